@@ -1,0 +1,33 @@
+# Every target makes its own .venv from nothing but Python >= 3.11, pip and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+OUT    ?= runs/controls
+
+.DEFAULT_GOAL := help
+.PHONY: help study test lint bench clean
+
+help:  ## what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,lint]'
+	touch $@
+
+study: $(VENV)/.ready  ## the main job: run the control simulators, write the report
+	$(BIN)/samepath study controls --out $(OUT)
+
+test: $(VENV)/.ready  ## all tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.ready  ## ruff and mypy --strict
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy
+
+bench: $(VENV)/.ready  ## the long proofs; tables on the terminal, JSON under bench/results/
+	$(BIN)/python -m bench
+
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

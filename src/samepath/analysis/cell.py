@@ -1,0 +1,175 @@
+"""The analysis of one cell, end to end: two readings of the trace, one record of results."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.analysis.divergence import FirstDivergence, RepeatDeviation, Scan, find_first, scan
+from samepath.analysis.inference import RateBounds, rate_bounds
+from samepath.analysis.outcomes import (
+    MAX_CLUSTERED,
+    Branch,
+    Clusters,
+    Outcome,
+    classify,
+    find_clusters,
+    grow_tree,
+)
+from samepath.analysis.phases import PhaseBoundary, Split, find_boundary
+from samepath.analysis.spread import CellSpread, SpreadSummary, measure, summarise
+from samepath.analysis.structure import Finding, find_differences
+from samepath.analysis.verdict import Criterion, Judgement, judge
+from samepath.base.errors import InputError
+from samepath.traces.cell import CellTrace
+from samepath.traces.records import Actor, Header
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to judge. The defaults are the paper's case study: 1 cm, split at the first collision."""
+
+    tolerance_m: float = 0.01
+    criterion: Criterion = Criterion.DEVIATION
+    split: Split = Split()
+    confidence: float = 0.95
+    structure_fails: bool = True
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the runs: its figures and its own verdict. ``judgement`` is None where the phase is empty."""
+
+    name: str
+    summary: SpreadSummary
+    judgement: Judgement | None
+
+
+@dataclass(frozen=True)
+class CellAnalysis:
+    """Everything known about a cell. Arrays are read-only and only for drawing."""
+
+    header: Header
+    repeats: int
+    actors: tuple[Actor, ...]
+    options: Options
+    spread: CellSpread
+    summary: SpreadSummary
+    judgement: Judgement
+    judgement_by_sigma: Judgement
+    findings: tuple[Finding, ...]
+    boundary: PhaseBoundary
+    before: Phase
+    after: Phase
+    after_involved: Phase
+    after_uninvolved: Phase
+    before_own: Phase
+    outcomes: tuple[Outcome, ...]
+    tree: Branch
+    clusters: Clusters
+    bounds: RateBounds
+    deviations: tuple[RepeatDeviation, ...]
+    beyond_tolerance: int
+    first_divergence: FirstDivergence | None
+    paths: dict[int, Floats]
+
+    @property
+    def divergent(self) -> int:
+        """How many repeats are not of the largest outcome."""
+        return self.bounds.divergent
+
+
+def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysis:
+    """Measure, compare, explain and judge one cell."""
+    options = options or Options()
+    count = len(cell.runs)
+    if count < 2:
+        raise InputError(f"cell {cell.header.cell!r}: at least 2 repeats are needed to compare, but {count} came")
+    spread = measure(cell, _growth_sizes(count))
+    outcomes = classify(cell)
+    found = scan(cell, spread, outcomes, MAX_CLUSTERED)
+    split_ticks = {one.repeat: one.divergent_tick for one in found.deviations}
+    outcomes = tuple(replace(one, split_tick=split_ticks[one.repeats[0]]) for one in outcomes)
+    findings = find_differences(cell, spread)
+    boundary = find_boundary(cell, options.split)
+    summary = summarise(spread)
+    structural = tuple(one.message for one in findings) if options.structure_fails else ()
+    judged = {
+        criterion: judge(
+            identical=len(outcomes) == 1,
+            resolution=spread.resolution,
+            max_sigma_m=summary.max_sigma_m,
+            max_deviation_m=summary.max_deviation_m,
+            structural=structural,
+            tolerance_m=options.tolerance_m,
+            criterion=criterion,
+        )
+        for criterion in Criterion
+    }
+    divergent = sum(len(one.repeats) for one in outcomes[1:])
+    before, after = boundary.before(spread), boundary.after(spread)
+    phase = _PhaseBuilder(spread, options, count, found, boundary)
+    return CellAnalysis(
+        header=cell.header,
+        repeats=count,
+        actors=cell.actors,
+        options=options,
+        spread=spread,
+        summary=summary,
+        judgement=judged[options.criterion],
+        judgement_by_sigma=judged[Criterion.SIGMA],
+        findings=findings,
+        boundary=boundary,
+        before=phase(f"before {options.split.name}", before, until=boundary.first_tick),
+        after=phase(f"after {options.split.name}", after),
+        after_involved=phase(f"after {options.split.name}, involved", boundary.after(spread, involved=True)),
+        after_uninvolved=phase(f"after {options.split.name}, not involved", boundary.after(spread, involved=False)),
+        before_own=phase(f"before own {options.split.name}", boundary.before_own(spread)),
+        outcomes=outcomes,
+        tree=grow_tree(outcomes, found.digests, spread.ticks),
+        clusters=find_clusters(outcomes, found.features),
+        bounds=rate_bounds(divergent, count, options.confidence),
+        deviations=found.deviations,
+        beyond_tolerance=sum(one.max_deviation_m > options.tolerance_m for one in found.deviations),
+        first_divergence=find_first(cell, outcomes, found.deviations),
+        paths=found.paths,
+    )
+
+
+@dataclass(frozen=True)
+class _PhaseBuilder:
+    spread: CellSpread
+    options: Options
+    repeats: int
+    found: Scan
+    boundary: PhaseBoundary
+
+    def __call__(self, name: str, mask: Bools, until: int | None = None) -> Phase:
+        """Judge the pairs of ``mask``; up to ``until``, repeats that part only later are still identical."""
+        summary = summarise(self.spread, mask)
+        if summary.pairs == 0:
+            return Phase(name, summary, None)
+        ticks = [one.divergent_tick for one in self.found.deviations if one.divergent_tick is not None]
+        identical = not ticks or (until is not None and min(ticks) >= until)
+        count = self.spread.channels[self.spread.axes[0]].count
+        uneven = bool(np.any(mask & (count > 0) & (count < self.repeats)))
+        structural = ("not every repeat has the same actors and ticks in this phase",) if uneven else ()
+        judgement = judge(
+            identical=identical,
+            resolution=self.spread.resolution,
+            max_sigma_m=summary.max_sigma_m,
+            max_deviation_m=summary.max_deviation_m,
+            structural=structural if self.options.structure_fails else (),
+            tolerance_m=self.options.tolerance_m,
+            criterion=self.options.criterion,
+        )
+        return Phase(name, summary, judgement)
+
+
+def _growth_sizes(count: int) -> list[int]:
+    """10, 20, 50, 100, 200, ... below ``count``."""
+    sizes = [factor * 10**power for power in range(1, 10) for factor in (1, 2, 5)]
+    return [size for size in sizes if size < count]

@@ -1,0 +1,232 @@
+"""Divergence: where, when and in what two runs part for the first time, and how far each repeat strays."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.analysis.outcomes import Outcome
+from samepath.analysis.spread import CellSpread
+from samepath.traces.cell import CellTrace, RunInfo
+from samepath.traces.channels import POSITION
+from samepath.traces.records import Event, Repeat
+
+Floats = NDArray[np.float64]
+
+FEATURE_COLUMNS = 96
+KEPT_PATHS = 60
+TREE_OUTCOMES = 12
+
+
+@dataclass(frozen=True)
+class RepeatDeviation:
+    """How one repeat departs: from the largest outcome (bits) and from the mean path (metres, worst axis)."""
+
+    repeat: int
+    divergent_tick: int | None
+    max_deviation_m: float
+    max_deviation_tick: int
+    max_deviation_actor: int
+
+
+@dataclass(frozen=True)
+class FirstDivergence:
+    """The first difference between two repeats, in the reader's words."""
+
+    reference_repeat: int
+    repeat: int
+    tick: int
+    time_s: float
+    actor: int | None
+    actor_type: str
+    field: str
+    reference_value: float | str | None
+    value: float | str | None
+    distance_m: float | None
+    differing_fields: tuple[str, ...]
+    last_common_event: str
+
+    def words(self) -> str:
+        """Say it in one line."""
+        who = "the run" if self.actor is None else f"actor {self.actor} ({self.actor_type})"
+        apart = "" if self.distance_m is None else f", {self.distance_m:.3g} m apart"
+        return (
+            f"repeat {self.repeat} parts from repeat {self.reference_repeat} at tick {self.tick} ({self.time_s:g} s): "
+            f"{self.field} of {who} is {_show(self.value)} instead of {_show(self.reference_value)}{apart}; "
+            f"last common event: {self.last_common_event}"
+        )
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a second reading of the cell yields: per-repeat deviations, features for clusters, digests and paths of outcomes."""
+
+    deviations: tuple[RepeatDeviation, ...]
+    features: dict[int, Floats]
+    digests: dict[int, NDArray[np.uint64]]
+    paths: dict[int, Floats]
+
+
+def scan(cell: CellTrace, spread: CellSpread, outcomes: tuple[Outcome, ...], max_features: int) -> Scan:
+    """Read the cell a second time, against the mean path and the largest outcome."""
+    reference = outcomes[0].repeats[0]
+    reference_digests = next(
+        block.digests[block.repeats.index(reference)]
+        for block in cell.blocks([], digests=True)
+        if reference in block.repeats and block.digests is not None
+    )
+    runs = {run.repeat: run for run in cell.runs}
+    means = {axis: spread.channels[axis].mean for axis in spread.axes}
+    top = _widest_columns(spread)
+    first_of = [one.repeats[0] for one in outcomes]
+    keep_features = set(first_of[:: max(1, -(-len(first_of) // max_features))])
+    keep_paths, keep_digests = set(first_of[:KEPT_PATHS]), set(first_of[:TREE_OUTCOMES])
+    actors = len(spread.actor_ids)
+    deviations: list[RepeatDeviation] = []
+    features: dict[int, Floats] = {}
+    digests: dict[int, NDArray[np.uint64]] = {}
+    paths: dict[int, Floats] = {}
+    for block in cell.blocks(spread.axes, digests=True):
+        worst = np.zeros((len(block.repeats), cell.columns))
+        for axis in spread.axes:
+            np.fmax(worst, np.abs(block.values[axis] - means[axis]), out=worst)
+        for row, repeat in enumerate(block.repeats):
+            raw = block.digests[row] if block.digests is not None else reference_digests
+            column = int(np.argmax(worst[row]))
+            tick = _first_difference(raw, reference_digests, spread, runs[repeat], runs[reference])
+            where = (int(spread.ticks[column // actors]), int(spread.actor_ids[column % actors]))
+            deviations.append(RepeatDeviation(repeat, tick, float(worst[row, column]), *where))
+            if repeat in keep_features:
+                stacked = np.concatenate([block.values[axis][row, top] for axis in spread.axes])
+                base = np.concatenate([means[axis][top] for axis in spread.axes])
+                features[repeat] = np.where(np.isnan(stacked), 0.0, stacked - base)
+            if repeat in keep_digests:
+                digests[repeat] = raw.reshape(len(spread.ticks), actors, 2).copy()
+            if repeat in keep_paths:
+                xy = [block.values[axis][row] for axis in POSITION[:2]]
+                paths[repeat] = np.stack(xy, axis=-1).reshape(len(spread.ticks), actors, 2)
+    return Scan(tuple(deviations), features, digests, paths)
+
+
+def _widest_columns(spread: CellSpread) -> NDArray[np.int64]:
+    """The pairs with the largest sigma, where clusters show best."""
+    sigma = np.nan_to_num(spread.worst_axis("sigma"), nan=-1.0)
+    return np.argsort(-sigma, kind="stable")[:FEATURE_COLUMNS]
+
+
+def _first_difference(
+    raw: NDArray[np.uint64], reference: NDArray[np.uint64], spread: CellSpread, run: RunInfo, reference_run: RunInfo
+) -> int | None:
+    """The first tick at which states, events or the end differ; None if nothing does."""
+    if run.digest == reference_run.digest:
+        return None
+    candidates = []
+    differing = np.flatnonzero(np.any(raw != reference, axis=1))
+    if differing.size:
+        candidates.append(int(spread.ticks[differing[0] // len(spread.actor_ids)]))
+    event = _first_event_difference(run.events, reference_run.events)
+    if event is not None:
+        candidates.append(min(one.tick for one in event if one is not None))
+    if run.end != reference_run.end:
+        candidates.append(min(run.end.tick, reference_run.end.tick))
+    return min(candidates)
+
+
+def _first_event_difference(
+    events: tuple[Event, ...], reference: tuple[Event, ...]
+) -> tuple[Event | None, Event | None] | None:
+    for index in range(max(len(events), len(reference))):
+        a = events[index] if index < len(events) else None
+        b = reference[index] if index < len(reference) else None
+        if a is None or b is None or a.to_bytes() != b.to_bytes():
+            return a, b
+    return None
+
+
+def find_first(cell: CellTrace, outcomes: tuple[Outcome, ...], deviations: tuple[RepeatDeviation, ...]) -> FirstDivergence | None:
+    """Describe the earliest divergence from the largest outcome; ties go to the lowest repeat."""
+    ticks = [(one.divergent_tick, one.repeat) for one in deviations if one.divergent_tick is not None]
+    if not ticks:
+        return None
+    tick, repeat = min(ticks)
+    return describe(cell, cell.load(outcomes[0].repeats[0]), cell.load(repeat), tick)
+
+
+def describe(cell: CellTrace, reference: Repeat, other: Repeat, tick: int) -> FirstDivergence:
+    """Say how ``other`` differs from ``reference`` at ``tick``."""
+    base = {
+        "reference_repeat": reference.repeat,
+        "repeat": other.repeat,
+        "tick": tick,
+        "time_s": cell.time_s(tick),
+        "last_common_event": _last_common_event(reference, other, tick),
+    }
+    rows_a, rows_b = _rows_at(reference, tick), _rows_at(other, tick)
+    types = {actor.id: actor.type for actor in (*reference.actors, *other.actors)}
+    for actor in sorted({*rows_a, *rows_b}):
+        common = {**base, "actor": actor, "actor_type": types[actor]}
+        if (actor in rows_a) != (actor in rows_b):
+            words = ["present" if actor in rows else "absent" for rows in (rows_a, rows_b)]
+            return FirstDivergence(
+                **common, field="presence", reference_value=words[0], value=words[1], distance_m=None, differing_fields=("presence",)
+            )  # fmt: skip
+        a, b = rows_a[actor], rows_b[actor]
+        names = ("time_s", *cell.header.channels)
+        fields = tuple(name for name, x, y in zip(names, a, b, strict=True) if _bits(x) != _bits(y))
+        if fields:
+            at = names.index(fields[0])
+            axes = [names.index(name) for name in POSITION if name in names]
+            apart = math.dist([a[i] for i in axes], [b[i] for i in axes])
+            return FirstDivergence(
+                **common,
+                field=fields[0],
+                reference_value=_value(a[at]),
+                value=_value(b[at]),
+                distance_m=apart if math.isfinite(apart) else None,
+                differing_fields=fields,
+            )
+    event = _first_event_difference(other.events, reference.events)
+    nothing = {"actor": None, "actor_type": "", "distance_m": None}
+    if event is not None and min(one.tick for one in event if one is not None) == tick:
+        words = ["none" if one is None else _event_words(one) for one in event]
+        return FirstDivergence(
+            **base, **nothing, field="event", reference_value=words[1], value=words[0], differing_fields=("event",)
+        )
+    ends = [f"{one.end.reason} at tick {one.end.tick}" for one in (reference, other)]
+    return FirstDivergence(**base, **nothing, field="end", reference_value=ends[0], value=ends[1], differing_fields=("end",))
+
+
+def _rows_at(repeat: Repeat, tick: int) -> dict[int, list[float]]:
+    low, high = np.searchsorted(repeat.tick, [tick, tick + 1])
+    rows = range(int(low), int(high))
+    return {int(repeat.actor[row]): [float(repeat.time_s[row]), *repeat.values[row].tolist()] for row in rows}
+
+
+def _last_common_event(reference: Repeat, other: Repeat, tick: int) -> str:
+    common = "start"
+    for a, b in zip(reference.events, other.events, strict=False):
+        if a.to_bytes() != b.to_bytes() or a.tick > tick:
+            break
+        common = _event_words(a)
+    return common
+
+
+def _event_words(event: Event) -> str:
+    who = "" if event.actor is None else f" of actor {event.actor}"
+    other = "" if event.other is None else f" with actor {event.other}"
+    detail = f" ({event.detail})" if event.detail else ""
+    impulse = "" if event.impulse_ns is None else f" [impulse {', '.join(repr(one) for one in event.impulse_ns)} N s]"
+    return f"{event.kind}{who}{other} at tick {event.tick}{detail}{impulse}"
+
+
+def _bits(value: float) -> bytes:
+    return np.float64(value).tobytes()
+
+
+def _value(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _show(value: float | str | None) -> str:
+    return "not there" if value is None else repr(value) if isinstance(value, float) else value

@@ -1,0 +1,104 @@
+"""What n repeats can and cannot say about the rate at which runs diverge.
+
+All bounds are exact binomial statements, no normal approximation: 0 of 100 repeats only bounds the rate at 2.95 %.
+"""
+
+import math
+from dataclasses import dataclass
+
+from scipy import optimize, special, stats
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class RateBounds:
+    """What ``divergent`` of ``repeats`` says about the true rate, at ``confidence``.
+
+    ``upper`` and ``lower`` are one-sided Clopper-Pearson bounds: each alone holds with the stated confidence.
+    ``anytime_upper`` and ``anytime_lower`` hold at *every* n at once: look after each repeat and stop when you like.
+    """
+
+    divergent: int
+    repeats: int
+    confidence: float
+    lower: float
+    upper: float
+    anytime_lower: float
+    anytime_upper: float
+
+
+def rate_bounds(divergent: int, repeats: int, confidence: float = CONFIDENCE) -> RateBounds:
+    """Bound the rate of divergence."""
+    if not 0 <= divergent <= repeats or repeats < 1:
+        raise ValueError(f"0 <= divergent <= repeats was wanted, but {divergent} of {repeats} came")
+    lower, upper = clopper_pearson(divergent, repeats, confidence)
+    anytime_lower, anytime_upper = confidence_sequence(divergent, repeats, confidence)
+    return RateBounds(divergent, repeats, confidence, lower, upper, anytime_lower, anytime_upper)
+
+
+def clopper_pearson(successes: int, trials: int, confidence: float) -> tuple[float, float]:
+    """One-sided exact bounds of a binomial rate (Clopper & Pearson 1934): each holds with ``confidence`` on its own."""
+    alpha = 1.0 - confidence
+    lower = 0.0 if successes == 0 else float(stats.beta.ppf(alpha, successes, trials - successes + 1))
+    upper = 1.0 if successes == trials else float(stats.beta.ppf(confidence, successes + 1, trials - successes))
+    return lower, upper
+
+
+def repeats_needed(rate: float, probability: float) -> int:
+    """Return how many repeats show at least one divergence of ``rate`` with ``probability``: (1 - p)^n <= 1 - q."""
+    if not 0 < rate < 1 or not 0 < probability < 1:
+        raise ValueError(f"a rate and a probability between 0 and 1 were wanted, but {rate} and {probability} came")
+    needed = math.ceil(math.log1p(-probability) / math.log1p(-rate))
+    # The quotient may land a rounding error above a whole number.
+    while needed > 1 and (needed - 1) * math.log1p(-rate) <= math.log1p(-probability):
+        needed -= 1
+    return needed
+
+
+def chance_to_see(rate: float, repeats: int) -> float:
+    """Return the probability that n repeats show at least one divergence of ``rate``."""
+    return -math.expm1(repeats * math.log1p(-rate))
+
+
+def confidence_sequence(successes: int, trials: int, confidence: float) -> tuple[float, float]:
+    r"""Bounds of a binomial rate that are valid under peeking.
+
+    The mixture :math:`M_n(p) = \frac{B(k + a, n - k + b)}{B(a, b)\,p^k (1-p)^{n-k}}` with a = b = 1/2 is a martingale of
+    mean 1 under the true p, so by Ville's inequality it ever reaches 1/alpha with probability at most alpha (Robbins 1970).
+    The p with M_n(p) < 1/alpha form an interval that covers the truth at all n simultaneously, two-sided.
+    """
+    threshold = -math.log(1.0 - confidence)
+    failures = trials - successes
+    mixture = special.betaln(successes + 0.5, failures + 0.5) - special.betaln(0.5, 0.5)
+
+    def excess(p: float) -> float:
+        return float(mixture - special.xlogy(successes, p) - special.xlog1py(failures, -p)) - threshold
+
+    mode = successes / trials
+    lower = 0.0 if successes == 0 else float(optimize.brentq(excess, 1e-300, mode, xtol=1e-15))
+    upper = 1.0 if failures == 0 else float(optimize.brentq(excess, mode, 1 - 1e-16, xtol=1e-15))
+    return lower, upper
+
+
+def may_stop(bounds: RateBounds, target_rate: float) -> str | None:
+    """Say why repeating may stop, or None to go on: valid however often it is asked.
+
+    Stop when the rate is shown to be below the target, or shown to be above it.
+    """
+    if bounds.anytime_upper <= target_rate:
+        return f"rate is at most {bounds.anytime_upper:.3g}, below the target {target_rate:g}"
+    if bounds.anytime_lower > target_rate:
+        return f"rate is at least {bounds.anytime_lower:.3g}, above the target {target_rate:g}"
+    return None
+
+
+def repeats_until_stop(target_rate: float, confidence: float = CONFIDENCE) -> int:
+    """Return how many repeats without any divergence the stopping rule needs to accept ``target_rate``."""
+    low, high = 1, 2
+    while confidence_sequence(0, high, confidence)[1] > target_rate:
+        low, high = high, high * 2
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if confidence_sequence(0, middle, confidence)[1] <= target_rate else (middle, high)
+    return high

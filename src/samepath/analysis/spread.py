@@ -1,0 +1,227 @@
+"""Spread of a cell: sigma of every actor at every logged tick, and how it grows with the number of repeats."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.analysis.exact import Spread, SpreadAccumulator, exact_columns, with_exact_columns
+from samepath.analysis.resolution import GridKind, Resolution, ResolutionFinder
+from samepath.traces.cell import Block, CellTrace
+from samepath.traces.channels import ANGLES, POSITION, VELOCITY
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+SPEED = "speed_mps"
+
+
+@dataclass(frozen=True)
+class GrowthPoint:
+    """What the first ``repeats`` repeats alone would have shown (seed paper, VII-D: grow n by orders of magnitude)."""
+
+    repeats: int
+    max_sigma_m: float
+    max_deviation_m: float
+
+
+@dataclass(frozen=True)
+class CellSpread:
+    """Spread per channel; arrays are flat over (tick, actor) pairs, tick-major, as in :mod:`samepath.traces.cell`."""
+
+    ticks: NDArray[np.int64]
+    actor_ids: NDArray[np.int64]
+    channels: dict[str, Spread]
+    growth: tuple[GrowthPoint, ...]
+    resolution: Resolution
+    presence: dict[bytes, tuple[int, ...]]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The position axes that were logged."""
+        return tuple(name for name in POSITION if name in self.channels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(ticks, actors)."""
+        return len(self.ticks), len(self.actor_ids)
+
+    def worst_axis(self, what: str) -> Floats:
+        """Return the largest over the position axes of ``sigma``, ``variance``, ``max_deviation`` or ``range``; NaN: none."""
+        return _max_ignoring_nan([getattr(self.channels[axis], what) for axis in self.axes])
+
+    def total_sigma(self) -> Floats:
+        """Square root of the sum of the axes' variances."""
+        return np.sqrt(np.sum([self.channels[axis].variance for axis in self.axes], axis=0))
+
+
+@dataclass(frozen=True)
+class SpreadSummary:
+    """The figures of a set of (tick, actor) pairs: a whole cell, a phase, an actor."""
+
+    pairs: int
+    max_sigma_m: float | None
+    max_sigma_total_m: float | None
+    psi_m2: float | None
+    mean_sigma_m: float | None
+    max_deviation_m: float | None
+    max_range_m: float | None
+    max_sigma_tick: int | None
+    max_sigma_actor: int | None
+    max_sigma_axis: str | None
+    other_max_sigma: dict[str, float]
+
+
+def measure(cell: CellTrace, sizes: Sequence[int] = ()) -> CellSpread:
+    """Read the cell once and work out the spread of every channel, at each of ``sizes`` repeats on the way."""
+    logged = cell.header.channels
+    with_speed = all(name in logged for name in VELOCITY)
+    names = (*logged, SPEED) if with_speed else logged
+    sums = {name: SpreadAccumulator(cell.columns) for name in names}
+    angles = {name: _Unwrapper() for name in logged if name in ANGLES}
+    finder = ResolutionFinder()
+    growth: list[GrowthPoint] = []
+    presence: dict[bytes, list[int]] = {}
+    done = 0
+    marks = sorted({size for size in sizes if 2 <= size < len(cell.runs)})
+    axes = [name for name in POSITION if name in logged]
+    for block in cell.blocks(logged):
+        _note_presence(presence, block, cell.columns)
+        if not cell.header.lossless:
+            for axis in axes:
+                finder.add(block.values[axis])
+        columns = _columns_to_measure(block, angles, with_speed=with_speed)
+        start, count = 0, len(block.repeats)
+        while start < count:
+            ahead = [mark for mark in marks if mark > done]
+            stop = min(count, start + ahead[0] - done) if ahead else count
+            for name, (values, present) in columns.items():
+                sums[name].add(values[start:stop], None if present is None else present[start:stop])
+            done += stop - start
+            start = stop
+            if done in marks:
+                growth.append(_growth_point(done, [sums[axis] for axis in axes]))
+    channels = {name: _certified(cell, name, total.result()) for name, total in sums.items()}
+    spread = CellSpread(
+        ticks=cell.ticks,
+        actor_ids=cell.actor_ids,
+        channels=channels,
+        growth=(),
+        resolution=Resolution(0.0, GridKind.LOSSLESS) if cell.header.lossless else finder.result(),
+        presence={key: tuple(repeats) for key, repeats in presence.items()},
+    )
+    last = GrowthPoint(done, _largest(spread.worst_axis("sigma")), _largest(spread.worst_axis("max_deviation")))
+    return CellSpread(**{**spread.__dict__, "growth": (*growth, last)})
+
+
+def summarise(spread: CellSpread, mask: Bools | None = None) -> SpreadSummary:
+    """Reduce the pairs chosen by ``mask`` (all if None) that at least two repeats share."""
+    variance = spread.worst_axis("variance")
+    chosen = np.isfinite(variance) | np.isposinf(variance)
+    if mask is not None:
+        chosen &= mask
+    if not chosen.any():
+        return SpreadSummary(0, *([None] * 9), other_max_sigma={})
+    sigma = spread.worst_axis("sigma")
+    at = int(np.flatnonzero(chosen)[np.argmax(sigma[chosen])])
+    actors = len(spread.actor_ids)
+    axis = max(spread.axes, key=lambda name: _number(spread.channels[name].sigma[at]))
+    others = {}
+    for name, channel in spread.channels.items():
+        if name not in POSITION:
+            values = channel.sigma[chosen & np.isfinite(channel.sigma)]
+            if values.size:
+                others[name] = float(values.max())
+    return SpreadSummary(
+        pairs=int(chosen.sum()),
+        max_sigma_m=float(sigma[at]),
+        max_sigma_total_m=float(spread.total_sigma()[chosen].max()),
+        psi_m2=float(variance[chosen].max()),
+        mean_sigma_m=math.sqrt(math.fsum(variance[chosen]) / int(chosen.sum())),
+        max_deviation_m=float(spread.worst_axis("max_deviation")[chosen].max()),
+        max_range_m=float(spread.worst_axis("range")[chosen].max()),
+        max_sigma_tick=int(spread.ticks[at // actors]),
+        max_sigma_actor=int(spread.actor_ids[at % actors]),
+        max_sigma_axis=axis,
+        other_max_sigma=others,
+    )
+
+
+class _Unwrapper:
+    """Brings angles to within half a turn of the first one seen, so that -179.9 and 179.9 are 0.2 degrees apart."""
+
+    def __init__(self) -> None:
+        self._first: Floats | None = None
+
+    def __call__(self, values: Floats) -> Floats:
+        if self._first is None:
+            self._first = np.full(values.shape[1], np.nan)
+        unknown = np.isnan(self._first)
+        if unknown.any():
+            valid = ~np.isnan(values)
+            candidate = values[valid.argmax(axis=0), np.arange(values.shape[1])]
+            self._first = np.where(unknown & valid.any(axis=0), candidate, self._first)
+        turns = np.rint((values - self._first) / 360.0)
+        turning = np.nan_to_num(turns) != 0
+        return np.where(turning, values - 360.0 * turns, values) if turning.any() else values
+
+
+def _columns_to_measure(
+    block: Block, angles: dict[str, _Unwrapper], *, with_speed: bool
+) -> dict[str, tuple[Floats, Bools | None]]:
+    columns = {name: angles[name](values) if name in angles else values for name, values in block.values.items()}
+    if with_speed:
+        vx, vy, vz = (block.values[name] for name in VELOCITY)
+        columns[SPEED] = np.sqrt(vx * vx + vy * vy + vz * vz)
+    result: dict[str, tuple[Floats, Bools | None]] = {}
+    for name, values in columns.items():
+        applies = ~np.isnan(values)
+        result[name] = (values, None if applies.all() else applies)
+    return result
+
+
+def _note_presence(presence: dict[bytes, list[int]], block: Block, columns: int) -> None:
+    """Group repeats by which (tick, actor) pairs they have."""
+    if block.present is None:
+        presence.setdefault(np.packbits(np.ones(columns, np.bool_)).tobytes(), []).extend(block.repeats)
+        return
+    for repeat, row in zip(block.repeats, block.present, strict=True):
+        presence.setdefault(np.packbits(row).tobytes(), []).append(repeat)
+
+
+def _certified(cell: CellTrace, name: str, spread: Spread) -> Spread:
+    """Work out by rational arithmetic the columns whose last bit is not proved; reads the cell again for these alone."""
+    if spread.uncertified.size == 0:
+        return spread
+    if name in ANGLES or name == SPEED:
+        raise ValueError(f"the spread of {name} could not be proved: its values are beyond any physical size")
+    parts = [block.values[name][:, spread.uncertified] for block in cell.blocks([name])]
+    values = np.concatenate(parts)
+    return with_exact_columns(spread, exact_columns(values, ~np.isnan(values)))
+
+
+def _growth_point(done: int, sums: list[SpreadAccumulator]) -> GrowthPoint:
+    results = [total.result() for total in sums]
+    return GrowthPoint(
+        done,
+        _largest(_max_ignoring_nan([one.sigma for one in results])),
+        _largest(_max_ignoring_nan([one.max_deviation for one in results])),
+    )
+
+
+def _max_ignoring_nan(arrays: list[Floats]) -> Floats:
+    result = arrays[0]
+    for other in arrays[1:]:
+        result = np.fmax(result, other)
+    return result
+
+
+def _largest(values: Floats) -> float:
+    finite = values[~np.isnan(values)]
+    return float(finite.max()) if finite.size else 0.0
+
+
+def _number(value: float) -> float:
+    return -1.0 if math.isnan(value) else float(value)

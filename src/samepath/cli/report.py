@@ -1,0 +1,41 @@
+"""``samepath report``: write the page again, or for logs that no study made."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from samepath.analysis.phases import Split
+from samepath.analysis.verdict import Criterion
+from samepath.base.files import make_folder
+from samepath.cli import options as opt
+from samepath.cli.analyse import read_and_analyse
+from samepath.execution.folder import STUDY_FILE, read_record
+from samepath.report.write import write_reports
+from samepath.traces.importers import Align
+
+
+def report(
+    path: Annotated[Path, typer.Argument(metavar="DIR", help="A study folder, a trace folder, or a log file.", show_default=False)],
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write into; default DIR itself.")] = None,
+    tolerance: Annotated[str | None, typer.Option("--tolerance", help="Judge by this; default the study's own, or 1cm.")] = None,
+    criterion: opt.CriterionOption = Criterion.DEVIATION,
+    split_at: opt.SplitAt = Split().kind,
+    structure: opt.Structure = "fail",
+    restrict: opt.Restrict = None,
+    columns: opt.Map = None,
+    align: opt.AlignOption = Align.TIME,
+    lossless: opt.Lossless = False,
+    file_format: opt.Format = None,
+) -> None:
+    """Analyse traces and write report.html, report.json and junit.xml."""
+    record = read_record(path) if (path / STUDY_FILE).exists() else None
+    limit = tolerance or ("1cm" if record is None else repr(record.tolerance_m))
+    document = read_and_analyse(
+        [path], limit, criterion, split_at, structure, restrict, columns, align, file_format, lossless=lossless
+    )
+    if record is not None:
+        document = replace(document, title=record.name, command=record.command, provenance=record.provenance)
+    folder = out or (path if path.is_dir() else Path("runs") / path.stem)
+    typer.echo(str(write_reports(make_folder(folder), document)))

@@ -1,0 +1,1 @@
+"""Execution: doing what a plan asks, repeat by repeat, so that nothing finished is ever lost."""

@@ -1,0 +1,86 @@
+"""Tables for the terminal."""
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from samepath.analysis.cell import CellAnalysis
+from samepath.base.units import format_length
+from samepath.base.verdicts import Verdict
+from samepath.report.document import Document
+
+STYLES = {
+    Verdict.BIT_IDENTICAL: "bold green",
+    Verdict.IDENTICAL_AT_RESOLUTION: "green",
+    Verdict.WITHIN_TOLERANCE: "yellow",
+    Verdict.EXCEEDS_TOLERANCE: "bold red",
+}
+
+
+def print_document(console: Console, document: Document) -> None:
+    """Print the verdict, a row per cell, and what stands out."""
+    console.print(verdict_line(document))
+    console.print(cell_table(document))
+    for cell in document.cells:
+        notes = cell_notes(cell)
+        if notes:
+            console.print(Text(f"{cell.header.cell}", style="bold"))
+            for note in notes:
+                console.print(Text(f"  {note}"))
+
+
+def verdict_line(document: Document) -> RenderableType:
+    """Say the overall verdict in one line."""
+    failing = [cell for cell in document.cells if not cell.judgement.verdict.passes]
+    limit = format_length(document.tolerance_m)
+    count = len(document.cells)
+    cells = "1 cell" if count == 1 else f"{count} cells"
+    detail = f"{len(failing)} of {cells} exceed {limit}" if failing else f"{cells}, tolerance {limit}"
+    lines = [Text.assemble((document.verdict.value, STYLES[document.verdict]), f"  {detail}")]
+    if document.partial:
+        lines.append(Text(document.partial, style="bold yellow"))
+    return Group(*lines)
+
+
+def cell_table(document: Document) -> Table:
+    """One row per cell."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("cell", "n", "max sigma", "max deviation", "before coll.", "after coll.", "outcomes", "divergent", "verdict"):
+        table.add_column(name, justify="left" if name in ("cell", "verdict") else "right", overflow="fold")
+    for cell in document.cells:
+        verdict = cell.judgement.verdict
+        table.add_row(
+            Text(cell.header.cell),
+            str(cell.repeats),
+            _length(cell.summary.max_sigma_m),
+            _length(cell.summary.max_deviation_m),
+            _length(cell.before.summary.max_sigma_m if cell.boundary.first_tick is not None else None),
+            _length(cell.after.summary.max_sigma_m),
+            str(len(cell.outcomes)),
+            str(cell.divergent),
+            Text(verdict.value, style=STYLES[verdict]),
+        )
+    return table
+
+
+def cell_notes(cell: CellAnalysis) -> list[str]:
+    """What a reader needs beside the figures: the reason, differences, the first divergence, the limits of n."""
+    if cell.judgement.verdict is Verdict.BIT_IDENTICAL:
+        return []
+    notes = [cell.judgement.reason]
+    notes += [one.message for one in cell.findings if one.message != cell.judgement.reason][:4]
+    if cell.first_divergence is not None:
+        notes.append(f"{cell.clusters.words()}; {cell.divergent} of {cell.repeats} repeats diverge")
+        notes.append(cell.first_divergence.words())
+    return notes
+
+
+def limits_line(document: Document) -> str:
+    """Say what the smallest sample cannot exclude."""
+    cell = min(document.cells, key=lambda one: one.repeats)
+    bound = f"{100 * (1 - 0.05 ** (1 / cell.repeats)):.3g} %"
+    return f"{cell.repeats} repeats without divergence cannot exclude a rate below {bound} (95 % confidence)"
+
+
+def _length(value_m: float | None) -> str:
+    return "-" if value_m is None else format_length(value_m)

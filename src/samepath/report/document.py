@@ -1,0 +1,167 @@
+"""The report's content, before it is drawn: what was run, on what, and the analyses; and its JSON form."""
+
+import json
+import math
+from dataclasses import dataclass, field
+
+from samepath.analysis.cell import CellAnalysis, Phase
+from samepath.analysis.divergence import FirstDivergence
+from samepath.analysis.inference import chance_to_see, repeats_needed, repeats_until_stop
+from samepath.analysis.outcomes import Branch
+from samepath.analysis.summary import Restriction, ScenarioRow, overall, table_one
+from samepath.base.verdicts import Verdict
+
+
+@dataclass(frozen=True)
+class Document:
+    """Everything a report shows. ``provenance`` is the host's own description, ``command`` runs it again."""
+
+    title: str
+    cells: tuple[CellAnalysis, ...]
+    restriction: Restriction
+    command: str
+    provenance: dict[str, object] = field(default_factory=dict)
+    partial: str = ""
+
+    @property
+    def tolerance_m(self) -> float:
+        """The tolerance all cells were judged by."""
+        return self.cells[0].options.tolerance_m
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all cells."""
+        return overall(self.cells)
+
+    @property
+    def table(self) -> tuple[ScenarioRow, ...]:
+        """Table I."""
+        return table_one(self.cells, self.restriction)
+
+
+def to_json(document: Document) -> str:
+    """Print the document as one JSON object."""
+    return json.dumps(_plain(as_object(document)), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def as_object(document: Document) -> dict[str, object]:
+    """Return the document as plain data; units are in the names."""
+    return {
+        "samepath_json_version": 1,
+        "title": document.title,
+        "tolerance_m": document.tolerance_m,
+        "criterion": document.cells[0].options.criterion.value,
+        "verdict": document.verdict.value,
+        "cells": [cell_object(cell) for cell in document.cells],
+        "table": [row.__dict__ for row in document.table],
+        "restriction": str(document.restriction),
+        "command": document.command,
+        "partial": document.partial,
+        "provenance": document.provenance,
+    }
+
+
+def cell_object(cell: CellAnalysis) -> dict[str, object]:
+    """Return one cell as plain data."""
+    summary = cell.summary
+    return {
+        "cell": cell.header.cell,
+        "simulator": cell.header.simulator,
+        "scenario": cell.header.scenario,
+        "condition": cell.header.condition,
+        "repeats": cell.repeats,
+        "actors": len(cell.spread.actor_ids),
+        "ticks": len(cell.spread.ticks),
+        "max_sigma_m": summary.max_sigma_m,
+        "max_sigma_total_m": summary.max_sigma_total_m,
+        "max_sigma_at": {
+            "tick": summary.max_sigma_tick,
+            "time_s": None if summary.max_sigma_tick is None else summary.max_sigma_tick * cell.header.step_s,
+            "actor": summary.max_sigma_actor,
+            "axis": summary.max_sigma_axis,
+        },
+        "psi_m2": summary.psi_m2,
+        "mean_sigma_m": summary.mean_sigma_m,
+        "max_deviation_m": summary.max_deviation_m,
+        "max_range_m": summary.max_range_m,
+        "other_max_sigma": summary.other_max_sigma,
+        "outcomes": len(cell.outcomes),
+        "outcome_sizes": [len(one.repeats) for one in cell.outcomes[:20]],
+        "outcome_split_ticks": [one.split_tick for one in cell.outcomes[:20]],
+        "outcome_pattern": cell.clusters.pattern.value,
+        "cluster_sizes": list(cell.clusters.sizes),
+        "outcome_tree": _branch(cell.tree),
+        "divergent_repeats": cell.divergent,
+        "divergence_rate_lower": cell.bounds.lower,
+        "divergence_rate_upper": cell.bounds.upper,
+        "divergence_rate_upper_anytime": cell.bounds.anytime_upper,
+        "confidence": cell.bounds.confidence,
+        "repeats_beyond_tolerance": cell.beyond_tolerance,
+        "sample_size": sample_size(cell),
+        "growth": [point.__dict__ for point in cell.spread.growth],
+        "log_resolution_m": cell.spread.resolution.step_m,
+        "log_resolution_kind": cell.spread.resolution.kind.value,
+        "verdict": cell.judgement.verdict.value,
+        "reason": cell.judgement.reason,
+        "verdict_by_sigma": cell.judgement_by_sigma.verdict.value,
+        "differences": [{"kind": one.kind.value, "repeats": len(one.repeats), "message": one.message} for one in cell.findings],
+        "first_divergence": None if cell.first_divergence is None else _divergence(cell.first_divergence),
+        "first_collision_tick": cell.boundary.first_tick,
+        "split_at": cell.boundary.split.name,
+        "pre_collision": phase_object(cell.before),
+        "post_collision": phase_object(cell.after),
+        "post_collision_involved": phase_object(cell.after_involved),
+        "post_collision_uninvolved": phase_object(cell.after_uninvolved),
+        "lossless": cell.header.lossless,
+        "source": cell.header.source,
+    }
+
+
+def phase_object(phase: Phase) -> dict[str, object]:
+    """Return a phase as plain data; an empty one has nulls."""
+    summary = phase.summary
+    return {
+        "phase": phase.name,
+        "pairs": summary.pairs,
+        "max_sigma_m": summary.max_sigma_m,
+        "psi_m2": summary.psi_m2,
+        "mean_sigma_m": summary.mean_sigma_m,
+        "max_deviation_m": summary.max_deviation_m,
+        "verdict": None if phase.judgement is None else phase.judgement.verdict.value,
+    }
+
+
+def sample_size(cell: CellAnalysis) -> dict[str, float | int]:
+    """What this many repeats can show, and how many would be needed for rarer divergence."""
+    return {
+        "rate_seen_with_95_percent": 1 - 0.05 ** (1 / cell.repeats),
+        "chance_to_see_1_percent": chance_to_see(0.01, cell.repeats),
+        "chance_to_see_1_permille": chance_to_see(0.001, cell.repeats),
+        "repeats_for_1_percent": repeats_needed(0.01, 0.95),
+        "repeats_for_1_permille": repeats_needed(0.001, 0.95),
+        "repeats_until_stop_1_percent": repeats_until_stop(0.01),
+    }
+
+
+def _divergence(found: FirstDivergence) -> dict[str, object]:
+    return {**found.__dict__, "words": found.words()}
+
+
+def _branch(branch: Branch) -> dict[str, object]:
+    return {
+        "repeats": branch.repeats,
+        "outcomes": len(branch.outcomes),
+        "until_tick": branch.until_tick,
+        "children": [_branch(child) for child in branch.children],
+    }
+
+
+def _plain(value: object) -> object:
+    """Make data fit for strict JSON: enums by value, no NaN or infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value

@@ -1,0 +1,183 @@
+"""Figures of a report: each a pure function from analyses to inline SVG."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.analysis.cell import CellAnalysis
+from samepath.report.actor_styles import OTHERS_COLOUR, ActorStyle, actor_styles, others_label
+from samepath.report.path_figure import paths
+from samepath.report.svg import DEVIATION_COLOUR, INK, MUTED, SIGMA_COLOUR, WIDTH_PX, LengthAxis, draw, length_axis
+from samepath.report.tree_figure import outcome_tree
+from samepath.report.words import NO_DATA, length, shorten
+
+__all__ = ["growth", "max_sigma_per_cell", "outcome_tree", "paths", "sigma_over_time"]
+
+Floats = NDArray[np.float64]
+
+_LEFT_PX: Final = 76.0
+_RIGHT_PX: Final = 16.0
+_LEGEND_ROW_PX: Final = 17.0
+_CHAR_PX: Final = 6.7
+_DASHED: Final = (0, (5, 3))
+_DOTTED: Final = (0, (1, 2))
+
+
+def sigma_over_time(cell: CellAnalysis) -> str:
+    """Draw sigma of every actor (worst axis) against simulated time, as in the seed paper's Fig. 6a.
+
+    Exact zeros lie in a band of their own, side by side; where fewer than two repeats have the actor there is a gap.
+    """
+    styles = actor_styles(cell)
+    sigma = cell.spread.worst_axis("sigma").reshape(cell.spread.shape)
+    step_m, tolerance_m = cell.spread.resolution.step_m, cell.options.tolerance_m
+    axis = length_axis([*sigma[np.isfinite(sigma)].tolist(), tolerance_m, *([step_m] if step_m > 0 else [])])
+    entries = sum(style.named for style in styles) + bool(others_label(styles)) + 1 + (step_m > 0)
+    foot_px = 48 + _LEGEND_ROW_PX * math.ceil(entries / 2)
+    height_px = 230 + foot_px
+
+    def paint(figure: Any) -> None:  # noqa: ANN401
+        axes = _add_axes(figure, height_px, foot_px=foot_px, head_px=24)
+        times = cell.spread.ticks * cell.header.step_s
+        for style in sorted(styles, key=lambda one: one.named):
+            _draw_actor(axes, axis, times, sigma[:, style.index], style, styles)
+        if others_label(styles):
+            axes.plot([], [], color=OTHERS_COLOUR, label=others_label(styles))
+        _draw_limits(axes, axis, tolerance_m, step_m)
+        axis.apply(axes.yaxis, axes, vertical=True)
+        axes.set_xlim(*_span(times))
+        _draw_boundary(axes, cell)
+        axes.set_ylabel("sigma, worst axis")
+        axes.set_xlabel("simulated time (s)")
+        figure.legend(loc="lower left", bbox_to_anchor=(_LEFT_PX / WIDTH_PX, 2 / height_px), ncols=2)
+
+    label = f"Sigma of each actor over time in cell {cell.header.cell}; largest {length(cell.summary.max_sigma_m)}"
+    return draw("sigma", cell.header.cell, label, height_px, paint)
+
+
+def max_sigma_per_cell(cells: Sequence[CellAnalysis], tolerance_m: float) -> str:
+    """Draw max sigma and max deviation of every cell beside the tolerance."""
+    names = [shorten(cell.header.cell, 30) for cell in cells]
+    sigmas = [cell.summary.max_sigma_m for cell in cells]
+    deviations = [cell.summary.max_deviation_m for cell in cells]
+    axis = length_axis([tolerance_m, *(one for one in (*sigmas, *deviations) if one is not None)])
+    height_px = 74 + 22.0 * len(cells)
+    left_px = 16 + _CHAR_PX * max(len(name) for name in names)
+
+    def paint(figure: Any) -> None:  # noqa: ANN401
+        axes = _add_axes(figure, height_px, foot_px=48, head_px=4, left_px=left_px)
+        rows = np.arange(len(cells))
+        low, high = axis.place(_floats(sigmas)), axis.place(_floats(deviations))
+        axes.hlines(rows, low, high, color=MUTED, linewidth=1.2)
+        axes.plot(high, rows, "D", color=DEVIATION_COLOUR, markersize=6, label="max deviation")
+        axes.plot(low, rows, "o", color=SIGMA_COLOUR, markersize=6.5, label="max sigma")
+        for row in rows[np.isnan(low)]:
+            axes.text(axis.low, row, f" {NO_DATA}", va="center", color=MUTED)
+        axes.axvline(float(axis.place(tolerance_m)), color=INK, linestyle=_DASHED, linewidth=1.2, label=_limit(tolerance_m))
+        axis.apply(axes.xaxis, axes, vertical=False)
+        axes.xaxis.get_ticklabels()[-1].set_horizontalalignment("right" if axis.zero_at is None else "center")
+        axes.set_yticks(rows, names)
+        axes.set_ylim(len(cells) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="lower center", bbox_to_anchor=(0.5, 2 / height_px), ncols=3)
+
+    return draw("cells", "", "Max sigma and max deviation of every cell", height_px, paint)
+
+
+def growth(cell: CellAnalysis) -> str:
+    """Draw how max sigma and max deviation grow with the number of repeats (seed paper, VII-D)."""
+    points = cell.spread.growth
+    tolerance_m = cell.options.tolerance_m
+    series = (
+        ("max deviation", "D", DEVIATION_COLOUR, [one.max_deviation_m for one in points]),
+        ("max sigma", "o", SIGMA_COLOUR, [one.max_sigma_m for one in points]),
+    )
+    axis = length_axis([tolerance_m, *(value for *_, values in series for value in values)])
+    foot_px, height_px = 48 + 2 * _LEGEND_ROW_PX, 312.0
+
+    def paint(figure: Any) -> None:  # noqa: ANN401
+        axes = _add_axes(figure, height_px, foot_px=foot_px, head_px=8)
+        repeats = [one.repeats for one in points]
+        for name, marker, colour, values in series:
+            axes.plot(repeats, axis.place(values), marker=marker, markersize=5, color=colour, label=name, clip_on=False)
+        _draw_limits(axes, axis, tolerance_m, 0.0)
+        axis.apply(axes.yaxis, axes, vertical=True)
+        axes.set_xscale("log")
+        axes.set_xlim(repeats[0] / 1.15, repeats[-1] * 1.15)
+        shown = [one for one in repeats[:-1] if str(one)[0] == "1" and one < 0.6 * repeats[-1]]
+        axes.set_xticks([*shown, repeats[-1]], [str(one) for one in (*shown, repeats[-1])])
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel("number of repeats")
+        figure.legend(loc="lower left", bbox_to_anchor=(_LEFT_PX / WIDTH_PX, 2 / height_px), ncols=2)
+
+    return draw("growth", cell.header.cell, f"Growth of max sigma with the repeats of cell {cell.header.cell}", height_px, paint)
+
+
+def _add_axes(figure: Any, height_px: float, *, foot_px: float, head_px: float, left_px: float = _LEFT_PX) -> Any:  # noqa: ANN401
+    width = (WIDTH_PX - left_px - _RIGHT_PX) / WIDTH_PX
+    return figure.add_axes((left_px / WIDTH_PX, foot_px / height_px, width, (height_px - foot_px - head_px) / height_px))
+
+
+def _draw_actor(
+    axes: Any,  # noqa: ANN401
+    axis: LengthAxis,
+    times: Floats,
+    sigma: Floats,
+    style: ActorStyle,
+    styles: tuple[ActorStyle, ...],
+) -> None:
+    """Draw one actor; zeros of several actors lie side by side, or the last one drawn would hide all others."""
+    placed = axis.place(sigma)
+    named = [one.index for one in styles if one.named]
+    if axis.zero_at is not None and style.named:
+        share = (named.index(style.index) + 1) / (len(named) + 1) - 0.5
+        placed[sigma == 0] -= share * 0.8 * (axis.low - axis.bottom)
+    label = style.label if style.named else None
+    axes.plot(times, placed, color=style.colour, linestyle=style.dash, label=label)
+    known = np.concatenate([[False], np.isfinite(placed), [False]])
+    alone = known[1:-1] & ~known[:-2] & ~known[2:]
+    axes.plot(times[alone], placed[alone], ".", color=style.colour, markersize=4)
+
+
+def _draw_limits(axes: Any, axis: LengthAxis, tolerance_m: float, step_m: float) -> None:  # noqa: ANN401
+    tolerance = float(axis.place(tolerance_m))
+    axes.axhline(tolerance, color=INK, linestyle=_DASHED, linewidth=1.2, label=_limit(tolerance_m))
+    if step_m > 0:
+        name = f"log's resolution {length(step_m)}"
+        axes.axhline(float(axis.place(step_m)), color=MUTED, linestyle=_DOTTED, linewidth=1.4, label=name)
+
+
+def _draw_boundary(axes: Any, cell: CellAnalysis) -> None:  # noqa: ANN401
+    """Mark where the runs are split; shade the time over which the event moves between repeats."""
+    boundary, step_s = cell.boundary, cell.header.step_s
+    if boundary.first_tick is None:
+        return
+    low, high = axes.get_xlim()
+    first_s, last_s = boundary.first_tick * step_s, max(one for one in boundary.ticks if one is not None) * step_s
+    if not low <= first_s <= high:
+        return
+    if last_s > first_s:
+        axes.axvspan(first_s, last_s, color=MUTED, alpha=0.18, linewidth=0)
+    axes.axvline(first_s, color=MUTED, linewidth=1.2)
+    event = "" if boundary.split.tick is not None else "first "
+    place = (first_s - low) / (high - low)
+    side = "left" if place < 0.25 else "right" if place > 0.75 else "center"
+    words = shorten(f"{event}{boundary.split.name}, {first_s:g} s", 40)
+    axes.text(first_s, 1.02, words, transform=axes.get_xaxis_transform(), ha=side, va="bottom", fontsize=10.5, color=INK)
+
+
+def _limit(tolerance_m: float) -> str:
+    return f"tolerance {length(tolerance_m)}"
+
+
+def _floats(values: Sequence[float | None]) -> Floats:
+    return np.array([math.nan if one is None else one for one in values], np.float64)
+
+
+def _span(times: Floats) -> tuple[float, float]:
+    """Limits of a time axis, apart even where there is one tick only."""
+    low, high = float(times.min(initial=math.inf)), float(times.max(initial=-math.inf))
+    return (low, high) if low < high else (low - 0.5, low + 0.5) if low == high else (0.0, 1.0)

@@ -1,0 +1,161 @@
+"""The canvas: figures as inline SVG, equal byte for byte whenever the numbers are equal.
+
+Text stays text. It is laid out with the metrics of DejaVu Sans, which comes with matplotlib and is wider than the sans-serif
+fonts of today's systems, so that what fits here fits in the reader's font too.
+"""
+
+import hashlib
+import io
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from samepath.base.units import format_length
+from samepath.report.words import clean
+
+Floats = NDArray[np.float64]
+
+WIDTH_PX: Final = 480.0
+INK, MUTED, FAINT = "#1f2933", "#5f6b7a", "#d9dee4"
+ZERO_BAND: Final = "#edf1f5"
+# Okabe and Ito's palette, told apart with any colour vision; yellow is too faint on white.
+PALETTE: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+SIGMA_COLOUR, DEVIATION_COLOUR = PALETTE[0], PALETTE[1]
+
+_STYLE: Final = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "samepath",
+    "text.parse_math": False,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 11.0,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelsize": 11.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.7,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 10.5,
+    "ytick.labelsize": 10.5,
+    "legend.frameon": False,
+    "legend.fontsize": 10.5,
+    "legend.handlelength": 2.0,
+    "legend.labelspacing": 0.35,
+    "legend.columnspacing": 1.2,
+    "legend.borderpad": 0.0,
+    "lines.linewidth": 1.6,
+}
+
+_TAG: Final = re.compile(r"<[^>]*>")
+_LONG_NUMBER: Final = re.compile(r"\d+\.\d{3,}")
+_FONT: Final = re.compile(r" font-family: [^;\"]*;?")
+
+
+def draw(name: str, key: str, label: str, height_px: float, paint: Callable[[Any], None]) -> str:
+    """Let ``paint`` fill a figure and return it as inline SVG.
+
+    ``name`` and ``key`` (the cell) make the ids of the figure unlike those of any other on the page; ``label`` is what a
+    screen reader says.
+    """
+    import matplotlib as mpl  # noqa: PLC0415 - plotting is loaded when something is drawn, not before
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    with mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        # A glyph that DejaVu Sans lacks is still in the reader's fonts: the text is kept as text.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+        figure = Figure(figsize=(WIDTH_PX / 72, height_px / 72), dpi=72, facecolor="none")
+        paint(figure)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return _inline(buffer.getvalue(), name, key, label, height_px)
+
+
+def _inline(svg: str, name: str, key: str, label: str, height_px: float) -> str:
+    """Make a whole SVG file fit for the middle of a page: no prolog, no style that leaks, ids of its own."""
+    body = svg[svg.index(">", svg.index("<svg")) + 1 :]
+    for leak in (r"<metadata>.*?</metadata>", r"<style.*?</style>", r"<!--.*?-->"):
+        body = re.sub(leak, "", body, flags=re.DOTALL)
+    body = _TAG.sub(_tidy_tag, body)
+    body = re.sub(r">\s+<", "><", body).replace("<defs></defs>", "")
+    mark = hashlib.sha256("\x1f".join((name, key, body)).encode("utf-8", "replace")).hexdigest()[:10]
+    body = re.sub(r'( id="|="#|url\(#)', rf"\g<1>{name}-{mark}-", body)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH_PX:g} {height_px:g}" role="img" '
+        f'aria-label="{escape(clean(label))}" font-family="system-ui, -apple-system, \'Segoe UI\', Roboto, \'Helvetica Neue\', '
+        f'Arial, sans-serif" stroke-linejoin="round" stroke-linecap="butt">{body}'
+    )
+
+
+def _tidy_tag(match: re.Match[str]) -> str:
+    """Drop group ids and fonts, and round coordinates to a hundredth of a pixel."""
+    tag = re.sub(r'^<g id="[^"]*"', "<g", match[0])
+    tag = _FONT.sub("", tag).replace("xlink:href", "href")
+    tag = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", tag)
+    tag = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), tag)
+    return re.sub(r"\s+", " ", tag)
+
+
+@dataclass(frozen=True)
+class LengthAxis:
+    """A logarithmic axis of lengths with a place of its own for exact zeros, which a logarithm would lose.
+
+    Positions on it are powers of ten: 1 cm is at -2. ``zero_at`` is None where there is no zero to show.
+    """
+
+    low: float
+    high: float
+    zero_at: float | None
+
+    @property
+    def bottom(self) -> float:
+        """Where the axis begins."""
+        return self.low if self.zero_at is None else 2 * self.zero_at - self.low
+
+    def place(self, values_m: ArrayLike) -> Floats:
+        """Return the positions of lengths; NaN where there is none."""
+        values = np.asarray(values_m, np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            placed = np.log10(values)
+        placed[~np.isfinite(placed)] = np.nan
+        return np.where(values == 0, np.nan if self.zero_at is None else self.zero_at, placed)
+
+    def apply(self, axis: Any, axes: Any, *, vertical: bool) -> None:  # noqa: ANN401 - matplotlib's own objects
+        """Set limits, ticks and the band of zeros on a matplotlib axis."""
+        span = self.high - self.low
+        step = next(one for one in (1, 2, 3, 6, 12, 30, 60, 120) if span / one <= 6)
+        at = [float(power) for power in range(math.ceil(self.low), math.floor(self.high) + 1) if power % step == 0]
+        labels = [format_length(10.0**power) for power in at]
+        if self.zero_at is not None:
+            at, labels = [self.zero_at, *at], ["0 (exact)", *labels]
+            shade = axes.axhspan if vertical else axes.axvspan
+            shade(self.bottom, self.low, color=ZERO_BAND, linewidth=0, zorder=0)
+        (axes.set_ylim if vertical else axes.set_xlim)(self.bottom, self.high)
+        axis.set_ticks(at, labels)
+        axis.grid(visible=True)
+
+
+def length_axis(values_m: Iterable[float]) -> LengthAxis:
+    """Make an axis that shows all of these lengths; what is not finite has no place."""
+    values = np.array([value for value in values_m if math.isfinite(value)], np.float64)
+    positive = values[values > 0]
+    low, high = (-3.0, -1.0) if positive.size == 0 else (float(np.log10(positive.min())), float(np.log10(positive.max())))
+    low, high = math.floor(low - 0.05), math.ceil(high + 0.05)
+    if high - low < 2:
+        low -= 1
+    band = 0.13 * (high - low)
+    return LengthAxis(low, high, low - band / 2 if bool(np.any(values == 0)) else None)

@@ -1,0 +1,174 @@
+"""Words and numbers for people, the same in every form of the report."""
+
+import math
+import re
+from typing import Final
+
+from samepath.analysis.cell import CellAnalysis
+from samepath.analysis.outcomes import Clusters
+from samepath.analysis.phases import PhaseBoundary
+from samepath.analysis.resolution import GridKind, Resolution
+from samepath.analysis.verdict import Criterion, Verdict
+from samepath.base.units import format_length
+from samepath.report.document import Document, sample_size
+
+# Everything outside the characters of XML 1.0, and the control characters that it merely discourages.
+_ILLEGAL: Final = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+NO_DATA: Final = "no data"
+
+VERDICT_NAMES: Final = {
+    Verdict.BIT_IDENTICAL: "Bit-identical",
+    Verdict.IDENTICAL_AT_RESOLUTION: "Identical at resolution",
+    Verdict.WITHIN_TOLERANCE: "Within tolerance",
+    Verdict.EXCEEDS_TOLERANCE: "Exceeds tolerance",
+}
+VERDICT_MEANINGS: Final = {
+    Verdict.BIT_IDENTICAL: "every repeat has the same bits, in a log that holds the simulator's own numbers",
+    Verdict.IDENTICAL_AT_RESOLUTION: "every repeat has the same log, but the log is rounded: finer differences cannot be seen",
+    Verdict.WITHIN_TOLERANCE: "repeats differ, by no more than the tolerance",
+    Verdict.EXCEEDS_TOLERANCE: "some repeat differs by more, or in ways no distance can express",
+}
+
+
+def clean(text: object) -> str:
+    """Return ``text`` without the characters that no XML or HTML may hold."""
+    return _ILLEGAL.sub("", str(text))
+
+
+def shorten(text: str, limit: int) -> str:
+    """Fit ``text`` on one line of ``limit`` characters; the middle goes, because names differ at their ends."""
+    line = " ".join(clean(text).split())
+    if len(line) <= limit:
+        return line
+    head = (limit - 1) // 2
+    return f"{line[:head]}…{line[len(line) - (limit - 1 - head) :]}"
+
+
+def length(value_m: float | None) -> str:
+    """Print a length for people; an exact zero says that it is one."""
+    if value_m is None or math.isnan(value_m):
+        return NO_DATA
+    if value_m == 0:
+        return "0 (exact)"
+    return format_length(value_m) if math.isfinite(value_m) else "beyond all numbers"
+
+
+def percent(ratio: float) -> str:
+    """Print a ratio to three figures; what is not certain never prints as 0 % or 100 %."""
+    text = f"{100 * ratio:.3g}"
+    if text == "100" and ratio < 1:
+        return "more than 99.9 %"
+    return f"{text} %"
+
+
+def count(number: int, noun: str) -> str:
+    """Print a number of things: ``1 repeat``, ``20 repeats``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def headline(document: Document) -> str:
+    """Say the verdict of all cells in one plain line."""
+    cells, verdict = document.cells, document.verdict
+    total, limit = len(cells), format_length(document.tolerance_m)
+    here = [cell for cell in cells if cell.judgement.verdict is verdict]
+    of_all = f"{len(here)} of {count(total, 'cell')}"
+    match verdict:
+        case Verdict.BIT_IDENTICAL:
+            which = "the cell has" if total == 1 else f"each of the {total} cells has"
+            text = f"{which} the same bits in all of its repeats"
+        case Verdict.IDENTICAL_AT_RESOLUTION:
+            text = f"all logs are equal; in {of_all} the log is rounded and could hide finer differences"
+        case Verdict.WITHIN_TOLERANCE:
+            text = f"{of_all} {_verb('differ', here)}, none by more than {limit}"
+        case Verdict.EXCEEDS_TOLERANCE:
+            far = [cell for cell in here if beyond_distance(cell)]
+            more = f"by more than {limit}"
+            how = more if len(far) == len(here) else f"{more}, or in structure" if far else "in structure"
+            text = f"{of_all} {_verb('differ', here)} {how}"
+    return f"{VERDICT_NAMES[verdict]}: {text}"
+
+
+def _verb(word: str, things: list[CellAnalysis]) -> str:
+    return f"{word}s" if len(things) == 1 else word
+
+
+def beyond_distance(cell: CellAnalysis) -> bool:
+    """Does the cell exceed the tolerance by distance, structure aside?"""
+    limit, summary = cell.options.tolerance_m, cell.summary
+    by_deviation = cell.options.criterion is Criterion.DEVIATION and (summary.max_deviation_m or 0.0) > limit
+    return (summary.max_sigma_m or 0.0) > limit or by_deviation
+
+
+def why(document: Document) -> str:
+    """Give the reason of the worst cell as a sentence."""
+    worst = max(
+        document.cells,
+        key=lambda cell: (cell.judgement.verdict.rank, beyond_distance(cell), cell.summary.max_deviation_m or 0.0),
+    )
+    if len(document.cells) == 1 or worst.judgement.verdict is Verdict.BIT_IDENTICAL:
+        reason = worst.judgement.reason
+        return f"{reason[:1].upper()}{reason[1:]}."
+    return f"Worst cell: {worst.header.cell}: {worst.judgement.reason}."
+
+
+def resolution_words(resolution: Resolution) -> str:
+    """Say how fine the log is."""
+    if resolution.kind is GridKind.LOSSLESS:
+        return "the simulator's own numbers"
+    if resolution.step_m == 0:
+        return "full float64 numbers"
+    kind = "decimals" if resolution.kind is GridKind.DECIMAL else "float32"
+    return f"{format_length(resolution.step_m)} ({kind})"
+
+
+def boundary_words(boundary: PhaseBoundary, step_s: float) -> str:
+    """Say when the splitting event happened."""
+    name = boundary.split.name
+    if boundary.split.tick is not None:
+        return f"The runs are split at {name} ({boundary.split.tick * step_s:g} s)."
+    if boundary.first_tick is None:
+        return f"No repeat has a {name}: there is only one phase."
+    known = [(tick, repeats) for tick, repeats in boundary.ticks.items() if tick is not None]
+    parts = [f"at {tick * step_s:g} s in {count(repeats, 'repeat')}" for tick, repeats in known[:3]]
+    if len(known) > 3:
+        rest = sum(repeats for _, repeats in known[3:])
+        parts.append(f"later, up to {known[-1][0] * step_s:g} s, in {count(rest, 'repeat')}")
+    if None in boundary.ticks:
+        parts.append(f"never in {count(boundary.ticks[None], 'repeat')}")
+    return f"First {name}: {', '.join(parts)}. The earliest one ends the phase before."
+
+
+def pattern_words(clusters: Clusters) -> str:
+    """Say how the outcomes are spread, with the distances that show it."""
+    text = f"Pattern: {clusters.words()}"
+    if clusters.gap_m is not None and clusters.within_m is not None:
+        text += f"; clusters are {length(clusters.gap_m)} apart, neighbours within one at most {length(clusters.within_m)}"
+    if clusters.sampled is not None:
+        text += f"; from a sample of {count(clusters.sampled, 'outcome')}"
+    return f"{text}."
+
+
+def limits(cell: CellAnalysis) -> tuple[str, ...]:
+    """Say what this many repeats can and cannot exclude."""
+    bounds, sizes = cell.bounds, sample_size(cell)
+    sure, seen = percent(bounds.confidence), f"{bounds.divergent} of {bounds.repeats} repeats diverged"
+    if bounds.divergent == 0:
+        rate = f"{seen}: the true rate is below {percent(bounds.upper)} ({sure} confidence, Clopper-Pearson)."
+    else:
+        span = f"above {percent(bounds.lower)} and below {percent(bounds.upper)}"
+        rate = f"{seen} from the largest outcome: the true rate is {span} (each with {sure} confidence, Clopper-Pearson)."
+    kind = "A divergence" if bounds.divergent == 0 else "Another, rarer divergence"
+    sentences = [rate]
+    for words, rare in (("1 in 100", "1_percent"), ("1 in 1000", "1_permille")):
+        chance, needed = sizes[f"chance_to_see_{rare}"], sizes[f"repeats_for_{rare}"]
+        text = f"{kind} of {words} would have been seen with probability {percent(chance)}"
+        sentences.append(f"{text} only; {needed} repeats would be needed to see it with 95 %." if chance < 0.95 else f"{text}.")
+    sentences.append(
+        f"Looking after every repeat and stopping at will, the bound that still holds is {percent(bounds.anytime_upper)} "
+        f"({sure} confidence at all times at once)."
+    )
+    if cell.spread.resolution.limits_equality:
+        sentences.append(f"Differences below {length(cell.spread.resolution.step_m)} are not in the log and cannot be seen in any number of repeats.")
+    sentences.append("All of this holds for the machine, load and settings of these repeats, and for no others.")
+    return tuple(sentences)

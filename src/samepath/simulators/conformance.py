@@ -1,0 +1,178 @@
+"""The conformance kit: what every simulator adapter must do, as checks that authors of adapters can run.
+
+From the command line: ``samepath conformance NAME``. In an adapter's own tests::
+
+    from samepath.simulators.conformance import CHECKS
+
+    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+    def test_my_adapter_conforms(check):
+        check(MySimulator)
+
+A check returns None or raises :class:`samepath.base.errors.SimulatorError`, in words.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from samepath.base.errors import SimulatorError, UnknownNameError
+from samepath.simulators.interface import RunRequest, Simulator, no_tick
+from samepath.traces.channels import check_channels
+from samepath.traces.recorder import Recorder
+from samepath.traces.records import EventKind, Repeat
+
+Factory = Callable[[], Simulator]
+Check = Callable[[Factory], None]
+
+
+def run_once(simulator: Simulator, scenario: str, repeat: int = 0, on_tick: Callable[[int], None] = no_tick) -> Repeat:
+    """Run a scenario with default settings and return its record."""
+    info = simulator.info()
+    recorder = Recorder(repeat, info.channels, info.step_s)
+    simulator.run(RunRequest(scenario, repeat), recorder, on_tick)
+    return recorder.finish()
+
+
+def describes_itself(factory: Factory) -> None:
+    """Name, version, summary, a step, at least one scenario and valid channels; twice the same."""
+    with factory() as simulator:
+        info = simulator.info()
+        _require(all((info.name, info.version, info.summary)), "name, version and summary must not be empty")
+        _require(math.isfinite(info.step_s) and info.step_s > 0, f"step_s must be above 0, not {info.step_s}")
+        _require(len(info.scenarios) > 0, "at least one scenario must be offered")
+        _require(len(set(info.scenarios)) == len(info.scenarios), "scenario names must be distinct")
+        check_channels(info.channels)
+        _require(simulator.info() == info, "info() must say the same each time")
+
+
+def records_a_whole_run(factory: Factory) -> None:
+    """Every scenario gives states of announced actors at rising ticks, and an end."""
+    for info_name, repeat in _each_scenario(factory):
+        _require(len(repeat.actors) > 0, f"{info_name}: no actor was announced")
+        _require(len(repeat.tick) > 0, f"{info_name}: no state was recorded")
+        silent = {actor.id for actor in repeat.actors} - set(np.unique(repeat.actor).tolist())
+        _require(not silent, f"{info_name}: actors {sorted(silent)} were announced but never had a state")
+        _require(bool(np.all(np.diff(repeat.tick) >= 0)), f"{info_name}: ticks must not fall")
+        _require(int(repeat.tick.max()) <= repeat.end.tick, f"{info_name}: states after the end at tick {repeat.end.tick}")
+        _require(bool(repeat.end.reason), f"{info_name}: the end needs a reason")
+
+
+def keeps_time(factory: Factory) -> None:
+    """Simulated time rises strictly with the tick, and is the same for all actors of a tick."""
+    for info_name, repeat in _each_scenario(factory):
+        for tick in np.unique(repeat.tick)[:50].tolist():
+            times = np.unique(repeat.time_s[repeat.tick == tick])
+            _require(len(times) == 1, f"{info_name}: actors disagree on the time of tick {tick}")
+        _, first = np.unique(repeat.tick, return_index=True)
+        _require(bool(np.all(np.diff(repeat.time_s[first]) > 0)), f"{info_name}: time must rise with the tick")
+
+
+def uses_declared_channels(factory: Factory) -> None:
+    """Every declared channel is recorded for at least one actor."""
+    for info_name, repeat in _each_scenario(factory):
+        for index, channel in enumerate(repeat.channels):
+            unused = bool(np.all(np.isnan(repeat.values[:, index])))
+            _require(not unused, f"{info_name}: channel {channel} is declared but never recorded")
+
+
+def calls_on_tick(factory: Factory) -> None:
+    """``on_tick`` is called once per tick, rising, up to the end."""
+    with factory() as simulator:
+        for scenario in simulator.info().scenarios:
+            ticks: list[int] = []
+            repeat = run_once(simulator, scenario, on_tick=ticks.append)
+            _require(ticks == sorted(set(ticks)), f"{scenario}: on_tick must be called with rising ticks, once each")
+            _require(bool(ticks) and ticks[-1] == repeat.end.tick, f"{scenario}: on_tick must reach the end tick")
+
+
+def names_actors_in_events(factory: Factory) -> None:
+    """Events lie within the run; a collision names an actor; a destroyed actor has no later state."""
+    for info_name, repeat in _each_scenario(factory):
+        for event in repeat.events:
+            _require(0 <= event.tick <= repeat.end.tick, f"{info_name}: {event.kind} at tick {event.tick} is outside the run")
+            if event.kind == EventKind.COLLISION:
+                _require(event.actor is not None, f"{info_name}: a collision must name an actor")
+                _require(event.impulse_ns is not None, f"{info_name}: a collision must have an impulse")
+            if event.kind == EventKind.DESTROY:
+                last = repeat.tick[repeat.actor == event.actor].max()
+                _require(int(last) <= event.tick, f"{info_name}: actor {event.actor} was destroyed but moves on")
+
+
+def repeats_itself_if_it_says_so(factory: Factory) -> None:
+    """Where determinism is declared, three repeats have the same digest, in one instance and in a fresh one."""
+    with factory() as simulator, factory() as fresh:
+        if not simulator.info().capabilities.deterministic:
+            return
+        for scenario in simulator.info().scenarios:
+            digests = {run_once(simulator, scenario, repeat).digest for repeat in (0, 1)}
+            digests.add(run_once(fresh, scenario, 2).digest)
+            _require(len(digests) == 1, f"{scenario}: declared deterministic, but three repeats gave {len(digests)} digests")
+
+
+def refuses_the_unknown(factory: Factory) -> None:
+    """An unknown scenario or setting is refused by name before anything runs."""
+    with factory() as simulator:
+        info = simulator.info()
+        for request in (RunRequest("no such scenario", 0), RunRequest(info.scenarios[0], 0, settings={"no_such_setting": 1})):
+            recorder = Recorder(0, info.channels, info.step_s)
+            try:
+                simulator.run(request, recorder)
+            except UnknownNameError:
+                continue
+            raise SimulatorError(f"{request} must be refused with an UnknownNameError: use interface.check_request")
+
+
+def closes_twice(factory: Factory) -> None:
+    """Closing is allowed twice, also before the first run."""
+    simulator = factory()
+    simulator.close()
+    simulator.close()
+
+
+CHECKS: tuple[Check, ...] = (
+    describes_itself,
+    records_a_whole_run,
+    keeps_time,
+    uses_declared_channels,
+    calls_on_tick,
+    names_actors_in_events,
+    repeats_itself_if_it_says_so,
+    refuses_the_unknown,
+    closes_twice,
+)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """A check's name, what it demands, and what was wrong (empty: nothing)."""
+
+    name: str
+    demand: str
+    problem: str
+
+
+def check_all(factory: Factory) -> Iterator[CheckResult]:
+    """Run every check, one after the other."""
+    for check in CHECKS:
+        name = getattr(check, "__name__", str(check)).replace("_", " ")
+        problem = ""
+        try:
+            check(factory)
+        except SimulatorError as error:
+            problem = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever an adapter throws is a finding, not our crash
+            problem = f"{type(error).__name__}: {error}"
+        yield CheckResult(name, (check.__doc__ or "").splitlines()[0], problem)
+
+
+def _each_scenario(factory: Factory) -> Iterator[tuple[str, Repeat]]:
+    with factory() as simulator:
+        for scenario in simulator.info().scenarios:
+            yield scenario, run_once(simulator, scenario)
+
+
+def _require(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise SimulatorError(otherwise)

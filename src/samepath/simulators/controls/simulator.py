@@ -1,0 +1,218 @@
+"""The control simulators: one exactly repeatable, the others wrong by a known amount.
+
+They are the instrument's positive and negative controls. A fault never comes from hidden state: it is drawn from a stream
+named by seed, purpose and repeat, so that every repeat's fault can be worked out beforehand and checked.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from samepath import __version__
+from samepath.base.streams import stream
+from samepath.simulators.controls.world import (
+    BYSTANDER,
+    CAR_B,
+    PEDESTRIAN,
+    STEP_S,
+    TICKS,
+    TYPES,
+    Body,
+    simulate,
+)
+from samepath.simulators.interface import (
+    Capabilities,
+    RunRequest,
+    Scalar,
+    Simulator,
+    SimulatorInfo,
+    check_request,
+    no_tick,
+)
+from samepath.traces.channels import POSITION, VELOCITY
+from samepath.traces.recorder import Recorder
+
+SCENARIO = "crossing"
+REACHED_END = "simulated time is over"
+
+
+class Exact(Simulator):
+    """The control that repeats itself to the bit; the others override one thing each."""
+
+    name: ClassVar[str] = "control-exact"
+    summary: ClassVar[str] = "repeats itself to the bit"
+    settings: ClassVar[dict[str, Scalar]] = {}
+    deterministic: ClassVar[bool] = True
+    lossless: ClassVar[bool] = True
+
+    def info(self) -> SimulatorInfo:
+        """Describe the control."""
+        return SimulatorInfo(
+            name=self.name,
+            version=__version__,
+            summary=self.summary,
+            scenarios=(SCENARIO,),
+            step_s=STEP_S,
+            channels=(*POSITION, *VELOCITY),
+            capabilities=Capabilities(self.deterministic, self.lossless, collisions=True),
+            settings=self.settings,
+        )
+
+    def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
+        """Simulate the crossing and record it, with this control's fault."""
+        settings = check_request(self.info(), request)
+        fault = self.fault(request, settings)
+        for actor, kind in TYPES.items():
+            recorder.actor(actor, kind)
+        last = self.last_tick(request)
+        gone: set[int] = set()
+        for tick, bodies, collision in simulate():
+            for actor, body in bodies.items():
+                if actor not in gone:
+                    dx, dy = fault(tick, actor)
+                    recorder.state(tick, actor, self.log(body, dx, dy))
+            if collision is not None:
+                recorder.event(tick, "collision", collision.actor, collision.other, collision.impulse_ns)
+            if self.destroys_at(tick):
+                recorder.event(tick, "destroy", PEDESTRIAN)
+                gone.add(PEDESTRIAN)
+            on_tick(tick)
+            if tick == last:
+                recorder.end(tick, "simulator stopped answering", completed=False)
+                return
+        recorder.end(TICKS, REACHED_END)
+
+    def log(self, body: Body, dx_m: float, dy_m: float) -> dict[str, float]:
+        """Return what goes into the trace for a body displaced by the fault."""
+        return {
+            "x_m": body.x_m + dx_m,
+            "y_m": body.y_m + dy_m,
+            "z_m": 0.0,
+            "vx_mps": body.vx_mps,
+            "vy_mps": body.vy_mps,
+            "vz_mps": 0.0,
+        }
+
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+        """Return the displacement of an actor at a tick in this repeat."""
+        return lambda tick, actor: (0.0, 0.0)
+
+    def last_tick(self, request: RunRequest) -> int | None:
+        """Return the tick after which the run breaks off, if it does."""
+        return None
+
+    def destroys_at(self, tick: int) -> bool:
+        """Is the pedestrian destroyed at this tick?"""
+        return False
+
+
+class Gaussian(Exact):
+    """Independent Gaussian noise of known sigma on x and y of every actor, from a known tick on."""
+
+    name = "control-gaussian"
+    summary = "Gaussian noise of sigma_m on x and y from from_tick on"
+    settings: ClassVar[dict[str, Scalar]] = {"sigma_m": 0.001, "from_tick": 100}
+    deterministic = False
+
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+        """Draw noise from the stream of this repeat."""
+        sigma_m, from_tick = float(settings["sigma_m"]), int(settings["from_tick"])
+        noise = stream(request.seed, "gaussian", request.repeat).normal(0.0, sigma_m, (TICKS + 1, len(TYPES) + 1, 2))
+
+        def displacement(tick: int, actor: int) -> tuple[float, float]:
+            if tick < from_tick:
+                return 0.0, 0.0
+            return float(noise[tick, actor, 0]), float(noise[tick, actor, 1])
+
+        return displacement
+
+
+class Rare(Exact):
+    """Three repeats in every thousand have one car 10 cm off from tick 60 on; the paper's authors saw just that."""
+
+    name = "control-rare"
+    summary = "3 repeats in 1000 are 10 cm off (x of actor 2, from tick 60)"
+    deterministic = False
+    odd_repeats: ClassVar[frozenset[int]] = frozenset({137, 503, 871})
+
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+        """Displace actor 2 in the odd repeats."""
+        odd = request.repeat % 1000 in self.odd_repeats
+        return lambda tick, actor: (0.1, 0.0) if odd and actor == CAR_B and tick >= 60 else (0.0, 0.0)
+
+
+class TwoOutcomes(Exact):
+    """After the collision one car goes one of two ways, bit-identical within each; a fair coin per repeat decides."""
+
+    name = "control-two-outcomes"
+    summary = "two outcomes, split at tick 90, up to 2.2 m apart"
+    deterministic = False
+
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+        """Bend the path of actor 2 in half of the repeats."""
+        other_way = bool(stream(request.seed, "two-outcomes", request.repeat).random() < 0.5)
+        return lambda tick, actor: (0.0, 0.02 * (tick - 90)) if other_way and actor == CAR_B and tick > 90 else (0.0, 0.0)
+
+
+class LateBystander(Exact):
+    """The car that was not involved drifts apart from tick 150 on, long after the collision of the others."""
+
+    name = "control-late-bystander"
+    summary = "actor 3, not in the collision, drifts from tick 150 on (sigma 4 cm at the end)"
+    deterministic = False
+
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+        """Give actor 3 a drift of its own in every repeat."""
+        drift_m = float(stream(request.seed, "late-bystander", request.repeat).normal(0.0, 0.04))
+
+        def displacement(tick: int, actor: int) -> tuple[float, float]:
+            return (0.0, drift_m * (tick - 150) / 50) if actor == BYSTANDER and tick > 150 else (0.0, 0.0)
+
+        return displacement
+
+
+class EndsEarly(Exact):
+    """One repeat in fifty breaks off at tick 150 of 200; until then it is exact."""
+
+    name = "control-ends-early"
+    summary = "one repeat in 50 breaks off at tick 150"
+    deterministic = False
+
+    def last_tick(self, request: RunRequest) -> int | None:
+        """Break off repeats 7, 57, 107, ..."""
+        return 150 if request.repeat % 50 == 7 else None
+
+
+class Destroyed(Exact):
+    """The pedestrian is destroyed at tick 120 in every repeat: absent from then on, and the cell still bit-identical."""
+
+    name = "control-destroyed"
+    summary = "the pedestrian is destroyed at tick 120, in every repeat"
+
+    def destroys_at(self, tick: int) -> bool:
+        """Destroy the pedestrian at tick 120."""
+        return tick == 120
+
+
+class BelowResolution(Exact):
+    """Noise of up to 0.4 mm in the simulator, hidden by a log that is rounded to 1 mm."""
+
+    name = "control-below-resolution"
+    summary = "noise of up to 0.4 mm that a log rounded to 1 mm cannot show"
+    deterministic = False
+    lossless = False
+
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+        """Draw noise that stays within the log's rounding."""
+        noise: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+        noise = stream(request.seed, "below-resolution", request.repeat).uniform(-4e-4, 4e-4, (TICKS + 1, len(TYPES) + 1, 2))
+        return lambda tick, actor: (float(noise[tick, actor, 0]), float(noise[tick, actor, 1]))
+
+    def log(self, body: Body, dx_m: float, dy_m: float) -> dict[str, float]:
+        """Round like a log with three decimals. The noiseless path lies on the grid, so noise below half a step is lost."""
+        exact = super().log(body, 0.0, 0.0)
+        rounded = {name: round(value, 3) for name, value in exact.items()}
+        rounded["x_m"] = round(rounded["x_m"] + dx_m, 3)
+        rounded["y_m"] = round(rounded["y_m"] + dy_m, 3)
+        return rounded

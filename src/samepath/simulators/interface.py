@@ -1,0 +1,89 @@
+"""The interface every simulator is driven through: say what you are, run a scenario once into a recorder, let go."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from samepath.base.suggest import unknown
+from samepath.traces.channels import POSITION
+from samepath.traces.recorder import Recorder
+
+Scalar = str | float | int | bool
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a simulator can do; the conformance kit holds it to every word.
+
+    ``deterministic``: the same request gives the same bits, whichever repeat it is. ``lossless``: the recorder gets the
+    simulator's own numbers, unrounded. ``collisions``: collisions are reported as events.
+    """
+
+    deterministic: bool = False
+    lossless: bool = True
+    collisions: bool = False
+
+
+@dataclass(frozen=True)
+class SimulatorInfo:
+    """What a simulator is. ``settings`` lists every setting it knows, with its default."""
+
+    name: str
+    version: str
+    summary: str
+    scenarios: tuple[str, ...]
+    step_s: float
+    channels: tuple[str, ...] = POSITION
+    capabilities: Capabilities = Capabilities()
+    settings: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One repeat: what to run. ``seed`` and ``settings`` are equal in all repeats of a cell; only ``repeat`` differs."""
+
+    scenario: str
+    repeat: int
+    seed: int = 0
+    settings: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+def no_tick(tick: int) -> None:
+    """Ignore a tick: the default of ``on_tick``."""
+
+
+class Simulator(ABC):
+    """A simulator. Constructing one must be cheap and must not fail where the engine is missing; :meth:`run` may."""
+
+    @abstractmethod
+    def info(self) -> SimulatorInfo:
+        """Describe the simulator, without starting it."""
+
+    @abstractmethod
+    def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
+        """Run a scenario from its start to its end, once.
+
+        Announce actors, record a state per tick and actor and every event, call ``on_tick`` after each tick, and end with
+        ``recorder.end(tick, reason)``. A run must not depend on any run before it.
+        """
+
+    def close(self) -> None:  # noqa: B027 - most simulators hold nothing between runs
+        """Let go of everything; may be called twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def check_request(info: SimulatorInfo, request: RunRequest) -> dict[str, Scalar]:
+    """Return the settings of a request with defaults filled in; refuse unknown scenarios and settings by name."""
+    if request.scenario not in info.scenarios:
+        raise unknown(f"scenario of {info.name}", request.scenario, info.scenarios)
+    for name in request.settings:
+        if name not in info.settings:
+            raise unknown(f"setting of {info.name}", name, info.settings)
+    return {**info.settings, **request.settings}

@@ -1,0 +1,190 @@
+"""Study files and plans.
+
+A study file is YAML: a tolerance, a number of repeats, and cells that name a simulator, a scenario and its settings. It is
+checked whole before anything runs, and an unknown key is an error that names the nearest known one.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from samepath.base.digests import fingerprint
+from samepath.base.errors import StudyError
+from samepath.base.suggest import nearest, unknown
+from samepath.base.units import parse_tolerance_m
+from samepath.base.verdicts import Verdict
+
+_SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
+Scalar = str | float | int | bool
+MAX_REPEATS: Final = 1_000_000
+
+
+def _tolerance(value: object) -> float:
+    return parse_tolerance_m(str(value))
+
+
+class CellSpec(BaseModel):
+    """One cell of a study file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    simulator: str
+    scenario: str
+    name: str | None = None
+    settings: dict[str, Scalar] = Field(default_factory=dict)
+    condition: dict[str, Scalar] = Field(default_factory=dict)
+    repeats: int | None = Field(default=None, ge=2, le=MAX_REPEATS)
+    expect: str | None = None
+
+
+class StudySpec(BaseModel):
+    """A study file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str
+    description: str = ""
+    tolerance: Annotated[float, BeforeValidator(_tolerance)] = 0.01
+    repeats: int = Field(default=100, ge=2, le=MAX_REPEATS)
+    seed: int = Field(default=0, ge=0)
+    log_every: int = Field(default=1, ge=1)
+    cells: list[CellSpec] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A cell to be run: ``folder`` is its place in the study's folder.
+
+    ``expect`` is what must be found; None where nothing is said, or where fewer repeats are run than the file stated.
+    """
+
+    name: str
+    folder: str
+    simulator: str
+    scenario: str
+    settings: dict[str, Scalar]
+    condition: dict[str, Scalar]
+    repeats: int
+    expect: Verdict | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study, checked and spelled out."""
+
+    name: str
+    description: str
+    tolerance_m: float
+    seed: int
+    log_every: int
+    cells: tuple[PlannedCell, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """Name of everything held equal: a folder begun under one plan is only continued under the same.
+
+        The number of repeats is not part of it, so that a study can be extended.
+        """
+        varying = ("repeats", "expect")
+        cells = [{key: value for key, value in cell.__dict__.items() if key not in varying} for cell in self.cells]
+        return fingerprint({"name": self.name, "seed": self.seed, "log_every": self.log_every, "cells": cells})
+
+    @property
+    def repeats(self) -> int:
+        """How many runs that is."""
+        return sum(cell.repeats for cell in self.cells)
+
+
+def built_in_studies() -> dict[str, str]:
+    """Return the studies that come with samepath: name -> YAML text."""
+    folder = resources.files("samepath.study") / "studies"
+    texts = {entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".yaml")}
+    return dict(sorted(texts.items()))
+
+
+def load_plan(name_or_path: str, repeats: int | None = None) -> Plan:
+    """Read a built-in study or a file; ``repeats`` overrides every number in it."""
+    studies = built_in_studies()
+    if name_or_path in studies:
+        return make_plan(studies[name_or_path], f"study {name_or_path}", repeats)
+    path = Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml") and not path.exists():
+        raise unknown("study", name_or_path, studies)
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StudyError(f"{path} cannot be read: {reason}; a YAML study file or one of {', '.join(studies)} was wanted") from error
+    return make_plan(text, str(path), repeats)
+
+
+def make_plan(text: str, where: str, repeats: int | None = None) -> Plan:
+    """Check a study file's text and spell it out."""
+    spec = _parse(text, where)
+    if repeats is not None and not 2 <= repeats <= MAX_REPEATS:
+        raise StudyError(f"2 to {MAX_REPEATS} repeats were wanted, but {repeats} came: one run cannot be compared")
+    cells: list[PlannedCell] = []
+    for index, cell in enumerate(spec.cells):
+        stated = cell.repeats or spec.repeats
+        expect = _verdict(cell.expect, f"{where}: cells[{index}].expect")
+        name = cell.name or " ".join([cell.simulator, cell.scenario, *(f"{k}={v}" for k, v in cell.condition.items())])
+        folder = _SLUG.sub("-", name).strip("-.") or f"cell-{index}"
+        if any(folder == other.folder for other in cells):
+            raise StudyError(f"{where}: cells[{index}]: the name {name!r} is taken: give each cell a name of its own")
+        cells.append(
+            PlannedCell(
+                name=name,
+                folder=folder,
+                simulator=cell.simulator,
+                scenario=cell.scenario,
+                settings=cell.settings,
+                condition=cell.condition,
+                repeats=repeats or stated,
+                expect=expect if (repeats or stated) >= stated else None,
+            )
+        )
+    return Plan(spec.name, spec.description, spec.tolerance, spec.seed, spec.log_every, tuple(cells))
+
+
+def _parse(text: str, where: str) -> StudySpec:
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        raise StudyError(f"{where}{line}: not valid YAML ({getattr(error, 'problem', None) or error})") from error
+    if not isinstance(data, dict):
+        raise StudyError(f"{where}: a study with the keys {', '.join(StudySpec.model_fields)} was wanted")
+    try:
+        return StudySpec.model_validate(data)
+    except ValidationError as error:
+        raise StudyError(f"{where}: {_first_problem(error)}") from error
+
+
+def _first_problem(error: ValidationError) -> str:
+    """Say the first thing that is wrong: where, what came, and the nearest valid choice."""
+    problem: Mapping[str, Any] = error.errors()[0]
+    location = [part for part in problem["loc"] if not (isinstance(part, str) and part in ("str", "float", "int", "bool"))]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+    if problem["type"] == "extra_forbidden":
+        model = CellSpec if location[0] == "cells" and len(location) > 1 else StudySpec
+        hint = nearest(str(location[-1]), model.model_fields)
+        meant = f"did you mean {hint!r}?" if hint else f"known keys: {', '.join(model.model_fields)}"
+        return f"unknown key {place!r}; {meant}"
+    came = "" if problem["type"] == "missing" else f", but {problem['input']!r} came"
+    return f"{place}: {problem['msg'].removeprefix('Value error, ')}{came}"
+
+
+def _verdict(word: str | None, where: str) -> Verdict | None:
+    if word is None:
+        return None
+    known = [one.value for one in Verdict]
+    if word not in known:
+        raise StudyError(f"{where}: {unknown('verdict', word, known)}")
+    return Verdict(word)

@@ -1,0 +1,1 @@
+"""What happened: the records of repeated runs, their lossless columnar store, and importers of other people's logs."""

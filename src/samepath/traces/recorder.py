@@ -1,0 +1,126 @@
+"""The recorder: what a simulator writes a run into. It checks at the door, so that no broken record is ever stored."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from samepath.base.errors import SimulatorError
+from samepath.base.suggest import nearest
+from samepath.traces.channels import check_channels
+from samepath.traces.records import Actor, End, Event, EventKind, HostLog, Repeat, row_digests
+
+
+class Recorder:
+    """Collects one run. Call :meth:`actor` before an actor's first state, :meth:`state` per tick and actor, :meth:`end` once.
+
+    ``log_every`` keeps only ticks divisible by it (events are always kept). Time is ``tick * step_s`` unless the simulator,
+    running with a variable step, gives its own.
+    """
+
+    def __init__(self, repeat: int, channels: Sequence[str], step_s: float, log_every: int = 1) -> None:
+        if not step_s > 0 or log_every < 1:
+            raise SimulatorError(f"a step above 0 s and an interval of at least 1 tick were wanted, not {step_s}, {log_every}")
+        self.repeat = repeat
+        self.channels = check_channels(tuple(channels))
+        self.step_s = step_s
+        self.log_every = log_every
+        self._index = {name: index for index, name in enumerate(self.channels)}
+        self._actors: dict[int, Actor] = {}
+        self._gone: dict[int, int] = {}
+        self._rows: list[tuple[int, int, float]] = []
+        self._values: list[list[float]] = []
+        self._events: list[Event] = []
+        self._end: End | None = None
+        self._last: dict[int, int] = {}
+
+    def actor(self, actor_id: int, actor_type: str, tick: int = 0) -> None:
+        """Announce an actor; its id has never been used in this run. Records a spawn event."""
+        self._open()
+        if actor_id in self._actors:
+            raise SimulatorError(f"repeat {self.repeat}: actor id {actor_id} was used before; ids are never reused")
+        self._actors[actor_id] = Actor(actor_id, actor_type)
+        self._events.append(Event(tick, EventKind.SPAWN, actor_id))
+
+    def state(self, tick: int, actor_id: int, values: Mapping[str, float], time_s: float | None = None) -> None:
+        """Record an actor's state after ``tick``; a channel left out does not apply to this actor."""
+        self._open()
+        self._known(actor_id)
+        if actor_id in self._gone:
+            raise SimulatorError(f"repeat {self.repeat}: actor {actor_id} was destroyed at tick {self._gone[actor_id]}")
+        if tick <= self._last.get(actor_id, -1):
+            raise SimulatorError(f"repeat {self.repeat}: tick {tick} of actor {actor_id} came after {self._last[actor_id]}")
+        self._last[actor_id] = tick
+        if tick % self.log_every:
+            return
+        row = [math.nan] * len(self.channels)
+        for name, value in values.items():
+            index = self._index.get(name)
+            if index is None:
+                hint = nearest(name, self.channels)
+                raise SimulatorError(f"channel {name!r} was not declared" + (f"; did you mean {hint!r}?" if hint else ""))
+            if not math.isfinite(value):
+                raise SimulatorError(f"repeat {self.repeat}, tick {tick}, actor {actor_id}: {name} is {value}")
+            row[index] = value
+        self._rows.append((tick, actor_id, tick * self.step_s if time_s is None else time_s))
+        self._values.append(row)
+
+    def event(
+        self,
+        tick: int,
+        kind: str,
+        actor: int | None = None,
+        other: int | None = None,
+        impulse_ns: Sequence[float] | None = None,
+        detail: str = "",
+    ) -> None:
+        """Record an event; ``destroy`` also makes the actor absent from the next tick on."""
+        self._open()
+        for one in (actor, other):
+            if one is not None:
+                self._known(one)
+        impulse = None
+        if impulse_ns is not None:
+            impulse = (float(impulse_ns[0]), float(impulse_ns[1]), float(impulse_ns[2]))
+            if not all(map(math.isfinite, impulse)):
+                raise SimulatorError(f"repeat {self.repeat}, tick {tick}: the impulse of a {kind} is {impulse}")
+        if kind == EventKind.DESTROY and actor is not None:
+            self._gone[actor] = tick
+        self._events.append(Event(tick, str(kind), actor, other, impulse, detail))
+
+    def end(self, tick: int, reason: str, *, completed: bool = True) -> None:
+        """Close the run; nothing may follow."""
+        self._open()
+        self._end = End(tick, reason, completed)
+
+    def finish(self, host: HostLog | None = None) -> Repeat:
+        """Return the run as a record, rows in canonical order."""
+        if self._end is None:
+            raise SimulatorError(f"repeat {self.repeat}: the simulator returned without saying how the run ended")
+        rows = np.array(self._rows, np.float64).reshape(-1, 3)
+        tick, actor = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64)
+        order = np.lexsort((actor, tick))
+        tick, actor, time_s = tick[order], actor[order], rows[order, 2]
+        values = np.array(self._values, np.float64).reshape(-1, len(self.channels))[order]
+        actors = tuple(sorted(self._actors.values()))
+        return Repeat(
+            repeat=self.repeat,
+            actors=actors,
+            channels=self.channels,
+            tick=tick,
+            actor=actor,
+            time_s=time_s,
+            values=values,
+            events=tuple(sorted(self._events, key=lambda event: event.tick)),  # stable: order within a tick is kept
+            end=self._end,
+            digests=row_digests(actors, self.channels, tick, actor, time_s, values),
+            host=host or HostLog(),
+        )
+
+    def _open(self) -> None:
+        if self._end is not None:
+            raise SimulatorError(f"repeat {self.repeat}: the run has ended ({self._end.reason}); nothing may follow")
+
+    def _known(self, actor_id: int) -> None:
+        if actor_id not in self._actors:
+            raise SimulatorError(f"repeat {self.repeat}: actor {actor_id} was never announced; call actor() first")

@@ -1,0 +1,47 @@
+"""Shared helpers: small traces made by hand, so that every expected number can be checked on paper."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from samepath.traces.cell import MemoryCell
+from samepath.traces.recorder import Recorder
+from samepath.traces.records import Header, Repeat
+
+STEP_S = 0.1
+
+
+def header(**changes) -> Header:
+    fields = {"experiment": "test", "cell": "cell", "scenario": "s", "channels": ("x_m", "y_m", "z_m"), "step_s": STEP_S}
+    return Header(**{**fields, **changes})
+
+
+def straight_run(repeat: int, *, ticks: int = 20, actors: int = 2, shift=lambda tick, actor: 0.0, end: str = "done") -> Repeat:
+    """Actors drive along x at 0.7 m a tick, displaced in y by ``shift``."""
+    recorder = Recorder(repeat, ("x_m", "y_m", "z_m"), STEP_S)
+    for actor in range(1, actors + 1):
+        recorder.actor(actor, "car")
+    for tick in range(1, ticks + 1):
+        for actor in range(1, actors + 1):
+            recorder.state(tick, actor, {"x_m": 0.7 * tick, "y_m": 3.3 * actor + shift(tick, actor), "z_m": 0.0})
+    recorder.end(ticks, end)
+    return recorder.finish()
+
+
+def cell_of(repeats, **changes) -> MemoryCell:
+    return MemoryCell(header(**changes), repeats)
+
+
+def ulps_apart(a: float, b: float) -> float:
+    if a == b or (np.isnan(a) and np.isnan(b)):
+        return 0.0
+    if np.isinf(a) or np.isinf(b):
+        return np.inf
+    return abs(a - b) / float(np.spacing(max(abs(a), abs(b))))
+
+
+@pytest.fixture
+def authors_log() -> Path:
+    """A log in the format of the paper's authors; the digits are our own."""
+    return Path(__file__).parent / "data" / "tsl_format.txt"
