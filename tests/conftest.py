@@ -13,7 +13,13 @@ STEP_S = 0.1
 
 
 def header(**changes) -> Header:
-    fields = {"experiment": "test", "cell": "cell", "scenario": "s", "channels": ("x_m", "y_m", "z_m"), "step_s": STEP_S}
+    fields = {
+        "experiment": "test",
+        "cell": "cell",
+        "scenario": "s",
+        "channels": ("x_m", "y_m", "z_m"),
+        "step_s": STEP_S,
+    }
     return Header(**{**fields, **changes})
 
 

@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from conftest import ulps_apart
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
+from conftest import ulps_apart
 from samepath.analysis import exact
 from samepath.analysis.exact import SpreadAccumulator, exact_columns, round_fraction, spread_of, sqrt_fraction
 

@@ -32,7 +32,9 @@ def test_bounds_agree_with_scipys_exact_binomial_test(divergent, repeats):
     assert lower == pytest.approx(greater.low, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize(("rate", "probability", "needed"), [(0.001, 0.95, 2995), (0.01, 0.95, 299), (0.5, 0.5, 1), (0.1, 0.999, 66)])
+@pytest.mark.parametrize(
+    ("rate", "probability", "needed"), [(0.001, 0.95, 2995), (0.01, 0.95, 299), (0.5, 0.5, 1), (0.1, 0.999, 66)]
+)
 def test_the_repeats_needed_to_see_a_rate_are_the_fewest_that_do(rate, probability, needed):
     assert repeats_needed(rate, probability) == needed
     assert chance_to_see(rate, needed) >= probability - 1e-12

@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from conftest import straight_run
 
+from conftest import straight_run
 from samepath.base.errors import InputError, SimulatorError
 from samepath.traces.recorder import Recorder
 

@@ -1,19 +1,19 @@
 """The trace store: lossless, atomic, canonical, small."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from conftest import cell_of, header, straight_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import cell_of, header, straight_run
 from samepath.base.errors import StoreError
 from samepath.traces import store
 from samepath.traces.recorder import Recorder
@@ -172,7 +172,7 @@ def test_a_killed_writer_leaves_no_half_file_that_reads_as_whole(tmp_path):
                 if number % 10 == 9:
                     writer.compact()
     """)
-    command = [sys.executable, "-c", script, str(tmp_path / "c"), str(os.path.dirname(__file__) + "/..")]
+    command = [sys.executable, "-c", script, str(tmp_path / "c"), str(Path(__file__).parents[1])]
     for lines in (3, 11, 4, 9):
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         for _ in range(lines):
@@ -205,3 +205,20 @@ def test_row_groups_hold_whole_repeats(tmp_path, monkeypatch):
     assert pq.ParquetFile(tmp_path / "c" / "part-000000.states.parquet").num_row_groups == 3
     assert [len(block.repeats) for block in cell.blocks(["x_m"])] == [3, 3, 3]
     assert all(block.present is None for block in cell.blocks(["x_m"]))
+
+
+def test_a_run_that_never_got_a_state_is_kept_and_counted(tmp_path):
+    recorder = Recorder(1, ("x_m", "y_m", "z_m"), 0.1)
+    recorder.end(0, "engine did not start", completed=False)
+    silent = recorder.finish()
+    store_repeats(tmp_path / "c", header(), [straight_run(0), silent])
+    store_repeats(tmp_path / "c", header(), [straight_run(2)])
+    cell = StoredCell(tmp_path / "c")
+    assert [run.repeat for run in cell.runs] == [0, 1, 2]
+    assert sorted(number for block in cell.blocks(["x_m"]) for number in block.repeats) == [0, 1, 2]
+    assert_same(cell.load(1), silent)
+    from samepath.analysis.cell import analyse_cell
+
+    result = analyse_cell(cell)
+    assert result.judgement.verdict == "exceeds-tolerance"
+    assert "1 of 3 repeats have no states at all: repeat 1" in [one.message for one in result.findings]

@@ -16,7 +16,7 @@ from samepath.analysis.outcomes import (
     find_clusters,
     grow_tree,
 )
-from samepath.analysis.phases import PhaseBoundary, Split, find_boundary
+from samepath.analysis.phases import COLLISION, PhaseBoundary, Split, find_boundary
 from samepath.analysis.spread import CellSpread, SpreadSummary, measure, summarise
 from samepath.analysis.structure import Finding, find_differences
 from samepath.analysis.verdict import Criterion, Judgement, judge
@@ -34,7 +34,7 @@ class Options:
 
     tolerance_m: float = 0.01
     criterion: Criterion = Criterion.DEVIATION
-    split: Split = Split()
+    split: Split = COLLISION
     confidence: float = 0.95
     structure_fails: bool = True
 

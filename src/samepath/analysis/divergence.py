@@ -144,7 +144,9 @@ def _first_event_difference(
     return None
 
 
-def find_first(cell: CellTrace, outcomes: tuple[Outcome, ...], deviations: tuple[RepeatDeviation, ...]) -> FirstDivergence | None:
+def find_first(
+    cell: CellTrace, outcomes: tuple[Outcome, ...], deviations: tuple[RepeatDeviation, ...]
+) -> FirstDivergence | None:
     """Describe the earliest divergence from the largest outcome; ties go to the lowest repeat."""
     ticks = [(one.divergent_tick, one.repeat) for one in deviations if one.divergent_tick is not None]
     if not ticks:
@@ -154,47 +156,61 @@ def find_first(cell: CellTrace, outcomes: tuple[Outcome, ...], deviations: tuple
 
 
 def describe(cell: CellTrace, reference: Repeat, other: Repeat, tick: int) -> FirstDivergence:
-    """Say how ``other`` differs from ``reference`` at ``tick``."""
-    base = {
-        "reference_repeat": reference.repeat,
-        "repeat": other.repeat,
-        "tick": tick,
-        "time_s": cell.time_s(tick),
-        "last_common_event": _last_common_event(reference, other, tick),
-    }
+    """Say how ``other`` differs from ``reference`` at ``tick``: in a state, else in an event, else in the end."""
+    found = _state_difference(cell, reference, other, tick) or _event_or_end_difference(reference, other, tick)
+    return FirstDivergence(
+        reference_repeat=reference.repeat,
+        repeat=other.repeat,
+        tick=tick,
+        time_s=cell.time_s(tick),
+        actor=found.actor,
+        actor_type=found.actor_type,
+        field=found.fields[0],
+        reference_value=found.reference_value,
+        value=found.value,
+        distance_m=found.distance_m,
+        differing_fields=found.fields,
+        last_common_event=_last_common_event(reference, other, tick),
+    )
+
+
+@dataclass(frozen=True)
+class _Difference:
+    fields: tuple[str, ...]
+    reference_value: float | str | None
+    value: float | str | None
+    actor: int | None = None
+    actor_type: str = ""
+    distance_m: float | None = None
+
+
+def _state_difference(cell: CellTrace, reference: Repeat, other: Repeat, tick: int) -> _Difference | None:
+    """The first actor, by id, whose state at ``tick`` differs in any bit."""
     rows_a, rows_b = _rows_at(reference, tick), _rows_at(other, tick)
     types = {actor.id: actor.type for actor in (*reference.actors, *other.actors)}
+    names = ("time_s", *cell.header.channels)
+    axes = [names.index(name) for name in POSITION if name in names]
     for actor in sorted({*rows_a, *rows_b}):
-        common = {**base, "actor": actor, "actor_type": types[actor]}
         if (actor in rows_a) != (actor in rows_b):
             words = ["present" if actor in rows else "absent" for rows in (rows_a, rows_b)]
-            return FirstDivergence(
-                **common, field="presence", reference_value=words[0], value=words[1], distance_m=None, differing_fields=("presence",)
-            )  # fmt: skip
+            return _Difference(("presence",), words[0], words[1], actor, types[actor])
         a, b = rows_a[actor], rows_b[actor]
-        names = ("time_s", *cell.header.channels)
         fields = tuple(name for name, x, y in zip(names, a, b, strict=True) if _bits(x) != _bits(y))
         if fields:
             at = names.index(fields[0])
-            axes = [names.index(name) for name in POSITION if name in names]
             apart = math.dist([a[i] for i in axes], [b[i] for i in axes])
-            return FirstDivergence(
-                **common,
-                field=fields[0],
-                reference_value=_value(a[at]),
-                value=_value(b[at]),
-                distance_m=apart if math.isfinite(apart) else None,
-                differing_fields=fields,
-            )
+            distance = apart if math.isfinite(apart) else None
+            return _Difference(fields, _value(a[at]), _value(b[at]), actor, types[actor], distance)
+    return None
+
+
+def _event_or_end_difference(reference: Repeat, other: Repeat, tick: int) -> _Difference:
     event = _first_event_difference(other.events, reference.events)
-    nothing = {"actor": None, "actor_type": "", "distance_m": None}
     if event is not None and min(one.tick for one in event if one is not None) == tick:
-        words = ["none" if one is None else _event_words(one) for one in event]
-        return FirstDivergence(
-            **base, **nothing, field="event", reference_value=words[1], value=words[0], differing_fields=("event",)
-        )
+        words = ["none" if one is None else _event_words_in_full(one) for one in event]
+        return _Difference(("event",), words[1], words[0])
     ends = [f"{one.end.reason} at tick {one.end.tick}" for one in (reference, other)]
-    return FirstDivergence(**base, **nothing, field="end", reference_value=ends[0], value=ends[1], differing_fields=("end",))
+    return _Difference(("end",), ends[0], ends[1])
 
 
 def _rows_at(repeat: Repeat, tick: int) -> dict[int, list[float]]:
@@ -216,8 +232,13 @@ def _event_words(event: Event) -> str:
     who = "" if event.actor is None else f" of actor {event.actor}"
     other = "" if event.other is None else f" with actor {event.other}"
     detail = f" ({event.detail})" if event.detail else ""
-    impulse = "" if event.impulse_ns is None else f" [impulse {', '.join(repr(one) for one in event.impulse_ns)} N s]"
-    return f"{event.kind}{who}{other} at tick {event.tick}{detail}{impulse}"
+    return f"{event.kind}{who}{other} at tick {event.tick}{detail}"
+
+
+def _event_words_in_full(event: Event) -> str:
+    if event.impulse_ns is None:
+        return _event_words(event)
+    return f"{_event_words(event)} [impulse {', '.join(repr(one) for one in event.impulse_ns)} N s]"
 
 
 def _bits(value: float) -> bytes:

@@ -97,7 +97,7 @@ def _divide(high: Floats, low: Floats, divisor: Floats) -> tuple[Floats, Floats]
 
 def _sum_rows(values: Floats) -> Floats:
     """Sum rows 64 at a time, then these sums: the order that ``_SQUARE_ERROR`` speaks of."""
-    total = np.add.reduce(values[:_SUMMED_ROWS], axis=0)
+    total: Floats = np.add.reduce(values[:_SUMMED_ROWS], axis=0)
     for row in range(_SUMMED_ROWS, values.shape[0], _SUMMED_ROWS):
         total += np.add.reduce(values[row : row + _SUMMED_ROWS], axis=0)
     return total
@@ -185,7 +185,7 @@ class SpreadAccumulator:
             other = difference - values
             error = (values - (difference - other)) - (first + other)
             error = np.ldexp(error, -exponent)
-        if -1000 < int(exponent.min()) and int(exponent.max()) < 1000:
+        if int(exponent.min()) > -1000 and int(exponent.max()) < 1000:
             np.multiply(difference, np.ldexp(1.0, -exponent), out=difference)
         else:
             np.ldexp(difference, -exponent, out=difference)
@@ -260,7 +260,8 @@ class SpreadAccumulator:
         """Is the bound of the absolute error of the numerator below an eighth of an ulp of it?"""
         error = self._chunks * (_SQUARE_ERROR + 2 * np.abs(mean) * _LINEAR_ERROR)
         error = error + _TOTAL_ERROR * (1 + self._chunks) * (self._squares[0] + 1e-300)
-        return (numerator == 0) & (self._squares[0] == 0) | (error < numerator * 2.0**-56)
+        proved: Bools = ((numerator == 0) & (self._squares[0] == 0)) | (error < numerator * 2.0**-56)
+        return proved
 
     def _largest_deviation(self, exponent: Ints, mean_high: Floats, mean_low: Floats) -> Floats:
         """max(max - mean, mean - min), with the mean in double-double relative to the first value."""

@@ -6,8 +6,6 @@ All bounds are exact binomial statements, no normal approximation: 0 of 100 repe
 import math
 from dataclasses import dataclass
 
-from scipy import optimize, special, stats
-
 CONFIDENCE = 0.95
 
 
@@ -39,9 +37,10 @@ def rate_bounds(divergent: int, repeats: int, confidence: float = CONFIDENCE) ->
 
 def clopper_pearson(successes: int, trials: int, confidence: float) -> tuple[float, float]:
     """One-sided exact bounds of a binomial rate (Clopper & Pearson 1934): each holds with ``confidence`` on its own."""
-    alpha = 1.0 - confidence
-    lower = 0.0 if successes == 0 else float(stats.beta.ppf(alpha, successes, trials - successes + 1))
-    upper = 1.0 if successes == trials else float(stats.beta.ppf(confidence, successes + 1, trials - successes))
+    from scipy.special import betaincinv
+
+    lower = 0.0 if successes == 0 else float(betaincinv(successes, trials - successes + 1, 1.0 - confidence))
+    upper = 1.0 if successes == trials else float(betaincinv(successes + 1, trials - successes, confidence))
     return lower, upper
 
 
@@ -68,6 +67,8 @@ def confidence_sequence(successes: int, trials: int, confidence: float) -> tuple
     mean 1 under the true p, so by Ville's inequality it ever reaches 1/alpha with probability at most alpha (Robbins 1970).
     The p with M_n(p) < 1/alpha form an interval that covers the truth at all n simultaneously, two-sided.
     """
+    from scipy import optimize, special
+
     threshold = -math.log(1.0 - confidence)
     failures = trials - successes
     mixture = special.betaln(successes + 0.5, failures + 0.5) - special.betaln(0.5, 0.5)

@@ -5,8 +5,6 @@ from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster import hierarchy
-from scipy.spatial import distance
 
 from samepath.traces.cell import CellTrace
 
@@ -96,6 +94,9 @@ def find_clusters(outcomes: tuple[Outcome, ...], features: dict[int, Floats]) ->
     total = sum(len(one.repeats) for one in outcomes)
     if len(outcomes) == 1:
         return Clusters(Pattern.SINGLE, (total,), None, None, None)
+    from scipy.cluster import hierarchy
+    from scipy.spatial import distance
+
     chosen = [one for one in outcomes if one.repeats[0] in features]
     sampled = len(chosen) if len(chosen) < len(outcomes) else None
     if total < MIN_REPEATS:
@@ -147,7 +148,11 @@ def grow_tree(outcomes: tuple[Outcome, ...], digests: dict[int, NDArray[np.uint6
 
 
 def _grow(
-    outcomes: tuple[Outcome, ...], group: list[int], raw: dict[int, NDArray[np.uint64]], ticks: NDArray[np.int64], start: int
+    outcomes: tuple[Outcome, ...],
+    group: list[int],
+    raw: dict[int, NDArray[np.uint64]],
+    ticks: NDArray[np.int64],
+    start: int,
 ) -> Branch:
     repeats = sum(len(outcomes[index].repeats) for index in group)
     if len(group) == 1:

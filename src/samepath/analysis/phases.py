@@ -32,6 +32,9 @@ class Split:
         return self.kind if self.tick is None else f"tick {self.tick}"
 
 
+COLLISION = Split()
+
+
 def parse_split(text: str, step_s: float) -> Split:
     """Read ``collision``, any event's kind, ``tick=120`` or ``t=6s``."""
     key, equals, value = text.partition("=")
@@ -78,7 +81,7 @@ class PhaseBoundary:
 
 def find_boundary(cell: CellTrace, split: Split | None = None) -> PhaseBoundary:
     """Find when the splitting event happened in each repeat."""
-    split = split or Split()
+    split = split or COLLISION
     if split.tick is not None:
         return PhaseBoundary(split, split.tick, {split.tick: len(cell.runs)}, {})
     counts: dict[int | None, int] = {}

@@ -54,7 +54,10 @@ class CellSpread:
 
     def total_sigma(self) -> Floats:
         """Square root of the sum of the axes' variances."""
-        return np.sqrt(np.sum([self.channels[axis].variance for axis in self.axes], axis=0))
+        total = np.zeros(len(self.channels[self.axes[0]].variance))
+        for axis in self.axes:
+            total = total + self.channels[axis].variance
+        return np.sqrt(total)
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,9 @@ class SpreadSummary:
     max_sigma_actor: int | None
     max_sigma_axis: str | None
     other_max_sigma: dict[str, float]
+
+
+NOTHING = SpreadSummary(0, None, None, None, None, None, None, None, None, None, {})
 
 
 def measure(cell: CellTrace, sizes: Sequence[int] = ()) -> CellSpread:
@@ -123,7 +129,7 @@ def summarise(spread: CellSpread, mask: Bools | None = None) -> SpreadSummary:
     if mask is not None:
         chosen &= mask
     if not chosen.any():
-        return SpreadSummary(0, *([None] * 9), other_max_sigma={})
+        return NOTHING
     sigma = spread.worst_axis("sigma")
     at = int(np.flatnonzero(chosen)[np.argmax(sigma[chosen])])
     actors = len(spread.actor_ids)

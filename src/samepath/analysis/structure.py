@@ -83,7 +83,9 @@ def _presence_findings(
 ) -> list[Finding]:
     findings = []
     who, named = _count(repeats, cell), _named(repeats)
-    last_usual, last_found = _last(usual.any(axis=1), spread), _last(found.any(axis=1), spread)
+    last_usual, last_found = _last(usual, spread), _last(found, spread)
+    if not found.any():
+        return [Finding(FindingKind.LENGTH, repeats, f"{who} have no states at all: {named}")]
     if last_usual != last_found:
         word = "end early" if last_found < last_usual else "go on longer"
         text = f"{who} {word}, at tick {last_found} instead of {last_usual}: {named}"
@@ -108,8 +110,10 @@ def _presence_findings(
     return findings
 
 
-def _last(rows: Bools, spread: CellSpread) -> int:
-    return int(spread.ticks[np.flatnonzero(rows)[-1]]) if rows.any() else -1
+def _last(mask: Bools, spread: CellSpread) -> int:
+    """The last tick at which any actor was logged; -1 if none was."""
+    rows = np.flatnonzero(mask.any(axis=1))
+    return int(spread.ticks[rows[-1]]) if rows.size else -1
 
 
 def _by_value(

@@ -8,14 +8,16 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from samepath.analysis.cell import CellAnalysis
-from samepath.analysis.verdict import worst
+from samepath.analysis.spread import SpreadSummary
+from samepath.analysis.verdict import Judgement, worst
 from samepath.base.errors import InputError
 from samepath.base.suggest import unknown
 from samepath.base.verdicts import Verdict
 
-_OPERATORS: dict[str, Callable[[object, object], bool]] = {
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
     "!=": operator.ne,
@@ -45,7 +47,11 @@ class Filter:
         return _OPERATORS[self.relation](float(found), self.value)
 
     def __str__(self) -> str:
-        return f"{self.name}{self.relation}{self.value:g}" if isinstance(self.value, float) else f"{self.name}{self.relation}{self.value}"
+        return (
+            f"{self.name}{self.relation}{self.value:g}"
+            if isinstance(self.value, float)
+            else f"{self.name}{self.relation}{self.value}"
+        )
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,7 @@ def table_one(cells: Sequence[CellAnalysis], restriction: Restriction) -> tuple[
 
 def _row(simulator: str, scenario: str, cells: list[CellAnalysis], restriction: Restriction) -> ScenarioRow:
     admitted = [cell for cell in cells if all(one.admits(cell.header.condition) for one in restriction.filters)]
-    parts = []
+    parts: list[tuple[SpreadSummary, Judgement | None]] = []
     for cell in admitted:
         if restriction.phase == "all":
             parts.append((cell.summary, cell.judgement))

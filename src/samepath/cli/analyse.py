@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
-from samepath.analysis.phases import Split
+from samepath.analysis.phases import COLLISION
 from samepath.analysis.verdict import Criterion
 from samepath.cli import options as opt
 from samepath.report.console import limits_line, print_document
@@ -40,7 +39,7 @@ def analyse(
     tolerance: opt.Tolerance = "1cm",
     json: opt.Json = False,
     criterion: opt.CriterionOption = Criterion.DEVIATION,
-    split_at: opt.SplitAt = Split().kind,
+    split_at: opt.SplitAt = COLLISION.kind,
     structure: opt.Structure = "fail",
     restrict: opt.Restrict = None,
     columns: opt.Map = None,
@@ -55,6 +54,6 @@ def analyse(
     if json:
         typer.echo(to_json(document))
         return
-    console = Console()
+    console = opt.stdout_console()
     print_document(console, document)
     console.print(limits_line(document), style="dim")

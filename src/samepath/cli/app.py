@@ -34,8 +34,9 @@ def _version(*, wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[  # noqa: ARG001
-        bool, typer.Option("--version", callback=lambda wanted: _version(wanted=wanted), is_eager=True, help="Print the version.")
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=lambda wanted: _version(wanted=wanted), is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     pass

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from samepath.analysis.phases import Split
+from samepath.analysis.phases import COLLISION
 from samepath.analysis.verdict import Criterion
 from samepath.base.files import write_text_atomically
 from samepath.cli import options as opt
@@ -23,7 +22,7 @@ def check(
     json: opt.Json = False,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML to this file.")] = None,
     criterion: opt.CriterionOption = Criterion.DEVIATION,
-    split_at: opt.SplitAt = Split().kind,
+    split_at: opt.SplitAt = COLLISION.kind,
     structure: opt.Structure = "fail",
     columns: opt.Map = None,
     align: opt.AlignOption = Align.TIME,
@@ -39,5 +38,5 @@ def check(
     if json:
         typer.echo(to_json(document))
     else:
-        print_document(Console(), document)
+        print_document(opt.stdout_console(), document)
     raise typer.Exit(0 if document.verdict.passes else 1)

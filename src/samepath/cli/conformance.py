@@ -9,7 +9,9 @@ from samepath.simulators.conformance import check_all
 
 
 def conformance(
-    simulator: Annotated[str, typer.Argument(metavar="NAME", help="A registered simulator, or MODULE:CLASS.", show_default=False)],
+    simulator: Annotated[
+        str, typer.Argument(metavar="NAME", help="A registered simulator, or MODULE:CLASS.", show_default=False)
+    ],
 ) -> None:
     """Run the conformance kit on a simulator; exit 1 if a check fails."""
     registry.create(simulator).close()

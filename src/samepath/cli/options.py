@@ -22,29 +22,41 @@ from samepath.traces.cell import CellTrace
 from samepath.traces.importers import Align, ImportOptions
 
 Paths = Annotated[
-    list[Path], typer.Argument(metavar="PATH...", help="Log files (CSV, Parquet), trace folders or study folders.", show_default=False)
+    list[Path],
+    typer.Argument(metavar="PATH...", help="Log files (CSV, Parquet), trace folders or study folders.", show_default=False),
 ]
 Tolerance = Annotated[str, typer.Option("--tolerance", help="Permissible variance: 1cm, 5 mm, 0.01 (metres).")]
 CriterionOption = Annotated[
     Criterion,
-    typer.Option("--criterion", help="deviation: no repeat may stray farther than the tolerance; sigma: max sigma alone, as in the paper."),
+    typer.Option(
+        "--criterion",
+        help="deviation: no repeat may stray farther than the tolerance; sigma: max sigma alone, as in the paper.",
+    ),
 ]
 SplitAt = Annotated[str, typer.Option("--split-at", help="Where phases part: an event's kind, tick=120 or t=6s.")]
 Structure = Annotated[
-    str, typer.Option("--structure", help="fail: unequal lengths, actors or collisions exceed any tolerance; report: only report them.")
+    str,
+    typer.Option(
+        "--structure",
+        help="fail: unequal lengths, actors or collisions exceed any tolerance; report: only report them.",
+    ),
 ]
 Restrict = Annotated[
     list[str] | None,
-    typer.Option("--restrict", help="Filter of the restricted column, such as cpu_load<=0.75 or phase=before; may be repeated."),
+    typer.Option(
+        "--restrict", help="Filter of the restricted column, such as cpu_load<=0.75 or phase=before; may be repeated."
+    ),
 ]
 Map = Annotated[
-    list[str] | None, typer.Option("--map", help="Which column is what: repeat=run_id, x=pos_x[cm], battery_ratio=soc; may be repeated.")
+    list[str] | None,
+    typer.Option("--map", help="Which column is what: repeat=run_id, x=pos_x[cm], battery_ratio=soc; may be repeated."),
 ]
 AlignOption = Annotated[
     Align, typer.Option("--align", help="How rows of repeats are matched: by time, by time since the start, or by row.")
 ]
 Lossless = Annotated[
-    bool, typer.Option("--lossless", help="The log holds the simulator's own numbers unrounded, even if they look rounded.")
+    bool,
+    typer.Option("--lossless", help="The log holds the simulator's own numbers unrounded, even if they look rounded."),
 ]
 Format = Annotated[str | None, typer.Option("--format", help="Importer to use (tsl, tidy, ...); found by itself if left out.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -97,6 +109,12 @@ def command_line() -> str:
     return shlex.join(["samepath", *sys.argv[1:]])
 
 
+def stdout_console() -> Console:
+    """Return the console for results; a pipe has no width of its own, so tables get room there."""
+    console = Console()
+    return console if console.is_terminal else Console(width=140)
+
+
 def stderr_console() -> Console:
     """Return the console for everything that is not the result."""
     return Console(stderr=True)
@@ -105,7 +123,13 @@ def stderr_console() -> Console:
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
     """Show a bar on stderr when that is a terminal and there is more than one step."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     console = stderr_console()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal or total < 2) as bar:
         task = bar.add_task(what, total=total)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from samepath.analysis.phases import Split
+from samepath.analysis.phases import COLLISION
 from samepath.analysis.verdict import Criterion
 from samepath.base.files import make_folder
 from samepath.cli import options as opt
@@ -17,11 +17,15 @@ from samepath.traces.importers import Align
 
 
 def report(
-    path: Annotated[Path, typer.Argument(metavar="DIR", help="A study folder, a trace folder, or a log file.", show_default=False)],
+    path: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A study folder, a trace folder, or a log file.", show_default=False)
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="Folder to write into; default DIR itself.")] = None,
-    tolerance: Annotated[str | None, typer.Option("--tolerance", help="Judge by this; default the study's own, or 1cm.")] = None,
+    tolerance: Annotated[
+        str | None, typer.Option("--tolerance", help="Judge by this; default the study's own, or 1cm.")
+    ] = None,
     criterion: opt.CriterionOption = Criterion.DEVIATION,
-    split_at: opt.SplitAt = Split().kind,
+    split_at: opt.SplitAt = COLLISION.kind,
     structure: opt.Structure = "fail",
     restrict: opt.Restrict = None,
     columns: opt.Map = None,

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from samepath.analysis.cell import Options, analyse_cell
 from samepath.analysis.summary import parse_restriction
@@ -20,7 +19,9 @@ from samepath.study.plan import Plan, load_plan
 
 
 def study(
-    study: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A study that comes with samepath (controls), or a YAML file.")],
+    study: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="A study that comes with samepath (controls), or a YAML file.")
+    ],
     repeats: Annotated[int | None, typer.Option("--repeats", help="Run so many repeats of every cell.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for traces and report; default runs/NAME.")] = None,
     tolerance: Annotated[str | None, typer.Option("--tolerance", help="Judge by this instead of the study's own.")] = None,
@@ -41,14 +42,17 @@ def study(
         interrupted = "Interrupted: this report covers the repeats that were finished. Run the same command to continue."
     document = _analyse(plan, folder, tolerance_m, command, provenance, interrupted)
     if document is None:
-        typer.echo("samepath: interrupted before two repeats of any cell were finished; run the same command to continue", err=True)
+        typer.echo(
+            "samepath: interrupted before two repeats of any cell were finished; run the same command to continue",
+            err=True,
+        )
         raise typer.Exit(130)
     page = write_reports(folder, document)
     wrong = _unexpected(plan, document)
     if json:
         typer.echo(to_json(document))
     else:
-        console = Console()
+        console = opt.stdout_console()
         print_document(console, document)
         console.print(limits_line(document), style="dim")
         console.print(f"report: {page}", soft_wrap=True)

@@ -1,1 +1,1 @@
-"""What is varied or merely present around a run, recorded and never fingerprinted: the host, its load, the provenance."""
+"""What is varied or merely present around a run, recorded and never fingerprinted: host, load, provenance."""

@@ -42,10 +42,8 @@ def read_checkout(probe: Probe, folder: Path, tracked: str | None = None) -> Che
 
 
 def _read_state(probe: Probe, git: tuple[str, ...]) -> Checkout:
-    commit = probe.ask(*git, "rev-parse", "--verify", "--quiet", "HEAD")
+    commit = probe.ask(*git, "rev-parse", "--verify", "HEAD")
     status = probe.ask(*git, "status", "--porcelain")
-    if isinstance(commit, Unknown) and commit.endswith("status 1"):
-        commit = Unknown.because("there is no commit yet")
     if isinstance(status, Unknown):
         return Checkout(commit, status, status)
     untracked = [line.startswith("??") for line in status.splitlines()]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 
-from samepath.conditions.probe import Probe, Unknown
+from samepath.conditions.probe import NotInstalled, Probe, Unknown
 
 NONE_FOUND = "none found"
 
@@ -27,7 +27,7 @@ class Gpu:
 
 
 def load_nvml() -> ModuleType | None:
-    """Return NVML's binding, started; None where it is not installed or there is no driver. The caller shuts it down."""
+    """Return NVML's binding, started; None where it is not installed or finds no driver. Shut it down after use."""
     try:
         # The binding's retired twin of the same name warns about itself on import, which is not this user's concern.
         with warnings.catch_warnings():
@@ -98,47 +98,52 @@ def _shut_down(nvml: ModuleType) -> None:
 
 
 def _nvml_gpu(nvml: ModuleType, index: int) -> Gpu:
-    def ask(function: str, *words: object) -> object:
-        try:
-            answer = getattr(nvml, function)(*words)
-        except nvml.NVMLError:
-            return Unknown.because(f"{function} failed")
-        return answer.decode(errors="replace") if isinstance(answer, bytes) else answer
-
-    handle = ask("nvmlDeviceGetHandleByIndex", index)
+    driver = _text(_ask_nvml(nvml, "nvmlSystemGetDriverVersion"))
+    handle = _ask_nvml(nvml, "nvmlDeviceGetHandleByIndex", index)
     if isinstance(handle, Unknown):
-        return Gpu(handle, str(ask("nvmlSystemGetDriverVersion")), handle, handle)
-    memory = ask("nvmlDeviceGetMemoryInfo", handle)
-    ecc = ask("nvmlDeviceGetEccMode", handle)
+        return Gpu(handle, driver, handle, handle)
+    memory = _ask_nvml(nvml, "nvmlDeviceGetMemoryInfo", handle)
+    total = getattr(memory, "total", None)
+    ecc = _ask_nvml(nvml, "nvmlDeviceGetEccMode", handle)
     return Gpu(
-        name=_text(ask("nvmlDeviceGetName", handle)),
-        driver=_text(ask("nvmlSystemGetDriverVersion")),
-        memory_bytes=memory if isinstance(memory, Unknown) else int(getattr(memory, "total", 0)),
-        ecc=bool(ecc[0]) if isinstance(ecc, list | tuple) else Unknown.because("the GPU does not report it"),
+        name=_text(_ask_nvml(nvml, "nvmlDeviceGetName", handle)),
+        driver=driver,
+        memory_bytes=Unknown.because("NVML does not report it") if total is None else int(total),
+        ecc=bool(ecc[0]) if isinstance(ecc, list | tuple) else Unknown.because("NVML does not report it"),
     )
 
 
+def _ask_nvml(nvml: ModuleType, function: str, *words: object) -> object:
+    try:
+        return getattr(nvml, function)(*words)
+    except (nvml.NVMLError, AttributeError):
+        return Unknown.because(f"{function} failed")
+
+
 def _text(answer: object) -> str:
+    # Old bindings answer in bytes.
+    if isinstance(answer, bytes):
+        return answer.decode(errors="replace")
     return answer if isinstance(answer, str) else str(answer)
 
 
-def _smi_gpus(probe: Probe) -> tuple[Gpu, ...] | str | None:
-    """Ask ``nvidia-smi``; None where it is not installed, since then NVIDIA's driver most likely is not either."""
+def _smi_gpus(probe: Probe) -> tuple[Gpu, ...] | Unknown | None:
+    """Ask ``nvidia-smi``; None where it is not installed."""
     answer = probe.call("nvidia-smi", NVIDIA_SMI_QUERY, "--format=csv,noheader,nounits")
     if isinstance(answer, Unknown):
-        return None if answer.endswith("is not installed") else answer
+        return None if isinstance(answer, NotInstalled) else answer
     if answer.returncode != 0:
         return Unknown.because(f"nvidia-smi exited with status {answer.returncode}")
-    return tuple(_smi_gpu(line) for line in answer.stdout.splitlines() if line.strip())
+    rows = [[word.strip() for word in line.split(",")] for line in answer.stdout.splitlines()]
+    # «No devices were found» comes on stdout too.
+    return tuple(_smi_gpu(*row) for row in rows if len(row) == 4)
 
 
-def _smi_gpu(line: str) -> Gpu:
+def _smi_gpu(name: str, driver: str, memory_mib: str, ecc: str) -> Gpu:
     silent = Unknown.because("nvidia-smi does not report it")
-    words = [word.strip() for word in line.split(",")]
-    name, driver, memory_mib, ecc = (words + [""] * 4)[:4]
     return Gpu(
-        name=name or silent,
-        driver=driver or silent,
+        name=name,
+        driver=driver,
         memory_bytes=int(memory_mib) * 2**20 if memory_mib.isdigit() else silent,
         ecc={"Enabled": True, "Disabled": False}.get(ecc, silent),
     )

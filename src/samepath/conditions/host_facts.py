@@ -37,7 +37,7 @@ class Memory:
 class Virtualisation:
     """Whether a hypervisor or a container stands between the run and the machine; ``none`` where a tool says so.
 
-    ``hypervisor_flag`` is what the CPU shows (a hypervisor may hide it), ``product`` what the firmware calls the machine.
+    ``hypervisor_flag`` is what the CPU shows (hypervisors may hide it), ``product`` how the firmware calls the machine.
     """
 
     hypervisor_flag: bool | Unknown
@@ -57,11 +57,12 @@ class LoadAverage:
 
 def read_operating_system(probe: Probe) -> OperatingSystem:
     """Collect the facts about the operating system."""
-    machine = platform.machine() or Unknown.because("the platform does not name it")
+    machine = platform.machine() or Unknown.because("the platform does not name its processor")
     system = platform.system()
     if system != "Linux":
-        name = f"{system} {platform.release()}".strip() or Unknown.because("the platform does not name itself")
-        return OperatingSystem(name, platform.release(), platform.version(), machine, _libc())
+        silent = Unknown.because("the platform does not name it")
+        name, kernel, build = (text or silent for text in (system, platform.release(), platform.version()))
+        return OperatingSystem(name, kernel, build, machine, _libc())
     kernel, build = probe.read("proc/sys/kernel/osrelease"), probe.read("proc/sys/kernel/version")
     return OperatingSystem(_distribution(probe), kernel, build, machine, _libc())
 

@@ -13,7 +13,7 @@ UNLIMITED_BYTES = 2**62
 
 @dataclass(frozen=True)
 class Limits:
-    """The tightest limits between this process's group and the topmost group it can see; None where there is no limit."""
+    """The tightest limits from this process's group up to the topmost one it can see; None where there is no limit."""
 
     cgroup: str
     cpu_quota_cores: float | Unknown | None
@@ -53,14 +53,17 @@ def _parse_membership(text: str) -> _Membership:
 
 def _cpu_quota(probe: Probe, member: _Membership) -> float | Unknown | None:
     if "cpu" in member.legacy:
-        return _tightest([_quota_v1(probe, folder) for folder in _folders_v1(probe, member, "cpu")])
+        folders = _folders_v1(probe, member, "cpu")
+        # Only the true root group has a release_agent, and it knows no quota.
+        sees_root = probe.exists(f"{folders[-1]}/release_agent")
+        return _tightest([_quota_v1(probe, folder) for folder in folders], sees_root)
     return _limit_v2(probe, member, "cpu.max", _parse_quota)
 
 
 def _memory_limit(probe: Probe, member: _Membership) -> int | Unknown | None:
     if "memory" in member.legacy:
-        limits = [_memory_v1(probe, folder) for folder in _folders_v1(probe, member, "memory")]
-        tightest = _tightest(limits)
+        folders = _folders_v1(probe, member, "memory")
+        tightest = _tightest([_memory_v1(probe, folder) for folder in folders], sees_root=False)
     else:
         tightest = _limit_v2(probe, member, "memory.max", _parse_bytes)
     return int(tightest) if isinstance(tightest, float) else tightest
@@ -101,10 +104,9 @@ def _limit_v2(
     if member.unified is None:
         return Unknown.because("/proc/self/cgroup names no group that could hold the limit")
     mount = MOUNT if probe.exists(f"{MOUNT}/cgroup.controllers") else f"{MOUNT}/unified"
-    tightest = _tightest([parse(probe.read(f"{folder}/{name}")) for folder in _folders(mount, member.unified)])
-    # Only the true root group has no cgroup.type: if it is in sight and no group below it limits, nothing does.
+    # Only the true root group has no cgroup.type, and it knows no limits.
     sees_root = probe.exists(f"{mount}/cgroup.controllers") and not probe.exists(f"{mount}/cgroup.type")
-    return None if isinstance(tightest, Unknown) and sees_root else tightest
+    return _tightest([parse(probe.read(f"{folder}/{name}")) for folder in _folders(mount, member.unified)], sees_root)
 
 
 def _parse_quota(text: str) -> float | Unknown | None:
@@ -126,9 +128,9 @@ def _parse_bytes(text: str) -> int | Unknown | None:
     return int(text) if text.isdigit() else Unknown.because(f"memory.max holds {text!r}")
 
 
-def _tightest(limits: Sequence[float | Unknown | None]) -> float | Unknown | None:
+def _tightest(limits: Sequence[float | Unknown | None], sees_root: bool) -> float | Unknown | None:
+    """Choose among the limits from the process's own group upwards; silence up to the true root means no limit."""
     numbers = [limit for limit in limits if isinstance(limit, int | float)]
     if numbers:
         return min(numbers)
-    # The first entry is the process's own group, whose reason says most.
-    return None if None in limits else limits[0]
+    return None if sees_root or None in limits else limits[0]

@@ -1,4 +1,7 @@
-"""The one way to ask the host: files below a root, commands with a time limit. No question raises; the answer may be Unknown."""
+"""The one way to ask the host: files below a root, commands with a time limit.
+
+No question raises; what cannot be answered is :class:`Unknown`.
+"""
 
 import os
 import re
@@ -24,8 +27,14 @@ class Unknown(str):
         return cls(f"unknown: {reason}")
 
 
+class NotInstalled(Unknown):
+    """The answer of a command that is not there."""
+
+    __slots__ = ()
+
+
 def run_command(command: Sequence[str], limit_s: float) -> subprocess.CompletedProcess[str]:
-    """Run ``command`` to its end in plain English; raises what :func:`subprocess.run` raises, also at the time limit."""
+    """Run ``command`` to its end, in plain English; raises what :func:`subprocess.run` raises."""
     # A git hook exports GIT_DIR, which would make git answer for another repository than the one asked about.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return subprocess.run(  # noqa: S603 - a list of words, no shell; the callers' words are constants and paths
@@ -42,7 +51,7 @@ def run_command(command: Sequence[str], limit_s: float) -> subprocess.CompletedP
 
 @dataclass(frozen=True)
 class Probe:
-    """Access to the host. ``root`` stands for ``/`` and ``run`` starts commands, so that a test can present a host of its own."""
+    """Access to the host; ``root`` stands for ``/`` and ``run`` starts commands: a test presents its own."""
 
     root: Path = Path("/")
     run: Runner = run_command
@@ -89,7 +98,7 @@ class Probe:
         try:
             return self.run(command, COMMAND_LIMIT_S)
         except FileNotFoundError:
-            return Unknown.because(f"{tool} is not installed")
+            return NotInstalled.because(f"{tool} is not installed")
         except subprocess.TimeoutExpired:
             return Unknown.because(f"{tool} gave no answer within {COMMAND_LIMIT_S:g} s")
         except (OSError, subprocess.SubprocessError) as error:

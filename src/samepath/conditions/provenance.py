@@ -1,7 +1,7 @@
 """Where a measurement comes from: when, with which command and code, on which machine.
 
-What cannot be known says so, as ``unknown: reason``; collecting never fails. Of the environment only a few variables that
-change results are kept, and neither host nor user is named.
+What cannot be known says so, as ``unknown: reason``; collecting never fails. Of the environment only a few variables
+that change results are kept, and neither host nor user is named.
 """
 
 import dataclasses
@@ -144,11 +144,11 @@ def _homes() -> tuple[str, ...]:
 
 @functools.cache
 def _home_pattern(homes: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Match a home at the start of a path: of the text, after a one-letter flag (-I/home/ann) or after a separator."""
+    """Match a home where a path starts: at the start of the text, after a separator or after a flag (-I/home/ann)."""
     if not homes:
         return None
     names = "|".join(map(re.escape, homes))
-    return re.compile(rf"(^|^-\w|\s-\w|[^\w.~-])(?:{names})(?![\w.-])")
+    return re.compile(rf"(^|[^\w.~-]|(?<![\w.-])-\w)(?:{names})(?![\w.-])")
 
 
 def _working_folder(probe: Probe) -> Checkout | Unknown | None:
@@ -174,8 +174,9 @@ def _read_python() -> Python:
 
 
 def _library_versions() -> dict[str, str]:
-    versions = {name: _library_version(name) for name in (*LIBRARIES, *OPTIONAL_LIBRARIES)}
-    return {name: version or Unknown.because("not installed") for name, version in versions.items() if version or name in LIBRARIES}
+    required = {name: _library_version(name) or Unknown.because("not installed") for name in LIBRARIES}
+    optional = {name: _library_version(name) for name in OPTIONAL_LIBRARIES}
+    return required | {name: version for name, version in optional.items() if version is not None}
 
 
 def _library_version(name: str) -> str | None:

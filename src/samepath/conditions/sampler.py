@@ -41,7 +41,9 @@ def read_core_times() -> tuple[CoreTimes, ...]:
 
 
 class HostSampler:
-    """Samples the host from a thread of its own while a run goes on, one run per sampler::
+    """Samples the host from a thread of its own while a run goes on; one sampler serves one run.
+
+    Use it as::
 
         with HostSampler() as sampler:
             for tick in ticks:
@@ -49,9 +51,10 @@ class HostSampler:
                 sampler.tick(tick)
         log = sampler.log()
 
-    A sample covers the time since the one before it (the first: since the start), so ``wall_s``, counted from the start,
-    says over how long its ratios were taken. They are as fine as the kernel counts, 10 ms on Linux: an interval in which
-    the counters of some core have not moved gives no sample and is joined to the next.
+    A sample covers the time since the one before it (the first: since the start), so ``wall_s``, counted from the
+    start, says over how long its ratios were taken. They are as fine as the kernel counts, 10 ms on Linux: an interval
+    in which the counters of some core have not moved gives no sample and is joined to the next. A sample before the
+    first call of :meth:`tick` belongs to tick 0, the state a run starts from.
     """
 
     def __init__(
@@ -80,20 +83,24 @@ class HostSampler:
         """Take the first reading and start sampling."""
         if self._start_s is not None:
             raise RuntimeError("a HostSampler serves one run; make another")
-        self._gpu.open()
-        self._cores = self._read_cores()
-        self._start_s = self._clock.monotonic_s()
-        self._thread.start()
+        self._gpu.open()  # before the start is noted: loading NVML takes time that is not the first tick's
+        try:
+            self._cores = self._read_cores()
+            self._start_s = self._clock.monotonic_s()
+            self._thread.start()
+        except BaseException:
+            self._gpu.close()
+            raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         """Stop the thread and take the last sample, which is the only one of a short run."""
         self._stop.set()
         self._thread.join()
-        self.sample_now()
-        self._gpu.close()
+        try:
+            self.sample_now()
+        finally:
+            self._gpu.close()
 
     def tick(self, tick: int) -> None:
         """Note that ``tick`` is done."""
@@ -126,7 +133,7 @@ class HostSampler:
             return sample
 
     def log(self) -> HostLog:
-        """Return what was recorded so far; ``latency_s`` is the wall time since the tick before (the first: since the start)."""
+        """Return what was recorded so far; a latency is the time since the tick before (the first: since the start)."""
         start_s = self._started_s()
         tick_s = np.array([start_s, *self._tick_s], np.float64)
         latency_s = np.diff(tick_s)
@@ -153,8 +160,10 @@ class HostSampler:
 
 
 def _spent(before: CoreTimes, after: CoreTimes) -> CoreTimes:
-    # Counters can step back by a tick when cores sleep; time spent cannot.
-    return CoreTimes(max(0.0, after.busy_s - before.busy_s), max(0.0, after.idle_s - before.idle_s))
+    # Counters can step back when cores sleep; time spent cannot. They come in steps of milliseconds, so that anything
+    # below a microsecond is left over from subtracting large floats.
+    busy_s, idle_s = after.busy_s - before.busy_s, after.idle_s - before.idle_s
+    return CoreTimes(max(0.0, round(busy_s, 6)), max(0.0, round(idle_s, 6)))
 
 
 def _ratio(busy_s: float, idle_s: float) -> float:

@@ -1,8 +1,8 @@
 """A study's folder on disk.
 
-    study.json       the plan's fingerprint, tolerance, provenance, command line
-    cells/NAME/      one trace store per cell (see ``samepath.traces.store``)
-    report.html, report.json, junit.xml
+study.json       the plan's fingerprint, tolerance, provenance, command line
+cells/NAME/      one trace store per cell (see ``samepath.traces.store``)
+report.html, report.json, junit.xml
 """
 
 import json
@@ -48,8 +48,8 @@ def open_folder(folder: Path, plan: Plan, command: str, provenance: dict[str, ob
         found = read_record(folder)
         if found.fingerprint != record.fingerprint:
             raise StudyError(f"{folder} holds another study ({found.name}) or other settings: choose another --out folder")
-    elif folder.exists() and any(folder.iterdir()):
-        raise StudyError(f"{folder} is not empty and holds no study: choose another --out folder")
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise StudyError(f"{folder} is not an empty folder and holds no study: choose another --out folder")
     make_folder(folder)
     write_text_atomically(path, json.dumps(asdict(record), indent=1, sort_keys=True))
     return record

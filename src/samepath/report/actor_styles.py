@@ -11,7 +11,7 @@ from samepath.report.words import shorten
 
 OTHERS_COLOUR: Final = "#9aa5b1"
 _DASHES: Final = ("-", (0, (6, 1.5)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (8, 2, 2, 2)), (0, (3, 2)))
-_LABEL_LENGTH: Final = 24
+_LABEL_LENGTH: Final = 21
 
 Dash = str | tuple[float, tuple[float, ...]]
 

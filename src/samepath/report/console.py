@@ -9,6 +9,7 @@ from samepath.base.units import format_length
 from samepath.base.verdicts import Verdict
 from samepath.report.document import Document
 
+WIDE_COLUMNS = 100
 STYLES = {
     Verdict.BIT_IDENTICAL: "bold green",
     Verdict.IDENTICAL_AT_RESOLUTION: "green",
@@ -20,13 +21,13 @@ STYLES = {
 def print_document(console: Console, document: Document) -> None:
     """Print the verdict, a row per cell, and what stands out."""
     console.print(verdict_line(document))
-    console.print(cell_table(document))
+    console.print(cell_table(document, phases=console.width >= WIDE_COLUMNS))
     for cell in document.cells:
         notes = cell_notes(cell)
         if notes:
-            console.print(Text(f"{cell.header.cell}", style="bold"))
+            console.print(Text(cell.header.cell, style="bold"))
             for note in notes:
-                console.print(Text(f"  {note}"))
+                console.print(Text(f"  {note}"), soft_wrap=True)
 
 
 def verdict_line(document: Document) -> RenderableType:
@@ -42,20 +43,23 @@ def verdict_line(document: Document) -> RenderableType:
     return Group(*lines)
 
 
-def cell_table(document: Document) -> Table:
-    """One row per cell."""
+def cell_table(document: Document, *, phases: bool) -> Table:
+    """One row per cell; on a narrow terminal without the columns of phases."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("cell", "n", "max sigma", "max deviation", "before coll.", "after coll.", "outcomes", "divergent", "verdict"):
-        table.add_column(name, justify="left" if name in ("cell", "verdict") else "right", overflow="fold")
+    names = ["cell", "n", "max sigma", "max dev.", "outcomes", "divergent", "verdict"]
+    if phases:
+        names[4:4] = ["sigma before", "after collision"]
+    for name in names:
+        table.add_column(name, justify="left" if name in ("cell", "verdict") else "right", no_wrap=name != "cell")
     for cell in document.cells:
         verdict = cell.judgement.verdict
+        before = cell.before.summary.max_sigma_m if cell.boundary.first_tick is not None else None
         table.add_row(
             Text(cell.header.cell),
             str(cell.repeats),
             _length(cell.summary.max_sigma_m),
             _length(cell.summary.max_deviation_m),
-            _length(cell.before.summary.max_sigma_m if cell.boundary.first_tick is not None else None),
-            _length(cell.after.summary.max_sigma_m),
+            *((_length(before), _length(cell.after.summary.max_sigma_m)) if phases else ()),
             str(len(cell.outcomes)),
             str(cell.divergent),
             Text(verdict.value, style=STYLES[verdict]),

@@ -18,10 +18,11 @@ __all__ = ["growth", "max_sigma_per_cell", "outcome_tree", "paths", "sigma_over_
 
 Floats = NDArray[np.float64]
 
-_LEFT_PX: Final = 76.0
+_LEFT_PX: Final = 84.0
 _RIGHT_PX: Final = 16.0
-_LEGEND_ROW_PX: Final = 17.0
-_CHAR_PX: Final = 6.7
+_LEGEND_PX: Final = 24.0
+_LEGEND_ROW_PX: Final = 18.5
+_CHAR_PX: Final = 7.2
 _DASHED: Final = (0, (5, 3))
 _DOTTED: Final = (0, (1, 2))
 
@@ -36,23 +37,24 @@ def sigma_over_time(cell: CellAnalysis) -> str:
     step_m, tolerance_m = cell.spread.resolution.step_m, cell.options.tolerance_m
     axis = length_axis([*sigma[np.isfinite(sigma)].tolist(), tolerance_m, *([step_m] if step_m > 0 else [])])
     entries = sum(style.named for style in styles) + bool(others_label(styles)) + 1 + (step_m > 0)
-    foot_px = 48 + _LEGEND_ROW_PX * math.ceil(entries / 2)
+    foot_px = 54 + _LEGEND_ROW_PX * math.ceil(entries / 2)
     height_px = 230 + foot_px
 
     def paint(figure: Any) -> None:  # noqa: ANN401
         axes = _add_axes(figure, height_px, foot_px=foot_px, head_px=24)
-        times = cell.spread.ticks * cell.header.step_s
+        times = cell.spread.ticks.astype(np.float64) * cell.header.step_s
         for style in sorted(styles, key=lambda one: one.named):
             _draw_actor(axes, axis, times, sigma[:, style.index], style, styles)
         if others_label(styles):
             axes.plot([], [], color=OTHERS_COLOUR, label=others_label(styles))
         _draw_limits(axes, axis, tolerance_m, step_m)
-        axis.apply(axes.yaxis, axes, vertical=True)
+        axis.apply(axes, 206, vertical=True)
         axes.set_xlim(*_span(times))
+        axes.locator_params(axis="x", nbins=8)
         _draw_boundary(axes, cell)
         axes.set_ylabel("sigma, worst axis")
         axes.set_xlabel("simulated time (s)")
-        figure.legend(loc="lower left", bbox_to_anchor=(_LEFT_PX / WIDTH_PX, 2 / height_px), ncols=2)
+        figure.legend(loc="lower left", bbox_to_anchor=(_LEGEND_PX / WIDTH_PX, 2 / height_px), ncols=2)
 
     label = f"Sigma of each actor over time in cell {cell.header.cell}; largest {length(cell.summary.max_sigma_m)}"
     return draw("sigma", cell.header.cell, label, height_px, paint)
@@ -60,25 +62,24 @@ def sigma_over_time(cell: CellAnalysis) -> str:
 
 def max_sigma_per_cell(cells: Sequence[CellAnalysis], tolerance_m: float) -> str:
     """Draw max sigma and max deviation of every cell beside the tolerance."""
-    names = [shorten(cell.header.cell, 30) for cell in cells]
+    names = [shorten(cell.header.cell, 28) for cell in cells]
     sigmas = [cell.summary.max_sigma_m for cell in cells]
     deviations = [cell.summary.max_deviation_m for cell in cells]
     axis = length_axis([tolerance_m, *(one for one in (*sigmas, *deviations) if one is not None)])
-    height_px = 74 + 22.0 * len(cells)
+    height_px = 78 + 23.0 * len(cells)
     left_px = 16 + _CHAR_PX * max(len(name) for name in names)
 
     def paint(figure: Any) -> None:  # noqa: ANN401
-        axes = _add_axes(figure, height_px, foot_px=48, head_px=4, left_px=left_px)
+        axes = _add_axes(figure, height_px, foot_px=52, head_px=4, left_px=left_px, right_px=30)
         rows = np.arange(len(cells))
         low, high = axis.place(_floats(sigmas)), axis.place(_floats(deviations))
         axes.hlines(rows, low, high, color=MUTED, linewidth=1.2)
-        axes.plot(high, rows, "D", color=DEVIATION_COLOUR, markersize=6, label="max deviation")
-        axes.plot(low, rows, "o", color=SIGMA_COLOUR, markersize=6.5, label="max sigma")
+        axes.plot(high, rows, "D", color=DEVIATION_COLOUR, markersize=7.5, label="max deviation", clip_on=False)
+        axes.plot(low, rows, "o", color=SIGMA_COLOUR, markersize=5, label="max sigma", clip_on=False)
         for row in rows[np.isnan(low)]:
             axes.text(axis.low, row, f" {NO_DATA}", va="center", color=MUTED)
         axes.axvline(float(axis.place(tolerance_m)), color=INK, linestyle=_DASHED, linewidth=1.2, label=_limit(tolerance_m))
-        axis.apply(axes.xaxis, axes, vertical=False)
-        axes.xaxis.get_ticklabels()[-1].set_horizontalalignment("right" if axis.zero_at is None else "center")
+        axis.apply(axes, WIDTH_PX - left_px - 30, vertical=False)
         axes.set_yticks(rows, names)
         axes.set_ylim(len(cells) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
@@ -92,32 +93,53 @@ def growth(cell: CellAnalysis) -> str:
     points = cell.spread.growth
     tolerance_m = cell.options.tolerance_m
     series = (
-        ("max deviation", "D", DEVIATION_COLOUR, [one.max_deviation_m for one in points]),
-        ("max sigma", "o", SIGMA_COLOUR, [one.max_sigma_m for one in points]),
+        ("max deviation", "D", 7.0, DEVIATION_COLOUR, [one.max_deviation_m for one in points]),
+        ("max sigma", "o", 4.5, SIGMA_COLOUR, [one.max_sigma_m for one in points]),
     )
     axis = length_axis([tolerance_m, *(value for *_, values in series for value in values)])
-    foot_px, height_px = 48 + 2 * _LEGEND_ROW_PX, 312.0
+    foot_px, height_px = 54 + 2 * _LEGEND_ROW_PX, 320.0
 
     def paint(figure: Any) -> None:  # noqa: ANN401
         axes = _add_axes(figure, height_px, foot_px=foot_px, head_px=8)
         repeats = [one.repeats for one in points]
-        for name, marker, colour, values in series:
-            axes.plot(repeats, axis.place(values), marker=marker, markersize=5, color=colour, label=name, clip_on=False)
+        for name, marker, size, colour, values in series:
+            placed = axis.place(values)
+            axes.plot(repeats, placed, marker=marker, markersize=size, color=colour, label=name, clip_on=False)
         _draw_limits(axes, axis, tolerance_m, 0.0)
-        axis.apply(axes.yaxis, axes, vertical=True)
+        axis.apply(axes, height_px - foot_px - 8, vertical=True)
         axes.set_xscale("log")
         axes.set_xlim(repeats[0] / 1.15, repeats[-1] * 1.15)
-        shown = [one for one in repeats[:-1] if str(one)[0] == "1" and one < 0.6 * repeats[-1]]
-        axes.set_xticks([*shown, repeats[-1]], [str(one) for one in (*shown, repeats[-1])])
+        shown = _apart(repeats)
+        axes.set_xticks(shown, [str(one) for one in shown])
         axes.set_xticks([], minor=True)
         axes.set_xlabel("number of repeats")
-        figure.legend(loc="lower left", bbox_to_anchor=(_LEFT_PX / WIDTH_PX, 2 / height_px), ncols=2)
+        figure.legend(loc="lower left", bbox_to_anchor=(_LEGEND_PX / WIDTH_PX, 2 / height_px), ncols=2)
 
-    return draw("growth", cell.header.cell, f"Growth of max sigma with the repeats of cell {cell.header.cell}", height_px, paint)
+    return draw(
+        "growth", cell.header.cell, f"Growth of max sigma with the repeats of cell {cell.header.cell}", height_px, paint
+    )
 
 
-def _add_axes(figure: Any, height_px: float, *, foot_px: float, head_px: float, left_px: float = _LEFT_PX) -> Any:  # noqa: ANN401
-    width = (WIDTH_PX - left_px - _RIGHT_PX) / WIDTH_PX
+def _apart(repeats: Sequence[int]) -> list[int]:
+    """Choose the numbers whose labels do not touch on a logarithmic axis; the last one always."""
+    least = (math.log(repeats[-1] / repeats[0]) + 0.3) * 40 / (WIDTH_PX - _LEFT_PX - _RIGHT_PX)
+    shown = [repeats[-1]]
+    for one in reversed(repeats[:-1]):
+        if math.log(shown[0] / one) >= least:
+            shown.insert(0, one)
+    return shown
+
+
+def _add_axes(
+    figure: Any,  # noqa: ANN401
+    height_px: float,
+    *,
+    foot_px: float,
+    head_px: float,
+    left_px: float = _LEFT_PX,
+    right_px: float = _RIGHT_PX,
+) -> Any:  # noqa: ANN401
+    width = (WIDTH_PX - left_px - right_px) / WIDTH_PX
     return figure.add_axes((left_px / WIDTH_PX, foot_px / height_px, width, (height_px - foot_px - head_px) / height_px))
 
 
@@ -166,7 +188,7 @@ def _draw_boundary(axes: Any, cell: CellAnalysis) -> None:  # noqa: ANN401
     place = (first_s - low) / (high - low)
     side = "left" if place < 0.25 else "right" if place > 0.75 else "center"
     words = shorten(f"{event}{boundary.split.name}, {first_s:g} s", 40)
-    axes.text(first_s, 1.02, words, transform=axes.get_xaxis_transform(), ha=side, va="bottom", fontsize=10.5, color=INK)
+    axes.text(first_s, 1.02, words, transform=axes.get_xaxis_transform(), ha=side, va="bottom", fontsize=11.5, color=INK)
 
 
 def _limit(tolerance_m: float) -> str:

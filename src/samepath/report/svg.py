@@ -29,16 +29,17 @@ ZERO_BAND: Final = "#edf1f5"
 PALETTE: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 SIGMA_COLOUR, DEVIATION_COLOUR = PALETTE[0], PALETTE[1]
 
-_STYLE: Final = {
+_STYLE: Final[Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "samepath",
     "text.parse_math": False,
     "font.family": ["DejaVu Sans"],
-    "font.size": 11.0,
+    "font.size": 12.0,
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": MUTED,
-    "axes.labelsize": 11.0,
+    "axes.facecolor": "none",
+    "axes.labelsize": 12.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
@@ -48,10 +49,10 @@ _STYLE: Final = {
     "ytick.color": MUTED,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
-    "xtick.labelsize": 10.5,
-    "ytick.labelsize": 10.5,
+    "xtick.labelsize": 11.5,
+    "ytick.labelsize": 11.5,
     "legend.frameon": False,
-    "legend.fontsize": 10.5,
+    "legend.fontsize": 11.5,
     "legend.handlelength": 2.0,
     "legend.labelspacing": 0.35,
     "legend.columnspacing": 1.2,
@@ -70,8 +71,8 @@ def draw(name: str, key: str, label: str, height_px: float, paint: Callable[[Any
     ``name`` and ``key`` (the cell) make the ids of the figure unlike those of any other on the page; ``label`` is what a
     screen reader says.
     """
-    import matplotlib as mpl  # noqa: PLC0415 - plotting is loaded when something is drawn, not before
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
     with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()
@@ -96,7 +97,7 @@ def _inline(svg: str, name: str, key: str, label: str, height_px: float) -> str:
     body = re.sub(r'( id="|="#|url\(#)', rf"\g<1>{name}-{mark}-", body)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH_PX:g} {height_px:g}" role="img" '
-        f'aria-label="{escape(clean(label))}" font-family="system-ui, -apple-system, \'Segoe UI\', Roboto, \'Helvetica Neue\', '
+        f"aria-label=\"{escape(clean(label))}\" font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', "
         f'Arial, sans-serif" stroke-linejoin="round" stroke-linecap="butt">{body}'
     )
 
@@ -130,22 +131,23 @@ class LengthAxis:
         """Return the positions of lengths; NaN where there is none."""
         values = np.asarray(values_m, np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
-            placed = np.log10(values)
-        placed[~np.isfinite(placed)] = np.nan
-        return np.where(values == 0, np.nan if self.zero_at is None else self.zero_at, placed)
+            placed = np.maximum(np.log10(values), self.low)
+        zero = np.nan if self.zero_at is None else self.zero_at
+        return np.asarray(np.where(values == 0, zero, np.where(np.isfinite(placed), placed, np.nan)))
 
-    def apply(self, axis: Any, axes: Any, *, vertical: bool) -> None:  # noqa: ANN401 - matplotlib's own objects
-        """Set limits, ticks and the band of zeros on a matplotlib axis."""
-        span = self.high - self.low
-        step = next(one for one in (1, 2, 3, 6, 12, 30, 60, 120) if span / one <= 6)
+    def apply(self, axes: Any, length_px: float, *, vertical: bool) -> None:  # noqa: ANN401 - matplotlib's own object
+        """Set limits, ticks that do not touch, and the band of zeros along one side of ``axes``."""
+        decade_px = length_px / (self.high - self.bottom)
+        room_px = 17.0 if vertical else 48.0
+        step = next(one for one in (1, 2, 3, 6, 12, 30, 60, 120, 600) if one * decade_px >= max(room_px, length_px / 8))
         at = [float(power) for power in range(math.ceil(self.low), math.floor(self.high) + 1) if power % step == 0]
-        labels = [format_length(10.0**power) for power in at]
         if self.zero_at is not None:
-            at, labels = [self.zero_at, *at], ["0 (exact)", *labels]
+            at = [self.zero_at, *(one for one in at if (one - self.zero_at) * decade_px >= room_px)]
             shade = axes.axhspan if vertical else axes.axvspan
             shade(self.bottom, self.low, color=ZERO_BAND, linewidth=0, zorder=0)
         (axes.set_ylim if vertical else axes.set_xlim)(self.bottom, self.high)
-        axis.set_ticks(at, labels)
+        axis = axes.yaxis if vertical else axes.xaxis
+        axis.set_ticks(at, ["0 (exact)" if one == self.zero_at else format_length(10.0**one) for one in at])
         axis.grid(visible=True)
 
 
@@ -154,8 +156,9 @@ def length_axis(values_m: Iterable[float]) -> LengthAxis:
     values = np.array([value for value in values_m if math.isfinite(value)], np.float64)
     positive = values[values > 0]
     low, high = (-3.0, -1.0) if positive.size == 0 else (float(np.log10(positive.min())), float(np.log10(positive.max())))
-    low, high = math.floor(low - 0.05), math.ceil(high + 0.05)
+    # Below 1e-300 m the labels themselves would underflow.
+    low, high = max(math.floor(low - 0.05), -300), max(math.ceil(high + 0.05), -298)
     if high - low < 2:
         low -= 1
-    band = 0.13 * (high - low)
+    band = 0.2 * (high - low)
     return LengthAxis(low, high, low - band / 2 if bool(np.any(values == 0)) else None)

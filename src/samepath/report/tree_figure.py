@@ -6,12 +6,14 @@ from typing import Any, Final
 import numpy as np
 
 from samepath.analysis.cell import CellAnalysis
+from samepath.analysis.divergence import TREE_OUTCOMES
 from samepath.analysis.outcomes import Branch
 from samepath.report.svg import INK, MUTED, PALETTE, WIDTH_PX, draw
 from samepath.report.words import count
 
-_ROW_PX: Final = 24.0
-_CHAR_PX: Final = 6.9
+_ROW_PX: Final = 26.0
+_NARROW_ROW_PX: Final = 19.0
+_CHAR_PX: Final = 7.4
 
 
 @dataclass(frozen=True)
@@ -34,21 +36,22 @@ def outcome_tree(cell: CellAnalysis) -> str:
     first, last = int(cell.spread.ticks[0]), int(cell.spread.ticks[-1])
     stems: list[_Stem] = []
     rows = _grow(cell, cell.tree, first, 0, 0, stems)
-    height_px = 62 + _ROW_PX * rows
+    height_px = 64 + (_ROW_PX if rows <= 8 else _NARROW_ROW_PX) * rows
     right_px = 18 + _CHAR_PX * max(len(stem.label) for stem in stems)
 
     def paint(figure: Any) -> None:  # noqa: ANN401 - matplotlib's own object
         width = (WIDTH_PX - 16 - right_px) / WIDTH_PX
-        axes = figure.add_axes((16 / WIDTH_PX, 50 / height_px, width, (height_px - 56) / height_px))
+        axes = figure.add_axes((16 / WIDTH_PX, 52 / height_px, width, (height_px - 58) / height_px))
         step_s = cell.header.step_s
         for stem in sorted(stems, key=lambda one: -one.repeats):
-            _draw_stem(axes, stem, step_s, 1.4 + 7.0 * stem.repeats / cell.repeats)
+            _draw_stem(axes, stem, last * step_s, step_s, 1.4 + 7.0 * stem.repeats / cell.repeats)
             if stem.label:
                 at = (last * step_s, stem.row)
                 axes.annotate(stem.label, at, (8, 0), textcoords="offset points", va="center", annotation_clip=False)
         axes.set_ylim(rows - 0.5, -0.5)
         low, high = first * step_s, last * step_s
         axes.set_xlim(low, high if high > low else low + step_s)
+        axes.locator_params(axis="x", nbins=7)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         axes.grid(visible=True, axis="x")
@@ -62,16 +65,18 @@ def _grow(cell: CellAnalysis, branch: Branch, start: int, row: int, parent_row: 
     """Lay out a branch from ``row`` down and return how many rows it takes; the first child goes straight on."""
     colour = PALETTE[0] if 0 in branch.outcomes else PALETTE[1]
     if not branch.children:
-        others = len(branch.outcomes) > 1
-        label = count(branch.repeats, "repeat") + (" (others)" if others else "")
+        others = branch.outcomes[0] >= TREE_OUTCOMES
         begin = _earliest_split(cell, branch.outcomes, start) if others else start
         colour = MUTED if others else colour
         end, last = _end(cell, branch), int(cell.spread.ticks[-1])
+        note = " (others)" if len(branch.outcomes) > 1 else " (ends early)" if end < last else ""
+        label = count(branch.repeats, "repeat") + note
         stems.append(_Stem(row, parent_row, begin, end, branch.repeats, colour, label, others, early=end < last))
         return 1
     split = branch.until_tick
     if split is None:
-        split = _earliest_split(cell, branch.outcomes, int(cell.spread.ticks[-1]))
+        # Equal states, unlike events: these part where the events do, but never before they came to be a group.
+        split = max(start, _earliest_split(cell, branch.outcomes, int(cell.spread.ticks[-1])))
     stems.append(_Stem(row, parent_row, start, split, branch.repeats, colour))
     used = 0
     for child in branch.children:
@@ -94,10 +99,19 @@ def _end(cell: CellAnalysis, branch: Branch) -> int:
     return int(cell.spread.ticks[there[-1] if there.size else -1])
 
 
-def _draw_stem(axes: Any, stem: _Stem, step_s: float, width: float) -> None:  # noqa: ANN401
+def _draw_stem(axes: Any, stem: _Stem, last_s: float, step_s: float, width: float) -> None:  # noqa: ANN401
     start_s, end_s = stem.start_tick * step_s, max(stem.end_tick, stem.start_tick) * step_s
-    x, y = [start_s, start_s, end_s], [stem.parent_row, stem.row, stem.row]
-    dash = (0, (3.0, 1.5)) if stem.others else "-"
-    axes.plot(x, y, color=stem.colour, linewidth=width, linestyle=dash, solid_capstyle="butt", solid_joinstyle="miter", clip_on=False)
+    dash = (0, (3.0, 1.0)) if stem.others else "-"
+    axes.plot([start_s, start_s], [stem.parent_row, stem.row], color=stem.colour, linewidth=1.4, clip_on=False)
+    axes.plot(
+        [start_s, end_s],
+        [stem.row] * 2,
+        color=stem.colour,
+        linewidth=width,
+        linestyle=dash,
+        clip_on=False,
+        solid_capstyle="butt",
+    )
     if stem.early:
-        axes.plot([end_s], [stem.row], marker="|", color=INK, markersize=9, clip_on=False)
+        axes.plot([end_s], [stem.row], marker="s", color=INK, markersize=5, zorder=5, clip_on=False)
+        axes.plot([end_s, last_s], [stem.row] * 2, color=MUTED, linewidth=1.0, linestyle=(0, (1, 2)))

@@ -8,14 +8,16 @@ from samepath.analysis.cell import CellAnalysis
 from samepath.analysis.outcomes import Clusters
 from samepath.analysis.phases import PhaseBoundary
 from samepath.analysis.resolution import GridKind, Resolution
-from samepath.analysis.verdict import Criterion, Verdict
+from samepath.analysis.verdict import Criterion
 from samepath.base.units import format_length
+from samepath.base.verdicts import Verdict
 from samepath.report.document import Document, sample_size
 
 # Everything outside the characters of XML 1.0, and the control characters that it merely discourages.
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 NO_DATA: Final = "no data"
+_RARE: Final = (("1 in 100", "1_percent"), ("1 in 1000", "1_permille"))
 
 VERDICT_NAMES: Final = {
     Verdict.BIT_IDENTICAL: "Bit-identical",
@@ -60,6 +62,11 @@ def percent(ratio: float) -> str:
     if text == "100" and ratio < 1:
         return "more than 99.9 %"
     return f"{text} %"
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital letter."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def count(number: int, noun: str) -> str:
@@ -107,19 +114,21 @@ def why(document: Document) -> str:
         key=lambda cell: (cell.judgement.verdict.rank, beyond_distance(cell), cell.summary.max_deviation_m or 0.0),
     )
     if len(document.cells) == 1 or worst.judgement.verdict is Verdict.BIT_IDENTICAL:
-        reason = worst.judgement.reason
-        return f"{reason[:1].upper()}{reason[1:]}."
+        return f"{sentence(worst.judgement.reason)}."
     return f"Worst cell: {worst.header.cell}: {worst.judgement.reason}."
 
 
-def resolution_words(resolution: Resolution) -> str:
-    """Say how fine the log is."""
-    if resolution.kind is GridKind.LOSSLESS:
-        return "the simulator's own numbers"
-    if resolution.step_m == 0:
-        return "full float64 numbers"
-    kind = "decimals" if resolution.kind is GridKind.DECIMAL else "float32"
-    return f"{format_length(resolution.step_m)} ({kind})"
+def resolution_words(resolution: Resolution) -> tuple[str, str]:
+    """Say how fine the log is, and why."""
+    match resolution.kind:
+        case GridKind.LOSSLESS:
+            return "lossless", "holds the simulator's own numbers"
+        case GridKind.FLOAT64:
+            return "float64", "full numbers, not known to be the simulator's own"
+        case GridKind.FLOAT32:
+            return format_length(resolution.step_m), "numbers of 32 bits"
+        case GridKind.DECIMAL:
+            return format_length(resolution.step_m), "rounded decimals"
 
 
 def boundary_words(boundary: PhaseBoundary, step_s: float) -> str:
@@ -141,7 +150,7 @@ def boundary_words(boundary: PhaseBoundary, step_s: float) -> str:
 
 def pattern_words(clusters: Clusters) -> str:
     """Say how the outcomes are spread, with the distances that show it."""
-    text = f"Pattern: {clusters.words()}"
+    text = sentence(clusters.words())
     if clusters.gap_m is not None and clusters.within_m is not None:
         text += f"; clusters are {length(clusters.gap_m)} apart, neighbours within one at most {length(clusters.within_m)}"
     if clusters.sampled is not None:
@@ -158,17 +167,24 @@ def limits(cell: CellAnalysis) -> tuple[str, ...]:
     else:
         span = f"above {percent(bounds.lower)} and below {percent(bounds.upper)}"
         rate = f"{seen} from the largest outcome: the true rate is {span} (each with {sure} confidence, Clopper-Pearson)."
-    kind = "A divergence" if bounds.divergent == 0 else "Another, rarer divergence"
     sentences = [rate]
-    for words, rare in (("1 in 100", "1_percent"), ("1 in 1000", "1_permille")):
-        chance, needed = sizes[f"chance_to_see_{rare}"], sizes[f"repeats_for_{rare}"]
-        text = f"{kind} of {words} would have been seen with probability {percent(chance)}"
-        sentences.append(f"{text} only; {needed} repeats would be needed to see it with 95 %." if chance < 0.95 else f"{text}.")
+    if len(cell.outcomes) == cell.repeats:
+        sentences.append("No two repeats are alike: here the size of the spread says more than the rate.")
+    else:
+        kind = "A divergence" if bounds.divergent == 0 else "Another, rarer divergence"
+        sentences += [_chance(kind, words, rare, sizes) for words, rare in _RARE]
     sentences.append(
         f"Looking after every repeat and stopping at will, the bound that still holds is {percent(bounds.anytime_upper)} "
         f"({sure} confidence at all times at once)."
     )
     if cell.spread.resolution.limits_equality:
-        sentences.append(f"Differences below {length(cell.spread.resolution.step_m)} are not in the log and cannot be seen in any number of repeats.")
+        step = length(cell.spread.resolution.step_m)
+        sentences.append(f"Differences below {step} are not in the log: no number of repeats can show them.")
     sentences.append("All of this holds for the machine, load and settings of these repeats, and for no others.")
     return tuple(sentences)
+
+
+def _chance(kind: str, words: str, rare: str, sizes: dict[str, float | int]) -> str:
+    chance, needed = sizes[f"chance_to_see_{rare}"], sizes[f"repeats_for_{rare}"]
+    text = f"{kind} of {words} would have been seen with probability {percent(chance)}"
+    return f"{text} only; {needed} repeats would be needed to see it with 95 %." if chance < 0.95 else f"{text}."

@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from samepath.base.digests import fingerprint
-from samepath.base.errors import StudyError
+from samepath.base.errors import InputError, StudyError
 from samepath.base.suggest import nearest, unknown
 from samepath.base.units import parse_tolerance_m
 from samepath.base.verdicts import Verdict
@@ -26,7 +26,10 @@ MAX_REPEATS: Final = 1_000_000
 
 
 def _tolerance(value: object) -> float:
-    return parse_tolerance_m(str(value))
+    try:
+        return parse_tolerance_m(str(value))
+    except InputError as error:
+        raise ValueError(str(error)) from error
 
 
 class CellSpec(BaseModel):
@@ -104,7 +107,9 @@ class Plan:
 def built_in_studies() -> dict[str, str]:
     """Return the studies that come with samepath: name -> YAML text."""
     folder = resources.files("samepath.study") / "studies"
-    texts = {entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".yaml")}
+    texts = {
+        entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".yaml")
+    }
     return dict(sorted(texts.items()))
 
 
@@ -120,7 +125,9 @@ def load_plan(name_or_path: str, repeats: int | None = None) -> Plan:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise StudyError(f"{path} cannot be read: {reason}; a YAML study file or one of {', '.join(studies)} was wanted") from error
+        raise StudyError(
+            f"{path} cannot be read: {reason}; a YAML study file or one of {', '.join(studies)} was wanted"
+        ) from error
     return make_plan(text, str(path), repeats)
 
 
@@ -177,7 +184,8 @@ def _first_problem(error: ValidationError) -> str:
         hint = nearest(str(location[-1]), model.model_fields)
         meant = f"did you mean {hint!r}?" if hint else f"known keys: {', '.join(model.model_fields)}"
         return f"unknown key {place!r}; {meant}"
-    came = "" if problem["type"] == "missing" else f", but {problem['input']!r} came"
+    silent = problem["type"] == "missing" or " came" in problem["msg"]
+    came = "" if silent else f", but {problem['input']!r} came"
     return f"{place}: {problem['msg'].removeprefix('Value error, ')}{came}"
 
 

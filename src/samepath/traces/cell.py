@@ -146,9 +146,7 @@ def dense_block(cell: CellTrace, repeats: Sequence[Repeat], channels: Sequence[s
     return Block(tuple(one.repeat for one in repeats), values, None if present.all() else present, raw)
 
 
-def place(
-    cell: CellTrace, tick: Ints, actor: Ints, row_repeat: NDArray[np.integer], repeats: int
-) -> tuple[Ints | None, Bools]:
+def place(cell: CellTrace, tick: Ints, actor: Ints, row_repeat: NDArray[np.integer], repeats: int) -> tuple[Ints | None, Bools]:
     """Say where each row goes in a dense (repeat, column) block; None when the rows are dense as they stand."""
     actors = len(cell.actor_ids)
     present = np.zeros((repeats, cell.columns), np.bool_)

@@ -14,7 +14,14 @@ ROTATION: Final = ("roll_deg", "pitch_deg", "yaw_deg")
 VELOCITY: Final = ("vx_mps", "vy_mps", "vz_mps")
 ANGULAR_VELOCITY: Final = ("wx_degps", "wy_degps", "wz_degps")
 ACCELERATION: Final = ("ax_mps2", "ay_mps2", "az_mps2")
-VEHICLE_CONTROL: Final = ("throttle_ratio", "steer_ratio", "brake_ratio", "hand_brake_bool", "reverse_bool", "gear_index")
+VEHICLE_CONTROL: Final = (
+    "throttle_ratio",
+    "steer_ratio",
+    "brake_ratio",
+    "hand_brake_bool",
+    "reverse_bool",
+    "gear_index",
+)
 WALKER_CONTROL: Final = ("walk_x_ratio", "walk_y_ratio", "walk_z_ratio", "walk_speed_mps")
 
 STANDARD: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION, *VEHICLE_CONTROL, *WALKER_CONTROL)

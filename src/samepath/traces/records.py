@@ -136,7 +136,7 @@ def row_digests(
     packed[:, 1] = time_s
     packed[:, 2:] = values
     packed[:, 2:][np.isnan(values)] = np.nan  # one NaN pattern for «does not apply»
-    rows = memoryview(packed.tobytes())
+    rows = packed.tobytes()
     width = packed.shape[1] * 8
     chains = {one.id: first_link("actor", one.id, one.type, *channels) for one in actors}
     digests = bytearray(LINK_BYTES * len(tick))
@@ -144,5 +144,4 @@ def row_digests(
         chain = link(chains[actor_id], rows[row * width : (row + 1) * width])
         chains[actor_id] = chain
         digests[row * LINK_BYTES : (row + 1) * LINK_BYTES] = chain
-    result = np.frombuffer(bytes(digests), np.uint8).reshape(-1, LINK_BYTES)
-    return result
+    return np.frombuffer(bytes(digests), np.uint8).reshape(-1, LINK_BYTES)

@@ -72,7 +72,13 @@ HOST = pa.schema(
 def states_schema(header: Header) -> pa.Schema:
     """Return the states table's schema for a cell."""
     word = pa.dictionary(pa.int32(), pa.string())
-    keys = [("experiment", word), ("cell", word), ("repeat", pa.int64()), ("tick", pa.int64()), ("time_s", pa.float64())]
+    keys = [
+        ("experiment", word),
+        ("cell", word),
+        ("repeat", pa.int64()),
+        ("tick", pa.int64()),
+        ("time_s", pa.float64()),
+    ]
     keys += [("actor", pa.int64()), ("actor_type", word)]
     channels = [(name, pa.float64()) for name in header.channels]
     return pa.schema([*keys, *channels, ("digest", pa.binary(16))], metadata={"samepath": header_to_json(header)})
@@ -92,7 +98,8 @@ def header_from_json(text: str, where: str) -> Header:
         raise StoreError(f"{where}: a samepath trace header was wanted, but it cannot be read ({error})") from error
     if version != SCHEMA_VERSION:
         raise StoreError(
-            f"{where}: trace version {version}, but this samepath reads version {SCHEMA_VERSION}: use the samepath that wrote it"
+            f"{where}: trace version {version}, but this samepath reads version {SCHEMA_VERSION}: "
+            "use the samepath that wrote it"
         )
     try:
         return Header(**{**fields, "channels": tuple(fields["channels"])})
@@ -167,7 +174,10 @@ def host_from_row(row: dict[str, Any]) -> HostLog:
 
 def digests_of(column: pa.ChunkedArray) -> NDArray[np.uint8]:
     """Read a digest column as bytes[row, 16]."""
-    chunks = [np.frombuffer(chunk.buffers()[1], np.uint8)[chunk.offset * 16 : (chunk.offset + len(chunk)) * 16] for chunk in column.chunks]
+    chunks = [
+        np.frombuffer(chunk.buffers()[1], np.uint8)[chunk.offset * 16 : (chunk.offset + len(chunk)) * 16]
+        for chunk in column.chunks
+    ]
     return np.concatenate(chunks or [np.empty(0, np.uint8)]).reshape(-1, 16)
 
 

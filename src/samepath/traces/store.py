@@ -12,22 +12,24 @@ often the writer was interrupted.
 """
 
 import fcntl
+import heapq
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from samepath.base.errors import StoreError
 from samepath.base.files import make_folder, sync_folder, write_atomically, write_text_atomically
 from samepath.traces import schema
-from samepath.traces.cell import Block, CellTrace, RunInfo, info_of, place, scatter, scatter_digests
+from samepath.traces.cell import Block, CellTrace, RunInfo, dense_block, info_of, place, scatter, scatter_digests
 from samepath.traces.records import Header, HostLog, Repeat
 
 REPEATS_PER_PART: Final = 1000
@@ -82,17 +84,13 @@ class StoreWriter:
         spooled = [p for p in sorted((self.folder / "spool").glob("*.arrow")) if int(p.stem) // REPEATS_PER_PART == part]
         fresh = {int(path.stem): path for path in spooled}
         old = StoredCell(self.folder, only_part=part)
-        old_numbers = [info.repeat for info in old.runs if info.repeat not in fresh]
-
-        def load_all() -> Iterator[Repeat]:
-            for number in sorted([*old_numbers, *fresh]):
-                yield _read_spool(self.header, fresh[number]) if number in fresh else old.load(number)
-
+        kept = (repeat for repeat in old.each_in_parts() if repeat.repeat not in fresh)
+        added = (_read_spool(self.header, path) for path in spooled)
         runs: list[dict[str, object]] = []
         hosts: list[dict[str, object]] = []
 
         def collected() -> Iterator[pa.Table]:
-            for repeat in load_all():
+            for repeat in heapq.merge(kept, added, key=lambda one: one.repeat):
                 runs.append(schema.run_row(info_of(repeat)))
                 hosts.append(schema.host_row(repeat.repeat, repeat.host))
                 yield schema.states_table(self.header, repeat)
@@ -101,8 +99,7 @@ class StoreWriter:
         write_atomically(_part_path(self.folder, part, "states"), lambda path: _write_states(path, self.header, collected()))
         tables = {"host": (hosts, schema.HOST), "runs": (runs, schema.RUNS)}
         for name, (rows, table_schema) in tables.items():
-            table = pa.Table.from_pylist(rows, schema=table_schema)
-            write_atomically(_part_path(self.folder, part, name), lambda path, table=table: _write_table(path, table))
+            write_atomically(_part_path(self.folder, part, name), partial(_write_rows, rows, table_schema))
         for path in spooled:
             path.unlink()
 
@@ -168,8 +165,8 @@ class StoredCell(CellTrace):
         found = [np.empty(0, np.int64)]
         for part, _ in self._part_runs:
             with _open(_part_path(self.folder, part, "states")) as file:
-                for group in range(file.num_row_groups):
-                    found.append(np.unique(file.read_row_group(group, columns=["tick"])["tick"].to_numpy()))
+                groups = (file.read_row_group(group, columns=["tick"]) for group in range(file.num_row_groups))
+                found += [np.unique(table["tick"].to_numpy()) for table in groups]
         found += [np.unique(_read_spool(self.header, path).tick) for path in self._spool.values()]
         return np.unique(np.concatenate(found))
 
@@ -183,16 +180,16 @@ class StoredCell(CellTrace):
                     block = self._block(file.read_row_group(group, columns=names), wanted, channels, digests=digests)
                     if block is not None:
                         yield block
+        silent = tuple(info.repeat for _, infos in self._part_runs for info in infos if info.rows == 0)
+        if silent:
+            nothing = np.full((len(silent), self.columns), np.nan)
+            raw = np.zeros((*nothing.shape, 2), np.uint64) if digests else None
+            yield Block(silent, dict.fromkeys(channels, nothing), np.zeros(nothing.shape, np.bool_), raw)
         for path in self._spool.values() if self._only_part is None else ():
             repeat = _read_spool(self.header, path)
-            table = schema.states_table(self.header, repeat)
-            block = self._block(table, np.array([repeat.repeat]), channels, digests=digests)
-            if block is not None:
-                yield block
+            yield dense_block(self, [repeat], channels, digests=digests)
 
-    def _block(
-        self, table: pa.Table, wanted: NDArray[np.int64], channels: Sequence[str], *, digests: bool
-    ) -> Block | None:
+    def _block(self, table: pa.Table, wanted: NDArray[np.int64], channels: Sequence[str], *, digests: bool) -> Block | None:
         number = table["repeat"].to_numpy()
         keep = np.isin(number, wanted)
         if not keep.all():
@@ -215,6 +212,29 @@ class StoredCell(CellTrace):
         with _open(_part_path(self.folder, part, "states")) as file:
             states = _filtered(file, repeat)
         return schema.repeat_from_tables(self.header, states, info, dict(self._part_hosts(part)).get(repeat, HostLog()))
+
+    def each_in_parts(self) -> Iterator[Repeat]:
+        """Read the repeats of all parts whole, in order, one row group in memory at a time."""
+        for part, infos in self._part_runs:
+            hosts = dict(self._part_hosts(part))
+            rows = self._rows_of_part(part)
+            number, table = next(rows, (-1, None))
+            for info in infos:
+                while table is not None and number < info.repeat:
+                    number, table = next(rows, (-1, None))
+                states = table if number == info.repeat else None
+                if states is None:
+                    states = schema.states_schema(self.header).empty_table()
+                yield schema.repeat_from_tables(self.header, states, info, hosts.get(info.repeat, HostLog()))
+
+    def _rows_of_part(self, part: int) -> Iterator[tuple[int, pa.Table | None]]:
+        with _open(_part_path(self.folder, part, "states")) as file:
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group)
+                numbers, starts = np.unique(table["repeat"].to_numpy(), return_index=True)
+                ends = [*starts[1:].tolist(), table.num_rows]
+                for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
+                    yield number, table.slice(start, end - start)
 
     def host_logs(self) -> Iterator[tuple[int, HostLog]]:
         """Read the host logs of all repeats."""
@@ -253,7 +273,7 @@ def _filtered(file: pq.ParquetFile, repeat: int) -> pa.Table:
         if statistics is None or statistics.min <= repeat <= statistics.max:
             groups.append(group)
     table = file.read_row_groups(groups)
-    return table.filter(pa.compute.equal(table["repeat"], repeat))
+    return table.filter(pc.equal(table["repeat"], repeat))
 
 
 def _spool_path(folder: Path, repeat: int) -> Path:
@@ -286,8 +306,8 @@ def _write_arrow(path: Path, table: pa.Table) -> None:
         writer.write_table(table)
 
 
-def _write_table(path: Path, table: pa.Table) -> None:
-    pq.write_table(table, path, **_COMPRESSION)
+def _write_rows(rows: list[dict[str, object]], table_schema: pa.Schema, path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(rows, schema=table_schema), path, **_COMPRESSION)
 
 
 def _read_spool(header: Header, path: Path) -> Repeat:

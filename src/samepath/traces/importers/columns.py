@@ -16,7 +16,18 @@ KEYS: Final = ("cell", "repeat", "actor", "actor_type", "tick", "time_s")
 _SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "cell": ("cell",),
     "repeat": ("repeat", "repeatno", "repeat_no", "repeat_id", "run", "run_id", "runno", "run_no", "episode"),
-    "actor": ("actor", "agentno", "actor_id", "agent", "agent_id", "agentid", "vehicle_id", "track_id", "object_id", "id"),
+    "actor": (
+        "actor",
+        "agentno",
+        "actor_id",
+        "agent",
+        "agent_id",
+        "agentid",
+        "vehicle_id",
+        "track_id",
+        "object_id",
+        "id",
+    ),
     "actor_type": ("actor_type", "agenttype", "agent_type", "type", "type_id", "class", "object_type"),
     "tick": ("tick", "frame", "step", "frame_id", "frame_number"),
     "time_s": ("time", "t", "sim_time", "simtime", "simulation_time", "timestamp", "elapsed"),
@@ -102,7 +113,9 @@ def _target(text: str, where: str) -> str:
         return text
     hint = nearest(text, [*_SYNONYMS, *STANDARD])
     meant = f" did you mean {hint!r}?" if hint else ""
-    raise InputError(f"{where}: a key or a channel ending in its unit was wanted on the left of --map, but {text!r} came.{meant}")
+    raise InputError(
+        f"{where}: a key or a channel ending in its unit was wanted on the left of --map, but {text!r} came.{meant}"
+    )
 
 
 def _chosen(target: str, header: str, names: list[str], where: str) -> Column:

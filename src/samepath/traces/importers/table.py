@@ -114,7 +114,9 @@ def header_of(head: bytes) -> tuple[list[str], str]:
 def _read_text(path: Path, head: bytes) -> LogTable:
     names, delimiter = header_of(head)
     if len(names) < 2 or any(not name for name in names):
-        raise InputError(f"{path}, line 1: a header of column names was wanted, but {head[:60].decode('utf-8', 'replace')!r} came")
+        raise InputError(
+            f"{path}, line 1: a header of column names was wanted, but {head[:60].decode('utf-8', 'replace')!r} came"
+        )
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise InputError(f"{path}, line 1: column {doubled[0]!r} stands there twice: rename one")

@@ -6,6 +6,7 @@ Files that have no repeat column hold one repeat each; those of one folder form 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from samepath.traces.records import Actor, End, Header, Repeat, row_digests
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Number = TypeVar("Number", np.float64, np.int64)
 
 # A time is on the grid when it is within this part of a step of a whole number of steps.
 GRID_TOLERANCE = 0.02
@@ -153,11 +155,11 @@ def _cell_of_files(folder: Path, logs: list[LogTable], options: ImportOptions) -
     for log, columns in zip(logs, mapped, strict=True):
         if _channels(columns) != _channels(mapped[0]):
             raise InputError(
-                f"{log.path}: channels {', '.join(_channels(columns))}, but {logs[0].path.name} has {', '.join(_channels(mapped[0]))}"
+                f"{log.path}: channels {', '.join(_channels(columns))}, "
+                f"but {logs[0].path.name} has {', '.join(_channels(mapped[0]))}"
             )
     parts = [
-        _rows(log, columns, np.full(log.rows, number))
-        for number, (log, columns) in enumerate(zip(logs, mapped, strict=True))
+        _rows(log, columns, np.full(log.rows, number)) for number, (log, columns) in enumerate(zip(logs, mapped, strict=True))
     ]
     return _build(folder.name or str(folder), folder, parts, mapped[0], options)
 
@@ -212,7 +214,7 @@ def _ticks(parts: list[_Rows], align: Align, path: Path) -> tuple[float, list[In
         if off.size:
             row = int(part.row[off[0]])
             raise InputError(
-                f"{part.log.place(row, 'time')}: {time[off[0]]:g} s is not on the grid of {step:g} s that the other times are on; "
+                f"{part.log.place(row, 'time')}: {time[off[0]]:g} s is not on the grid of {step:g} s of the other times; "
                 "use --align start if repeats start at different times, --align row for a variable step"
             )
     return step, [np.rint(time / step).astype(np.int64) for time in times]
@@ -229,10 +231,10 @@ def _round_step(step: float, distinct: Floats) -> float:
     return step
 
 
-def _first_of_each(repeat: Ints, values: NDArray[np.float64] | Ints) -> NDArray[np.float64] | Ints:
+def _first_of_each(repeat: Ints, values: NDArray[Number]) -> NDArray[Number]:
     """The smallest value of each row's repeat."""
     numbers, inverse = np.unique(repeat, return_inverse=True)
-    first = np.array([values[repeat == number].min() for number in numbers])
+    first = np.array([values[repeat == number].min() for number in numbers], values.dtype)
     return first[inverse]
 
 
@@ -265,7 +267,13 @@ def _step_of(parts: list[_Rows], ticks: list[Ints]) -> float:
 
 
 def _one_repeat(
-    part: _Rows, chosen: NDArray[np.intp], tick: Ints, number: int, step_s: float, channels: tuple[str, ...], align: Align
+    part: _Rows,
+    chosen: NDArray[np.intp],
+    tick: Ints,
+    number: int,
+    step_s: float,
+    channels: tuple[str, ...],
+    align: Align,
 ) -> Repeat:
     actor = part.actor[chosen]
     order = np.lexsort((actor, tick))
@@ -275,11 +283,12 @@ def _one_repeat(
         first, second = int(part.row[rows[doubled[0]]]), int(part.row[rows[doubled[0] + 1]])
         earlier, later = sorted((first, second))
         raise InputError(
-            f"{part.log.place(later, 'actor')}: a duplicate row: repeat {number}, actor {actor[doubled[0]]} at the same time as in "
-            f"{part.log.place(earlier, 'actor').split(', ')[-2]}; remove one"
+            f"{part.log.place(later, 'actor')}: a duplicate row: repeat {number}, actor {actor[doubled[0]]} "
+            f"at the same time as in {part.log.place(earlier, 'actor').split(', ')[-2]}; remove one"
         )
-    own_time = align is Align.TIME and part.time_s is not None
-    time_s = part.time_s[rows] if own_time and part.time_s is not None else tick * step_s
+    time_s: Floats = (tick * step_s).astype(np.float64)
+    if align is Align.TIME and part.time_s is not None:
+        time_s = part.time_s[rows]
     actors = tuple(Actor(one, part.types[one]) for one in np.unique(actor).tolist())
     values = part.values[rows]
     return Repeat(

@@ -1,0 +1,15 @@
+"""Run every benchmark, or those named: ``python -m bench [spread] [store] [controls]``."""
+
+import sys
+
+from bench import controls, spread, store
+
+BENCHMARKS = {"spread": spread.main, "store": store.main, "controls": controls.main}
+
+if __name__ == "__main__":
+    chosen = sys.argv[1:] or list(BENCHMARKS)
+    unknown = [name for name in chosen if name not in BENCHMARKS]
+    if unknown:
+        sys.exit(f"unknown benchmark {unknown[0]!r}; known: {', '.join(BENCHMARKS)}")
+    failed = [name for name in chosen if not BENCHMARKS[name]()]
+    sys.exit(f"aims missed in: {', '.join(failed)}" if failed else 0)

@@ -1,0 +1,194 @@
+"""The command line as a stranger meets it: real processes, real files, exit codes and one-line errors."""
+
+import json
+import signal
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+
+def samepath(*arguments, cwd=None):
+    command = [sys.executable, "-W", "error", "-m", "samepath", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def refused(*arguments, cwd=None):
+    result = samepath(*arguments, cwd=cwd)
+    assert result.returncode == 2, result
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("samepath: ")
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def study_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study") / "out"
+    result = samepath("study", "controls", "--repeats", 30, "--out", folder, "--json")
+    assert result.returncode == 0, result.stderr
+    return folder, json.loads(result.stdout)
+
+
+def test_a_rounded_log_is_reported_as_identical_at_its_resolution(authors_log):
+    result = samepath("analyse", authors_log, "--json")
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["verdict"] == "identical-at-resolution"
+    assert document["tolerance_m"] == 0.01
+    (cell,) = document["cells"]
+    assert (cell["repeats"], cell["actors"]) == (12, 2)
+    assert cell["max_sigma_m"] == 0
+    assert cell["log_resolution_m"] == 0.001
+    assert cell["divergence_rate_upper"] == pytest.approx(1 - 0.05 ** (1 / 12))
+
+
+def test_the_json_object_has_every_promised_key(study_folder):
+    document = study_folder[1]
+    assert {"tolerance_m", "verdict", "cells"} <= set(document)
+    promised = "scenario condition repeats actors max_sigma_m psi_m2 mean_sigma_m max_deviation_m outcomes divergent_repeats"
+    promised += " divergence_rate_upper log_resolution_m verdict first_divergence pre_collision post_collision"
+    for cell in document["cells"]:
+        assert set(promised.split()) <= set(cell)
+        for phase in ("pre_collision", "post_collision"):
+            assert {"max_sigma_m", "psi_m2", "mean_sigma_m", "max_deviation_m", "verdict"} <= set(cell[phase])
+
+
+def test_the_controls_are_told_apart_end_to_end(study_folder):
+    verdicts = {cell["cell"]: cell["verdict"] for cell in study_folder[1]["cells"]}
+    assert verdicts["exact"] == verdicts["actor destroyed"] == "bit-identical"
+    assert verdicts["noise below the log's resolution"] == "identical-at-resolution"
+    assert verdicts["gaussian 1 mm"] == "within-tolerance"
+    for name in ("gaussian 2 cm", "two outcomes", "late bystander", "one run in 50 ends early"):
+        assert verdicts[name] == "exceeds-tolerance"
+
+
+def test_a_study_leaves_reports_for_people_and_machines(study_folder):
+    folder, document = study_folder
+    assert json.loads((folder / "report.json").read_text()) == document
+    assert ElementTree.parse(folder / "junit.xml").getroot() is not None
+    assert "<html" in (folder / "report.html").read_text()
+    provenance = document["provenance"]
+    assert {"cpu", "memory", "python", "libraries", "command", "seed"} <= set(provenance)
+
+
+def test_a_finished_study_can_be_run_again_reported_and_checked(study_folder, tmp_path):
+    folder, document = study_folder
+    again = samepath("study", "controls", "--repeats", 30, "--out", folder, "--json")
+    assert json.loads(again.stdout)["cells"] == document["cells"]
+    assert samepath("report", folder).stdout.strip() == str(folder / "report.html")
+    assert samepath("check", folder, "--tolerance", "1cm").returncode == 1
+    junit = tmp_path / "junit.xml"
+    assert samepath("check", folder / "cells" / "exact", "--tolerance", "0", "--junit", junit).returncode == 0
+    assert ElementTree.parse(junit).getroot().find(".//failure") is None
+
+
+def test_the_gate_exits_0_within_and_1_beyond_the_tolerance(study_folder):
+    noisy = study_folder[0] / "cells" / "gaussian-1-mm"
+    assert samepath("check", noisy, "--tolerance", "1cm").returncode == 0
+    result = samepath("check", noisy, "--tolerance", "2 mm")
+    assert result.returncode == 1
+    assert "exceeds-tolerance" in result.stdout
+    assert samepath("check", noisy, "--tolerance", "2 mm", "--criterion", "sigma").returncode == 0
+
+
+def test_a_study_that_finds_something_else_than_it_expects_fails(tmp_path):
+    text = "name: x\nrepeats: 5\ncells:\n  - {simulator: control-gaussian, scenario: crossing, expect: bit-identical}\n"
+    (tmp_path / "x.yaml").write_text(text)
+    result = samepath("study", "x.yaml", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "bit-identical was expected, but it is within-tolerance" in result.stderr
+    assert (tmp_path / "runs" / "x" / "report.html").exists()
+
+
+def test_an_interrupted_study_keeps_what_it_has_and_goes_on(tmp_path):
+    text = "name: x\nrepeats: 3000\ncells:\n  - {simulator: control-exact, scenario: crossing}\n"
+    (tmp_path / "x.yaml").write_text(text)
+    command = [sys.executable, "-m", "samepath", "study", "x.yaml", "--out", "out"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    spool = tmp_path / "out" / "cells" / "control-exact-crossing" / "spool"
+    while process.poll() is None and not (spool.exists() and len(list(spool.glob("*.arrow"))) > 5):
+        pass
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate()
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert "Interrupted" in stdout
+    assert "Interrupted" in (tmp_path / "out" / "report.html").read_text()
+    done = json.loads((tmp_path / "out" / "report.json").read_text())["cells"][0]["repeats"]
+    assert done >= 5
+    resumed = samepath("study", "x.yaml", "--out", "out", "--repeats", done + 3, "--json", cwd=tmp_path)
+    assert json.loads(resumed.stdout)["cells"][0]["repeats"] == done + 3
+
+
+def test_logs_can_be_imported_and_analysed_again(authors_log, tmp_path):
+    result = samepath("import", authors_log, "--out", tmp_path / "traces")
+    assert result.returncode == 0, result.stderr
+    a = json.loads(samepath("analyse", tmp_path / "traces", "--json").stdout)["cells"]
+    b = json.loads(samepath("analyse", authors_log, "--json").stdout)["cells"]
+    assert a == b
+    assert "not an empty folder" in refused("import", authors_log, "--out", tmp_path / "traces")
+
+
+def test_columns_units_and_alignment_reach_the_importer(tmp_path):
+    rows = ["run_id;t;east;north"] + [f"{r};{t};{100 * t + r};0" for r in range(3) for t in range(4)]
+    (tmp_path / "log.csv").write_text("\n".join(rows))
+    result = samepath("analyse", tmp_path / "log.csv", "--map", "x=east[cm]", "--map", "y=north[cm]", "--json")
+    assert json.loads(result.stdout)["cells"][0]["max_sigma_m"] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["analyse", "nowhere.csv"], "does not exist"),
+        (["analyse", "empty.csv"], "is empty"),
+        (["check", "log.csv", "--tolerance", "1 kg"], "use one of km, m"),
+        (["check", "log.csv", "--tolerance", "-1cm"], "at least 0"),
+        (["analyse", "log.csv", "--map", "x"], "KEY=COLUMN"),
+        (["analyse", "log.csv", "--split-at", "at=3"], "tick=120"),
+        (["analyse", "log.csv", "--structure", "maybe"], "fail or report"),
+        (["analyse", "log.csv", "--restrict", "cpu<=1"], "unknown condition"),
+        (["analyse", "folder.csv"], "holds no traces"),
+        (["analyse", "log.csv", "--format", "tls"], "did you mean 'tsl'"),
+        (["study", "contrls"], "did you mean 'controls'"),
+        (["study", "missing.yaml"], "cannot be read"),
+        (["study", "controls", "--repeats", "1"], "one run cannot be compared"),
+        (["study", "controls", "--out", "log.csv"], "log.csv"),
+        (["report", "nowhere"], "does not exist"),
+        (["conformance", "control-exat"], "did you mean 'control-exact'"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_exit_2(tmp_path, arguments, words):
+    (tmp_path / "empty.csv").write_text("")
+    content = "repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2,1\n"
+    (tmp_path / "log.csv").write_text(content)
+    (tmp_path / "folder.csv").mkdir()
+    assert words in refused(*arguments, cwd=tmp_path)
+    assert (tmp_path / "log.csv").read_text() == content, "nothing was overwritten"
+
+
+def test_an_unreadable_file_is_one_clear_line(tmp_path):
+    path = tmp_path / "log.csv"
+    path.symlink_to(path)
+    assert "log.csv" in refused("analyse", path)
+
+
+@pytest.mark.parametrize("verb", ["study", "analyse", "check", "report", "import", "simulators", "conformance"])
+def test_every_verb_has_help(verb):
+    result = samepath(verb, "--help")
+    assert result.returncode == 0
+    assert "Usage" in result.stdout
+
+
+def test_simulators_are_listed_and_held_to_the_contract():
+    assert "control-two-outcomes" in samepath("simulators").stdout
+    result = samepath("conformance", "control-exact")
+    assert result.returncode == 0
+    assert "FAIL" not in result.stdout
+
+
+def test_the_version_is_printed():
+    assert samepath("--version").stdout.startswith("samepath 0.")
