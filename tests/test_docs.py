@@ -1,0 +1,98 @@
+"""The documentation is true: its examples are run, its commands exist, its figures are computed."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from samepath.analysis.cell import analyse_cell
+from samepath.analysis.inference import repeats_needed, repeats_until_stop
+from samepath.cli.app import app
+from samepath.report.document import cell_object
+from samepath.simulators import registry
+from samepath.simulators.conformance import CHECKS
+from samepath.study.plan import built_in_studies, make_plan
+from samepath.traces.importers import ImportOptions
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks(name, language):
+    text = (ROOT / name).read_text("utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def run_block(text):
+    names = {"__name__": "docs_example"}
+    exec(compile(text, "docs", "exec"), names)
+    return names
+
+
+def test_the_example_importer_works(tmp_path):
+    importer = run_block(blocks("docs/importers.md", "python")[0])["JsonLinesImporter"]()
+    path = tmp_path / "log.jsonl"
+    rows = [{"run": r, "tick": t, "actor": 1, "x": 0.1 * t, "y": 0.0} for r in range(3) for t in range(5)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert importer.accepts(path, b"")
+    (cell,) = importer.read([path], ImportOptions())
+    assert analyse_cell(cell).judgement.verdict == "bit-identical"
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_example_simulator_conforms(check):
+    check(run_block(blocks("docs/simulators.md", "python")[0])["MySimulator"])
+
+
+def test_the_example_study_is_valid():
+    assert make_plan(blocks("docs/studies.md", "yaml")[0], "docs").cells[0].repeats == 500
+
+
+def test_the_readmes_example_prints_what_the_readme_says():
+    example = next(block for block in blocks("README.md", "console") if "samepath analyse" in block)
+    command, _, expected = example.partition("\n")
+    arguments = command.removeprefix("$ .venv/bin/samepath ").split()
+    result = subprocess.run([sys.executable, "-m", "samepath", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [line.rstrip() for line in result.stdout.splitlines()] == expected.splitlines()
+
+
+def test_the_readmes_commands_are_make_targets():
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for command in re.findall(r"\$ make (\w+)", (ROOT / "README.md").read_text("utf-8")):
+        assert command in targets
+
+
+def test_every_verb_that_is_mentioned_exists():
+    verbs = {command.name for command in app.registered_commands}
+    for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")):
+        for verb in re.findall(r"(?:\$ |`|\.venv/bin/)samepath ([a-z]+)", path.read_text("utf-8")):
+            assert verb in verbs, f"{path.name}: samepath {verb}"
+
+
+def test_links_between_documents_lead_somewhere():
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#]+)\)", path.read_text("utf-8")):
+            if "://" not in target:
+                assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_every_key_of_the_json_is_documented():
+    from conftest import cell_of, straight_run
+
+    documented = (ROOT / "docs" / "json.md").read_text("utf-8")
+    for key in cell_object(analyse_cell(cell_of([straight_run(0), straight_run(1)]))):
+        assert f"`{key}`" in documented, key
+
+
+def test_every_control_and_study_is_documented():
+    text = (ROOT / "docs" / "simulators.md").read_text("utf-8") + (ROOT / "docs" / "studies.md").read_text("utf-8")
+    for name in [*registry.BUILT_IN, *built_in_studies()]:
+        assert f"`{name}`" in text, name
+
+
+def test_figures_in_the_concepts_are_right():
+    text = (ROOT / "docs" / "concepts.md").read_text("utf-8")
+    assert f"{repeats_needed(0.001, 0.95)} for 1 in 1000" in text
+    assert f"1 % after {repeats_until_stop(0.01)} clean repeats" in text
