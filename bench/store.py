@@ -42,8 +42,8 @@ def main() -> bool:
         good = good and len(files) < 10 and (actors > 3 or size < 100e6)
         figures[name] = {"bytes": size, "raw_bytes": raw, "files": len(files), "write_s": write_s, "read_positions_s": read_s,
                          "read_and_measure_s": analyse_s, "max_sigma_m": sigma}  # fmt: skip
-        rows.append([name, f"{raw / 1e6:.0f} MB", f"{size / 1e6:.1f} MB", str(len(files)), f"{write_s:.1f} s", f"{read_s:.2f} s",
-                     f"{analyse_s:.2f} s"])  # fmt: skip
+        sizes = [f"{raw / 1e6:.0f} MB", f"{size / 1e6:.1f} MB", str(len(files))]
+        rows.append([name, *sizes, f"{write_s:.1f} s", f"{read_s:.2f} s", f"{analyse_s:.2f} s"])
     columns = ["1000 repeats", "raw numbers", "stored", "files", "digest and write", "read x, y, z", "read and measure all"]
     show("trace store", columns, rows)
     save("store", figures)

@@ -54,7 +54,9 @@ def test_the_readmes_example_prints_what_the_readme_says():
     example = next(block for block in blocks("README.md", "console") if "samepath analyse" in block)
     command, _, expected = example.partition("\n")
     arguments = command.removeprefix("$ .venv/bin/samepath ").split()
-    result = subprocess.run([sys.executable, "-m", "samepath", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "samepath", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert [line.rstrip() for line in result.stdout.splitlines()] == expected.splitlines()
 
 

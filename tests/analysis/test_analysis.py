@@ -252,6 +252,42 @@ def test_restricted_and_unrestricted_columns_state_their_filters():
         parse_restriction(["cpu_laod<=0.5"], ["cpu_load"])
 
 
+def silent_run(repeat):
+    recorder = Recorder(repeat, ("x_m", "y_m", "z_m"), 0.1)
+    recorder.end(0, "engine did not start", completed=False)
+    return recorder.finish()
+
+
+def test_a_cell_in_which_nothing_was_logged_is_refused_in_one_line():
+    with pytest.raises(InputError, match="none of its 2 repeats logged a state"):
+        analyse_cell(cell_of([silent_run(0), silent_run(1)]))
+
+
+def test_outcomes_that_part_by_an_event_part_there_in_the_tree_too():
+    result = analyse_cell(cell([colliding_run(0), colliding_run(2), colliding_run(4, collide=False)]))
+    assert result.first_divergence.tick == result.tree.until_tick == 10
+
+
+def test_the_tree_of_very_many_outcomes_parts_where_the_first_of_them_does():
+    repeats = [
+        straight_run(n, shift=lambda tick, actor, n=n: 1e-3 * n if tick >= (3 if n == 39 else 10) else 0.0) for n in range(40)
+    ]
+    result = analyse_cell(cell_of(repeats))
+    assert result.tree.until_tick == 3
+    assert result.tree.repeats == 40
+
+
+def test_actors_whose_history_is_the_same_everywhere_are_identical_whatever_others_do():
+    result = analyse_cell(cell([colliding_run(number, jitter=0.05 * number) for number in range(0, 8, 2)]))
+    assert result.after_uninvolved.judgement.verdict == "bit-identical"
+
+
+def test_a_split_at_a_tick_is_no_collision():
+    result = analyse_cell(cell_of([straight_run(0), straight_run(1)]), Options(split=parse_split("tick=5", 0.1)))
+    assert result.first_collision_tick is None
+    assert table_one([result], parse_restriction([], []))[0].collision == "no"
+
+
 def test_one_repeat_cannot_be_compared():
     with pytest.raises(InputError, match="at least 2 repeats"):
         analyse_cell(cell_of([straight_run(0)]))

@@ -25,6 +25,7 @@ from report_cells import (
 
 import samepath
 from samepath.analysis.cell import Options
+from samepath.analysis.verdict import Criterion
 from samepath.report import figures
 from samepath.report.html import render_html
 
@@ -54,7 +55,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        return " ".join(" ".join(self._texts).split())
+        return " ".join(" ".join(self._texts).split())  # a space that does not break is a space
 
     def having(self, attribute: str) -> list[str]:
         return [attrs[attribute] or "" for _, attrs in self.elements if attribute in attrs]
@@ -71,17 +72,27 @@ def test_the_verdict_comes_before_every_table_and_figure():
 
 
 @pytest.mark.parametrize(
-    ("cell", "words"),
+    ("cells", "words"),
     [
-        (identical, "Bit-identical: the cell has the same bits in all of its repeats"),
-        (rounded, "Identical at resolution: all logs are equal; in 1 of 1 cell the log is rounded"),
-        (within, "Within tolerance: 1 of 1 cell differs, none by more than 1 cm"),
-        (two_outcomes, "Exceeds tolerance: 1 of 1 cell differs by more than 1 cm"),
-        (ends_early, "Exceeds tolerance: 1 of 1 cell differs in structure"),
+        ([identical], "Bit-identical: all repeats have the same bits"),
+        ([identical, identical], "Bit-identical: all repeats of each of the 2 cells have the same bits"),
+        ([rounded], "Identical at resolution: all logs are equal, but rounded: they could hide finer differences"),
+        ([identical, rounded], "Identical at resolution: all logs are equal, but in 1 of 2 cells rounded"),
+        ([within], "Within tolerance: repeats differ, none by more than 1 cm"),
+        ([two_outcomes, noisy, identical], "Exceeds tolerance: 2 of 3 cells differ by more than 1 cm"),
+        ([ends_early], "Exceeds tolerance: repeats differ in structure"),
+        ([ends_early, noisy], "Exceeds tolerance: 2 of 2 cells differ by more than 1 cm, or in structure"),
     ],
 )
-def test_the_headline_says_the_verdict_in_plain_words(cell, words):
-    assert words in page_of(cell()).text
+def test_the_headline_says_the_verdict_in_plain_words(cells, words):
+    assert words in page_of(*(cell() for cell in cells)).text
+
+
+def test_judged_by_sigma_alone_the_headline_claims_nothing_about_single_repeats():
+    runs = [drive(repeat, lambda repeat, tick, actor: 0.05 * (repeat == 3)) for repeat in range(50)]
+    cell = analyse(runs, Options(criterion=Criterion.SIGMA))
+    assert cell.summary.max_deviation_m > 0.01
+    assert "Within tolerance: repeats differ, none by a max sigma above 1 cm" in page_of(cell).text
 
 
 def test_the_worst_cell_gives_the_reason():

@@ -62,6 +62,7 @@ class CellAnalysis:
     judgement_by_sigma: Judgement
     findings: tuple[Finding, ...]
     boundary: PhaseBoundary
+    first_collision_tick: int | None
     before: Phase
     after: Phase
     after_involved: Phase
@@ -88,6 +89,8 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
     count = len(cell.runs)
     if count < 2:
         raise InputError(f"cell {cell.header.cell!r}: at least 2 repeats are needed to compare, but {count} came")
+    if cell.columns == 0:
+        raise InputError(f"cell {cell.header.cell!r}: none of its {count} repeats logged a state: nothing to compare")
     spread = measure(cell, _growth_sizes(count))
     outcomes = classify(cell)
     found = scan(cell, spread, outcomes, MAX_CLUSTERED)
@@ -111,7 +114,7 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
     }
     divergent = sum(len(one.repeats) for one in outcomes[1:])
     before, after = boundary.before(spread), boundary.after(spread)
-    phase = _PhaseBuilder(spread, options, count, found, boundary)
+    phase = _PhaseBuilder(spread, options, count, found)
     return CellAnalysis(
         header=cell.header,
         repeats=count,
@@ -123,13 +126,14 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
         judgement_by_sigma=judged[Criterion.SIGMA],
         findings=findings,
         boundary=boundary,
-        before=phase(f"before {options.split.name}", before, until=boundary.first_tick),
+        first_collision_tick=find_boundary(cell, COLLISION).first_tick,
+        before=phase(f"before {options.split.name}", before),
         after=phase(f"after {options.split.name}", after),
         after_involved=phase(f"after {options.split.name}, involved", boundary.after(spread, involved=True)),
         after_uninvolved=phase(f"after {options.split.name}, not involved", boundary.after(spread, involved=False)),
         before_own=phase(f"before own {options.split.name}", boundary.before_own(spread)),
         outcomes=outcomes,
-        tree=grow_tree(outcomes, found.digests, spread.ticks),
+        tree=grow_tree(outcomes, found.digests, {run.repeat: run.events for run in cell.runs}, spread.ticks),
         clusters=find_clusters(outcomes, found.features),
         bounds=rate_bounds(divergent, count, options.confidence),
         deviations=found.deviations,
@@ -145,15 +149,13 @@ class _PhaseBuilder:
     options: Options
     repeats: int
     found: Scan
-    boundary: PhaseBoundary
 
-    def __call__(self, name: str, mask: Bools, until: int | None = None) -> Phase:
-        """Judge the pairs of ``mask``; up to ``until``, repeats that part only later are still identical."""
+    def __call__(self, name: str, mask: Bools) -> Phase:
+        """Judge the pairs of ``mask``: identical if every repeat has the same history there, whatever happens elsewhere."""
         summary = summarise(self.spread, mask)
         if summary.pairs == 0:
             return Phase(name, summary, None)
-        ticks = [one.divergent_tick for one in self.found.deviations if one.divergent_tick is not None]
-        identical = not ticks or (until is not None and min(ticks) >= until)
+        identical = bool(np.all(self.found.identical[mask]))
         count = self.spread.channels[self.spread.axes[0]].count
         uneven = bool(np.any(mask & (count > 0) & (count < self.repeats)))
         structural = ("not every repeat has the same actors and ticks in this phase",) if uneven else ()

@@ -60,9 +60,13 @@ class FirstDivergence:
 
 @dataclass(frozen=True)
 class Scan:
-    """What a second reading of the cell yields: per-repeat deviations, features for clusters, digests and paths of outcomes."""
+    """What a second reading of the cell yields.
+
+    ``identical`` marks the (tick, actor) pairs up to which every repeat has the same history of that actor.
+    """
 
     deviations: tuple[RepeatDeviation, ...]
+    identical: NDArray[np.bool_]
     features: dict[int, Floats]
     digests: dict[int, NDArray[np.uint64]]
     paths: dict[int, Floats]
@@ -84,6 +88,7 @@ def scan(cell: CellTrace, spread: CellSpread, outcomes: tuple[Outcome, ...], max
     keep_paths, keep_digests = set(first_of[:KEPT_PATHS]), set(first_of[:TREE_OUTCOMES])
     actors = len(spread.actor_ids)
     deviations: list[RepeatDeviation] = []
+    identical = np.ones(cell.columns, np.bool_)
     features: dict[int, Floats] = {}
     digests: dict[int, NDArray[np.uint64]] = {}
     paths: dict[int, Floats] = {}
@@ -91,6 +96,8 @@ def scan(cell: CellTrace, spread: CellSpread, outcomes: tuple[Outcome, ...], max
         worst = np.zeros((len(block.repeats), cell.columns))
         for axis in spread.axes:
             np.fmax(worst, np.abs(block.values[axis] - means[axis]), out=worst)
+        if block.digests is not None:
+            identical &= np.all(block.digests == reference_digests, axis=(0, 2))
         for row, repeat in enumerate(block.repeats):
             raw = block.digests[row] if block.digests is not None else reference_digests
             column = int(np.argmax(worst[row]))
@@ -106,7 +113,7 @@ def scan(cell: CellTrace, spread: CellSpread, outcomes: tuple[Outcome, ...], max
             if repeat in keep_paths:
                 xy = [block.values[axis][row] for axis in POSITION[:2]]
                 paths[repeat] = np.stack(xy, axis=-1).reshape(len(spread.ticks), actors, 2)
-    return Scan(tuple(deviations), features, digests, paths)
+    return Scan(tuple(deviations), identical, features, digests, paths)
 
 
 def _widest_columns(spread: CellSpread) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ repeats) is named in ``Spread.uncertified``; :func:`exact_columns` works it out 
 References: Dekker 1971; Sterbenz 1974; Rump, Ogita, Oishi 2008 (accurate summation by splitting); Chan, Golub, LeVeque 1983.
 """
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
@@ -32,6 +33,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+_LARGEST: Final = 2.0**1020
 _ROWS: Final = 256
 _SUMMED_ROWS: Final = 64
 _COLUMNS: Final = 1024
@@ -155,7 +157,8 @@ class SpreadAccumulator:
             largest = np.maximum(high - first, first - low)
         if not largest.any():
             return
-        finite = np.isfinite(largest)
+        # Near the end of float64's range sums of a few values overflow: such columns are left to fractions.
+        finite = np.maximum(np.abs(low), np.abs(high)) < _LARGEST
         if not finite.all():
             self._overflowed[part] |= ~finite
             values = np.where(finite, values, first)
@@ -326,7 +329,7 @@ def round_fraction(value: Fraction) -> float:
     try:
         return float(value)
     except OverflowError:
-        return float("inf")
+        return math.inf
 
 
 def sqrt_fraction(value: Fraction) -> float:
@@ -334,4 +337,7 @@ def sqrt_fraction(value: Fraction) -> float:
     if value == 0:
         return 0.0
     shift = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
-    return float(np.ldexp(np.sqrt(float(value / Fraction(4) ** shift)), shift))
+    try:
+        return math.ldexp(math.sqrt(float(value / Fraction(4) ** shift)), shift)
+    except OverflowError:
+        return math.inf

@@ -6,7 +6,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from samepath.base.digests import link
 from samepath.traces.cell import CellTrace
+from samepath.traces.records import Event
 
 Floats = NDArray[np.float64]
 
@@ -59,7 +61,9 @@ class Clusters:
 
     def words(self) -> str:
         """Say it in one line."""
-        sizes = " + ".join(str(size) for size in self.sizes)
+        sizes = " + ".join(str(size) for size in self.sizes[:MAX_CLUSTERS]) + (
+            " + ..." if len(self.sizes) > MAX_CLUSTERS else ""
+        )
         match self.pattern:
             case Pattern.SINGLE:
                 return "one outcome"
@@ -131,28 +135,45 @@ def _largest_gap(heights: Floats) -> tuple[int, float]:
     return best, ratio
 
 
-def grow_tree(outcomes: tuple[Outcome, ...], digests: dict[int, NDArray[np.uint64]], ticks: NDArray[np.int64]) -> Branch:
-    """Build the tree of how outcomes part, from the chained digests ``[tick, actor]`` of each outcome's first repeat.
+def grow_tree(
+    outcomes: tuple[Outcome, ...],
+    digests: dict[int, NDArray[np.uint64]],
+    events: dict[int, tuple[Event, ...]],
+    ticks: NDArray[np.int64],
+) -> Branch:
+    """Build the tree of how outcomes part, in states or events, from each outcome's first repeat.
 
-    Outcomes without digests (beyond the largest few) hang below the root as one branch of their own.
+    ``digests[repeat]`` are chained, ``[tick, actor]``. Outcomes without digests (beyond the largest few) hang below the root
+    as one branch of their own.
     """
     known = [index for index, one in enumerate(outcomes) if one.repeats[0] in digests]
     rest = [index for index, one in enumerate(outcomes) if one.repeats[0] not in digests]
-    raw = {index: digests[outcomes[index].repeats[0]] for index in known}
-    root = _grow(outcomes, known, raw, ticks, 0)
+    histories = {
+        index: _history(digests[outcomes[index].repeats[0]], events[outcomes[index].repeats[0]], ticks) for index in known
+    }
+    root = _grow(outcomes, known, histories, ticks, 0)
     if not rest:
         return root
     others = Branch(tuple(rest), sum(len(outcomes[index].repeats) for index in rest), None)
-    everything = root.repeats + others.repeats
-    return Branch((*root.outcomes, *rest), everything, root.until_tick, (*(root.children or (root,)), others))
+    splits = [outcomes[index].split_tick for index in rest]
+    until = min(tick for tick in (root.until_tick, *splits) if tick is not None)
+    return Branch((*root.outcomes, *rest), root.repeats + others.repeats, until, (*(root.children or (root,)), others))
+
+
+def _history(raw: NDArray[np.uint64], events: tuple[Event, ...], ticks: NDArray[np.int64]) -> list[bytes]:
+    """One name per tick for everything until then: the actors' chained digests and the events so far."""
+    names = []
+    chain, position = b"", 0
+    for index, tick in enumerate(ticks.tolist()):
+        while position < len(events) and events[position].tick <= tick:
+            chain = link(chain, events[position].to_bytes())
+            position += 1
+        names.append(raw[index].tobytes() + chain)
+    return names
 
 
 def _grow(
-    outcomes: tuple[Outcome, ...],
-    group: list[int],
-    raw: dict[int, NDArray[np.uint64]],
-    ticks: NDArray[np.int64],
-    start: int,
+    outcomes: tuple[Outcome, ...], group: list[int], histories: dict[int, list[bytes]], ticks: NDArray[np.int64], start: int
 ) -> Branch:
     repeats = sum(len(outcomes[index].repeats) for index in group)
     if len(group) == 1:
@@ -160,10 +181,10 @@ def _grow(
     for position in range(start, len(ticks)):
         parts: dict[bytes, list[int]] = {}
         for index in group:
-            parts.setdefault(raw[index][position].tobytes(), []).append(index)
+            parts.setdefault(histories[index][position], []).append(index)
         if len(parts) > 1:
-            children = tuple(_grow(outcomes, part, raw, ticks, position) for part in parts.values())
+            children = tuple(_grow(outcomes, part, histories, ticks, position) for part in parts.values())
             return Branch(tuple(group), repeats, int(ticks[position]), children)
-    # Equal states to the end: they differ in events or in how the run ended.
+    # Equal to the last logged tick: they differ in how the run ended.
     children = tuple(Branch((index,), len(outcomes[index].repeats), None) for index in group)
     return Branch(tuple(group), repeats, None, children)

@@ -23,8 +23,8 @@ class GrowthPoint:
     """What the first ``repeats`` repeats alone would have shown (seed paper, VII-D: grow n by orders of magnitude)."""
 
     repeats: int
-    max_sigma_m: float
-    max_deviation_m: float
+    max_sigma_m: float | None
+    max_deviation_m: float | None
 
 
 @dataclass(frozen=True)
@@ -224,9 +224,9 @@ def _max_ignoring_nan(arrays: list[Floats]) -> Floats:
     return result
 
 
-def _largest(values: Floats) -> float:
-    finite = values[~np.isnan(values)]
-    return float(finite.max()) if finite.size else 0.0
+def _largest(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if known.size else None
 
 
 def _number(value: float) -> float:

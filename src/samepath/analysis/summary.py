@@ -60,15 +60,16 @@ class Restriction:
 
     filters: tuple[Filter, ...] = ()
     phase: str = "before"
+    event: str = "collision"
 
     def __str__(self) -> str:
         words = [str(one) for one in self.filters]
         if self.phase != "all":
-            words.append(f"{self.phase} the first collision")
+            words.append(f"{self.phase} the first {self.event}")
         return ", ".join(words) or "nothing left out"
 
 
-def parse_restriction(texts: Sequence[str], known_conditions: Sequence[str]) -> Restriction:
+def parse_restriction(texts: Sequence[str], known_conditions: Sequence[str], event: str = "collision") -> Restriction:
     """Read ``cpu_load<=0.75`` and ``phase=before``; with no text at all the phase is before the first collision."""
     filters = []
     phase = "before" if not texts else "all"
@@ -85,7 +86,7 @@ def parse_restriction(texts: Sequence[str], known_conditions: Sequence[str]) -> 
             raise unknown("condition", name, [*known_conditions, "phase"])
         else:
             filters.append(Filter(name, relation, _value(value)))
-    return Restriction(tuple(filters), phase)
+    return Restriction(tuple(filters), phase, event)
 
 
 def _value(text: str) -> float | str:
@@ -130,7 +131,7 @@ def _row(simulator: str, scenario: str, cells: list[CellAnalysis], restriction: 
             parts.append((phase.summary, phase.judgement))
     sigmas = [summary.max_sigma_m for summary, _ in parts if summary.max_sigma_m is not None]
     verdicts = [judgement.verdict for _, judgement in parts if judgement is not None]
-    collided = {cell.boundary.first_tick is not None for cell in cells}
+    collided = {cell.first_collision_tick is not None for cell in cells}
     return ScenarioRow(
         simulator=simulator,
         scenario=scenario,

@@ -101,7 +101,7 @@ def analyse_all(
 def make_document(title: str, cells: tuple[CellAnalysis, ...], restrict: list[str] | None) -> Document:
     """Put analyses into a document that also knows the command line it came from."""
     known = sorted({name for cell in cells for name in cell.header.condition})
-    return Document(title, cells, parse_restriction(restrict or [], known), command_line())
+    return Document(title, cells, parse_restriction(restrict or [], known, cells[0].boundary.split.name), command_line())
 
 
 def command_line() -> str:

@@ -24,6 +24,7 @@ from samepath.report.words import (
     resolution_words,
     sentence,
 )
+from samepath.traces.channels import unit_of
 
 # Up to so many cells fit a reader's eye; of more, those with nothing to show are folded.
 _UNFOLDED_CELLS: Final = 3
@@ -116,7 +117,7 @@ def view_cell(cell: CellAnalysis, anchor: str, cells: int) -> CellView:
         folded=cells > _UNFOLDED_CELLS and cell.judgement.verdict is Verdict.BIT_IDENTICAL,
         repeats=cell.repeats,
         facts=_facts(cell),
-        others=tuple(Fact(name, f"{value:.3g}") for name, value in sorted(cell.summary.other_max_sigma.items())),
+        others=tuple(Fact(name, _other(name, value)) for name, value in sorted(cell.summary.other_max_sigma.items())),
         findings=tuple(one.message for one in cell.findings[:_MAX_FINDINGS]),
         findings_left_out=max(0, len(cell.findings) - _MAX_FINDINGS),
         first_divergence="" if cell.first_divergence is None else sentence(cell.first_divergence.words()),
@@ -163,8 +164,19 @@ def _facts(cell: CellAnalysis) -> tuple[Fact, ...]:
         Fact("Log's resolution", *resolution_words(cell.spread.resolution)),
         Fact("Outcomes", str(len(cell.outcomes)), "classes of bit-identical repeats"),
         Fact("Divergent repeats", f"{bounds.divergent} of {bounds.repeats}", "not of the largest outcome"),
-        Fact("Rate of divergence", f"below {percent(bounds.upper)}", f"upper bound, {sure} confidence"),
+        Fact("Rate of divergence", _below(bounds.upper), f"upper bound, {sure} confidence"),
     )
+
+
+def _below(rate: float) -> str:
+    """Print an upper bound; one that excludes nothing says so."""
+    return f"below {percent(rate)}" if rate < 0.9995 else "no bound below 100 %"
+
+
+def _other(channel: str, value: float) -> str:
+    """Print a figure of a channel that is no position, in its own unit."""
+    unit = unit_of(channel)
+    return "0 (exact)" if value == 0 else f"{value:.3g}" if unit in ("1", "0/1") else f"{value:.3g} {unit}"
 
 
 def _phase(phase: Phase) -> PhaseRow:
@@ -192,7 +204,7 @@ def _figures(cell: CellAnalysis) -> Iterator[FigureView]:
         yield view_figure(
             figures.outcome_tree(cell), f"Which repeats run together and when they part; wider lines hold more of them.{more}"
         )
-    if len(cell.spread.growth) > 1 and any(point.max_deviation_m > 0 for point in cell.spread.growth):
+    if len(cell.spread.growth) > 1 and any(point.max_sigma_m for point in cell.spread.growth):
         yield view_figure(figures.growth(cell), "What the first n repeats alone would have shown.")
     yield view_figure(figures.paths(cell), _paths_caption(cell))
 

@@ -90,11 +90,11 @@ def max_sigma_per_cell(cells: Sequence[CellAnalysis], tolerance_m: float) -> str
 
 def growth(cell: CellAnalysis) -> str:
     """Draw how max sigma and max deviation grow with the number of repeats (seed paper, VII-D)."""
-    points = cell.spread.growth
+    points = [one for one in cell.spread.growth if one.max_sigma_m is not None]
     tolerance_m = cell.options.tolerance_m
     series = (
-        ("max deviation", "D", 7.0, DEVIATION_COLOUR, [one.max_deviation_m for one in points]),
-        ("max sigma", "o", 4.5, SIGMA_COLOUR, [one.max_sigma_m for one in points]),
+        ("max deviation", "D", 7.0, DEVIATION_COLOUR, [one.max_deviation_m or 0.0 for one in points]),
+        ("max sigma", "o", 4.5, SIGMA_COLOUR, [one.max_sigma_m or 0.0 for one in points]),
     )
     axis = length_axis([tolerance_m, *(value for *_, values in series for value in values)])
     foot_px, height_px = 54 + 2 * _LEGEND_ROW_PX, 320.0

@@ -75,6 +75,8 @@ def paths(cell: CellAnalysis) -> str:
         axes.set_ylabel("y, right, drawn downwards (m)" if layout.main.height > 180 else "y ↓ (m)")
         axes.grid(visible=True)
         axes.locator_params(axis="x", nbins=7)
+        for label in axes.get_xticklabels():
+            label.set_bbox(_ON_WHITE)
         axes.locator_params(axis="y", nbins=max(2, min(7, int(layout.main.height / 35))))
         left, top = layout.legend
         corner = (left / WIDTH_PX, 1 - top / layout.height_px)

@@ -76,28 +76,24 @@ def count(number: int, noun: str) -> str:
 
 def headline(document: Document) -> str:
     """Say the verdict of all cells in one plain line."""
-    cells, verdict = document.cells, document.verdict
-    total, limit = len(cells), format_length(document.tolerance_m)
-    here = [cell for cell in cells if cell.judgement.verdict is verdict]
-    of_all = f"{len(here)} of {count(total, 'cell')}"
+    verdict, total = document.verdict, len(document.cells)
+    by_sigma = document.cells[0].options.criterion is Criterion.SIGMA
+    more = f"by {'a max sigma above' if by_sigma else 'more than'} {format_length(document.tolerance_m)}"
+    here = [cell for cell in document.cells if cell.judgement.verdict is verdict]
+    differ = "repeats differ" if total == 1 else f"{len(here)} of {total} cells differ{'s' if len(here) == 1 else ''}"
     match verdict:
         case Verdict.BIT_IDENTICAL:
-            which = "the cell has" if total == 1 else f"each of the {total} cells has"
-            text = f"{which} the same bits in all of its repeats"
+            where = "" if total == 1 else f" of each of the {total} cells"
+            text = f"all repeats{where} have the same bits"
         case Verdict.IDENTICAL_AT_RESOLUTION:
-            text = f"all logs are equal; in {of_all} the log is rounded and could hide finer differences"
+            where = "" if total == 1 else f" in {len(here)} of {total} cells"
+            text = f"all logs are equal, but{where} rounded: they could hide finer differences"
         case Verdict.WITHIN_TOLERANCE:
-            text = f"{of_all} {_verb('differ', here)}, none by more than {limit}"
+            text = f"{differ}, none {more}"
         case Verdict.EXCEEDS_TOLERANCE:
-            far = [cell for cell in here if beyond_distance(cell)]
-            more = f"by more than {limit}"
-            how = more if len(far) == len(here) else f"{more}, or in structure" if far else "in structure"
-            text = f"{of_all} {_verb('differ', here)} {how}"
+            far = sum(beyond_distance(cell) for cell in here)
+            text = f"{differ} {more if far == len(here) else f'{more}, or in structure' if far else 'in structure'}"
     return f"{VERDICT_NAMES[verdict]}: {text}"
-
-
-def _verb(word: str, things: list[CellAnalysis]) -> str:
-    return f"{word}s" if len(things) == 1 else word
 
 
 def beyond_distance(cell: CellAnalysis) -> bool:
