@@ -108,7 +108,9 @@ def test_an_interrupted_study_keeps_what_it_has_and_goes_on(tmp_path):
     text = "name: x\nrepeats: 3000\ncells:\n  - {simulator: control-exact, scenario: crossing}\n"
     (tmp_path / "x.yaml").write_text(text)
     command = [sys.executable, "-m", "samepath", "study", "x.yaml", "--out", "out"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # A test run in the background of a script inherits an ignored SIGINT; a person at a terminal does not.
+    heed = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heed)
     spool = tmp_path / "out" / "cells" / "control-exact-crossing" / "spool"
     while process.poll() is None and not (spool.exists() and len(list(spool.glob("*.arrow"))) > 5):
         pass
