@@ -6,6 +6,7 @@ convention); the unit stands last in every name.
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from samepath.base.errors import InputError
@@ -18,7 +19,8 @@ SPEED_UNITS_MPS: Final = {"mps": 1.0, "m/s": 1.0, "kmh": 1 / 3.6, "km/h": 1 / 3.
 _QUANTITY: Final = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s.+-][^\d\s]*)?\s*")
 
 
-def _parse(text: str, units: dict[str, float], what: str, example: str) -> float:
+def parse_quantity(text: str, units: Mapping[str, float], what: str, example: str) -> float:
+    """Read a number with one of ``units``, or without: then it is in our own unit."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise InputError(f"a {what} like {example} was wanted, but {text!r} came: write a number and a unit")
@@ -35,7 +37,7 @@ def _parse(text: str, units: dict[str, float], what: str, example: str) -> float
 
 def parse_length_m(text: str) -> float:
     """Read ``1cm``, ``5 mm`` or ``0.01`` (metres) as metres."""
-    return _parse(text, LENGTH_UNITS_M, "length", "1cm, 5 mm or 0.01")
+    return parse_quantity(text, LENGTH_UNITS_M, "length", "1cm, 5 mm or 0.01")
 
 
 def parse_tolerance_m(text: str) -> float:
@@ -48,7 +50,7 @@ def parse_tolerance_m(text: str) -> float:
 
 def parse_duration_s(text: str) -> float:
     """Read ``20s``, ``100 ms`` or ``0.1`` (seconds) as seconds."""
-    return _parse(text, DURATION_UNITS_S, "duration", "20s, 100 ms or 0.1")
+    return parse_quantity(text, DURATION_UNITS_S, "duration", "20s, 100 ms or 0.1")
 
 
 def format_length(value_m: float) -> str:

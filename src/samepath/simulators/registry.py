@@ -12,6 +12,7 @@ from samepath.simulators.interface import Simulator
 ENTRY_POINT_GROUP: Final = "samepath.simulators"
 
 BUILT_IN: Final[Mapping[str, str]] = {
+    "samepath": "samepath.simulators.samepath:Samepath",
     "control-exact": "samepath.simulators.controls:Exact",
     "control-gaussian": "samepath.simulators.controls:Gaussian",
     "control-rare": "samepath.simulators.controls:Rare",

@@ -42,6 +42,10 @@ class Recorder:
         self._actors[actor_id] = Actor(actor_id, actor_type)
         self._events.append(Event(tick, EventKind.SPAWN, actor_id))
 
+    def wants(self, tick: int) -> bool:
+        """Is this tick kept? Lets a simulator skip gathering what would be thrown away."""
+        return tick % self.log_every == 0
+
     def state(self, tick: int, actor_id: int, values: Mapping[str, float], time_s: float | None = None) -> None:
         """Record an actor's state after ``tick``; a channel left out does not apply to this actor."""
         self._open()
@@ -51,7 +55,7 @@ class Recorder:
         if tick <= self._last.get(actor_id, -1):
             raise SimulatorError(f"repeat {self.repeat}: tick {tick} of actor {actor_id} came after {self._last[actor_id]}")
         self._last[actor_id] = tick
-        if tick % self.log_every:
+        if not self.wants(tick):
             return
         row = [math.nan] * len(self.channels)
         for name, value in values.items():

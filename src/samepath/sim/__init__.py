@@ -1,0 +1,1 @@
+"""The simulator: maps, world, physics, navigation, control, sensors, server, cluster."""

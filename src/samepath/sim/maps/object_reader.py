@@ -1,0 +1,98 @@
+"""Read ``<objects>`` and ``<signals>``."""
+
+from typing import Final
+
+from samepath.sim.maps.records import Corner, RoadObject, SignalRecord
+from samepath.sim.maps.xmlread import Node
+
+_SIGNAL_SIZE_M: Final = 0.6
+
+
+def read_objects(objects: Node | None, length_m: float, ignored: list[str], road_id: int) -> tuple[RoadObject, ...]:
+    """All objects of a road; tunnels, bridges and references are listed as ignored."""
+    found = []
+    for node in objects.children() if objects else ():
+        if node.tag != "object":
+            ignored.append(f"road {road_id}: objects <{node.tag}>")
+            continue
+        found.append(_read_object(node, length_m, ignored, road_id))
+    return tuple(found)
+
+
+def _read_object(node: Node, length_m: float, ignored: list[str], road_id: int) -> RoadObject:
+    object_id = node.text("id", "")
+    node = node.inside(f"{node.where}, object {object_id!r}")
+    parts = (part.tag for part in node.children())
+    ignored.extend(f"road {road_id}: object <{tag}>" for tag in parts if tag not in {"outline", "outlines"})
+    holder = node.child("outlines")
+    outline = (holder.child("outline") if holder else None) or node.child("outline")
+    return RoadObject(
+        id=object_id,
+        name=node.text("name", ""),
+        kind=node.text("type", "none"),
+        s_m=_inside(node, length_m),
+        t_m=node.number("t"),
+        z_offset_m=node.number("zOffset", 0.0),
+        heading_rad=node.number("hdg", 0.0),
+        length_m=_size(node, "length"),
+        width_m=_size(node, "width"),
+        height_m=_size(node, "height"),
+        radius_m=_size(node, "radius"),
+        outline=tuple(_read_corner(corner) for corner in outline.children("cornerRoad", "cornerLocal")) if outline else (),
+    )
+
+
+def _inside(node: Node, length_m: float) -> float:
+    s_m = node.number("s")
+    if not -1.0 <= s_m <= length_m + 1.0:
+        raise node.fail(f"s within the road's 0..{length_m:g} was wanted, but {s_m:g} came")
+    return s_m
+
+
+def _size(node: Node, key: str) -> float:
+    value = node.number(key, 0.0)
+    if value < 0.0:
+        raise node.fail(f"{key!r} must be at least 0, but {value:g} came")
+    return value
+
+
+def _read_corner(node: Node) -> Corner:
+    if node.tag == "cornerRoad":
+        return Corner(True, node.number("s"), node.number("t"), node.number("dz", 0.0), _size(node, "height"))
+    return Corner(False, node.number("u"), node.number("v"), node.number("z", 0.0), _size(node, "height"))
+
+
+def read_signals(signals: Node | None, length_m: float, ignored: list[str], road_id: int) -> tuple[SignalRecord, ...]:
+    """All signals of a road; references and controllers are listed as ignored."""
+    found = []
+    for node in signals.children() if signals else ():
+        if node.tag != "signal":
+            ignored.append(f"road {road_id}: signals <{node.tag}>")
+            continue
+        found.append(_read_signal(node, length_m))
+    return tuple(found)
+
+
+def _read_signal(node: Node, length_m: float) -> SignalRecord:
+    node = node.inside(f"{node.where}, signal {node.text('id')!r}")
+    orientation = node.text("orientation", "+")
+    if orientation not in {"+", "-", "none"}:
+        raise node.fail(f"orientation '+', '-' or 'none' was wanted, but {orientation!r} came")
+    has_value = node.element.get("value") not in {None, "", "-1"}
+    return SignalRecord(
+        id=node.text("id"),
+        name=node.text("name", ""),
+        kind=node.text("type", ""),
+        subtype=node.text("subtype", ""),
+        country=node.text("country", ""),
+        s_m=_inside(node, length_m),
+        t_m=node.number("t"),
+        z_offset_m=node.number("zOffset", 0.0),
+        heading_rad=node.number("hOffset", 0.0),
+        orientation=orientation,
+        is_dynamic=node.text("dynamic", "no") == "yes",
+        value=node.number("value") if has_value else None,
+        unit=node.text("unit", ""),
+        height_m=node.number("height", _SIGNAL_SIZE_M) or _SIGNAL_SIZE_M,
+        width_m=node.number("width", _SIGNAL_SIZE_M) or _SIGNAL_SIZE_M,
+    )

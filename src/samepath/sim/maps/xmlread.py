@@ -1,0 +1,108 @@
+"""Safe XML and checked attributes: whatever is wrong becomes one line that names the element and the road."""
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from defusedxml import DefusedXmlException
+from defusedxml import ElementTree as SafeTree
+
+from samepath.base.errors import InputError
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+SIZE_MAX_BYTES: Final = 16 * 1024 * 1024
+NUMBER_MAX: Final = 1e9
+
+
+def parse_xml(text: str, name: str) -> "Element":
+    """Parse ``text``; entities, document types and files over 16 MiB are refused."""
+    size = len(text.encode("utf-8", errors="surrogatepass"))
+    if size > SIZE_MAX_BYTES:
+        raise InputError(f"map {name!r}: at most {SIZE_MAX_BYTES} bytes of OpenDRIVE were wanted, but {size} came")
+    try:
+        root: Element = SafeTree.fromstring(text, forbid_dtd=True, forbid_entities=True, forbid_external=True)
+    except DefusedXmlException as error:
+        raise InputError(
+            f"map {name!r}: plain XML was wanted, but it declares a document type or entities; remove them"
+        ) from error
+    except (SafeTree.ParseError, ValueError, LookupError) as error:
+        raise InputError(f"map {name!r}: well-formed XML was wanted, but: {_one_line(error)}") from error
+    return root
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+class Node:
+    """An element with the words that say where it is, and attributes checked as they are read."""
+
+    def __init__(self, element: "Element", where: str) -> None:
+        self.element = element
+        self.where = where
+
+    @property
+    def tag(self) -> str:
+        """The element's name without a namespace."""
+        return _local(self.element.tag)
+
+    def fail(self, wanted: str) -> InputError:
+        """The error for this element."""
+        return InputError(f"{self.where}: <{self.tag}>: {wanted}")
+
+    def inside(self, where: str) -> "Node":
+        """The same element under a more precise place."""
+        return Node(self.element, where)
+
+    def child(self, tag: str) -> "Node | None":
+        """The first child of this name."""
+        return next(self.children(tag), None)
+
+    def children(self, *tags: str) -> Iterator["Node"]:
+        """All children, or those of these names, in the order of the file."""
+        for element in self.element:
+            if isinstance(element.tag, str) and (not tags or _local(element.tag) in tags):
+                yield Node(element, self.where)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A text attribute."""
+        value = self.element.get(key, default)
+        if value is None:
+            raise self.fail(f"attribute {key!r} is missing")
+        return value
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A finite number."""
+        raw = self.element.get(key)
+        if raw is None:
+            if default is None:
+                raise self.fail(f"attribute {key!r} is missing")
+            return default
+        try:
+            value = float(raw)
+        except ValueError:
+            raise self.fail(f"a number was wanted for {key!r}, but {raw[:40]!r} came") from None
+        if not math.isfinite(value) or abs(value) > NUMBER_MAX:
+            raise self.fail(f"a finite number up to {NUMBER_MAX:g} was wanted for {key!r}, but {raw[:40]!r} came")
+        return value
+
+    def positive(self, key: str, *, zero: bool = False) -> float:
+        """A number above 0 (or not below 0)."""
+        value = self.number(key)
+        if value < 0.0 or (value == 0.0 and not zero):
+            raise self.fail(f"{key!r} must be {'at least' if zero else 'more than'} 0, but {value:g} came")
+        return value
+
+    def integer(self, key: str) -> int:
+        """A whole number."""
+        raw = self.text(key)
+        try:
+            return int(raw)
+        except ValueError:
+            raise self.fail(f"a whole number was wanted for {key!r}, but {raw[:40]!r} came") from None
+
+
+def _local(tag: str) -> str:
+    return tag.rsplit("}", 1)[-1]

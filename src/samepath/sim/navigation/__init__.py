@@ -1,0 +1,1 @@
+"""Ways through walkable areas: grids, A* with a choice of priority queue, waypoints."""

@@ -1,0 +1,1 @@
+"""Physics on Rapier: vehicles, walkers, props and scenery, stepped in a fixed order."""

@@ -1,0 +1,73 @@
+"""From pedals to forces: torque curve, automatic gearbox, drag and rolling resistance. Pure."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from samepath.sim.world.catalogue import Engine, VehicleType
+from samepath.sim.world.records import VehicleCommand
+
+AIR_DENSITY_KGPM3: Final = 1.204
+GRAVITY_MPS2: Final = 9.81
+_TWO_PI: Final = 6.283185307179586
+# The part of the weight on the driven wheels.
+_DRIVEN_SHARE: Final = {"front": 0.55, "rear": 0.5, "all": 1.0}
+_UPRIGHT_SHARE: Final = 0.8  # a motorcycle squats onto its rear wheel when it accelerates
+# Below this speed brakes hold instead of slowing, and resistance fades out, so that a vehicle comes to rest.
+_CREEP_MPS: Final = 0.5
+
+
+@dataclass(frozen=True)
+class DriveForces:
+    """What acts for one tick: along the vehicle for its driven wheels, at the brakes of all and of the rear, and drag."""
+
+    engine_n: float
+    brake_n: float
+    hand_brake_n: float
+    resistance_n: float
+    gear: int
+
+
+def engine_torque_nm(engine: Engine, rpm: float) -> float:
+    """Interpolate the torque curve; nothing beyond its last point."""
+    curve = engine.torque_curve
+    if rpm <= curve[0][0]:
+        return curve[0][1]
+    for (rpm_a, torque_a), (rpm_b, torque_b) in pairwise(curve):
+        if rpm <= rpm_b:
+            return torque_a + (torque_b - torque_a) * (rpm - rpm_a) / (rpm_b - rpm_a)
+    return 0.0
+
+
+def drive(vehicle: VehicleType, command: VehicleCommand, speed_mps: float, gear: int, tyre_friction: float) -> DriveForces:
+    """Work out the forces for a tick from the signed forward speed; the gear shifts by at most one per tick.
+
+    Neither engine nor brakes exceed what the tyres can hold: every vehicle has traction control and anti-lock brakes.
+    """
+    engine = vehicle.engine
+    turns_rpm = abs(speed_mps) / (_TWO_PI * vehicle.wheel_radius_m) * 60.0
+    if command.reverse:
+        gear = -1
+    else:
+        gear = max(gear, 1)
+        rpm = turns_rpm * engine.gear_ratios[gear - 1] * engine.final_ratio
+        if rpm > engine.shift_up_rpm and gear < len(engine.gear_ratios):
+            gear += 1
+        elif rpm < engine.shift_down_rpm and gear > 1:
+            gear -= 1
+    ratio = (engine.reverse_ratio if gear < 0 else engine.gear_ratios[gear - 1]) * engine.final_ratio
+    torque_nm = engine_torque_nm(engine, turns_rpm * ratio) * command.throttle
+    force_n = torque_nm * ratio * engine.efficiency / vehicle.wheel_radius_m
+    grip_n = tyre_friction * vehicle.mass_kg * GRAVITY_MPS2
+    share = _UPRIGHT_SHARE if vehicle.upright else _DRIVEN_SHARE[vehicle.driven]
+    force_n = min(force_n, grip_n * share)
+    fade = min(abs(speed_mps) / _CREEP_MPS, 1.0)
+    drag_n = 0.5 * AIR_DENSITY_KGPM3 * vehicle.drag_area_m2 * speed_mps * speed_mps
+    rolling_n = vehicle.rolling_resistance * vehicle.mass_kg * GRAVITY_MPS2 * fade
+    return DriveForces(
+        engine_n=-force_n if gear < 0 else force_n,
+        brake_n=min(command.brake * vehicle.brake_force_n_per_kg * vehicle.mass_kg, grip_n),
+        hand_brake_n=0.4 * grip_n if command.hand_brake else 0.0,
+        resistance_n=drag_n + rolling_n,
+        gear=gear,
+    )

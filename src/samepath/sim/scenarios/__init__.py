@@ -1,0 +1,1 @@
+"""Scenarios: who drives where. Plain YAML files that can be read, copied and changed."""

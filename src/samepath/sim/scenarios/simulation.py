@@ -1,0 +1,297 @@
+"""A scenario running: the world, the agents in it, and what ends it. One call advances one tick."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from samepath.base.errors import InputError, SimulatorError
+from samepath.base.streams import stream
+from samepath.sim.control.agents import Agent, CallableAgent, DrivingAgent, ProcessAgent, StandingAgent, View, WalkingAgent
+from samepath.sim.control.lateral import Steering
+from samepath.sim.control.vehicle import VehicleFollower, VehicleSettings
+from samepath.sim.control.walker import WalkerFollower, WalkerSettings
+from samepath.sim.maps import load_map
+from samepath.sim.navigation.grid import Grid, rasterise
+from samepath.sim.navigation.paths import Path, interpolate
+from samepath.sim.physics.engine import PhysicsSettings
+from samepath.sim.scenarios.model import ActorSpec, ScenarioSpec, build_scenario
+from samepath.sim.world.catalogue import PropType, VehicleType, WalkerType, actor_type
+from samepath.sim.world.records import ActorState, Collision, Command, Pose, Vector
+from samepath.sim.world.world import StaticMesh, World
+
+GROUND_LABELS: Final = frozenset({"road", "sidewalk", "kerb", "ground"})
+OFF_MAP_M: Final = 3.0
+LAST_WAYPOINT: Final = "every actor reached its last waypoint"
+FIRST_COLLISION: Final = "first collision"
+TIME_OVER: Final = "simulated time is over"
+
+
+@dataclass(frozen=True)
+class SimulationSettings:
+    """What a study may vary beside the scenario itself; None leaves the scenario's own value."""
+
+    step_s: float | None = None
+    substeps: int | None = None
+    solver_iterations: int = 4
+    physics_threads: int = 0
+    grid_m: float = 0.25
+    queue: str = "stable"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one tick brought."""
+
+    tick: int
+    collisions: tuple[Collision, ...]
+    destroyed: tuple[int, ...]
+    ended: str | None
+
+
+class Simulation:
+    """A scenario in its world."""
+
+    def __init__(self, scenario: ScenarioSpec, settings: SimulationSettings | None = None) -> None:
+        self.scenario = scenario
+        self.settings = settings or SimulationSettings()
+        step_s = self.settings.step_s or scenario.step
+        physics = PhysicsSettings(
+            step_s=step_s,
+            substeps=self.settings.substeps or scenario.substeps,
+            solver_iterations=self.settings.solver_iterations,
+            threads=self.settings.physics_threads,
+        )
+        self.world = World(physics, _statics(scenario.map), place=scenario.map)
+        for box in scenario.boxes:
+            self.world.add_box(box.name, Pose(box.at[0], box.at[1], yaw_deg=box.yaw_deg), box.size)
+        self.commands: dict[int, Command] = {}
+        self._met: set[tuple[int, int | None, str]] = set()
+        self.agents: dict[int, Agent] = {}
+        for spec in scenario.actors:
+            self._spawn(spec)
+        for spec in scenario.actors:
+            self.agents[spec.id] = self._agent(spec)
+
+    def _spawn(self, spec: ActorSpec) -> None:
+        kind = actor_type(spec.type)
+        x_m, y_m = spec.path[0]
+        lift_m = kind.height_m / 2 + 0.02 if isinstance(kind, WalkerType) else 0.03
+        pose = Pose(x_m, y_m, ground_height_m(self.world, x_m, y_m) + lift_m, yaw_deg=spec.start_heading_deg)
+        try:
+            number = self.world.spawn(spec.type, pose)
+        except SimulatorError as error:
+            raise InputError(f"scenario {self.scenario.name}: actors[{spec.id - 1}]: {error}") from error
+        if number != spec.id:
+            raise SimulatorError(f"actor {spec.id} got the id {number}")
+
+    def _agent(self, spec: ActorSpec) -> Agent:
+        kind = actor_type(spec.type)
+        start_tick = round(spec.start_delay / self.world.settings.step_s)
+        if isinstance(kind, PropType):
+            return StandingAgent(spec.id)
+        if spec.controller is not None:
+            return CallableAgent(spec.id, spec.controller)
+        if spec.process is not None:
+            return ProcessAgent(spec.id, spec.process, spec.type)
+        if isinstance(kind, VehicleType):
+            return DrivingAgent(spec.id, self._driver(spec, kind), start_tick)
+        return WalkingAgent(spec.id, self._walker(spec, kind), spec.path[0], start_tick)
+
+    def _driver(self, spec: ActorSpec, kind: VehicleType) -> VehicleFollower:
+        settings = VehicleSettings(
+            step_s=self.world.settings.step_s,
+            cruise_mps=spec.speed,
+            look_ahead_m=spec.look_ahead,
+            rear_m=kind.wheel_base_m / 2,
+            steering=Steering(kind.wheel_base_m, kind.max_steer_deg),
+        )
+        return VehicleFollower(Path(interpolate(spec.path)), settings)
+
+    def _walker(self, spec: ActorSpec, kind: WalkerType) -> WalkerFollower:
+        grid = _walkable_grid(self.scenario.map, self.settings.grid_m, self._bounds())
+        settings = WalkerSettings(
+            step_s=self.world.settings.step_s,
+            speed_mps=spec.speed,
+            look_ahead_m=spec.look_ahead,
+            radius_m=kind.radius_m,
+            queue=self.settings.queue,
+        )
+        seed = self.settings.seed
+
+        def chance(plans: int) -> np.random.Generator:
+            return stream(seed, "walker", spec.id, plans)
+
+        return WalkerFollower(grid, spec.path[1:], settings, chance)
+
+    def _bounds(self) -> tuple[float, float, float, float]:
+        xs = [x for actor in self.scenario.actors for x, _ in actor.path]
+        ys = [y for actor in self.scenario.actors for _, y in actor.path]
+        return min(xs) - 30.0, min(ys) - 30.0, max(xs) + 30.0, max(ys) + 30.0
+
+    def view(self) -> View:
+        """Return what agents see now."""
+        states: dict[int, ActorState] = {one.id: self.world.state(one.id) for one in self.world.actors}
+        types = {one.id: one.type for one in self.world.actors}
+        return View(self.world.tick_count, self.world.time_s, states, types)
+
+    def decide(self, view: View) -> dict[int, Command]:
+        """Ask every agent that is still there, by id."""
+        return {number: agent.decide(view) for number, agent in sorted(self.agents.items()) if number in view.states}
+
+    def step(self, decide: Callable[[View], dict[int, Command]] | None = None) -> StepResult:
+        """Advance by one tick: agents decide from what they see now, physics moves everything, collisions take effect."""
+        view = self.view()
+        self.commands = (decide or self.decide)(view)
+        return self.advance(self.commands)
+
+    def advance(self, commands: dict[int, Command], step_s: float | None = None) -> StepResult:
+        """Apply commands and advance by one tick, of the fixed step unless a game loop gives another."""
+        self.commands = commands
+        for number, command in sorted(commands.items()):
+            if number in self._here() and not isinstance(self.world.kind(number), PropType):
+                self.world.apply(number, command)
+        collisions = tuple(one for one in self.world.tick(step_s) if self._is_new(one))
+        destroyed = tuple(number for number in self._hit(collisions) if self._take(number))
+        return StepResult(self.world.tick_count, collisions, destroyed, self._end(collisions))
+
+    def _is_new(self, collision: Collision) -> bool:
+        """Count a collision when two first touch, not at every tick of their contact."""
+        key = (collision.actor, collision.other, collision.scenery)
+        if key in self._met:
+            return False
+        self._met.add(key)
+        return True
+
+    def _hit(self, collisions: tuple[Collision, ...]) -> list[int]:
+        return sorted({number for one in collisions for number in (one.actor, one.other) if number is not None})
+
+    def _take(self, number: int) -> bool:
+        """Do what a scenario says of an actor that was hit; True if it is gone."""
+        wish = self.scenario.actors[number - 1].after_collision
+        if wish == "remove":
+            self.world.destroy(number)
+            return True
+        if wish == "fall":
+            self.world.knock_down(number)
+        return False
+
+    def _end(self, collisions: tuple[Collision, ...]) -> str | None:
+        if self.scenario.end == "first-collision" and collisions:
+            return FIRST_COLLISION
+        here = self._here()
+        if self.scenario.end == "last-waypoint" and all(a.finished for n, a in self.agents.items() if n in here):
+            return LAST_WAYPOINT
+        over = self.world.time_s >= self.scenario.duration - 0.5 * self.world.settings.step_s
+        return TIME_OVER if over else None
+
+    def _here(self) -> set[int]:
+        return {one.id for one in self.world.actors}
+
+    def close(self) -> None:
+        """End what agents have started."""
+        for agent in self.agents.values():
+            agent.close()
+
+    def snapshot(self) -> bytes:
+        """Return everything the future depends on, agents included."""
+        memory = {str(number): agent.to_plain() for number, agent in self.agents.items()}
+        met = sorted([a, b, name] for a, b, name in self._met) if self._met else []
+        extra = {
+            "scenario": self.scenario.model_dump(mode="json"),
+            "settings": self.settings.__dict__,
+            "agents": memory,
+            "met": met,
+        }
+        return self.world.snapshot(extra)
+
+    @classmethod
+    def restore(cls, packed: bytes) -> "Simulation":
+        """Go on from a snapshot, bit for bit, also in another process."""
+        world, extra = World.restore_with_extra(packed)
+        if not isinstance(extra, dict) or "scenario" not in extra:
+            raise SimulatorError("the snapshot is of a world without a scenario: use World.restore")
+        simulation = cls.__new__(cls)
+        simulation.scenario = build_scenario(extra["scenario"], "snapshot")
+        simulation.settings = SimulationSettings(**extra["settings"])
+        simulation.world = world
+        simulation.commands = {}
+        simulation._met = {(a, b, name) for a, b, name in extra["met"]}
+        simulation.agents = {spec.id: simulation._agent(spec) for spec in simulation.scenario.actors}
+        for number, plain in extra["agents"].items():
+            simulation.agents[int(number)].recall(plain)
+        return simulation
+
+
+def ground_height_m(world: World, x_m: float, y_m: float) -> float:
+    """Return the height of the ground under a point; where there is none the point is off the map."""
+    hit = world.cast_ray(Vector(x_m, y_m, 200.0), Vector(0.0, 0.0, -1.0), 400.0, fixed_only=True)
+    if hit is None:
+        raise InputError(f"({x_m:g}, {y_m:g}) is off the map: there is no ground there")
+    return 200.0 - hit[0]
+
+
+def check_on_map(scenario: ScenarioSpec) -> None:
+    """Refuse paths of vehicles that leave the drivable surface and of walkers that leave the walkable one."""
+    if scenario.map == "flat":
+        return
+    road_map = load_map(scenario.map)
+    low_x, low_y, high_x, high_y = (
+        road_map.bounds_m.__dict__.values() if hasattr(road_map.bounds_m, "__dict__") else road_map.bounds_m
+    )
+    for index, actor in enumerate(scenario.actors):
+        for number, (x_m, y_m) in enumerate(actor.path):
+            where = f"scenario {scenario.name}: actors[{index}].path[{number}]: ({x_m:g}, {y_m:g})"
+            if not (low_x <= x_m <= high_x and low_y <= y_m <= high_y):
+                raise InputError(
+                    f"{where} is off the map {scenario.map}, which is x {low_x:g}..{high_x:g}, y {low_y:g}..{high_y:g}"
+                )
+            if isinstance(actor_type(actor.type), VehicleType):
+                near = road_map.waypoint(x_m, y_m)
+                off_m = max(0.0, ((near.x_m - x_m) ** 2 + (near.y_m - y_m) ** 2) ** 0.5 - near.lane_width_m / 2)
+                if off_m > OFF_MAP_M:
+                    raise InputError(
+                        f"{where} is {off_m:.1f} m off the road; the nearest lane is at ({near.x_m:.1f}, {near.y_m:.1f})"
+                    )
+
+
+@lru_cache(maxsize=8)
+def _statics(map_name: str) -> tuple[StaticMesh, ...]:
+    """The map's solid parts: all ground in one mesh, because one large mesh is quicker to meet than many small ones."""
+    if map_name == "flat":
+        return ()
+    solid = [mesh for mesh in load_map(map_name).meshes if mesh.is_physical]
+    ground = [mesh for mesh in solid if mesh.label in GROUND_LABELS]
+    offsets = np.cumsum([0, *(len(mesh.vertices) for mesh in ground)])
+    vertices = np.concatenate([mesh.vertices for mesh in ground])
+    triangles = np.concatenate([mesh.triangles + offset for mesh, offset in zip(ground, offsets, strict=False)])
+    scenery = [
+        StaticMesh(one.name, one.vertices, one.triangles, ground=False) for one in solid if one.label not in GROUND_LABELS
+    ]
+    return (StaticMesh("ground", vertices, triangles.astype(np.int32), ground=True), *scenery)
+
+
+@lru_cache(maxsize=8)
+def _walkable_grid(map_name: str, cell_m: float, bounds: tuple[float, float, float, float]) -> Grid:
+    low_x, low_y, high_x, high_y = bounds
+    if map_name == "flat":
+        corners = [(low_x, low_y), (high_x, low_y), (high_x, high_y), (low_x, high_y)]
+        return rasterise([np.array(corners)], cell_m=cell_m)
+    rings = [polygon.vertices[:, :2] for polygon in load_map(map_name).walkable]
+    return rasterise(rings, cell_m=cell_m)
+
+
+def settings_from(values: dict[str, Any], seed: int) -> SimulationSettings:
+    """Build settings from a study's plain values; 0 stands for the scenario's own."""
+    return SimulationSettings(
+        step_s=float(values["step_s"]) or None,
+        substeps=int(values["substeps"]) or None,
+        solver_iterations=int(values["solver_iterations"]),
+        physics_threads=int(values["physics_threads"]),
+        grid_m=float(values["grid_m"]),
+        queue=str(values["queue"]),
+        seed=seed,
+    )

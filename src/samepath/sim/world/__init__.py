@@ -1,0 +1,1 @@
+"""The world: actors, their state, the tick, events, snapshots."""

@@ -1,0 +1,77 @@
+"""What crosses the world's boundary: poses, commands, states, in CARLA's frame.
+
+x forward, y right, z up, left-handed, metres; angles in degrees, yaw clockwise seen from above, pitch up, roll to the right.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where something is and how it is turned."""
+
+    x_m: float = 0.0
+    y_m: float = 0.0
+    z_m: float = 0.0
+    roll_deg: float = 0.0
+    pitch_deg: float = 0.0
+    yaw_deg: float = 0.0
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A velocity, force, impulse, ... in CARLA's frame."""
+
+    x: float = 0.0
+    y: float = 0.0
+    z: float = 0.0
+
+
+@dataclass(frozen=True)
+class VehicleCommand:
+    """How a vehicle is driven until the next command: ratios 0..1, steer -1 (left) .. 1 (right)."""
+
+    throttle: float = 0.0
+    steer: float = 0.0
+    brake: float = 0.0
+    hand_brake: bool = False
+    reverse: bool = False
+
+
+@dataclass(frozen=True)
+class WalkerCommand:
+    """How a walker walks until the next command: a direction on the ground and a speed."""
+
+    direction_x: float = 0.0
+    direction_y: float = 0.0
+    speed_mps: float = 0.0
+
+
+Command = VehicleCommand | WalkerCommand
+
+
+@dataclass(frozen=True)
+class ActorState:
+    """An actor after a tick."""
+
+    id: int
+    pose: Pose
+    velocity_mps: Vector
+    angular_velocity_degps: Vector
+    acceleration_mps2: Vector
+
+
+@dataclass(frozen=True)
+class Collision:
+    """Two actors touched in a tick; ``other`` None: scenery called ``scenery``. The impulse acts on ``actor``."""
+
+    actor: int
+    other: int | None
+    impulse_ns: Vector
+    scenery: str = ""
+
+
+def plain(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any of the frozen records above
+    """Return a record as plain data for a snapshot."""
+    return asdict(record)
