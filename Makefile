@@ -27,6 +27,7 @@ lint: $(VENV)/.ready  ## ruff and mypy --strict
 	$(BIN)/mypy
 
 bench: $(VENV)/.ready  ## the long proofs; tables on the terminal, JSON under bench/results/
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || echo "engines to compare with could not be installed"
 	$(BIN)/python -m bench
 
 clean:  ## remove the environment and caches

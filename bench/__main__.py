@@ -1,10 +1,11 @@
-"""Run every benchmark, or those named: ``python -m bench [spread] [store] [controls]``."""
+"""Run every benchmark, or those named: ``python -m bench [spread] [store] [controls] [sim] [engines] [repeats]``."""
 
 import sys
 
-from bench import controls, spread, store
+from bench import controls, engines, repeats, sim, spread, store
 
 BENCHMARKS = {"spread": spread.main, "store": store.main, "controls": controls.main}
+BENCHMARKS |= {"sim": sim.main, "engines": engines.main, "repeats": repeats.main}
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or list(BENCHMARKS)

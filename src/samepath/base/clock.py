@@ -20,6 +20,10 @@ class Clock(Protocol):
         """The date and time in UTC, to the second."""
         ...
 
+    def sleep_s(self, seconds: float) -> None:
+        """Wait for at least so long."""
+        ...
+
 
 class SystemClock:
     """The machine's own clock."""
@@ -31,6 +35,10 @@ class SystemClock:
     def utc_iso(self) -> str:
         """The date and time in UTC, to the second."""
         return datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat()
+
+    def sleep_s(self, seconds: float) -> None:
+        """Wait for at least so long."""
+        time.sleep(seconds)
 
 
 SYSTEM_CLOCK = SystemClock()

@@ -5,6 +5,7 @@ calls: a new consumer of chance moves no other. There is no global generator.
 """
 
 import hashlib
+import os
 
 import numpy as np
 
@@ -16,3 +17,8 @@ def stream(seed: int, *key: str | int) -> np.random.Generator:
         text = f"{type(part).__name__}:{part}".encode()
         digest.update(len(text).to_bytes(4, "little") + text)
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest.digest(), "little")))
+
+
+def unseeded() -> np.random.Generator:
+    """Return a generator keyed by the operating system's entropy: never the same twice. For sources of non-determinism only."""
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(os.urandom(16), "little")))

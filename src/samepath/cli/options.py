@@ -94,7 +94,7 @@ def analyse_all(
         for cell in cells:
             options = analysis_options(tolerance, criterion, split_at, structure, cell.header.step_s)
             results.append(analyse_cell(cell, options))
-            advance(cell.header.cell)
+            advance(cell.header.cell, None)
     return tuple(results)
 
 
@@ -121,7 +121,7 @@ def stderr_console() -> Console:
 
 
 @contextmanager
-def progress_bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
+def progress_bar(what: str, total: int) -> Iterator[Callable[[str, int | None], None]]:
     """Show a bar on stderr when that is a terminal and there is more than one step."""
     columns = (
         TextColumn("{task.description}"),
@@ -134,7 +134,7 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal or total < 2) as bar:
         task = bar.add_task(what, total=total)
 
-        def advance(description: str) -> None:
-            bar.update(task, advance=1, description=f"{what} {description}")
+        def advance(description: str, completed: int | None = None) -> None:
+            bar.update(task, description=f"{what} {description}", advance=1 if completed is None else None, completed=completed)
 
         yield advance

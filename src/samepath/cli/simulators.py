@@ -1,10 +1,10 @@
 """``samepath simulators``: what can be measured from here."""
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from samepath.base.errors import SimulatorError
+from samepath.cli.options import stdout_console
 from samepath.simulators import registry
 
 
@@ -12,7 +12,7 @@ def simulators() -> None:
     """List the known simulators, their scenarios and settings."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("simulator", "scenarios", "settings", "what it is"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=name == "simulator", overflow="fold")
     for name in sorted(registry.table()):
         try:
             with registry.create(name) as simulator:
@@ -22,5 +22,5 @@ def simulators() -> None:
             continue
         settings = ", ".join(f"{key}={value}" for key, value in info.settings.items())
         table.add_row(name, ", ".join(info.scenarios), settings or "-", info.summary)
-    Console().print(table)
+    stdout_console().print(table)
     typer.echo("more: install a package that announces one (entry point group samepath.simulators), or name MODULE:CLASS")

@@ -67,7 +67,7 @@ def _run(plan: Plan, folder: Path) -> None:
     with opt.progress_bar("running", plan.repeats) as advance:
 
         def show(progress: Progress) -> None:
-            advance(f"{progress.cell.name}, {progress.done} of {progress.cell.repeats}")
+            advance(f"{progress.cell.name}, {progress.done} of {progress.cell.repeats}", progress.total_done)
 
         run_plan(plan, folder, show)
 
@@ -82,7 +82,7 @@ def _analyse(
     with opt.progress_bar("analysing", len(cells)) as advance:
         for cell in cells:
             results.append(analyse_cell(cell, Options(tolerance_m=tolerance_m)))
-            advance(cell.header.cell)
+            advance(cell.header.cell, None)
     return Document(plan.name, tuple(results), parse_restriction([], []), command, provenance, partial)
 
 

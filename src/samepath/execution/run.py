@@ -1,11 +1,13 @@
 """Running a plan: every missing repeat of every cell, each stored before the next begins."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from samepath.base.errors import SimulatorError, StudyError
 from samepath.conditions.sampler import HostSampler
+from samepath.execution.pool import run_in_processes
 from samepath.simulators import registry
 from samepath.simulators.interface import RunRequest, Simulator, SimulatorInfo, check_request
 from samepath.study.plan import Plan, PlannedCell
@@ -46,11 +48,21 @@ def run_plan(plan: Plan, folder: Path, on_progress: Callable[[Progress], None]) 
                         f"{writer.folder} holds {len(stored)} repeats already, more than the {cell.repeats} asked for: "
                         "ask for as many, or choose another --out folder"
                     )
-                for number in range(cell.repeats):
-                    if number not in stored:
-                        writer.write(run_repeat(plan, cell, simulator, number))
-                    total_done += 1
-                    on_progress(Progress(cell, number + 1, total_done, plan.repeats))
+                missing = [number for number in range(cell.repeats) if number not in stored]
+                done = cell.repeats - len(missing)
+                total_done += done
+                if done:
+                    on_progress(Progress(cell, done, total_done, plan.repeats))
+                repeats: Generator[Repeat]
+                if plan.processes:
+                    repeats = run_in_processes(plan, cell, missing)
+                else:
+                    repeats = (run_repeat(plan, cell, simulator, number) for number in missing)
+                with closing(repeats):
+                    for repeat in repeats:
+                        writer.write(repeat)
+                        done, total_done = done + 1, total_done + 1
+                        on_progress(Progress(cell, done, total_done, plan.repeats))
 
 
 def run_repeat(plan: Plan, cell: PlannedCell, simulator: Simulator, number: int) -> Repeat:

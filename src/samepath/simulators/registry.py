@@ -13,6 +13,7 @@ ENTRY_POINT_GROUP: Final = "samepath.simulators"
 
 BUILT_IN: Final[Mapping[str, str]] = {
     "samepath": "samepath.simulators.samepath:Samepath",
+    "samepath-game-loop": "samepath.simulators.samepath.game_loop:SamepathGameLoop",
     "control-exact": "samepath.simulators.controls:Exact",
     "control-gaussian": "samepath.simulators.controls:Gaussian",
     "control-rare": "samepath.simulators.controls:Rare",

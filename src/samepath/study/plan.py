@@ -57,6 +57,8 @@ class StudySpec(BaseModel):
     repeats: int = Field(default=100, ge=2, le=MAX_REPEATS)
     seed: int = Field(default=0, ge=0)
     log_every: int = Field(default=1, ge=1)
+    processes: int = Field(default=0, ge=0, le=256)
+    repeats_per_process: int = Field(default=50, ge=1)
     cells: list[CellSpec] = Field(min_length=1)
 
 
@@ -79,7 +81,10 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study, checked and spelled out."""
+    """A study, checked and spelled out.
+
+    ``processes`` 0 runs every repeat in this process; more run groups of ``repeats_per_process`` in so many fresh ones at once.
+    """
 
     name: str
     description: str
@@ -87,6 +92,8 @@ class Plan:
     seed: int
     log_every: int
     cells: tuple[PlannedCell, ...]
+    processes: int = 0
+    repeats_per_process: int = 50
 
     @property
     def fingerprint(self) -> str:
@@ -156,7 +163,16 @@ def make_plan(text: str, where: str, repeats: int | None = None) -> Plan:
                 expect=expect if (repeats or stated) >= stated else None,
             )
         )
-    return Plan(spec.name, spec.description, spec.tolerance, spec.seed, spec.log_every, tuple(cells))
+    return Plan(
+        name=spec.name,
+        description=spec.description,
+        tolerance_m=spec.tolerance,
+        seed=spec.seed,
+        log_every=spec.log_every,
+        cells=tuple(cells),
+        processes=spec.processes,
+        repeats_per_process=spec.repeats_per_process,
+    )
 
 
 def _parse(text: str, where: str) -> StudySpec:

@@ -66,10 +66,10 @@ def test_a_stored_state_goes_on_to_the_same_bits(rebuild):
 
 
 def test_a_stopped_vehicle_stays_stopped():
-    follower = VehicleFollower(Path(interpolate([(0.0, 0.0), (5.0, 0.0)])), drive_settings())
+    follower = VehicleFollower(Path(interpolate([(0.0, 0.0), (1.5, 0.0)])), drive_settings())
     state = follower.initial_state()
     for _ in range(3):
-        command, state = follower.step(VehicleObservation(5.0, 0.0, 1.0, 0.0, 0.0), state)
+        command, state = follower.step(VehicleObservation(1.5, 0.0, 1.0, 0.0, 0.0), state)
         assert (command.throttle, command.brake, command.hand_brake, command.reverse) == (0.0, 1.0, True, False)
     command, _ = follower.step(VehicleObservation(0.0, 0.0, 1.0, 0.0, 2.0), state)
     assert command.hand_brake

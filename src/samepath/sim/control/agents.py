@@ -5,7 +5,7 @@ import select
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, cast
 
@@ -14,8 +14,8 @@ from samepath.base.trig import sincos_deg
 from samepath.sim.control.avoidance import Obstacle
 from samepath.sim.control.vehicle import VehicleFollower, VehicleObservation, VehicleState
 from samepath.sim.control.walker import WalkerFollower, WalkerObservation, WalkerState
-from samepath.sim.world.catalogue import PropType, VehicleType, WalkerType, actor_type
-from samepath.sim.world.records import ActorState, Command, VehicleCommand, WalkerCommand
+from samepath.sim.world.catalogue import WalkerType, actor_type
+from samepath.sim.world.records import ActorState, Command, Pose, Vector, VehicleCommand, WalkerCommand
 
 _ANSWER_S: Final = 10.0
 
@@ -184,7 +184,7 @@ class ProcessAgent(Agent):
 
     def decide(self, view: View) -> Command:
         """Send the view and wait for the answer."""
-        states = {str(number): asdict(view.states[number]) for number in sorted(view.states)}
+        states = {str(number): _plain(view.states[number]) for number in sorted(view.states)}
         line = json.dumps({"tick": view.tick, "time_s": view.time_s, "actor": self.actor_id, "states": states})
         process = self._process
         if process.stdin is None or process.stdout is None:
@@ -213,11 +213,11 @@ class ProcessAgent(Agent):
                 pipe.close()
 
 
-def is_vehicle(type_name: str) -> bool:
-    """Is this type of actor driven?"""
-    return isinstance(actor_type(type_name), VehicleType)
-
-
-def is_prop(type_name: str) -> bool:
-    """Is this type of actor a thing?"""
-    return isinstance(actor_type(type_name), PropType)
+def _plain(state: ActorState) -> dict[str, Any]:
+    parts: dict[str, Pose | Vector] = {
+        "pose": state.pose,
+        "velocity_mps": state.velocity_mps,
+        "angular_velocity_degps": state.angular_velocity_degps,
+    }
+    parts["acceleration_mps2"] = state.acceleration_mps2
+    return {"id": state.id, **{name: part._asdict() for name, part in parts.items()}}

@@ -10,12 +10,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from samepath.base.errors import InputError
 from samepath.sim.control.lateral import Steering, pure_pursuit
 from samepath.sim.control.longitudinal import SpeedGains, SpeedState, control_speed
 from samepath.sim.navigation.paths import Path, PathTracker, TrackerState
 from samepath.sim.world.records import VehicleCommand
+
+# How far ahead the nearest waypoint is looked for: several times what a vehicle covers in a control period.
+_WINDOW_M: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ class VehicleFollower:
         """Return this control period's command and the state for the next."""
         settings = self.settings
         reach_m = settings.look_ahead_m + settings.look_ahead_s * max(observation.speed_mps, 0.0)
-        tracker = PathTracker(self.path, reach_m, settings.arrival_m)
+        tracker = PathTracker(self.path, reach_m, settings.arrival_m, window_m=_WINDOW_M)
         tracked = tracker.advance(state.tracker, observation.x_m, observation.y_m)
         rear_x = observation.x_m - settings.rear_m * observation.forward_x
         rear_y = observation.y_m - settings.rear_m * observation.forward_y

@@ -14,15 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
 from samepath.base.errors import InputError
 from samepath.sim.control.avoidance import Obstacle, Point, distance_m, meetings
-from samepath.sim.navigation.astar import line_of_sight, shortest_path, straighten
+from samepath.sim.navigation.astar import STRAIGHT_COST, line_of_sight, octile_cost, shortest_path, straighten
 from samepath.sim.navigation.grid import Cell, Grid
 from samepath.sim.navigation.queues import make_queue
 from samepath.sim.world.records import WalkerCommand
+
+_DETOUR_M: Final = 20.0
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,12 @@ class WalkerFollower:
                 return number
         return len(self.waypoints_m) - 1
 
+    def _longest(self, start: Cell, goal: Cell, blocked: frozenset[Cell]) -> int | None:
+        """A way round somebody may be twice the straight one and 20 m; the first plan may be as long as it must."""
+        if not blocked:
+            return None
+        return 2 * octile_cost(start, goal) + round(_DETOUR_M / self.grid.cell_m) * STRAIGHT_COST
+
     def _plan(self, here: Point, number: int, plans: int, blocked: frozenset[Cell] = frozenset()) -> tuple[Point, ...] | None:
         """Return the corners of the way to waypoint ``number``, which is the last of them, or None where there is no way."""
         start = self.grid.find_walkable(here[0], here[1], self.settings.snap_m)
@@ -235,7 +244,10 @@ class WalkerFollower:
         corners: list[Cell] = []
         if blocked or not line_of_sight(self.grid, start, goal):
             generator = self.chance(plans) if self.chance is not None and self.settings.queue == "randomised" else None
-            cells = shortest_path(self.grid, start, goal, queue=make_queue(self.settings.queue, generator), blocked=blocked)
+            queue = make_queue(self.settings.queue, generator)
+            cells = shortest_path(
+                self.grid, start, goal, queue=queue, blocked=blocked, longest=self._longest(start, goal, blocked)
+            )
             if cells is None:
                 return None
             corners = straighten(self.grid, cells, blocked)[1:-1]

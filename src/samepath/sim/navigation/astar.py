@@ -48,11 +48,13 @@ def shortest_path(
     queue: PriorityQueue | None = None,
     blocked: Collection[Cell] = (),
     neighbours: Sequence[Cell] = NEIGHBOURS,
+    longest: int | None = None,
 ) -> list[Cell] | None:
     """Return the cells of a shortest path from ``start`` to ``goal``, both included, or None where there is none.
 
     ``queue`` must be empty and is used up; without one a stable queue is taken. A blocked start does not hold back who
-    stands there; a blocked goal cannot be reached.
+    stands there; a blocked goal cannot be reached. Paths that cost more than ``longest`` count as none, which keeps a search
+    for a way that does not exist from flooding the map.
     """
     for name, cell in (("start", start), ("goal", goal)):
         if not grid.is_walkable(cell):
@@ -63,7 +65,7 @@ def shortest_path(
     if len(frontier):
         raise InputError(f"an empty queue was wanted, but one with {len(frontier)} items came")
     free = free_cells(grid, blocked, keep=(start,))
-    parents = _search(free, grid.stride, grid.index(start), grid.index(goal), frontier, neighbours)
+    parents = _search(free, grid.stride, grid.index(start), grid.index(goal), frontier, neighbours, longest)
     if parents is None:
         return None
     place = grid.index(goal)
@@ -77,7 +79,13 @@ def shortest_path(
 
 
 def _search(
-    free: bytearray, stride: int, start: int, goal: int, frontier: PriorityQueue, neighbours: Sequence[Cell]
+    free: bytearray,
+    stride: int,
+    start: int,
+    goal: int,
+    frontier: PriorityQueue,
+    neighbours: Sequence[Cell],
+    longest: int | None,
 ) -> dict[int, int] | None:
     """Return each reached place's predecessor (-1 for the start), or None when the goal is out of reach."""
     # For each step: how far it moves in the flat array, its cost, and the two places beside a diagonal one.
@@ -113,6 +121,8 @@ def _search(
                 across, along = abs(column - goal_column), abs(row - goal_row)
                 rest[near] = STRAIGHT_COST * (across + along) - extra * (across if across < along else along)
             elif known <= cost:
+                continue
+            if longest is not None and cost + rest[near] > longest:
                 continue
             costs[near] = cost
             parents[near] = place

@@ -120,9 +120,12 @@ class Physics:
         self._world.add_collider(collider.user_data(tag))
         self._world.update_query_pipeline()
 
-    def add(self, actor_id: int, kind: ActorType, pose: Pose) -> None:
-        """Add an actor's body. Ids rise and are never reused, so the order of bodies is the order of ids."""
-        if self._bodies and actor_id <= max(self._bodies):
+    def add(self, actor_id: int, kind: ActorType, pose: Pose, *, in_order: bool = True) -> None:
+        """Add an actor's body. Ids rise and are never reused, so that the order of bodies is the order of ids.
+
+        Without ``in_order`` Rapier meets the bodies as they come, the way engines do that leave it to a container.
+        """
+        if actor_id in self._bodies or (in_order and self._bodies and actor_id <= max(self._bodies)):
             raise SimulatorError(f"actor id {actor_id} must be above all before it: ids are never reused")
         body, collider = parts_of(kind)
         body = body.position(_isometry(pose))

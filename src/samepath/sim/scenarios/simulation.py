@@ -1,6 +1,6 @@
 """A scenario running: the world, the agents in it, and what ends it. One call advances one tick."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -13,7 +13,7 @@ from samepath.sim.control.agents import Agent, CallableAgent, DrivingAgent, Proc
 from samepath.sim.control.lateral import Steering
 from samepath.sim.control.vehicle import VehicleFollower, VehicleSettings
 from samepath.sim.control.walker import WalkerFollower, WalkerSettings
-from samepath.sim.maps import load_map
+from samepath.sim.maps import Mesh, load_map
 from samepath.sim.navigation.grid import Grid, rasterise
 from samepath.sim.navigation.paths import Path, interpolate
 from samepath.sim.physics.engine import PhysicsSettings
@@ -55,8 +55,14 @@ class StepResult:
 class Simulation:
     """A scenario in its world."""
 
-    def __init__(self, scenario: ScenarioSpec, settings: SimulationSettings | None = None) -> None:
+    def __init__(
+        self,
+        scenario: ScenarioSpec,
+        settings: SimulationSettings | None = None,
+        arrangement: "Arrangement | None" = None,
+    ) -> None:
         self.scenario = scenario
+        self._arrangement = arrangement or Arrangement()
         self.settings = settings or SimulationSettings()
         step_s = self.settings.step_s or scenario.step
         physics = PhysicsSettings(
@@ -65,13 +71,13 @@ class Simulation:
             solver_iterations=self.settings.solver_iterations,
             threads=self.settings.physics_threads,
         )
-        self.world = World(physics, _statics(scenario.map), place=scenario.map)
+        self.world = World(physics, self._arrangement.statics(scenario.map), place=scenario.map)
         for box in scenario.boxes:
             self.world.add_box(box.name, Pose(box.at[0], box.at[1], yaw_deg=box.yaw_deg), box.size)
         self.commands: dict[int, Command] = {}
         self._met: set[tuple[int, int | None, str]] = set()
         self.agents: dict[int, Agent] = {}
-        for spec in scenario.actors:
+        for spec in self._arrangement.order(scenario.actors):
             self._spawn(spec)
         for spec in scenario.actors:
             self.agents[spec.id] = self._agent(spec)
@@ -82,7 +88,7 @@ class Simulation:
         lift_m = kind.height_m / 2 + 0.02 if isinstance(kind, WalkerType) else 0.03
         pose = Pose(x_m, y_m, ground_height_m(self.world, x_m, y_m) + lift_m, yaw_deg=spec.start_heading_deg)
         try:
-            number = self.world.spawn(spec.type, pose)
+            number = self.world.spawn(spec.type, pose, spec.id)
         except SimulatorError as error:
             raise InputError(f"scenario {self.scenario.name}: actors[{spec.id - 1}]: {error}") from error
         if number != spec.id:
@@ -98,18 +104,8 @@ class Simulation:
         if spec.process is not None:
             return ProcessAgent(spec.id, spec.process, spec.type)
         if isinstance(kind, VehicleType):
-            return DrivingAgent(spec.id, self._driver(spec, kind), start_tick)
+            return DrivingAgent(spec.id, _driver(spec, self.world.settings.step_s), start_tick)
         return WalkingAgent(spec.id, self._walker(spec, kind), spec.path[0], start_tick)
-
-    def _driver(self, spec: ActorSpec, kind: VehicleType) -> VehicleFollower:
-        settings = VehicleSettings(
-            step_s=self.world.settings.step_s,
-            cruise_mps=spec.speed,
-            look_ahead_m=spec.look_ahead,
-            rear_m=kind.wheel_base_m / 2,
-            steering=Steering(kind.wheel_base_m, kind.max_steer_deg),
-        )
-        return VehicleFollower(Path(interpolate(spec.path)), settings)
 
     def _walker(self, spec: ActorSpec, kind: WalkerType) -> WalkerFollower:
         grid = _walkable_grid(self.scenario.map, self.settings.grid_m, self._bounds())
@@ -120,10 +116,10 @@ class Simulation:
             radius_m=kind.radius_m,
             queue=self.settings.queue,
         )
-        seed = self.settings.seed
+        seed, draw = self.settings.seed, self._arrangement.chance
 
         def chance(plans: int) -> np.random.Generator:
-            return stream(seed, "walker", spec.id, plans)
+            return draw(seed, "walker", spec.id, plans)
 
         return WalkerFollower(grid, spec.path[1:], settings, chance)
 
@@ -218,12 +214,29 @@ class Simulation:
         simulation.scenario = build_scenario(extra["scenario"], "snapshot")
         simulation.settings = SimulationSettings(**extra["settings"])
         simulation.world = world
+        simulation._arrangement = Arrangement()
         simulation.commands = {}
         simulation._met = {(a, b, name) for a, b, name in extra["met"]}
         simulation.agents = {spec.id: simulation._agent(spec) for spec in simulation.scenario.actors}
         for number, plain in extra["agents"].items():
             simulation.agents[int(number)].recall(plain)
         return simulation
+
+
+@lru_cache(maxsize=256)
+def _driver(spec: ActorSpec, step_s: float) -> VehicleFollower:
+    """A driver is immutable, so repeats share it; the speeds along its path are worked out once."""
+    kind = actor_type(spec.type)
+    if not isinstance(kind, VehicleType):
+        raise SimulatorError(f"a {spec.type} cannot be driven")
+    settings = VehicleSettings(
+        step_s=step_s,
+        cruise_mps=spec.speed,
+        look_ahead_m=spec.look_ahead,
+        rear_m=kind.wheel_base_m / 2,
+        steering=Steering(kind.wheel_base_m, kind.max_steer_deg),
+    )
+    return VehicleFollower(Path(interpolate(spec.path)), settings)
 
 
 def ground_height_m(world: World, x_m: float, y_m: float) -> float:
@@ -263,7 +276,12 @@ def _statics(map_name: str) -> tuple[StaticMesh, ...]:
     """The map's solid parts: all ground in one mesh, because one large mesh is quicker to meet than many small ones."""
     if map_name == "flat":
         return ()
-    solid = [mesh for mesh in load_map(map_name).meshes if mesh.is_physical]
+    return merged(load_map(map_name).meshes)
+
+
+def merged(meshes: Sequence[Mesh]) -> tuple[StaticMesh, ...]:
+    """Return the solid ones of a map's meshes as physics takes them: the ground as one, then scenery, both in their order."""
+    solid = [mesh for mesh in meshes if mesh.is_physical]
     ground = [mesh for mesh in solid if mesh.label in GROUND_LABELS]
     offsets = np.cumsum([0, *(len(mesh.vertices) for mesh in ground)])
     vertices = np.concatenate([mesh.vertices for mesh in ground])
@@ -272,6 +290,18 @@ def _statics(map_name: str) -> tuple[StaticMesh, ...]:
         StaticMesh(one.name, one.vertices, one.triangles, ground=False) for one in solid if one.label not in GROUND_LABELS
     ]
     return (StaticMesh("ground", vertices, triangles.astype(np.int32), ground=True), *scenery)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How a scenario is put together: where its order and its chance come from.
+
+    Everything here is deterministic; :mod:`samepath.sim.sources` puts something else in its place, on purpose.
+    """
+
+    order: Callable[[tuple[ActorSpec, ...]], Sequence[ActorSpec]] = tuple
+    statics: Callable[[str], tuple[StaticMesh, ...]] = _statics
+    chance: Callable[..., np.random.Generator] = stream
 
 
 @lru_cache(maxsize=8)

@@ -4,6 +4,7 @@ Decide from tick n, commit tick n + 1 at once: commands take effect together at 
 Everything the future depends on is in a snapshot; every tick has a digest chained over all before it.
 """
 
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -96,8 +97,8 @@ class World:
         """Name of the world's whole history so far, in 32 hex digits."""
         return self._digest.hex()
 
-    def spawn(self, type_name: str, pose: Pose) -> int:
-        """Put an actor into the world and return its id; refuse a place that is taken."""
+    def spawn(self, type_name: str, pose: Pose, actor_id: int | None = None) -> int:
+        """Put an actor into the world and return its id, the next one unless one is given; refuse a place that is taken."""
         kind = actor_type(type_name)
         taken = self._physics.is_free(kind, pose)
         if taken is not None:
@@ -105,11 +106,17 @@ class World:
             raise SimulatorError(
                 f"a {kind.name} cannot be put at ({pose.x_m:g}, {pose.y_m:g}, {pose.z_m:g}): {who} stands there"
             )
-        number = self._next_id
-        self._next_id += 1
-        self._physics.add(number, kind, pose)
+        number = self._next_id if actor_id is None else actor_id
+        in_order = number >= self._next_id
+        if not in_order and self.tick_count:
+            raise SimulatorError(f"actor id {number} must be above all before it: ids are never reused")
+        self._next_id = max(self._next_id, number + 1)
+        self._physics.add(number, kind, pose, in_order=in_order)
         self._actors[number] = WorldActor(number, kind.name)
         self._states[number] = self._read(number, None)
+        if not in_order:
+            self._actors = dict(sorted(self._actors.items()))
+            self._states = dict(sorted(self._states.items()))
         self._digest = link(self._digest, f"spawn {number} {kind.name} {pose!r}".encode())
         return number
 
@@ -143,6 +150,10 @@ class World:
         """Return a vehicle's gear; -1 is reverse."""
         self._known(actor_id)
         return self._physics.gear(actor_id)
+
+    def state_row(self, actor_id: int) -> list[float]:
+        """Return an actor's ``STATE_FIELDS``."""
+        return _row(self._states[actor_id])
 
     def state_array(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return ids and ``STATE_FIELDS`` of all actors, by id."""
@@ -230,8 +241,9 @@ class World:
         return ActorState(actor_id, Pose(*body.position_m, roll, pitch, yaw), velocity, spin, acceleration)
 
     def _content(self, collisions: tuple[Collision, ...]) -> bytes:
-        ids, values = self.state_array()
-        return ids.astype("<i8").tobytes() + values.astype("<f8").tobytes() + repr(collisions).encode()
+        numbers = [number for state in self._states.values() for number in _row(state)]
+        packed = struct.pack(f"<{len(self._states)}q{len(numbers)}d", *self._states, *numbers)
+        return packed + repr(collisions).encode() if collisions else packed
 
     def _known(self, actor_id: int) -> None:
         if actor_id not in self._actors:
@@ -295,24 +307,7 @@ class World:
 
 
 def _row(state: ActorState) -> list[float]:
-    pose, v, w, a = state.pose, state.velocity_mps, state.angular_velocity_degps, state.acceleration_mps2
-    return [
-        pose.x_m,
-        pose.y_m,
-        pose.z_m,
-        pose.roll_deg,
-        pose.pitch_deg,
-        pose.yaw_deg,
-        v.x,
-        v.y,
-        v.z,
-        w.x,
-        w.y,
-        w.z,
-        a.x,
-        a.y,
-        a.z,
-    ]
+    return [*state.pose, *state.velocity_mps, *state.angular_velocity_degps, *state.acceleration_mps2]
 
 
 def _state(actor_id: int, row: list[float]) -> ActorState:

@@ -1,5 +1,6 @@
 """The adapter of the embedded simulator: scenarios in lockstep, every state and event recorded unrounded."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
@@ -19,6 +20,7 @@ from samepath.traces.channels import STANDARD, VEHICLE_CONTROL, WALKER_CONTROL
 from samepath.traces.recorder import Recorder
 
 STEP_S: Final = 0.05
+CONTROL: Final = (*VEHICLE_CONTROL, *WALKER_CONTROL)
 SETTINGS: Final[Mapping[str, Scalar]] = {
     "step_s": STEP_S,
     "substeps": 0,
@@ -56,8 +58,8 @@ class Samepath(Simulator):
         values = check_request(
             info, request if known else RunRequest(info.scenarios[0], request.repeat, settings=request.settings)
         )
-        scenario = _scenario(request.scenario)
-        per_tick = _steps_per_tick(float(values["step_s"]))
+        scenario = checked_scenario(request.scenario)
+        per_tick = steps_per_tick(float(values["step_s"]))
         simulation = Simulation(scenario, settings_from(values, request.seed))
         try:
             _record(simulation, recorder, on_tick, per_tick)
@@ -66,7 +68,8 @@ class Samepath(Simulator):
 
 
 @cache
-def _scenario(name: str) -> Any:  # noqa: ANN401 - importing the type would import the simulator
+def checked_scenario(name: str) -> Any:  # noqa: ANN401 - importing the type would import the simulator
+    """Load a scenario and hold it against its map; once per process."""
     from samepath.sim.scenarios.model import load_scenario
     from samepath.sim.scenarios.simulation import check_on_map
 
@@ -75,7 +78,7 @@ def _scenario(name: str) -> Any:  # noqa: ANN401 - importing the type would impo
     return scenario
 
 
-def _steps_per_tick(step_s: float) -> int:
+def steps_per_tick(step_s: float) -> int:
     """The trace's tick is always 0.05 s, so that cells with other steps can be compared; the step must divide it."""
     steps = round(STEP_S / step_s) if step_s > 0 else 0
     if steps < 1 or abs(steps * step_s - STEP_S) > 1e-12:
@@ -90,34 +93,49 @@ def _record(simulation: Any, recorder: Recorder, on_tick: Callable[[int], None],
     ended: str | None = None
     while ended is None:
         result = simulation.step()
-        tick = -(-result.tick // per_tick)
-        if result.tick % per_tick == 0 or result.ended:
-            _record_states(simulation, recorder, tick, result.destroyed)
-        for one in result.collisions:
-            impulse = (one.impulse_ns.x, one.impulse_ns.y, one.impulse_ns.z)
-            recorder.event(tick, "collision", one.actor, one.other, impulse, one.scenery)
-        for number in result.destroyed:
-            recorder.event(tick, "destroy", number)
+        record_step(simulation, result, recorder, on_tick, per_tick)
         ended = result.ended
-        if result.tick % per_tick == 0 or ended:
-            on_tick(tick)
-    recorder.end(tick, ended)
 
 
-def _record_states(simulation: Any, recorder: Recorder, tick: int, destroyed: tuple[int, ...]) -> None:  # noqa: ANN401
+def record_step(
+    simulation: Any,  # noqa: ANN401
+    result: Any,  # noqa: ANN401
+    recorder: Recorder,
+    on_tick: Callable[[int], None],
+    per_tick: int,
+) -> None:
+    """Record what a fixed step brought, of which there are ``per_tick`` in a tick of the trace."""
+    tick = -(-result.tick // per_tick)
+    if result.tick % per_tick == 0 or result.ended:
+        _record_states(simulation, recorder, tick)
+    record_events(result, recorder, tick)
+    if result.tick % per_tick == 0 or result.ended:
+        on_tick(tick)
+    if result.ended:
+        recorder.end(tick, result.ended)
+
+
+def record_events(result: Any, recorder: Recorder, tick: int) -> None:  # noqa: ANN401
+    """Record a step's collisions and who was destroyed."""
+    for one in result.collisions:
+        impulse = (one.impulse_ns.x, one.impulse_ns.y, one.impulse_ns.z)
+        recorder.event(tick, "collision", one.actor, one.other, impulse, one.scenery)
+    for number in result.destroyed:
+        recorder.event(tick, "destroy", number)
+
+
+def _record_states(simulation: Any, recorder: Recorder, tick: int) -> None:  # noqa: ANN401
     if not recorder.wants(tick):
         return
-    from samepath.sim.world.world import STATE_FIELDS
-
-    ids, values = simulation.world.state_array()
-    for number, row in zip(ids.tolist(), values.tolist(), strict=True):
-        if number not in destroyed:
-            state = dict(zip(STATE_FIELDS, row, strict=True))
-            state.update(_control(simulation, number))
-            recorder.state(tick, number, state)
+    ids = [one.id for one in simulation.world.actors]
+    rows = []
+    for number in ids:
+        control = control_of(simulation, number)
+        rows.append([*simulation.world.state_row(number), *(control.get(name, math.nan) for name in CONTROL)])
+    recorder.rows(tick, ids, rows)
 
 
-def _control(simulation: Any, number: int) -> dict[str, float]:  # noqa: ANN401
+def control_of(simulation: Any, number: int) -> dict[str, float]:  # noqa: ANN401
     """The command that led to this state, in the trace's channels."""
     command = simulation.commands.get(number)
     if command is None:

@@ -1,0 +1,78 @@
+"""The proof: every scenario a thousand times, one outcome - with and without load, threads, hash seeds, FMA.
+
+Takes about half an hour on two cores.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.tools import save, show, verdict
+from samepath.analysis.cell import analyse_cell
+from samepath.execution.run import run_plan, stored_cells
+from samepath.sim.scenarios.model import built_in_scenarios
+from samepath.study.plan import make_plan
+
+REPEATS = int(os.environ.get("SAMEPATH_BENCH_REPEATS", "1000"))
+VARIANTS = {
+    "fresh processes": {},
+    "95 % CPU load beside": {"load": True},
+    "2 physics threads": {"settings": "{physics_threads: 2}"},
+    "hash seed random": {"environment": {"PYTHONHASHSEED": "random"}},
+    "FMA paths off": {"environment": {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F,-FMA4"}},
+}
+BUSY = "x = 0\nwhile True: x += 1"
+
+
+def main() -> bool:
+    """Run every scenario under every variant; the first variant with all repeats, the others with a tenth."""
+    rows, figures, digests, good = [], {}, {}, True
+    for variant, how in VARIANTS.items():
+        repeats = REPEATS if not how or "load" in how else max(2, REPEATS // 10)
+        found = _run(how, repeats)
+        same = all(len(one) == 1 and one == digests.setdefault(name, one) for name, one in found.items())
+        good = good and same
+        figures[variant] = {"repeats": repeats, "outcomes": {name: len(one) for name, one in found.items()}}
+        rows.append([variant, str(len(found)), str(repeats), str(max(len(one) for one in found.values())), verdict(met=same)])
+    show(
+        "one outcome in every scenario",
+        ["variant", "scenarios", "repeats each", "most outcomes", "same digest everywhere"],
+        rows,
+    )
+    save("repeats", figures)
+    return good
+
+
+def _run(how: dict, repeats: int) -> dict[str, set[str]]:
+    """Run all scenarios in a process of its own and return the digests found."""
+    load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)] if how.get("load") else []
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = [sys.executable, "-m", "bench.repeats", folder, str(repeats), how.get("settings", "{}")]
+            subprocess.run(arguments, check=True, env={**os.environ, **how.get("environment", {})})
+            plan = _plan(repeats, how.get("settings", "{}"))
+            cells = stored_cells(plan, Path(folder))
+            for cell in cells:
+                result = analyse_cell(cell)
+                if result.summary.max_sigma_m != 0.0:
+                    raise SystemExit(f"{cell.header.cell}: max sigma {result.summary.max_sigma_m}")
+            return {cell.header.cell: {run.digest for run in cell.runs} for cell in cells}
+    finally:
+        for process in load:
+            process.kill()
+            process.wait()
+
+
+def _plan(repeats: int, settings: str):  # noqa: ANN202
+    cells = "\n".join(
+        f"  - {{simulator: samepath, scenario: {name}, name: {name}, settings: {settings}}}" for name in built_in_scenarios()
+    )
+    return make_plan(
+        f"name: repeats\nrepeats: {repeats}\nlog_every: 2\nprocesses: 2\nrepeats_per_process: 25\ncells:\n{cells}\n", "bench"
+    )
+
+
+if __name__ == "__main__":
+    run_plan(_plan(int(sys.argv[2]), sys.argv[3]), Path(sys.argv[1]), lambda progress: None)

@@ -1,0 +1,221 @@
+"""The game loop: how simulated time follows the wall clock, or does not.
+
+A frame has three phases: inputs (agents decide), physics, output (rendering); physics may run several times in a frame or not
+at all (Section III of the paper on determinism of game engines, Fig. 2). What differs is where the size of a step comes from:
+
+* ``lockstep``: the fixed step, once per frame, as quickly as it goes. The wall clock is never asked: the bits repeat.
+* ``real-time``: the fixed step as often as is due by the clock. A frame that comes late makes up for it with several steps on
+  the same inputs; beyond ``catch_up_steps`` time is lost. On time it is lockstep to the bit; late it is not.
+* ``variable``: one step as long as the frame before took, times ``time_scale``, at most ``max_step_s``.
+* ``semi-fixed``: the frame before, cut into steps of at most ``max_step_s``, at most ``catch_up_steps`` of them.
+
+Only lockstep promises anything. Physics divides each step further into the substeps of the simulation's own settings.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from samepath.base.clock import SYSTEM_CLOCK, Clock
+from samepath.base.errors import InputError
+from samepath.base.suggest import unknown
+from samepath.sim.control.agents import View
+from samepath.sim.scenarios.simulation import Simulation, StepResult
+from samepath.sim.sources.controllers import Decider, Inline, Threaded
+from samepath.sim.sources.disturbance import Disturbance
+from samepath.sim.sources.frame_work import frame_work
+
+MODES: Final = ("lockstep", "real-time", "variable", "semi-fixed")
+CONTROLLERS: Final = ("inline", "thread")
+_LEAST_STEP_S: Final = 1e-5
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """How time passes. ``time_scale`` is simulated seconds per second of the wall clock.
+
+    ``frame_cost_s`` is computed, not waited for: numpy work that takes so long on an idle core and longer on a busy one, as
+    rendering does. ``controllers``: ``inline`` agents decide within the frame; a ``thread`` of their own lets them decide from
+    the newest view whenever they get to it, and what they decided counts from the frame on at whose start it has arrived.
+    """
+
+    mode: str = "lockstep"
+    time_scale: float = 1.0
+    max_step_s: float = 0.1
+    catch_up_steps: int = 5
+    frame_cost_s: float = 0.0
+    controllers: str = "inline"
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise unknown("mode of the game loop", self.mode, MODES)
+        if self.controllers not in CONTROLLERS:
+            raise unknown("way to run controllers", self.controllers, CONTROLLERS)
+        for name, value, least in (
+            ("time_scale", self.time_scale, 1e-6),
+            ("max_step_s", self.max_step_s, _LEAST_STEP_S),
+            ("catch_up_steps", self.catch_up_steps, 1),
+            ("frame_cost_s", self.frame_cost_s, 0.0),
+        ):
+            if not (math.isfinite(value) and value >= least):
+                raise InputError(f"{name}: a number of at least {least:g} was wanted, but {value!r} came")
+        if self.mode == "lockstep" and self.controllers == "thread":
+            raise InputError("lockstep waits for its controllers: with controllers in a thread use mode real-time or variable")
+
+    @property
+    def is_fixed(self) -> bool:
+        """Is every step the simulation's own?"""
+        return self.mode in ("lockstep", "real-time")
+
+
+@dataclass(frozen=True)
+class Due:
+    """What a frame is to simulate; None stands for the fixed step. Without steps, ``wait_s`` until there will be one."""
+
+    steps_s: tuple[float | None, ...]
+    late: bool = False
+    wait_s: float = 0.0
+
+
+class Pace:
+    """Turns the time that passed on the wall clock into steps. The first frame is given the time of one fixed step."""
+
+    def __init__(self, settings: LoopSettings, step_s: float) -> None:
+        self.settings = settings
+        self.step_s = step_s
+        self._owed_s = 0.0
+
+    @property
+    def first_wall_s(self) -> float:
+        """Wall time of a frame that simulates one fixed step."""
+        return self.step_s / self.settings.time_scale
+
+    def due(self, wall_s: float) -> Due:
+        """Return what is due when ``wall_s`` have passed since the frame before began."""
+        settings = self.settings
+        if settings.mode == "lockstep":
+            return Due((None,))
+        self._owed_s += wall_s * settings.time_scale
+        if settings.mode == "real-time":
+            return self._fixed_steps()
+        owed_s, most = self._owed_s, settings.catch_up_steps if settings.mode == "semi-fixed" else 1
+        if owed_s < _LEAST_STEP_S:
+            return Due((), wait_s=_LEAST_STEP_S / settings.time_scale)
+        self._owed_s = 0.0
+        taken_s, steps_s = min(owed_s, most * settings.max_step_s), []
+        while taken_s >= _LEAST_STEP_S:
+            steps_s.append(min(taken_s, settings.max_step_s))
+            taken_s -= steps_s[-1]
+        self._owed_s += taken_s if taken_s > 0 else 0.0
+        return Due(tuple(steps_s), late=owed_s > most * settings.max_step_s)
+
+    def _fixed_steps(self) -> Due:
+        # The margin is far below a clock's resolution and above the rounding of a sum of frames.
+        steps = int(self._owed_s / self.step_s + 1e-9)
+        self._owed_s = max(0.0, self._owed_s - steps * self.step_s)
+        if not steps:
+            return Due((), wait_s=(self.step_s - self._owed_s) / self.settings.time_scale)
+        return Due((None,) * min(steps, self.settings.catch_up_steps), late=steps > 1)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame: where the world stands after it, how much it simulated and whether it came late.
+
+    ``wall_s`` is from the beginning of the frame before to the beginning of this one.
+    """
+
+    tick: int
+    time_s: float
+    step_s: float
+    wall_s: float
+    late: bool
+    steps: tuple[StepResult, ...]
+
+    @property
+    def ended(self) -> str | None:
+        """Why the run is over, if it is."""
+        return self.steps[-1].ended if self.steps else None
+
+
+def no_step(result: StepResult) -> None:
+    """Ignore a step: the default of ``on_step``."""
+
+
+class GameLoop:
+    """Runs a simulation frame by frame. ``on_step`` is told of every physics step, of which a frame may have several."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        settings: LoopSettings,
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        disturbances: tuple[Disturbance, ...] = (),
+        on_step: Callable[[StepResult], None] = no_step,
+        work: Callable[[], None] | None = None,
+    ) -> None:
+        self.simulation = simulation
+        self.settings = settings
+        self.deadline_misses = 0
+        self.frame_count = 0
+        self.step_count = 0
+        self._clock = clock
+        self._disturbances = disturbances
+        self._on_step = on_step
+        self._work = work or frame_work(settings.frame_cost_s)
+        self._start_s = simulation.world.time_s
+
+    @property
+    def mean_step_s(self) -> float:
+        """Simulated seconds per step so far; 0 before the first."""
+        return (self.simulation.world.time_s - self._start_s) / self.step_count if self.step_count else 0.0
+
+    def frames(self) -> Iterator[Frame]:
+        """Run frame by frame to the end of the scenario; stop asking and the world stands still."""
+        pace = Pace(self.settings, self.simulation.world.settings.step_s)
+        decider = Threaded(self.simulation.decide) if self.settings.controllers == "thread" else Inline(self.simulation.decide)
+        before_s = self._clock.monotonic_s()
+        passed_s = frame_s = pace.first_wall_s
+        try:
+            while True:
+                due = pace.due(passed_s)
+                if due.steps_s:
+                    frame = self._frame(due, frame_s, decider)
+                    frame_s = 0.0
+                    yield frame
+                    if frame.ended:
+                        return
+                else:
+                    self._clock.sleep_s(due.wait_s)
+                now_s = self._clock.monotonic_s()
+                before_s, passed_s = now_s, now_s - before_s
+                frame_s += passed_s
+        finally:
+            decider.close()
+
+    def _frame(self, due: Due, wall_s: float, decider: Decider) -> Frame:
+        start_s = self.simulation.world.time_s
+        commands = decider.commands(self._view())
+        results: list[StepResult] = []
+        for step_s in due.steps_s:
+            for one in self._disturbances:
+                one.before_step(self.simulation)
+            results.append(self.simulation.advance(commands, step_s))
+            self._on_step(results[-1])
+            if results[-1].ended:
+                break
+        self._work()
+        world = self.simulation.world
+        self.frame_count += 1
+        self.step_count += len(results)
+        self.deadline_misses += due.late
+        return Frame(world.tick_count, world.time_s, world.time_s - start_s, wall_s, due.late, tuple(results))
+
+    def _view(self) -> View:
+        """What agents see. They count control periods: a frame is one only where steps are fixed."""
+        view = self.simulation.view()
+        if self.settings.is_fixed:
+            return view
+        return replace(view, tick=int(view.time_s / self.simulation.world.settings.step_s + 1e-9))

@@ -1,0 +1,187 @@
+"""The adapter of the embedded simulator in game-loop time, with sources of non-determinism to switch on.
+
+In lockstep and real-time mode every step is fixed and the trace holds the simulator's own numbers. In variable and semi-fixed
+mode steps end when they end, while a trace has a tick of 0.05 s. There, a state at a tick is interpolated linearly between the
+two steps around it, angles the short way round. On straight and steady motion that is exact; with acceleration a and steps of
+T seconds it is off by at most a T^2 / 8 (0.3 mm for 1 m/s^2 and 0.05 s), the error of a chord. Controls are those of the
+later step; events keep the tick at or after their time; an actor that is destroyed has no state after its last whole step.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Any, Final
+
+from samepath import __version__
+from samepath.base.clock import SYSTEM_CLOCK, Clock
+from samepath.simulators.interface import (
+    Capabilities,
+    RunRequest,
+    Scalar,
+    Simulator,
+    SimulatorInfo,
+    check_request,
+    no_tick,
+)
+from samepath.simulators.samepath.simulator import (
+    SETTINGS,
+    STEP_S,
+    checked_scenario,
+    control_of,
+    record_events,
+    record_step,
+    steps_per_tick,
+)
+from samepath.traces.channels import ANGLES, STANDARD
+from samepath.traces.recorder import Recorder
+
+LOOP_SETTINGS: Final[Mapping[str, Scalar]] = {
+    "mode": "variable",
+    "time_scale": 20.0,
+    "frame_cost_s": 0.001,
+    "max_step_s": 0.1,
+    "catch_up_steps": 5,
+    "controllers": "inline",
+    "sources": "",
+    "gusts_n": 0.0,
+    "panels": 0,
+}
+# Above the rounding of a sum of steps, far below any step.
+_ROUNDING: Final = 1e-9
+
+
+class SamepathGameLoop(Simulator):
+    """The simulator as a game engine would run it; ``defaults`` replace those of the settings, ``clock`` the machine's."""
+
+    def __init__(self, defaults: Mapping[str, Scalar] | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._defaults = {**SETTINGS, **LOOP_SETTINGS, **(defaults or {})}
+        self._clock = clock
+
+    def info(self) -> SimulatorInfo:
+        """Describe the simulator."""
+        from samepath.sim.scenarios.model import built_in_scenarios
+
+        return SimulatorInfo(
+            name="samepath-game-loop",
+            version=__version__,
+            summary="driving world on the wall clock, as game engines run; varying steps are interpolated to 0.05 s ticks",
+            scenarios=tuple(built_in_scenarios()),
+            step_s=STEP_S,
+            channels=STANDARD,
+            capabilities=Capabilities(deterministic=False, lossless=True, collisions=True),
+            settings=self._defaults,
+        )
+
+    def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
+        """Run a scenario frame by frame."""
+        from samepath.sim.loop import GameLoop, LoopSettings
+        from samepath.sim.scenarios.simulation import Simulation, settings_from
+        from samepath.sim.sources import table
+
+        info = self.info()
+        known = request.scenario in info.scenarios or not request.scenario.endswith((".yaml", ".yml", ".txt", ".csv"))
+        values = check_request(
+            info, request if known else RunRequest(info.scenarios[0], request.repeat, settings=request.settings)
+        )
+        scenario = checked_scenario(request.scenario)
+        sources = table.parse_sources(str(values["sources"]))
+        loop = table.loop_with(
+            LoopSettings(
+                mode=str(values["mode"]),
+                time_scale=float(values["time_scale"]),
+                max_step_s=float(values["max_step_s"]),
+                catch_up_steps=int(values["catch_up_steps"]),
+                frame_cost_s=float(values["frame_cost_s"]),
+                controllers=str(values["controllers"]),
+            ),
+            sources,
+        )
+        per_tick = steps_per_tick(float(values["step_s"]))
+        disturbances = table.disturbances_with(
+            sources,
+            gusts_n=float(values["gusts_n"]),
+            panels=int(values["panels"]),
+            seed=request.seed,
+            ticks=scenario.ticks * per_tick // 2,
+        )
+        settings = table.simulation_with(settings_from(values, request.seed), sources)
+        simulation = Simulation(scenario, settings, table.arrangement_with(sources))
+        for actor in simulation.world.actors:
+            recorder.actor(actor.id, actor.type)
+
+        def on_fixed_step(result: Any) -> None:  # noqa: ANN401 - importing the type would import the simulator
+            record_step(simulation, result, recorder, on_tick, per_tick)
+
+        on_step = on_fixed_step if loop.is_fixed else Resampled(simulation, recorder, on_tick).on_step
+        try:
+            for _ in GameLoop(simulation, loop, self._clock, disturbances=disturbances, on_step=on_step).frames():
+                pass
+        finally:
+            simulation.close()
+            for one in disturbances:
+                one.close()
+
+
+@dataclass(frozen=True)
+class Instant:
+    """All actors after a step."""
+
+    time_s: float
+    states: Mapping[int, Mapping[str, float]]
+
+
+class Resampled:
+    """Records steps of any length at the ticks of the trace."""
+
+    def __init__(self, simulation: Any, recorder: Recorder, on_tick: Callable[[int], None]) -> None:  # noqa: ANN401
+        self._simulation = simulation
+        self._recorder = recorder
+        self._on_tick = on_tick
+        self._before = instant_of(simulation)
+
+    def on_step(self, result: Any) -> None:  # noqa: ANN401
+        """Record the ticks this step has passed, then what happened in it."""
+        before, after = self._before, instant_of(self._simulation)
+        self._before = after
+        first, last = floor(before.time_s / STEP_S + _ROUNDING) + 1, floor(after.time_s / STEP_S + _ROUNDING)
+        at_or_after = ceil(after.time_s / STEP_S - _ROUNDING)
+        for tick in range(first, last + 1):
+            self._record(tick, before, after)
+        record_events(result, self._recorder, at_or_after)
+        # A destroyed actor may lack a state at the tick of its end; the run itself still has that tick.
+        for tick in range(first, at_or_after + 1 if result.ended else last + 1):
+            self._on_tick(tick)
+        if result.ended:
+            self._recorder.end(at_or_after, result.ended)
+
+    def _record(self, tick: int, before: Instant, after: Instant) -> None:
+        if not self._recorder.wants(tick):
+            return
+        share = (tick * STEP_S - before.time_s) / (after.time_s - before.time_s)
+        controls = {number: control_of(self._simulation, number) for number in after.states}
+        for number, state in after.states.items():
+            between = interpolated(before.states[number], state, min(max(share, 0.0), 1.0))
+            self._recorder.state(tick, number, {**between, **controls[number]})
+
+
+def instant_of(simulation: Any) -> Instant:  # noqa: ANN401
+    """Return where everybody is now."""
+    from samepath.sim.world.world import STATE_FIELDS
+
+    ids, values = simulation.world.state_array()
+    states = {n: dict(zip(STATE_FIELDS, row, strict=True)) for n, row in zip(ids.tolist(), values.tolist(), strict=True)}
+    return Instant(simulation.world.time_s, states)
+
+
+def interpolated(before: Mapping[str, float], after: Mapping[str, float], share: float) -> dict[str, float]:
+    """Return the state at ``share`` of the way, 0 to 1; angles go the short way round and stay within -180..180 degrees."""
+    return {name: _between(before[name], value, share, name in ANGLES) for name, value in after.items()}
+
+
+def _between(a: float, b: float, share: float, angle: bool) -> float:
+    if share == 1.0:
+        return b
+    if not angle:
+        return a + share * (b - a)
+    turn = (b - a + 180.0) % 360.0 - 180.0
+    return (a + share * turn + 180.0) % 360.0 - 180.0
