@@ -41,21 +41,14 @@ def outcome(scenario, sources="", *, settings=None, **disturbances):
         ("table1-test2", "unseeded-random", {"gusts_n": 50.0}),
         ("table1-test2", "bit-flip", {}),
         ("draft-test7", "random-queue", {}),
+        ("table1-test2", "parallel-accumulation", {"panels": 64}),
+        ("table1-test2", "load-order", {}),
     ],
 )
-def test_chance_without_a_seed_gives_more_than_one_outcome(scenario, source, extra):
-    assert len({outcome(scenario, source, **extra) for _ in range(6)}) > 1
-
-
-@pytest.mark.parametrize("source", ["parallel-accumulation", "load-order"])
-def test_racing_threads_give_more_than_one_outcome(source):
-    # Threads need not race in any one run; that none of forty differs is not to be expected.
-    seen = set()
-    for _ in range(40):
-        seen.add(outcome("table1-test2", source))
-        if len(seen) > 1:
-            return
-    pytest.fail(f"forty runs with {source} gave one outcome")
+def test_it_gives_more_than_one_outcome(scenario, source, extra):
+    # Lots may fall alike and threads need not race in any one run; that none of forty differs is not to be expected.
+    first = outcome(scenario, source, **extra)
+    assert any(outcome(scenario, source, **extra) != first for _ in range(40))
 
 
 @pytest.mark.parametrize("extra", [{"gusts_n": 50.0}, {"panels": 64}])
@@ -92,7 +85,7 @@ def test_hash_order_differs_between_processes_with_other_hash_seeds_and_repeats_
         return done.stdout
 
     outcomes = [run(seed) for seed in range(6)]
-    assert len(set(outcomes)) == 2
+    assert len(set(outcomes)) > 1
     assert run(0) == outcomes[0]
 
 

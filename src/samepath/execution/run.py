@@ -1,11 +1,12 @@
 """Running a plan: every missing repeat of every cell, each stored before the next begins."""
 
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from samepath.base.errors import SimulatorError, StudyError
+from samepath.conditions.cpu_load import CpuLoad
 from samepath.conditions.sampler import HostSampler
 from samepath.execution.pool import run_in_processes
 from samepath.simulators import registry
@@ -58,11 +59,22 @@ def run_plan(plan: Plan, folder: Path, on_progress: Callable[[Progress], None]) 
                     repeats = run_in_processes(plan, cell, missing)
                 else:
                     repeats = (run_repeat(plan, cell, simulator, number) for number in missing)
-                with closing(repeats):
+                with cpu_load(cell), closing(repeats):
                     for repeat in repeats:
                         writer.write(repeat)
                         done, total_done = done + 1, total_done + 1
                         on_progress(Progress(cell, done, total_done, plan.repeats))
+
+
+@contextmanager
+def cpu_load(cell: PlannedCell) -> Iterator[None]:
+    """Hold the machine at the cell's condition ``cpu_load`` while it runs; without the condition, leave it alone."""
+    if not cell.condition.get("cpu_load"):
+        yield
+        return
+    with CpuLoad(float(cell.condition["cpu_load"])) as load:
+        load.settle()
+        yield
 
 
 def run_repeat(plan: Plan, cell: PlannedCell, simulator: Simulator, number: int) -> Repeat:

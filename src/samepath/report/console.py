@@ -22,6 +22,8 @@ def print_document(console: Console, document: Document) -> None:
     """Print the verdict, a row per cell, and what stands out."""
     console.print(verdict_line(document))
     console.print(cell_table(document, phases=console.width >= WIDE_COLUMNS))
+    for trend in document.trends:
+        console.print(Text(trend.words()), soft_wrap=True)
     for cell in document.cells:
         notes = cell_notes(cell)
         if notes:

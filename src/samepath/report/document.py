@@ -9,6 +9,7 @@ from samepath.analysis.divergence import FirstDivergence
 from samepath.analysis.inference import chance_to_see, repeats_needed, repeats_until_stop
 from samepath.analysis.outcomes import Branch
 from samepath.analysis.summary import Restriction, ScenarioRow, overall, table_one
+from samepath.analysis.trends import Trend, find_trends
 from samepath.base.verdicts import Verdict
 
 
@@ -34,6 +35,11 @@ class Document:
         return overall(self.cells)
 
     @property
+    def trends(self) -> tuple[Trend, ...]:
+        """How the spread depends on conditions that were varied."""
+        return find_trends(self.cells)
+
+    @property
     def table(self) -> tuple[ScenarioRow, ...]:
         """Table I."""
         return table_one(self.cells, self.restriction)
@@ -55,6 +61,7 @@ def as_object(document: Document) -> dict[str, object]:
         "cells": [cell_object(cell) for cell in document.cells],
         "table": [row.__dict__ for row in document.table],
         "restriction": str(document.restriction),
+        "trends": [{**trend.__dict__, "grows": trend.grows, "words": trend.words()} for trend in document.trends],
         "command": document.command,
         "partial": document.partial,
         "provenance": document.provenance,

@@ -145,6 +145,7 @@ def make_plan(text: str, where: str, repeats: int | None = None) -> Plan:
         raise StudyError(f"2 to {MAX_REPEATS} repeats were wanted, but {repeats} came: one run cannot be compared")
     cells: list[PlannedCell] = []
     for index, cell in enumerate(spec.cells):
+        _check_condition(cell.condition, f"{where}: cells[{index}].condition")
         stated = cell.repeats or spec.repeats
         expect = _verdict(cell.expect, f"{where}: cells[{index}].expect")
         name = cell.name or " ".join([cell.simulator, cell.scenario, *(f"{k}={v}" for k, v in cell.condition.items())])
@@ -203,6 +204,13 @@ def _first_problem(error: ValidationError) -> str:
     silent = problem["type"] == "missing" or " came" in problem["msg"]
     came = "" if silent else f", but {problem['input']!r} came"
     return f"{place}: {problem['msg'].removeprefix('Value error, ')}{came}"
+
+
+def _check_condition(condition: dict[str, Scalar], where: str) -> None:
+    """Conditions that samepath sets itself must be possible; any other is a label."""
+    load = condition.get("cpu_load", 0.0)
+    if isinstance(load, bool | str) or not 0 <= load <= 1:
+        raise StudyError(f"{where}.cpu_load: a number from 0 to 1 was wanted (0.95 is 95 %), but {load!r} came")
 
 
 def _verdict(word: str | None, where: str) -> Verdict | None:

@@ -91,7 +91,10 @@ def arrangement_with(names: tuple[str, ...]) -> Arrangement:
 def disturbances_with(
     names: tuple[str, ...], *, gusts_n: float = 0.0, panels: int = 0, seed: int = 0, ticks: int = 0
 ) -> tuple[Disturbance, ...]:
-    """Return what meddles before each step. ``gusts_n`` and ``panels`` alone give the deterministic twins."""
+    """Return what meddles before each step. ``gusts_n`` and ``panels`` alone give the deterministic twins.
+
+    ``ticks``: a bit flips before one of the first so many.
+    """
     if not gusts_n >= 0 or panels < 0:
         raise InputError(f"gusts_n and panels of at least 0 were wanted, but {gusts_n} and {panels} came")
     found: list[Disturbance] = []
