@@ -1,5 +1,7 @@
 """Trends over a condition are found without being asked for."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from conftest import cell_of, straight_run
@@ -37,3 +39,22 @@ def test_no_spread_at_all_is_said_plainly():
 
 def test_cells_without_a_varied_number_have_no_trend():
     assert find_trends(cells({0.0: 0.001})) == ()
+
+
+def test_growth_before_a_collision_is_seen_though_everything_is_far_apart_after_it():
+    from test_analysis import cell, colliding_run
+
+    found = []
+    for load, noise_m in ((0.0, 0.0), (0.95, 0.02)):
+        noise = np.random.default_rng(3).normal(0, 1, 40)
+        repeats = []
+        for n in range(0, 40, 2):
+            run = colliding_run(n, jitter=float(noise[n]))
+            values = run.values.copy()
+            values[run.tick < 10, 0] += noise_m * noise[n + 1]
+            repeats.append(replace(run, values=values))
+        found.append(analyse_cell(cell(repeats, condition={"cpu_load": load}, cell=f"load {load}", simulator="sim")))
+    before, whole = find_trends(found)
+    assert before.phase == "before collision"
+    assert before.grows
+    assert not whole.grows

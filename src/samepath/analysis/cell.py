@@ -93,11 +93,11 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
         raise InputError(f"cell {cell.header.cell!r}: none of its {count} repeats logged a state: nothing to compare")
     spread = measure(cell, _growth_sizes(count))
     outcomes = classify(cell)
-    found = scan(cell, spread, outcomes, MAX_CLUSTERED)
+    boundary = find_boundary(cell, options.split)
+    found = scan(cell, spread, outcomes, MAX_CLUSTERED, boundary.before(spread))
     split_ticks = {one.repeat: one.divergent_tick for one in found.deviations}
     outcomes = tuple(replace(one, split_tick=split_ticks[one.repeats[0]]) for one in outcomes)
     findings = find_differences(cell, spread)
-    boundary = find_boundary(cell, options.split)
     summary = summarise(spread)
     structural = tuple(one.message for one in findings) if options.structure_fails else ()
     judged = {

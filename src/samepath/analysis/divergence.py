@@ -21,13 +21,17 @@ TREE_OUTCOMES = 12
 
 @dataclass(frozen=True)
 class RepeatDeviation:
-    """How one repeat departs: from the largest outcome (bits) and from the mean path (metres, worst axis)."""
+    """How one repeat departs: from the largest outcome (bits) and from the mean path (metres, worst axis).
+
+    ``max_deviation_before_m`` is that before the first collision, or whatever splits the phases; 0 where nothing is before.
+    """
 
     repeat: int
     divergent_tick: int | None
     max_deviation_m: float
     max_deviation_tick: int
     max_deviation_actor: int
+    max_deviation_before_m: float
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,10 @@ class Scan:
     paths: dict[int, Floats]
 
 
-def scan(cell: CellTrace, spread: CellSpread, outcomes: tuple[Outcome, ...], max_features: int) -> Scan:
-    """Read the cell a second time, against the mean path and the largest outcome."""
+def scan(
+    cell: CellTrace, spread: CellSpread, outcomes: tuple[Outcome, ...], max_features: int, before: NDArray[np.bool_]
+) -> Scan:
+    """Read the cell a second time, against the mean path and the largest outcome; ``before`` masks the phase before."""
     reference = outcomes[0].repeats[0]
     reference_digests = next(
         block.digests[block.repeats.index(reference)]
@@ -103,7 +109,8 @@ def scan(cell: CellTrace, spread: CellSpread, outcomes: tuple[Outcome, ...], max
             column = int(np.argmax(worst[row]))
             tick = _first_difference(raw, reference_digests, spread, runs[repeat], runs[reference])
             where = (int(spread.ticks[column // actors]), int(spread.actor_ids[column % actors]))
-            deviations.append(RepeatDeviation(repeat, tick, float(worst[row, column]), *where))
+            early_m = float(worst[row][before].max(initial=0.0))
+            deviations.append(RepeatDeviation(repeat, tick, float(worst[row, column]), *where, early_m))
             if repeat in keep_features:
                 stacked = np.concatenate([block.values[axis][row, top] for axis in spread.axes])
                 base = np.concatenate([means[axis][top] for axis in spread.axes])

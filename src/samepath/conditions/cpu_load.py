@@ -1,7 +1,8 @@
 """CPU load of the whole machine, held at a target while a simulator is measured.
 
 One worker per core burns a share of every 20 ms; a controller thread compares the machine's measured utilisation with the
-target and corrects the share, so that what the simulator itself uses is counted in. Workers end with their parent, however it ends.
+target and corrects the share, so that what the simulator itself uses is counted in. Workers end with their parent, however
+it ends.
 """
 
 import ctypes

@@ -18,6 +18,8 @@ from samepath.sim.world.catalogue import WalkerType, actor_type
 from samepath.sim.world.records import ActorState, Command, Pose, Vector, VehicleCommand, WalkerCommand
 
 _ANSWER_S: Final = 10.0
+# Simulated time is a sum of steps: more than its rounding, less than any step.
+_ROUNDING_S: Final = 1e-6
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,15 @@ class Agent(ABC):
 class DrivingAgent(Agent):
     """Follows a path with a vehicle."""
 
-    def __init__(self, actor_id: int, follower: VehicleFollower, start_tick: int) -> None:
+    def __init__(self, actor_id: int, follower: VehicleFollower, start_s: float) -> None:
         super().__init__(actor_id)
         self._follower = follower
-        self._start_tick = start_tick
+        self._start_s = start_s - _ROUNDING_S
         self._state = follower.initial_state()
 
     def decide(self, view: View) -> Command:
         """Steer towards the path, at the speed it allows."""
-        if view.tick < self._start_tick:
+        if view.time_s < self._start_s:
             return VehicleCommand(brake=1.0, hand_brake=True)
         state = view.states[self.actor_id]
         sine, cosine = sincos_deg(state.pose.yaw_deg)
@@ -93,15 +95,15 @@ class DrivingAgent(Agent):
 class WalkingAgent(Agent):
     """Walks from waypoint to waypoint, around others."""
 
-    def __init__(self, actor_id: int, follower: WalkerFollower, start: tuple[float, float], start_tick: int) -> None:
+    def __init__(self, actor_id: int, follower: WalkerFollower, start: tuple[float, float], start_s: float) -> None:
         super().__init__(actor_id)
         self._follower = follower
-        self._start_tick = start_tick
+        self._start_s = start_s - _ROUNDING_S
         self._state = follower.initial_state(*start)
 
     def decide(self, view: View) -> Command:
         """Walk on along the plan, or plan again."""
-        if view.tick < self._start_tick:
+        if view.time_s < self._start_s:
             return WalkerCommand()
         here = view.states[self.actor_id].pose
         others = [_obstacle(view, number) for number in sorted(view.states) if number != self.actor_id]

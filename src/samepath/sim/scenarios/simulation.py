@@ -96,7 +96,6 @@ class Simulation:
 
     def _agent(self, spec: ActorSpec) -> Agent:
         kind = actor_type(spec.type)
-        start_tick = round(spec.start_delay / self.world.settings.step_s)
         if isinstance(kind, PropType):
             return StandingAgent(spec.id)
         if spec.controller is not None:
@@ -104,8 +103,8 @@ class Simulation:
         if spec.process is not None:
             return ProcessAgent(spec.id, spec.process, spec.type)
         if isinstance(kind, VehicleType):
-            return DrivingAgent(spec.id, _driver(spec, self.world.settings.step_s), start_tick)
-        return WalkingAgent(spec.id, self._walker(spec, kind), spec.path[0], start_tick)
+            return DrivingAgent(spec.id, _driver(spec, self.world.settings.step_s), spec.start_delay)
+        return WalkingAgent(spec.id, self._walker(spec, kind), spec.path[0], spec.start_delay)
 
     def _walker(self, spec: ActorSpec, kind: WalkerType) -> WalkerFollower:
         grid = _walkable_grid(self.scenario.map, self.settings.grid_m, self._bounds())
