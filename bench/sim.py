@@ -120,6 +120,7 @@ def _bare(scenario: object) -> None:
         for number, before in world._states.items():
             world._states[number] = world._read(number, before)
         world.tick_count += 1
+        world.time_s += world.settings.step_s
 
 
 def bare_engine(vehicles: int) -> Physics:

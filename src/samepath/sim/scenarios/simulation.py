@@ -19,7 +19,7 @@ from samepath.sim.navigation.paths import Path, interpolate
 from samepath.sim.physics.engine import PhysicsSettings
 from samepath.sim.scenarios.model import ActorSpec, ScenarioSpec, build_scenario
 from samepath.sim.world.catalogue import PropType, VehicleType, WalkerType, actor_type
-from samepath.sim.world.records import ActorState, Collision, Command, Pose, Vector
+from samepath.sim.world.records import Collision, Command, Pose, Vector
 from samepath.sim.world.world import StaticMesh, World
 
 GROUND_LABELS: Final = frozenset({"road", "sidewalk", "kerb", "ground"})
@@ -75,12 +75,17 @@ class Simulation:
         for box in scenario.boxes:
             self.world.add_box(box.name, Pose(box.at[0], box.at[1], yaw_deg=box.yaw_deg), box.size)
         self.commands: dict[int, Command] = {}
+        self._note_types()
         self._met: set[tuple[int, int | None, str]] = set()
         self.agents: dict[int, Agent] = {}
         for spec in self._arrangement.order(scenario.actors):
             self._spawn(spec)
         for spec in scenario.actors:
             self.agents[spec.id] = self._agent(spec)
+
+    def _note_types(self) -> None:
+        self._types = {spec.id: actor_type(spec.type).name for spec in self.scenario.actors}
+        self._things = {number for number, name in self._types.items() if isinstance(actor_type(name), PropType)}
 
     def _spawn(self, spec: ActorSpec) -> None:
         kind = actor_type(spec.type)
@@ -129,9 +134,7 @@ class Simulation:
 
     def view(self) -> View:
         """Return what agents see now."""
-        states: dict[int, ActorState] = {one.id: self.world.state(one.id) for one in self.world.actors}
-        types = {one.id: one.type for one in self.world.actors}
-        return View(self.world.tick_count, self.world.time_s, states, types)
+        return View(self.world.tick_count, self.world.time_s, self.world.states(), self._types)
 
     def decide(self, view: View) -> dict[int, Command]:
         """Ask every agent that is still there, by id."""
@@ -146,8 +149,9 @@ class Simulation:
     def advance(self, commands: dict[int, Command], step_s: float | None = None) -> StepResult:
         """Apply commands and advance by one tick, of the fixed step unless a game loop gives another."""
         self.commands = commands
+        here = self.world.states()
         for number, command in sorted(commands.items()):
-            if number in self._here() and not isinstance(self.world.kind(number), PropType):
+            if number in here and number not in self._things:
                 self.world.apply(number, command)
         collisions = tuple(one for one in self.world.tick(step_s) if self._is_new(one))
         destroyed = tuple(number for number in self._hit(collisions) if self._take(number))
@@ -177,14 +181,11 @@ class Simulation:
     def _end(self, collisions: tuple[Collision, ...]) -> str | None:
         if self.scenario.end == "first-collision" and collisions:
             return FIRST_COLLISION
-        here = self._here()
+        here = self.world.states()
         if self.scenario.end == "last-waypoint" and all(a.finished for n, a in self.agents.items() if n in here):
             return LAST_WAYPOINT
         over = self.world.time_s >= self.scenario.duration - 0.5 * self.world.settings.step_s
         return TIME_OVER if over else None
-
-    def _here(self) -> set[int]:
-        return {one.id for one in self.world.actors}
 
     def close(self) -> None:
         """End what agents have started."""
@@ -215,6 +216,7 @@ class Simulation:
         simulation.world = world
         simulation._arrangement = Arrangement()
         simulation.commands = {}
+        simulation._note_types()
         simulation._met = {(a, b, name) for a, b, name in extra["met"]}
         simulation.agents = {spec.id: simulation._agent(spec) for spec in simulation.scenario.actors}
         for number, plain in extra["agents"].items():

@@ -151,6 +151,10 @@ class World:
         self._known(actor_id)
         return self._physics.gear(actor_id)
 
+    def states(self) -> dict[int, ActorState]:
+        """Return the states of all actors after the last tick, by id."""
+        return dict(self._states)
+
     def state_row(self, actor_id: int) -> list[float]:
         """Return an actor's ``STATE_FIELDS``."""
         return _row(self._states[actor_id])

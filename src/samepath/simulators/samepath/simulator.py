@@ -21,6 +21,7 @@ from samepath.traces.recorder import Recorder
 
 STEP_S: Final = 0.05
 CONTROL: Final = (*VEHICLE_CONTROL, *WALKER_CONTROL)
+_NO_CONTROL: Final = [math.nan] * len(CONTROL)
 SETTINGS: Final[Mapping[str, Scalar]] = {
     "step_s": STEP_S,
     "substeps": 0,
@@ -127,21 +128,22 @@ def record_events(result: Any, recorder: Recorder, tick: int) -> None:  # noqa: 
 def _record_states(simulation: Any, recorder: Recorder, tick: int) -> None:  # noqa: ANN401
     if not recorder.wants(tick):
         return
-    ids = [one.id for one in simulation.world.actors]
-    rows = []
-    for number in ids:
-        control = control_of(simulation, number)
-        rows.append([*simulation.world.state_row(number), *(control.get(name, math.nan) for name in CONTROL)])
-    recorder.rows(tick, ids, rows)
+    ids = list(simulation.world.states())
+    recorder.rows(tick, ids, [[*simulation.world.state_row(number), *_control_row(simulation, number)] for number in ids])
 
 
 def control_of(simulation: Any, number: int) -> dict[str, float]:  # noqa: ANN401
     """The command that led to this state, in the trace's channels."""
+    row = _control_row(simulation, number)
+    return {name: value for name, value in zip(CONTROL, row, strict=True) if not math.isnan(value)}
+
+
+def _control_row(simulation: Any, number: int) -> list[float]:  # noqa: ANN401
+    """The same in the order of ``CONTROL``; NaN where a channel does not apply."""
     command = simulation.commands.get(number)
     if command is None:
-        return {}
-    fields = command.__dict__
-    if "throttle" in fields:
-        values = (fields["throttle"], fields["steer"], fields["brake"], float(fields["hand_brake"]), float(fields["reverse"]))
-        return dict(zip(VEHICLE_CONTROL, (*values, float(simulation.world.gear(number))), strict=True))
-    return dict(zip(WALKER_CONTROL, (fields["direction_x"], fields["direction_y"], 0.0, fields["speed_mps"]), strict=True))
+        return _NO_CONTROL
+    if hasattr(command, "throttle"):
+        pedals = (command.throttle, command.steer, command.brake, float(command.hand_brake), float(command.reverse))
+        return [*pedals, float(simulation.world.gear(number)), *_NO_CONTROL[len(VEHICLE_CONTROL) :]]
+    return [*_NO_CONTROL[: len(VEHICLE_CONTROL)], command.direction_x, command.direction_y, 0.0, command.speed_mps]
