@@ -8,18 +8,20 @@ from pathlib import Path
 from samepath.base.errors import StoreError
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, flush it to disk, then rename it into place.
+def write_atomically(path: Path, write: Callable[[Path], None], *, durable: bool = True) -> None:
+    """Let ``write`` fill a temporary file beside ``path``, flush it to disk if ``durable``, then rename it into place.
 
     A process killed at any moment leaves the old file, the new one, or a ``*.partial`` that no reader looks at.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         write(partial)
-        with partial.open("rb+") as handle:
-            os.fsync(handle.fileno())
+        if durable:
+            with partial.open("rb+") as handle:
+                os.fsync(handle.fileno())
         partial.replace(path)
-        sync_folder(path.parent)
+        if durable:
+            sync_folder(path.parent)
     except OSError as error:
         raise StoreError(f"{path} could not be written: {error.strerror or error}; nothing there was changed") from error
     finally:

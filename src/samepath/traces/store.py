@@ -72,7 +72,8 @@ class StoreWriter:
             raise StoreError(f"repeat {repeat.repeat} has channels {repeat.channels}, the cell {self.header.channels}")
         extra = {"run": schema.run_row(info_of(repeat)), "host": schema.host_row(repeat.repeat, repeat.host)}
         table = schema.states_table(self.header, repeat).replace_schema_metadata({"repeat": json.dumps(extra)})
-        write_atomically(_spool_path(self.folder, repeat.repeat), lambda path: _write_arrow(path, table))
+        # Not flushed: the death of this process loses nothing, and a power cut at most what is not in a part yet.
+        write_atomically(_spool_path(self.folder, repeat.repeat), lambda path: _write_arrow(path, table), durable=False)
 
     def compact(self) -> None:
         """Move spooled repeats into parts."""

@@ -19,6 +19,8 @@ class ContactSum:
 
     def add(self, dt_s: float) -> None:
         """Add what one substep of ``dt_s`` reported; sorted, because threads may report in any order."""
+        if not len(self._events):
+            return
         forces = self._events.drain_contact_force_events()
         self._events.drain_collision_events()
         found = []

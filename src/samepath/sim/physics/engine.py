@@ -239,9 +239,10 @@ class Physics:
             for one, rigid in walkers:
                 _walk(one, rigid)
             world.step()
-            world.update_query_pipeline()
             contacts.add(dt)
             self._check_finite()
+        # Wheels only feel what never moves, so that queries need not follow every substep.
+        world.update_query_pipeline()
         for one, rigid in moving:
             if one.vehicle is not None or one.force_n != (0.0, 0.0, 0.0):
                 rigid.reset_forces()
