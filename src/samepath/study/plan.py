@@ -5,18 +5,17 @@ checked whole before anything runs, and an unknown key is an error that names th
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from samepath.base.digests import fingerprint
+from samepath.base.documents import read_yaml, validate
 from samepath.base.errors import InputError, StudyError
-from samepath.base.suggest import nearest, unknown
+from samepath.base.suggest import unknown
 from samepath.base.units import parse_tolerance_m
 from samepath.base.verdicts import Verdict
 
@@ -140,7 +139,7 @@ def load_plan(name_or_path: str, repeats: int | None = None) -> Plan:
 
 def make_plan(text: str, where: str, repeats: int | None = None) -> Plan:
     """Check a study file's text and spell it out."""
-    spec = _parse(text, where)
+    spec = validate(StudySpec, read_yaml(text, where, "study", StudySpec.model_fields), where, _model_at)
     if repeats is not None and not 2 <= repeats <= MAX_REPEATS:
         raise StudyError(f"2 to {MAX_REPEATS} repeats were wanted, but {repeats} came: one run cannot be compared")
     cells: list[PlannedCell] = []
@@ -176,34 +175,8 @@ def make_plan(text: str, where: str, repeats: int | None = None) -> Plan:
     )
 
 
-def _parse(text: str, where: str) -> StudySpec:
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        raise StudyError(f"{where}{line}: not valid YAML ({getattr(error, 'problem', None) or error})") from error
-    if not isinstance(data, dict):
-        raise StudyError(f"{where}: a study with the keys {', '.join(StudySpec.model_fields)} was wanted")
-    try:
-        return StudySpec.model_validate(data)
-    except ValidationError as error:
-        raise StudyError(f"{where}: {_first_problem(error)}") from error
-
-
-def _first_problem(error: ValidationError) -> str:
-    """Say the first thing that is wrong: where, what came, and the nearest valid choice."""
-    problem: Mapping[str, Any] = error.errors()[0]
-    location = [part for part in problem["loc"] if not (isinstance(part, str) and part in ("str", "float", "int", "bool"))]
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
-    if problem["type"] == "extra_forbidden":
-        model = CellSpec if location[0] == "cells" and len(location) > 1 else StudySpec
-        hint = nearest(str(location[-1]), model.model_fields)
-        meant = f"did you mean {hint!r}?" if hint else f"known keys: {', '.join(model.model_fields)}"
-        return f"unknown key {place!r}; {meant}"
-    silent = problem["type"] == "missing" or " came" in problem["msg"]
-    came = "" if silent else f", but {problem['input']!r} came"
-    return f"{place}: {problem['msg'].removeprefix('Value error, ')}{came}"
+def _model_at(location: list[str | int]) -> type[BaseModel]:
+    return CellSpec if location[0] == "cells" and len(location) > 1 else StudySpec
 
 
 def _check_condition(condition: dict[str, Scalar], where: str) -> None:

@@ -1,16 +1,15 @@
 """Scenario files: YAML in, a checked record out. Nothing runs before everything in the file has been looked at."""
 
-import math
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from samepath.base.documents import read_yaml, validate
 from samepath.base.errors import InputError, SamepathError
-from samepath.base.suggest import nearest, unknown
+from samepath.base.suggest import unknown
 from samepath.base.units import SPEED_UNITS_MPS, parse_duration_s, parse_length_m, parse_quantity
 from samepath.sim.world.catalogue import PropType, VehicleType, actor_type
 
@@ -160,38 +159,14 @@ def load_scenario(name_or_path: str) -> ScenarioSpec:
 
 def parse_scenario(text: str, where: str) -> ScenarioSpec:
     """Check a scenario file's text."""
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        raise InputError(f"{where}{line}: not valid YAML ({getattr(error, 'problem', None) or error})") from error
-    if not isinstance(data, dict):
-        raise InputError(f"{where}: a scenario with the keys {', '.join(ScenarioSpec.model_fields)} was wanted")
-    return build_scenario(data, where)
+    return build_scenario(read_yaml(text, where, "scenario", ScenarioSpec.model_fields), where)
 
 
 def build_scenario(data: Mapping[str, Any], where: str) -> ScenarioSpec:
     """Check a scenario's plain data."""
-    try:
-        return ScenarioSpec.model_validate(data)
-    except ValidationError as error:
-        raise InputError(f"{where}: {_first_problem(error)}") from error
-    except SamepathError as error:
-        raise InputError(f"{where}: {error}") from error
+    return validate(ScenarioSpec, data, where, _model_at)
 
 
-def _first_problem(error: ValidationError) -> str:
-    problem: Mapping[str, Any] = error.errors()[0]
-    location = list(problem["loc"])
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
-    if problem["type"] == "extra_forbidden":
-        models: dict[str, type[_Model]] = {"actors": ActorSpec, "boxes": BoxSpec}
-        model = models.get(str(location[0]), ScenarioSpec) if len(location) > 1 else ScenarioSpec
-        hint = nearest(str(location[-1]), model.model_fields)
-        return f"unknown key {place!r}; " + (f"did you mean {hint!r}?" if hint else f"known: {', '.join(model.model_fields)}")
-    message = problem["msg"].removeprefix("Value error, ")
-    silent = problem["type"] == "missing" or " came" in message or problem["type"] == "value_error"
-    shown = problem["input"]
-    came = "" if silent or (isinstance(shown, float) and math.isnan(shown)) else f", but {shown!r} came"
-    return f"{place}: {message}{came}" if place else message
+def _model_at(location: list[str | int]) -> type[BaseModel]:
+    parts: dict[str | int, type[BaseModel]] = {"actors": ActorSpec, "boxes": BoxSpec}
+    return parts.get(location[0], ScenarioSpec) if len(location) > 1 else ScenarioSpec

@@ -12,27 +12,26 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any, Final
 
-from samepath import __version__
 from samepath.base.clock import SYSTEM_CLOCK, Clock
 from samepath.simulators.interface import (
-    Capabilities,
     RunRequest,
     Scalar,
     Simulator,
     SimulatorInfo,
-    check_request,
     no_tick,
 )
 from samepath.simulators.samepath.simulator import (
     SETTINGS,
     STEP_S,
     checked_scenario,
+    checked_settings,
     control_of,
+    describe,
     record_events,
     record_step,
     steps_per_tick,
 )
-from samepath.traces.channels import ANGLES, STANDARD
+from samepath.traces.channels import ANGLES
 from samepath.traces.recorder import Recorder
 
 LOOP_SETTINGS: Final[Mapping[str, Scalar]] = {
@@ -59,18 +58,8 @@ class SamepathGameLoop(Simulator):
 
     def info(self) -> SimulatorInfo:
         """Describe the simulator."""
-        from samepath.sim.scenarios.model import built_in_scenarios
-
-        return SimulatorInfo(
-            name="samepath-game-loop",
-            version=__version__,
-            summary="driving world on the wall clock, as game engines run; varying steps are interpolated to 0.05 s ticks",
-            scenarios=tuple(built_in_scenarios()),
-            step_s=STEP_S,
-            channels=STANDARD,
-            capabilities=Capabilities(deterministic=False, lossless=True, collisions=True),
-            settings=self._defaults,
-        )
+        summary = "driving world on the wall clock, as game engines run; varying steps are interpolated to 0.05 s ticks"
+        return describe("samepath-game-loop", summary, self._defaults, deterministic=False)
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario frame by frame."""
@@ -78,11 +67,7 @@ class SamepathGameLoop(Simulator):
         from samepath.sim.scenarios.simulation import Simulation, settings_from
         from samepath.sim.sources import table
 
-        info = self.info()
-        known = request.scenario in info.scenarios or not request.scenario.endswith((".yaml", ".yml", ".txt", ".csv"))
-        values = check_request(
-            info, request if known else RunRequest(info.scenarios[0], request.repeat, settings=request.settings)
-        )
+        values = checked_settings(self.info(), request)
         scenario = checked_scenario(request.scenario)
         sources = table.parse_sources(str(values["sources"]))
         loop = table.loop_with(

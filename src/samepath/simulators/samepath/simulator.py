@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -37,18 +38,7 @@ class Samepath(Simulator):
 
     def info(self) -> SimulatorInfo:
         """Describe the simulator."""
-        from samepath.sim.scenarios.model import built_in_scenarios
-
-        return SimulatorInfo(
-            name="samepath",
-            version=__version__,
-            summary="deterministic driving world, lockstep",
-            scenarios=tuple(built_in_scenarios()),
-            step_s=STEP_S,
-            channels=STANDARD,
-            capabilities=Capabilities(deterministic=True, lossless=True, collisions=True),
-            settings=SETTINGS,
-        )
+        return describe("samepath", "deterministic driving world, lockstep", SETTINGS, deterministic=True)
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario in lockstep."""
@@ -66,6 +56,28 @@ class Samepath(Simulator):
             _record(simulation, recorder, on_tick, per_tick)
         finally:
             simulation.close()
+
+
+def describe(name: str, summary: str, settings: Mapping[str, Scalar], *, deterministic: bool) -> SimulatorInfo:
+    """Describe the embedded simulator under one of its names."""
+    from samepath.sim.scenarios.model import built_in_scenarios
+
+    return SimulatorInfo(
+        name=name,
+        version=__version__,
+        summary=summary,
+        scenarios=tuple(built_in_scenarios()),
+        step_s=STEP_S,
+        channels=STANDARD,
+        capabilities=Capabilities(deterministic=deterministic, lossless=True, collisions=True),
+        settings=settings,
+    )
+
+
+def checked_settings(info: SimulatorInfo, request: RunRequest) -> dict[str, Scalar]:
+    """Return the settings of a request; its scenario may also be the path of a file."""
+    is_file = request.scenario not in info.scenarios and request.scenario.endswith((".yaml", ".yml", ".txt", ".csv"))
+    return check_request(info, replace(request, scenario=info.scenarios[0]) if is_file else request)
 
 
 @cache
