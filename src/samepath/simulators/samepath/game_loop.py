@@ -94,13 +94,25 @@ class SamepathGameLoop(Simulator):
         for actor in simulation.world.actors:
             recorder.actor(actor.id, actor.type)
 
-        def on_fixed_step(result: Any) -> None:  # noqa: ANN401 - importing the type would import the simulator
-            record_step(simulation, result, recorder, on_tick, per_tick)
+        def on_fixed_step(result: Any) -> int:  # noqa: ANN401 - importing the type would import the simulator
+            return record_step(simulation, result, recorder, on_tick, per_tick)
 
-        on_step = on_fixed_step if loop.is_fixed else Resampled(simulation, recorder, on_tick).on_step
+        record = on_fixed_step if loop.is_fixed else Resampled(simulation, recorder, on_tick).on_step
+        ends: list[tuple[int, str]] = []
+
+        def on_step(result: Any) -> None:  # noqa: ANN401
+            tick = record(result)
+            if result.ended:
+                ends.append((tick, result.ended))
+
+        game = GameLoop(simulation, loop, self._clock, disturbances=disturbances, on_step=on_step)
         try:
-            for _ in GameLoop(simulation, loop, self._clock, disturbances=disturbances, on_step=on_step).frames():
+            for _ in game.frames():
                 pass
+            tick, reason = ends[-1]
+            if game.deadline_misses:
+                recorder.event(tick, "late-frames", detail=f"{game.deadline_misses} of {game.frame_count} frames came late")
+            recorder.end(tick, reason)
         finally:
             simulation.close()
             for one in disturbances:
@@ -124,7 +136,7 @@ class Resampled:
         self._on_tick = on_tick
         self._before = instant_of(simulation)
 
-    def on_step(self, result: Any) -> None:  # noqa: ANN401
+    def on_step(self, result: Any) -> int:  # noqa: ANN401
         """Record the ticks this step has passed, then what happened in it."""
         before, after = self._before, instant_of(self._simulation)
         self._before = after
@@ -136,8 +148,7 @@ class Resampled:
         # A destroyed actor may lack a state at the tick of its end; the run itself still has that tick.
         for tick in range(first, at_or_after + 1 if result.ended else last + 1):
             self._on_tick(tick)
-        if result.ended:
-            self._recorder.end(at_or_after, result.ended)
+        return at_or_after
 
     def _record(self, tick: int, before: Instant, after: Instant) -> None:
         if not self._recorder.wants(tick):

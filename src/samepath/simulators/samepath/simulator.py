@@ -103,11 +103,12 @@ def _record(simulation: Any, recorder: Recorder, on_tick: Callable[[int], None],
     world = simulation.world
     for actor in world.actors:
         recorder.actor(actor.id, actor.type)
-    ended: str | None = None
-    while ended is None:
+    while True:
         result = simulation.step()
-        record_step(simulation, result, recorder, on_tick, per_tick)
-        ended = result.ended
+        tick = record_step(simulation, result, recorder, on_tick, per_tick)
+        if result.ended:
+            recorder.end(tick, result.ended)
+            return
 
 
 def record_step(
@@ -116,16 +117,15 @@ def record_step(
     recorder: Recorder,
     on_tick: Callable[[int], None],
     per_tick: int,
-) -> None:
-    """Record what a fixed step brought, of which there are ``per_tick`` in a tick of the trace."""
-    tick = -(-result.tick // per_tick)
+) -> int:
+    """Record what a fixed step brought, of which there are ``per_tick`` in a tick of the trace; return that tick."""
+    tick: int = -(-result.tick // per_tick)
     if result.tick % per_tick == 0 or result.ended:
         _record_states(simulation, recorder, tick)
     record_events(result, recorder, tick)
     if result.tick % per_tick == 0 or result.ended:
         on_tick(tick)
-    if result.ended:
-        recorder.end(tick, result.ended)
+    return tick
 
 
 def record_events(result: Any, recorder: Recorder, tick: int) -> None:  # noqa: ANN401
