@@ -1,6 +1,6 @@
 """The proof: every scenario a thousand times, one outcome - with and without load, threads, hash seeds, FMA.
 
-Takes about half an hour on two cores.
+Takes about an hour on two cores; SAMEPATH_BENCH_REPEATS and SAMEPATH_BENCH_LOADED_REPEATS make it shorter.
 """
 
 import os
@@ -11,26 +11,27 @@ from pathlib import Path
 
 from bench.tools import save, show, verdict
 from samepath.analysis.cell import analyse_cell
+from samepath.conditions.cpu_load import CpuLoad
 from samepath.execution.run import run_plan, stored_cells
 from samepath.sim.scenarios.model import built_in_scenarios
 from samepath.study.plan import make_plan
 
 REPEATS = int(os.environ.get("SAMEPATH_BENCH_REPEATS", "1000"))
+LOADED_REPEATS = int(os.environ.get("SAMEPATH_BENCH_LOADED_REPEATS", str(REPEATS)))
 VARIANTS = {
     "fresh processes": {},
-    "95 % CPU load beside": {"load": True},
+    "95 % CPU load beside": {"load": 0.95},
     "2 physics threads": {"settings": "{physics_threads: 2}"},
     "hash seed random": {"environment": {"PYTHONHASHSEED": "random"}},
     "FMA paths off": {"environment": {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F,-FMA4"}},
 }
-BUSY = "x = 0\nwhile True: x += 1"
 
 
 def main() -> bool:
     """Run every scenario under every variant; the first variant with all repeats, the others with a tenth."""
     rows, figures, digests, good = [], {}, {}, True
     for variant, how in VARIANTS.items():
-        repeats = REPEATS if not how or "load" in how else max(2, REPEATS // 10)
+        repeats = LOADED_REPEATS if "load" in how else REPEATS if not how else max(2, REPEATS // 10)
         found = _run(how, repeats)
         same = all(len(one) == 1 and one == digests.setdefault(name, one) for name, one in found.items())
         good = good and same
@@ -47,22 +48,17 @@ def main() -> bool:
 
 def _run(how: dict, repeats: int) -> dict[str, set[str]]:
     """Run all scenarios in a process of its own and return the digests found."""
-    load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)] if how.get("load") else []
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            arguments = [sys.executable, "-m", "bench.repeats", folder, str(repeats), how.get("settings", "{}")]
-            subprocess.run(arguments, check=True, env={**os.environ, **how.get("environment", {})})
-            plan = _plan(repeats, how.get("settings", "{}"))
-            cells = stored_cells(plan, Path(folder))
-            for cell in cells:
-                result = analyse_cell(cell)
-                if result.summary.max_sigma_m != 0.0:
-                    raise SystemExit(f"{cell.header.cell}: max sigma {result.summary.max_sigma_m}")
-            return {cell.header.cell: {run.digest for run in cell.runs} for cell in cells}
-    finally:
-        for process in load:
-            process.kill()
-            process.wait()
+    with tempfile.TemporaryDirectory() as folder, CpuLoad(how.get("load", 0.0)) as load:
+        load.settle()
+        arguments = [sys.executable, "-m", "bench.repeats", folder, str(repeats), how.get("settings", "{}")]
+        subprocess.run(arguments, check=True, env={**os.environ, **how.get("environment", {})})
+        plan = _plan(repeats, how.get("settings", "{}"))
+        cells = stored_cells(plan, Path(folder))
+        for cell in cells:
+            result = analyse_cell(cell)
+            if result.summary.max_sigma_m != 0.0:
+                raise SystemExit(f"{cell.header.cell}: max sigma {result.summary.max_sigma_m}")
+        return {cell.header.cell: {run.digest for run in cell.runs} for cell in cells}
 
 
 def _plan(repeats: int, settings: str):  # noqa: ANN202
