@@ -20,7 +20,7 @@ SPEED = "speed_mps"
 
 @dataclass(frozen=True)
 class GrowthPoint:
-    """What the first ``repeats`` repeats alone would have shown (seed paper, VII-D: grow n by orders of magnitude)."""
+    """What the first ``repeats`` repeats alone would have shown (the paper, VII-D: grow n by orders of magnitude)."""
 
     repeats: int
     max_sigma_m: float | None

@@ -28,7 +28,7 @@ _DOTTED: Final = (0, (1, 2))
 
 
 def sigma_over_time(cell: CellAnalysis) -> str:
-    """Draw sigma of every actor (worst axis) against simulated time, as in the seed paper's Fig. 6a.
+    """Draw sigma of every actor (worst axis) against simulated time, as in the paper's Fig. 6a.
 
     Exact zeros lie in a band of their own, side by side; where fewer than two repeats have the actor there is a gap.
     """
@@ -89,7 +89,7 @@ def max_sigma_per_cell(cells: Sequence[CellAnalysis], tolerance_m: float) -> str
 
 
 def growth(cell: CellAnalysis) -> str:
-    """Draw how max sigma and max deviation grow with the number of repeats (seed paper, VII-D)."""
+    """Draw how max sigma and max deviation grow with the number of repeats (the paper, VII-D)."""
     points = [one for one in cell.spread.growth if one.max_sigma_m is not None]
     tolerance_m = cell.options.tolerance_m
     series = (

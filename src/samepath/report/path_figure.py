@@ -1,4 +1,4 @@
-"""The paths in plan view, and a zoom to where they lie farthest apart (the seed paper's Fig. 4)."""
+"""The paths in plan view, and a zoom to where they lie farthest apart (the paper's Fig. 4)."""
 
 import math
 from dataclasses import dataclass

@@ -251,9 +251,9 @@ def test_a_place_that_is_taken_is_known():
     physics = crash()
     physics.add_box("wall", Pose(x_m=100.0), (1.0, 1.0, 1.0))
     kind = actor_type("vehicle.audi.a2")
-    assert physics.is_free(kind, Pose(x_m=-30.0, z_m=0.2)) == 1
-    assert physics.is_free(kind, Pose(x_m=100.0, z_m=0.2)) == "wall"
-    assert physics.is_free(kind, Pose(x_m=-60.0, z_m=0.2)) is None
+    assert physics.occupant(kind, Pose(x_m=-30.0, z_m=0.2)) == 1
+    assert physics.occupant(kind, Pose(x_m=100.0, z_m=0.2)) == "wall"
+    assert physics.occupant(kind, Pose(x_m=-60.0, z_m=0.2)) is None
 
 
 def test_a_state_that_is_no_number_is_an_error_that_names_the_actor():

@@ -300,7 +300,7 @@ class Physics:
             (at.x, -at.y, at.z), (turn.w, turn.i, turn.j, turn.k), (speed.x, -speed.y, speed.z), (-spin.x, spin.y, -spin.z)
         )
 
-    def is_free(self, kind: ActorType, pose: Pose) -> int | str | None:
+    def occupant(self, kind: ActorType, pose: Pose) -> int | str | None:
         """Return what stands where an actor of this kind would: an actor's id, a name of scenery, or None if it is free."""
         half, lift = half_size(kind)
         shape = rapier3d.SharedShape.cuboid(*(0.98 * one for one in half))

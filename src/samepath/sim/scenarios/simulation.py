@@ -253,9 +253,7 @@ def check_on_map(scenario: ScenarioSpec) -> None:
     if scenario.map == "flat":
         return
     road_map = load_map(scenario.map)
-    low_x, low_y, high_x, high_y = (
-        road_map.bounds_m.__dict__.values() if hasattr(road_map.bounds_m, "__dict__") else road_map.bounds_m
-    )
+    low_x, low_y, high_x, high_y = road_map.bounds_m
     for index, actor in enumerate(scenario.actors):
         for number, (x_m, y_m) in enumerate(actor.path):
             where = f"scenario {scenario.name}: actors[{index}].path[{number}]: ({x_m:g}, {y_m:g})"

@@ -100,7 +100,7 @@ class World:
     def spawn(self, type_name: str, pose: Pose, actor_id: int | None = None) -> int:
         """Put an actor into the world and return its id, the next one unless one is given; refuse a place that is taken."""
         kind = actor_type(type_name)
-        taken = self._physics.is_free(kind, pose)
+        taken = self._physics.occupant(kind, pose)
         if taken is not None:
             who = f"actor {taken}" if isinstance(taken, int) else taken
             raise SimulatorError(
