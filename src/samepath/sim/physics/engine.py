@@ -5,7 +5,7 @@ are summed, the step is a fixed float, and no number passes through libm. One th
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import rapier3d
@@ -16,10 +16,12 @@ from samepath.base.trig import to_radians
 from samepath.sim.physics.bodies import half_size, parts_of
 from samepath.sim.physics.contacts import GROUND, SCENERY_BIT, ContactSum
 from samepath.sim.physics.drivetrain import GRAVITY_MPS2, DriveForces, drive
-from samepath.sim.physics.frames import Quaternion, Triple, axes_of, mirrored, mirrored_spin, quaternion_of
+from samepath.sim.physics.frames import Quaternion, Triple, forward_of, mirrored, mirrored_spin, quaternion_of
 from samepath.sim.world.catalogue import ActorType, VehicleType, WalkerType, actor_type
 from samepath.sim.world.records import Collision, Pose, Vector, VehicleCommand, WalkerCommand
 
+# Which axles are driven: front, rear.
+_DRIVEN: Final = {"front": (True, False), "rear": (False, True), "all": (True, True)}
 _SUSPENSION_STIFFNESS: Final = 32.0
 _SUSPENSION_REST_M: Final = 0.30
 _EVENTS: Final = rapier3d.ActiveEvents.COLLISION_EVENTS | rapier3d.ActiveEvents.CONTACT_FORCE_EVENTS
@@ -58,8 +60,7 @@ class _Body:
     force_n: Triple = (0.0, 0.0, 0.0)
 
 
-@dataclass(frozen=True)
-class BodyState:
+class BodyState(NamedTuple):
     """A body after a step, in CARLA's frame; the rotation is Rapier's quaternion."""
 
     position_m: Triple
@@ -255,7 +256,7 @@ class Physics:
         if not isinstance(kind, VehicleType):
             raise SimulatorError(f"{kind.name} is not a vehicle")
         rotation, velocity = rigid.rotation, rigid.linvel
-        forward, _, _ = axes_of((rotation.w, rotation.i, rotation.j, rotation.k))
+        forward = forward_of((rotation.w, rotation.i, rotation.j, rotation.k))
         speed_mps = velocity.x * forward[0] - velocity.y * forward[1] + velocity.z * forward[2]
         forces = drive(kind, command, speed_mps, body.gear, body.tyre_friction)
         body.gear = forces.gear
@@ -268,15 +269,19 @@ class Physics:
     @staticmethod
     def _apply(vehicle: Any, kind: VehicleType, command: VehicleCommand, forces: DriveForces, dt: float) -> None:  # noqa: ANN401
         """Spread forces over the wheels: 0 and 1 in front, 2 and 3 behind. Rapier's brake is an impulse per step."""
-        driven = {"front": (0, 1), "rear": (2, 3), "all": (0, 1, 2, 3)}[kind.driven]
         steering_rad = -to_radians(command.steer * kind.max_steer_deg)
-        for wheel in range(4):
-            # With the axle along +y a negative force drives forward.
-            vehicle.apply_engine_force(wheel, -forces.engine_n / len(driven) if wheel in driven else 0.0)
-            brake_n = forces.brake_n * (0.3 if wheel < 2 else 0.2) + (forces.hand_brake_n / 2 if wheel >= 2 else 0.0)
-            vehicle.set_brake(wheel, brake_n * dt)
-            if wheel < 2:
-                vehicle.set_steering(wheel, steering_rad)
+        front, rear = _DRIVEN[kind.driven]
+        # With the axle along +y a negative force drives forward.
+        engine_n = -forces.engine_n / (2 if front and rear else 1) / 2
+        front_ns = forces.brake_n * 0.3 * dt
+        rear_ns = (forces.brake_n * 0.2 + forces.hand_brake_n / 2) * dt
+        for wheel in (0, 1):
+            vehicle.apply_engine_force(wheel, engine_n if front else 0.0)
+            vehicle.set_brake(wheel, front_ns)
+            vehicle.set_steering(wheel, steering_rad)
+        for wheel in (2, 3):
+            vehicle.apply_engine_force(wheel, engine_n if rear else 0.0)
+            vehicle.set_brake(wheel, rear_ns)
 
     def _collision(self, pair: tuple[int, int], impulse_ns: Triple) -> Collision:
         actor, other = pair

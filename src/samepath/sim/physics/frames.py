@@ -46,6 +46,12 @@ def axes_of(rotation: Quaternion) -> tuple[Triple, Triple, Triple]:
     return mirrored(*forward), (-left[0], left[1], -left[2]), mirrored(*up)
 
 
+def forward_of(rotation: Quaternion) -> Triple:
+    """Return only the forward vector, in CARLA's frame."""
+    w, x, y, z = rotation
+    return 1 - 2 * (y * y + z * z), -(2 * (x * y + w * z)), 2 * (x * z - w * y)
+
+
 def angles_of(rotation: Quaternion) -> Triple:
     """Return roll, pitch and yaw in degrees of Rapier's rotation."""
     forward, right, up = axes_of(rotation)

@@ -237,7 +237,8 @@ class World:
         body = self._physics.state(actor_id)
         roll, pitch, yaw = angles_of(body.rotation)
         velocity = Vector(*body.velocity_mps)
-        spin = Vector(*(to_degrees(one) for one in body.spin_radps))
+        x, y, z = body.spin_radps
+        spin = Vector(to_degrees(x), to_degrees(y), to_degrees(z))
         acceleration = Vector()
         if before is not None:
             dt, old = step_s or self.settings.step_s, before.velocity_mps
