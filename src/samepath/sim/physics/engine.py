@@ -12,18 +12,14 @@ import rapier3d
 from numpy.typing import NDArray
 
 from samepath.base.errors import SimulatorError
-from samepath.base.trig import to_radians
 from samepath.sim.physics.bodies import half_size, parts_of
 from samepath.sim.physics.contacts import GROUND, SCENERY_BIT, ContactSum
-from samepath.sim.physics.drivetrain import GRAVITY_MPS2, DriveForces, drive
+from samepath.sim.physics.drivetrain import GRAVITY_MPS2, drive
 from samepath.sim.physics.frames import Quaternion, Triple, forward_of, mirrored, mirrored_spin, quaternion_of
+from samepath.sim.physics.wheels import apply_forces, fit_wheels
 from samepath.sim.world.catalogue import ActorType, VehicleType, WalkerType, actor_type
 from samepath.sim.world.records import Collision, Pose, Vector, VehicleCommand, WalkerCommand
 
-# Which axles are driven: front, rear.
-_DRIVEN: Final = {"front": (True, False), "rear": (False, True), "all": (True, True)}
-_SUSPENSION_STIFFNESS: Final = 32.0
-_SUSPENSION_REST_M: Final = 0.30
 _EVENTS: Final = rapier3d.ActiveEvents.COLLISION_EVENTS | rapier3d.ActiveEvents.CONTACT_FORCE_EVENTS
 
 
@@ -139,28 +135,9 @@ class Physics:
         self._world.update_query_pipeline()
 
     def _fit_wheels(self, body: _Body, friction: float) -> None:
-        """Build the ray-cast vehicle; done again when the tyres' friction changes, since Rapier fixes it at birth."""
-        kind = body.kind
-        if not isinstance(kind, VehicleType):
-            raise SimulatorError(f"{kind.name} has no wheels")
-        tuning = rapier3d.WheelTuning(
-            suspension_stiffness=_SUSPENSION_STIFFNESS,
-            suspension_compression=2.4,
-            suspension_damping=3.4,
-            max_suspension_travel=0.25,
-            side_friction_stiffness=1.0,
-            friction_slip=friction,
-            max_suspension_force=kind.mass_kg * 40.0,
-        )
-        vehicle = rapier3d.DynamicRayCastVehicleController(body.handle)
-        vehicle.index_up_axis, vehicle.index_forward_axis = 2, 0
-        height_m = kind.wheel_radius_m + _SUSPENSION_REST_M - GRAVITY_MPS2 / (4 * _SUSPENSION_STIFFNESS)
-        for x_m in (kind.wheel_base_m / 2, -kind.wheel_base_m / 2):
-            for y_m in (kind.track_m / 2, -kind.track_m / 2):
-                vehicle.add_wheel(
-                    (x_m, y_m, height_m), (0.0, 0.0, -1.0), (0.0, 1.0, 0.0), _SUSPENSION_REST_M, kind.wheel_radius_m, tuning
-                )
-        body.vehicle = vehicle
+        if not isinstance(body.kind, VehicleType):
+            raise SimulatorError(f"{body.kind.name} has no wheels")
+        body.vehicle = fit_wheels(body.handle, body.kind, friction)
         body.tyre_friction = friction
 
     def remove(self, actor_id: int) -> None:
@@ -260,28 +237,11 @@ class Physics:
         speed_mps = velocity.x * forward[0] - velocity.y * forward[1] + velocity.z * forward[2]
         forces = drive(kind, command, speed_mps, body.gear, body.tyre_friction)
         body.gear = forces.gear
-        self._apply(vehicle, kind, command, forces, dt)
+        apply_forces(vehicle, kind, command, forces, dt)
         if forces.resistance_n:
             size = -forces.resistance_n if speed_mps > 0 else forces.resistance_n
             rigid.add_force((size * forward[0], -size * forward[1], size * forward[2]))
         return vehicle
-
-    @staticmethod
-    def _apply(vehicle: Any, kind: VehicleType, command: VehicleCommand, forces: DriveForces, dt: float) -> None:  # noqa: ANN401
-        """Spread forces over the wheels: 0 and 1 in front, 2 and 3 behind. Rapier's brake is an impulse per step."""
-        steering_rad = -to_radians(command.steer * kind.max_steer_deg)
-        front, rear = _DRIVEN[kind.driven]
-        # With the axle along +y a negative force drives forward.
-        engine_n = -forces.engine_n / (2 if front and rear else 1) / 2
-        front_ns = forces.brake_n * 0.3 * dt
-        rear_ns = (forces.brake_n * 0.2 + forces.hand_brake_n / 2) * dt
-        for wheel in (0, 1):
-            vehicle.apply_engine_force(wheel, engine_n if front else 0.0)
-            vehicle.set_brake(wheel, front_ns)
-            vehicle.set_steering(wheel, steering_rad)
-        for wheel in (2, 3):
-            vehicle.apply_engine_force(wheel, engine_n if rear else 0.0)
-            vehicle.set_brake(wheel, rear_ns)
 
     def _collision(self, pair: tuple[int, int], impulse_ns: Triple) -> Collision:
         actor, other = pair

@@ -1,0 +1,72 @@
+"""``samepath doctor``: screen the host before a study."""
+
+import dataclasses
+import json
+from typing import Annotated
+
+import psutil
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from samepath.cli.options import Json, progress_bar, stdout_console
+from samepath.conditions.doctor import Diagnosis, examine, read_host
+from samepath.conditions.limits import Limits
+from samepath.conditions.memory_test import (
+    LEAST_BYTES,
+    MemoryTest,
+    bounded_bytes,
+    check_memory,
+    count_steps,
+    parse_size_bytes,
+)
+from samepath.conditions.probe import Probe, Unknown
+
+# The order of the table, and how a status looks in a terminal.
+STYLES = {"warning": "bold red", "note": "yellow", "unknown": "magenta", "good": "green"}
+
+MemorySize = Annotated[
+    str,
+    typer.Option("--memory", help="Memory to test, such as 256MiB, 1GiB or 500MB; 0 for none. At most a quarter of the free."),
+]
+
+
+def doctor(memory: MemorySize = "256MiB", as_json: Json = False) -> None:
+    """Screen this host: memory, CPU, load, limits, GPU. Changes nothing; exits with 0 whatever it finds."""
+    wanted_bytes = parse_size_bytes(memory)
+    host = read_host(Probe())  # before the memory test, which is load itself
+    found = sorted(examine(host, _test_memory(wanted_bytes, host.facts.limits)), key=lambda one: list(STYLES).index(one.status))
+    if as_json:
+        warnings = sum(one.status == "warning" for one in found)
+        typer.echo(json.dumps({"findings": [dataclasses.asdict(one) for one in found], "warnings": warnings}, indent=2))
+        return
+    stdout_console().print(_table(found))
+    counts = (f"{sum(one.status == status for one in found)} {status}" for status in STYLES)
+    typer.echo(f"findings: {', '.join(counts)}")
+
+
+def _test_memory(wanted_bytes: int, limits: Limits) -> MemoryTest | Unknown:
+    if wanted_bytes == 0:
+        return Unknown.because("not tested, as --memory 0 asked")
+    available_bytes = psutil.virtual_memory().available
+    if isinstance(limits.memory_limit_bytes, int):
+        available_bytes = min(available_bytes, limits.memory_limit_bytes)
+    size_bytes = bounded_bytes(wanted_bytes, available_bytes)
+    if size_bytes < LEAST_BYTES:
+        return Unknown.because("too little memory is available for a test")
+    try:
+        with progress_bar("testing memory", count_steps(size_bytes)) as advance:
+            return check_memory(size_bytes, progress=advance)
+    except MemoryError:
+        return Unknown.because("the memory for a test could not be had")
+
+
+def _table(found: list[Diagnosis]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("", "topic", "finding", "what it means", "what to do"):
+        table.add_column(name, no_wrap=name in ("", "topic"), overflow="fold")
+    for one in found:
+        # Text, not markup: names of processes come from outside.
+        words = (one.topic, one.finding, one.meaning, one.advice)
+        table.add_row(Text(one.status, style=STYLES[one.status]), *map(Text, words))
+    return table
