@@ -158,6 +158,7 @@ def test_a_variable_step_is_refused_unless_rows_are_matched_by_number(tmp_path):
         (tidy().replace("3.0", "", 1), ["missing"]),
         (tidy().replace("3.0", "nan", 1), ["finite number", "nan came"]),
         (tidy().replace("3.0", "-inf", 1), ["finite number", "-inf came"]),
+        (tidy().replace("3.0", "1e200", 1), ["up to 1e+100", "1e+200 came"]),
         (tidy() + "2,1,0.3,5.5,2.0,0.0\n", ["duplicate row", "line 26", "line 25"]),
         (tidy() + "2,1,0.3\n", ["line 26", "6 values were wanted", "3 came"]),
         (tidy(head="repeat,actor,time,x_m,y_cm,z_m"), ["mixed units", "'y_cm' in cm"]),

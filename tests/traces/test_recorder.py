@@ -19,7 +19,7 @@ def recorder():
 AT = {"x_m": 1.0, "y_m": 2.0, "z_m": 0.0}
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e101])
 def test_a_number_that_is_none_is_refused_by_tick_actor_and_channel(recorder, bad):
     with pytest.raises(SimulatorError, match=r"tick 4, actor 1: y_m is"):
         recorder.state(4, 1, {**AT, "y_m": bad})

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from conftest import cell_of, header, straight_run
 from samepath.base.errors import StoreError
 from samepath.traces import store
+from samepath.traces.channels import LARGEST
 from samepath.traces.recorder import Recorder
 from samepath.traces.records import HostLog, HostSample
 from samepath.traces.store import StoredCell, StoreWriter, store_repeats
 
-finite = st.floats(allow_nan=False, allow_infinity=False)
+finite = st.floats(-LARGEST, LARGEST)
 
 
 def assert_same(a, b):

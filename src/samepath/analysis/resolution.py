@@ -51,7 +51,8 @@ class ResolutionFinder:
         if finite.size == 0:
             return
         self._largest = max(self._largest, float(np.abs(finite).max()))
-        self._float32 = self._float32 and bool(np.all(finite.astype(np.float32) == finite))
+        with np.errstate(over="ignore", under="ignore"):  # numbers beyond float32's range are no float32
+            self._float32 = self._float32 and bool(np.all(finite.astype(np.float32) == finite))
         while self._decimals <= MAX_DECIMALS and not _on_grid(finite, self._decimals):
             self._decimals += 1
 
@@ -70,5 +71,6 @@ def _on_grid(values: Floats, decimals: int) -> bool:
     k / 10**d is correctly rounded for whole k below 2**53, so it equals what any correct parser makes of the printed text.
     """
     scale = 10.0**decimals
-    whole = np.rint(values * scale)
+    with np.errstate(over="ignore"):  # what overflows is above 2**53 and on no grid
+        whole = np.rint(values * scale)
     return bool(np.all(np.abs(whole) < 2.0**53) and np.all(whole / scale == values))

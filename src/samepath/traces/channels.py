@@ -31,6 +31,9 @@ ANGLES: Final = frozenset(ROTATION)
 
 KEY_COLUMNS: Final = frozenset({"experiment", "cell", "repeat", "actor", "actor_type", "tick", "time_s", "digest"})
 
+# No quantity of a driving world is larger, and squares of anything smaller are still numbers.
+LARGEST: Final = 1e100
+
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from samepath.base.errors import SimulatorError
 from samepath.base.suggest import nearest
-from samepath.traces.channels import POSITION, check_channels
+from samepath.traces.channels import LARGEST, POSITION, check_channels
 from samepath.traces.records import Actor, End, Event, EventKind, HostLog, Repeat, row_digests
 
 Ints = NDArray[np.int64]
@@ -67,7 +67,7 @@ class Recorder:
             if index is None:
                 hint = nearest(name, self.channels)
                 raise SimulatorError(f"channel {name!r} was not declared" + (f"; did you mean {hint!r}?" if hint else ""))
-            if not math.isfinite(value):
+            if not abs(value) <= LARGEST:  # NaN is not
                 raise SimulatorError(f"repeat {self.repeat}, tick {tick}, actor {actor_id}: {name} is {value}")
             row[index] = value
         self._rows.append((tick, actor_id, tick * self.step_s if time_s is None else time_s))
@@ -145,7 +145,7 @@ class Recorder:
     def _refuse_broken(self, tick: Ints, actor: Ints, values: Floats) -> None:
         """Refuse infinities, and positions that are not there."""
         needed = [self._index[name] for name in POSITION if name in self._index]
-        broken = np.isinf(values)
+        broken = np.abs(values) > LARGEST
         broken[:, needed] |= np.isnan(values[:, needed])
         if broken.any():
             row, column = (int(one[0]) for one in np.nonzero(broken))

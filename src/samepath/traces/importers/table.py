@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from samepath.base.errors import InputError
+from samepath.traces.channels import LARGEST
 
 _PARQUET_MAGIC = b"PAR1"
 
@@ -41,10 +42,10 @@ class LogTable:
     def floats(self, column: str) -> NDArray[np.float64]:
         """Return a column as finite numbers, or say which one is not."""
         values = self._numbers(column, pa.float64())
-        bad = np.flatnonzero(~np.isfinite(values))
+        bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
         if bad.size:
             row = int(bad[0])
-            raise InputError(f"{self.place(row, column)}: a finite number was wanted, but {values[row]} came")
+            raise InputError(f"{self.place(row, column)}: a finite number up to {LARGEST:g} was wanted, but {values[row]} came")
         return values
 
     def whole(self, column: str) -> NDArray[np.int64] | None:
