@@ -1,13 +1,20 @@
 """Shared helpers: small traces made by hand, so that every expected number can be checked on paper."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from samepath.traces.cell import MemoryCell
 from samepath.traces.recorder import Recorder
 from samepath.traces.records import Header, Repeat
+
+# Property tests repeat themselves too: the same examples on every run. HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("explore", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 STEP_S = 0.1
 
