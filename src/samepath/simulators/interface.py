@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from samepath.base.errors import SimulatorError
 from samepath.base.suggest import unknown
 from samepath.traces.channels import POSITION
 from samepath.traces.recorder import Recorder
@@ -18,12 +19,15 @@ class Capabilities:
     """What a simulator can do; the conformance kit holds it to every word.
 
     ``deterministic``: the same request gives the same bits, whichever repeat it is. ``lossless``: the recorder gets the
-    simulator's own numbers, unrounded. ``collisions``: collisions are reported as events.
+    simulator's own numbers, unrounded. ``collisions``: collisions are reported as events. ``durations``: a run ends at
+    ``RunRequest.duration_s``. ``replays``: controllers' commands can be recorded, and replayed without the controllers.
     """
 
     deterministic: bool = False
     lossless: bool = True
     collisions: bool = False
+    durations: bool = False
+    replays: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,32 @@ class SimulatorInfo:
 
 
 @dataclass(frozen=True)
+class CommandLog:
+    """What controllers decided: from ``time_s[i]`` (simulated) on, ``actors[i]`` is under command ``values[i]``.
+
+    Entries are in order of time. ``channels`` names the values, in the simulator's own words and units.
+    """
+
+    channels: tuple[str, ...]
+    time_s: tuple[float, ...]
+    actors: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
 class RunRequest:
-    """One repeat: what to run. ``seed`` and ``settings`` are equal in all repeats of a cell; only ``repeat`` differs."""
+    """One repeat: what to run. Only ``repeat`` differs between the repeats of a cell.
+
+    ``duration_s`` ends the run at that simulated time, if it has not ended before. With ``commands`` no controller is asked:
+    what they once decided is replayed.
+    """
 
     scenario: str
     repeat: int
     seed: int = 0
     settings: Mapping[str, Scalar] = field(default_factory=dict)
+    duration_s: float | None = None
+    commands: CommandLog | None = None
 
 
 def no_tick(tick: int) -> None:
@@ -68,6 +91,10 @@ class Simulator(ABC):
         Announce actors, record a state per tick and actor and every event, call ``on_tick`` after each tick, and end with
         ``recorder.end(tick, reason)``. A run must not depend on any run before it.
         """
+
+    def record_commands(self, request: RunRequest) -> CommandLog:
+        """Run once with the controllers in the loop and return what they decided; only with the capability ``replays``."""
+        raise SimulatorError(f"{self.info().name} cannot record its controllers' commands: leave out controller=replayed")
 
     def close(self) -> None:  # noqa: B027 - most simulators hold nothing between runs
         """Let go of everything; may be called twice."""

@@ -72,11 +72,16 @@ class HostSample:
 
 @dataclass(frozen=True)
 class HostLog:
-    """Host samples and the wall time each tick took. Varies from run to run by nature: never part of a digest."""
+    """Host samples and the wall time each tick took. Varies from run to run by nature: never part of a digest.
+
+    ``measured`` is what was read back of the conditions that were asked for, by the same names, and how the repeat was run:
+    ``cpu_load`` 0.74, ``nice`` 0, ``cores`` "0-1", ``isolation`` "batch", ``position`` 3 (the fourth repeat of its process).
+    """
 
     samples: tuple[HostSample, ...] = ()
     latency_ticks: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     latency_s: Floats = field(default_factory=lambda: np.empty(0, np.float64))
+    measured: dict[str, str | float | int | bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class Header:
 
     ``lossless`` says that the log holds the simulator's own numbers, bit for bit; where it is False the log is a rounded
     copy and equal logs only show equality at its resolution. ``condition`` is what was varied on purpose, ``settings``
-    what was held equal.
+    what was held equal; ``variant`` tells apart the ways in which a study uses one simulator.
     """
 
     experiment: str
@@ -99,6 +104,7 @@ class Header:
     settings: dict[str, str | float | int | bool] = field(default_factory=dict)
     lossless: bool = True
     source: str = ""
+    variant: str = ""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -2,8 +2,8 @@
 
 ``states``  one row per repeat, tick and actor: keys, time, channels, chained digest. Null: the channel does not apply.
 ``runs``    one row per repeat: digest, end, actors, events.
-``host``    one row per repeat: CPU and GPU samples, wall time per tick. Apart, because equal runs are equal files and
-            host samples never are.
+``host``    one row per repeat: CPU and GPU samples, wall time per tick, conditions as measured. Apart, because equal
+            runs are equal files and host samples never are.
 """
 
 import json
@@ -65,6 +65,7 @@ HOST = pa.schema(
         ("samples", pa.list_(_SAMPLE)),
         ("latency_ticks", pa.list_(pa.int64())),
         ("latency_s", pa.list_(pa.float64())),
+        ("measured", pa.string()),
     ]
 )
 
@@ -163,13 +164,15 @@ def host_row(repeat: int, host: HostLog) -> dict[str, object]:
         "samples": [asdict(sample) for sample in host.samples],
         "latency_ticks": host.latency_ticks.tolist(),
         "latency_s": host.latency_s.tolist(),
+        "measured": json.dumps(host.measured, sort_keys=True),
     }
 
 
 def host_from_row(row: dict[str, Any]) -> HostLog:
     """Read a row of ``host``."""
     samples = tuple(HostSample(**{**sample, "core_ratios": tuple(sample["core_ratios"])}) for sample in row["samples"])
-    return HostLog(samples, np.array(row["latency_ticks"], np.int64), np.array(row["latency_s"], np.float64))
+    measured = json.loads(row.get("measured") or "{}")
+    return HostLog(samples, np.array(row["latency_ticks"], np.int64), np.array(row["latency_s"], np.float64), measured)
 
 
 def digests_of(column: pa.ChunkedArray) -> NDArray[np.uint8]:
