@@ -1,11 +1,11 @@
-"""Run every benchmark, or those named: ``python -m bench [spread] [store] [controls] [sim] [engines] [repeats]``."""
+"""Run every benchmark, or those named: ``python -m bench [spread] [store] [controls] [sim] [engines] [repeats] [load]``."""
 
 import sys
 
-from bench import controls, engines, repeats, sim, spread, store
+from bench import controls, engines, load, repeats, sim, spread, store
 
 BENCHMARKS = {"spread": spread.main, "store": store.main, "controls": controls.main}
-BENCHMARKS |= {"sim": sim.main, "engines": engines.main, "repeats": repeats.main}
+BENCHMARKS |= {"sim": sim.main, "engines": engines.main, "repeats": repeats.main, "load": load.main}
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or list(BENCHMARKS)

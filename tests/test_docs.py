@@ -14,7 +14,10 @@ from samepath.cli.app import app
 from samepath.report.document import cell_object
 from samepath.simulators import registry
 from samepath.simulators.conformance import CHECKS
+from samepath.study.levels import CONDITIONS
 from samepath.study.plan import built_in_studies, make_plan
+from samepath.study.records import Combination, Isolation, Order
+from samepath.study.spec import AnalysisSpec, CellSpec, DesignSpec, ExecutionSpec, StudySpec, VariantSpec, keys_of
 from samepath.traces.importers import ImportOptions
 
 ROOT = Path(__file__).parents[1]
@@ -46,8 +49,21 @@ def test_the_example_simulator_conforms(check):
     check(run_block(blocks("docs/simulators.md", "python")[0])["MySimulator"])
 
 
-def test_the_example_study_is_valid():
-    assert make_plan(blocks("docs/studies.md", "yaml")[0], "docs").cells[0].repeats == 500
+def test_the_example_study_is_what_the_text_says_of_it():
+    (example,) = blocks("docs/studies.md", "yaml")
+    names = [cell.name for cell in make_plan(example, "docs").cells]
+    text = " ".join((ROOT / "docs" / "studies.md").read_text("utf-8").split())
+    assert f"= {len(names)} cells" in text
+    assert f"`{names[-2]}`" in text
+
+
+def test_every_key_of_a_study_is_documented():
+    text = (ROOT / "docs" / "studies.md").read_text("utf-8")
+    for model in (StudySpec, DesignSpec, VariantSpec, CellSpec, ExecutionSpec, AnalysisSpec):
+        for key in keys_of(model):
+            assert f"`{key}`" in text or f"\n{key}:" in text, key
+    for name in (*CONDITIONS, *Combination, *Isolation, *Order):
+        assert f"`{name}`" in text, name
 
 
 def test_the_readmes_example_prints_what_the_readme_says():

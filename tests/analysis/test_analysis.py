@@ -252,6 +252,37 @@ def test_restricted_and_unrestricted_columns_state_their_filters():
         parse_restriction(["cpu_laod<=0.5"], ["cpu_load"])
 
 
+def test_repeats_are_paired_as_they_come_and_blocks_do_not_matter():
+    offsets = [0.0, 0.25, 1.0, 1.5, 4.0]
+    repeats = [
+        straight_run(n, shift=lambda tick, actor, n=n: offsets[n] if tick > 10 and actor == 2 else 0.0) for n in range(5)
+    ]
+    for block_values in (1, 1 << 22):
+        pairs = analyse_cell(MemoryCell(header(), repeats, block_values)).pairs
+        assert [(one.first, one.second) for one in pairs] == [(0, 1), (2, 3)], "the last of an odd number has no partner"
+        assert [one.apart_m for one in pairs] == pytest.approx([0.25, 0.5])
+        assert [one.apart_before_m for one in pairs] == pytest.approx([0.25, 0.5]), "without a collision all is before"
+
+
+def test_what_happens_after_a_collision_does_not_part_a_pair_before_it():
+    result = analyse_cell(cell([colliding_run(number, jitter=0.05 * number) for number in range(0, 8, 2)]))
+    assert [one.apart_m for one in result.pairs] == pytest.approx([0.1, 0.1])
+    assert [one.apart_before_m for one in result.pairs] == [0.0, 0.0]
+    assert not any(one.differs_before for one in result.deviations)
+
+
+def test_a_repeat_that_differs_before_the_split_is_told_from_one_that_differs_after_it():
+    repeats = [
+        straight_run(n, shift=lambda tick, actor, n=n: 0.1 * n if tick >= (3 if n == 0 else 10) else 0.0) for n in range(4)
+    ]
+    result = analyse_cell(cell_of(repeats), Options(split=parse_split("tick=8", 0.1)))
+    assert len(result.outcomes) == 4, "no two repeats are alike in the end"
+    assert [one.differs_before for one in result.deviations] == [False] * 4, "the first is off by 0 times anything"
+    repeats[0] = straight_run(0, shift=lambda tick, actor: 0.1 if tick >= 3 else 0.0)
+    result = analyse_cell(cell_of(repeats), Options(split=parse_split("tick=8", 0.1)))
+    assert [one.differs_before for one in result.deviations] == [True, False, False, False]
+
+
 def silent_run(repeat):
     recorder = Recorder(repeat, ("x_m", "y_m", "z_m"), 0.1)
     recorder.end(0, "engine did not start", completed=False)

@@ -1,19 +1,23 @@
-"""Running a study: nothing finished is lost, nothing is run twice, and equal studies are equal files."""
+"""Running a study: nothing finished is lost or run twice, failures do not end it, and equal studies are equal files."""
+
+import json
 
 import pytest
+from plans import cell, plan
 
 from samepath.base.errors import SimulatorError, StudyError
-from samepath.execution.folder import open_folder, read_record
+from samepath.execution.check import check_plan
+from samepath.execution.commands import load_commands, save_commands
+from samepath.execution.journal import read_journal
+from samepath.execution.rehearsal import not_rehearsed, rehearse
 from samepath.execution.run import run_plan, stored_cells
-from samepath.study.plan import make_plan
+from samepath.simulators.interface import CommandLog
+from samepath.study.records import Isolation, Order
 
-STUDY = """
-name: small
-repeats: 6
-cells:
-  - {simulator: control-exact, scenario: crossing, name: exact}
-  - {simulator: control-gaussian, scenario: crossing, name: noisy}
-"""
+
+def small(repeats=6, **how):
+    exact, noisy = cell("control-exact", "exact", repeats=repeats), cell("control-gaussian", "noisy", repeats=repeats)
+    return plan(exact, noisy, **how)
 
 
 def files(folder):
@@ -21,76 +25,192 @@ def files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.name.endswith(kinds)}
 
 
+def numbers(study, folder):
+    return [[run.repeat for run in one.runs] for one in stored_cells(study, folder)]
+
+
 class StopError(Exception):
     """Stands for anything that ends a study in the middle."""
 
 
-def test_every_repeat_of_every_cell_is_run_and_host_samples_lie_beside_it(tmp_path):
-    plan = make_plan(STUDY, "small")
-    run_plan(plan, tmp_path, lambda progress: None)
-    cells = stored_cells(plan, tmp_path)
-    assert [len(cell.runs) for cell in cells] == [6, 6]
+def test_every_repeat_of_every_cell_is_run_and_what_the_host_did_lies_beside_it(tmp_path):
+    study = small()
+    run_plan(study, tmp_path)
+    cells = stored_cells(study, tmp_path)
+    assert numbers(study, tmp_path) == [list(range(6))] * 2
     logs = list(cells[0].host_logs())
     assert [number for number, _ in logs] == list(range(6))
     assert all(len(log.latency_s) == 200 for _, log in logs), "one latency per tick"
-    assert cells[1].header.settings["sigma_m"] == 0.001, "defaults are recorded too"
+    assert [log.measured["position"] for _, log in logs] == list(range(6))
+    assert all({"cpu_load", "nice", "cores", "isolation"} <= set(log.measured) for _, log in logs)
+    header = cells[1].header
+    assert header.settings["sigma_m"] == 0.001, "defaults are recorded too"
+    assert header.settings["isolation"] == "inline"
 
 
 @pytest.mark.parametrize("stop_at", [1, 5, 6, 9])
 def test_a_study_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path, stop_at):
-    plan = make_plan(STUDY, "small")
-    run_plan(plan, tmp_path / "whole", lambda progress: None)
+    run_plan(small(), tmp_path / "whole")
 
     def stop(progress):
         if progress.total_done == stop_at:
             raise StopError
 
     with pytest.raises(StopError):
-        run_plan(plan, tmp_path / "cut", stop)
+        run_plan(small(), tmp_path / "cut", stop)
+    (tmp_path / "cut" / "cells" / "exact" / ".part-000000.states.parquet.1.partial").write_text("left by a killed process")
     seen = []
-    run_plan(plan, tmp_path / "cut", lambda progress: seen.append(progress.total_done))
+    run_plan(small(), tmp_path / "cut", lambda progress: seen.append(progress.total_done))
     assert seen[-1] == 12
     assert seen == sorted(seen)
-    assert len(seen) <= 12 - stop_at + 2, "nothing finished was run again"
+    repeats = [entry for entry in read_journal(tmp_path / "cut") if entry["what"] == "repeat"]
+    assert len(repeats) == 12, "nothing finished was run again"
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
+    assert not list((tmp_path / "cut").rglob("*.partial"))
+
+
+@pytest.mark.parametrize("isolation", [Isolation.PROCESS, Isolation.BATCH])
+def test_processes_blocks_and_any_order_give_the_same_bytes(tmp_path, isolation):
+    run_plan(small(), tmp_path / "one")
+    many = small(isolation=isolation, processes=2, repeats_per_process=2, blocks=3, order=Order.RANDOM)
+    run_plan(many, tmp_path / "many")
+    slots = [(one["block"], one["cell"]) for one in read_journal(tmp_path / "many") if one["what"] == "slot"]
+    assert slots == [(slot.block, many.cells[slot.cell].name) for slot in many.slots], "the plan's order was followed"
+    for one, other in zip(stored_cells(many, tmp_path / "many"), stored_cells(small(), tmp_path / "one"), strict=True):
+        assert [run.digest for run in one.runs] == [run.digest for run in other.runs]
 
 
 def test_a_study_can_grow(tmp_path):
-    run_plan(make_plan(STUDY, "small"), tmp_path / "a", lambda progress: None)
-    run_plan(make_plan(STUDY, "small", repeats=9), tmp_path / "a", lambda progress: None)
-    run_plan(make_plan(STUDY, "small", repeats=9), tmp_path / "b", lambda progress: None)
+    run_plan(small(), tmp_path / "a")
+    run_plan(small(9), tmp_path / "a")
+    run_plan(small(9), tmp_path / "b")
     assert files(tmp_path / "a") == files(tmp_path / "b")
 
 
 def test_a_study_does_not_shrink_in_silence(tmp_path):
-    run_plan(make_plan(STUDY, "small", repeats=9), tmp_path, lambda progress: None)
+    run_plan(small(9), tmp_path)
     with pytest.raises(StudyError, match="more than the 6 asked for"):
-        run_plan(make_plan(STUDY, "small"), tmp_path, lambda progress: None)
+        run_plan(small(), tmp_path)
 
 
-def test_a_folder_is_only_continued_under_the_same_plan(tmp_path):
-    plan = make_plan(STUDY, "small")
-    open_folder(tmp_path / "s", plan, "samepath study small", {})
-    open_folder(tmp_path / "s", plan, "samepath study small", {})
-    assert read_record(tmp_path / "s").name == "small"
-    with pytest.raises(StudyError, match="holds another study"):
-        open_folder(tmp_path / "s", make_plan(STUDY.replace("name: small", "name: other"), "x"), "", {})
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "thesis.tex").write_text("precious")
-    with pytest.raises(StudyError, match="not an empty folder"):
-        open_folder(tmp_path / "full", plan, "", {})
+def test_a_failed_repeat_does_not_end_the_study_and_is_tried_again(tmp_path):
+    mark = tmp_path / "mark"
+    shaky = cell("Faulty", "shaky", repeats=4, settings={"fault": "until-mark", "at": 2, "mark": str(mark)})
+    study = plan(shaky, cell("control-exact", "exact"), isolation=Isolation.PROCESS)
+    result = run_plan(study, tmp_path / "s")
+    assert [(one.cell, one.repeat, one.reason) for one in result.failures] == [("shaky", 2, "not yet"), ("shaky", 3, "not yet")]
+    assert result.given_up == {}
+    assert numbers(study, tmp_path / "s") == [[0, 1], [0, 1, 2, 3]]
+    mark.touch()
+    assert run_plan(study, tmp_path / "s").failures == ()
+    assert numbers(study, tmp_path / "s") == [[0, 1, 2, 3]] * 2
 
 
-def test_fresh_processes_give_the_same_bytes_as_one(tmp_path):
-    grouped = STUDY.replace("repeats: 6", "repeats: 6\nprocesses: 2\nrepeats_per_process: 2")
-    run_plan(make_plan(STUDY, "small"), tmp_path / "one", lambda progress: None)
-    run_plan(make_plan(grouped, "small"), tmp_path / "many", lambda progress: None)
-    assert files(tmp_path / "one") == files(tmp_path / "many")
+def test_three_failures_in_a_row_give_up_the_rest_of_a_cell_in_all_its_blocks(tmp_path):
+    broken = cell("Faulty", "broken", repeats=12, settings={"fault": "bug", "at": 3})
+    study = plan(broken, cell("control-exact", "exact", repeats=6), blocks=2)
+    result = run_plan(study, tmp_path)
+    assert len(result.failures) == 3
+    assert result.given_up["broken"].startswith("given up after 3 failures in a row: ZeroDivisionError")
+    assert numbers(study, tmp_path) == [[0, 1, 2], list(range(6))]
+    journal = read_journal(tmp_path)
+    assert [entry["what"] for entry in journal if entry.get("cell") == "broken"].count("given up") == 1
+    assert "Traceback" in next(entry["detail"] for entry in journal if entry["what"] == "failed")
 
 
-def test_a_fault_in_a_process_is_told_in_words_and_what_was_finished_is_kept(tmp_path):
-    cells = "cells:\n  - {simulator: 'broken_simulator:Broken', scenario: s}\n"
-    plan = make_plan(f"name: x\nrepeats: 4\nprocesses: 1\nrepeats_per_process: 1\n{cells}", "x")
-    with pytest.raises(SimulatorError, match="repeat 2: engine on fire"):
-        run_plan(plan, tmp_path, lambda progress: None)
-    assert [run.repeat for run in stored_cells(plan, tmp_path)[0].runs] == [0, 1]
+def test_cells_that_the_host_does_not_permit_are_left_out(tmp_path):
+    study = small()
+    run_plan(study, tmp_path, left_out=["noisy"])
+    assert [one.header.cell for one in stored_cells(study, tmp_path)] == ["exact"]
+
+
+def test_loads_are_held_and_what_was_asked_and_measured_is_kept(tmp_path):
+    loaded = cell("control-exact", "loaded", repeats=3, condition={"cpu_load": 0.3, "instances": 2, "nice": 3})
+    study = plan(loaded, isolation=Isolation.PROCESS, settle_s=0.5)
+    seen = []
+    run_plan(study, tmp_path, seen.append)
+    (stored,) = stored_cells(study, tmp_path)
+    assert stored.header.condition == {"cpu_load": 0.3, "instances": 2, "nice": 3}
+    for _, log in stored.host_logs():
+        assert log.measured["instances"] == 2
+        assert log.measured["nice"] == 3
+        assert 0 < log.measured["cpu_load"] <= 1
+    (slot,) = [entry for entry in read_journal(tmp_path) if entry["what"] == "slot"]
+    assert slot["asked"] == {"cpu_load": 0.3, "instances": 2}
+    assert slot["settled"]["cpu_load"] > 0
+    assert seen[-1].asked["cpu_load"] == 0.3
+    assert seen[-1].max_sigma_m == 0.0
+
+
+def test_replayed_commands_are_recorded_once_and_told_apart_from_the_controller(tmp_path):
+    in_loop = cell("Wavering", "loop", condition={"controller": "in-loop"})
+    replayed = cell("Wavering", "replay", condition={"controller": "replayed"})
+    study = plan(in_loop, replayed, isolation=Isolation.PROCESS)
+    run_plan(study, tmp_path)
+    first, second = stored_cells(study, tmp_path)
+    assert len({run.digest for run in first.runs}) == 4
+    assert len({run.digest for run in second.runs}) == 1
+    assert {log.measured["controller"] for _, log in second.host_logs()} == {"replayed"}
+    commands = load_commands(tmp_path / "cells" / "replay")
+    grown = plan(
+        in_loop, cell("Wavering", "replay", condition={"controller": "replayed"}, repeats=6), isolation=Isolation.PROCESS
+    )
+    run_plan(grown, tmp_path)
+    assert load_commands(tmp_path / "cells" / "replay") == commands
+    assert len({run.digest for run in stored_cells(grown, tmp_path)[1].runs}) == 1, "later repeats replay the same commands"
+    (tmp_path / "cells" / "replay" / "commands.json").unlink()
+    more = plan(
+        in_loop, cell("Wavering", "replay", condition={"controller": "replayed"}, repeats=8), isolation=Isolation.PROCESS
+    )
+    assert "is gone" in run_plan(more, tmp_path).given_up["replay"]
+
+
+def test_commands_come_back_bit_for_bit(tmp_path):
+    values = tuple((x, float("inf") if x > 2 else 0.1 + 0.2) for x in (1 / 3, 5e-324, 1e308, -0.0))
+    log = CommandLog(("a", "b"), (0.0, 0.1, 0.2, 0.1 + 0.2), (1, 1, 2, 2), values)
+    save_commands(tmp_path, log)
+    back = load_commands(tmp_path)
+    assert back == log
+    assert str(back) == str(log), "the sign of zero too"
+    assert load_commands(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (cell("control-exat"), "did you mean 'control-exact'"),
+        (cell("control-gaussian", settings={"sigma": 1.0}), "did you mean 'sigma_m'"),
+        (cell("samepath", scenario="table1-tset1"), "did you mean 'table1-test1'"),
+        (cell("Telling", condition={"controller": "replayed"}), "cannot replay commands"),
+    ],
+)
+def test_what_would_fail_later_is_refused_before_the_first_run(one, words):
+    with pytest.raises((StudyError, SimulatorError, Exception), match=words):
+        check_plan(plan(one))
+
+
+def test_a_duration_is_refused_where_the_simulator_has_no_such_end():
+    check_plan(plan(cell("Wavering"), duration_s=1.0))
+    with pytest.raises(StudyError, match="cannot end a run"):
+        check_plan(plan(cell("Telling"), duration_s=1.0))
+
+
+def test_a_rehearsal_tries_each_kind_of_run_once_and_keeps_nothing(tmp_path):
+    a, b = cell("control-exact", "a", condition={"cpu_load": 0.5}), cell("control-exact", "b")
+    c = cell("control-gaussian", "c", settings={"sigma_m": 0.5})
+    study = plan(a, b, c)
+    assert [one.name for one in not_rehearsed(study.cells, ())] == ["a", "c"]
+    tried = []
+    found = rehearse(study, study.cells, (), tried.append)
+    assert tried == ["a", "c"]
+    assert [one.rows for one in found] == [800, 800]
+    assert all(one.spool_bytes > one.stored_bytes > 1000 for one in found)
+    assert all(one.cost_s > one.run_s > 0 for one in found)
+    assert rehearse(study, study.cells, found) == found, "what is known is not tried again"
+    assert json.loads(json.dumps([one.as_dict() for one in found]))[1]["settings"] == {"sigma_m": 0.5}
+
+
+def test_a_rehearsal_that_fails_refuses_the_study():
+    broken = cell("Faulty", "broken", settings={"fault": "error", "at": 0})
+    with pytest.raises(SimulatorError, match="cell 'broken' was tried before the study and failed: engine on fire"):
+        rehearse(plan(broken), [broken], ())

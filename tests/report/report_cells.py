@@ -8,11 +8,12 @@ from functools import cache
 import numpy as np
 
 from samepath.analysis.cell import CellAnalysis, Options, analyse_cell
+from samepath.analysis.study import MissingCell
 from samepath.analysis.summary import Restriction
 from samepath.report.document import Document
 from samepath.traces.cell import MemoryCell
 from samepath.traces.recorder import Recorder
-from samepath.traces.records import Header, Repeat
+from samepath.traces.records import Header, HostLog, Repeat
 
 CHANNELS = ("x_m", "y_m", "z_m")
 STEP_S = 0.05
@@ -140,3 +141,58 @@ def strangers() -> CellAnalysis:
 
 def all_cells() -> tuple[CellAnalysis, ...]:
     return (identical(), noisy(), two_outcomes(), within(), ends_early(), rounded(), hostile(), strangers())
+
+
+LOADS = (0.0, 0.5, 0.95)
+REACHED = {0.0: 0.08, 0.5: 0.52, 0.95: 0.87}  # the highest load misses its target
+
+
+def study_cell(variant: str, test: int, load: float, repeats: int = 6, **condition) -> CellAnalysis:
+    """A cell of a small case study: in lockstep nothing varies, in a game loop it grows with the load and after collisions."""
+    collides = test == 2
+
+    def shift(repeat: int, tick: int, actor: int) -> float:
+        if variant == "lockstep" or load == 0.0:
+            return 0.0
+        size = (2e-4 if load == 0.5 else 6e-2) * {-20: 0.1}.get(condition.get("nice", 0), 1.0)
+        after = 10.0 if collides and tick >= COLLISION_TICK else 1.0
+        return size * after * tick / TICKS * float(np.random.default_rng((repeat, test)).normal()) if actor == 1 else 0.0
+
+    measured = {**condition, "cpu_load": REACHED[load]}
+    runs = [
+        replace(drive(repeat, shift, ticks=80, collides=collides), host=HostLog(measured=measured)) for repeat in range(repeats)
+    ]
+    scenario = f"table1-test{test}"
+    levels = {"cpu_load": load, **condition}
+    name = " ".join([scenario, variant, *(f"{key}={value}" for key, value in levels.items())])
+    return analyse(runs, cell=name, scenario=scenario, variant=variant, simulator=f"toy {variant}", condition=levels)
+
+
+@cache
+def case_study() -> tuple[CellAnalysis, ...]:
+    return tuple(study_cell(variant, test, load) for variant in ("lockstep", "game loop") for test in (1, 2) for load in LOADS)
+
+
+@cache
+def nice_study() -> tuple[CellAnalysis, ...]:
+    return tuple(study_cell("game loop", 1, load, repeats=8, nice=nice) for nice in (-20, 0) for load in (0.5, 0.95))
+
+
+@cache
+def controller_study() -> tuple[CellAnalysis, ...]:
+    return tuple(study_cell("game loop", 1, 0.95, controller=one) for one in ("in-loop", "replayed", "<none & such>"))
+
+
+MISSING = (
+    MissingCell(
+        "test 1 at nice -20", "toy", "game loop", "table1-test1", {"nice": -20}, "needs CAP_SYS_NICE", "not applicable"
+    ),
+    MissingCell(
+        "test 2 at 75 %", "toy", "game loop", "table1-test2", {"cpu_load": 0.75}, "repeat 3: killed after 60 s", "failed"
+    ),
+    MissingCell("test 2 at 95 %", "toy", "game loop", "table1-test2", {"cpu_load": 0.95}, "", "not run"),
+)
+
+
+def case_study_document(**fields) -> Document:
+    return document_of(*case_study(), **{"title": "case-study", "missing": MISSING, **fields})

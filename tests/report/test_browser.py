@@ -5,9 +5,10 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
-from report_cells import all_cells, document_of, noisy
+from report_cells import MISSING, all_cells, case_study, controller_study, document_of, nice_study, noisy
 
 from samepath.report.html import render_html
 
@@ -79,6 +80,24 @@ def test_the_page_does_not_scroll_sideways_and_no_label_is_cut_off_or_covered(tm
     seen = look_in(tmp_path, render_html(document_of(*all_cells(), partial="2 cells were not run")), width_px)
     assert seen["width"] <= width_px
     assert seen["height"] > 3000
+    assert seen["cut"] == []
+    assert seen["covered"] == []
+
+
+@pytest.mark.parametrize("width_px", [1200, 400])
+def test_a_study_fits_too_with_every_kind_of_figure_and_table(tmp_path, width_px):
+    apart = [replace(cell, header=replace(cell.header, variant="a loop with a long name")) for cell in nice_study()]
+    document = document_of(*case_study(), *apart, *controller_study(), missing=MISSING)
+    page = render_html(document)
+    for words in (
+        "Is it deterministic?",
+        "Max sigma against nice",
+        "Single repeats per level of controller",
+        "CARLA, published",
+    ):
+        assert words in page
+    seen = look_in(tmp_path, page, width_px)
+    assert seen["width"] <= width_px
     assert seen["cut"] == []
     assert seen["covered"] == []
 

@@ -109,8 +109,8 @@ def test_a_partial_result_is_said_before_the_verdict():
 def test_the_table_states_its_restriction_and_both_sigmas():
     text = page_of(noisy()).text
     assert "Restricted: before the first collision" in text
-    row = text[text.index("Verdict, unrestricted") :]
-    assert re.search(r"toy crash noisy yes 40 35\.7 cm 0 \(exact\) Bit-identical Exceeds tolerance", row)
+    row = text[text.index("Max sigma, unrestricted") :]
+    assert "toy crash yes 40 35.7 cm Exceeds tolerance 0 (exact) Bit-identical noisy" in row
 
 
 def test_every_link_in_the_page_leads_to_a_place_in_the_page():
@@ -119,7 +119,9 @@ def test_every_link_in_the_page_leads_to_a_place_in_the_page():
     assert max(ids.values()) == 1
     targets = [href.removeprefix("#") for href in page.having("href")]
     clips = [one for value in page.having("clip-path") for one in re.findall(r"url\(#(.*?)\)", value)]
-    assert len([one for one in targets if one.startswith("cell-")]) == len(all_cells())
+    assert {one for one in targets if one.startswith("cell-")} == {
+        f"cell-{number}" for number in range(1, len(all_cells()) + 1)
+    }
     assert clips
     assert set(targets) | set(clips) <= set(ids)
 
@@ -198,11 +200,17 @@ def test_the_first_divergence_and_the_differences_are_told():
     assert "1 of 15 repeats end early, at tick 89 instead of 119: repeat 3" in page_of(ends_early()).text
 
 
-def test_bit_identical_cells_are_folded_only_among_many():
-    folded = [attrs for tag, attrs in page_of(identical(), noisy(), within(), rounded()).elements if tag == "details"]
-    assert [one["id"] for one in folded] == ["cell-1"]
-    assert "open" not in folded[0]
-    assert "details" not in {tag for tag, _ in page_of(identical(), noisy()).elements}
+def test_cells_that_are_all_alike_have_a_line_among_many_and_a_section_among_few():
+    many = page_of(identical(), noisy(), within(), rounded()).elements
+    assert [attrs["id"] for tag, attrs in many if tag == "tr" and "id" in attrs] == ["cell-1", "cell-4"]
+    assert [attrs["id"] for tag, attrs in many if attrs.get("class") == "cell"] == ["cell-2", "cell-3"]
+    few = page_of(identical(), noisy()).elements
+    assert [attrs["id"] for tag, attrs in few if attrs.get("class") == "cell"] == ["cell-1", "cell-2"]
+
+
+def test_what_happens_where_nothing_varies_is_shown_once_per_scenario():
+    page = render_html(document_of(identical(), identical(), rounded(), noisy()))
+    assert re.findall(r"Paths of (\w+), the same in every repeat", page) == ["crossing", "imported"]
 
 
 def test_provenance_is_flattened_and_the_command_is_shown():

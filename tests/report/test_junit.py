@@ -3,7 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 
-from report_cells import all_cells, document_of, ends_early, hostile, identical, noisy, strangers, two_outcomes, within
+from report_cells import MISSING, all_cells, document_of, ends_early, hostile, identical, noisy, strangers, two_outcomes, within
 
 from samepath.report.junit import render_junit
 
@@ -82,3 +82,14 @@ def test_hostile_names_are_escaped_and_stripped_of_illegal_characters():
 def test_rendering_twice_gives_equal_text():
     document = document_of(*all_cells())
     assert render_junit(document) == render_junit(document)
+
+
+def test_cells_without_figures_are_errors_or_skipped_with_the_reason():
+    suite = suite_of(identical(), noisy(), missing=MISSING)
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["5", "1", "1", "2"]
+    skipped = suite.find("testcase[@name='test 1 at nice -20']/skipped")
+    assert skipped.get("message") == "not applicable: needs CAP_SYS_NICE"
+    error = suite.find("testcase[@name='test 2 at 75 %']/error")
+    assert error.get("message") == "failed: repeat 3: killed after 60 s"
+    assert suite.find("testcase[@name='test 2 at 95 %']/skipped").get("message") == "not run"
+    assert properties(suite.find("testcase[@name='test 2 at 75 %']"))["condition.cpu_load"] == "0.75"

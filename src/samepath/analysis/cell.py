@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.analysis.divergence import FirstDivergence, RepeatDeviation, Scan, find_first, scan
+from samepath.analysis.asked import ConditionCheck, Place, read_host
+from samepath.analysis.divergence import FirstDivergence, PairDistance, RepeatDeviation, Scan, find_first, scan
 from samepath.analysis.inference import RateBounds, rate_bounds
 from samepath.analysis.outcomes import (
     MAX_CLUSTERED,
@@ -50,7 +51,11 @@ class Phase:
 
 @dataclass(frozen=True)
 class CellAnalysis:
-    """Everything known about a cell. Arrays are read-only and only for drawing."""
+    """Everything known about a cell. Arrays are read-only and only for drawing.
+
+    ``conditions`` holds what was asked of the host against what was measured; ``places`` says where each repeat was run. Both
+    are empty where nobody noted it, as in imported logs.
+    """
 
     header: Header
     repeats: int
@@ -73,9 +78,12 @@ class CellAnalysis:
     clusters: Clusters
     bounds: RateBounds
     deviations: tuple[RepeatDeviation, ...]
+    pairs: tuple[PairDistance, ...]
     beyond_tolerance: int
     first_divergence: FirstDivergence | None
     paths: dict[int, Floats]
+    conditions: tuple[ConditionCheck, ...] = ()
+    places: tuple[Place, ...] = ()
 
     @property
     def divergent(self) -> int:
@@ -115,6 +123,7 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
     divergent = sum(len(one.repeats) for one in outcomes[1:])
     before, after = boundary.before(spread), boundary.after(spread)
     phase = _PhaseBuilder(spread, options, count, found)
+    conditions, places = read_host(cell.header, cell.host_logs())
     return CellAnalysis(
         header=cell.header,
         repeats=count,
@@ -137,9 +146,12 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
         clusters=find_clusters(outcomes, found.features),
         bounds=rate_bounds(divergent, count, options.confidence),
         deviations=found.deviations,
+        pairs=found.pairs,
         beyond_tolerance=sum(one.max_deviation_m > options.tolerance_m for one in found.deviations),
         first_divergence=find_first(cell, outcomes, found.deviations),
         paths=found.paths,
+        conditions=conditions,
+        places=places,
     )
 
 

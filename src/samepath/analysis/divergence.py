@@ -1,6 +1,7 @@
 """Divergence: where, when and in what two runs part for the first time, and how far each repeat strays."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,8 @@ from numpy.typing import NDArray
 
 from samepath.analysis.outcomes import Outcome
 from samepath.analysis.spread import CellSpread
-from samepath.traces.cell import CellTrace, RunInfo
+from samepath.base.digests import link
+from samepath.traces.cell import Block, CellTrace, RunInfo
 from samepath.traces.channels import POSITION
 from samepath.traces.records import Event, Repeat
 
@@ -24,6 +26,7 @@ class RepeatDeviation:
     """How one repeat departs: from the largest outcome (bits) and from the mean path (metres, worst axis).
 
     ``max_deviation_before_m`` is that before the first collision, or whatever splits the phases; 0 where nothing is before.
+    ``differs_before``: its states before the split are not those that most repeats have there.
     """
 
     repeat: int
@@ -32,6 +35,21 @@ class RepeatDeviation:
     max_deviation_tick: int
     max_deviation_actor: int
     max_deviation_before_m: float
+    differs_before: bool
+
+
+@dataclass(frozen=True)
+class PairDistance:
+    """How far two repeats that follow each other are apart: the farthest that any actor is, on the worst axis, at any tick.
+
+    Each repeat is in one pair, so that pairs know nothing of each other: where one odd repeat moves the mean path, and with it
+    the deviation of every other repeat, it moves one distance only. What is compared between cells is compared by pairs.
+    """
+
+    first: int
+    second: int
+    apart_m: float
+    apart_before_m: float
 
 
 @dataclass(frozen=True)
@@ -70,6 +88,7 @@ class Scan:
     """
 
     deviations: tuple[RepeatDeviation, ...]
+    pairs: tuple[PairDistance, ...]
     identical: NDArray[np.bool_]
     features: dict[int, Floats]
     digests: dict[int, NDArray[np.uint64]]
@@ -93,7 +112,9 @@ def scan(
     keep_features = set(first_of[:: max(1, -(-len(first_of) // max_features))])
     keep_paths, keep_digests = set(first_of[:KEPT_PATHS]), set(first_of[:TREE_OUTCOMES])
     actors = len(spread.actor_ids)
-    deviations: list[RepeatDeviation] = []
+    pairs = _Pairs(before)
+    departures: list[tuple[int, int | None, float, int, int, float]] = []
+    histories: list[bytes] = []
     identical = np.ones(cell.columns, np.bool_)
     features: dict[int, Floats] = {}
     digests: dict[int, NDArray[np.uint64]] = {}
@@ -102,6 +123,7 @@ def scan(
         worst = np.zeros((len(block.repeats), cell.columns))
         for axis in spread.axes:
             np.fmax(worst, np.abs(block.values[axis] - means[axis]), out=worst)
+        pairs.add(block)
         if block.digests is not None:
             identical &= np.all(block.digests == reference_digests, axis=(0, 2))
         for row, repeat in enumerate(block.repeats):
@@ -110,7 +132,8 @@ def scan(
             tick = _first_difference(raw, reference_digests, spread, runs[repeat], runs[reference])
             where = (int(spread.ticks[column // actors]), int(spread.actor_ids[column % actors]))
             early_m = float(worst[row][before].max(initial=0.0))
-            deviations.append(RepeatDeviation(repeat, tick, float(worst[row, column]), *where, early_m))
+            departures.append((repeat, tick, float(worst[row, column]), *where, early_m))
+            histories.append(link(b"", raw[before].tobytes()))
             if repeat in keep_features:
                 stacked = np.concatenate([block.values[axis][row, top] for axis in spread.axes])
                 base = np.concatenate([means[axis][top] for axis in spread.axes])
@@ -120,7 +143,35 @@ def scan(
             if repeat in keep_paths:
                 xy = [block.values[axis][row] for axis in POSITION[:2]]
                 paths[repeat] = np.stack(xy, axis=-1).reshape(len(spread.ticks), actors, 2)
-    return Scan(tuple(deviations), identical, features, digests, paths)
+    usual = Counter(histories).most_common(1)[0][0]
+    deviations = tuple(
+        RepeatDeviation(*departure, differs_before=history != usual)
+        for departure, history in zip(departures, histories, strict=True)
+    )
+    return Scan(deviations, tuple(pairs.found), identical, features, digests, paths)
+
+
+class _Pairs:
+    """Pairs repeats as they come, the first with the second, the third with the fourth; of an odd number the last is left."""
+
+    def __init__(self, before: NDArray[np.bool_]) -> None:
+        self.found: list[PairDistance] = []
+        self._before = before
+        self._waiting: tuple[int, dict[str, Floats]] | None = None
+
+    def add(self, block: Block) -> None:
+        for row, repeat in enumerate(block.repeats):
+            positions = {axis: values[row] for axis, values in block.values.items()}
+            if self._waiting is None:
+                self._waiting = (repeat, positions)
+                continue
+            first, others = self._waiting
+            apart = np.zeros(len(self._before))
+            for axis, values in positions.items():
+                np.fmax(apart, np.abs(values - others[axis]), out=apart)  # NaN: one of the two is not there
+            early_m = float(apart[self._before].max(initial=0.0))
+            self.found.append(PairDistance(first, repeat, float(apart.max(initial=0.0)), early_m))
+            self._waiting = None
 
 
 def _widest_columns(spread: CellSpread) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from samepath.analysis.cell import CellAnalysis
+from samepath.analysis.factors import variant_of
 from samepath.analysis.spread import SpreadSummary
 from samepath.analysis.verdict import Judgement, worst
 from samepath.base.errors import InputError
@@ -101,6 +102,7 @@ def _value(text: str) -> float | str:
 class ScenarioRow:
     """A line of Table I. ``restricted`` is None when the filters leave nothing."""
 
+    variant: str
     simulator: str
     scenario: str
     cells: int
@@ -113,14 +115,17 @@ class ScenarioRow:
 
 
 def table_one(cells: Sequence[CellAnalysis], restriction: Restriction) -> tuple[ScenarioRow, ...]:
-    """Summarise per simulator and scenario: the worst over all conditions and phases, and over those admitted."""
-    groups: dict[tuple[str, str], list[CellAnalysis]] = {}
+    """Summarise per variant, and in it per scenario: the worst over all conditions and phases, and over those admitted."""
+    groups: dict[tuple[str, str, str], list[CellAnalysis]] = {}
     for cell in cells:
-        groups.setdefault((cell.header.simulator, cell.header.scenario), []).append(cell)
-    return tuple(_row(*key, members, restriction) for key, members in groups.items())
+        header = cell.header
+        groups.setdefault((variant_of(header), header.simulator, header.scenario), []).append(cell)
+    variants = list(dict.fromkeys(variant for variant, _, _ in groups))
+    ordered = sorted(groups.items(), key=lambda item: variants.index(item[0][0]))
+    return tuple(_row(*key, members, restriction) for key, members in ordered)
 
 
-def _row(simulator: str, scenario: str, cells: list[CellAnalysis], restriction: Restriction) -> ScenarioRow:
+def _row(variant: str, simulator: str, scenario: str, cells: list[CellAnalysis], restriction: Restriction) -> ScenarioRow:
     admitted = [cell for cell in cells if all(one.admits(cell.header.condition) for one in restriction.filters)]
     parts: list[tuple[SpreadSummary, Judgement | None]] = []
     for cell in admitted:
@@ -133,6 +138,7 @@ def _row(simulator: str, scenario: str, cells: list[CellAnalysis], restriction: 
     verdicts = [judgement.verdict for _, judgement in parts if judgement is not None]
     collided = {cell.first_collision_tick is not None for cell in cells}
     return ScenarioRow(
+        variant=variant,
         simulator=simulator,
         scenario=scenario,
         cells=len(cells),

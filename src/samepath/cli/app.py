@@ -7,7 +7,7 @@ import typer
 
 from samepath import __version__
 from samepath.base.errors import SamepathError
-from samepath.cli import analyse, check, conformance, convert, doctor, report, simulators, study
+from samepath.cli import analyse, check, conformance, convert, doctor, report, resume, serve, simulators, study
 
 app = typer.Typer(
     name="samepath",
@@ -18,6 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("study")(study.study)
+app.command("resume")(resume.resume)
 app.command("doctor")(doctor.doctor)
 app.command("analyse")(analyse.analyse)
 app.command("check")(check.check)
@@ -25,6 +26,7 @@ app.command("report")(report.report)
 app.command("import")(convert.convert)
 app.command("simulators")(simulators.simulators)
 app.command("conformance")(conformance.conformance)
+app.command("serve")(serve.serve)
 
 
 def _version(*, wanted: bool) -> None:

@@ -6,8 +6,10 @@ from typing import Final
 
 from markupsafe import Markup
 
+from samepath.analysis.asked import ConditionCheck
 from samepath.analysis.cell import CellAnalysis, Phase
 from samepath.analysis.divergence import TREE_OUTCOMES
+from samepath.analysis.factors import level_words, title
 from samepath.analysis.outcomes import Pattern
 from samepath.base.verdicts import Verdict
 from samepath.report import figures
@@ -26,8 +28,6 @@ from samepath.report.words import (
 )
 from samepath.traces.channels import unit_of
 
-# Up to so many cells fit a reader's eye; of more, those with nothing to show are folded.
-_UNFOLDED_CELLS: Final = 3
 _MAX_FINDINGS: Final = 12
 
 
@@ -81,6 +81,7 @@ class CellView:
     folded: bool
     repeats: int
     facts: tuple[Fact, ...]
+    conditions: tuple[ConditionCheck, ...]
     others: tuple[Fact, ...]
     findings: tuple[str, ...]
     findings_left_out: int
@@ -102,8 +103,8 @@ def view_figure(svg: str, caption: str) -> FigureView:
     return FigureView(Markup(svg), caption)  # noqa: S704 - our own drawing, whose text the drawing escapes
 
 
-def view_cell(cell: CellAnalysis, anchor: str, cells: int) -> CellView:
-    """Put a cell into words and drawings; among many ``cells`` a bit-identical one is folded."""
+def view_cell(cell: CellAnalysis, anchor: str, *, folded: bool) -> CellView:
+    """Put a cell into words and drawings."""
     same = cell.judgement_by_sigma.verdict is cell.judgement.verdict
     collided = cell.boundary.first_tick is not None
     phases = (cell.before, cell.after, cell.after_involved, cell.after_uninvolved)
@@ -114,9 +115,10 @@ def view_cell(cell: CellAnalysis, anchor: str, cells: int) -> CellView:
         verdict=view_verdict(cell.judgement.verdict),
         reason=cell.judgement.reason,
         by_sigma="" if same else VERDICT_NAMES[cell.judgement_by_sigma.verdict].lower(),
-        folded=cells > _UNFOLDED_CELLS and cell.judgement.verdict is Verdict.BIT_IDENTICAL,
+        folded=folded,
         repeats=cell.repeats,
         facts=_facts(cell),
+        conditions=cell.conditions,
         others=tuple(Fact(name, _other(name, value)) for name, value in sorted(cell.summary.other_max_sigma.items())),
         findings=tuple(one.message for one in cell.findings[:_MAX_FINDINGS]),
         findings_left_out=max(0, len(cell.findings) - _MAX_FINDINGS),
@@ -132,9 +134,10 @@ def view_cell(cell: CellAnalysis, anchor: str, cells: int) -> CellView:
 def _about(cell: CellAnalysis) -> str:
     header = cell.header
     parts = [
+        header.variant,
         f"{header.simulator} {header.simulator_version}".strip(),
         header.scenario,
-        *(f"{name} = {value}" for name, value in header.condition.items()),
+        *(f"{title(name)} {level_words(name, value)}" for name, value in header.condition.items()),
         count(cell.repeats, "repeat"),
         count(len(cell.spread.actor_ids), "actor"),
         count(len(cell.spread.ticks), "logged tick"),

@@ -8,22 +8,24 @@ from samepath.analysis.cell import CellAnalysis
 from samepath.base.units import format_length
 from samepath.base.verdicts import Verdict
 from samepath.report.document import Document
+from samepath.report.study_console import STYLES, print_study
+from samepath.report.words import exclusion
 
 WIDE_COLUMNS = 100
-STYLES = {
-    Verdict.BIT_IDENTICAL: "bold green",
-    Verdict.IDENTICAL_AT_RESOLUTION: "green",
-    Verdict.WITHIN_TOLERANCE: "yellow",
-    Verdict.EXCEEDS_TOLERANCE: "bold red",
-}
+FEW_CELLS = 3
 
 
 def print_document(console: Console, document: Document) -> None:
-    """Print the verdict, a row per cell, and what stands out."""
+    """Print the verdict; of few cells a row each and what stands out, of many what they show together."""
     console.print(verdict_line(document))
+    if len(document.cells) > FEW_CELLS:
+        print_study(console, document)
+        return
     console.print(cell_table(document, phases=console.width >= WIDE_COLUMNS))
-    for trend in document.trends:
-        console.print(Text(trend.words()), soft_wrap=True)
+    for effect in document.study.effects.growth():
+        console.print(Text(effect.growth_words()), soft_wrap=True)
+    for one in document.missing:
+        console.print(Text(one.words()), soft_wrap=True)
     for cell in document.cells:
         notes = cell_notes(cell)
         if notes:
@@ -83,9 +85,7 @@ def cell_notes(cell: CellAnalysis) -> list[str]:
 
 def limits_line(document: Document) -> str:
     """Say what the smallest sample cannot exclude."""
-    cell = min(document.cells, key=lambda one: one.repeats)
-    bound = f"{100 * (1 - 0.05 ** (1 / cell.repeats)):.3g} %"
-    return f"{cell.repeats} repeats without divergence cannot exclude a rate below {bound} (95 % confidence)"
+    return exclusion(document)
 
 
 def _length(value_m: float | None) -> str:

@@ -3,19 +3,25 @@
 import json
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from samepath.analysis.cell import CellAnalysis, Phase
 from samepath.analysis.divergence import FirstDivergence
+from samepath.analysis.factors import variant_of
 from samepath.analysis.inference import chance_to_see, repeats_needed, repeats_until_stop
 from samepath.analysis.outcomes import Branch
+from samepath.analysis.study import MissingCell, StudyAnalysis, analyse_study
 from samepath.analysis.summary import Restriction, ScenarioRow, overall, table_one
-from samepath.analysis.trends import Trend, find_trends
 from samepath.base.verdicts import Verdict
+from samepath.report.study_data import condition_object, published_objects, study_object
 
 
 @dataclass(frozen=True)
 class Document:
-    """Everything a report shows. ``provenance`` is the host's own description, ``command`` runs it again."""
+    """Everything a report shows. ``provenance`` is the host's own description, ``command`` runs it again.
+
+    ``missing`` are the cells that were asked for and have no figures.
+    """
 
     title: str
     cells: tuple[CellAnalysis, ...]
@@ -23,6 +29,7 @@ class Document:
     command: str
     provenance: dict[str, object] = field(default_factory=dict)
     partial: str = ""
+    missing: tuple[MissingCell, ...] = ()
 
     @property
     def tolerance_m(self) -> float:
@@ -34,12 +41,12 @@ class Document:
         """The worst of all cells."""
         return overall(self.cells)
 
-    @property
-    def trends(self) -> tuple[Trend, ...]:
-        """How the spread depends on conditions that were varied."""
-        return find_trends(self.cells)
+    @cached_property
+    def study(self) -> StudyAnalysis:
+        """What all cells show together."""
+        return analyse_study(self.cells, self.missing, self.cells[0].options.confidence)
 
-    @property
+    @cached_property
     def table(self) -> tuple[ScenarioRow, ...]:
         """Table I."""
         return table_one(self.cells, self.restriction)
@@ -53,15 +60,16 @@ def to_json(document: Document) -> str:
 def as_object(document: Document) -> dict[str, object]:
     """Return the document as plain data; units are in the names."""
     return {
-        "samepath_json_version": 1,
+        "samepath_json_version": 2,
         "title": document.title,
         "tolerance_m": document.tolerance_m,
         "criterion": document.cells[0].options.criterion.value,
         "verdict": document.verdict.value,
-        "cells": [cell_object(cell) for cell in document.cells],
+        **study_object(document.study),
         "table": [row.__dict__ for row in document.table],
         "restriction": str(document.restriction),
-        "trends": [{**trend.__dict__, "grows": trend.grows, "words": trend.words()} for trend in document.trends],
+        "published": published_objects(cell.header.scenario for cell in document.cells),
+        "cells": [cell_object(cell) for cell in document.cells],
         "command": document.command,
         "partial": document.partial,
         "provenance": document.provenance,
@@ -73,9 +81,11 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
     summary = cell.summary
     return {
         "cell": cell.header.cell,
+        "variant": variant_of(cell.header),
         "simulator": cell.header.simulator,
         "scenario": cell.header.scenario,
         "condition": cell.header.condition,
+        "conditions_measured": [condition_object(one) for one in cell.conditions],
         "repeats": cell.repeats,
         "actors": len(cell.spread.actor_ids),
         "ticks": len(cell.spread.ticks),

@@ -1,16 +1,27 @@
 """JUnit XML: one test case per cell, so that any CI server can gate on the verdict."""
 
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from typing import Final
 
 from samepath.analysis.cell import CellAnalysis
+from samepath.analysis.study import MissingCell
 from samepath.report.document import Document
 from samepath.report.words import clean, headline, length, percent, sentence
 
+FAILED: Final = "failed"
+
 
 def render_junit(document: Document) -> str:
-    """Return the report as JUnit XML; a cell that does not pass is a failure."""
+    """Return the report as JUnit XML: a cell beyond its tolerance is a failure, a broken one an error, others are skipped."""
     failures = sum(not cell.judgement.verdict.passes for cell in document.cells)
-    counts = {"tests": str(len(document.cells)), "failures": str(failures), "errors": "0", "skipped": "0"}
+    errors = sum(one.kind == FAILED for one in document.missing)
+    counts = {
+        "tests": str(len(document.cells) + len(document.missing)),
+        "failures": str(failures),
+        "errors": str(errors),
+        "skipped": str(len(document.missing) - errors),
+    }
     root = ET.Element("testsuites", {"name": "samepath", **counts})
     suite = ET.SubElement(root, "testsuite", {"name": clean(document.title), **counts})
     _properties(
@@ -26,6 +37,8 @@ def render_junit(document: Document) -> str:
     )
     for cell in document.cells:
         _case(suite, cell)
+    for missing in document.missing:
+        _missing(suite, missing)
     ET.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
@@ -37,6 +50,21 @@ def _case(suite: ET.Element, cell: CellAnalysis) -> None:
     if not judgement.verdict.passes:
         failure = ET.SubElement(case, "failure", {"type": judgement.verdict.value, "message": clean(judgement.reason)})
         failure.text = clean("\n".join(_details(cell)))
+
+
+def _missing(suite: ET.Element, missing: MissingCell) -> None:
+    names = {"classname": clean(missing.simulator) or "samepath", "name": clean(missing.name)}
+    case = ET.SubElement(suite, "testcase", names)
+    _properties(case, {"scenario": missing.scenario, **_conditions(missing.condition)})
+    message = clean(f"{missing.kind}: {missing.reason}" if missing.reason else missing.kind)
+    if missing.kind == FAILED:
+        ET.SubElement(case, "error", {"type": missing.kind, "message": message}).text = message
+    else:
+        ET.SubElement(case, "skipped", {"message": message})
+
+
+def _conditions(condition: Mapping[str, object]) -> dict[str, str]:
+    return {f"condition.{name}": str(value) for name, value in condition.items()}
 
 
 def _figures(cell: CellAnalysis) -> dict[str, str]:
@@ -54,7 +82,7 @@ def _figures(cell: CellAnalysis) -> dict[str, str]:
     return {
         "verdict": cell.judgement.verdict.value,
         "scenario": cell.header.scenario,
-        **{f"condition.{name}": str(value) for name, value in cell.header.condition.items()},
+        **_conditions(cell.header.condition),
         "repeats": str(cell.repeats),
         "outcomes": str(len(cell.outcomes)),
         "divergent_repeats": str(cell.divergent),

@@ -115,12 +115,14 @@ def _tidy_tag(match: re.Match[str]) -> str:
 class LengthAxis:
     """A logarithmic axis of lengths with a place of its own for exact zeros, which a logarithm would lose.
 
-    Positions on it are powers of ten: 1 cm is at -2. ``zero_at`` is None where there is no zero to show.
+    Positions on it are powers of ten: 1 cm is at -2. ``zero_at`` is None where there is no zero to show; ``zero_name`` is how
+    zeros are called.
     """
 
     low: float
     high: float
     zero_at: float | None
+    zero_name: str = "0 (exact)"
 
     @property
     def bottom(self) -> float:
@@ -147,7 +149,7 @@ class LengthAxis:
             shade(self.bottom, self.low, color=ZERO_BAND, linewidth=0, zorder=0)
         (axes.set_ylim if vertical else axes.set_xlim)(self.bottom, self.high)
         axis = axes.yaxis if vertical else axes.xaxis
-        axis.set_ticks(at, ["0 (exact)" if one == self.zero_at else format_length(10.0**one) for one in at])
+        axis.set_ticks(at, [self.zero_name if one == self.zero_at else format_length(10.0**one) for one in at])
         axis.grid(visible=True)
 
 

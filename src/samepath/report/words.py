@@ -5,9 +5,12 @@ import re
 from typing import Final
 
 from samepath.analysis.cell import CellAnalysis
+from samepath.analysis.domains import CounterExample, Domain
+from samepath.analysis.factors import joined
 from samepath.analysis.outcomes import Clusters
 from samepath.analysis.phases import PhaseBoundary
 from samepath.analysis.resolution import GridKind, Resolution
+from samepath.analysis.study import Answer
 from samepath.analysis.verdict import Criterion
 from samepath.base.units import format_length
 from samepath.base.verdicts import Verdict
@@ -103,15 +106,62 @@ def beyond_distance(cell: CellAnalysis) -> bool:
     return (summary.max_sigma_m or 0.0) > limit or by_deviation
 
 
-def why(document: Document) -> str:
-    """Give the reason of the worst cell as a sentence."""
-    worst = max(
+def worst_cell(document: Document) -> CellAnalysis:
+    """Return the cell that decides the verdict."""
+    return max(
         document.cells,
         key=lambda cell: (cell.judgement.verdict.rank, beyond_distance(cell), cell.summary.max_deviation_m or 0.0),
     )
+
+
+def why(document: Document) -> str:
+    """Give the reason of the worst cell as a sentence."""
+    worst = worst_cell(document)
     if len(document.cells) == 1 or worst.judgement.verdict is Verdict.BIT_IDENTICAL:
         return f"{sentence(worst.judgement.reason)}."
     return f"Worst cell: {worst.header.cell}: {worst.judgement.reason}."
+
+
+def exclusion(document: Document) -> str:
+    """Say what the smallest sample cannot exclude."""
+    fewest = min(cell.repeats for cell in document.cells)
+    bound = f"{100 * (1 - 0.05 ** (1 / fewest)):.3g} %"
+    return f"{fewest} repeats without divergence cannot exclude a rate below {bound} (95 % confidence)"
+
+
+def answer_words(answer: Answer) -> tuple[str, str]:
+    """Split an answer into what is said first and loud, and the rest of the sentence."""
+    if answer.text.startswith(answer.short):
+        return sentence(answer.short), answer.text[len(answer.short) :]
+    return sentence(answer.short), f": {answer.text}"
+
+
+def permission_words(domain: Domain) -> tuple[str, str]:
+    """Say where the tolerance holds, and in short what that rests on and what is just outside; the table has the rest."""
+    limit = format_length(domain.tolerance_m)
+    beyond = joined([_outside(one) for one in domain.outside], "or") if domain.outside else ""
+    if domain.empty or domain.rate_upper is None or domain.rate_upper_cell is None:
+        return "Nowhere", f": {limit} is not held, not even {beyond}" if beyond else f": {limit} is not held"
+    sure = f"{percent(domain.confidence)} confidence"
+    text = f": {domain.beyond} of {domain.repeats} repeats beyond {limit}; the true rate is below {percent(domain.rate_upper)}"
+    if len(domain.cells) > 1:
+        text += f", in any one of the {len(domain.cells)} cells below {percent(domain.rate_upper_cell)}"
+    text += f" ({sure})"
+    if beyond:
+        text += f". Not {beyond}"
+    if domain.whole_run is not None:
+        text += f". Whole runs: {domain.whole_run.region()}"
+    if domain.before_split is not None:
+        text += f". Also {domain.before_split.region()}"
+    return sentence(domain.region()), text
+
+
+def _outside(example: CounterExample) -> str:
+    """Name a counter-example: what it oversteps, and where it was seen if that does not say so."""
+    told = example.scenario in example.beyond_what
+    far = "" if example.max_deviation_m is None else f"{format_length(example.max_deviation_m)} off"
+    note = ", ".join(one for one in ("" if told else example.scenario, far) if one)
+    return f"{example.beyond_what} ({note})" if note else example.beyond_what
 
 
 def resolution_words(resolution: Resolution) -> tuple[str, str]:

@@ -13,12 +13,13 @@ A check returns None or raises :class:`samepath.base.errors.SimulatorError`, in 
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from samepath.base.errors import SimulatorError, UnknownNameError
-from samepath.simulators.interface import RunRequest, Simulator, no_tick
+from samepath.simulators.interface import DURATION, CommandLog, RunRequest, Simulator, SimulatorInfo, no_tick
 from samepath.traces.channels import check_channels
 from samepath.traces.recorder import Recorder
 from samepath.traces.records import EventKind, Repeat
@@ -26,12 +27,19 @@ from samepath.traces.records import EventKind, Repeat
 Factory = Callable[[], Simulator]
 Check = Callable[[Factory], None]
 
+_FEW_TICKS: Final = 10
+
 
 def run_once(simulator: Simulator, scenario: str, repeat: int = 0, on_tick: Callable[[int], None] = no_tick) -> Repeat:
     """Run a scenario with default settings and return its record."""
+    return run_request(simulator, RunRequest(scenario, repeat), on_tick)
+
+
+def run_request(simulator: Simulator, request: RunRequest, on_tick: Callable[[int], None] = no_tick) -> Repeat:
+    """Run what is asked for and return its record."""
     info = simulator.info()
-    recorder = Recorder(repeat, info.channels, info.step_s)
-    simulator.run(RunRequest(scenario, repeat), recorder, on_tick)
+    recorder = Recorder(request.repeat, info.channels, info.step_s)
+    simulator.run(request, recorder, on_tick)
     return recorder.finish()
 
 
@@ -113,6 +121,57 @@ def repeats_itself_if_it_says_so(factory: Factory) -> None:
             _require(len(digests) == 1, f"{scenario}: declared deterministic, but three repeats gave {len(digests)} digests")
 
 
+def forgets_the_run_before(factory: Factory) -> None:
+    """Where determinism is declared, one and the same repeat has the same digest when it is run again in the same process."""
+    with factory() as simulator:
+        if not simulator.info().capabilities.deterministic:
+            return
+        for scenario in simulator.info().scenarios:
+            again = run_once(simulator, scenario).digest == run_once(simulator, scenario).digest
+            _require(again, f"{scenario}: run again, repeat 0 gave other bits: a run must not depend on any run before it")
+
+
+def ends_at_a_duration_if_it_says_so(factory: Factory) -> None:
+    """Where durations are declared, they end a run at their tick; where determinism is too, it is the whole run cut short."""
+    with factory() as simulator:
+        info = simulator.info()
+        if not info.capabilities.durations:
+            return
+        for scenario in info.scenarios:
+            whole = run_once(simulator, scenario) if info.capabilities.deterministic else None
+            for ticks in (1, _FEW_TICKS):
+                heard: list[int] = []
+                request = RunRequest(scenario, 0, duration_s=ticks * info.step_s)
+                short = run_request(simulator, request, heard.append)
+                where = f"{scenario}: a duration of {ticks} ticks"
+                _check_end(short, ticks, where)
+                _require(heard[-1:] == [short.end.tick], f"{where}: on_tick must reach the end tick")
+                if whole is not None:
+                    same = np.array_equal(short.digests, whole.digests[whole.tick <= short.end.tick])
+                    _require(same, f"{where} gave other states than the first {ticks} ticks of the whole run")
+
+
+def replays_if_it_says_so(factory: Factory) -> None:
+    """Where replays are declared, commands can be recorded and replayed; where determinism is too, the same run comes back."""
+    with factory() as simulator:
+        info = simulator.info()
+        if not info.capabilities.replays:
+            return
+        exact = info.capabilities.deterministic
+        # Without determinism a replay promises no bits, so that a short one shows as much.
+        duration_s = _FEW_TICKS * info.step_s if info.capabilities.durations and not exact else None
+        for scenario in info.scenarios:
+            request = RunRequest(scenario, 0, duration_s=duration_s)
+            log = simulator.record_commands(request)
+            in_loop = run_request(simulator, request)
+            _check_commands(log, in_loop, info, scenario)
+            replayed = [run_request(simulator, replace(request, repeat=repeat, commands=log)) for repeat in (0, 1)]
+            for one in replayed:
+                _require(one.actors == in_loop.actors, f"{scenario}: the replay has other actors than the run with controllers")
+                same = not exact or one.digest == in_loop.digest
+                _require(same, f"{scenario}: declared deterministic, but the replay differs from the run with controllers")
+
+
 def refuses_the_unknown(factory: Factory) -> None:
     """An unknown scenario or setting is refused by name before anything runs."""
     with factory() as simulator:
@@ -144,6 +203,9 @@ CHECKS: tuple[Check, ...] = (
     calls_on_tick,
     names_actors_in_events,
     repeats_itself_if_it_says_so,
+    forgets_the_run_before,
+    ends_at_a_duration_if_it_says_so,
+    replays_if_it_says_so,
     refuses_the_unknown,
     closes_twice,
 )
@@ -176,6 +238,32 @@ def _each_scenario(factory: Factory) -> Iterator[tuple[str, Repeat]]:
     with factory() as simulator:
         for scenario in simulator.info().scenarios:
             yield scenario, run_once(simulator, scenario)
+
+
+def _check_end(short: Repeat, ticks: int, where: str) -> None:
+    """A run may end by itself before its duration, and otherwise ends with it."""
+    end = short.end
+    found = f"{where} ended at tick {end.tick} with the reason {end.reason!r}"
+    _require(
+        end.tick <= ticks and (end.reason == DURATION) == (end.tick == ticks), f"{found}, not {DURATION!r} at tick {ticks}"
+    )
+    _require(end.completed or end.reason != DURATION, f"{where} must count as a completed run")
+    late = len(short.tick) > 0 and int(short.tick.max()) > end.tick
+    _require(not late, f"{where}: states after the end at tick {end.tick}")
+
+
+def _check_commands(log: CommandLog, in_loop: Repeat, info: SimulatorInfo, scenario: str) -> None:
+    """A log says of every entry when, who and what."""
+    _require(len(log.time_s) > 0, f"{scenario}: no command was recorded")
+    lengths = {len(log.time_s), len(log.actors), len(log.values)}
+    _require(len(lengths) == 1, f"{scenario}: commands need as many times as actors and values")
+    _require(all(len(one) == len(log.channels) for one in log.values), f"{scenario}: a value for each channel is wanted")
+    _require(list(log.time_s) == sorted(log.time_s), f"{scenario}: commands must be in order of time")
+    end_s = (in_loop.end.tick + 1) * info.step_s
+    within = not info.capabilities.deterministic or log.time_s[-1] < end_s
+    _require(within and log.time_s[0] >= 0, f"{scenario}: commands must lie within the run")
+    strangers = set(log.actors) - {actor.id for actor in in_loop.actors}
+    _require(not strangers, f"{scenario}: commands of actors {sorted(strangers)}, who were never announced")
 
 
 def _require(condition: bool, otherwise: str) -> None:

@@ -1,17 +1,21 @@
 """The interface every simulator is driven through: say what you are, run a scenario once into a recorder, let go."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-from samepath.base.errors import SimulatorError
+from samepath.base.errors import InputError, SimulatorError
 from samepath.base.suggest import unknown
 from samepath.traces.channels import POSITION
 from samepath.traces.recorder import Recorder
 
 Scalar = str | float | int | bool
+
+# Why a run ended that was ended by ``RunRequest.duration_s``.
+DURATION: Final = "duration"
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,8 @@ class CommandLog:
 class RunRequest:
     """One repeat: what to run. Only ``repeat`` differs between the repeats of a cell.
 
-    ``duration_s`` ends the run at that simulated time, if it has not ended before. With ``commands`` no controller is asked:
-    what they once decided is replayed.
+    ``duration_s`` ends the run at that simulated time, if it has not ended before: see :func:`last_tick`. With ``commands`` no
+    controller is asked: what they once decided is replayed.
     """
 
     scenario: str
@@ -92,6 +96,12 @@ class Simulator(ABC):
         ``recorder.end(tick, reason)``. A run must not depend on any run before it.
         """
 
+    def prepare(self, request: RunRequest) -> None:  # noqa: B027 - most simulators have nothing to prepare
+        """Load what every run of ``request`` needs and none changes: code, maps, meshes. Start nothing, draw no chance.
+
+        Called once in the process that workers are forked from, so that each of them need not do it again.
+        """
+
     def record_commands(self, request: RunRequest) -> CommandLog:
         """Run once with the controllers in the loop and return what they decided; only with the capability ``replays``."""
         raise SimulatorError(f"{self.info().name} cannot record its controllers' commands: leave out controller=replayed")
@@ -107,10 +117,31 @@ class Simulator(ABC):
 
 
 def check_request(info: SimulatorInfo, request: RunRequest) -> dict[str, Scalar]:
-    """Return the settings of a request with defaults filled in; refuse unknown scenarios and settings by name."""
+    """Return the settings of a request with defaults filled in; refuse what the simulator does not know or cannot do."""
     if request.scenario not in info.scenarios:
         raise unknown(f"scenario of {info.name}", request.scenario, info.scenarios)
     for name in request.settings:
         if name not in info.settings:
             raise unknown(f"setting of {info.name}", name, info.settings)
+    _check_abilities(info, request)
     return {**info.settings, **request.settings}
+
+
+def _check_abilities(info: SimulatorInfo, request: RunRequest) -> None:
+    duration_s = request.duration_s
+    if duration_s is not None and not (math.isfinite(duration_s) and duration_s > 0):
+        raise InputError(f"duration: a time above 0 s was wanted, but {duration_s} came")
+    if duration_s is not None and not info.capabilities.durations:
+        raise SimulatorError(f"{info.name} cannot end a run at a time of ours: leave out the duration")
+    if request.commands is not None and not info.capabilities.replays:
+        raise SimulatorError(f"{info.name} cannot replay commands: leave out controller=replayed")
+
+
+def last_tick(info: SimulatorInfo, request: RunRequest) -> int | None:
+    """Return the tick at which ``duration_s`` ends the run, the first one at or after that time; None without a duration.
+
+    The run ends with ``recorder.end(tick, DURATION)`` and counts as completed.
+    """
+    if request.duration_s is None:
+        return None
+    return max(1, math.ceil(request.duration_s / info.step_s - 1e-9))

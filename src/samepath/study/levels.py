@@ -4,7 +4,7 @@ Whether this host permits a level is another question, asked when the study begi
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,57 +13,88 @@ from samepath.study.records import Isolation, Scalar
 
 SCHEDULERS: Final = ("other", "batch", "idle", "fifo", "rr")
 CONTROLLERS: Final = ("in-loop", "replayed")
+MOST_CORES: Final = 4096
+_PERCENT: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 _CORES: Final = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _NUMA: Final = re.compile(r"default|local|interleave|node\d+")
+
+Schema = Mapping[str, object]
+Reader = Callable[[Scalar], Scalar]
 
 
 @dataclass(frozen=True)
 class Condition:
     """One condition: what it is, what its levels look like, and how a level from a file is read.
 
-    ``read`` returns the level in the form everything else uses; it raises ValueError with what was wanted.
+    ``read`` returns the level in the form everything else uses; it raises ValueError with what was wanted. ``schema`` says
+    the same to an editor. ``ratio`` levels are printed in per cent.
     """
 
     name: str
     meaning: str
     example: str
-    read: Callable[[Scalar], Scalar]
+    read: Reader
+    schema: Schema
+    ratio: bool = False
 
 
 def _ratio(value: Scalar) -> float:
     number = value
-    if isinstance(value, str) and value.strip().endswith("%"):
-        number = float(value.strip()[:-1]) / 100
+    if isinstance(value, str) and (match := _PERCENT.fullmatch(value)):
+        number = float(match[1]) / 100
     if isinstance(number, bool | str) or not 0 <= number <= 1:
-        raise ValueError("a share from 0 to 1 or 0% to 100%, such as 0.75 or 75%")
+        raise ValueError("a share from 0 to 1 or 0% to 100%, such as 0.75 or 75%,")
     return float(number)
 
 
-def _whole(low: int, high: int) -> Callable[[Scalar], int]:
+_RATIO: Final[Schema] = {
+    "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": r"^\s*(\d+(\.\d*)?|\.\d+)\s*%\s*$"}]
+}
+
+
+def _whole(low: int, high: int) -> tuple[Reader, Schema]:
     def read(value: Scalar) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise ValueError(f"a whole number from {low} to {high}")
         return value
 
-    return read
+    return read, {"type": "integer", "minimum": low, "maximum": high}
 
 
-def _word(*known: str) -> Callable[[Scalar], str]:
+def _word(known: Iterable[str]) -> tuple[Reader, Schema]:
+    words = [str(one) for one in known]
+
     def read(value: Scalar) -> str:
-        if value not in known:
-            hint = f" (did you mean {near}?)" if isinstance(value, str) and (near := nearest(value, known)) else ""
-            raise ValueError(f"{', '.join(known[:-1])} or {known[-1]}{hint}")
+        if value not in words:
+            hint = f" (did you mean {near}?)" if isinstance(value, str) and (near := nearest(value, words)) else ""
+            raise ValueError(f"{', '.join(words[:-1])} or {words[-1]}{hint}")
         return str(value)
 
-    return read
+    return read, {"enum": words}
 
 
 def _cores(value: Scalar) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        value = str(value)
+    if value in ("all", "one"):
         return str(value)
-    if isinstance(value, str) and (value in ("all", "one") or _CORES.fullmatch(value)):
-        return value
+    if isinstance(value, str) and _CORES.fullmatch(value):
+        pairs = [part.partition("-") for part in value.split(",")]
+        ranges = [(int(first), int(last or first)) for first, _, last in pairs]
+        if all(first <= last < MOST_CORES for first, last in ranges):
+            return _listed({core for first, last in ranges for core in range(first, last + 1)})
     raise ValueError("all, one, or core numbers such as 0 or 0,2-3")
+
+
+def _listed(cores: set[int]) -> str:
+    """Write core numbers in one form, so that 0,1 and 0-1 are the same level."""
+    parts: list[list[int]] = []
+    for core in sorted(cores):
+        if parts and core == parts[-1][-1] + 1:
+            parts[-1].append(core)
+        else:
+            parts.append([core])
+    return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
 def _numa(value: Scalar) -> str:
@@ -86,25 +117,45 @@ def _switch(value: Scalar) -> bool:
     raise ValueError("on or off")
 
 
+_CORES_SCHEMA: Final[Schema] = {
+    "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^(all|one|{_CORES.pattern})$"}]
+}
+_NUMA_SCHEMA: Final[Schema] = {"type": "string", "pattern": f"^({_NUMA.pattern})$"}
+_HASH_SEED_SCHEMA: Final[Schema] = {"anyOf": [{"const": "random"}, {"type": "integer", "minimum": 0, "maximum": 2**32 - 1}]}
+_SWITCH_SCHEMA: Final[Schema] = {"enum": [True, False, "on", "off"]}
+
 CONDITIONS: Final = {
     one.name: one
     for one in (
-        Condition("cpu_load", "CPU utilisation of the whole machine; 0 adds none", "[0, 50%, 75%, 95%]", _ratio),
-        Condition("gpu_load", "GPU utilisation; 0 adds none", "[0, 75%]", _ratio),
-        Condition("memory_load", "share of the memory bandwidth that is taken", "[0, 50%]", _ratio),
-        Condition("instances", "how many of the simulator run at once, the measured one included", "[1, 2, 4]", _whole(1, 256)),
-        Condition("nice", "scheduling priority, -20 (first) to 19 (last)", "[-20, 0, 19]", _whole(-20, 19)),
-        Condition("scheduler", "scheduler class", "[other, batch, fifo]", _word(*SCHEDULERS)),
-        Condition("cores", "cores the simulator may use", "[all, one]", _cores),
-        Condition("numa", "memory placement", "[default, local]", _numa),
-        Condition("hash_seed", "Python's hash seed", "[0, random]", _hash_seed),
-        Condition("threads", "threads of numerical libraries", "[1, 2]", _whole(1, 1024)),
-        Condition("aslr", "address space layout randomisation", "[on, off]", _switch),
-        Condition("isolation", "what repeats share", "[process, batch]", _word(*[one.value for one in Isolation])),
-        Condition("controller", "in the loop, or its recorded commands replayed", "[in-loop, replayed]", _word(*CONTROLLERS)),
+        Condition(
+            "cpu_load",
+            "CPU utilisation of the whole machine; 0 adds none",
+            "[0, 50%, 75%, 95%]",
+            _ratio,
+            _RATIO,
+            ratio=True,
+        ),
+        Condition("gpu_load", "GPU utilisation; 0 adds none", "[0, 75%]", _ratio, _RATIO, ratio=True),
+        Condition("memory_load", "share of the memory bandwidth that is taken", "[0, 50%]", _ratio, _RATIO, ratio=True),
+        Condition(
+            "instances", "how many of the simulator run at once, the measured one included", "[1, 2, 4]", *_whole(1, 256)
+        ),
+        Condition("nice", "scheduling priority, -20 (first) to 19 (last)", "[-20, 0, 19]", *_whole(-20, 19)),
+        Condition("scheduler", "scheduler class", "[other, batch, fifo]", *_word(SCHEDULERS)),
+        Condition("cores", "cores the simulator may use", "[all, one]", _cores, _CORES_SCHEMA),
+        Condition("numa", "memory placement", "[default, local]", _numa, _NUMA_SCHEMA),
+        Condition("hash_seed", "Python's hash seed", "[0, random]", _hash_seed, _HASH_SEED_SCHEMA),
+        Condition("threads", "threads of numerical libraries", "[1, 2]", *_whole(1, 1024)),
+        Condition("aslr", "address space layout randomisation", "[on, off]", _switch, _SWITCH_SCHEMA),
+        Condition("isolation", "what repeats share", "[process, batch]", *_word(Isolation)),
+        Condition("controller", "in the loop, or its recorded commands replayed", "[in-loop, replayed]", *_word(CONTROLLERS)),
     )
 }
 MACHINE_LOADS: Final = ("cpu_load", "gpu_load", "memory_load", "instances")
+# Set on the process of a repeat: without a process of its own there is nothing to set them on.
+PROCESS_CONDITIONS: Final = ("nice", "scheduler", "cores", "numa", "hash_seed", "threads", "aslr")
+# Those of them that only a new interpreter can have.
+START_CONDITIONS: Final = ("hash_seed", "aslr", "threads", "numa")
 
 
 def read_level(name: str, value: Scalar) -> Scalar:
@@ -116,3 +167,13 @@ def read_level(name: str, value: Scalar) -> Scalar:
         return condition.read(value)
     except ValueError as error:
         raise ValueError(f"{error} was wanted, but {value!r} came") from error
+
+
+def level_text(name: str, level: Scalar) -> str:
+    """Print a level of a condition or setting as people write it: 75 %, on, 0.05."""
+    condition = CONDITIONS.get(name)
+    if isinstance(level, bool):
+        return "on" if level else "off"
+    if condition is not None and condition.ratio and not isinstance(level, str):
+        return f"{100 * level:.10g} %"
+    return str(level)

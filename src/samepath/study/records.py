@@ -115,7 +115,10 @@ class Judging:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study, checked and spelled out. ``slots`` is the order in which it is run, drawn from the seed and kept."""
+    """A study, checked and spelled out. ``slots`` is the order in which it is run, drawn from the seed and kept.
+
+    ``notes`` say what the design cannot tell: which effects are mixed with which.
+    """
 
     name: str
     description: str
@@ -129,6 +132,7 @@ class Plan:
     execution: Execution = field(default_factory=Execution)
     judging: Judging = field(default_factory=Judging)
     slots: tuple[Slot, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -181,5 +185,6 @@ class Plan:
                 "execution": execution,
                 "judging": Judging(**{**data["judging"], "restrict": tuple(data["judging"]["restrict"])}),
                 "slots": tuple(Slot(**one) for one in data["slots"]),
+                "notes": tuple(data.get("notes", ())),
             }
         )

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from samepath.base.errors import InputError
+from samepath.traces.carla_log.reader import is_log
 from samepath.traces.cell import CellTrace
 from samepath.traces.importers import ImportOptions, choose_importer
 from samepath.traces.store import HEADER_FILE, StoredCell
 
 LOG_SUFFIXES = (".csv", ".txt", ".tsv", ".parquet")
+# CARLA's recordings have no name of their own: a file with these is looked into.
+RECORDING_SUFFIXES = (".log", ".rec", ".bin")
 
 
 def load_cells(paths: Sequence[Path], options: ImportOptions | None = None, importer: str | None = None) -> list[CellTrace]:
@@ -38,7 +41,7 @@ def _in_folder(folder: Path) -> tuple[list[CellTrace], list[Path]]:
     """Find the traces of a folder, or else the logs that lie in it."""
     try:
         headers = sorted(folder.rglob(HEADER_FILE))
-        logs = sorted(path for path in folder.iterdir() if path.suffix in LOG_SUFFIXES)
+        logs = sorted(path for path in folder.iterdir() if path.suffix in LOG_SUFFIXES or _is_recording(path))
     except OSError as error:
         raise InputError(f"{folder} cannot be read: {error.strerror or error}") from error
     if headers:
@@ -46,3 +49,10 @@ def _in_folder(folder: Path) -> tuple[list[CellTrace], list[Path]]:
     if not logs:
         raise InputError(f"{folder} holds no traces ({HEADER_FILE}) and no logs ({', '.join(LOG_SUFFIXES)})")
     return [], logs
+
+
+def _is_recording(path: Path) -> bool:
+    if path.suffix not in RECORDING_SUFFIXES or not path.is_file():
+        return False
+    with path.open("rb") as handle:
+        return is_log(handle.read(64))

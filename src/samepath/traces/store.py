@@ -62,9 +62,7 @@ class StoreWriter:
 
     def done(self) -> frozenset[int]:
         """Return the repeats that are stored already."""
-        spooled = {int(path.stem) for path in (self.folder / "spool").glob("*.arrow")}
-        parts = {info.repeat for path in _parts(self.folder, "runs") for info in _read_runs(path)}
-        return frozenset(spooled | parts)
+        return stored_repeats(self.folder)
 
     def write(self, repeat: Repeat) -> None:
         """Store one finished repeat, whole or not at all."""
@@ -250,6 +248,16 @@ class StoredCell(CellTrace):
         with _open(_part_path(self.folder, part, "host")) as file:
             for row in file.read().to_pylist():
                 yield row["repeat"], schema.host_from_row(row)
+
+
+def stored_repeats(folder: Path) -> frozenset[int]:
+    """Return the numbers of the repeats in a cell's folder, without reading their rows."""
+    spooled = {int(path.stem) for path in (folder / "spool").glob("*.arrow")}
+    parts: set[int] = set()
+    for path in _parts(folder, "runs"):
+        with _open(path) as file:
+            parts.update(file.read(columns=["repeat"])["repeat"].to_pylist())
+    return frozenset(spooled | parts)
 
 
 def store_repeats(folder: Path, header: Header, repeats: Iterable[Repeat]) -> StoredCell:

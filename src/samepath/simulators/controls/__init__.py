@@ -7,8 +7,9 @@ from samepath.simulators.controls.simulator import (
     Exact,
     Gaussian,
     LateBystander,
+    Leaky,
     Rare,
     TwoOutcomes,
 )
 
-__all__ = ["BelowResolution", "Destroyed", "EndsEarly", "Exact", "Gaussian", "LateBystander", "Rare", "TwoOutcomes"]
+__all__ = ["BelowResolution", "Destroyed", "EndsEarly", "Exact", "Gaussian", "LateBystander", "Leaky", "Rare", "TwoOutcomes"]

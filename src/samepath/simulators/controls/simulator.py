@@ -1,7 +1,7 @@
 """The control simulators: one exactly repeatable, the others wrong by a known amount.
 
-They are the instrument's positive and negative controls. A fault never comes from hidden state: it is drawn from a stream
-named by seed, purpose and repeat, so that every repeat's fault can be worked out beforehand and checked.
+They are the instrument's positive and negative controls. A fault is drawn from a stream named by seed, purpose and repeat, so
+that every repeat's fault can be worked out beforehand and checked. One control alone has hidden state: that is its fault.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,14 @@ from samepath.simulators.controls.world import (
     simulate,
 )
 from samepath.simulators.interface import (
+    DURATION,
     Capabilities,
     RunRequest,
     Scalar,
     Simulator,
     SimulatorInfo,
     check_request,
+    last_tick,
     no_tick,
 )
 from samepath.traces.channels import POSITION, VELOCITY
@@ -55,17 +57,18 @@ class Exact(Simulator):
             scenarios=(SCENARIO,),
             step_s=STEP_S,
             channels=(*POSITION, *VELOCITY),
-            capabilities=Capabilities(self.deterministic, self.lossless, collisions=True),
+            capabilities=Capabilities(self.deterministic, self.lossless, collisions=True, durations=True),
             settings=self.settings,
         )
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Simulate the crossing and record it, with this control's fault."""
-        settings = check_request(self.info(), request)
+        info = self.info()
+        settings = check_request(info, request)
         fault = self.fault(request, settings)
         for actor, kind in TYPES.items():
             recorder.actor(actor, kind)
-        last = self.last_tick(request)
+        breaks_off, last = self.breaks_off_at(request), last_tick(info, request)
         gone: set[int] = set()
         for tick, bodies, collision in simulate():
             for actor, body in bodies.items():
@@ -78,8 +81,11 @@ class Exact(Simulator):
                 recorder.event(tick, "destroy", PEDESTRIAN)
                 gone.add(PEDESTRIAN)
             on_tick(tick)
-            if tick == last:
+            if tick == breaks_off:
                 recorder.end(tick, "simulator stopped answering", completed=False)
+                return
+            if tick == last:
+                recorder.end(tick, DURATION)
                 return
         recorder.end(TICKS, REACHED_END)
 
@@ -98,7 +104,7 @@ class Exact(Simulator):
         """Return the displacement of an actor at a tick in this repeat."""
         return lambda tick, actor: (0.0, 0.0)
 
-    def last_tick(self, request: RunRequest) -> int | None:
+    def breaks_off_at(self, request: RunRequest) -> int | None:
         """Return the tick after which the run breaks off, if it does."""
         return None
 
@@ -179,7 +185,7 @@ class EndsEarly(Exact):
     summary = "one repeat in 50 breaks off at tick 150"
     deterministic = False
 
-    def last_tick(self, request: RunRequest) -> int | None:
+    def breaks_off_at(self, request: RunRequest) -> int | None:
         """Break off repeats 7, 57, 107, ..."""
         return 150 if request.repeat % 50 == 7 else None
 
@@ -193,6 +199,26 @@ class Destroyed(Exact):
     def destroys_at(self, tick: int) -> bool:
         """Destroy the pedestrian at tick 120."""
         return tick == 120
+
+
+class Leaky(Exact):
+    """What a run leaves behind in its process, the next one finds: a car ends ``leak_m`` farther off with every run before.
+
+    In a process of its own a run is exact, so that repeats kept apart are bit-identical. Of n repeats in one process, the last
+    tick has sigma = leak_m sqrt(n (n + 1) / 12), the sigma of the numbers 0 to n - 1.
+    """
+
+    name = "control-leaky"
+    summary = "exact in a fresh process; actor 3 ends leak_m farther off with every run before in the same one"
+    settings: ClassVar[dict[str, Scalar]] = {"leak_m": 0.001}
+    deterministic = False
+    runs_before: ClassVar[int] = 0
+
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+        """Push actor 3 aside by what has been left behind, and leave more."""
+        end_m = float(settings["leak_m"]) * Leaky.runs_before
+        Leaky.runs_before += 1
+        return lambda tick, actor: (0.0, end_m * tick / TICKS if actor == BYSTANDER else 0.0)
 
 
 class BelowResolution(Exact):

@@ -5,8 +5,14 @@ mode steps end when they end, while a trace has a tick of 0.05 s. There, a state
 two steps around it, angles the short way round. On straight and steady motion that is exact; with acceleration a and steps of
 T seconds it is off by at most a T^2 / 8 (0.3 mm for 1 m/s^2 and 0.05 s), the error of a chord. Controls are those of the
 later step; events keep the tick at or after their time; an actor that is destroyed has no state after its last whole step.
+A duration ends a run at its tick in every mode: what the last step brings beyond it is cut off, its events are of that tick.
+
+Replayed commands hold from the simulated time on at which they were recorded. With fixed steps these are the steps of the
+recorded run, whichever frame they fall into, so that its bits come back; steps that vary begin at other times, and take what
+holds then.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil, floor
@@ -14,12 +20,15 @@ from typing import Any, Final
 
 from samepath.base.clock import SYSTEM_CLOCK, Clock
 from samepath.simulators.interface import (
+    CommandLog,
     RunRequest,
     Scalar,
     Simulator,
     SimulatorInfo,
+    last_tick,
     no_tick,
 )
+from samepath.simulators.samepath.commands import decisions_of, recorded
 from samepath.simulators.samepath.simulator import (
     SETTINGS,
     STEP_S,
@@ -27,8 +36,10 @@ from samepath.simulators.samepath.simulator import (
     checked_settings,
     control_of,
     describe,
+    load_scenery,
     record_events,
     record_step,
+    run_time_s,
     steps_per_tick,
 )
 from samepath.traces.channels import ANGLES
@@ -61,43 +72,57 @@ class SamepathGameLoop(Simulator):
         summary = "driving world on the wall clock, as game engines run; varying steps are interpolated to 0.05 s ticks"
         return describe("samepath-game-loop", summary, self._defaults, deterministic=False)
 
+    def prepare(self, request: RunRequest) -> None:
+        """Load the scenario and its map."""
+        from samepath.sim import loop  # noqa: F401 - not used yet, but there when a run begins
+        from samepath.sim.sources import table  # noqa: F401
+
+        load_scenery(request.scenario)
+
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario frame by frame."""
-        from samepath.sim.loop import GameLoop, LoopSettings
-        from samepath.sim.scenarios.simulation import Simulation, settings_from
+        self.run_with_tape(request, recorder, None, on_tick)
+
+    def record_commands(self, request: RunRequest) -> CommandLog:
+        """Run once, in the request's own mode, and return what the controllers decided."""
+        return recorded(self, request)
+
+    def run_with_tape(
+        self,
+        request: RunRequest,
+        recorder: Recorder,
+        tape: Any,  # noqa: ANN401 - importing the type would import the simulator
+        on_tick: Callable[[int], None] = no_tick,
+    ) -> None:
+        """Run a scenario; a tape takes down what the controllers decide."""
+        from samepath.sim.loop import GameLoop
+        from samepath.sim.scenarios.settings import number, settings_from, whole
+        from samepath.sim.scenarios.simulation import Simulation
         from samepath.sim.sources import table
 
-        values = checked_settings(self.info(), request)
-        scenario = checked_scenario(request.scenario)
+        info = self.info()
+        values = checked_settings(info, request)
+        until_s, last = run_time_s(info, request), last_tick(info, request)
         sources = table.parse_sources(str(values["sources"]))
-        loop = table.loop_with(
-            LoopSettings(
-                mode=str(values["mode"]),
-                time_scale=float(values["time_scale"]),
-                max_step_s=float(values["max_step_s"]),
-                catch_up_steps=int(values["catch_up_steps"]),
-                frame_cost_s=float(values["frame_cost_s"]),
-                controllers=str(values["controllers"]),
-            ),
-            sources,
-        )
-        per_tick = steps_per_tick(float(values["step_s"]))
+        loop = table.loop_with(_loop_settings(values), sources)
+        settings = table.simulation_with(settings_from(values, request.seed, until_s), sources)
+        per_tick = steps_per_tick(number(values, "step_s"))
+        gusts_n, panels = number(values, "gusts_n", 0.0), whole(values, "panels", 0, 1_000_000)
+        scenario = checked_scenario(request.scenario)
+        ticks = scenario.ticks if last is None else min(last, scenario.ticks)
         disturbances = table.disturbances_with(
-            sources,
-            gusts_n=float(values["gusts_n"]),
-            panels=int(values["panels"]),
-            seed=request.seed,
-            ticks=scenario.ticks * per_tick // 2,
+            sources, gusts_n=gusts_n, panels=panels, seed=request.seed, ticks=ticks * per_tick // 2
         )
-        settings = table.simulation_with(settings_from(values, request.seed), sources)
-        simulation = Simulation(scenario, settings, table.arrangement_with(sources))
+        simulation = Simulation(
+            scenario, settings, table.arrangement_with(sources), decisions=decisions_of(request.commands), tape=tape
+        )
         for actor in simulation.world.actors:
             recorder.actor(actor.id, actor.type)
 
         def on_fixed_step(result: Any) -> int:  # noqa: ANN401 - importing the type would import the simulator
             return record_step(simulation, result, recorder, on_tick, per_tick)
 
-        record = on_fixed_step if loop.is_fixed else Resampled(simulation, recorder, on_tick).on_step
+        record = on_fixed_step if loop.is_fixed else Resampled(simulation, recorder, on_tick, last).on_step
         ends: list[tuple[int, str]] = []
 
         def on_step(result: Any) -> None:  # noqa: ANN401
@@ -110,13 +135,28 @@ class SamepathGameLoop(Simulator):
             for _ in game.frames():
                 pass
             tick, reason = ends[-1]
-            if game.deadline_misses:
+            # Late or not, the fixed steps of a replay are the same: nothing of it reaches the world.
+            if game.deadline_misses and not (loop.is_fixed and simulation.replays):
                 recorder.event(tick, "late-frames", detail=f"{game.deadline_misses} of {game.frame_count} frames came late")
             recorder.end(tick, reason)
         finally:
             simulation.close()
             for one in disturbances:
                 one.close()
+
+
+def _loop_settings(values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401
+    from samepath.sim.loop import LoopSettings
+    from samepath.sim.scenarios.settings import number, whole
+
+    return LoopSettings(
+        mode=str(values["mode"]),
+        time_scale=number(values, "time_scale"),
+        max_step_s=number(values, "max_step_s"),
+        catch_up_steps=whole(values, "catch_up_steps", 1, 1_000_000),
+        frame_cost_s=number(values, "frame_cost_s"),
+        controllers=str(values["controllers"]),
+    )
 
 
 @dataclass(frozen=True)
@@ -128,10 +168,17 @@ class Instant:
 
 
 class Resampled:
-    """Records steps of any length at the ticks of the trace."""
+    """Records steps of any length at the ticks of the trace, up to ``last`` if there is a last one."""
 
-    def __init__(self, simulation: Any, recorder: Recorder, on_tick: Callable[[int], None]) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        simulation: Any,  # noqa: ANN401
+        recorder: Recorder,
+        on_tick: Callable[[int], None],
+        last: int | None = None,
+    ) -> None:
         self._simulation = simulation
+        self._most = sys.maxsize if last is None else last
         self._recorder = recorder
         self._on_tick = on_tick
         self._before = instant_of(simulation)
@@ -140,8 +187,9 @@ class Resampled:
         """Record the ticks this step has passed, then what happened in it."""
         before, after = self._before, instant_of(self._simulation)
         self._before = after
-        first, last = floor(before.time_s / STEP_S + _ROUNDING) + 1, floor(after.time_s / STEP_S + _ROUNDING)
-        at_or_after = ceil(after.time_s / STEP_S - _ROUNDING)
+        first = floor(before.time_s / STEP_S + _ROUNDING) + 1
+        last = min(floor(after.time_s / STEP_S + _ROUNDING), self._most)
+        at_or_after = min(ceil(after.time_s / STEP_S - _ROUNDING), self._most)
         for tick in range(first, last + 1):
             self._record(tick, before, after)
         record_events(result, self._recorder, at_or_after)

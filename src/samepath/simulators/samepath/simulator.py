@@ -10,13 +10,16 @@ from samepath import __version__
 from samepath.base.errors import SimulatorError
 from samepath.simulators.interface import (
     Capabilities,
+    CommandLog,
     RunRequest,
     Scalar,
     Simulator,
     SimulatorInfo,
     check_request,
+    last_tick,
     no_tick,
 )
+from samepath.simulators.samepath.commands import decisions_of, recorded
 from samepath.traces.channels import STANDARD, VEHICLE_CONTROL, WALKER_CONTROL
 from samepath.traces.recorder import Recorder
 
@@ -30,6 +33,7 @@ SETTINGS: Final[Mapping[str, Scalar]] = {
     "physics_threads": 0,
     "grid_m": 0.25,
     "queue": "stable",
+    "frame_cost_s": 0.0,
 }
 
 
@@ -40,20 +44,45 @@ class Samepath(Simulator):
         """Describe the simulator."""
         return describe("samepath", "deterministic driving world, lockstep", SETTINGS, deterministic=True)
 
+    def prepare(self, request: RunRequest) -> None:
+        """Load the scenario and its map."""
+        load_scenery(request.scenario)
+
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario in lockstep."""
-        from samepath.sim.scenarios.simulation import Simulation, settings_from
+        self.run_with_tape(request, recorder, None, on_tick)
 
-        info = self.info()
-        known = request.scenario in info.scenarios or not request.scenario.endswith((".yaml", ".yml", ".txt", ".csv"))
-        values = check_request(
-            info, request if known else RunRequest(info.scenarios[0], request.repeat, settings=request.settings)
-        )
+    def record_commands(self, request: RunRequest) -> CommandLog:
+        """Run once and return what the controllers decided."""
+        return recorded(self, request)
+
+    def run_with_tape(
+        self,
+        request: RunRequest,
+        recorder: Recorder,
+        tape: Any,  # noqa: ANN401 - importing the type would import the simulator
+        on_tick: Callable[[int], None] = no_tick,
+    ) -> None:
+        """Run a scenario; a tape takes down what the controllers decide."""
+        from samepath.sim.scenarios.settings import number, settings_from
+        from samepath.sim.scenarios.simulation import Simulation
+        from samepath.sim.sources.frame_work import frame_work
+
+        values = checked_settings(self.info(), request)
+        settings = settings_from(values, request.seed, run_time_s(self.info(), request))
+        per_tick = steps_per_tick(number(values, "step_s"))
+        work = frame_work(number(values, "frame_cost_s", 0.0))
         scenario = checked_scenario(request.scenario)
-        per_tick = steps_per_tick(float(values["step_s"]))
-        simulation = Simulation(scenario, settings_from(values, request.seed))
+        simulation = Simulation(scenario, settings, decisions=decisions_of(request.commands), tape=tape)
         try:
-            _record(simulation, recorder, on_tick, per_tick)
+            for actor in simulation.world.actors:
+                recorder.actor(actor.id, actor.type)
+            ended = None
+            while ended is None:
+                result = simulation.step()
+                tick, ended = record_step(simulation, result, recorder, on_tick, per_tick), result.ended
+                work()
+            recorder.end(tick, ended)
         finally:
             simulation.close()
 
@@ -69,7 +98,7 @@ def describe(name: str, summary: str, settings: Mapping[str, Scalar], *, determi
         scenarios=tuple(built_in_scenarios()),
         step_s=STEP_S,
         channels=STANDARD,
-        capabilities=Capabilities(deterministic=deterministic, lossless=True, collisions=True),
+        capabilities=Capabilities(deterministic=deterministic, lossless=True, collisions=True, durations=True, replays=True),
         settings=settings,
     )
 
@@ -78,6 +107,12 @@ def checked_settings(info: SimulatorInfo, request: RunRequest) -> dict[str, Scal
     """Return the settings of a request; its scenario may also be the path of a file."""
     is_file = request.scenario not in info.scenarios and request.scenario.endswith((".yaml", ".yml", ".txt", ".csv"))
     return check_request(info, replace(request, scenario=info.scenarios[0]) if is_file else request)
+
+
+def run_time_s(info: SimulatorInfo, request: RunRequest) -> float | None:
+    """Return the simulated time of the tick at which a request's duration ends the run."""
+    tick = last_tick(info, request)
+    return None if tick is None else tick * STEP_S
 
 
 @cache
@@ -91,24 +126,19 @@ def checked_scenario(name: str) -> Any:  # noqa: ANN401 - importing the type wou
     return scenario
 
 
+def load_scenery(scenario: str) -> None:
+    """Load the code, a scenario, and its map in the form that physics takes; later runs in this process find them there."""
+    from samepath.sim.scenarios.simulation import Arrangement
+
+    Arrangement().statics(checked_scenario(scenario).map)
+
+
 def steps_per_tick(step_s: float) -> int:
     """The trace's tick is always 0.05 s, so that cells with other steps can be compared; the step must divide it."""
     steps = round(STEP_S / step_s) if step_s > 0 else 0
     if steps < 1 or abs(steps * step_s - STEP_S) > 1e-12:
         raise SimulatorError(f"step_s: a whole part of {STEP_S} s was wanted, such as 0.05, 0.025 or 0.01, but {step_s} came")
     return steps
-
-
-def _record(simulation: Any, recorder: Recorder, on_tick: Callable[[int], None], per_tick: int) -> None:  # noqa: ANN401
-    world = simulation.world
-    for actor in world.actors:
-        recorder.actor(actor.id, actor.type)
-    while True:
-        result = simulation.step()
-        tick = record_step(simulation, result, recorder, on_tick, per_tick)
-        if result.ended:
-            recorder.end(tick, result.ended)
-            return
 
 
 def record_step(

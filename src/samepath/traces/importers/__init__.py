@@ -53,6 +53,7 @@ class Importer(Protocol):
 
 # First match wins: the particular before the general.
 BUILT_IN: Mapping[str, str] = {
+    "carla-recorder": "samepath.traces.importers.carla_recorder:CarlaRecorderImporter",
     "tsl": "samepath.traces.importers.tsl:TslImporter",
     "tidy": "samepath.traces.importers.tidy:TidyImporter",
 }

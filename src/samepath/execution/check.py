@@ -1,0 +1,64 @@
+"""What can be known before the first run: what would fail later, and which cells this host does not permit."""
+
+from pathlib import Path
+
+from samepath.base.errors import SamepathError, StudyError
+from samepath.conditions.applicable import missing_tool, why_not
+from samepath.simulators import registry
+from samepath.simulators.interface import RunRequest, SimulatorInfo, check_request
+from samepath.study.records import Isolation, Plan, PlannedCell
+from samepath.traces.records import Header
+
+
+def check_plan(plan: Plan) -> None:
+    """Refuse unknown simulators, scenarios and settings, what a simulator cannot do, and tools that are not there."""
+    infos = {name: _info(name) for name in dict.fromkeys(cell.simulator for cell in plan.cells)}
+    for cell in plan.cells:
+        info = infos[cell.simulator]
+        scenario = cell.scenario
+        if scenario not in info.scenarios and Path(scenario).is_file():
+            scenario = info.scenarios[0]  # a scenario of the user's own; whether it is a good one, the rehearsal tells
+        try:
+            check_request(info, RunRequest(scenario, 0, plan.seed, cell.settings, plan.duration_s))
+        except SamepathError as error:
+            raise StudyError(f"cell {cell.name!r}: {error}") from error
+        if cell.condition.get("controller") == "replayed" and not info.capabilities.replays:
+            raise StudyError(f"cell {cell.name!r}: {info.name} cannot replay commands: leave out controller=replayed")
+    reason = missing_tool(plan.execution.load_tool)
+    if reason is not None and any(cell.condition.get("cpu_load") for cell in plan.cells):
+        raise StudyError(f"execution.load_tool: {reason}")
+
+
+def not_applicable(plan: Plan) -> dict[str, str]:
+    """Return the cells that this host does not permit, by name, and why not."""
+    reasons = {cell.name: why_not(cell.condition) for cell in plan.cells}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def header_of(plan: Plan, cell: PlannedCell, info: SimulatorInfo) -> Header:
+    """Return what all repeats of a cell share."""
+    held: dict[str, str | float | int | bool] = {"seed": plan.seed, "log_every": plan.log_every}
+    if plan.duration_s is not None:
+        held["duration_s"] = plan.duration_s
+    if "isolation" not in cell.condition:
+        held["isolation"] = plan.execution.isolation.value
+    if plan.isolation_of(cell) is Isolation.BATCH:
+        held["repeats_per_process"] = plan.execution.repeats_per_process
+    return Header(
+        experiment=plan.name,
+        cell=cell.name,
+        scenario=cell.scenario,
+        channels=info.channels,
+        step_s=info.step_s,
+        simulator=info.name,
+        simulator_version=info.version,
+        condition=cell.condition,
+        settings={**info.settings, **cell.settings, **held},
+        lossless=info.capabilities.lossless,
+        variant=cell.variant,
+    )
+
+
+def _info(name: str) -> SimulatorInfo:
+    with registry.create(name) as simulator:
+        return simulator.info()

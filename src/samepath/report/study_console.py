@@ -1,0 +1,120 @@
+"""A study on the terminal: the answers, Table I, what matters, and what is missing, before any single cell."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from samepath.analysis.factors import level_words, title
+from samepath.analysis.study import PERMISSIBLE
+from samepath.base.units import format_length
+from samepath.base.verdicts import Verdict
+from samepath.report.document import Document
+from samepath.report.published import published, published_length
+from samepath.report.words import answer_words, permission_words, sentence
+
+WIDE_COLUMNS: Final = 110
+_MAX_LINES: Final = 8
+STYLES: Final = {
+    Verdict.BIT_IDENTICAL: "bold green",
+    Verdict.IDENTICAL_AT_RESOLUTION: "green",
+    Verdict.WITHIN_TOLERANCE: "yellow",
+    Verdict.EXCEEDS_TOLERANCE: "bold red",
+}
+_SHORT_STYLES: Final = {"yes": "bold green", "everywhere": "bold green", "no": "bold red", "nowhere": "bold red"}
+
+
+def print_study(console: Console, document: Document) -> None:
+    """Print what a study of many cells shows, for one look."""
+    for question in dict.fromkeys(one.question for one in document.study.answers):
+        console.print()
+        console.print(Text(question, style="bold"))
+        console.print(_answers(document, question))
+    console.print()
+    console.print(_table_one(document, wide=console.width >= WIDE_COLUMNS))
+    _print_list(console, "What matters", [sentence(one.words()) for one in document.study.effects.ranks])
+    _print_list(console, "Asked, but not reached", list(_missed(document)))
+    study = document.study
+    found = [*(one.words() for one in study.leaks), *(one.words() for one in study.controllers)]
+    _print_list(console, "Where it comes from", [sentence(one) for one in found])
+    for kind, heading in (("failed", "Failed"), ("not run", "Not run"), ("not applicable", "Not applicable here")):
+        lines = [f"{one.name}: {one.reason or 'no reason is known'}" for one in document.missing if one.kind == kind]
+        _print_list(console, heading, lines, "bold red" if kind == "failed" else "bold")
+
+
+def _answers(document: Document, question: str) -> Table:
+    domains = {one.variant: one for one in reversed(document.study.domains)}
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for one in document.study.answers:
+        if one.question == question:
+            first, rest = permission_words(domains[one.variant]) if question == PERMISSIBLE else answer_words(one)
+            text = Text.assemble((first, _SHORT_STYLES.get(one.short, "bold yellow")), f"{rest}.")
+            table.add_row(Text(f"  {one.variant or 'not named'}"), text)
+    return table
+
+
+def _table_one(document: Document, *, wide: bool) -> Table:
+    """Table I; CARLA's published figures stand beside it where there is room."""
+    known = [published(row.scenario) for row in document.table]
+    beside = wide and any(one is not None for one in known)
+    title_text = f"Table I: max sigma. Restricted: {document.restriction}."
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title_text, title_justify="left", title_style="bold")
+    for name in ("variant", "scenario"):
+        table.add_column(name, no_wrap=True)
+    for name in ("n", "unrestricted", "restricted"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    if beside:
+        table.add_column("CARLA, unrestricted", justify="right", no_wrap=True, style="dim")
+        table.add_column("restricted", justify="right", no_wrap=True, style="dim")
+    last = None
+    for row, test in zip(document.table, known, strict=True):
+        both = ("", "") if test is None else (test.unrestricted_sigma_m, test.restricted_sigma_m)
+        table.add_row(
+            Text(row.variant if row.variant != last else ""),
+            Text(row.scenario),
+            str(row.repeats),
+            Text(_length(row.unrestricted_sigma_m), style=STYLES[row.unrestricted]),
+            Text(_length(row.restricted_sigma_m), style="" if row.restricted is None else STYLES[row.restricted]),
+            Text(row.unrestricted.value, style=STYLES[row.unrestricted]),
+            *((one if isinstance(one, str) else published_length(one) for one in both) if beside else ()),
+        )
+        last = row.variant
+    if beside:
+        table.caption = "CARLA: published by Chance et al. for another machine; * 0 at the log's resolution (1 mm)"
+        table.caption_justify, table.caption_style = "left", "dim"
+    return table
+
+
+def _missed(document: Document) -> Iterator[str]:
+    for cell in document.cells:
+        for check in cell.conditions:
+            if check.missed:
+                asked = "" if check.asked is None else level_words(check.name, check.asked)
+                read = check.measured if isinstance(check.measured, tuple) else (check.measured,)
+                got = " and ".join(level_words(check.name, one) for one in read)
+                yield f"{cell.header.cell}: {title(check.name)} {asked} asked, {got} measured"
+
+
+def _print_list(console: Console, heading: str, lines: Sequence[str], style: str = "bold") -> None:
+    """Print lines under a heading, each with a mark of its own; too many are counted."""
+    if not lines:
+        return
+    console.print()
+    console.print(Text(heading, style=style))
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for line in lines[:_MAX_LINES]:
+        table.add_row("  -", Text(line))
+    if len(lines) > _MAX_LINES:
+        table.add_row("  -", Text(f"and {len(lines) - _MAX_LINES} more, in the report", style="dim"))
+    console.print(table)
+
+
+def _length(value_m: float | None) -> str:
+    return "-" if value_m is None else format_length(value_m)
