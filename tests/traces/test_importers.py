@@ -227,7 +227,7 @@ def test_a_misspelt_column_in_a_mapping_gets_the_nearest_name(tmp_path):
 
 def test_an_unknown_importer_is_refused_with_the_list(tmp_path):
     path = write(tmp_path / "log.csv", tidy())
-    with pytest.raises(SamepathError, match="known: tidy, tsl"):
+    with pytest.raises(SamepathError, match="known: carla-recorder, tidy, tsl"):
         load_cells([path], importer="tydi")
 
 

@@ -10,6 +10,9 @@ at all (Section III of the paper on determinism of game engines, Fig. 2). What d
 * ``semi-fixed``: the frame before, cut into steps of at most ``max_step_s``, at most ``catch_up_steps`` of them.
 
 Only lockstep promises anything. Physics divides each step further into the substeps of the simulation's own settings.
+
+Where a simulation replays what its agents once decided, nobody is asked and no thread started: every step takes what holds at
+its simulated time. With fixed steps the clock then has no way into the world.
 """
 
 import math
@@ -175,7 +178,8 @@ class GameLoop:
     def frames(self) -> Iterator[Frame]:
         """Run frame by frame to the end of the scenario; stop asking and the world stands still."""
         pace = Pace(self.settings, self.simulation.world.settings.step_s)
-        decider = Threaded(self.simulation.decide) if self.settings.controllers == "thread" else Inline(self.simulation.decide)
+        threaded = self.settings.controllers == "thread" and not self.simulation.replays
+        decider = Threaded(self.simulation.decide) if threaded else Inline(self.simulation.decide)
         before_s = self._clock.monotonic_s()
         passed_s = frame_s = pace.first_wall_s
         try:
@@ -196,18 +200,19 @@ class GameLoop:
             decider.close()
 
     def _frame(self, due: Due, wall_s: float, decider: Decider) -> Frame:
-        start_s = self.simulation.world.time_s
-        commands = decider.commands(self._view())
+        simulation, start_s = self.simulation, self.simulation.world.time_s
+        commands = {} if simulation.replays else decider.commands(self._view())
         results: list[StepResult] = []
         for step_s in due.steps_s:
             for one in self._disturbances:
-                one.before_step(self.simulation)
-            results.append(self.simulation.advance(commands, step_s))
+                one.before_step(simulation)
+            # A replay goes by simulated time, whichever frame a step falls into.
+            results.append(simulation.step(step_s) if simulation.replays else simulation.advance(commands, step_s))
             self._on_step(results[-1])
             if results[-1].ended:
                 break
         self._work()
-        world = self.simulation.world
+        world = simulation.world
         self.frame_count += 1
         self.step_count += len(results)
         self.deadline_misses += due.late

@@ -1,4 +1,4 @@
-"""What our two maps promise."""
+"""What our maps promise."""
 
 import math
 
@@ -44,7 +44,7 @@ def off_road_m(road_map, x_m, y_m):
 
 
 def test_the_names():
-    assert available_maps() == ("double-mini-roundabout", "t-junction")
+    assert available_maps() == ("double-mini-roundabout", "oval", "t-junction", "town")
 
 
 def test_the_t_junction_measures_354_by_170_metres():

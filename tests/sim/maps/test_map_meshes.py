@@ -217,6 +217,13 @@ def test_a_ring_that_crosses_itself_is_noticed():
     assert is_simple([bow[0], bow[2], bow[1], bow[3]])
 
 
+def test_a_straight_side_in_several_pieces_does_not_cross_itself():
+    side = [(0.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 2.0, 0.0), (0.0, 3.0, 0.0)]
+    assert is_simple([*side, (2.0, 1.0, 0.0)])
+    assert is_simple([*((y, x, z) for x, y, z in side), (1.0, 2.0, 0.0)])
+    assert not is_simple([*side[:3], (0.0, 1.5, 0.0), (2.0, 1.0, 0.0)])
+
+
 def test_the_frame_is_flipped_in_one_place():
     assert to_carla(1.0, 2.0, 3.0) == (1.0, -2.0, 3.0)
     assert math.copysign(1.0, to_carla(0.0, 0.0, -0.0)[1]) == 1.0

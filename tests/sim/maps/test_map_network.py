@@ -78,10 +78,19 @@ def test_a_road_without_a_limit_has_none():
     assert parse_map(one_road(), "x").speed_limit_mps(7) is None
 
 
-@BOTH
-def test_our_streets_allow_thirty_miles_an_hour(name):
+@pytest.mark.parametrize(
+    ("name", "limits_mps"),
+    [
+        ("t-junction", [30 * 0.44704]),
+        ("double-mini-roundabout", [30 * 0.44704]),
+        ("oval", [100 / 3.6]),
+        ("town", [30 / 3.6, 30 * 0.44704, 50 / 3.6]),
+    ],
+)
+def test_our_streets_have_a_limit(name, limits_mps):
     road_map = load_map(name)
-    assert {road_map.speed_limit_mps(line.key.road_id) for line in road_map.lanes} == {30 * 0.44704}
+    found = {road_map.speed_limit_mps(line.key.road_id) for line in road_map.lanes}
+    assert sorted(found) == pytest.approx(limits_mps)
 
 
 @BOTH
@@ -122,7 +131,8 @@ def test_a_waypoint_is_its_own_nearest(name):
     road_map = load_map(name)
     for point in road_map.generate_waypoints(3.0):
         found = road_map.waypoint(point.x_m, point.y_m)
-        assert math.hypot(found.x_m - point.x_m, found.y_m - point.y_m) < 1e-4
+        # Ways around a circle lie upon each other; the foot on another's centre line is found to half a millimetre.
+        assert math.hypot(found.x_m - point.x_m, found.y_m - point.y_m) < (5e-4 if point.is_junction else 1e-4)
 
 
 @BOTH

@@ -129,8 +129,8 @@ def test_an_unknown_name_offers_the_nearest():
 
 
 def test_what_is_harmless_is_listed():
-    road = one_road(after="<surface/>", top="<controller/>", lanes=LANES.replace("<link/>", "<link/><material/>"))
-    assert parse_map(road, "x").ignored == ("road 7: <surface>", "road 7: lane <material>", "<controller>")
+    road = one_road(after="<surface/>", top="<station/>", lanes=LANES.replace("<link/>", "<link/><material/>"))
+    assert parse_map(road, "x").ignored == ("road 7: <surface>", "road 7: lane <material>", "<station>")
 
 
 def test_a_flat_lateral_profile_is_welcome():

@@ -160,13 +160,13 @@ class CallableAgent(Agent):
         """Ask the function; whatever it throws is told with its name."""
         try:
             command = self._function(view, self.actor_id)
+            if isinstance(command, VehicleCommand | WalkerCommand):
+                return _in_numbers(command)
         except Exception as error:
             raise SimulatorError(
                 f"controller {self._name!r} failed at tick {view.tick}: {type(error).__name__}: {error}"
             ) from error
-        if not isinstance(command, VehicleCommand | WalkerCommand):
-            raise SimulatorError(f"controller {self._name!r} gave a {type(command).__name__}, not a command")
-        return command
+        raise SimulatorError(f"controller {self._name!r} gave a {type(command).__name__}, not a command")
 
 
 class ProcessAgent(Agent):
@@ -195,7 +195,7 @@ class ProcessAgent(Agent):
             process.stdin.write(line + "\n")
             ready, _, _ = select.select([process.stdout], [], [], _ANSWER_S)
             answer = process.stdout.readline() if ready else ""
-            return self._command(**json.loads(answer))
+            return _in_numbers(self._command(**json.loads(answer)))
         except (OSError, ValueError, TypeError) as error:
             raise SimulatorError(
                 f"controller process {self._arguments[0]!r} gave no command at tick {view.tick}: {error}"
@@ -213,6 +213,15 @@ class ProcessAgent(Agent):
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+def _in_numbers(command: Command) -> Command:
+    """Return a command from outside in plain floats: a 32-bit float, say, would compute with another rounding than its copy."""
+    if isinstance(command, VehicleCommand):
+        pedals, gear = (float(command.throttle), float(command.steer), float(command.brake)), command.manual_gear
+        return VehicleCommand(*pedals, bool(command.hand_brake), bool(command.reverse), None if gear is None else int(gear))
+    walk = float(command.direction_x), float(command.direction_y), float(command.speed_mps)
+    return WalkerCommand(*walk, bool(command.jump), bool(command.face_ahead))
 
 
 def _plain(state: ActorState) -> dict[str, Any]:

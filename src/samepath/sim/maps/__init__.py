@@ -16,7 +16,7 @@ from samepath.sim.maps.scenery import Signal
 
 __all__ = ["LaneLine", "Mesh", "Polygon", "RoadMap", "Signal", "Waypoint", "available_maps", "load_map", "parse_map"]
 
-_MAPS: Final = ("double-mini-roundabout", "t-junction")
+_MAPS: Final = ("double-mini-roundabout", "oval", "t-junction", "town")
 
 
 def available_maps() -> tuple[str, ...]:

@@ -6,10 +6,14 @@ from typing import Final
 
 from samepath.base.files import write_text_atomically
 from samepath.sim.maps.designs import double_mini_roundabout, t_junction
+from samepath.sim.maps.oval import oval
+from samepath.sim.maps.town import town
 
 DESIGNS: Final[dict[str, Callable[[], str]]] = {
     "double-mini-roundabout": double_mini_roundabout,
+    "oval": oval,
     "t-junction": t_junction,
+    "town": town,
 }
 
 

@@ -1,4 +1,4 @@
-"""Our two maps. All numbers are in OpenDRIVE's frame; every arm's reference line is the middle of a street.
+"""The two maps of the published case study, in OpenDRIVE's frame; every arm's reference line is the middle of a street.
 
 Both are placed on the ground that the published case study drove over (its logs give car waypoints between (-61.5, -22.6) and
 (15.7, -33.9) in CARLA's frame). Those waypoints trace two mini-roundabouts some 20 m apart with four arms, driven on the left.
@@ -14,6 +14,7 @@ from samepath.sim.maps.writer import (
     LANE_WIDTH_M,
     End,
     Piece,
+    Turn,
     arm,
     crossing,
     document,
@@ -71,7 +72,7 @@ def t_junction() -> str:
         )
         sidewalk = (second - first) % 3 == 1
         parts.append(_turn(10 + index, 1000, x_m, y_m, (start, end), [piece], sidewalk=sidewalk))
-        turns.append((10 + index, start.end, sidewalk))
+        turns.append(Turn(10 + index, start.end, sidewalk))
     parts.append(junction(1000, "t-junction", turns))
     return document("t-junction", (x_m - 177.0, y_m - 76.0, x_m + 177.0, y_m + 94.0), parts)
 
@@ -106,38 +107,52 @@ def double_mini_roundabout() -> str:
                 parts.append(arm(road_id, names[road_id], junction_id, None, _arm_plan(x_m, y_m, mouth, 80.0), objects, sign))
     parts.append(arm(5, "link", 1000, 1001, _arm_plan(x1_m, y1_m, west[0], link_m - 2.0 * mouth_m)))
     for (x_m, y_m), mouths, junction_id in zip(middles, (west, east), (1000, 1001), strict=True):
-        parts.extend(_roundabout(junction_id, x_m, y_m, mouths))
+        number = junction_id - 999
+        parts.extend(roundabout(junction_id, f"mini-roundabout {number}", x_m, y_m, mouths, 10 * number))
     return document("double-mini-roundabout", (-134.0, -72.0, 78.0, 78.0), parts)
 
 
-def _roundabout(junction_id: int, x_m: float, y_m: float, mouths: Sequence[Mouth]) -> list[list[str]]:
-    """Every way in joined to every way out, the U-turn included, anticlockwise around the middle."""
+def roundabout(
+    junction_id: int,
+    name: str,
+    x_m: float,
+    y_m: float,
+    mouths: Sequence[Mouth],
+    road_id: int,
+    *,
+    circle_m: float = CIRCLE_RADIUS_M,
+    entry_m: float = ENTRY_RADIUS_M,
+) -> list[list[str]]:
+    """Every way in joined to every way out, the U-turn included, anticlockwise around the middle.
+
+    ``mouths`` are three, by rising heading; ``road_id`` is the first of the connecting roads.
+    """
     parts = []
     turns = []
-    road_id = 10 * (junction_id - 999)
     for first, start in enumerate(mouths):
         for step in (1, 2, 3):
             end = mouths[(first + step) % 3]
             sidewalk = step == 1
-            parts.append(_turn(road_id, junction_id, x_m, y_m, (start, end), _around(start, end), sidewalk=sidewalk))
-            turns.append((road_id, start.end, sidewalk))
+            way = _around(start, end, circle_m, entry_m)
+            parts.append(_turn(road_id, junction_id, x_m, y_m, (start, end), way, sidewalk=sidewalk))
+            turns.append(Turn(road_id, start.end, sidewalk))
             road_id += 1
-    return [*parts, junction(junction_id, f"mini-roundabout {junction_id - 999}", turns)]
+    return [*parts, junction(junction_id, name, turns)]
 
 
-def _around(start: Mouth, end: Mouth) -> list[Piece]:
+def _around(start: Mouth, end: Mouth, circle_m: float, entry_m: float) -> list[Piece]:
     """From one arm to another: right into the circle, along it, right out of it; or straight round a near corner.
 
     With the circle of radius r and entry arcs of radius q, both tangent, the entry touches the circle at atan2(q, y) from its
     arm, where y = sqrt((r + q)^2 - q^2) is also how far from the middle the entry arc begins.
     """
     between_rad = (end.heading_rad - start.heading_rad) % math.tau or math.tau
-    begin_m = math.sqrt((CIRCLE_RADIUS_M + ENTRY_RADIUS_M) ** 2 - ENTRY_RADIUS_M**2)
-    touch_rad = math.atan2(ENTRY_RADIUS_M, begin_m)
+    begin_m = math.sqrt((circle_m + entry_m) ** 2 - entry_m**2)
+    touch_rad = math.atan2(entry_m, begin_m)
     circle_rad = between_rad - 2.0 * touch_rad
     if circle_rad > 0.0:
-        bend = Piece(ENTRY_RADIUS_M * (0.5 * math.pi - touch_rad), -1.0 / ENTRY_RADIUS_M)
-        circle = Piece(CIRCLE_RADIUS_M * circle_rad, 1.0 / CIRCLE_RADIUS_M)
+        bend = Piece(entry_m * (0.5 * math.pi - touch_rad), -1.0 / entry_m)
+        circle = Piece(circle_m * circle_rad, 1.0 / circle_m)
         pieces = [Piece(start.distance_m - begin_m, 0.0), bend, circle, bend, Piece(end.distance_m - begin_m, 0.0)]
     else:
         corner_m = min(start.distance_m, end.distance_m) - 0.5

@@ -123,7 +123,7 @@ def is_simple(points: Sequence[Point]) -> bool:
         a, b = grid[i], grid[(i + 1) % count]
         for j in range(i + 2, count - (i == 0)):
             c, d = grid[j], grid[(j + 1) % count]
-            if max(a[0], b[0]) < min(c[0], d[0]) or max(c[0], d[0]) < min(a[0], b[0]):
+            if any(max(a[k], b[k]) < min(c[k], d[k]) or max(c[k], d[k]) < min(a[k], b[k]) for k in (0, 1)):
                 continue
             if _cross(a, b, c) * _cross(a, b, d) <= 0 and _cross(c, d, a) * _cross(c, d, b) <= 0:
                 return False

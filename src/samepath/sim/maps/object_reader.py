@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from samepath.sim.maps.records import Corner, RoadObject, SignalRecord
+from samepath.sim.maps.records import Corner, RoadObject, SignalRecord, SignalReference
 from samepath.sim.maps.xmlread import Node
 
 _SIGNAL_SIZE_M: Final = 0.6
@@ -63,21 +63,37 @@ def _read_corner(node: Node) -> Corner:
 
 
 def read_signals(signals: Node | None, length_m: float, ignored: list[str], road_id: int) -> tuple[SignalRecord, ...]:
-    """All signals of a road; references and controllers are listed as ignored."""
+    """All signals of a road; what is neither a signal nor a reference to one is listed as ignored."""
     found = []
     for node in signals.children() if signals else ():
-        if node.tag != "signal":
+        if node.tag == "signal":
+            found.append(_read_signal(node, length_m))
+        elif node.tag != "signalReference":
             ignored.append(f"road {road_id}: signals <{node.tag}>")
-            continue
-        found.append(_read_signal(node, length_m))
     return tuple(found)
+
+
+def read_signal_references(signals: Node | None, length_m: float) -> tuple[SignalReference, ...]:
+    """All references of a road to signals that may stand elsewhere."""
+    return tuple(
+        SignalReference(node.text("id"), _inside(node, length_m), _orientation(node), _read_lanes(node))
+        for node in (signals.children("signalReference") if signals else ())
+    )
+
+
+def _read_lanes(node: Node) -> tuple[tuple[int, int], ...]:
+    return tuple((part.integer("fromLane"), part.integer("toLane")) for part in node.children("validity"))
+
+
+def _orientation(node: Node) -> str:
+    orientation = node.text("orientation", "+")
+    if orientation not in {"+", "-", "none"}:
+        raise node.fail(f"orientation '+', '-' or 'none' was wanted, but {orientation!r} came")
+    return orientation
 
 
 def _read_signal(node: Node, length_m: float) -> SignalRecord:
     node = node.inside(f"{node.where}, signal {node.text('id')!r}")
-    orientation = node.text("orientation", "+")
-    if orientation not in {"+", "-", "none"}:
-        raise node.fail(f"orientation '+', '-' or 'none' was wanted, but {orientation!r} came")
     has_value = node.element.get("value") not in {None, "", "-1"}
     return SignalRecord(
         id=node.text("id"),
@@ -89,10 +105,11 @@ def _read_signal(node: Node, length_m: float) -> SignalRecord:
         t_m=node.number("t"),
         z_offset_m=node.number("zOffset", 0.0),
         heading_rad=node.number("hOffset", 0.0),
-        orientation=orientation,
+        orientation=_orientation(node),
         is_dynamic=node.text("dynamic", "no") == "yes",
         value=node.number("value") if has_value else None,
         unit=node.text("unit", ""),
         height_m=node.number("height", _SIGNAL_SIZE_M) or _SIGNAL_SIZE_M,
         width_m=node.number("width", _SIGNAL_SIZE_M) or _SIGNAL_SIZE_M,
+        lanes=_read_lanes(node),
     )

@@ -5,14 +5,15 @@ from typing import Final
 from samepath.base.errors import InputError
 from samepath.sim.maps.geometry import Arc, Cubic, Curve, Geometry, Line, ParamPoly3, Spiral, poly3
 from samepath.sim.maps.lane_reader import read_sections
-from samepath.sim.maps.object_reader import read_objects, read_signals
-from samepath.sim.maps.records import Connection, Junction, OpenDrive, Road, RoadLink, SpeedLimit
+from samepath.sim.maps.object_reader import read_objects, read_signal_references, read_signals
+from samepath.sim.maps.records import Connection, Controller, Junction, OpenDrive, Road, RoadLink, SpeedLimit
 from samepath.sim.maps.values import read_cubics, read_speed_mps
 from samepath.sim.maps.xmlread import Node, parse_xml
 
 _KNOWN_ROAD_PARTS: Final = frozenset(
     {"link", "type", "planView", "elevationProfile", "lateralProfile", "lanes", "objects", "signals"}
 )
+_KNOWN_PARTS: Final = frozenset({"header", "road", "junction", "controller"})
 _GAP_MAX_M: Final = 0.1
 _ROAD_MAX_M: Final = 1e5
 _TURN_MAX_RAD: Final = 1e3
@@ -36,7 +37,7 @@ def read_opendrive(text: str, name: str) -> OpenDrive:
     _unique([road.id for road in roads], "road", name)
     junctions = tuple(_read_junction(node, name) for node in root.children("junction"))
     _unique([junction.id for junction in junctions], "junction", name)
-    ignored.extend(f"<{node.tag}>" for node in root.children() if node.tag not in {"header", "road", "junction"})
+    ignored.extend(f"<{node.tag}>" for node in root.children() if node.tag not in _KNOWN_PARTS)
     _check_references(roads, junctions, name)
     return OpenDrive(
         name=header.text("name", ""),
@@ -45,6 +46,7 @@ def read_opendrive(text: str, name: str) -> OpenDrive:
         roads=roads,
         junctions=junctions,
         ignored=tuple(dict.fromkeys(ignored)),
+        controllers=tuple(_read_controller(node) for node in root.children("controller")),
     )
 
 
@@ -96,6 +98,7 @@ def _read_road(node: Node, name: str, ignored: list[str]) -> Road:
         sections=read_sections(lanes, length_m, ignored, road_id),
         objects=read_objects(node.child("objects"), length_m, ignored, road_id),
         signals=read_signals(node.child("signals"), length_m, ignored, road_id),
+        signal_references=read_signal_references(node.child("signals"), length_m),
     )
 
 
@@ -201,7 +204,13 @@ def _read_junction(node: Node, name: str) -> Junction:
         connections.append(
             Connection(part.text("id"), part.integer("incomingRoad"), part.integer("connectingRoad"), contact, links)
         )
-    return Junction(junction_id, node.text("name", ""), tuple(connections))
+    controllers = tuple(part.text("id") for part in node.children("controller"))
+    return Junction(junction_id, node.text("name", ""), tuple(connections), controllers)
+
+
+def _read_controller(node: Node) -> Controller:
+    signals = tuple(part.text("signalId") for part in node.children("control"))
+    return Controller(node.text("id"), node.text("name", ""), signals)
 
 
 def _check_references(roads: tuple[Road, ...], junctions: tuple[Junction, ...], name: str) -> None:

@@ -122,7 +122,7 @@ class RoadObject:
 
 @dataclass(frozen=True, slots=True)
 class SignalRecord:
-    """A sign or traffic light as written on the road."""
+    """A sign or traffic light as written on the road; ``lanes`` are pairs from..to it speaks to, none: all of its side."""
 
     id: str
     name: str
@@ -139,6 +139,17 @@ class SignalRecord:
     unit: str
     height_m: float
     width_m: float
+    lanes: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SignalReference:
+    """A signal written elsewhere that also speaks to lanes of this road; ``lanes`` are pairs from..to, none: all."""
+
+    id: str
+    s_m: float
+    orientation: str
+    lanes: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +169,7 @@ class Road:
     sections: tuple[LaneSection, ...]
     objects: tuple[RoadObject, ...]
     signals: tuple[SignalRecord, ...]
+    signal_references: tuple[SignalReference, ...] = ()
 
     def pose(self, s_m: float) -> Pose:
         """The reference line at ``s_m``, clamped to the road."""
@@ -188,6 +200,16 @@ class Junction:
     id: int
     name: str
     connections: tuple[Connection, ...]
+    controllers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """Traffic lights that change together."""
+
+    id: str
+    name: str
+    signals: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +222,4 @@ class OpenDrive:
     roads: tuple[Road, ...]
     junctions: tuple[Junction, ...]
     ignored: tuple[str, ...]
+    controllers: tuple[Controller, ...] = ()

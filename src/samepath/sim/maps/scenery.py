@@ -44,6 +44,8 @@ class Signal:
     is_dynamic: bool
     value: float | None
     unit: str
+    height_m: float = 0.0
+    width_m: float = 0.0
 
 
 def signal_records(document: OpenDrive) -> tuple[Signal, ...]:
@@ -56,7 +58,7 @@ def _signal(road: Road, record: SignalRecord) -> Signal:
     heading_rad = road.pose(record.s_m).heading_rad + record.heading_rad + (math.pi if record.orientation == "-" else 0.0)
     return Signal(
         record.id, record.name, record.kind, record.subtype, road.id, on_grid(record.s_m), x_m, y_m, z_m,
-        yaw_to_carla(heading_rad), record.is_dynamic, record.value, record.unit,
+        yaw_to_carla(heading_rad), record.is_dynamic, record.value, record.unit, record.height_m, record.width_m,
     )  # fmt: skip
 
 

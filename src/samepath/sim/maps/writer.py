@@ -35,16 +35,27 @@ class End:
 
     road_id: int
     contact: str
+    lanes: int = 1
 
     @property
     def lane_in(self) -> int:
-        """The driving lane into the junction; its sidewalk is one further out."""
+        """The inner driving lane into the junction; further out come ``lanes - 1`` more and the sidewalk."""
         return 1 if self.contact == "start" else -1
 
     @property
     def lane_out(self) -> int:
-        """The driving lane out of the junction."""
+        """The inner driving lane out of the junction."""
         return -self.lane_in
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A connecting road as its junction knows it: where it comes from, on which lane (1: the inner), with a sidewalk or not."""
+
+    road_id: int
+    start: End
+    sidewalk: bool
+    lane: int = 1
 
 
 def geometry(x_m: float, y_m: float, heading_rad: float, pieces: Sequence[Piece]) -> tuple[list[str], float]:
@@ -74,13 +85,15 @@ def link(tag: str, end: End | int | None) -> str:
     return f'<{tag} elementType="road" elementId="{end.road_id}" contactPoint="{end.contact}"/>'
 
 
-def lane(lane_id: int, kind: str, mark: str, before: int | None = None, after: int | None = None) -> list[str]:
-    """One lane; sidewalks are raised by the kerb."""
+def lane(
+    lane_id: int, kind: str, mark: str, before: int | None = None, after: int | None = None, change: str = "none"
+) -> list[str]:
+    """One lane; sidewalks are raised by the kerb. ``change``: who may cross its outer line."""
     width_m = SIDEWALK_WIDTH_M if kind == "sidewalk" else LANE_WIDTH_M
     links = "".join(
         f'<{tag} id="{target}"/>' for tag, target in (("predecessor", before), ("successor", after)) if target is not None
     )
-    painted = f'<roadMark sOffset="0" type="{mark}" weight="standard" color="white" width="0.12" laneChange="none"/>'
+    painted = f'<roadMark sOffset="0" type="{mark}" weight="standard" color="white" width="0.12" laneChange="{change}"/>'
     height = f'<height sOffset="0" inner="{number(KERB_M)}" outer="{number(KERB_M)}"/>' if kind == "sidewalk" else ""
     width = "" if lane_id == 0 else f'<width sOffset="0" a="{number(width_m)}" b="0" c="0" d="0"/>'
     body = f"<link>{links}</link>{width}{painted}{height}"
@@ -96,6 +109,7 @@ def road(
     lanes: tuple[list[str], list[str], list[str]],
     objects: Sequence[str] = (),
     signals: Sequence[str] = (),
+    speed: str = f'max="{SPEED_MPH}" unit="mph"',
 ) -> list[str]:
     """A whole road; ``lanes`` are left, centre and right."""
     view, length_m = plan
@@ -103,7 +117,7 @@ def road(
     result = [
         f' <road name="{name}" length="{number(length_m)}" id="{road_id}" junction="{junction_id}">',
         f"  <link>{links[0]}{links[1]}</link>",
-        f'  <type s="0" type="town"><speed max="{SPEED_MPH}" unit="mph"/></type>',
+        f'  <type s="0" type="town"><speed {speed}/></type>',
         *view,
         '  <elevationProfile><elevation s="0" a="0" b="0" c="0" d="0"/></elevationProfile>',
         "  <lateralProfile/>",
@@ -139,33 +153,82 @@ def arm(
     return road(road_id, name, -1, links, plan, (left, middle, right), objects, signals)
 
 
-def turn(road_id: int, junction_id: int, ends: tuple[End, End], plan: tuple[list[str], float], *, sidewalk: bool) -> list[str]:
+def street(
+    road_id: int,
+    name: str,
+    ends: tuple[End | int, End | int],
+    plan: tuple[list[str], float],
+    lanes: int,
+    speed_kmph: int,
+    objects: Sequence[str] = (),
+    signals: Sequence[str] = (),
+) -> list[str]:
+    """A two-way street of one or two lanes each way between junctions, or between the ends of other streets."""
+    before, after = (isinstance(end, End) for end in ends)
+
+    def side(sign: int) -> list[str]:
+        rows = []
+        for number in range(1, lanes + 2):
+            own = sign * number
+            links = (own if before else None, own if after else None)
+            if number > lanes:
+                rows.append(lane(own, "sidewalk", "none", *links))
+            elif number < lanes:
+                rows.append(lane(own, "driving", "broken", *links, change="both"))
+            else:
+                rows.append(lane(own, "driving", "none", *links))
+        return [line for row in (rows[::-1] if sign > 0 else rows) for line in row]
+
+    middle = lane(0, "none", "broken" if lanes == 1 else "solid solid")
+    links = (link("predecessor", ends[0]), link("successor", ends[1]))
+    speed = f'max="{speed_kmph}" unit="km/h"'
+    return road(road_id, name, -1, links, plan, (side(1), middle, side(-1)), objects, signals, speed)
+
+
+def turn(
+    road_id: int,
+    junction_id: int,
+    ends: tuple[End, End],
+    plan: tuple[list[str], float],
+    *,
+    sidewalk: bool,
+    lanes: tuple[int, int] = (1, 1),
+) -> list[str]:
     """A connecting road with one driving lane, and the sidewalk that follows the kerb where there is one."""
     start, end = ends
-    right = lane(-1, "driving", "none", start.lane_in, end.lane_out)
+    right = lane(-1, "driving", "none", lanes[0] * start.lane_in, lanes[1] * end.lane_out)
     if sidewalk:
-        right += lane(-2, "sidewalk", "none", 2 * start.lane_in, 2 * end.lane_out)
+        right += lane(-2, "sidewalk", "none", (start.lanes + 1) * start.lane_in, (end.lanes + 1) * end.lane_out)
     links = (link("predecessor", start), link("successor", end))
     return road(road_id, f"turn {start.road_id}-{end.road_id}", junction_id, links, plan, ([], lane(0, "none", "none"), right))
 
 
-def junction(junction_id: int, name: str, turns: Sequence[tuple[int, End, bool]]) -> list[str]:
-    """A junction of turns (connecting road, where it comes from, whether it has a sidewalk)."""
+def junction(junction_id: int, name: str, turns: Sequence[Turn], controllers: Sequence[int] = ()) -> list[str]:
+    """A junction of turns and of the controllers that switch its lights, in the order of their phases."""
     result = [f' <junction id="{junction_id}" name="{name}" type="default">']
-    for index, (road_id, start, sidewalk) in enumerate(turns):
-        links = f'<laneLink from="{start.lane_in}" to="-1"/>'
-        if sidewalk:
-            links += f'<laneLink from="{2 * start.lane_in}" to="-2"/>'
-        ways = f'incomingRoad="{start.road_id}" connectingRoad="{road_id}" contactPoint="start"'
+    for index, one in enumerate(turns):
+        start = one.start
+        links = f'<laneLink from="{one.lane * start.lane_in}" to="-1"/>'
+        if one.sidewalk:
+            links += f'<laneLink from="{(start.lanes + 1) * start.lane_in}" to="-2"/>'
+        ways = f'incomingRoad="{start.road_id}" connectingRoad="{one.road_id}" contactPoint="start"'
         result.append(f'  <connection id="{index}" {ways}>{links}</connection>')
+    result.extend(f'  <controller id="{one}" type="0" sequence="{place}"/>' for place, one in enumerate(controllers))
     return [*result, " </junction>"]
 
 
-def crossing(object_id: int, s_m: float) -> str:
-    """A zebra crossing over both lanes, 3 m wide."""
-    corners = ((-1.5, -LANE_WIDTH_M), (1.5, -LANE_WIDTH_M), (1.5, LANE_WIDTH_M), (-1.5, LANE_WIDTH_M), (-1.5, -LANE_WIDTH_M))
+def controller(controller_id: int, name: str, signals: Sequence[int]) -> list[str]:
+    """Traffic lights that change together."""
+    controls = [f'  <control signalId="{one}" type="0"/>' for one in signals]
+    return [f' <controller id="{controller_id}" name="{name}" sequence="0">', *controls, " </controller>"]
+
+
+def crossing(object_id: int, s_m: float, lanes: int = 1) -> str:
+    """A zebra crossing over all lanes, 3 m wide."""
+    half_m = lanes * LANE_WIDTH_M
+    corners = ((-1.5, -half_m), (1.5, -half_m), (1.5, half_m), (-1.5, half_m), (-1.5, -half_m))
     outline = "".join(f'<cornerLocal u="{number(u)}" v="{number(v)}" z="0"/>' for u, v in corners)
-    size = f'length="3" width="{number(2 * LANE_WIDTH_M)}"'
+    size = f'length="3" width="{number(2 * half_m)}"'
     return f"   {_object(object_id, 'zebra', 'crosswalk', s_m, 0.0, size)}<outline>{outline}</outline></object>"
 
 
@@ -183,6 +246,16 @@ def painted_disc(object_id: int, u_m: float, radius_m: float, sides: int = 24) -
     return f"   {head}<outline>{outline}</outline></object>"
 
 
+def solid_disc(object_id: int, name: str, u_m: float, radius_m: float, height_m: float, sides: int = 12) -> str:
+    """An obstacle like a drum ``u_m`` along the road from its start."""
+    angles = [math.tau * i / sides for i in range(sides)]
+    corners = [(u_m + radius_m * math.cos(a), radius_m * math.sin(a)) for a in angles]
+    height = f'height="{number(height_m)}"'
+    outline = "".join(f'<cornerLocal u="{number(u)}" v="{number(v)}" z="0" {height}/>' for u, v in corners)
+    head = _object(object_id, name, "obstacle", 0.0, 0.0, f'radius="{number(radius_m)}" {height}')
+    return f"   {head}<outline>{outline}</outline></object>"
+
+
 def _object(object_id: int, name: str, kind: str, s_m: float, t_m: float, size: str) -> str:
     place = f's="{number(s_m)}" t="{number(t_m)}" zOffset="0" validLength="0" orientation="none" hdg="0" pitch="0" roll="0"'
     return f'<object id="{object_id}" name="{name}" type="{kind}" {place} {size}>'
@@ -190,10 +263,29 @@ def _object(object_id: int, name: str, kind: str, s_m: float, t_m: float, size: 
 
 def give_way(signal_id: int, s_m: float, t_m: float) -> str:
     """A give-way sign for the traffic against the direction of the road."""
-    place = f's="{number(s_m)}" t="{number(t_m)}" zOffset="2.1" orientation="-" hOffset="0" pitch="0" roll="0"'
-    kind = 'country="OpenDRIVE" type="205" subtype="-1" value="-1" unit="" text="" height="0.75" width="0.75"'
-    lanes = '<validity fromLane="1" toLane="1"/>'
-    return f'   <signal id="{signal_id}" name="give way" dynamic="no" {place} {kind}>{lanes}</signal>'
+    return signal(signal_id, "give way", "205", s_m, t_m, (1, 1))
+
+
+def signal(
+    signal_id: int,
+    name: str,
+    kind: str,
+    s_m: float,
+    t_m: float,
+    lanes: tuple[int, int],
+    *,
+    value: str = "-1",
+    unit: str = "",
+    light: bool = False,
+) -> str:
+    """A sign or traffic light for ``lanes`` (from, to); positive lanes run against the direction of the road."""
+    against = "-" if lanes[0] > 0 else "+"
+    place = f's="{number(s_m)}" t="{number(t_m)}" zOffset="2.1" orientation="{against}" hOffset="0" pitch="0" roll="0"'
+    size = 'height="0.9" width="0.35"' if light else 'height="0.75" width="0.75"'
+    what = f'country="OpenDRIVE" type="{kind}" subtype="-1" value="{value}" unit="{unit}" text="" {size}'
+    validity = f'<validity fromLane="{lanes[0]}" toLane="{lanes[1]}"/>'
+    dynamic = "yes" if light else "no"
+    return f'   <signal id="{signal_id}" name="{name}" dynamic="{dynamic}" {place} {what}>{validity}</signal>'
 
 
 def document(name: str, box: tuple[float, float, float, float], parts: Sequence[list[str]]) -> str:

@@ -4,8 +4,14 @@ from typing import Any
 
 import rapier3d
 
-from samepath.sim.physics.frames import Triple
+from samepath.sim.physics.frames import Triple, mirrored, quaternion_of
 from samepath.sim.world.catalogue import ActorType, PropType, VehicleType, WalkerType
+from samepath.sim.world.records import Pose
+
+
+def isometry(pose: Pose, lift_m: float = 0.0) -> Any:  # noqa: ANN401 - Rapier's own record
+    """A pose in Rapier's frame."""
+    return rapier3d.Isometry3(mirrored(pose.x_m, pose.y_m, pose.z_m + lift_m), rapier3d.Rotation3(*quaternion_of(pose)))
 
 
 def half_size(kind: ActorType) -> tuple[Triple, float]:
@@ -24,18 +30,24 @@ def _box_inertia(mass_kg: float, size_m: Triple) -> Triple:
 
 
 def vehicle_parts(kind: VehicleType) -> tuple[Any, Any]:
-    """The origin is on the ground under the middle; the centre of mass lies at 38 % of the height."""
+    """The origin is on the ground under the middle; the centre of mass lies at 38 % of the height unless it is given."""
     half, lift = half_size(kind)
     body = rapier3d.RigidBody.dynamic().can_sleep(False)
     if kind.upright:
         body = body.enabled_rotations((False, False, True))
+    collider = rapier3d.Collider.cuboid(*half).translation((0.0, 0.0, lift)).mass_properties(vehicle_mass(kind))
+    return body, collider.friction(0.4).restitution(0.1)
+
+
+def vehicle_mass(kind: VehicleType) -> Any:  # noqa: ANN401 - Rapier's own record
+    """A vehicle's mass, seen from the middle of its box; its inertia is that of a solid of its size."""
+    lift = half_size(kind)[1]
     size_m = (kind.length_m, kind.width_m, kind.height_m)
     centre = (0.0, 0.0, 0.38 * kind.height_m - lift)
-    mass = rapier3d.MassProperties(centre, kind.mass_kg, _box_inertia(kind.mass_kg, size_m))
-    collider = (
-        rapier3d.Collider.cuboid(*half).translation((0.0, 0.0, lift)).mass_properties(mass).friction(0.4).restitution(0.1)
-    )
-    return body, collider
+    if kind.centre_of_mass_m is not None:
+        x, y, z = mirrored(*kind.centre_of_mass_m)
+        centre = (x, y, z - lift)
+    return rapier3d.MassProperties(centre, kind.mass_kg, _box_inertia(kind.mass_kg, size_m))
 
 
 def walker_parts(kind: WalkerType) -> tuple[Any, Any]:

@@ -26,6 +26,7 @@ class DriveForces:
     hand_brake_n: float
     resistance_n: float
     gear: int
+    speed_mps: float = 0.0
 
 
 def engine_torque_nm(engine: Engine, rpm: float) -> float:
@@ -39,35 +40,68 @@ def engine_torque_nm(engine: Engine, rpm: float) -> float:
     return 0.0
 
 
-def drive(vehicle: VehicleType, command: VehicleCommand, speed_mps: float, gear: int, tyre_friction: float) -> DriveForces:
+def wheel_rpm(vehicle: VehicleType, speed_mps: float) -> float:
+    """Turns per minute of a wheel that does not slip."""
+    return abs(speed_mps) / (_TWO_PI * vehicle.wheel_radius_m) * 60.0
+
+
+def gear_ratio(vehicle: VehicleType, gear: int) -> float:
+    """Turns of the engine per turn of the wheels; 0 in neutral."""
+    if gear == 0:
+        return 0.0
+    engine = vehicle.engine
+    return (engine.reverse_ratio if gear < 0 else engine.gear_ratios[gear - 1]) * engine.final_ratio
+
+
+def next_gear(vehicle: VehicleType, command: VehicleCommand, turns_rpm: float, gear: int) -> int:
+    """The gear for the next tick: the one asked for, or the gearbox's own choice, at most one step from the last."""
+    engine = vehicle.engine
+    if command.manual_gear is not None:
+        return max(-1, min(command.manual_gear, len(engine.gear_ratios)))
+    if command.reverse:
+        return -1
+    gear = max(gear, 1)
+    if not vehicle.automatic:
+        return gear
+    rpm = turns_rpm * engine.gear_ratios[gear - 1] * engine.final_ratio
+    down_rpm, up_rpm = engine.shifts_at_rpm(gear)
+    if rpm > up_rpm and gear < len(engine.gear_ratios):
+        gear += 1
+    elif rpm < down_rpm and gear > 1:
+        gear -= 1
+    return gear
+
+
+def drive(
+    vehicle: VehicleType, command: VehicleCommand, speed_mps: float, gear: int, tyre_friction: float, weight: float = 1.0
+) -> DriveForces:
     """Work out the forces for a tick from the signed forward speed; the gear shifts by at most one per tick.
 
     Neither engine nor brakes exceed what the tyres can hold: every vehicle has traction control and anti-lock brakes.
+    ``weight`` is 0 for a vehicle that gravity does not pull onto its wheels.
     """
     engine = vehicle.engine
-    turns_rpm = abs(speed_mps) / (_TWO_PI * vehicle.wheel_radius_m) * 60.0
-    if command.reverse:
-        gear = -1
-    else:
-        gear = max(gear, 1)
-        rpm = turns_rpm * engine.gear_ratios[gear - 1] * engine.final_ratio
-        if rpm > engine.shift_up_rpm and gear < len(engine.gear_ratios):
-            gear += 1
-        elif rpm < engine.shift_down_rpm and gear > 1:
-            gear -= 1
-    ratio = (engine.reverse_ratio if gear < 0 else engine.gear_ratios[gear - 1]) * engine.final_ratio
+    turns_rpm = wheel_rpm(vehicle, speed_mps)
+    gear = next_gear(vehicle, command, turns_rpm, gear)
+    ratio = gear_ratio(vehicle, gear)
     torque_nm = engine_torque_nm(engine, turns_rpm * ratio) * command.throttle
     force_n = torque_nm * ratio * engine.efficiency / vehicle.wheel_radius_m
-    grip_n = tyre_friction * vehicle.mass_kg * GRAVITY_MPS2
+    grip_n = tyre_friction * vehicle.mass_kg * GRAVITY_MPS2 * weight
     share = _UPRIGHT_SHARE if vehicle.upright else _DRIVEN_SHARE[vehicle.driven]
     force_n = min(force_n, grip_n * share)
     fade = min(abs(speed_mps) / _CREEP_MPS, 1.0)
     drag_n = 0.5 * AIR_DENSITY_KGPM3 * vehicle.drag_area_m2 * speed_mps * speed_mps
-    rolling_n = vehicle.rolling_resistance * vehicle.mass_kg * GRAVITY_MPS2 * fade
+    # What the wheels hold back passes through the tyres: on ice without friction nothing does.
+    rolling_n = min(vehicle.rolling_resistance * vehicle.mass_kg * GRAVITY_MPS2 * fade, grip_n)
+    if vehicle.wheels:
+        brake_n = command.brake * vehicle.max_brake_n
+    else:
+        brake_n = command.brake * vehicle.brake_force_n_per_kg * vehicle.mass_kg
     return DriveForces(
         engine_n=-force_n if gear < 0 else force_n,
-        brake_n=min(command.brake * vehicle.brake_force_n_per_kg * vehicle.mass_kg, grip_n),
+        brake_n=min(brake_n, grip_n),
         hand_brake_n=0.4 * grip_n if command.hand_brake else 0.0,
         resistance_n=drag_n + rolling_n,
         gear=gear,
+        speed_mps=speed_mps,
     )

@@ -1,9 +1,9 @@
 """A scenario running: the world, the agents in it, and what ends it. One call advances one tick."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from samepath.base.errors import InputError, SimulatorError
 from samepath.base.streams import stream
 from samepath.sim.control.agents import Agent, CallableAgent, DrivingAgent, ProcessAgent, StandingAgent, View, WalkingAgent
 from samepath.sim.control.lateral import Steering
+from samepath.sim.control.replay import Decisions, Replay, Tape
 from samepath.sim.control.vehicle import VehicleFollower, VehicleSettings
 from samepath.sim.control.walker import WalkerFollower, WalkerSettings
 from samepath.sim.maps import Mesh, load_map
@@ -27,11 +28,17 @@ OFF_MAP_M: Final = 3.0
 LAST_WAYPOINT: Final = "every actor reached its last waypoint"
 FIRST_COLLISION: Final = "first collision"
 TIME_OVER: Final = "simulated time is over"
+DURATION: Final = "duration"
+# More than the rounding of a sum of steps, less than any step.
+_ROUNDING_S: Final = 1e-9
 
 
 @dataclass(frozen=True)
 class SimulationSettings:
-    """What a study may vary beside the scenario itself; None leaves the scenario's own value."""
+    """What a study may vary beside the scenario itself; None leaves the scenario's own value.
+
+    ``duration_s`` ends a run that has not ended before.
+    """
 
     step_s: float | None = None
     substeps: int | None = None
@@ -40,6 +47,7 @@ class SimulationSettings:
     grid_m: float = 0.25
     queue: str = "stable"
     seed: int = 0
+    duration_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,13 +61,19 @@ class StepResult:
 
 
 class Simulation:
-    """A scenario in its world."""
+    """A scenario in its world. With ``decisions`` there are no agents: what they once decided is replayed.
+
+    A ``tape`` takes down what is applied in every step, and who has finished.
+    """
 
     def __init__(
         self,
         scenario: ScenarioSpec,
         settings: SimulationSettings | None = None,
         arrangement: "Arrangement | None" = None,
+        *,
+        decisions: Decisions | None = None,
+        tape: Tape | None = None,
     ) -> None:
         self.scenario = scenario
         self._arrangement = arrangement or Arrangement()
@@ -77,11 +91,19 @@ class Simulation:
         self.commands: dict[int, Command] = {}
         self._note_types()
         self._met: set[tuple[int, int | None, str]] = set()
-        self.agents: dict[int, Agent] = {}
         for spec in self._arrangement.order(scenario.actors):
             self._spawn(spec)
-        for spec in scenario.actors:
-            self.agents[spec.id] = self._agent(spec)
+        self._tape = tape
+        self._replay = Replay(decisions, self._types) if decisions is not None else None
+        self.agents = self._agents()
+
+    @property
+    def replays(self) -> bool:
+        """Are there no agents, only what they once decided?"""
+        return self._replay is not None
+
+    def _agents(self) -> dict[int, Agent]:
+        return {} if self.replays else {spec.id: self._agent(spec) for spec in self.scenario.actors}
 
     def _note_types(self) -> None:
         self._types = {spec.id: actor_type(spec.type).name for spec in self.scenario.actors}
@@ -137,25 +159,34 @@ class Simulation:
         return View(self.world.tick_count, self.world.time_s, self.world.states(), self._types)
 
     def decide(self, view: View) -> dict[int, Command]:
-        """Ask every agent that is still there, by id."""
+        """Ask every agent that is still there, by id; or look up what was decided by this time."""
+        if self._replay is not None:
+            return self._replay.commands(view)
         return {number: agent.decide(view) for number, agent in sorted(self.agents.items()) if number in view.states}
 
-    def step(self, decide: Callable[[View], dict[int, Command]] | None = None) -> StepResult:
+    def step(self, step_s: float | None = None) -> StepResult:
         """Advance by one tick: agents decide from what they see now, physics moves everything, collisions take effect."""
-        view = self.view()
-        self.commands = (decide or self.decide)(view)
-        return self.advance(self.commands)
+        return self.advance(self.decide(self.view()), step_s)
 
     def advance(self, commands: dict[int, Command], step_s: float | None = None) -> StepResult:
         """Apply commands and advance by one tick, of the fixed step unless a game loop gives another."""
         self.commands = commands
-        here = self.world.states()
+        here, start_s = self.world.states(), self.world.time_s
         for number, command in sorted(commands.items()):
             if number in here and number not in self._things:
                 self.world.apply(number, command)
         collisions = tuple(one for one in self.world.tick(step_s) if self._is_new(one))
         destroyed = tuple(number for number in self._hit(collisions) if self._take(number))
-        return StepResult(self.world.tick_count, collisions, destroyed, self._end(collisions))
+        finished = self._finished(start_s)
+        if self._tape is not None:
+            self._tape.note(start_s, here, commands, finished.union(destroyed))
+        return StepResult(self.world.tick_count, collisions, destroyed, self._end(collisions, finished))
+
+    def _finished(self, start_s: float) -> frozenset[int]:
+        """Who has nothing left to do? Asked once a step: agents in a thread may finish at any moment."""
+        if self._replay is not None:
+            return self._replay.finished(start_s)
+        return frozenset(number for number, agent in self.agents.items() if agent.finished)
 
     def _is_new(self, collision: Collision) -> bool:
         """Count a collision when two first touch, not at every tick of their contact."""
@@ -178,11 +209,14 @@ class Simulation:
             self.world.knock_down(number)
         return False
 
-    def _end(self, collisions: tuple[Collision, ...]) -> str | None:
+    def _end(self, collisions: tuple[Collision, ...], finished: frozenset[int]) -> str | None:
+        until_s = self.settings.duration_s
+        if until_s is not None and self.world.time_s >= until_s - _ROUNDING_S:
+            return DURATION
         if self.scenario.end == "first-collision" and collisions:
             return FIRST_COLLISION
         here = self.world.states()
-        if self.scenario.end == "last-waypoint" and all(a.finished for n, a in self.agents.items() if n in here):
+        if self.scenario.end == "last-waypoint" and all(number in finished for number in self._types if number in here):
             return LAST_WAYPOINT
         over = self.world.time_s >= self.scenario.duration - 0.5 * self.world.settings.step_s
         return TIME_OVER if over else None
@@ -201,6 +235,7 @@ class Simulation:
             "settings": self.settings.__dict__,
             "agents": memory,
             "met": met,
+            "decisions": self._replay and asdict(self._replay.decisions),
         }
         return self.world.snapshot(extra)
 
@@ -218,7 +253,10 @@ class Simulation:
         simulation.commands = {}
         simulation._note_types()
         simulation._met = {(a, b, name) for a, b, name in extra["met"]}
-        simulation.agents = {spec.id: simulation._agent(spec) for spec in simulation.scenario.actors}
+        decisions = extra["decisions"]
+        simulation._tape = None
+        simulation._replay = Replay(Decisions(**decisions), simulation._types) if decisions else None
+        simulation.agents = simulation._agents()
         for number, plain in extra["agents"].items():
             simulation.agents[int(number)].recall(plain)
         return simulation
@@ -311,16 +349,3 @@ def _walkable_grid(map_name: str, cell_m: float, bounds: tuple[float, float, flo
         return rasterise([np.array(corners)], cell_m=cell_m)
     rings = [polygon.vertices[:, :2] for polygon in load_map(map_name).walkable]
     return rasterise(rings, cell_m=cell_m)
-
-
-def settings_from(values: dict[str, Any], seed: int) -> SimulationSettings:
-    """Build settings from a study's plain values; 0 stands for the scenario's own."""
-    return SimulationSettings(
-        step_s=float(values["step_s"]) or None,
-        substeps=int(values["substeps"]) or None,
-        solver_iterations=int(values["solver_iterations"]),
-        physics_threads=int(values["physics_threads"]),
-        grid_m=float(values["grid_m"]),
-        queue=str(values["queue"]),
-        seed=seed,
-    )

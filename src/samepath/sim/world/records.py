@@ -29,22 +29,31 @@ class Vector(NamedTuple):
 
 @dataclass(frozen=True)
 class VehicleCommand:
-    """How a vehicle is driven until the next command: ratios 0..1, steer -1 (left) .. 1 (right)."""
+    """How a vehicle is driven until the next command: ratios 0..1, steer -1 (left) .. 1 (right).
+
+    ``manual_gear`` takes the choice from the gearbox: -1 is reverse, 0 neutral.
+    """
 
     throttle: float = 0.0
     steer: float = 0.0
     brake: float = 0.0
     hand_brake: bool = False
     reverse: bool = False
+    manual_gear: int | None = None
 
 
 @dataclass(frozen=True)
 class WalkerCommand:
-    """How a walker walks until the next command: a direction on the ground and a speed."""
+    """How a walker walks until the next command: a direction on the ground and a speed.
+
+    ``jump`` leaps once from the ground, ``face_ahead`` turns the body to where it walks.
+    """
 
     direction_x: float = 0.0
     direction_y: float = 0.0
     speed_mps: float = 0.0
+    jump: bool = False
+    face_ahead: bool = False
 
 
 Command = VehicleCommand | WalkerCommand

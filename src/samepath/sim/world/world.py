@@ -6,7 +6,6 @@ Everything the future depends on is in a snapshot; every tick has a digest chain
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,52 +13,26 @@ from numpy.typing import NDArray
 
 from samepath.base.digests import first_link, link
 from samepath.base.errors import SimulatorError
-from samepath.base.trig import to_degrees
 from samepath.sim.physics.engine import Physics, PhysicsSettings
-from samepath.sim.physics.frames import angles_of
+from samepath.sim.physics.frames import axes_of, quaternion_of
 from samepath.sim.physics.packing import dump, load
-from samepath.sim.world.catalogue import ActorType, PropType, VehicleType, WalkerType, actor_type
+from samepath.sim.world.catalogue import PropType, VehicleType, actor_type
+from samepath.sim.world.pieces import FrictionVolume, StaticMesh
 from samepath.sim.world.records import ActorState, Collision, Command, Pose, Vector, VehicleCommand, WalkerCommand
+from samepath.sim.world.touches import Touches, WorldActor
 from samepath.traces.channels import ACCELERATION, ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
 
-SNAPSHOT_MAGIC: Final = b"samepath world 1\n"
+__all__ = ["SNAPSHOT_MAGIC", "STATE_FIELDS", "FrictionVolume", "SpawnRefusedError", "StaticMesh", "World", "WorldActor"]
+
+SNAPSHOT_MAGIC: Final = b"samepath world 2\n"
 STATE_FIELDS: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION)
 
 
-@dataclass(frozen=True)
-class StaticMesh:
-    """A piece of scenery that never moves; touching ``ground`` is no collision."""
-
-    name: str
-    vertices: NDArray[np.float64]
-    triangles: NDArray[np.int32]
-    ground: bool
+class SpawnRefusedError(SimulatorError):
+    """The place where an actor was to be put is taken."""
 
 
-@dataclass(frozen=True)
-class FrictionVolume:
-    """A box in which tyres have another friction: ice, oil, gravel."""
-
-    x_m: float
-    y_m: float
-    half_x_m: float
-    half_y_m: float
-    friction: float
-
-    def holds(self, x_m: float, y_m: float) -> bool:
-        """Is a point inside?"""
-        return abs(x_m - self.x_m) <= self.half_x_m and abs(y_m - self.y_m) <= self.half_y_m
-
-
-@dataclass(frozen=True)
-class WorldActor:
-    """Who is in the world."""
-
-    id: int
-    type: str
-
-
-class World:
+class World(Touches):
     """A world. Actors' ids rise from 1 and are never reused."""
 
     def __init__(
@@ -73,7 +46,9 @@ class World:
         self._actors: dict[int, WorldActor] = {}
         self._states: dict[int, ActorState] = {}
         self._commands: dict[int, Command] = {}
-        self._volumes: list[FrictionVolume] = []
+        self._volumes: dict[int, FrictionVolume] = {}
+        self._next_volume = 1
+        self._held: dict[int, Vector] = {}
         self._digest = first_link("world", place)
         empty = True
         for mesh in statics:
@@ -81,11 +56,6 @@ class World:
             empty = False
         if empty:
             self._physics.add_ground()
-
-    @property
-    def settings(self) -> PhysicsSettings:
-        """What is held equal."""
-        return self._physics.settings
 
     @property
     def actors(self) -> tuple[WorldActor, ...]:
@@ -97,13 +67,16 @@ class World:
         """Name of the world's whole history so far, in 32 hex digits."""
         return self._digest.hex()
 
-    def spawn(self, type_name: str, pose: Pose, actor_id: int | None = None) -> int:
-        """Put an actor into the world and return its id, the next one unless one is given; refuse a place that is taken."""
+    def spawn(self, type_name: str, pose: Pose, actor_id: int | None = None, *, overlapping: bool = False) -> int:
+        """Put an actor into the world and return its id, the next one unless one is given.
+
+        A place that is taken is refused, unless the actor may be ``overlapping`` others.
+        """
         kind = actor_type(type_name)
-        taken = self._physics.occupant(kind, pose)
+        taken = None if overlapping else self._physics.occupant(kind, pose)
         if taken is not None:
             who = f"actor {taken}" if isinstance(taken, int) else taken
-            raise SimulatorError(
+            raise SpawnRefusedError(
                 f"a {kind.name} cannot be put at ({pose.x_m:g}, {pose.y_m:g}, {pose.z_m:g}): {who} stands there"
             )
         number = self._next_id if actor_id is None else actor_id
@@ -124,7 +97,7 @@ class World:
         """Take an actor out of the world."""
         self._known(actor_id)
         self._physics.remove(actor_id)
-        for table in (self._actors, self._states, self._commands):
+        for table in (self._actors, self._states, self._commands, self._held):
             table.pop(actor_id, None)
         self._digest = link(self._digest, f"destroy {actor_id}".encode())
 
@@ -135,11 +108,6 @@ class World:
         if isinstance(kind, PropType) or not isinstance(command, wanted):
             raise SimulatorError(f"actor {actor_id} is a {kind.name}: a {type(command).__name__} does not move it")
         self._commands[actor_id] = command
-
-    def kind(self, actor_id: int) -> ActorType:
-        """Return an actor's type."""
-        self._known(actor_id)
-        return actor_type(self._actors[actor_id].type)
 
     def state(self, actor_id: int) -> ActorState:
         """Return an actor's state after the last tick."""
@@ -164,61 +132,39 @@ class World:
         ids = np.array(list(self._states), np.int64)
         return ids, np.array([_row(state) for state in self._states.values()], np.float64).reshape(-1, len(STATE_FIELDS))
 
-    def set_pose(self, actor_id: int, pose: Pose) -> None:
-        """Put an actor elsewhere."""
-        self._known(actor_id)
-        self._physics.set_pose(actor_id, pose)
-        self._states[actor_id] = self._read(actor_id, None)
-        self._digest = link(self._digest, f"pose {actor_id} {pose!r}".encode())
-
-    def set_velocity(self, actor_id: int, velocity_mps: Vector) -> None:
-        """Set an actor's velocity."""
-        self._known(actor_id)
-        self._physics.set_velocity(actor_id, velocity_mps)
-        self._states[actor_id] = self._read(actor_id, None)
-        self._digest = link(self._digest, f"velocity {actor_id} {velocity_mps!r}".encode())
-
-    def add_impulse(self, actor_id: int, impulse_ns: Vector) -> None:
-        """Push an actor, at once."""
-        self._known(actor_id)
-        self._physics.add_impulse(actor_id, impulse_ns)
-        self._digest = link(self._digest, f"impulse {actor_id} {impulse_ns!r}".encode())
-
-    def add_force(self, actor_id: int, force_n: Vector) -> None:
-        """Push an actor throughout the next tick."""
-        self._known(actor_id)
-        self._physics.add_force(actor_id, force_n)
-        self._digest = link(self._digest, f"force {actor_id} {force_n!r}".encode())
-
-    def add_friction_volume(self, volume: FrictionVolume) -> None:
-        """Change the tyres' friction inside a box; where boxes overlap the first one counts."""
-        self._volumes.append(volume)
+    def add_friction_volume(self, volume: FrictionVolume) -> int:
+        """Change the tyres' friction inside a box and return its number; where boxes overlap the first one counts."""
+        number, self._next_volume = self._next_volume, self._next_volume + 1
+        self._volumes[number] = volume
         self._digest = link(self._digest, f"friction {volume!r}".encode())
+        return number
+
+    def remove_friction_volume(self, number: int) -> None:
+        """Take a box of other friction away."""
+        del self._volumes[number]
+        self._set_frictions()
+        self._digest = link(self._digest, f"no friction {number}".encode())
+
+    def show_scenery(self, names: frozenset[str], *, on: bool) -> None:
+        """Put pieces of scenery back in their place, or take them away."""
+        self._physics.show_scenery(names, on=on)
+        self._digest = link(self._digest, f"scenery {sorted(names)!r} {on}".encode())
 
     def add_box(self, name: str, pose: Pose, size_m: tuple[float, float, float]) -> None:
         """Add a box of scenery."""
         self._physics.add_box(name, pose, size_m)
         self._digest = link(self._digest, f"box {name} {pose!r} {size_m!r}".encode())
 
-    def knock_down(self, actor_id: int) -> None:
-        """Let a walker fall: it no longer walks."""
-        if not isinstance(self.kind(actor_id), WalkerType):
-            raise SimulatorError(f"actor {actor_id} is no walker")
-        self._physics.knock_down(actor_id)
-
-    def cast_ray(
-        self, start: Vector, direction: Vector, reach_m: float, *, fixed_only: bool = False
-    ) -> tuple[float, int | str] | None:
-        """Return the distance to the first thing a ray meets, and what it is; ``fixed_only``: passing through actors."""
-        return self._physics.cast_ray(start, direction, reach_m, fixed_only=fixed_only)
-
-    def tick(self, step_s: float | None = None) -> tuple[Collision, ...]:
+    def tick(self, step_s: float | None = None, substeps: int | None = None) -> tuple[Collision, ...]:
         """Advance by one step, the fixed one unless a game loop gives another, and return the collisions in it."""
         for number, command in sorted(self._commands.items()):
             self._physics.command(number, command)
+        for number, local in sorted(self._held.items()):
+            axes = axes_of(quaternion_of(self._states[number].pose))
+            self._physics.set_velocity(number, Vector(*(_along(axes, local, part) for part in range(3))))
         if self._volumes:
             self._set_frictions()
-        collisions = tuple(self._physics.step(step_s))
+        collisions = tuple(self._physics.step(step_s, substeps))
         self.tick_count += 1
         for number, before in self._states.items():
             self._states[number] = self._read(number, before, step_s)
@@ -230,30 +176,14 @@ class World:
         for number, state in self._states.items():
             kind = self.kind(number)
             if isinstance(kind, VehicleType):
-                inside = (one.friction for one in self._volumes if one.holds(state.pose.x_m, state.pose.y_m))
-                self._physics.set_tyre_friction(number, next(inside, kind.tyre_friction))
-
-    def _read(self, actor_id: int, before: ActorState | None, step_s: float | None = None) -> ActorState:
-        body = self._physics.state(actor_id)
-        roll, pitch, yaw = angles_of(body.rotation)
-        velocity = Vector(*body.velocity_mps)
-        x, y, z = body.spin_radps
-        spin = Vector(to_degrees(x), to_degrees(y), to_degrees(z))
-        acceleration = Vector()
-        if before is not None:
-            dt, old = step_s or self.settings.step_s, before.velocity_mps
-            acceleration = Vector((velocity.x - old.x) / dt, (velocity.y - old.y) / dt, (velocity.z - old.z) / dt)
-        return ActorState(actor_id, Pose(*body.position_m, roll, pitch, yaw), velocity, spin, acceleration)
+                pose = state.pose
+                inside = (one.friction for one in self._volumes.values() if one.holds(pose.x_m, pose.y_m, pose.z_m))
+                self._physics.set_tyre_friction(number, next(inside, None))
 
     def _content(self, collisions: tuple[Collision, ...]) -> bytes:
         numbers = [number for state in self._states.values() for number in _row(state)]
         packed = struct.pack(f"<{len(self._states)}q{len(numbers)}d", *self._states, *numbers)
         return packed + repr(collisions).encode() if collisions else packed
-
-    def _known(self, actor_id: int) -> None:
-        if actor_id not in self._actors:
-            here = ", ".join(map(str, self._actors)) or "nobody"
-            raise SimulatorError(f"there is no actor {actor_id} in the world; there are: {here}")
 
     def snapshot(self, extra: dict[str, Any] | None = None) -> bytes:
         """Return everything the future depends on; ``extra`` plain data travels with it."""
@@ -268,7 +198,9 @@ class World:
             "actors": [[one.id, one.type] for one in self._actors.values()],
             "states": [_row(one) for one in self._states.values()],
             "commands": commands,
-            "volumes": [one.__dict__ for one in self._volumes],
+            "volumes": [[number, one.__dict__] for number, one in self._volumes.items()],
+            "next_volume": self._next_volume,
+            "held": [[number, *one] for number, one in self._held.items()],
             "digest": self.digest,
             "extra": extra,
         }
@@ -306,7 +238,9 @@ class World:
             "WalkerCommand": WalkerCommand,
         }
         world._commands = {int(number): kinds[name](**fields) for number, (name, fields) in data["commands"].items()}
-        world._volumes = [FrictionVolume(**one) for one in data["volumes"]]
+        world._volumes = {number: FrictionVolume(**one) for number, one in data["volumes"]}
+        world._next_volume = data["next_volume"]
+        world._held = {number: Vector(*one) for number, *one in data["held"]}
         world._digest = bytes.fromhex(data["digest"])
         return world, data["extra"]
 
@@ -317,3 +251,8 @@ def _row(state: ActorState) -> list[float]:
 
 def _state(actor_id: int, row: list[float]) -> ActorState:
     return ActorState(actor_id, Pose(*row[:6]), Vector(*row[6:9]), Vector(*row[9:12]), Vector(*row[12:15]))
+
+
+def _along(axes: tuple[tuple[float, float, float], ...], local: Vector, part: int) -> float:
+    forward, right, up = axes
+    return local.x * forward[part] + local.y * right[part] + local.z * up[part]

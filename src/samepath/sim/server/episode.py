@@ -1,0 +1,188 @@
+"""The world behind the wire: the map that is loaded, the world on it, its actors, settings and everything clients can set.
+
+One thread owns an episode and does one thing after the other: calls in the order in which they arrived, and ticks between
+them. Nothing in here knows sockets; what is to be sent goes through the :class:`Outbox`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from samepath.base.clock import SYSTEM_CLOCK, Clock
+from samepath.sim.physics.engine import PhysicsSettings
+from samepath.sim.server import labels
+from samepath.sim.server.actors import Entry, Registry, SignEntry
+from samepath.sim.server.atlas import Atlas
+from samepath.sim.server.debug import DebugShapes
+from samepath.sim.server.errors import CallError
+from samepath.sim.server.frames import Moment
+from samepath.sim.server.limits import Limits
+from samepath.sim.server.records import Actor, BoundingBox, Description, LightState, Settings, Weather
+from samepath.sim.server.scene import Scene, scene_of, solid_names
+from samepath.sim.world.records import Pose, Vector
+from samepath.sim.world.signal_plan import sign_type, trigger_box
+from samepath.sim.world.signals import Signals
+from samepath.sim.world.world import World
+
+# The step in synchronous mode where a client has not fixed one: the world must repeat itself, so the clock has no say.
+DEFAULT_STEP_S: Final = 0.05
+SPECTATOR: Final = "spectator"
+_GRAVITY_MPS2: Final = 9.81
+_SPECTATOR_UID: Final = 0
+
+
+class Outbox(Protocol):
+    """Where an episode puts what is to be sent."""
+
+    def publish(self, stream_id: int, payload: bytes) -> None:
+        """Send a message to all who listen to a stream."""
+        ...
+
+    def expect(self, stream_id: int) -> None:
+        """Somebody will listen: keep messages for them."""
+        ...
+
+    def forget(self, stream_id: int) -> None:
+        """A stream will send nothing more."""
+        ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is given to a server when it starts."""
+
+    atlas: Atlas
+    outbox: Outbox
+    data_folder: Path
+    stream_port: int
+    limits: Limits
+    log: Callable[[str], None]
+    clock: Clock = SYSTEM_CLOCK
+
+
+@dataclass
+class Lamps:
+    """The street lights as clients set them, and which clients have not yet been told."""
+
+    states: dict[int, LightState] = field(default_factory=dict)
+    told: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def is_news(self) -> bool:
+        """Does some client not know the latest?"""
+        return not all(self.told.values())
+
+
+class Episode:
+    """Everything there is between two loads of a map, and what outlives them: frames, ids, settings."""
+
+    def __init__(self, place: Place, map_name: str) -> None:
+        self.place = place
+        self.settings = Settings()
+        self.frame = 1
+        self.id = 0
+        self.caller: object = None  # who made the call that is being answered
+        self.next_actor_id = 1
+        self.next_stream_id = 2
+        self.traffic_managers: dict[int, tuple[str, object]] = {}
+        self.gravity_mps2 = _GRAVITY_MPS2
+        self.load(map_name, reset_settings=True, layers=labels.ALL_LAYERS)
+
+    def load(self, map_name: str, *, reset_settings: bool, layers: int) -> None:
+        """Begin a new episode on a map; actors are gone, frames and ids go on."""
+        shown, road_map = self.place.atlas.open(map_name)
+        scene = scene_of(shown, road_map)
+        self.world = World(PhysicsSettings(step_s=DEFAULT_STEP_S), scene.statics, place=road_map.name)
+        self.scene = scene
+        self.id += 1
+        self.elapsed_s = 0.0
+        self.delta_s = 0.0
+        self.map_changed = True
+        self.first_actor_id = self.next_actor_id
+        self.actors = Registry()
+        self.listened: set[int] = set()
+        self.signals = Signals(scene.signals)
+        self.weather = Weather()
+        self.lamps = Lamps({one.id: one for one in scene.lamps})
+        self.debug = DebugShapes(self.place.limits.debug_shapes)
+        self.hidden: set[int] = set()
+        if reset_settings:
+            self.settings = Settings()
+        self._put_signs()
+        self.spectator = self._put_spectator()
+        for bit, label in labels.LAYERS.items():
+            if not layers & bit:
+                self.show_label(label, on=False)
+
+    @property
+    def moment(self) -> Moment:
+        """Now."""
+        return Moment(self.frame, self.elapsed_s)
+
+    def new_actor_id(self) -> int:
+        """The next id; ids are never used twice while the server lives."""
+        number, self.next_actor_id = self.next_actor_id, self.next_actor_id + 1
+        return number
+
+    def new_stream_id(self) -> int:
+        """The next stream."""
+        number, self.next_stream_id = self.next_stream_id, self.next_stream_id + 1
+        return number
+
+    def _put_signs(self) -> None:
+        lights = {one.signal.id: number for number, one in enumerate(self.scene.signals.lights)}
+        for signal in self.scene.road_map.signals:
+            number = self.new_actor_id()
+            kind, light = sign_type(signal), lights.get(signal.id)
+            box = BoundingBox()
+            if light is not None:
+                middle, half = trigger_box(self.scene.signals.lights[light])
+                box = BoundingBox(Vector(*middle), Vector(*half))
+            tag = labels.TRAFFIC_LIGHT if light is not None else labels.TRAFFIC_SIGNS
+            record = Actor(number, 0, Description(0, kind), box, bytes([tag]), b"")
+            pose = Pose(signal.x_m, signal.y_m, signal.z_m, yaw_deg=signal.yaw_deg)
+            self.actors.add(SignEntry(record, None, pose, signal_id=signal.id, light=light))
+
+    def _put_spectator(self) -> Entry:
+        record = Actor(self.new_actor_id(), 0, Description(_SPECTATOR_UID, SPECTATOR), BoundingBox(), b"", b"")
+        entry = Entry(record, None, self.scene.spectator_pose)
+        self.actors.add(entry)
+        return entry
+
+    def pose(self, entry: Entry) -> Pose:
+        """Where an actor is now."""
+        return self.world.state(entry.id).pose if entry.has_body else entry.pose
+
+    def body(self, actor_id: int) -> Entry:
+        """An actor that physics knows."""
+        entry = self.actors.get(actor_id, Entry, "an actor")
+        if not entry.has_body:
+            raise CallError(f"actor {actor_id} is a {entry.type_id}: it has no body to move")
+        return entry
+
+    def actor(self, actor_id: int) -> Actor:
+        """An actor as clients know it; one that is gone is nobody."""
+        entry = self.actors.find(actor_id)
+        return entry.record if entry is not None else self.scenery("")
+
+    def scenery(self, name: str) -> Actor:
+        """A piece of scenery as events name it: an actor without an id."""
+        label = self.scene.label_of(name)
+        return Actor(0, 0, Description(0, labels.word_of(label)), BoundingBox(), bytes([label]), b"")
+
+    def show_label(self, label: int, *, on: bool) -> None:
+        """Put all scenery of a label back, or take it away."""
+        self.show_objects({one.id for one in self.scene.objects if one.label == label}, on=on)
+
+    def show_objects(self, ids: set[int], *, on: bool) -> None:
+        """Put pieces of scenery back, or take them away; what has no body merely counts as hidden."""
+        known = {one.id: one.name for one in self.scene.objects if one.id in ids}
+        self.hidden = self.hidden - set(known) if on else self.hidden | set(known)
+        solid = frozenset(mesh.name for mesh in self.scene.statics if not mesh.ground)
+        names = frozenset(known.values()) & solid
+        if names:
+            self.world.show_scenery(names, on=on)
+
+
+__all__ = ["DEFAULT_STEP_S", "SPECTATOR", "Episode", "Lamps", "Outbox", "Place", "Scene", "solid_names"]

@@ -1,0 +1,29 @@
+"""How much a client may ask for. Everything that comes from outside is bounded by one of these numbers."""
+
+from dataclasses import dataclass
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of the server; one more connection, actor or byte than this is refused, and the rest goes on."""
+
+    message_bytes: int = 32 * _MIB  # one message on the RPC port; longer ones close their connection
+    structured_bytes: int = 2 * _MIB  # of which numbers, lists, ...: all but the text or bytes of a single argument
+    connections: int = 128  # clients at once
+    subscriptions: int = 2048  # streams listened to at once, all clients together
+    calls_waiting: int = 256  # calls of one client that wait for the world; then it is read no further until they are done
+    unread_answer_bytes: int = 16 * _MIB  # answers a client has not fetched; then it is read no further
+    backlog_bytes: int = 64 * _MIB  # of one stream that its listener has not fetched; then it is cut off
+    early_messages: int = 256  # of a stream that was asked for, kept until its listener arrives
+    early_bytes: int = 32 * _MIB
+    actors: int = 5000
+    batch_commands: int = 20_000
+    batch_depth: int = 8  # commands that follow commands that follow ...
+    opendrive_bytes: int = 16 * _MIB
+    road_m: float = 300_000.0  # length of all lanes of a client's map together
+    name_characters: int = 4096
+    debug_shapes: int = 20_000
+    number: float = 1e9  # the largest number that means something in a world
+    idle_hello_s: float = 30.0  # a stream connection that does not say what it wants is closed after so long

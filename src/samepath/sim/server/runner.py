@@ -1,0 +1,201 @@
+"""The thread that owns the episode: takes calls in the order of their arrival, ticks by itself in real time, posts answers.
+
+In synchronous mode nothing but a client's cue makes a tick, so that what happens depends on the order of calls alone. In
+asynchronous mode a tick comes at every frame of the wall clock: as long as the time that passed, or as the client fixed it.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from samepath.base.clock import Clock
+from samepath.sim.server.episode import Episode, Place
+from samepath.sim.server.rpc import Call, Caller
+from samepath.sim.server.ticking import publish, tick
+
+# Frames per second where nobody has fixed a step.
+FRAME_S: Final = 1.0 / 30.0
+_CATCH_UP_S: Final = 0.25
+_POST_AFTER: Final = 64
+
+
+class Answer(NamedTuple):
+    """The answer to a call, for the event loop to send."""
+
+    caller: Caller
+    id: int | None
+    result: bytes
+
+
+class Message(NamedTuple):
+    """A message of a stream, for the event loop to send."""
+
+    stream_id: int
+    payload: bytes
+    lossless: bool
+
+
+class Expect(NamedTuple):
+    """Somebody will listen to a stream."""
+
+    stream_id: int
+
+
+class Forget(NamedTuple):
+    """A stream will send nothing more."""
+
+    stream_id: int
+
+
+Post = Answer | Message | Expect | Forget
+
+
+class Stop(NamedTuple):
+    """The end."""
+
+
+class Unheard(NamedTuple):
+    """Nobody listens to a stream any more."""
+
+    stream_id: int
+
+
+class Gone(NamedTuple):
+    """A client has gone."""
+
+    caller: Caller
+
+
+Work = Call | Stop | Unheard | Gone
+
+
+class Mail:
+    """Collects what the event loop is to send and hands it over in one go, in order."""
+
+    def __init__(self, deliver: Callable[[list[Post]], None]) -> None:
+        self._deliver = deliver
+        self._posts: list[Post] = []
+        self.lossless = False
+
+    def publish(self, stream_id: int, payload: bytes) -> None:
+        """Send a message to all who listen to a stream."""
+        self._posts.append(Message(stream_id, payload, self.lossless))
+
+    def expect(self, stream_id: int) -> None:
+        """Somebody will listen: keep messages for them."""
+        self._posts.append(Expect(stream_id))
+
+    def forget(self, stream_id: int) -> None:
+        """A stream will send nothing more."""
+        self._posts.append(Forget(stream_id))
+
+    def answer(self, caller: Caller, call_id: int | None, result: bytes) -> None:
+        """Answer a call."""
+        self._posts.append(Answer(caller, call_id, result))
+
+    def post(self) -> None:
+        """Hand everything over."""
+        if self._posts:
+            posts, self._posts = self._posts, []
+            self._deliver(posts)
+
+    def __len__(self) -> int:
+        return len(self._posts)
+
+
+class Pace:
+    """When the next tick is due by the wall clock, and how long it is to be."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last_s = clock.monotonic_s()
+
+    def wait_s(self, episode: Episode) -> float | None:
+        """Seconds until the next tick; None: it waits for a client."""
+        if episode.settings.synchronous_mode:
+            self._last_s = self._clock.monotonic_s()
+            return None
+        return max(0.0, self._last_s + self._frame_s(episode) - self._clock.monotonic_s())
+
+    @staticmethod
+    def _frame_s(episode: Episode) -> float:
+        return episode.settings.fixed_delta_seconds or FRAME_S
+
+    def step_s(self, episode: Episode) -> float:
+        """Take the time that has passed; a server that cannot keep up falls behind instead of hurrying for ever."""
+        now_s, frame_s = self._clock.monotonic_s(), self._frame_s(episode)
+        passed_s = now_s - self._last_s
+        if episode.settings.fixed_delta_seconds is None:
+            self._last_s = now_s
+            return min(passed_s, _CATCH_UP_S)
+        self._last_s = max(self._last_s + frame_s, now_s - _CATCH_UP_S)
+        return frame_s
+
+
+class Runner:
+    """Runs an episode in a thread of its own."""
+
+    def __init__(self, make_episode: Callable[[], Episode], mail: Mail, place: Place) -> None:
+        self._inbox: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._mail = mail
+        self._place = place
+        self._pace = Pace(place.clock)
+        self.episode = make_episode()
+        self._thread = threading.Thread(target=self._run, name="samepath episode", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def submit(self, work: Work) -> None:
+        """Add to what is to be done; from any thread."""
+        self._inbox.put(work)
+
+    def stop(self) -> None:
+        """End and wait for it."""
+        self._inbox.put(Stop())
+        self._thread.join()
+
+    def answer_now(self, call: Call) -> bytes:
+        """Answer a quick call from what is published; in the caller's thread."""
+        return call.method.run(self.episode, call.arguments, self._place.log)
+
+    def _run(self) -> None:
+        publish(self.episode)
+        self._mail.post()
+        while True:
+            try:
+                work = self._inbox.get(timeout=self._pace.wait_s(self.episode))
+            except queue.Empty:
+                work = None
+            if isinstance(work, Stop):
+                break
+            if work is not None:
+                self._do(work)
+            if self._pace.wait_s(self.episode) == 0.0:
+                self._tick()
+            if self._inbox.empty() or len(self._mail) >= _POST_AFTER:
+                self._mail.post()
+        self._mail.post()
+
+    def _tick(self) -> None:
+        step_s = self._pace.step_s(self.episode)
+        try:
+            tick(self.episode, step_s)
+        except Exception as error:
+            self._place.log(f"error of ours in a tick: {type(error).__name__}: {error}")
+
+    def _do(self, work: Work) -> None:
+        episode = self.episode
+        self._mail.lossless = episode.settings.synchronous_mode
+        if isinstance(work, Call):
+            episode.caller = work.caller
+            result = work.method.run(episode, work.arguments, self._place.log)
+            self._mail.lossless = episode.settings.synchronous_mode
+            self._mail.answer(work.caller, work.id, result)
+        elif isinstance(work, Unheard):
+            episode.listened.discard(work.stream_id)
+        elif isinstance(work, Gone):
+            for port in [port for port, (_, owner) in episode.traffic_managers.items() if owner is work.caller]:
+                del episode.traffic_managers[port]

@@ -1,0 +1,34 @@
+"""Sensors that need no image: collision, obstacle, inertial measurement unit, satellite receiver.
+
+``instrument(description, ordinal)`` builds one from its blueprint's attributes. Chance comes from streams named by the
+sensor's ``noise_seed``, its ordinal in the episode and the number of the measurement: no other sensor moves it.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from samepath.sim.server.errors import NOT_SUPPORTED, CallError
+from samepath.sim.server.records import Description
+from samepath.sim.server.sensors.collision import CollisionSensor
+from samepath.sim.server.sensors.gnss import Gnss
+from samepath.sim.server.sensors.imu import Imu
+from samepath.sim.server.sensors.instrument import Instrument, Silent
+from samepath.sim.server.sensors.obstacle import ObstacleSensor
+
+__all__ = ["INSTRUMENTS", "Instrument", "instrument"]
+
+INSTRUMENTS: Final[dict[str, Callable[[Description, int], Instrument]]] = {
+    "sensor.other.collision": CollisionSensor,
+    "sensor.other.gnss": Gnss,
+    "sensor.other.imu": Imu,
+    "sensor.other.lane_invasion": Silent,  # the client works it out by itself
+    "sensor.other.obstacle": ObstacleSensor,
+}
+
+
+def instrument(description: Description, ordinal: int) -> Instrument:
+    """Build what measures for a sensor."""
+    build = INSTRUMENTS.get(description.id)
+    if build is None:
+        raise CallError(f"{NOT_SUPPORTED}: {description.id}; there are: {', '.join(INSTRUMENTS)}")
+    return build(description, ordinal)

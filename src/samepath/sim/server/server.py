@@ -1,0 +1,114 @@
+"""A server: two listening ports, an event loop, the episode's thread; started and stopped as one."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from samepath.base.errors import InputError
+from samepath.sim.server.atlas import Atlas
+from samepath.sim.server.episode import Episode, Place
+from samepath.sim.server.limits import Limits
+from samepath.sim.server.methods import methods
+from samepath.sim.server.rpc import Caller, Office
+from samepath.sim.server.runner import Answer, Expect, Gone, Mail, Message, Post, Runner, Unheard
+from samepath.sim.server.streams import Hub, Listener
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How a server is started. Port 0 takes a free one; the streams' port is the next one unless it is given."""
+
+    host: str = "127.0.0.1"
+    port: int = 2000
+    stream_port: int | None = None
+    map_name: str = "t-junction"
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    data_folder: Path = Path("serve-data")
+    limits: Limits = field(default_factory=Limits)
+
+
+class Server:
+    """Serves one world to any number of clients."""
+
+    def __init__(self, settings: ServerSettings, log: Callable[[str], None]) -> None:
+        self.settings = settings
+        self._log = log
+        self._closing = False
+        self.port = 0
+        self.stream_port = 0
+
+    async def start(self) -> None:
+        """Listen; returns when clients can connect."""
+        loop = asyncio.get_running_loop()
+        settings = self.settings
+
+        def log(line: str) -> None:
+            loop.call_soon_threadsafe(self._log, line)
+
+        def deliver(posts: list[Post]) -> None:
+            if not self._closing:
+                loop.call_soon_threadsafe(self._send, posts)
+
+        self._hub = Hub(settings.limits, lambda stream_id: self._runner.submit(Unheard(stream_id)), self._log)
+        try:
+            self._streams = await loop.create_server(
+                lambda: Listener(self._hub), settings.host, self._wanted_stream_port(), start_serving=False
+            )
+            self.stream_port = self._streams.sockets[0].getsockname()[1]
+            mail = Mail(deliver)
+            place = Place(
+                Atlas(settings.aliases, log, settings.limits),
+                mail,
+                settings.data_folder,
+                self.stream_port,
+                settings.limits,
+                log,
+            )
+            self._runner = Runner(lambda: Episode(place, settings.map_name), mail, place)
+            self._office = Office(
+                methods(),
+                self._runner.submit,
+                self._runner.answer_now,
+                lambda caller: self._runner.submit(Gone(caller)),
+                self._log,
+                settings.limits,
+            )
+            self._calls = await loop.create_server(
+                lambda: Caller(self._office), settings.host, settings.port, start_serving=False
+            )
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            where = f"{settings.host}:{settings.port}"
+            raise InputError(f"{where} cannot be served ({reason}): choose another --port or --host") from error
+        self.port = self._calls.sockets[0].getsockname()[1]
+        self._runner.start()
+        await self._streams.start_serving()
+        await self._calls.start_serving()
+
+    def _wanted_stream_port(self) -> int:
+        if self.settings.stream_port is not None:
+            return self.settings.stream_port
+        return self.settings.port + 1 if self.settings.port else 0
+
+    def _send(self, posts: list[Post]) -> None:
+        """Send what the episode's thread made, in its order."""
+        for post in posts:
+            if isinstance(post, Answer):
+                post.caller.answer(post.id, post.result)
+            elif isinstance(post, Message):
+                self._hub.send(post.stream_id, post.payload, lossless=post.lossless)
+            elif isinstance(post, Expect):
+                self._hub.expect(post.stream_id)
+            else:
+                self._hub.forget(post.stream_id)
+
+    async def stop(self) -> None:
+        """Close the ports, end the episode, disconnect everybody."""
+        self._closing = True
+        self._calls.close()
+        self._streams.close()
+        await asyncio.get_running_loop().run_in_executor(None, self._runner.stop)
+        for caller in tuple(self._office.callers):
+            caller.abort()
+        self._hub.close()

@@ -1,0 +1,158 @@
+"""The streaming port: who listens to which stream, and what waits for listeners that are on their way.
+
+A client opens one connection per stream and says the stream's id; nothing else ever comes from it. In synchronous mode every
+message is delivered, up to a bound after which a listener that does not read is cut off; in asynchronous mode a listener that
+still has an older message to fetch misses the newer ones, as in CARLA.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from samepath.sim.server.frames import WORLD_STREAM, framed
+from samepath.sim.server.limits import Limits
+
+_ID_BYTES: Final = 4
+
+
+class Hub:
+    """All streams of a server. Lives in the event loop; other threads hand their messages in through it."""
+
+    def __init__(self, limits: Limits, unheard: Callable[[int], None], log: Callable[[str], None]) -> None:
+        self.limits = limits
+        self.log = log
+        self._unheard = unheard
+        self._listeners: dict[int, set[Listener]] = {}
+        self._early: dict[int, deque[bytes]] = {}
+        self._latest_state = b""
+        self._count = 0
+
+    def expect(self, stream_id: int) -> None:
+        """Somebody asked for this stream: keep its messages until they connect."""
+        if stream_id != WORLD_STREAM:
+            self._early.setdefault(stream_id, deque())
+
+    def send(self, stream_id: int, payload: bytes, *, lossless: bool) -> None:
+        """Send a message to all who listen; keep it for those on their way."""
+        message = framed(payload)
+        if stream_id == WORLD_STREAM:
+            self._latest_state = message
+        for listener in tuple(self._listeners.get(stream_id, ())):
+            listener.send(message, lossless=lossless)
+        early = self._early.get(stream_id)
+        if early is not None:
+            early.append(message)
+            if len(early) > self.limits.early_messages or sum(map(len, early)) > self.limits.early_bytes:
+                del self._early[stream_id]
+                if not self._listeners.get(stream_id):
+                    self._unheard(stream_id)
+
+    def forget(self, stream_id: int) -> None:
+        """The sensor is gone. Its listeners stay connected, in silence: they would only connect again."""
+        self._early.pop(stream_id, None)
+
+    def forget_all(self) -> None:
+        """All sensors are gone."""
+        self._early.clear()
+
+    def admit(self) -> bool:
+        """Is there room for one more connection?"""
+        if self._count >= self.limits.subscriptions:
+            return False
+        self._count += 1
+        return True
+
+    def leave(self) -> None:
+        """One connection fewer."""
+        self._count -= 1
+
+    def join(self, stream_id: int, listener: "Listener") -> None:
+        """A listener has said what it wants."""
+        self._listeners.setdefault(stream_id, set()).add(listener)
+        if stream_id == WORLD_STREAM:
+            if self._latest_state:
+                listener.send(self._latest_state, lossless=True)
+            return
+        for message in self._early.pop(stream_id, ()):
+            listener.send(message, lossless=True)
+
+    def part(self, stream_id: int, listener: "Listener") -> None:
+        """A listener has gone."""
+        listeners = self._listeners.get(stream_id, set())
+        listeners.discard(listener)
+        if not listeners:
+            self._listeners.pop(stream_id, None)
+            if stream_id not in self._early:
+                self._unheard(stream_id)
+
+    def close(self) -> None:
+        """Disconnect everybody."""
+        for listeners in tuple(self._listeners.values()):
+            for listener in tuple(listeners):
+                listener.abort()
+
+
+class Listener(asyncio.Protocol):
+    """One connection of the streaming port."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._hello = bytearray()
+        self._stream_id: int | None = None
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._admitted = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the id of the stream."""
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a stream transport was wanted")
+        self._transport = transport
+        self._admitted = self._hub.admit()
+        if not self._admitted:
+            self._hub.log(f"a stream was refused: {self._hub.limits.subscriptions} are listened to already")
+            transport.abort()
+            return
+        self._deadline = asyncio.get_running_loop().call_later(self._hub.limits.idle_hello_s, self.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """Take the id; there is nothing to read after it."""
+        if self._stream_id is not None or self._transport is None:
+            return
+        self._hello += data[:_ID_BYTES]
+        if len(self._hello) < _ID_BYTES:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._stream_id = int.from_bytes(self._hello[:_ID_BYTES], "little")
+        self._hub.join(self._stream_id, self)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Leave the stream."""
+        self._transport = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._admitted:
+            self._hub.leave()
+        if self._stream_id is not None:
+            self._hub.part(self._stream_id, self)
+
+    def send(self, message: bytes, *, lossless: bool) -> None:
+        """Send a message, or leave it out, or cut off a listener that does not read."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        waiting = transport.get_write_buffer_size()
+        if not lossless and waiting:
+            return
+        if waiting + len(message) > max(self._hub.limits.backlog_bytes, len(message)):
+            self._hub.log(f"a listener of stream {self._stream_id} was cut off: it had {waiting} bytes to fetch")
+            transport.abort()
+            return
+        transport.write(message)
+
+    def abort(self) -> None:
+        """Disconnect."""
+        if self._transport is not None:
+            self._transport.abort()
