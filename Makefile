@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-OUT    ?= runs/controls
+OUT    ?= runs/case-study
 
 .DEFAULT_GOAL := help
 .PHONY: help study test lint bench clean
@@ -15,8 +15,8 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,lint]'
 	touch $@
 
-study: $(VENV)/.ready  ## the main job: run the control simulators, write the report
-	$(BIN)/samepath study controls --out $(OUT)
+study: $(VENV)/.ready  ## the main job: the paper's case study on this machine, with its report
+	$(BIN)/samepath study case-study --out $(OUT)
 
 test: $(VENV)/.ready  ## all tests
 	$(BIN)/python -m pytest

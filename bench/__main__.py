@@ -1,11 +1,12 @@
-"""Run every benchmark, or those named: ``python -m bench [spread] [store] [controls] [sim] [engines] [repeats] [load]``."""
+"""Run every benchmark, or those named, such as ``python -m bench spread kills``; ``BENCHMARKS`` lists them."""
 
 import sys
 
-from bench import controls, engines, load, repeats, sim, spread, store
+from bench import controls, engines, isolation, kills, load, repeats, sim, spread, store
 
 BENCHMARKS = {"spread": spread.main, "store": store.main, "controls": controls.main}
 BENCHMARKS |= {"sim": sim.main, "engines": engines.main, "repeats": repeats.main, "load": load.main}
+BENCHMARKS |= {"isolation": isolation.main, "kills": kills.main}
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or list(BENCHMARKS)

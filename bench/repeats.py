@@ -63,11 +63,10 @@ def _run(how: dict, repeats: int) -> dict[str, set[str]]:
 
 def _plan(repeats: int, settings: str):  # noqa: ANN202
     cells = "\n".join(
-        f"  - {{simulator: samepath, scenario: {name}, name: {name}, settings: {settings}}}" for name in built_in_scenarios()
+        f"    - {{simulator: samepath, scenario: {name}, name: {name}, settings: {settings}}}" for name in built_in_scenarios()
     )
-    return make_plan(
-        f"name: repeats\nrepeats: {repeats}\nlog_every: 2\nprocesses: 2\nrepeats_per_process: 25\ncells:\n{cells}\n", "bench"
-    )
+    run = "execution: {isolation: batch, repeats_per_process: 25, processes: 2}"
+    return make_plan(f"name: repeats\ndesign:\n  repeats: {repeats}\n  log_every: 2\n  cells:\n{cells}\n{run}\n", "bench")
 
 
 if __name__ == "__main__":

@@ -19,12 +19,8 @@ from samepath.study.plan import make_plan
 SPEED_AIM, COST_AIM = 500.0, 1.3
 STUDY = """
 name: test2
-repeats: 1000
-log_every: 2
-processes: 2
-repeats_per_process: 50
-cells:
-  - {simulator: samepath, scenario: table1-test2}
+design: {simulators: samepath, scenarios: table1-test2, repeats: 1000, log_every: 2}
+execution: {isolation: batch, repeats_per_process: 50, processes: 2}
 """
 
 

@@ -1,12 +1,16 @@
 """The command line as a stranger meets it: real processes, real files, exit codes and one-line errors."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+from samepath.execution.folder import locked
 
 
 def samepath(*arguments, cwd=None):
@@ -23,6 +27,11 @@ def refused(*arguments, cwd=None):
     assert len(lines) == 1, lines
     assert lines[0].startswith("samepath: ")
     return lines[0]
+
+
+def study_text(*cells, repeats=5, isolation="inline"):
+    lines = "".join(f"    - {cell}\n" for cell in cells)
+    return f"name: x\ndesign:\n  repeats: {repeats}\n  cells:\n{lines}execution: {{isolation: {isolation}}}\n"
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +105,7 @@ def test_the_gate_exits_0_within_and_1_beyond_the_tolerance(study_folder):
 
 
 def test_a_study_that_finds_something_else_than_it_expects_fails(tmp_path):
-    text = "name: x\nrepeats: 5\ncells:\n  - {simulator: control-gaussian, scenario: crossing, expect: bit-identical}\n"
-    (tmp_path / "x.yaml").write_text(text)
+    (tmp_path / "x.yaml").write_text(study_text("{simulator: control-gaussian, scenario: crossing, expect: bit-identical}"))
     result = samepath("study", "x.yaml", cwd=tmp_path)
     assert result.returncode == 1
     assert "bit-identical was expected, but it is within-tolerance" in result.stderr
@@ -105,13 +113,12 @@ def test_a_study_that_finds_something_else_than_it_expects_fails(tmp_path):
 
 
 def test_an_interrupted_study_keeps_what_it_has_and_goes_on(tmp_path):
-    text = "name: x\nrepeats: 3000\ncells:\n  - {simulator: control-exact, scenario: crossing}\n"
-    (tmp_path / "x.yaml").write_text(text)
+    (tmp_path / "x.yaml").write_text(study_text("{simulator: control-exact, scenario: crossing, name: exact}", repeats=3000))
     command = [sys.executable, "-m", "samepath", "study", "x.yaml", "--out", "out"]
     # A test run in the background of a script inherits an ignored SIGINT; a person at a terminal does not.
     heed = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heed)
-    spool = tmp_path / "out" / "cells" / "control-exact-crossing" / "spool"
+    spool = tmp_path / "out" / "cells" / "exact" / "spool"
     while process.poll() is None and not (spool.exists() and len(list(spool.glob("*.arrow"))) > 5):
         pass
     process.send_signal(signal.SIGINT)
@@ -124,6 +131,93 @@ def test_an_interrupted_study_keeps_what_it_has_and_goes_on(tmp_path):
     assert done >= 5
     resumed = samepath("study", "x.yaml", "--out", "out", "--repeats", done + 3, "--json", cwd=tmp_path)
     assert json.loads(resumed.stdout)["cells"][0]["repeats"] == done + 3
+
+
+def test_a_study_goes_on_from_its_folder_alone_and_says_when_there_is_nothing_to_do(tmp_path):
+    faulty = "{simulator: 'odd_simulators:Faulty', scenario: s, name: shaky, settings: {fault: until-mark, at: 3, mark: mark}}"
+    broken = "{simulator: 'odd_simulators:Faulty', scenario: s, name: broken, settings: {fault: bug, at: 1}}"
+    away = "{simulator: control-exact, scenario: crossing, name: far, condition: {cores: 4095}}"
+    good = "{simulator: control-exact, scenario: crossing, name: exact, expect: bit-identical}"
+    (tmp_path / "x.yaml").write_text(study_text(good, faulty, broken, away, isolation="process"))
+    odd = tmp_path / "odd_simulators.py"
+    odd.write_text((Path(__file__).parents[1] / "execution" / "odd_simulators.py").read_text())
+    first = samepath("study", "x.yaml", "--out", "out", "--json", cwd=tmp_path)
+    assert first.returncode == 1, first.stderr
+    document = json.loads(first.stdout)
+    assert {cell["cell"]: cell["repeats"] for cell in document["cells"]} == {"exact": 5, "shaky": 3}
+    missing = {one["name"]: (one["kind"], one["reason"]) for one in document["missing"]}
+    assert missing["broken"][0] == "failed"
+    assert "given up after 3 failures in a row: ZeroDivisionError" in missing["broken"][1]
+    assert missing["far"][0] == "not applicable"
+    assert "4095" in missing["far"][1]
+    assert "cell 'shaky', repeat 3: not yet" in first.stderr
+    assert "samepath resume out tries those repeats again" in first.stderr
+    (tmp_path / "mark").touch()
+    (tmp_path / "x.yaml").unlink()
+    odd.write_text(odd.read_text().replace("raise ZeroDivisionError", "return"))
+    second = samepath("resume", "out", "--json", cwd=tmp_path)
+    assert second.returncode == 0, second.stderr
+    assert {cell["cell"]: cell["repeats"] for cell in json.loads(second.stdout)["cells"]} == {
+        "exact": 5,
+        "shaky": 5,
+        "broken": 5,
+    }
+    third = samepath("resume", "out", "--json", cwd=tmp_path)
+    assert third.returncode == 0
+    assert "nothing to do: all 15 repeats are in out" in third.stderr
+    assert json.loads(third.stdout) == json.loads(second.stdout)
+    analysed = json.loads(samepath("analyse", "out", "--json", cwd=tmp_path).stdout)
+    same = ("cells", "missing", "verdict", "title", "command")
+    assert {key: analysed[key] for key in same} == {key: json.loads(third.stdout)[key] for key in same}
+    record = json.loads((tmp_path / "out" / "study.json").read_text())
+    assert [line.split()[1] for line in record["commands"]] == ["study", "resume", "resume"]
+
+
+def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(tmp_path):
+    quiet = "{simulator: control-exact, scenario: crossing, name: quiet}"
+    shared = "{simulator: control-exact, scenario: crossing, name: shared, condition: {isolation: batch}}"
+    away = "{simulator: control-exact, scenario: crossing, name: far, condition: {cores: 4095}}"
+    (tmp_path / "x.yaml").write_text(study_text(quiet, shared, away, isolation="process"))
+    result = samepath("study", "x.yaml", "--dry-run", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    for words in (
+        "quiet",
+        "2 cells, 10 repeats to run",
+        "estimated time:",
+        "estimated disk:",
+        "it fits",
+        "order: random, 1 block",
+    ):
+        assert words in result.stdout
+    assert "batch of 50" in result.stdout
+    assert "not applicable here: far: " in result.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]
+
+
+def test_a_second_study_on_a_folder_in_use_is_refused(tmp_path):
+    (tmp_path / "x.yaml").write_text(study_text("{simulator: control-exact, scenario: crossing}"))
+    with locked(tmp_path / "out"):
+        words = f"in use by another samepath (process {os.getpid()})"
+        assert words in refused("study", "x.yaml", "--out", "out", cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("{simulator: control-exact, scenario: crosing}", "did you mean 'crossing'"),
+        ("{simulator: control-exact, scenario: crossing, condition: {cpu_load: 1.3}}", "0% to 100%"),
+        ("{simulator: control-exact, scenario: crossing, condition: {cpu_laod: 0.3}}", "did you mean 'cpu_load'"),
+        ("{simulator: control-exact, scenario: crossing, condition: {controller: replayed}}", "cannot replay commands"),
+        ("{simulator: 'odd_simulators:Faulty', scenario: s, settings: {fault: error, at: 0}}", "failed: engine on fire"),
+        ("{simulator: control-exact, scenario: crossing, repeats: 1000000}", "are free there: make room"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_the_first_run(tmp_path, cell, words):
+    odd = (Path(__file__).parents[1] / "execution" / "odd_simulators.py").read_text()
+    (tmp_path / "odd_simulators.py").write_text(odd)
+    (tmp_path / "x.yaml").write_text(study_text(cell))
+    assert words in refused("study", "x.yaml", "--out", "out", cwd=tmp_path)
+    assert not (tmp_path / "out").exists()
 
 
 def test_logs_can_be_imported_and_analysed_again(authors_log, tmp_path):
@@ -158,7 +252,10 @@ def test_columns_units_and_alignment_reach_the_importer(tmp_path):
         (["study", "contrls"], "did you mean 'controls'"),
         (["study", "missing.yaml"], "cannot be read"),
         (["study", "controls", "--repeats", "1"], "one run cannot be compared"),
-        (["study", "controls", "--out", "log.csv"], "log.csv"),
+        (["study", "controls", "--out", "log.csv"], "log.csv is not a folder"),
+        (["study", "controls", "--out", "/proc/nowhere"], "/proc/nowhere"),
+        (["study", "controls", "--full"], "no key 'full'"),
+        (["resume", "nowhere"], "a study folder was wanted"),
         (["report", "nowhere"], "does not exist"),
         (["conformance", "control-exat"], "did you mean 'control-exact'"),
     ],
@@ -178,7 +275,7 @@ def test_an_unreadable_file_is_one_clear_line(tmp_path):
     assert "log.csv" in refused("analyse", path)
 
 
-@pytest.mark.parametrize("verb", ["study", "analyse", "check", "report", "import", "simulators", "conformance"])
+@pytest.mark.parametrize("verb", ["study", "resume", "analyse", "check", "report", "import", "simulators", "conformance"])
 def test_every_verb_has_help(verb):
     result = samepath(verb, "--help")
     assert result.returncode == 0

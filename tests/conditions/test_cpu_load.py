@@ -1,9 +1,9 @@
 """CPU load: the controller's arithmetic, the choice of tool, and real workers that never outlive their parent."""
 
-import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -70,19 +70,43 @@ def test_a_load_of_zero_starts_nothing():
         assert load.pids == ()
 
 
+def family(pids):
+    """Return these processes and all they started; one that stress-ng's restart has ended meanwhile is left out."""
+    found = []
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            found += [process, *process.children(recursive=True)]
+    return found
+
+
+def alive_after(processes):
+    """Give killed processes a moment to be gone; one that nobody has waited for yet is gone all the same."""
+    _, left = psutil.wait_procs(processes, timeout=10)
+    return [one for one in left if one.status() != psutil.STATUS_ZOMBIE]
+
+
+def taken(processes):
+    total_s = 0.0
+    for one in processes:
+        with suppress(psutil.NoSuchProcess):
+            total_s += one.cpu_times().user
+    return total_s
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_load_takes_time_and_is_gone_afterwards(tool):
-    with CpuLoad(0.6, tool=tool) as load:
-        processes = [psutil.Process(pid) for pid in load.pids]
-        tree = [*processes, *(child for one in processes for child in one.children(recursive=True))]
-        load.settle(2.0)
-        SYSTEM_CLOCK.sleep_s(0.3)
-        assert load.measured() > 0.1
-        taken = sum(one.cpu_times().user for one in tree if one.is_running())
-        assert taken > 0.1
-        assert {one.nice() for one in processes} == {psutil.Process().nice()}
-    assert not [one for one in tree if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    with CpuLoad(1.0, tool=tool) as load:
+        taken_s, busy = 0.0, []
+        while taken_s < 0.2 or len(busy) < len(load.pids) + 2 * (tool == "stress-ng"):
+            load.check()
+            SYSTEM_CLOCK.sleep_s(0.02)
+            busy = family(load.pids)
+            taken_s = taken(busy)
+        assert load.measured() > 0
+        assert {psutil.Process(pid).nice() for pid in load.pids} == {psutil.Process().nice()}
     assert load.pids == ()
+    assert not alive_after(busy)
 
 
 SCRIPT = textwrap.dedent("""
@@ -99,7 +123,7 @@ SCRIPT = textwrap.dedent("""
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize("how", ["clean exit", signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", ["clean exit", "kill -9"])
 def test_no_worker_outlives_its_parent(tmp_path, how, tool):
     script = tmp_path / "load.py"
     script.write_text(SCRIPT)
@@ -109,10 +133,9 @@ def test_no_worker_outlives_its_parent(tmp_path, how, tool):
     if how == "clean exit":
         process.communicate("\n")
     else:
-        process.send_signal(how)
+        process.kill()
         process.communicate()
-    _, alive = psutil.wait_procs(workers, timeout=10)
-    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+    assert not alive_after(workers)
 
 
 def test_workers_stand_on_the_footing_they_are_given_not_on_that_of_the_moment():
@@ -159,9 +182,9 @@ def test_a_control_loop_hands_on_what_went_wrong_and_always_ends():
         raise ValueError("broken")
 
     loop = ControlLoop(0.001, lambda: calls.append("begin"), fail, lambda: calls.append("end"))
-    loop.start()
-    loop._thread.join()
     with pytest.raises(StudyError, match="broken"):
+        loop.start()
+        loop._thread.join()
         loop.check()
     loop.close()
     assert calls == ["begin", "step", "end"]

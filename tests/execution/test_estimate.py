@@ -26,7 +26,7 @@ def study(**how):
 def test_time_and_disk_are_sums_over_what_is_left():
     found = estimate(study(), TRIED)
     assert found.repeats == 30
-    assert found.run_s == pytest.approx(10 * 0.4 + 20 * 1.0 * 1.5)
+    assert found.run_s == pytest.approx(10 * 0.4 + 20 * 1.0 * 1.25)
     assert found.settle_s == 6.0
     assert found.stored_bytes == 10 * 100 + 20 * 400
     assert found.spool_bytes == 10 * 1000 + 20 * 2000

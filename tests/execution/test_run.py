@@ -80,6 +80,19 @@ def test_processes_blocks_and_any_order_give_the_same_bytes(tmp_path, isolation)
         assert [run.digest for run in one.runs] == [run.digest for run in other.runs]
 
 
+def test_repeats_that_wait_to_be_packed_do_not_fill_the_disk(tmp_path, monkeypatch):
+    run_plan(small(blocks=3), tmp_path / "usual")
+    monkeypatch.setattr("samepath.execution.run.SPOOL_BYTES", 100_000)
+    most = []
+
+    def look(progress):
+        most.append(sum(path.stat().st_size for path in (tmp_path / "tight").rglob("spool/*.arrow")))
+
+    run_plan(small(blocks=3), tmp_path / "tight", look)
+    assert 100_000 < max(most) < 400_000, "about four repeats at once, where twelve would be 800 kB"
+    assert files(tmp_path / "tight") == files(tmp_path / "usual")
+
+
 def test_a_study_can_grow(tmp_path):
     run_plan(small(), tmp_path / "a")
     run_plan(small(9), tmp_path / "a")
@@ -187,6 +200,13 @@ def test_commands_come_back_bit_for_bit(tmp_path):
 def test_what_would_fail_later_is_refused_before_the_first_run(one, words):
     with pytest.raises((StudyError, SimulatorError, Exception), match=words):
         check_plan(plan(one))
+
+
+def test_a_tool_that_is_not_there_is_refused_where_it_is_needed(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    check_plan(plan(cell("control-exact"), load_tool="stress-ng"))
+    with pytest.raises(StudyError, match=r"load_tool: stress-ng was asked for, but it is not installed"):
+        check_plan(plan(cell("control-exact", condition={"cpu_load": 0.5}), load_tool="stress-ng"))
 
 
 def test_a_duration_is_refused_where_the_simulator_has_no_such_end():

@@ -131,6 +131,15 @@ def test_a_fork_server_that_was_killed_is_started_again(runner):
     assert isinstance(outcomes[-1], Finished), outcomes
 
 
+def test_more_kinds_of_runs_than_branches_are_kept_still_work(monkeypatch):
+    monkeypatch.setattr("samepath.execution.processes.MAX_BRANCHES", 1)
+    first, second = work("Telling"), work("Telling", settings={"sleep_s": 0.001})
+    with HostRunner("samepath", 0.0) as runner:
+        for what in (first, second, first):
+            told(list(runner.run(what, [0, 1])))
+        assert len(runner._launcher._server._branches) == 1
+
+
 def test_other_instances_run_beside_the_measured_one_and_end_with_it(tmp_path, monkeypatch):
     mark = str(tmp_path)
     monkeypatch.setenv("SAMEPATH_TEST_MARK", mark)

@@ -38,7 +38,7 @@ def test_the_answers_come_first_then_table_one_then_what_is_missing(width):
         "Table I: max sigma. Restricted: before the first collision.",
         "lockstep table1-test1 18 0 0 bit-identical",
         "What matters",
-        "Asked, but not reached - table1-test1 lockstep cpu_load=0.95: CPU load 95 % asked, 87 % measured",
+        "Asked, but not reached - CPU load 95 % asked, 87 % measured: 4 cells",
         "Failed - test 2 at 75 %: repeat 3: killed after 60 s",
         "Not run - test 2 at 95 %: no reason is known",
         "Not applicable here - test 1 at nice -20: needs CAP_SYS_NICE",

@@ -60,6 +60,16 @@ def test_points_stand_at_the_measured_load_and_ticks_at_the_asked_one():
     assert share == pytest.approx([0.08, 0.52, 0.87], abs=2e-3)
 
 
+def test_a_line_runs_from_left_to_right_even_where_measured_loads_are_not_in_the_order_asked():
+    factor, lines = load_lines()
+    places = {0.0: 0.9, 0.5: 0.4, 0.95: 0.6}
+    line = replace(lines[0], points=tuple(replace(one, place=places[one.level]) for one in lines[0].points))
+    path = re.search(r'<path d="([^"]*)"[^>]*stroke: #0072b2', sigma_against(factor, [line], AXIS, TOLERANCE_M))[1]
+    along = [float(x) for x in re.findall(r"[ML] ([\d.]+)", path)]
+    assert len(along) == 3
+    assert along == sorted(along)
+
+
 def test_a_load_that_missed_its_target_is_marked():
     factor, lines = load_lines()
     assert ">load missed its target<" in sigma_against(factor, lines, AXIS, TOLERANCE_M)

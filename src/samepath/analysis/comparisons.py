@@ -51,7 +51,8 @@ def compare_sizes(groups: Sequence[Sequence[float]], ranks: Sequence[float]) -> 
     if len(groups) == 2:
         low, high = groups
         share = superiority(low, high)
-        if len(set(values)) < len(values) and _arrangements(counts) <= MAX_ARRANGEMENTS:
+        # SciPy permutes groups of two or more only.
+        if min(counts) > 1 and len(set(values)) < len(values) and _arrangements(counts) <= MAX_ARRANGEMENTS:
             every = stats.PermutationMethod(n_resamples=MAX_ARRANGEMENTS)
             p_value = float(stats.mannwhitneyu(high, low, method=every).pvalue)
         else:

@@ -43,6 +43,7 @@ class ResolutionFinder:
     def __init__(self) -> None:
         self._decimals = 0
         self._float32 = True
+        self._float32_cm = True
         self._largest = 0.0
 
     def add(self, values: Floats) -> None:
@@ -53,6 +54,9 @@ class ResolutionFinder:
         self._largest = max(self._largest, float(np.abs(finite).max()))
         with np.errstate(over="ignore", under="ignore"):  # numbers beyond float32's range are no float32
             self._float32 = self._float32 and bool(np.all(finite.astype(np.float32) == finite))
+            # Unreal counts in centimetres: its numbers are 32-bit floats only in that unit.
+            as_cm = (finite * 100.0).astype(np.float32).astype(np.float64)
+            self._float32_cm = self._float32_cm and bool(np.all(as_cm / 100.0 == finite))
         while self._decimals <= MAX_DECIMALS and not _on_grid(finite, self._decimals):
             self._decimals += 1
 
@@ -62,6 +66,8 @@ class ResolutionFinder:
             return Resolution(10.0**-self._decimals, GridKind.DECIMAL)
         if self._float32:
             return Resolution(float(np.spacing(np.float32(self._largest))), GridKind.FLOAT32)
+        if self._float32_cm:
+            return Resolution(float(np.spacing(np.float32(self._largest * 100.0))) / 100.0, GridKind.FLOAT32)
         return Resolution(0.0, GridKind.FLOAT64)
 
 

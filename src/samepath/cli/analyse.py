@@ -7,6 +7,7 @@ import typer
 from samepath.analysis.phases import COLLISION
 from samepath.analysis.verdict import Criterion
 from samepath.cli import options as opt
+from samepath.cli.study_report import given, study_folder_document
 from samepath.report.console import limits_line, print_document
 from samepath.report.document import Document, to_json
 from samepath.traces.importers import Align
@@ -35,6 +36,7 @@ def read_and_analyse(
 
 
 def analyse(
+    context: typer.Context,
     paths: opt.Paths,
     tolerance: opt.Tolerance = "1cm",
     json: opt.Json = False,
@@ -48,9 +50,11 @@ def analyse(
     file_format: opt.Format = None,
 ) -> None:
     """Measure how far the paths of repeated runs spread."""
-    document = read_and_analyse(
-        paths, tolerance, criterion, split_at, structure, restrict, columns, align, file_format, lossless=lossless
-    )
+    document = study_folder_document(context, paths, tolerance if given(context, "tolerance") else None)
+    if document is None:
+        document = read_and_analyse(
+            paths, tolerance, criterion, split_at, structure, restrict, columns, align, file_format, lossless=lossless
+        )
     if json:
         typer.echo(to_json(document))
         return

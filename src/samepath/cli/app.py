@@ -7,7 +7,7 @@ import typer
 
 from samepath import __version__
 from samepath.base.errors import SamepathError
-from samepath.cli import analyse, check, conformance, convert, doctor, report, resume, serve, simulators, study
+from samepath.cli import analyse, check, conformance, convert, doctor, new, report, resume, serve, simulators, study
 
 app = typer.Typer(
     name="samepath",
@@ -17,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("new")(new.new)
 app.command("study")(study.study)
 app.command("resume")(resume.resume)
 app.command("doctor")(doctor.doctor)

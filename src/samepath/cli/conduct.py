@@ -44,21 +44,20 @@ def dry_run(plan: Plan, folder: Path) -> None:
 def conduct(plan: Plan, folder: Path, again: str, tolerance_m: float | None, *, json: bool) -> None:
     """Run what is missing, analyse, write and print the report; ``again`` is the command that runs the study anew."""
     check_plan(plan)
-    with locked(folder):
+    with _terminated_as_interrupted(), locked(folder):
         record = _begin(plan, folder, again)
         interrupted, result = "", Result((), {})
         left = plan.repeats - sum(cell.repeats for cell in plan.cells if cell.name in record.not_applicable)
         if sum(map(len, _done(plan, folder).values())) >= left:
             typer.echo(f"samepath: nothing to do: all {left} repeats are in {folder}; the report is written anew", err=True)
-        with _terminated_as_interrupted():
-            try:
-                result = _run(record, folder, left)
-            except KeyboardInterrupt:
-                interrupted = f"{_INTERRUPTED} {folder}"
-            except StoreError as error:
-                raise StoreError(f"{error}; what is finished is kept; continue with: samepath resume {folder}") from error
-            document = study_document(folder, record, tolerance_m, partial=interrupted)
-            code = _report(folder, record, document, result, interrupted, json=json)
+        try:
+            result = _run(record, folder, left)
+        except KeyboardInterrupt:
+            interrupted = f"{_INTERRUPTED} {folder}"
+        except StoreError as error:
+            raise StoreError(f"{error}; what is finished is kept; continue with: samepath resume {folder}") from error
+        document = study_document(folder, record, tolerance_m, partial=interrupted)
+        code = _report(folder, record, document, result, interrupted, json=json)
     raise typer.Exit(code)
 
 

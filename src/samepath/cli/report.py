@@ -1,6 +1,5 @@
 """``samepath report``: write the page again, or for logs that no study made."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +10,13 @@ from samepath.analysis.verdict import Criterion
 from samepath.base.files import make_folder
 from samepath.cli import options as opt
 from samepath.cli.analyse import read_and_analyse
-from samepath.execution.folder import STUDY_FILE, read_record
+from samepath.cli.study_report import study_folder_document
 from samepath.report.write import write_reports
 from samepath.traces.importers import Align
 
 
 def report(
+    context: typer.Context,
     path: Annotated[
         Path, typer.Argument(metavar="DIR", help="A study folder, a trace folder, or a log file.", show_default=False)
     ],
@@ -34,12 +34,11 @@ def report(
     file_format: opt.Format = None,
 ) -> None:
     """Analyse traces and write report.html, report.json and junit.xml."""
-    record = read_record(path) if (path / STUDY_FILE).exists() else None
-    limit = tolerance or ("1cm" if record is None else repr(record.tolerance_m))
-    document = read_and_analyse(
-        [path], limit, criterion, split_at, structure, restrict, columns, align, file_format, lossless=lossless
-    )
-    if record is not None:
-        document = replace(document, title=record.name, command=record.command, provenance=record.provenance)
+    document = study_folder_document(context, [path], tolerance)
+    if document is None:
+        limit = tolerance or "1cm"
+        document = read_and_analyse(
+            [path], limit, criterion, split_at, structure, restrict, columns, align, file_format, lossless=lossless
+        )
     folder = out or (path if path.is_dir() else Path("runs") / path.stem)
     typer.echo(str(write_reports(make_folder(folder), document)))

@@ -1,5 +1,6 @@
 """The document of a study's folder: its own way to judge, its cells in the plan's order, and those that have no figures."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from samepath.analysis.factors import MissingCell
 from samepath.analysis.phases import parse_split
 from samepath.analysis.summary import parse_restriction
 from samepath.analysis.verdict import Criterion
+from samepath.base.errors import InputError
+from samepath.base.units import parse_tolerance_m
 from samepath.cli import options as opt
 from samepath.execution.absent import absent_cells
-from samepath.execution.folder import StudyRecord, stored_cells
+from samepath.execution.folder import STUDY_FILE, StudyRecord, read_record, stored_cells
 from samepath.report.document import Document
 from samepath.study.records import Judging
 
@@ -66,12 +69,22 @@ def missing_cells(folder: Path, record: StudyRecord) -> tuple[MissingCell, ...]:
     )
 
 
-def judged_by(context: typer.Context, judging: Judging) -> Judging:
-    """Return a study's way to judge, with what the command line says instead."""
+def study_folder_document(context: typer.Context, paths: Sequence[Path], tolerance: str | None) -> Document | None:
+    """Return the document of a study's folder, judged in its own way or as the command line says; None for other paths."""
+    if len(paths) != 1 or not (paths[0] / STUDY_FILE).exists():
+        return None
+    (folder,) = paths
+    record = read_record(folder)
     said = {name: context.params[name] for name in ("criterion", "split_at", "structure", "restrict") if given(context, name)}
+    if "structure" in said:
+        opt.analysis_options("0", Criterion.DEVIATION, "collision", said["structure"], 1.0)
     if "restrict" in said:
         said["restrict"] = tuple(said["restrict"])
-    return replace(judging, **said)
+    tolerance_m = None if tolerance is None else parse_tolerance_m(tolerance)
+    document = study_document(folder, record, tolerance_m, replace(record.plan.judging, **said))
+    if document is None:
+        raise InputError(f"{folder}: no cell has two finished repeats to compare; continue with: samepath resume {folder}")
+    return document
 
 
 def given(context: typer.Context, name: str) -> bool:

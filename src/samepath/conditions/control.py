@@ -34,10 +34,8 @@ class ControlLoop:
 
     def _run(self) -> None:
         try:
-            try:
-                self._begin()
-            finally:
-                self._begun.set()
+            self._begin()
+            self._begun.set()
             while not self._stop.wait(self._period_s):
                 self._step()
         except Exception as error:  # handed to whoever asks next

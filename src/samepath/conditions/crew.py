@@ -17,7 +17,7 @@ from samepath.base.errors import StudyError
 
 SHARE: Final = 0
 """Place on a board of the share of its time that every worker should be busy."""
-START_LIMIT_S: Final = 60.0
+START_LIMIT_S: Final = 120.0
 
 
 def ready_at(worker: int) -> int:

@@ -33,9 +33,11 @@ def absent_cells(record: StudyRecord, folder: Path) -> list[AbsentCell]:
     }
     found = []
     for cell in record.plan.cells:
+        if cell.name in there:
+            continue
         if cell.name in record.not_applicable:
             found.append(AbsentCell(cell, NOT_APPLICABLE, record.not_applicable[cell.name]))
-        elif cell.name not in there:
+        else:
             reason = reasons.get(cell.name)
             kind = NOT_RUN if reason is None else FAILED
             found.append(AbsentCell(cell, kind, reason or "fewer than two repeats were finished"))

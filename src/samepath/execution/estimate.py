@@ -12,8 +12,8 @@ from samepath.study.records import Isolation, Plan, PlannedCell, Scalar, Slot
 LOADS: Final = ("cpu_load", "gpu_load", "memory_load")
 # Finished repeats wait unpacked until their cell is complete, or until all that wait are larger than this.
 SPOOL_BYTES: Final = 1 << 30
-# Reading, comparing and drawing a row (one actor at one tick): a few hundred nanoseconds, measured by `make bench`.
-_ANALYSIS_S_PER_ROW: Final = 4e-6
+# Reading, comparing and drawing a row (one actor at one tick) takes about this long on one core.
+_ANALYSIS_S_PER_ROW: Final = 2e-6
 _ANALYSIS_S_PER_CELL: Final = 0.5
 # Storing a finished repeat and asking for the next.
 _STORE_S: Final = 0.005
@@ -75,7 +75,7 @@ def repeat_s(plan: Plan, cell: PlannedCell, rehearsal: Rehearsal) -> float:
     alone_s = (rehearsal.run_s if shared else rehearsal.cost_s) + _STORE_S
     load = float(cell.condition.get("cpu_load", 0.0))
     crowd = max(1.0, int(cell.condition.get("instances", 1)) / (os.cpu_count() or 1))
-    return alone_s * (1 + load) * crowd / max(1, plan.execution.processes)
+    return alone_s * (1 + load / 2) * crowd / max(1, plan.execution.processes)
 
 
 def settle_time_s(plan: Plan, slots: Iterable[Slot], left_out: Collection[str] = ()) -> float:

@@ -1,5 +1,6 @@
 """Running a plan: every missing repeat of every cell in the plan's order, each stored before the next begins."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -55,7 +56,7 @@ def run_plan(
         HostRunner(execution.load_tool, execution.settle_s) as runner,
     ):
         stored = sum(len(state.done) for state in states.values())
-        journal.add("resumed" if stored else "begun", command=command, samepath=__version__, stored=stored)
+        journal.add("resumed" if stored else "begun", command=command, samepath=__version__, pid=os.getpid(), stored=stored)
         study = _Study(plan, states, journal, runner, on_progress)
         try:
             study.run()
@@ -96,7 +97,7 @@ class _Study:
     def run(self) -> None:
         """Run all slots."""
         for index, slot in enumerate(self._slots):
-            self._left = self._slots[index + 1 :]
+            self._left = self._slots[index:]
             state = self._states.get(slot.cell)
             if state is None or state.given_up:
                 continue
@@ -105,8 +106,7 @@ class _Study:
                 self._run_slot(slot, state, missing)
                 self._pack(state)
         for state in self._states.values():
-            if state.folder.exists():
-                self._pack(state, always=True)
+            self._compact(state)
 
     def _run_slot(self, slot: Slot, state: CellState, missing: list[int]) -> None:
         self._measured = {}
@@ -118,6 +118,7 @@ class _Study:
             except (WorkerLostError, StudyError, SimulatorError) as error:
                 self._fail(state, None, str(error))
                 return
+            self._left = self._left[1:]
             asked = loads_in(state.cell.condition)
             place = {"block": slot.block, "cell": state.cell.name, "first": slot.first, "stop": slot.stop}
             self._journal.add("slot", **place, asked=asked, settled=self._measured)
@@ -176,9 +177,9 @@ class _Study:
         self._show("running", state)
         return bool(state.given_up)
 
-    def _pack(self, state: CellState, *, always: bool = False) -> None:
+    def _pack(self, state: CellState) -> None:
         """Move finished repeats into their parts: once a cell is complete, or when too many wait on disk."""
-        if always or state.complete:
+        if state.complete:
             self._compact(state)
         waiting = sorted(self._states.values(), key=lambda one: -one.spool_bytes)
         total = sum(one.spool_bytes for one in waiting)
@@ -188,11 +189,11 @@ class _Study:
                 self._compact(one)
 
     def _compact(self, state: CellState) -> None:
-        with _writing(state) as writer:
-            if any((writer.folder / "spool").iterdir()):
-                self._show("packing", state)
+        if state.spool_bytes:
+            self._show("packing", state)
+            with _writing(state) as writer:
                 writer.compact()
-        state.spool_bytes = 0
+            state.spool_bytes = 0
 
     def _show(self, stage: str, state: CellState) -> None:
         states = list(self._states.values())

@@ -13,7 +13,7 @@ from samepath.simulators import registry
 from samepath.study.records import Plan, PlannedCell, Scalar
 from samepath.traces.records import Header, Repeat
 from samepath.traces.running import RunningSpread
-from samepath.traces.store import HEADER_FILE, StoredCell, StoreWriter, stored_repeats
+from samepath.traces.store import HEADER_FILE, StoredCell, StoreWriter, spooled_bytes, stored_repeats
 
 FAILURES_IN_A_ROW: Final = 3
 _TIMES_THE_REHEARSAL: Final = 20.0
@@ -80,11 +80,10 @@ class CellState:
 
     def store(self, repeat: Repeat, writer: StoreWriter) -> None:
         """Keep a finished repeat."""
-        writer.write(repeat)
+        self.spool_bytes += writer.write(repeat)
         self.done.add(repeat.repeat)
         self.spread.add(repeat)
         self.in_a_row = 0
-        self.spool_bytes += 0 if self.rehearsal is None else self.rehearsal.spool_bytes
 
     def left_s(self) -> float | None:
         """Guess how long the rest takes: by what repeats took until now, else by the rehearsal."""
@@ -118,7 +117,7 @@ def open_cells(plan: Plan, folder: Path, rehearsals: Sequence[Rehearsal], left_o
             )
         found = find(rehearsals, cell)
         guess_s = None if found is None else repeat_s(plan, cell, found)
-        states[index] = CellState(cell, place, header, done, found, guess_s)
+        states[index] = CellState(cell, place, header, done, found, guess_s, spool_bytes=spooled_bytes(place))
     return states
 
 

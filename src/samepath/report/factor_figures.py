@@ -136,7 +136,8 @@ def _panel(
 
 
 def _draw_line(axes: Any, axis: LengthAxis, points: Sequence[Point], look: dict[str, Any], share: float) -> None:  # noqa: ANN401
-    """Draw a series; its zeros lie at a height of the band of their own, or they would hide those of others."""
+    """Draw a series from left to right; its zeros lie at a height of the band of their own, or they would hide others."""
+    points = sorted(points, key=lambda one: one.place)
     values = np.array([math.nan if one.sigma_m is None else one.sigma_m for one in points], np.float64)
     placed = axis.place(values)
     if axis.zero_at is not None:

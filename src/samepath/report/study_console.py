@@ -7,13 +7,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from samepath.analysis.factors import level_words, title
-from samepath.analysis.study import PERMISSIBLE
+from samepath.analysis.asked import ConditionCheck
+from samepath.analysis.factors import Scalar, joined, level_words, title
 from samepath.base.units import format_length
 from samepath.base.verdicts import Verdict
 from samepath.report.document import Document
 from samepath.report.published import published, published_length
-from samepath.report.words import answer_words, permission_words, sentence
+from samepath.report.study_view import QuestionView, questions
+from samepath.report.words import count, sentence
 
 WIDE_COLUMNS: Final = 110
 _MAX_LINES: Final = 8
@@ -23,15 +24,14 @@ STYLES: Final = {
     Verdict.WITHIN_TOLERANCE: "yellow",
     Verdict.EXCEEDS_TOLERANCE: "bold red",
 }
-_SHORT_STYLES: Final = {"yes": "bold green", "everywhere": "bold green", "no": "bold red", "nowhere": "bold red"}
 
 
 def print_study(console: Console, document: Document) -> None:
     """Print what a study of many cells shows, for one look."""
-    for question in dict.fromkeys(one.question for one in document.study.answers):
+    for question in questions(document):
         console.print()
-        console.print(Text(question, style="bold"))
-        console.print(_answers(document, question))
+        console.print(Text(question.question, style="bold"))
+        console.print(_answers(question))
     console.print()
     console.print(_table_one(document, wide=console.width >= WIDE_COLUMNS))
     _print_list(console, "What matters", [sentence(one.words()) for one in document.study.effects.ranks])
@@ -44,16 +44,16 @@ def print_study(console: Console, document: Document) -> None:
         _print_list(console, heading, lines, "bold red" if kind == "failed" else "bold")
 
 
-def _answers(document: Document, question: str) -> Table:
-    domains = {one.variant: one for one in reversed(document.study.domains)}
+def _answers(question: QuestionView) -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=bool(question.answers[0].rest))
     table.add_column()
-    for one in document.study.answers:
-        if one.question == question:
-            first, rest = permission_words(domains[one.variant]) if question == PERMISSIBLE else answer_words(one)
-            text = Text.assemble((first, _SHORT_STYLES.get(one.short, "bold yellow")), f"{rest}.")
-            table.add_row(Text(f"  {one.variant or 'not named'}"), text)
+    for one in question.answers:
+        first = Text(one.first, style=STYLES[one.tone])
+        if one.rest:
+            table.add_row(Text(f"  {one.variants[0]}"), first.append(f"{one.rest}.", style="default not bold"))
+        else:
+            table.add_row(Text("  ").append_text(first), Text(", ".join(one.variants)))
     return table
 
 
@@ -91,13 +91,25 @@ def _table_one(document: Document, *, wide: bool) -> Table:
 
 
 def _missed(document: Document) -> Iterator[str]:
+    """Say what was asked for and not reached, cells of the same level together."""
+    groups: dict[tuple[str, Scalar | None], list[tuple[str, ConditionCheck]]] = {}
     for cell in document.cells:
         for check in cell.conditions:
             if check.missed:
-                asked = "" if check.asked is None else level_words(check.name, check.asked)
-                read = check.measured if isinstance(check.measured, tuple) else (check.measured,)
-                got = " and ".join(level_words(check.name, one) for one in read)
-                yield f"{cell.header.cell}: {title(check.name)} {asked} asked, {got} measured"
+                groups.setdefault((check.name, check.asked), []).append((cell.header.cell, check))
+    for (name, asked), found in groups.items():
+        read = {level: None for _, check in found for level in _levels(check)}
+        numbers = sorted(one for one in read if isinstance(one, float))
+        if len(numbers) == len(read) > 1:
+            got = f"{level_words(name, numbers[0])} to {level_words(name, numbers[-1])}"
+        else:
+            got = joined([level_words(name, one) for one in read])
+        where = found[0][0] if len(found) == 1 else count(len(found), "cell")
+        yield f"{title(name)} {level_words(name, asked)} asked, {got} measured: {where}"
+
+
+def _levels(check: ConditionCheck) -> tuple[Scalar | None, ...]:
+    return check.measured if isinstance(check.measured, tuple) else (check.measured,)
 
 
 def _print_list(console: Console, heading: str, lines: Sequence[str], style: str = "bold") -> None:

@@ -131,6 +131,8 @@ def _boxes(document: Document) -> Iterator[FigureGroup]:
             f"How far single repeats are from the mean path at each level{paper}: box from the first to the third quartile, "
             "bar at the median, whiskers to the farthest repeat within 1.5 quartile ranges, dots beyond."
         ]
+        if any(hue is not None and is_share(hue) for _, hue, _, _ in kept):
+            notes.append("Loads are named as they were asked.")
         if still:
             notes.append(f"No repeat strays: {joined(still)}.")
         if len(found) > MAX_PANELS:

@@ -15,8 +15,9 @@ from samepath.report.cell_view import VerdictView, view_verdict
 from samepath.report.document import Document
 from samepath.report.words import answer_words, count, length, percent, permission_words, sentence
 
-_NAMED_CELLS: Final = 2
-_TONES: Final = {
+_NAMED_CELLS: Final = 1
+_FEW_VARIANTS: Final = 4
+TONES: Final = {
     "yes": Verdict.BIT_IDENTICAL,
     "everywhere": Verdict.BIT_IDENTICAL,
     "not seen to vary": Verdict.IDENTICAL_AT_RESOLUTION,
@@ -28,17 +29,17 @@ _TONES: Final = {
 
 @dataclass(frozen=True)
 class AnswerView:
-    """One variant's answer: what is said first, the rest, and a class for its colour."""
+    """The answer of a variant, or of several: what is said first, the rest of the sentence, and how good that is."""
 
-    variant: str
+    variants: tuple[str, ...]
     first: str
     rest: str
-    style: str
+    tone: Verdict
 
 
 @dataclass(frozen=True)
 class QuestionView:
-    """A question and every variant's answer to it."""
+    """A question and the answers to it; ``rest`` is empty where variants are grouped by their answer."""
 
     question: str
     answers: tuple[AnswerView, ...]
@@ -131,7 +132,7 @@ def view_study(document: Document, anchors: Sequence[str]) -> StudyView:
     rows = tuple(_condition_rows(document.cells, anchors))
     by_name = {cell.header.cell: anchor for cell, anchor in zip(document.cells, anchors, strict=True)}
     return StudyView(
-        questions=tuple(_questions(document)),
+        questions=tuple(questions(document)),
         domains=tuple(_domain(one, by_name, overall=overall) for one, overall in _told(study.domains)),
         confidence=percent(document.cells[0].options.confidence),
         ranks=tuple(sentence(one.words()) for one in study.effects.ranks),
@@ -146,8 +147,11 @@ def view_study(document: Document, anchors: Sequence[str]) -> StudyView:
     )
 
 
-def _questions(document: Document) -> Iterator[QuestionView]:
-    """Every variant's answers; where the variance is permissible is told from its domain over all scenarios."""
+def questions(document: Document) -> Iterator[QuestionView]:
+    """Yield every variant's answers; where the variance is permissible is told from its domain over all scenarios.
+
+    Of many variants, those with the same answer are named together, and what it rests on is left to the tables.
+    """
     answers = document.study.answers
     domains = {one.variant: one for one in reversed(document.study.domains)}
     for question in dict.fromkeys(one.question for one in answers):
@@ -155,18 +159,25 @@ def _questions(document: Document) -> Iterator[QuestionView]:
         for one in answers:
             if one.question == question:
                 words = permission_words(domains[one.variant]) if question == PERMISSIBLE else answer_words(one)
-                tone = _TONES.get(one.short, Verdict.WITHIN_TOLERANCE).value
-                views.append(AnswerView(one.variant or "not named", *words, tone))
-        yield QuestionView(question, tuple(views))
+                views.append(AnswerView((one.variant or "not named",), *words, TONES.get(one.short, Verdict.WITHIN_TOLERANCE)))
+        yield QuestionView(question, tuple(views) if len(views) <= _FEW_VARIANTS else _together(views))
+
+
+def _together(views: list[AnswerView]) -> tuple[AnswerView, ...]:
+    groups: dict[tuple[str, Verdict], list[str]] = {}
+    for one in views:
+        groups.setdefault((one.first, one.tone), []).extend(one.variants)
+    ordered = sorted(groups.items(), key=lambda item: item[0][1].rank)
+    return tuple(AnswerView(tuple(variants), first, "", tone) for (first, tone), variants in ordered)
 
 
 def _told(domains: tuple[Domain, ...]) -> Iterator[tuple[Domain, bool]]:
-    """Yield the domain of each variant over all its scenarios (True), and those of single ones unless it implies them."""
+    """Yield the domain of each variant over all its scenarios, and those of single ones (False) unless it implies them."""
     overall: dict[str, Domain] = {}
     for one in domains:
         first = overall.setdefault(one.variant, one)
         if one is first or not first.everything:
-            yield one, one is first
+            yield one, one is first and len(one.scenarios_measured) > 1
 
 
 def _where(example: CounterExample, domain: Domain) -> str:
@@ -209,13 +220,14 @@ def _below(rate: float | None) -> str:
 
 def _effect(effect: Effect) -> EffectRow:
     size = effect.size
+    farther = f"farther with probability {size.superiority:.2f}"
     medians = f"{length(size.median_low_m)} → {length(size.median_high_m)}"
     return EffectRow(
         variant=effect.variant or "not named",
         factor=title(effect.factor),
         where=effect.where,
         levels=f"{level_words(effect.factor, effect.low)} → {level_words(effect.factor, effect.high)}",
-        size=_test(f"{medians}; farther with probability {size.superiority:.2f}", size.evidence),
+        size=_test(medians if size.evidence.corrected is None else f"{medians}; {farther}", size.evidence),
         diverging=_rate(effect.diverging),
         beyond=_rate(effect.beyond),
     )
@@ -227,7 +239,7 @@ def _rate(rate: Rate) -> TestView:
 
 def _test(text: str, evidence: Evidence) -> TestView:
     if evidence.corrected is None:
-        return TestView("", "nothing varied", shown=False)
+        return TestView(text, "no difference", shown=False)
     if not evidence.tellable and not evidence.shown:
         return TestView(text, "too few repeats to tell", shown=False)
     return TestView(text, evidence.words(), evidence.shown)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.traces.records import Actor, End, Event, Header, HostLog, Repeat
+from samepath.traces.sensors import FrameTable, Sample, samples_of, tables_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -71,6 +72,14 @@ class CellTrace(ABC):
     def host_logs(self) -> Iterator[tuple[int, HostLog]]:
         """Read the host logs of all repeats."""
 
+    def sensor_tables(self) -> tuple[FrameTable, ...]:
+        """The frames of all sensors of all repeats; none where nothing was sensed."""
+        return ()
+
+    def sensor_samples(self, digests: frozenset[bytes]) -> dict[bytes, Sample]:
+        """The contents that were kept of some frames, by digest."""
+        return {}
+
     @cached_property
     def actors(self) -> tuple[Actor, ...]:
         """Every actor of any repeat, by id (an id that changes its type between repeats stands there twice)."""
@@ -123,6 +132,15 @@ class MemoryCell(CellTrace):
         """Read the host logs of all repeats."""
         for one in self.repeats:
             yield one.repeat, one.host
+
+    def sensor_tables(self) -> tuple[FrameTable, ...]:
+        """The frames of all sensors of all repeats."""
+        return tables_of((one.repeat, frame) for one in self.repeats for frame in one.sensors)
+
+    def sensor_samples(self, digests: frozenset[bytes]) -> dict[bytes, Sample]:
+        """The contents that were kept of some frames, by digest."""
+        kept = samples_of(frame for one in self.repeats for frame in one.sensors)
+        return {digest: sample for digest, sample in kept if digest in digests}
 
 
 def info_of(repeat: Repeat) -> RunInfo:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from samepath.base.errors import SimulatorError
 from samepath.base.suggest import nearest
 from samepath.traces.channels import LARGEST, POSITION, check_channels
 from samepath.traces.records import Actor, End, Event, EventKind, HostLog, Repeat, row_digests
+from samepath.traces.sensors import SensorFrame, frame_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -37,6 +39,7 @@ class Recorder:
         self._events: list[Event] = []
         self._end: End | None = None
         self._last: dict[int, int] = {}
+        self._frames: dict[str, list[SensorFrame]] = {}
 
     def actor(self, actor_id: int, actor_type: str, tick: int = 0) -> None:
         """Announce an actor; its id has never been used in this run. Records a spawn event."""
@@ -112,6 +115,17 @@ class Recorder:
             self._gone[actor] = tick
         self._events.append(Event(tick, str(kind), actor, other, impulse, detail))
 
+    def sensor(self, tick: int, name: str, kind: str, values: NDArray[Any], *, keep: bool = False) -> None:
+        """Record what a sensor measured at ``tick`` as a digest; with ``keep``, as a whole. Names are those of one run."""
+        self._open()
+        frames = self._frames.setdefault(name, [])
+        if values.dtype.hasobject:
+            raise SimulatorError(f"repeat {self.repeat}: sensor {name!r} measured objects of Python: give an array of numbers")
+        if frames and (frames[-1].kind != kind or tick <= frames[-1].tick):
+            was = f"{frames[-1].kind} at tick {frames[-1].tick}"
+            raise SimulatorError(f"repeat {self.repeat}: sensor {name!r} was {was}, it cannot be {kind} at tick {tick}")
+        frames.append(frame_of(tick, name, kind, values, keep=keep))
+
     def end(self, tick: int, reason: str, *, completed: bool = True) -> None:
         """Close the run; nothing may follow."""
         self._open()
@@ -140,6 +154,7 @@ class Recorder:
             end=self._end,
             digests=row_digests(actors, self.channels, tick, actor, time_s, values),
             host=host or HostLog(),
+            sensors=tuple(frame for _, frames in sorted(self._frames.items()) for frame in frames),
         )
 
     def _refuse_broken(self, tick: Ints, actor: Ints, values: Floats) -> None:

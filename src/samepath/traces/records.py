@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.base.digests import LINK_BYTES, first_link, link
+from samepath.traces.sensors import SensorFrame
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -123,10 +124,11 @@ class Repeat:
     end: End
     digests: Digests
     host: HostLog = field(default_factory=HostLog)
+    sensors: tuple[SensorFrame, ...] = ()
 
     @property
     def digest(self) -> str:
-        """Name of the whole run: states, events and end, without host samples; 32 hex digits."""
+        """Name of the whole run: states, events and end, without host samples and sensors; 32 hex digits."""
         chain = link(first_link("run", *self.channels), self.digests.tobytes())
         for event in self.events:
             chain = link(chain, event.to_bytes())

@@ -4,6 +4,7 @@
     part-000000.states.parquet    repeats 0..999 (see ``schema``)
     part-000000.runs.parquet
     part-000000.host.parquet
+    part-000000.sensors.parquet   only where something was sensed (see ``sensor_store``)
     spool/000017.arrow            a finished repeat that is not in a part yet
 
 A finished repeat is spooled at once, atomically: a killed writer loses at most the repeat in flight. Parts hold fixed ranges
@@ -13,6 +14,7 @@ often the writer was interrupted.
 
 import fcntl
 import heapq
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
@@ -31,6 +33,8 @@ from samepath.base.files import make_folder, sync_folder, write_atomically, writ
 from samepath.traces import schema
 from samepath.traces.cell import Block, CellTrace, RunInfo, dense_block, info_of, place, scatter, scatter_digests
 from samepath.traces.records import Header, HostLog, Repeat
+from samepath.traces.sensor_store import pack_frames, part_frames, part_samples, read_spool, spool_frames, spool_path
+from samepath.traces.sensors import FrameTable, Sample, samples_of, tables_of
 
 REPEATS_PER_PART: Final = 1000
 ROWS_PER_GROUP: Final = 1 << 17
@@ -64,14 +68,17 @@ class StoreWriter:
         """Return the repeats that are stored already."""
         return stored_repeats(self.folder)
 
-    def write(self, repeat: Repeat) -> None:
-        """Store one finished repeat, whole or not at all."""
+    def write(self, repeat: Repeat) -> int:
+        """Store one finished repeat, whole or not at all; return how many bytes it takes until it is in a part."""
         if repeat.channels != self.header.channels:
             raise StoreError(f"repeat {repeat.repeat} has channels {repeat.channels}, the cell {self.header.channels}")
         extra = {"run": schema.run_row(info_of(repeat)), "host": schema.host_row(repeat.repeat, repeat.host)}
         table = schema.states_table(self.header, repeat).replace_schema_metadata({"repeat": json.dumps(extra)})
         # Not flushed: the death of this process loses nothing, and a power cut at most what is not in a part yet.
-        write_atomically(_spool_path(self.folder, repeat.repeat), lambda path: _write_arrow(path, table), durable=False)
+        path = _spool_path(self.folder, repeat.repeat)
+        sensors_size = spool_frames(self.folder, repeat)
+        write_atomically(path, lambda partial: _write_arrow(partial, table), durable=False)
+        return path.stat().st_size + sensors_size
 
     def compact(self) -> None:
         """Move spooled repeats into parts."""
@@ -96,11 +103,13 @@ class StoreWriter:
 
         # ``runs`` last: a part is whole when it is there, and readers begin with it.
         write_atomically(_part_path(self.folder, part, "states"), lambda path: _write_states(path, self.header, collected()))
+        pack_frames(self.folder, part, fresh)
         tables = {"host": (hosts, schema.HOST), "runs": (runs, schema.RUNS)}
         for name, (rows, table_schema) in tables.items():
             write_atomically(_part_path(self.folder, part, name), partial(_write_rows, rows, table_schema))
-        for path in spooled:
+        for number, path in fresh.items():
             path.unlink()
+            spool_path(self.folder, number).unlink(missing_ok=True)
 
     def close_lock(self) -> None:
         """Let go of the folder."""
@@ -244,6 +253,24 @@ class StoredCell(CellTrace):
             repeat = _read_spool(self.header, path)
             yield repeat.repeat, repeat.host
 
+    @cached_property
+    def _sensor_spool(self) -> dict[int, Path]:
+        return {number: path for number in self._spool if (path := spool_path(self.folder, number)).exists()}
+
+    def sensor_tables(self) -> tuple[FrameTable, ...]:
+        """The frames of all sensors of all repeats."""
+        parts = (row for path in _parts(self.folder, "sensors") for row in part_frames(path, self._spool))
+        spooled = ((number, frame) for number, path in self._sensor_spool.items() for frame in read_spool(path))
+        return tables_of(itertools.chain(parts, spooled))
+
+    def sensor_samples(self, digests: frozenset[bytes]) -> dict[bytes, Sample]:
+        """The contents that were kept of some frames, by digest."""
+        kept = samples_of(frame for path in self._sensor_spool.values() for frame in read_spool(path))
+        found = {digest: sample for digest, sample in kept if digest in digests}
+        for path in _parts(self.folder, "samples"):
+            found.update(part_samples(path, digests))
+        return found
+
     def _part_hosts(self, part: int) -> Iterator[tuple[int, HostLog]]:
         with _open(_part_path(self.folder, part, "host")) as file:
             for row in file.read().to_pylist():
@@ -258,6 +285,11 @@ def stored_repeats(folder: Path) -> frozenset[int]:
         with _open(path) as file:
             parts.update(file.read(columns=["repeat"])["repeat"].to_pylist())
     return frozenset(spooled | parts)
+
+
+def spooled_bytes(folder: Path) -> int:
+    """Return the size of the repeats of a cell's folder that are not in a part yet."""
+    return sum(path.stat().st_size for path in (folder / "spool").glob("*.arrow"))
 
 
 def store_repeats(folder: Path, header: Header, repeats: Iterable[Repeat]) -> StoredCell:

@@ -14,7 +14,9 @@ from samepath.sim.maps.build import DESIGNS, build
 
 PINNED = {
     "double-mini-roundabout": "6a1da6a0f9279a916b007ba2b9114ce0",
+    "oval": "08e9e8f4204180abd3279177920bf917",
     "t-junction": "b0f945b1694209a8dc1012bb25a9180d",
+    "town": "02c21650252664c94e7bef58a0986d22",
 }
 SHOW = "from samepath.sim.maps import *; [print(name, load_map(name).digest) for name in available_maps()]"
 BUILD = "import sys, pathlib; from samepath.sim.maps.build import build; build(pathlib.Path(sys.argv[1]))"

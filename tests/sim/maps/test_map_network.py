@@ -84,7 +84,7 @@ def test_a_road_without_a_limit_has_none():
         ("t-junction", [30 * 0.44704]),
         ("double-mini-roundabout", [30 * 0.44704]),
         ("oval", [100 / 3.6]),
-        ("town", [30 / 3.6, 30 * 0.44704, 50 / 3.6]),
+        ("town", [20 / 3.6, 30 / 3.6, 40 / 3.6]),
     ],
 )
 def test_our_streets_have_a_limit(name, limits_mps):

@@ -152,5 +152,5 @@ def test_types_differ_in_size_or_mass():
 
 
 def test_an_unknown_name_offers_the_nearest():
-    with pytest.raises(UnknownNameError, match="did you mean 'vehicle.audi.tt'"):
+    with pytest.raises(UnknownNameError, match=r"did you mean 'vehicle\.audi\.tt'"):
         find("vehicle.audi.ttt")

@@ -10,6 +10,7 @@ from samepath.sim.maps.writer import LANE_WIDTH_M, End, Piece, Turn, controller,
 CROSSING_M: Final = 4.0  # the middle of a zebra crossing, from the mouth of its street
 STOP_LINE_M: Final = 6.5
 POST_M: Final = 0.7  # beside the kerb
+THROUGH_KMPH, TURN_KMPH = 40, 20
 LIGHT, STOP, YIELD, SPEED = "1000001", "206", "205", "274"
 _NAMES: Final = {LIGHT: "traffic light", STOP: "stop", YIELD: "give way"}
 
@@ -48,8 +49,9 @@ def turns_of(
                 sidewalk = outer and (bend_rad < -0.1 or (closed_right and bend_rad < 0.1))
                 plan = _plan(middle, start, end, lanes, bend_rad)
                 ends = (start.end, end.end)
+                speed_kmph = THROUGH_KMPH if abs(bend_rad) < 0.1 else TURN_KMPH
                 yield (
-                    turn(road_id, junction_id, ends, plan, sidewalk=sidewalk, lanes=lanes),
+                    turn(road_id, junction_id, ends, plan, sidewalk=sidewalk, lanes=lanes, speed_kmph=speed_kmph),
                     Turn(road_id, start.end, sidewalk, lanes[0]),
                 )
                 road_id += 1
@@ -81,20 +83,15 @@ def _plan(
 def crossroads(
     junction_id: int, name: str, middle: tuple[float, float], arms: Sequence[Arm], road_id: int, *, lights: bool
 ) -> list[list[str]]:
-    """The connecting roads, the junction, and with ``lights`` its controllers: streets in one line have green together."""
+    """The connecting roads, the junction, and with ``lights`` a controller for each street: one has green at a time.
+
+    So nobody who turns left meets somebody who comes the other way, which is how CARLA's own towns do it.
+    """
     made = list(turns_of(junction_id, middle, arms, road_id))
-    groups: list[list[int]] = []
-    if lights:
-        along = [math.cos(arm.heading_rad) for arm in arms]
-        numbers = [signal_id(arm.end) for arm in arms]
-        groups = [
-            [number for number, cosine in zip(numbers, along, strict=True) if (abs(cosine) > 0.5) == east_west]
-            for east_west in (True, False)
-        ]
-    ids = [10 * junction_id + index for index in range(len(groups))]
+    ids = [10 * junction_id + index for index in range(len(arms))] if lights else []
     controllers = [
-        controller(number, f"{name} phase {index}", group)
-        for index, (number, group) in enumerate(zip(ids, groups, strict=True))
+        controller(number, f"{name} phase {index}", [signal_id(arm.end)])
+        for index, (number, arm) in enumerate(zip(ids, arms if lights else (), strict=True))
     ]
     return [*(lines for lines, _ in made), junction(junction_id, name, [one for _, one in made], ids), *controllers]
 

@@ -122,6 +122,7 @@ def roundabout(
     *,
     circle_m: float = CIRCLE_RADIUS_M,
     entry_m: float = ENTRY_RADIUS_M,
+    speed_kmph: int | None = None,
 ) -> list[list[str]]:
     """Every way in joined to every way out, the U-turn included, anticlockwise around the middle.
 
@@ -134,7 +135,8 @@ def roundabout(
             end = mouths[(first + step) % 3]
             sidewalk = step == 1
             way = _around(start, end, circle_m, entry_m)
-            parts.append(_turn(road_id, junction_id, x_m, y_m, (start, end), way, sidewalk=sidewalk))
+            both = (start, end)
+            parts.append(_turn(road_id, junction_id, x_m, y_m, both, way, sidewalk=sidewalk, speed_kmph=speed_kmph))
             turns.append(Turn(road_id, start.end, sidewalk))
             road_id += 1
     return [*parts, junction(junction_id, name, turns)]
@@ -163,13 +165,21 @@ def _around(start: Mouth, end: Mouth, circle_m: float, entry_m: float) -> list[P
 
 
 def _turn(
-    road_id: int, junction_id: int, x_m: float, y_m: float, mouths: tuple[Mouth, Mouth], pieces: list[Piece], *, sidewalk: bool
+    road_id: int,
+    junction_id: int,
+    x_m: float,
+    y_m: float,
+    mouths: tuple[Mouth, Mouth],
+    pieces: list[Piece],
+    *,
+    sidewalk: bool,
+    speed_kmph: int | None = None,
 ) -> list[str]:
     start, end = mouths
     cos, sin = math.cos(start.heading_rad), math.sin(start.heading_rad)
     heading_rad = math.remainder(start.heading_rad + math.pi, math.tau)
     plan = geometry(x_m + start.distance_m * cos, y_m + start.distance_m * sin, heading_rad, pieces)
-    return turn(road_id, junction_id, (start.end, end.end), plan, sidewalk=sidewalk)
+    return turn(road_id, junction_id, (start.end, end.end), plan, sidewalk=sidewalk, speed_kmph=speed_kmph)
 
 
 def _arm_plan(x_m: float, y_m: float, mouth: Mouth, length_m: float) -> tuple[list[str], float]:

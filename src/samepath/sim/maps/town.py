@@ -13,6 +13,7 @@ from samepath.sim.maps.crossroads import (
     CROSSING_M,
     LIGHT,
     STOP,
+    TURN_KMPH,
     YIELD,
     Arm,
     crossroads,
@@ -53,17 +54,17 @@ class Way:
     start: int
     end: int
     lanes: int = 1
-    speed_kmph: int = 50
+    speed_kmph: int = 40
     corner: tuple[float, float] | None = None
 
 
 NODES: Final = (
-    Node(1000, "west gate", _WEST, _STATION, YIELD),
+    Node(1000, "west gate", _WEST, _STATION, LIGHT),
     Node(1001, "north gate", _AVENUE, _NORTH, LIGHT),
     Node(1002, "east gate", _EAST, _STATION, LIGHT),
-    Node(1003, "mill corner", _EAST, _MARKET, STOP),
-    Node(1004, "south gate", _AVENUE, _SOUTH, STOP),
-    Node(1005, "school corner", _LANE, _SOUTH, YIELD),
+    Node(1003, "mill corner", _EAST, _MARKET, LIGHT),
+    Node(1004, "south gate", _AVENUE, _SOUTH, LIGHT),
+    Node(1005, "school corner", _LANE, _SOUTH, STOP),
     Node(1006, "bridge corner", _WEST, _MARKET, YIELD),
     Node(1007, "station square", _AVENUE, _STATION, LIGHT),
     Node(1008, "market cross", _AVENUE, _MARKET, LIGHT),
@@ -102,7 +103,9 @@ def town() -> str:
         middle = (node.x_m, node.y_m)
         if node.rule == "circle":
             mouths = [Mouth(arm.end, arm.heading_rad, arm.mouth_m) for arm in arms[node.id]]
-            made = roundabout(node.id, node.name, *middle, mouths, road_id, circle_m=CIRCLE_M, entry_m=ENTRY_M)
+            made = roundabout(
+                node.id, node.name, *middle, mouths, road_id, circle_m=CIRCLE_M, entry_m=ENTRY_M, speed_kmph=TURN_KMPH
+            )
         else:
             made = crossroads(node.id, node.name, middle, arms[node.id], road_id, lights=node.rule == LIGHT)
         parts.extend(made)

@@ -11,7 +11,7 @@ from typing import Final
 LANE_WIDTH_M: Final = 3.5
 SIDEWALK_WIDTH_M: Final = 2.0
 KERB_M: Final = 0.125
-SPEED_MPH: Final = 30
+DEFAULT_SPEED: Final = 'max="30" unit="mph"'
 GEOREFERENCE: Final = "+proj=tmerc +lat_0=51.4545 +lon_0=-2.5879 +k=1 +x_0=0 +y_0=0 +datum=WGS84 +units=m"
 
 
@@ -76,6 +76,11 @@ def geometry(x_m: float, y_m: float, heading_rad: float, pieces: Sequence[Piece]
     return [*lines, "  </planView>"], s_m
 
 
+def speed(kmph: int) -> str:
+    """A speed limit as attributes."""
+    return f'max="{kmph}" unit="km/h"'
+
+
 def link(tag: str, end: End | int | None) -> str:
     """A road's link to another road's end, a junction's id, or nothing."""
     if end is None:
@@ -109,7 +114,7 @@ def road(
     lanes: tuple[list[str], list[str], list[str]],
     objects: Sequence[str] = (),
     signals: Sequence[str] = (),
-    speed: str = f'max="{SPEED_MPH}" unit="mph"',
+    limit: str = DEFAULT_SPEED,
 ) -> list[str]:
     """A whole road; ``lanes`` are left, centre and right."""
     view, length_m = plan
@@ -117,7 +122,7 @@ def road(
     result = [
         f' <road name="{name}" length="{number(length_m)}" id="{road_id}" junction="{junction_id}">',
         f"  <link>{links[0]}{links[1]}</link>",
-        f'  <type s="0" type="town"><speed {speed}/></type>',
+        f'  <type s="0" type="town"><speed {limit}/></type>',
         *view,
         '  <elevationProfile><elevation s="0" a="0" b="0" c="0" d="0"/></elevationProfile>',
         "  <lateralProfile/>",
@@ -181,8 +186,7 @@ def street(
 
     middle = lane(0, "none", "broken" if lanes == 1 else "solid solid")
     links = (link("predecessor", ends[0]), link("successor", ends[1]))
-    speed = f'max="{speed_kmph}" unit="km/h"'
-    return road(road_id, name, -1, links, plan, (side(1), middle, side(-1)), objects, signals, speed)
+    return road(road_id, name, -1, links, plan, (side(1), middle, side(-1)), objects, signals, speed(speed_kmph))
 
 
 def turn(
@@ -193,6 +197,7 @@ def turn(
     *,
     sidewalk: bool,
     lanes: tuple[int, int] = (1, 1),
+    speed_kmph: int | None = None,
 ) -> list[str]:
     """A connecting road with one driving lane, and the sidewalk that follows the kerb where there is one."""
     start, end = ends
@@ -200,7 +205,9 @@ def turn(
     if sidewalk:
         right += lane(-2, "sidewalk", "none", (start.lanes + 1) * start.lane_in, (end.lanes + 1) * end.lane_out)
     links = (link("predecessor", start), link("successor", end))
-    return road(road_id, f"turn {start.road_id}-{end.road_id}", junction_id, links, plan, ([], lane(0, "none", "none"), right))
+    limit = DEFAULT_SPEED if speed_kmph is None else speed(speed_kmph)
+    name = f"turn {start.road_id}-{end.road_id}"
+    return road(road_id, name, junction_id, links, plan, ([], lane(0, "none", "none"), right), limit=limit)
 
 
 def junction(junction_id: int, name: str, turns: Sequence[Turn], controllers: Sequence[int] = ()) -> list[str]:

@@ -15,6 +15,7 @@ _DRIVEN_SHARE: Final = {"front": 0.55, "rear": 0.5, "all": 1.0}
 _UPRIGHT_SHARE: Final = 0.8  # a motorcycle squats onto its rear wheel when it accelerates
 # Below this speed brakes hold instead of slowing, and resistance fades out, so that a vehicle comes to rest.
 _CREEP_MPS: Final = 0.5
+_HALVINGS: Final = 24
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,20 @@ def next_gear(vehicle: VehicleType, command: VehicleCommand, turns_rpm: float, g
     return gear
 
 
+def _slipping_n(vehicle: VehicleType, throttle: float, turns_rpm: float, ratio: float, most_n: float) -> float:
+    """The force of an engine whose wheels spin ahead in proportion to it: where both agree, found by halving."""
+    low_n, high_n = 0.0, most_n
+    for _ in range(_HALVINGS):
+        middle_n = 0.5 * (low_n + high_n)
+        rpm = turns_rpm * (1.0 + vehicle.slip_per_n * middle_n) * ratio
+        given_n = engine_torque_nm(vehicle.engine, rpm) * throttle * ratio * vehicle.engine.efficiency / vehicle.wheel_radius_m
+        if given_n > middle_n:
+            low_n = middle_n
+        else:
+            high_n = middle_n
+    return low_n
+
+
 def drive(
     vehicle: VehicleType, command: VehicleCommand, speed_mps: float, gear: int, tyre_friction: float, weight: float = 1.0
 ) -> DriveForces:
@@ -86,6 +101,8 @@ def drive(
     ratio = gear_ratio(vehicle, gear)
     torque_nm = engine_torque_nm(engine, turns_rpm * ratio) * command.throttle
     force_n = torque_nm * ratio * engine.efficiency / vehicle.wheel_radius_m
+    if vehicle.slip_per_n > 0.0:
+        force_n = _slipping_n(vehicle, command.throttle, turns_rpm, ratio, force_n)
     grip_n = tyre_friction * vehicle.mass_kg * GRAVITY_MPS2 * weight
     share = _UPRIGHT_SHARE if vehicle.upright else _DRIVEN_SHARE[vehicle.driven]
     force_n = min(force_n, grip_n * share)

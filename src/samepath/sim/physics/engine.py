@@ -109,7 +109,8 @@ class Physics(ActorBodies):
             collider = self._world.colliders[handle]
             if int(collider.user_data) in tags:
                 collider.is_enabled = on
-        self._world.update_query_pipeline()
+        # Queries forget what is disabled only when contacts are looked for again.
+        self._world.detect_collisions()
 
     def step(self, step_s: float | None = None, substeps: int | None = None) -> list[Collision]:
         """Advance by one tick; return the collisions, by actor id, with the impulse of all substeps together.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -104,6 +104,7 @@ class Registry:
         self._rows: dict[int, int] = {}
         self._bodies = np.zeros(0, np.int64)
         self._stale = True
+        self._kinds: dict[type[Entry], list[Any]] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -128,18 +129,25 @@ class Registry:
         return found
 
     def all(self, wanted: type[Kind]) -> list[Kind]:
-        """All actors of a kind, by id."""
-        return [one for one in self._entries.values() if isinstance(one, wanted)]
+        """All actors of a kind, by id; the list is kept until somebody comes or goes."""
+        found = self._kinds.get(wanted)
+        if found is None:
+            found = self._kinds[wanted] = [one for one in self._entries.values() if isinstance(one, wanted)]
+        return found
 
     def add(self, entry: Entry) -> None:
         """Add an actor; ids rise."""
         self._entries[entry.id] = entry
-        self._stale = True
+        self._changed()
 
     def remove(self, actor_id: int) -> Entry:
         """Take an actor out."""
-        self._stale = True
+        self._changed()
         return self._entries.pop(actor_id)
+
+    def _changed(self) -> None:
+        self._stale = True
+        self._kinds = {}
 
     def row(self, actor_id: int) -> int:
         """An actor's row in the table."""

@@ -6,6 +6,7 @@ from typing import Final
 from samepath.base.errors import InputError
 from samepath.sim.maps import RoadMap, available_maps, load_map, parse_map
 from samepath.sim.server.limits import Limits
+from samepath.sim.server.scene import scene_of
 
 SENT: Final = "OpenDriveMap"
 _FOLDER: Final = "Carla/Maps"
@@ -40,9 +41,11 @@ class Atlas:
         if len(xodr.encode()) > self._limits.opendrive_bytes:
             raise InputError(f"an OpenDRIVE file of at most {self._limits.opendrive_bytes} bytes was wanted")
         road_map = parse_map(xodr, SENT)
-        lanes_m = sum(road.length_m * sum(len(one.lanes) for one in road.sections) for road in road_map.document.roads)
+        sections = (one for road in road_map.document.roads for one in road.sections)
+        lanes_m = sum((one.end_m - one.start_m) * len(one.lanes) for one in sections)
         if lanes_m > self._limits.road_m:
             raise InputError(f"lanes of at most {self._limits.road_m:g} m together were wanted, but {lanes_m:g} m came")
+        scene_of(SENT, road_map).work_out()
         self._sent = road_map
 
     def open(self, asked: str) -> tuple[str, RoadMap]:

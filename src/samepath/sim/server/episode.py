@@ -7,7 +7,7 @@ them. Nothing in here knows sockets; what is to be sent goes through the :class:
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from samepath.base.clock import SYSTEM_CLOCK, Clock
 from samepath.sim.physics.engine import PhysicsSettings
@@ -18,12 +18,16 @@ from samepath.sim.server.debug import DebugShapes
 from samepath.sim.server.errors import CallError
 from samepath.sim.server.frames import Moment
 from samepath.sim.server.limits import Limits
+from samepath.sim.server.recorder import ReplayOptions
 from samepath.sim.server.records import Actor, BoundingBox, Description, LightState, Settings, Weather
 from samepath.sim.server.scene import Scene, scene_of, solid_names
 from samepath.sim.world.records import Pose, Vector
 from samepath.sim.world.signal_plan import sign_type, trigger_box
 from samepath.sim.world.signals import Signals
 from samepath.sim.world.world import World
+
+if TYPE_CHECKING:
+    from samepath.sim.server.recording import Player, Recorder
 
 # The step in synchronous mode where a client has not fixed one: the world must repeat itself, so the clock has no say.
 DEFAULT_STEP_S: Final = 0.05
@@ -37,6 +41,10 @@ class Outbox(Protocol):
 
     def publish(self, stream_id: int, payload: bytes) -> None:
         """Send a message to all who listen to a stream."""
+        ...
+
+    def prepare(self, payload: bytes) -> None:
+        """Keep a state for those who will listen; who listens already gets the next one."""
         ...
 
     def expect(self, stream_id: int) -> None:
@@ -87,12 +95,19 @@ class Episode:
         self.next_stream_id = 2
         self.traffic_managers: dict[int, tuple[str, object]] = {}
         self.gravity_mps2 = _GRAVITY_MPS2
+        self.replaying = ReplayOptions()
+        self.recorder: Recorder | None = None
+        self.player: Player | None = None
         self.load(map_name, reset_settings=True, layers=labels.ALL_LAYERS)
 
     def load(self, map_name: str, *, reset_settings: bool, layers: int) -> None:
         """Begin a new episode on a map; actors are gone, frames and ids go on."""
         shown, road_map = self.place.atlas.open(map_name)
+        if self.recorder is not None:
+            self.recorder.close()
+        self.recorder = self.player = None
         scene = scene_of(shown, road_map)
+        scene.work_out()
         self.world = World(PhysicsSettings(step_s=DEFAULT_STEP_S), scene.statics, place=road_map.name)
         self.scene = scene
         self.id += 1

@@ -4,11 +4,13 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from samepath.sim.maps import RoadMap
 from samepath.sim.maps.links import LaneKey
 
 _CELL_M: Final = 8.0
+_SHORT_M2: Final = 1e-12
 
 
 class OnLane(NamedTuple):
@@ -24,26 +26,28 @@ class LaneFinder:
 
     def __init__(self, road_map: RoadMap, reach_m: float = 6.0) -> None:
         self._reach_m = reach_m
-        cells: dict[tuple[int, int], list[tuple[float, ...]]] = {}
-        self._lanes: list[LaneKey] = []
-        for line in road_map.lanes:
-            if line.kind != "driving":
-                continue
-            number = len(self._lanes)
-            self._lanes.append(line.key)
-            for (ax, ay, _), (bx, by, _), a_m, b_m in zip(
-                line.points[:-1], line.points[1:], line.s_m[:-1], line.s_m[1:], strict=True
-            ):
-                row = (ax, ay, bx - ax, by - ay, max((bx - ax) ** 2 + (by - ay) ** 2, 1e-12), a_m, b_m - a_m, number)
-                for cell in self._around(ax, ay):
-                    cells.setdefault(cell, []).append(row)
-        self._cells = {cell: np.array(rows) for cell, rows in cells.items()}
+        lines = [line for line in road_map.lanes if line.kind == "driving"]
+        self._lanes = [line.key for line in lines]
+        rows = [_pieces(line.points[:, :2], line.s_m, number) for number, line in enumerate(lines)]
+        self._cells = self._grid(np.vstack(rows)) if rows else {}
 
-    def _around(self, x_m: float, y_m: float) -> list[tuple[int, int]]:
-        reach = self._reach_m
-        columns = range(math.floor((x_m - reach) / _CELL_M), math.floor((x_m + reach) / _CELL_M) + 1)
-        rows = range(math.floor((y_m - reach) / _CELL_M), math.floor((y_m + reach) / _CELL_M) + 1)
-        return [(column, row) for column in columns for row in rows]
+    def _grid(self, rows: NDArray[np.float64]) -> dict[tuple[int, int], NDArray[np.float64]]:
+        """The pieces of lanes by every cell that they can be reached from; in each cell in the order of the map."""
+        low = np.floor((rows[:, :2] - self._reach_m) / _CELL_M).astype(np.int64)
+        high = np.floor((rows[:, :2] + self._reach_m) / _CELL_M).astype(np.int64)
+        cells, numbers = [], []
+        span_x, span_y = (int(one) + 1 for one in (high - low).max(axis=0))
+        for step in ((x, y) for x in range(span_x) for y in range(span_y)):
+            here = low + step
+            chosen = np.flatnonzero((here <= high).all(axis=1))
+            cells.append(here[chosen])
+            numbers.append(chosen)
+        keys, order = np.vstack(cells), np.concatenate(numbers)
+        turn = np.lexsort((order, keys[:, 1], keys[:, 0]))
+        keys, order = keys[turn], order[turn]
+        starts = np.flatnonzero(np.r_[True, (keys[1:] != keys[:-1]).any(axis=1)])
+        groups = np.split(order, starts[1:])
+        return {(int(x), int(y)): rows[group] for (x, y), group in zip(keys[starts], groups, strict=True)}
 
     def find(self, x_m: float, y_m: float) -> OnLane | None:
         """Return the lane whose middle is nearest; ties go to the one that comes first in the map."""
@@ -58,3 +62,10 @@ class LaneFinder:
             return None
         row = rows[best]
         return OnLane(self._lanes[int(row[7])], float(row[5] + part[best] * row[6]), math.sqrt(float(away[best])))
+
+
+def _pieces(points: NDArray[np.float64], s_m: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    """Start, step, squared length, s and its step, and the lane's number of every piece of a line."""
+    step = np.diff(points, axis=0)
+    square = np.maximum((step**2).sum(axis=1), _SHORT_M2)
+    return np.column_stack([points[:-1], step, square, s_m[:-1], np.diff(s_m), np.full(len(step), float(number))])

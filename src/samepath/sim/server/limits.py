@@ -24,6 +24,7 @@ class Limits:
     opendrive_bytes: int = 16 * _MIB
     road_m: float = 300_000.0  # length of all lanes of a client's map together
     name_characters: int = 4096
+    recording_bytes: int = 512 * _MIB  # a recording that grows beyond ends
     debug_shapes: int = 20_000
     number: float = 1e9  # the largest number that means something in a world
     idle_hello_s: float = 30.0  # a stream connection that does not say what it wants is closed after so long

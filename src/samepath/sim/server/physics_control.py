@@ -2,9 +2,9 @@
 
 Everything round-trips. What acts: the torque curve up to the largest engine speed, gears and where they shift, final ratio,
 automatic or manual gearbox, mass, centre of mass (an offset, in metres), drag, steering curve, and of each wheel friction,
-steering angle, radius, brake and hand brake torque, lateral stiffness. What is only kept: inertia and damping of the engine,
-clutch, switch time, damping of the wheels, longitudinal stiffness, maximal load, sweeping wheels: our drivetrain has no such
-parts.
+steering angle, radius, brake and hand brake torque, lateral and (below the usual 1000) longitudinal stiffness. What is only
+kept: inertia and damping of the engine,
+clutch, switch time, damping of the wheels, maximal load, sweeping wheels: our drivetrain has no such parts.
 """
 
 from dataclasses import replace
@@ -25,6 +25,8 @@ _CM: Final = 100.0
 _KMH: Final = 3.6
 _FRONT_SHARE, _REAR_SHARE, _HAND_SHARE = 0.3, 0.2, 0.2
 _LATERAL_STIFFNESS: Final = 17.0
+_LONGITUDINAL_STIFFNESS: Final = 1000.0
+_SOFTEST: Final = 1.0
 _WHEELS: Final = 4
 
 
@@ -71,7 +73,7 @@ def _wheel(kind: VehicleType, index: int, pose: Pose) -> Wheel:
         max_handbrake_torque=hand_n * radius_m,
         lat_stiff_max_load=2.0,
         lat_stiff_value=_LATERAL_STIFFNESS,
-        long_stiff_value=1000.0,
+        long_stiff_value=_LONGITUDINAL_STIFFNESS,
         position=wheel_place_cm(kind, index, pose),
     )
 
@@ -108,9 +110,17 @@ def kind_from(base: VehicleType, control: PhysicsControl) -> VehicleType:
         tyre_friction=sum(one.friction for one in wheels) / len(wheels),
         automatic=control.use_gear_autobox,
         wheels=wheels,
+        slip_per_n=_slip_per_n(base, control),
         centre_of_mass_m=(offset.x, offset.y, 0.38 * base.height_m + offset.z),
         steering_curve=tuple((one.x / _KMH, one.y) for one in control.steering_curve),
     )
+
+
+def _slip_per_n(base: VehicleType, control: PhysicsControl) -> float:
+    """CARLA's stiffness is per unit of gravity and wheel; tyres as stiff as usual, or stiffer, do not slip here."""
+    driven = {"front": control.wheels[:2], "rear": control.wheels[2:]}.get(base.driven, control.wheels)
+    stiffness = sum(max(one.long_stiff_value, _SOFTEST) for one in driven) / len(driven)
+    return max(0.0, 1.0 / stiffness - 1.0 / _LONGITUDINAL_STIFFNESS) / (GRAVITY_MPS2 * len(driven))
 
 
 def _engine(base: Engine, control: PhysicsControl) -> Engine:

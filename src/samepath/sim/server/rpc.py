@@ -147,6 +147,7 @@ class Office:
         methods: Mapping[str, Method],
         submit: Callable[[Call], None],
         answer_now: Callable[[Call], bytes],
+        answer_aside: Callable[[Call], None],
         gone: Callable[["Caller"], None],
         log: Callable[[str], None],
         limits: Limits,
@@ -154,6 +155,7 @@ class Office:
         self.methods = methods
         self.submit = submit
         self.answer_now = answer_now
+        self.answer_aside = answer_aside
         self.gone = gone
         self.log = log
         self.limits = limits
@@ -248,7 +250,7 @@ class Caller(asyncio.Protocol):
             self._write(request.id, self._office.answer_now(call))
         else:
             self._waiting += 1
-            self._office.submit(call)
+            (self._office.answer_aside if method.aside else self._office.submit)(call)
 
     def _refuse(self, call_id: int | None, message: str) -> None:
         if call_id is not None and self._transport is not None:

@@ -12,12 +12,14 @@ from typing import Final, NamedTuple
 from samepath.base.clock import Clock
 from samepath.sim.server.episode import Episode, Place
 from samepath.sim.server.rpc import Call, Caller
-from samepath.sim.server.ticking import publish, tick
+from samepath.sim.server.ticking import prepare, tick
 
 # Frames per second where nobody has fixed a step.
 FRAME_S: Final = 1.0 / 30.0
 _CATCH_UP_S: Final = 0.25
 _POST_AFTER: Final = 64
+# How long the world stands still after a load, in real time.
+_REST_S: Final = 0.05
 
 
 class Answer(NamedTuple):
@@ -36,6 +38,12 @@ class Message(NamedTuple):
     lossless: bool
 
 
+class Prepared(NamedTuple):
+    """A state for those who will connect."""
+
+    payload: bytes
+
+
 class Expect(NamedTuple):
     """Somebody will listen to a stream."""
 
@@ -48,7 +56,7 @@ class Forget(NamedTuple):
     stream_id: int
 
 
-Post = Answer | Message | Expect | Forget
+Post = Answer | Message | Prepared | Expect | Forget
 
 
 class Stop(NamedTuple):
@@ -81,6 +89,10 @@ class Mail:
     def publish(self, stream_id: int, payload: bytes) -> None:
         """Send a message to all who listen to a stream."""
         self._posts.append(Message(stream_id, payload, self.lossless))
+
+    def prepare(self, payload: bytes) -> None:
+        """Keep a state for those who will listen."""
+        self._posts.append(Prepared(payload))
 
     def expect(self, stream_id: int) -> None:
         """Somebody will listen: keep messages for them."""
@@ -117,6 +129,10 @@ class Pace:
             self._last_s = self._clock.monotonic_s()
             return None
         return max(0.0, self._last_s + self._frame_s(episode) - self._clock.monotonic_s())
+
+    def rest(self, episode: Episode) -> None:
+        """Wait a little with the next tick: whoever loaded a map is changing streams."""
+        self._last_s = self._clock.monotonic_s() + _REST_S - self._frame_s(episode)
 
     @staticmethod
     def _frame_s(episode: Episode) -> float:
@@ -162,7 +178,7 @@ class Runner:
         return call.method.run(self.episode, call.arguments, self._place.log)
 
     def _run(self) -> None:
-        publish(self.episode)
+        prepare(self.episode)
         self._mail.post()
         while True:
             try:
@@ -177,6 +193,8 @@ class Runner:
                 self._tick()
             if self._inbox.empty() or len(self._mail) >= _POST_AFTER:
                 self._mail.post()
+        if self.episode.recorder is not None:
+            self.episode.recorder.close()
         self._mail.post()
 
     def _tick(self) -> None:
@@ -190,10 +208,12 @@ class Runner:
         episode = self.episode
         self._mail.lossless = episode.settings.synchronous_mode
         if isinstance(work, Call):
-            episode.caller = work.caller
+            episode.caller, before = work.caller, episode.id
             result = work.method.run(episode, work.arguments, self._place.log)
             self._mail.lossless = episode.settings.synchronous_mode
             self._mail.answer(work.caller, work.id, result)
+            if episode.id != before:
+                self._pace.rest(episode)
         elif isinstance(work, Unheard):
             episode.listened.discard(work.stream_id)
         elif isinstance(work, Gone):

@@ -107,6 +107,11 @@ class Scene:
             for number, box in enumerate(boxes, start=1)
         )
 
+    def work_out(self) -> None:
+        """Work out now what ticks will need, so that no tick waits for it."""
+        for one in (self.statics, self.lanes, self.stop_lines, self.objects, self.lamps, self.spawn_points):
+            del one
+
     @cached_property
     def navigation(self) -> tuple[str, bytes]:
         """The file with the mesh for walkers: a name that changes with its content (clients keep files by name), and bytes."""

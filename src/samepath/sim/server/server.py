@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,8 +11,8 @@ from samepath.sim.server.atlas import Atlas
 from samepath.sim.server.episode import Episode, Place
 from samepath.sim.server.limits import Limits
 from samepath.sim.server.methods import methods
-from samepath.sim.server.rpc import Caller, Office
-from samepath.sim.server.runner import Answer, Expect, Gone, Mail, Message, Post, Runner, Unheard
+from samepath.sim.server.rpc import Call, Caller, Office
+from samepath.sim.server.runner import Answer, Expect, Gone, Mail, Message, Post, Prepared, Runner, Unheard
 from samepath.sim.server.streams import Hub, Listener
 
 
@@ -35,6 +36,7 @@ class Server:
         self.settings = settings
         self._log = log
         self._closing = False
+        self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="samepath reader")
         self.port = 0
         self.stream_port = 0
 
@@ -70,6 +72,7 @@ class Server:
                 methods(),
                 self._runner.submit,
                 self._runner.answer_now,
+                self._answer_aside,
                 lambda caller: self._runner.submit(Gone(caller)),
                 self._log,
                 settings.limits,
@@ -86,6 +89,15 @@ class Server:
         await self._streams.start_serving()
         await self._calls.start_serving()
 
+    def _answer_aside(self, call: Call) -> None:
+        """Answer from files, in a thread beside the world's."""
+
+        def done(answer: "asyncio.Future[bytes]") -> None:
+            if not answer.cancelled():
+                call.caller.answer(call.id, answer.result())
+
+        asyncio.get_running_loop().run_in_executor(self._readers, self._runner.answer_now, call).add_done_callback(done)
+
     def _wanted_stream_port(self) -> int:
         if self.settings.stream_port is not None:
             return self.settings.stream_port
@@ -98,6 +110,8 @@ class Server:
                 post.caller.answer(post.id, post.result)
             elif isinstance(post, Message):
                 self._hub.send(post.stream_id, post.payload, lossless=post.lossless)
+            elif isinstance(post, Prepared):
+                self._hub.prepare(post.payload)
             elif isinstance(post, Expect):
                 self._hub.expect(post.stream_id)
             else:
@@ -112,3 +126,4 @@ class Server:
         for caller in tuple(self._office.callers):
             caller.abort()
         self._hub.close()
+        self._readers.shutdown(wait=False, cancel_futures=True)

@@ -28,8 +28,10 @@ _STEP_UP_M: Final = 2.0
 _GAP_M: Final = 0.02
 
 
-def spawn(episode: Episode, description: Description, transform: Transform, parent_id: int = 0, attachment: int = 0) -> Entry:
-    """Put an actor into the episode; with a parent the transform is relative to it."""
+def spawn(
+    episode: Episode, description: Description, transform: Transform, parent_id: int = 0, *, overlapping: bool = False
+) -> Entry:
+    """Put an actor into the episode; with a parent the transform is relative to it, and it may be inside it."""
     if len(episode.actors) >= episode.place.limits.actors:
         raise CallError(f"there are {len(episode.actors)} actors already: samepath serve takes no more")
     blueprint = _blueprint(description)
@@ -40,7 +42,7 @@ def spawn(episode: Episode, description: Description, transform: Transform, pare
             raise CallError("unable to attach actor: parent actor not found")
     relative = pose_of(transform)
     pose = relative if parent is None else seen_from(episode.pose(parent), relative)
-    entry = _entry(episode, blueprint, _full(blueprint, description), pose, parent_id, attached=parent is not None)
+    entry = _entry(episode, blueprint, _full(blueprint, description), pose, parent_id, overlapping=overlapping)
     if parent is not None:
         entry.relative = relative
         parent.children.append(entry.id)
@@ -63,12 +65,12 @@ def _full(blueprint: Blueprint, description: Description) -> Description:
 
 
 def _entry(
-    episode: Episode, blueprint: Blueprint, description: Description, pose: Pose, parent_id: int, *, attached: bool
+    episode: Episode, blueprint: Blueprint, description: Description, pose: Pose, parent_id: int, *, overlapping: bool
 ) -> Entry:
     box = BoundingBox(Vector(*blueprint.box_centre_m), Vector(*blueprint.box_half_m))
     tags = bytes([blueprint.label]) if blueprint.label else b""
     if blueprint.body:
-        return _with_body(episode, blueprint, (description, box, tags, parent_id), pose, attached=attached)
+        return _with_body(episode, blueprint, (description, box, tags, parent_id), pose, overlapping=overlapping)
     if blueprint.id.startswith("sensor."):
         ordinal = episode.next_actor_id - episode.first_actor_id
         inside = instrument(description, ordinal)
@@ -86,7 +88,7 @@ def _with_body(
     parts: tuple[Description, BoundingBox, bytes, int],
     pose: Pose,
     *,
-    attached: bool,
+    overlapping: bool,
 ) -> Entry:
     description, box, tags, parent_id = parts
     kind = actor_type(blueprint.body)
@@ -94,12 +96,12 @@ def _with_body(
         pose = _on_the_ground(episode, kind, pose)
     number = episode.next_actor_id
     try:
-        episode.world.spawn(blueprint.body, pose, number, overlapping=attached)
+        episode.world.spawn(blueprint.body, pose, number, overlapping=overlapping or bool(parent_id))
     except SpawnRefusedError as error:
         raise CallError(COLLISION) from error
     episode.new_actor_id()
     record = Actor(number, parent_id, description, box._replace(actor_id=number), tags, b"")
-    if attached:
+    if parent_id:
         episode.world.set_simulated(number, on=False)
         episode.world.set_collisions(number, on=False)
     if isinstance(kind, VehicleType):

@@ -33,6 +33,13 @@ class Hub:
         if stream_id != WORLD_STREAM:
             self._early.setdefault(stream_id, deque())
 
+    def prepare(self, payload: bytes) -> None:
+        """Keep a state for those who will connect, without a word to those who are connected.
+
+        A client that loads a map drops its old stream as soon as the answer comes, and crashes if a message comes with it.
+        """
+        self._latest_state = framed(payload)
+
     def send(self, stream_id: int, payload: bytes, *, lossless: bool) -> None:
         """Send a message to all who listen; keep it for those on their way."""
         message = framed(payload)

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from samepath.base.errors import InputError
 from samepath.base.trig import to_radians
 from samepath.sim.physics.engine import BrokenActorsError
 from samepath.sim.physics.frames import forward_of, quaternion_of
@@ -23,6 +24,7 @@ _NO_LIMIT_KMH: Final = 130.0
 _LOOK_UP_EVERY_M: Final = 2.0
 _LEAST_STEP_S, _LONGEST_STEP_S = 1e-4, 1.0
 _SUBSTEPS_MAX: Final = 100
+_BOTTOM_M: Final = -500.0
 
 
 def step_of(episode: Episode) -> float:
@@ -58,6 +60,8 @@ def tick(episode: Episode, step_s: float) -> None:
     step_s = min(max(step_s, _LEAST_STEP_S), _LONGEST_STEP_S)
     _drive_ackermann(episode, step_s)
     episode.signals.tick(step_s)
+    if episode.player is not None:
+        episode.player.tick(episode, step_s)
     collisions = _step(episode, step_s)
     episode.frame += 1
     episode.delta_s = step_s
@@ -65,12 +69,30 @@ def tick(episode: Episode, step_s: float) -> None:
     _let_go(episode)
     _carry(episode)
     episode.actors.fill(episode.world)
+    _catch_fallen(episode)
     _write_vehicles(episode)
     _write_walkers(episode)
     _write_lights(episode)
     publish(episode)
     sense(episode, collisions)
+    _record(episode, collisions)
     episode.debug.fade(episode.elapsed_s)
+
+
+def _record(episode: Episode, collisions: tuple[Collision, ...]) -> None:
+    """Write the tick to the recording; one that cannot be written, or has grown too large, ends."""
+    recorder = episode.recorder
+    if recorder is None:
+        return
+    try:
+        recorder.tick(episode, collisions)
+        full = recorder.is_full
+    except InputError as error:
+        episode.place.log(f"the recording ends: {error}")
+        full = True
+    if full:
+        recorder.close()
+        episode.recorder = None
 
 
 def _step(episode: Episode, step_s: float) -> tuple[Collision, ...]:
@@ -81,6 +103,18 @@ def _step(episode: Episode, step_s: float) -> tuple[Collision, ...]:
             destroy(episode, number)
         episode.place.log(f"{error}; they were taken out of the world")
         return ()
+
+
+def _catch_fallen(episode: Episode) -> None:
+    """Take out who has fallen off the edge of the world, as CARLA does."""
+    heights_m = episode.actors.states.rows["motion"][:, 2]
+    if heights_m.size and heights_m.min() < _BOTTOM_M:
+        fallen = [one.id for one in episode.actors if one.has_body and episode.world.state(one.id).pose.z_m < _BOTTOM_M]
+        for number in fallen:
+            destroy(episode, number)
+        if fallen:
+            episode.place.log(f"actors {fallen} fell off the edge of the world and were taken out")
+            episode.actors.fill(episode.world)
 
 
 def _drive_ackermann(episode: Episode, step_s: float) -> None:
@@ -181,9 +215,18 @@ def _write_lights(episode: Episode) -> None:
 
 def publish(episode: Episode) -> None:
     """Send the state of everybody."""
-    flags = (frames.MAP_CHANGED if episode.map_changed else 0) | (frames.LIGHTS_CHANGED if episode.lamps.is_news else 0)
+    episode.place.outbox.publish(frames.WORLD_STREAM, _state(episode))
     episode.map_changed = False
-    payload = frames.episode_state(
+
+
+def prepare(episode: Episode) -> None:
+    """Keep the state of everybody for clients that connect before the next tick."""
+    episode.actors.fill(episode.world)
+    episode.place.outbox.prepare(_state(episode))
+
+
+def _state(episode: Episode) -> bytes:
+    flags = (frames.MAP_CHANGED if episode.map_changed else 0) | (frames.LIGHTS_CHANGED if episode.lamps.is_news else 0)
+    return frames.episode_state(
         episode.moment, episode.id, episode.place.clock.monotonic_s(), episode.delta_s, flags, episode.actors.states
     )
-    episode.place.outbox.publish(frames.WORLD_STREAM, payload)

@@ -11,6 +11,7 @@ from samepath.sim.server.codec import Raw, flag, number, pack, text, u8, u32
 from samepath.sim.server.episode import Episode
 from samepath.sim.server.errors import CallError
 from samepath.sim.server.methods.table import Table
+from samepath.sim.server.sensors import INSTRUMENTS
 from samepath.sim.server.spawning import destroy, spawn
 from samepath.sim.world.catalogue import WalkerType
 from samepath.sim.world.records import Pose, Vector, WalkerCommand
@@ -23,7 +24,9 @@ _UNREAL_TURN: Final = 3.141592653589793 / 180.0 * 1e-4
 
 @cache
 def _library() -> Raw:
-    return Raw(pack([(one.uid, one.id, one.tags, [_attribute(a) for a in one.attributes]) for one in blueprints.library()]))
+    """All blueprints but those of sensors that nothing measures for yet."""
+    there = [one for one in blueprints.library() if not one.id.startswith("sensor.") or one.id in INSTRUMENTS]
+    return Raw(pack([(one.uid, one.id, one.tags, [_attribute(a) for a in one.attributes]) for one in there]))
 
 
 def _attribute(one: blueprints.Attribute) -> tuple[object, ...]:
@@ -56,12 +59,12 @@ def spawn_actor(episode: Episode, description: r.Description, transform: r.Trans
 
 @TABLE.value(r.description, r.transform, u32, u8, text)
 def spawn_actor_with_parent(
-    episode: Episode, description: r.Description, transform: r.Transform, parent_id: int, attachment: int, _: str
+    episode: Episode, description: r.Description, transform: r.Transform, parent_id: int, _attachment: int, _socket: str
 ) -> r.Actor:
     """Attach an actor to another; spring arms are rigid here."""
     if not parent_id:
         raise CallError("unable to attach actor: parent actor not found")
-    return spawn(episode, description, transform, parent_id, attachment).record
+    return spawn(episode, description, transform, parent_id).record
 
 
 @TABLE.value(u32)

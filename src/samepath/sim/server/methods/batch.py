@@ -44,7 +44,7 @@ def _do(episode: Episode, command: BatchCommand) -> int:
         handler(episode, command.actor, *command.arguments)
         return command.actor
     if isinstance(command, Spawn):
-        entry = spawn(episode, command.description, command.transform, command.parent or 0, command.attachment)
+        entry = spawn(episode, command.description, command.transform, command.parent or 0)
         for after in command.do_after:
             # As in CARLA what follows a spawn has no answer of its own.
             _answer(episode, after._replace(actor=entry.id) if isinstance(after, Touch) else after)

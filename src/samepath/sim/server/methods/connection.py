@@ -10,9 +10,9 @@ from samepath.sim.server.episode import Episode
 from samepath.sim.server.errors import CallError
 from samepath.sim.server.files import requested_file, required_files
 from samepath.sim.server.frames import WORLD_STREAM
-from samepath.sim.server.methods.table import Table
+from samepath.sim.server.methods.table import VOID, Table
 from samepath.sim.server.sensing import SensorEntry
-from samepath.sim.server.ticking import publish, step_of, tick
+from samepath.sim.server.ticking import prepare, step_of, tick
 
 TABLE: Final = Table()
 VERSION: Final = "0.9.16"
@@ -82,10 +82,10 @@ def load_new_episode(episode: Episode, name: str, reset: bool, layers: int) -> N
     """Load a map; no name: the same one again."""
     episode.load(name or episode.scene.name, reset_settings=reset, layers=layers)
     episode.place.log(f"map {episode.scene.name} loaded: episode {episode.id}, {len(episode.scene.spawn_points)} spawn points")
-    publish(episode)
+    prepare(episode)
 
 
-@TABLE.void(long_text, r.opendrive_parameters)
+@TABLE.aside(long_text, r.opendrive_parameters, shape=VOID)
 def copy_opendrive_to_file(episode: Episode, xodr: str, _: r.OpenDriveParameters) -> None:
     """Keep a client's map for the load that follows; nothing is written to a file."""
     episode.place.atlas.receive(xodr)

@@ -16,9 +16,11 @@ VALUE, VOID, BARE = "value", "void", "bare"
 
 @dataclass(frozen=True)
 class Method:
-    """One method. ``quick`` ones need only what the episode has published: they may be answered between two ticks' work.
+    """One method.
 
-    ``missing`` says why a method is not supported; then there is no handler.
+    ``quick`` ones need only what the episode has published: they may be answered while the world is busy. ``aside`` ones need
+    no world but may take long (files, maps): they are answered by a thread beside it. ``missing`` says why a method is not
+    supported; then there is no handler.
     """
 
     name: str
@@ -26,6 +28,7 @@ class Method:
     handler: Callable[..., Any] | None = None
     shape: str = VALUE
     quick: bool = False
+    aside: bool = False
     missing: str = ""
 
     def read(self, arguments: list[Any]) -> tuple[Any, ...]:
@@ -83,9 +86,15 @@ class Table:
         """A method whose answer is not wrapped."""
         return self._decorator(readers, BARE, quick=False)
 
-    def _decorator(self, readers: tuple[Reader[Any], ...], shape: str, *, quick: bool) -> Callable[[Handler], Handler]:
+    def aside(self, *readers: Reader[Any], shape: str = VALUE) -> Callable[[Handler], Handler]:
+        """A method that needs no world but may take long."""
+        return self._decorator(readers, shape, quick=False, aside=True)
+
+    def _decorator(
+        self, readers: tuple[Reader[Any], ...], shape: str, *, quick: bool, aside: bool = False
+    ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
-            self._add(Method(handler.__name__, readers, handler, shape, quick))
+            self._add(Method(handler.__name__, readers, handler, shape, quick, aside))
             return handler
 
         return add

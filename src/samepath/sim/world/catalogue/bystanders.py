@@ -56,4 +56,7 @@ _BOXES: Final[tuple[tuple[str, float, float, float, float], ...]] = (
 )
 # fmt: on
 
-PROPS: Final = tuple(PropType(f"static.prop.{name}", *size) for name, *size in _BOXES)
+PROPS: Final = tuple(
+    PropType(f"static.prop.{name}", length_m, width_m, height_m, mass_kg)
+    for name, length_m, width_m, height_m, mass_kg in _BOXES
+)

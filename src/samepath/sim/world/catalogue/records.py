@@ -38,7 +38,8 @@ class VehicleType:
     """A vehicle. ``upright`` ones (two wheels in life) cannot fall over: they stand on four rays and only yaw.
 
     ``wheels``, front left, front right, rear left, rear right, is empty where they follow from the other numbers;
-    ``steering_curve`` holds (speed in m/s, part of the steering that is left) where steering weakens with speed.
+    ``steering_curve`` holds (speed in m/s, part of the steering that is left) where steering weakens with speed;
+    ``slip_per_n`` is by how much, as a part of its speed, soft tyres let a driven wheel spin ahead per newton of drive.
     """
 
     name: str
@@ -63,6 +64,7 @@ class VehicleType:
     centre_of_mass_m: tuple[float, float, float] | None = None
     steering_curve: tuple[tuple[float, float], ...] = ()
     automatic: bool = True
+    slip_per_n: float = 0.0
 
     @property
     def max_brake_n(self) -> float:

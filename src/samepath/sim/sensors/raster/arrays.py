@@ -1,0 +1,139 @@
+"""The arrays that compiled code works on, in named groups."""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+U8 = NDArray[np.uint8]
+U16 = NDArray[np.uint16]
+U32 = NDArray[np.uint32]
+
+LEVELS: Final = 3
+"""How many meshes of falling detail one instance can have."""
+ROW_BITS: Final = 24
+"""The lower bits of a pixel's id are a row of :class:`Rows`; above them: 1 bit shadow, 2 bits light of lamps."""
+ROW_MASK: Final = (1 << ROW_BITS) - 1
+SHADOW: Final = 1 << ROW_BITS
+GLOW_SHIFT: Final = ROW_BITS + 1
+
+
+class Meshes(NamedTuple):
+    """Shapes, laid out for speed; ``planes`` holds each face's normal and its distance from the mesh's origin."""
+
+    x: F32
+    y: F32
+    z: F32
+    faces: I32
+    planes: F32
+    colours: F32
+    labels: U8
+    materials: U8
+    lamps: U16
+    mappings: I32
+    first_vertex: I32
+    first_face: I32
+    centre: F64
+    radius: F64
+    coarser: I32
+    coarser_px: F64
+    shadow: I32
+    beam: I32
+
+
+class Placed(NamedTuple):
+    """Instances, the fixed ones first; ``rows[i, level]`` is the first row of an instance's mesh of that level.
+
+    ``walls[i]`` is what to add to a face's mapping to find it in the world (``Shade.walls``).
+    """
+
+    mesh: I32
+    position: F64
+    axes: F64
+    id: I32
+    label: U8
+    paint: F32
+    lamps: U16
+    ground_z: F64
+    was_position: F64
+    was_axes: F64
+    rows: I32
+    walls: I32
+
+
+class Rows(NamedTuple):
+    """What a pixel needs to know of the face it shows, one row per face of an instance and level.
+
+    ``colour`` f32[r, 4]: blue, green, red as on the screen (0..255, gamma) and the row's mapping as a number, -1 for none.
+    """
+
+    colour: F32
+    label: U8
+    instance: U16
+    material: U8
+    normal: NDArray[np.int8]
+    placed: I32
+
+
+class Seen(NamedTuple):
+    """For each view the instances in it from near to far (``count`` of them) and the level each is drawn in."""
+
+    count: I32
+    index: I32
+    level: U8
+    depth: F64
+
+
+class Views(NamedTuple):
+    """The cameras: ``size`` i64[c, 4]: width, height, samples, channels; ``offset`` i64[c, 6]: first pixel in each channel's
+    output; ``place`` f64[c, 3]; ``axes`` f64[c, 3, 3]; ``focal`` f64[c] in pixels; ``was_place``, ``was_axes``; ``vignette`` f64[c].
+    """
+
+    size: I64
+    offset: I64
+    place: F64
+    axes: F64
+    focal: F64
+    was_place: F64
+    was_axes: F64
+    vignette: F64
+
+
+class Outputs(NamedTuple):
+    """All frames of a call, one behind the other, by channel."""
+
+    colour: U32
+    depth: F32
+    label: U8
+    instance: U16
+    normal: NDArray[np.int8]
+    flow: F32
+
+
+class Scratch(NamedTuple):
+    """Working memory of one thread: 1/z and id of every pixel, colours before averaging, projected vertices of a mesh."""
+
+    depth: F32
+    ids: I32
+    colour: U32
+    column: F32
+    row: F32
+    inverse: F32
+
+
+class Shade(NamedTuple):
+    """The light of the weather for compiled code; see :mod:`.lighting` for the order of ``numbers``.
+
+    ``walls`` f32[k, 8] are the mappings of walls with windows, in the world.
+    """
+
+    numbers: F64
+    flat: F32
+    sky: F32
+    noise: U8
+    lamps: F32
+    walls: F32

@@ -1,0 +1,119 @@
+"""Drawing meshes: vertices to the screen, faces turned away left out, what reaches behind the camera cut off."""
+
+import numpy as np
+
+from samepath.sim.sensors.raster.arrays import F64, U8, Meshes, Scratch
+from samepath.sim.sensors.raster.compiled import compiled
+from samepath.sim.sensors.raster.fill import fill, mark_flat
+
+OPAQUE, SHADOWED, GLOW = 0, 1, 2
+"""Draw a mesh itself, or mark the ground under it as in shadow or as lit; how strongly lit is the face's label (1..3)."""
+
+
+@compiled
+def view_matrix(matrix: F64, axes: F64, place: F64, focal: float, turn: F64, position: F64) -> None:
+    """From an instance's frame to the camera's: rows give column and row (times z and in pixels) and z."""
+    for k in range(3):
+        x, y, z = turn[k, 0], turn[k, 1], turn[k, 2]
+        matrix[0, k] = (axes[1, 0] * x + axes[1, 1] * y + axes[1, 2] * z) * focal
+        matrix[1, k] = -(axes[2, 0] * x + axes[2, 1] * y + axes[2, 2] * z) * focal
+        matrix[2, k] = axes[0, 0] * x + axes[0, 1] * y + axes[0, 2] * z
+    x, y, z = position[0] - place[0], position[1] - place[1], position[2] - place[2]
+    matrix[0, 3] = (axes[1, 0] * x + axes[1, 1] * y + axes[1, 2] * z) * focal
+    matrix[1, 3] = -(axes[2, 0] * x + axes[2, 1] * y + axes[2, 2] * z) * focal
+    matrix[2, 3] = axes[0, 0] * x + axes[0, 1] * y + axes[0, 2] * z
+
+
+@compiled
+def _project(meshes: Meshes, first: int, count: int, matrix: F64, near_m: float, width: int, height: int, to: Scratch) -> None:
+    """Columns, rows and 1/z of a mesh's vertices; -1 instead of 1/z for those not in front of the camera."""
+    m00, m01, m02, m03 = (np.float32(matrix[0, 0]), np.float32(matrix[0, 1]), np.float32(matrix[0, 2]), np.float32(matrix[0, 3]))
+    m10, m11, m12, m13 = (np.float32(matrix[1, 0]), np.float32(matrix[1, 1]), np.float32(matrix[1, 2]), np.float32(matrix[1, 3]))
+    m20, m21, m22, m23 = (np.float32(matrix[2, 0]), np.float32(matrix[2, 1]), np.float32(matrix[2, 2]), np.float32(matrix[2, 3]))
+    middle_x, middle_y, near = np.float32(0.5 * width), np.float32(0.5 * height), np.float32(near_m)
+    xs, ys, zs = meshes.x[first : first + count], meshes.y[first : first + count], meshes.z[first : first + count]
+    for i in range(count):
+        x, y, z = xs[i], ys[i], zs[i]
+        ahead = m20 * x + m21 * y + m22 * z + m23
+        w = np.float32(1.0) / ahead
+        to.column[i] = (m00 * x + m01 * y + m02 * z + m03) * w + middle_x
+        to.row[i] = (m10 * x + m11 * y + m12 * z + m13) * w + middle_y
+        to.inverse[i] = w if ahead > near else np.float32(-1.0)
+
+
+@compiled
+def _cut(meshes: Meshes, matrix: F64, near_m: float, width: int, height: int, corners: F64, first: int, face: int,
+         to: Scratch) -> int:  # fmt: skip
+    """Cut a face that reaches behind the camera off at the near plane; ``corners`` f64[4, 3] receives 0, 3 or 4 of them.
+
+    A cut is worked out from the end in front to the end behind, so that two faces that share an edge get the same bits.
+    """
+    count = 0
+    for side in range(3):
+        this, following = meshes.faces[face, side], meshes.faces[face, (side + 1) % 3]
+        is_in, next_in = to.inverse[this - first] > 0.0, to.inverse[following - first] > 0.0
+        if is_in:
+            corners[count, 0], corners[count, 1] = to.column[this - first], to.row[this - first]
+            corners[count, 2] = to.inverse[this - first]
+            count += 1
+        if is_in != next_in:
+            a, b = (this, following) if is_in else (following, this)
+            ax, ay, az = np.float64(meshes.x[a]), np.float64(meshes.y[a]), np.float64(meshes.z[a])
+            bx, by, bz = np.float64(meshes.x[b]), np.float64(meshes.y[b]), np.float64(meshes.z[b])
+            a_ahead = matrix[2, 0] * ax + matrix[2, 1] * ay + matrix[2, 2] * az + matrix[2, 3]
+            b_ahead = matrix[2, 0] * bx + matrix[2, 1] * by + matrix[2, 2] * bz + matrix[2, 3]
+            part = min(max((a_ahead - near_m) / (a_ahead - b_ahead), 0.0), 1.0)
+            x, y, z = ax + part * (bx - ax), ay + part * (by - ay), az + part * (bz - az)
+            across = matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2] * z + matrix[0, 3]
+            down = matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2] * z + matrix[1, 3]
+            corners[count, 0], corners[count, 1] = 0.5 * width + across / near_m, 0.5 * height + down / near_m
+            corners[count, 2] = 1.0 / near_m
+            count += 1
+    return count
+
+
+@compiled
+def draw_mesh(
+    meshes: Meshes, mesh: int, matrix: F64, from_x: float, from_y: float, from_z: float, is_point: bool, near_m: float,
+    width: int, height: int, scratch: Scratch, corners: F64, row: int, mode: int, materials: U8, flat_from: int,
+) -> None:  # fmt: skip
+    """Draw a mesh of which ``row`` is the first row, or mark the ground under it.
+
+    Only faces turned to (``from_x``, ``from_y``, ``from_z``) count: a point in the mesh's frame, or a direction.
+    """
+    first, first_face, last_face = meshes.first_vertex[mesh], meshes.first_face[mesh], meshes.first_face[mesh + 1]
+    _project(meshes, first, meshes.first_vertex[mesh + 1] - first, matrix, near_m, width, height, scratch)
+    fx, fy, fz, share = np.float32(from_x), np.float32(from_y), np.float32(from_z), np.float32(1.0 if is_point else 0.0)
+    column, line, inverse = scratch.column, scratch.row, scratch.inverse
+    for face in range(first_face, last_face):
+        plane = meshes.planes[face]
+        if plane[0] * fx + plane[1] * fy + plane[2] * fz <= plane[3] * share:
+            continue
+        a, b, c = meshes.faces[face, 0] - first, meshes.faces[face, 1] - first, meshes.faces[face, 2] - first
+        aw, bw, cw = np.float64(inverse[a]), np.float64(inverse[b]), np.float64(inverse[c])
+        if aw > 0.0 and bw > 0.0 and cw > 0.0:
+            ax, ay, bx = np.float64(column[a]), np.float64(line[a]), np.float64(column[b])
+            by, cx, cy = np.float64(line[b]), np.float64(column[c]), np.float64(line[c])
+            if mode == OPAQUE:
+                fill(
+                    scratch.depth, scratch.ids, width, height,
+                    ax, ay, aw, bx, by, bw, cx, cy, cw, row + face - first_face,
+                )  # fmt: skip
+            else:
+                mark_flat(
+                    scratch.depth, scratch.ids, materials, flat_from, width, height,
+                    ax, ay, aw, bx, by, bw, cx, cy, cw, 0 if mode == SHADOWED else meshes.labels[face],
+                )  # fmt: skip
+        elif aw > 0.0 or bw > 0.0 or cw > 0.0:
+            for k in range(2, _cut(meshes, matrix, near_m, width, height, corners, first, face, scratch)):
+                p, q, r = corners[0], corners[k - 1], corners[k]
+                if mode == OPAQUE:
+                    fill(
+                        scratch.depth, scratch.ids, width, height,
+                        p[0], p[1], p[2], q[0], q[1], q[2], r[0], r[1], r[2], row + face - first_face,
+                    )  # fmt: skip
+                else:
+                    mark_flat(
+                        scratch.depth, scratch.ids, materials, flat_from, width, height,
+                        p[0], p[1], p[2], q[0], q[1], q[2], r[0], r[1], r[2], 0 if mode == SHADOWED else meshes.labels[face],
+                    )  # fmt: skip

@@ -1,0 +1,165 @@
+"""A camera's whole picture: clear, draw what it sees from near to far, mark the ground, measure and paint."""
+
+import numpy as np
+
+from samepath.sim.sensors.raster.arrays import F64, Meshes, Outputs, Placed, Rows, Scratch, Seen, Shade, Views
+from samepath.sim.sensors.raster.compiled import compiled, compiled_entry
+from samepath.sim.sensors.raster.draw import GLOW, OPAQUE, SHADOWED, draw_mesh, view_matrix
+from samepath.sim.sensors.raster.lighting import NIGHT, RAIN, ROAD, SHADOWS, TICK, TO_SUN
+from samepath.sim.sensors.raster.overlay import average, rain, vignette
+from samepath.sim.sensors.raster.pixels import measure, paint
+from samepath.sim.sensors.scene import Lamp
+
+_BEAMS, _STREET = int(Lamp.LOW_BEAM | Lamp.HIGH_BEAM), int(Lamp.STREET)
+_STEEPEST = 0.14
+"""Shadows of a sun lower than about 8 degrees are drawn as if it stood there: they would have no end."""
+
+
+@compiled
+def _draw_instance(meshes: Meshes, placed: Placed, views: Views, c: int, focal: float, width: int, height: int, i: int,
+                   level: int, near_m: float, scratch: Scratch, matrix: F64, corners: F64, rows: Rows) -> None:  # fmt: skip
+    mesh = placed.mesh[i]
+    for _ in range(level):
+        mesh = meshes.coarser[mesh]
+    turn, position, place = placed.axes[i], placed.position[i], views.place[c]
+    view_matrix(matrix, views.axes[c], place, focal, turn, position)
+    x, y, z = place[0] - position[0], place[1] - position[1], place[2] - position[2]
+    draw_mesh(
+        meshes, mesh, matrix,
+        turn[0, 0] * x + turn[0, 1] * y + turn[0, 2] * z,
+        turn[1, 0] * x + turn[1, 1] * y + turn[1, 2] * z,
+        turn[2, 0] * x + turn[2, 1] * y + turn[2, 2] * z,
+        True, near_m, width, height, scratch, corners, placed.rows[i, level], OPAQUE, rows.material, ROAD,
+    )  # fmt: skip
+
+
+@compiled
+def _outside(views: Views, c: int, x: float, y: float, z: float, radius: float, half_x: float, half_y: float) -> bool:
+    """Is a sphere out of sight?"""
+    axes, place = views.axes[c], views.place[c]
+    x, y, z = x - place[0], y - place[1], z - place[2]
+    ahead = axes[0, 0] * x + axes[0, 1] * y + axes[0, 2] * z
+    aside = abs(axes[1, 0] * x + axes[1, 1] * y + axes[1, 2] * z)
+    above = abs(axes[2, 0] * x + axes[2, 1] * y + axes[2, 2] * z)
+    return (
+        ahead + radius < 0.0
+        or aside - ahead * half_x > radius * np.sqrt(1.0 + half_x * half_x)
+        or above - ahead * half_y > radius * np.sqrt(1.0 + half_y * half_y)
+    )
+
+
+@compiled
+def _shadows(meshes: Meshes, placed: Placed, views: Views, c: int, focal: float, width: int, height: int, near_m: float,
+             scratch: Scratch, matrix: F64, corners: F64, flat_turn: F64, flat_position: F64, rows: Rows, sun: F64,
+             reach_m: float) -> None:  # fmt: skip
+    """Lay every caster flat on the ground along the sun's rays and mark what it covers."""
+    steep = max(sun[2], _STEEPEST)
+    lean_x, lean_y = sun[0] / steep, sun[1] / steep
+    half_x, half_y = 0.5 * width / focal, 0.5 * height / focal
+    stretch = np.sqrt(1.0 + lean_x * lean_x + lean_y * lean_y)
+    for i in range(placed.mesh.shape[0]):
+        mesh = meshes.shadow[placed.mesh[i]]
+        if mesh < 0:
+            continue
+        turn, position, ground, middle = placed.axes[i], placed.position[i], placed.ground_z[i], meshes.centre[mesh]
+        if views.place[c, 2] <= ground:
+            continue
+        x = middle[0] * turn[0, 0] + middle[1] * turn[1, 0] + middle[2] * turn[2, 0] + position[0]
+        y = middle[0] * turn[0, 1] + middle[1] * turn[1, 1] + middle[2] * turn[2, 1] + position[1]
+        up = middle[0] * turn[0, 2] + middle[1] * turn[1, 2] + middle[2] * turn[2, 2] + position[2] - ground
+        x, y, radius = x - lean_x * up, y - lean_y * up, meshes.radius[mesh] * stretch
+        dx, dy = x - views.place[c, 0], y - views.place[c, 1]
+        if dx * dx + dy * dy > (reach_m + radius) * (reach_m + radius) or _outside(views, c, x, y, ground, radius, half_x, half_y):
+            continue
+        for k in range(3):
+            flat_turn[k, 0], flat_turn[k, 1] = turn[k, 0] - lean_x * turn[k, 2], turn[k, 1] - lean_y * turn[k, 2]
+            flat_turn[k, 2] = 0.0
+        high = position[2] - ground
+        flat_position[0], flat_position[1], flat_position[2] = position[0] - lean_x * high, position[1] - lean_y * high, ground
+        view_matrix(matrix, views.axes[c], views.place[c], focal, flat_turn, flat_position)
+        draw_mesh(
+            meshes, mesh, matrix,
+            turn[0, 0] * lean_x + turn[0, 1] * lean_y + turn[0, 2],
+            turn[1, 0] * lean_x + turn[1, 1] * lean_y + turn[1, 2],
+            turn[2, 0] * lean_x + turn[2, 1] * lean_y + turn[2, 2],
+            False, near_m, width, height, scratch, corners, 0, SHADOWED, rows.material, ROAD,
+        )  # fmt: skip
+
+
+@compiled
+def _beams(meshes: Meshes, placed: Placed, views: Views, c: int, focal: float, width: int, height: int, near_m: float,
+           scratch: Scratch, matrix: F64, corners: F64, rows: Rows, street_lamps_on: bool) -> None:  # fmt: skip
+    """Mark the ground that head lamps and street lamps light."""
+    half_x, half_y = 0.5 * width / focal, 0.5 * height / focal
+    for i in range(placed.mesh.shape[0]):
+        mesh = meshes.beam[placed.mesh[i]]
+        if mesh < 0 or views.place[c, 2] <= placed.ground_z[i]:
+            continue
+        if not ((placed.lamps[i] & _BEAMS) != 0 or (street_lamps_on and (placed.lamps[i] & _STREET) != 0)):
+            continue
+        turn, position, middle = placed.axes[i], placed.position[i], meshes.centre[mesh]
+        x = middle[0] * turn[0, 0] + middle[1] * turn[1, 0] + middle[2] * turn[2, 0] + position[0]
+        y = middle[0] * turn[0, 1] + middle[1] * turn[1, 1] + middle[2] * turn[2, 1] + position[1]
+        if _outside(views, c, x, y, placed.ground_z[i], meshes.radius[mesh], half_x, half_y):
+            continue
+        view_matrix(matrix, views.axes[c], views.place[c], focal, turn, position)
+        draw_mesh(
+            meshes, mesh, matrix, 0.0, 0.0, 1.0, False, near_m, width, height, scratch, corners, 0, GLOW, rows.material, ROAD
+        )
+
+
+@compiled
+def _draw(views: Views, c: int, samples: int, meshes: Meshes, placed: Placed, rows: Rows, seen: Seen, shade: Shade,
+          scratch: Scratch, near_m: float, reach_m: float, marks: bool, street_lamps_on: bool) -> None:  # fmt: skip
+    width, height, focal = views.size[c, 0] * samples, views.size[c, 1] * samples, views.focal[c] * samples
+    matrix, corners = np.empty((3, 4)), np.empty((4, 3))
+    for at in range(np.uint64(width * height)):
+        scratch.depth[at] = np.float32(0.0)
+    for k in range(seen.count[c]):
+        _draw_instance(
+            meshes, placed, views, c, focal, width, height, seen.index[c, k], seen.level[c, k], near_m,
+            scratch, matrix, corners, rows,
+        )  # fmt: skip
+    if not marks:
+        return
+    if shade.numbers[SHADOWS] > 0.0:
+        flat_turn, flat_position = np.empty((3, 3)), np.empty(3)
+        _shadows(
+            meshes, placed, views, c, focal, width, height, near_m, scratch, matrix, corners, flat_turn, flat_position, rows,
+            shade.numbers[TO_SUN : TO_SUN + 3], reach_m,
+        )  # fmt: skip
+    if shade.numbers[NIGHT] > 0.0:
+        _beams(
+            meshes, placed, views, c, focal, width, height, near_m, scratch, matrix, corners, rows, street_lamps_on
+        )
+
+
+@compiled_entry
+def draw_frames(views: Views, order: np.ndarray, meshes: Meshes, placed: Placed, rows: Rows, seen: Seen, shade: Shade,
+                scratch: Scratch, out: Outputs, near_m: float, far_m: float, reach_m: float, sky_label: int,
+                street_lamps_on: bool) -> None:  # fmt: skip
+    """Draw the views named in ``order``."""
+    for c in order:
+        samples, start = views.size[c, 2], views.offset[c, 0]
+        width, height = views.size[c, 0], views.size[c, 1]
+        more = False
+        for k in range(1, 6):
+            more = more or views.offset[c, k] >= 0
+        if more or (start >= 0 and samples == 1):
+            _draw(views, c, 1, meshes, placed, rows, seen, shade, scratch, near_m, reach_m, start >= 0, street_lamps_on)
+            measure(views, c, placed, rows, scratch, out, far_m, sky_label)
+        if start < 0:
+            continue
+        if samples == 1:
+            paint(views, c, width, height, views.focal[c], rows, scratch, shade, out.colour, start)
+        else:
+            _draw(views, c, samples, meshes, placed, rows, seen, shade, scratch, near_m, reach_m, True, street_lamps_on)
+            paint(
+                views, c, width * samples, height * samples, views.focal[c] * samples, rows, scratch, shade,
+                scratch.colour, 0,
+            )  # fmt: skip
+            average(scratch.colour, out.colour, start, width, height, samples)
+        if shade.numbers[RAIN] > 0.0:
+            rain(out.colour, start, width, height, shade.numbers[RAIN], np.int64(shade.numbers[TICK]), shade.noise)
+        if views.vignette[c] > 0.0:
+            vignette(out.colour, start, width, height, views.vignette[c])

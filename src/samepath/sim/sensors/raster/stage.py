@@ -1,0 +1,124 @@
+"""A scene laid out for compiled code: what stays as long as the map does, and what is made anew at every tick."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from samepath.sim.sensors.raster.arrays import F32, I32, LEVELS, U8, Meshes, Placed, Rows
+from samepath.sim.sensors.scene import Instances, Shapes
+
+
+def meshes_of(shapes: Shapes) -> Meshes:
+    """Lay shapes out; distances of planes are worked out in float64 from the float32 corners."""
+    x, y, z = (np.ascontiguousarray(shapes.vertices[:, k]) for k in range(3))
+    corner = shapes.vertices[shapes.faces[:, 0]].astype(np.float64)
+    normals = shapes.normals.astype(np.float64)
+    away = normals[:, 0] * corner[:, 0] + normals[:, 1] * corner[:, 1] + normals[:, 2] * corner[:, 2]
+    planes = np.ascontiguousarray(np.column_stack([normals, away]).astype(np.float32))
+    return Meshes(
+        x, y, z, shapes.faces, planes, shapes.colours, shapes.labels, shapes.materials, shapes.lamps, shapes.mappings,
+        shapes.first_vertex, shapes.first_face, shapes.centre.astype(np.float64), shapes.radius.astype(np.float64),
+        shapes.coarser, shapes.coarser_px.astype(np.float64), shapes.shadow, shapes.beam,
+    )  # fmt: skip
+
+
+def levels_of(shapes: Shapes) -> I32:
+    """The mesh of each level of detail of every mesh, i32[m, LEVELS]; -1 where there is none."""
+    levels = np.full((shapes.count, LEVELS), -1, np.int32)
+    levels[:, 0] = np.arange(shapes.count)
+    for level in range(1, LEVELS):
+        has = levels[:, level - 1] >= 0
+        levels[has, level] = shapes.coarser[levels[has, level - 1]]
+    return levels
+
+
+def _faces_per_level(shapes: Shapes, levels: I32) -> I32:
+    counts = np.diff(shapes.first_face)
+    return np.where(levels >= 0, counts[levels], 0).astype(np.int32)
+
+
+@dataclass(eq=False)
+class Stage:
+    """Everything worked out of the shapes and the fixed instances of a scene. Owned by one renderer."""
+
+    shapes: Shapes
+    fixed: Instances
+    meshes: Meshes
+    sizes: I32  # faces of each mesh at each level
+    fixed_rows: I32  # first row of each fixed instance at each level
+    first_moving_row: int
+    walls: F32
+    fixed_walls: I32
+    lit: U8  # of the fixed instances: which levels have been lit under the present weather
+    touched: U8  # by the beams of moving lamps in the tick before
+
+    @classmethod
+    def of(cls, shapes: Shapes, fixed: Instances) -> "Stage":
+        """Work it out."""
+        sizes = _faces_per_level(shapes, levels_of(shapes))
+        rows, total = _rows(sizes[fixed.mesh], 0)
+        walls, shifts = _walls(shapes, fixed)
+        lit = np.zeros((len(fixed), LEVELS), np.uint8)
+        touched = np.zeros(len(fixed), np.uint8)
+        return cls(shapes, fixed, meshes_of(shapes), sizes, rows, total, walls, shifts, lit, touched)
+
+    def place(self, moving: Instances) -> tuple[Placed, int]:
+        """All instances together, and how many rows their faces need."""
+        fixed = self.fixed
+        rows, total = _rows(self.sizes[moving.mesh], self.first_moving_row)
+        placed = Placed(
+            *(np.concatenate([getattr(fixed, name), getattr(moving, name)]) for name in Placed._fields[:10]),
+            np.concatenate([self.fixed_rows, rows]),
+            np.concatenate([self.fixed_walls, np.zeros(len(moving), np.int32)]),
+        )
+        return placed, total
+
+
+def _rows(sizes: I32, first: int) -> tuple[I32, int]:
+    """The first row of each instance and level when all stand one behind the other, and where the next would begin."""
+    ends = np.cumsum(sizes.ravel(), dtype=np.int64)
+    starts = np.concatenate([[0], ends])[:-1].reshape(sizes.shape) + first
+    return starts.astype(np.int32), first + (int(ends[-1]) if len(ends) else 0)
+
+
+def _walls(shapes: Shapes, fixed: Instances) -> tuple[F32, I32]:
+    """The mappings of fixed walls in the world, and for each instance what to add to a face's mapping to find them."""
+    found: list[np.ndarray] = [np.zeros((1, 8))]
+    shifts = np.zeros(len(fixed), np.int32)
+    total = 1
+    for i, mesh in enumerate(fixed.mesh):
+        used = shapes.mappings[shapes.first_face[mesh] : shapes.first_face[mesh + 1]]
+        used = used[used >= 0]
+        if not len(used):
+            continue
+        low, high = int(used.min()), int(used.max()) + 1
+        own = shapes.mapping[low:high].astype(np.float64)
+        axes, position = fixed.axes[i], fixed.position[i]
+        world = np.zeros_like(own)
+        for part in (0, 4):
+            for k in range(3):
+                world[:, part + k] = own[:, part] * axes[0, k] + own[:, part + 1] * axes[1, k] + own[:, part + 2] * axes[2, k]
+            shift = world[:, part] * position[0] + world[:, part + 1] * position[1] + world[:, part + 2] * position[2]
+            world[:, part + 3] = own[:, part + 3] - shift
+        shifts[i] = total - low
+        found.append(world)
+        total += len(world)
+    return np.concatenate(found).astype(np.float32), shifts
+
+
+def empty_rows(count: int) -> Rows:
+    """Room for ``count`` rows."""
+    return Rows(
+        np.zeros((count, 4), np.float32), np.zeros(count, np.uint8), np.zeros(count, np.uint16), np.zeros(count, np.uint8),
+        np.zeros((count, 3), np.int8), np.zeros(count, np.int32),
+    )  # fmt: skip
+
+
+def grown(rows: Rows, count: int, kept: int) -> Rows:
+    """The same rows with room for ``count``; the first ``kept`` are copied."""
+    if len(rows.label) >= count:
+        return rows
+    bigger = empty_rows(count + count // 4)
+    for old, new in zip(rows, bigger, strict=True):
+        new[:kept] = old[:kept]
+    return bigger

@@ -1,0 +1,126 @@
+"""Sensors' frames in a cell's folder, beside the states; cells without sensors have none of these files.
+
+part-000000.sensors.parquet   one row per repeat, tick and sensor: kind, digest
+part-000000.samples.parquet   kept contents, once each, by digest: type, shape, bytes
+spool/000017.sensors          the frames of a finished repeat that is not in a part yet
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from samepath.base.errors import StoreError
+from samepath.base.files import write_atomically
+from samepath.traces.records import Repeat
+from samepath.traces.sensors import Sample, SensorFrame
+
+_WORD: Final = pa.dictionary(pa.int32(), pa.string())
+_CONTENT: Final = [("dtype", pa.string()), ("shape", pa.list_(pa.int64())), ("data", pa.binary())]
+FRAMES: Final = pa.schema(
+    [("repeat", pa.int64()), ("tick", pa.int64()), ("sensor", _WORD), ("kind", _WORD), ("digest", pa.binary(16))]
+)
+SAMPLES: Final = pa.schema([("digest", pa.binary(16)), *_CONTENT])
+_SPOOL: Final = pa.schema(
+    [("tick", pa.int64()), ("sensor", pa.string()), ("kind", pa.string()), ("digest", pa.binary(16)), *_CONTENT]
+)
+_COMPRESSION: Final = {"compression": "zstd", "compression_level": 3}
+
+
+def spool_path(folder: Path, repeat: int) -> Path:
+    """Where the frames of a finished repeat wait."""
+    return folder / "spool" / f"{repeat:06d}.sensors"
+
+
+def spool_frames(folder: Path, repeat: Repeat) -> int:
+    """Keep the frames of a finished repeat, to be called before its states are; return how many bytes they take."""
+    path = spool_path(folder, repeat.repeat)
+    if not repeat.sensors:
+        path.unlink(missing_ok=True)
+        return 0
+    rows = [
+        {
+            "tick": one.tick,
+            "sensor": one.sensor,
+            "kind": one.kind,
+            "digest": one.digest,
+            "dtype": one.sample and one.sample.dtype,
+            "shape": one.sample and one.sample.shape,
+            "data": one.sample and one.sample.data,
+        }
+        for one in repeat.sensors
+    ]
+    write_atomically(path, lambda partial: pq.write_table(pa.Table.from_pylist(rows, _SPOOL), partial), durable=False)
+    return path.stat().st_size
+
+
+def read_spool(path: Path) -> Iterator[SensorFrame]:
+    """Read the frames of a repeat that is not in a part yet."""
+    for row in _read(path).to_pylist():
+        sample = None if row["data"] is None else Sample(row["dtype"], tuple(row["shape"]), row["data"])
+        yield SensorFrame(row["tick"], row["sensor"], row["kind"], row["digest"], sample)
+
+
+def pack_frames(folder: Path, part: int, repeats: Iterable[int]) -> None:
+    """Move the frames of spooled repeats into a part, to be called before the part itself is whole; spools stay until then."""
+    fresh = {repeat: spool_path(folder, repeat) for repeat in sorted(repeats)}
+    paths = {name: folder / f"part-{part:06d}.{name}.parquet" for name in ("sensors", "samples")}
+    if not paths["sensors"].exists() and not any(path.exists() for path in fresh.values()):
+        return
+    frames, contents = [FRAMES.empty_table()], [SAMPLES.empty_table()]
+    if paths["sensors"].exists():
+        old = _read(paths["sensors"])
+        frames.append(old.filter(pc.invert(pc.is_in(old["repeat"], pa.array(list(fresh), pa.int64())))).cast(FRAMES))
+        contents.append(_read(paths["samples"]))
+    for repeat, path in fresh.items():
+        if path.exists():
+            table = _read(path)
+            number = pa.array([repeat] * table.num_rows, pa.int64())
+            frames.append(table.drop_columns(["dtype", "shape", "data"]).add_column(0, "repeat", number).cast(FRAMES))
+            contents.append(table.filter(pc.is_valid(table["data"])).select(SAMPLES.names))
+    merged = (
+        pa.concat_tables(frames)
+        .unify_dictionaries()
+        .combine_chunks()
+        .sort_by([("repeat", "ascending"), ("tick", "ascending"), ("sensor", "ascending")])
+    )
+    samples = _once(pa.concat_tables(contents), merged)
+    for name, table in (("samples", samples), ("sensors", merged)):
+        write_atomically(paths[name], lambda partial, table=table: pq.write_table(table, partial, **_COMPRESSION))  # type: ignore[misc]
+
+
+def _once(contents: pa.Table, frames: pa.Table) -> pa.Table:
+    """Each content once, in the order of digests, without those that no frame has any more."""
+    rows: dict[bytes, int] = {}
+    for row, digest in enumerate(contents["digest"].to_pylist()):
+        rows.setdefault(digest, row)
+    wanted = set(frames["digest"].to_pylist())
+    return contents.take([rows[digest] for digest in sorted(rows) if digest in wanted]).combine_chunks()
+
+
+def part_frames(path: Path, spooled: Mapping[int, Path]) -> Iterator[tuple[int, SensorFrame]]:
+    """Read the frames of a part, less those of repeats that a newer spool replaces."""
+    table = _read(path)
+    columns = [table[name].to_pylist() for name in ("repeat", "tick", "sensor", "kind", "digest")]
+    for repeat, tick, sensor, kind, digest in zip(*columns, strict=True):
+        if repeat not in spooled:
+            yield repeat, SensorFrame(tick, sensor, kind, digest)
+
+
+def part_samples(path: Path, digests: frozenset[bytes]) -> Iterator[tuple[bytes, Sample]]:
+    """Read the kept contents of some frames from a part."""
+    wanted = pa.array(sorted(digests), pa.binary(16))
+    table = _read(path)
+    for row in table.filter(pc.is_in(table["digest"], wanted)).to_pylist():
+        yield row["digest"], Sample(row["dtype"], tuple(row["shape"]), row["data"])
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return pq.ParquetFile(path).read()
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise StoreError(f"{path} is not a whole Parquet file ({reason}): restore it or run the study again") from error
