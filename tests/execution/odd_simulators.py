@@ -61,6 +61,8 @@ class Faulty(Simulator):
             os.kill(os.getpid(), signal.SIGSEGV)
         if fault == "until-mark" and not Path(mark).exists():
             raise SimulatorError("not yet")
+        while fault == "wait" and not Path(mark).exists():
+            time.sleep(0.01)
         if fault == "hang":
             Path(mark).touch()
             time.sleep(3600)

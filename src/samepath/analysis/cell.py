@@ -18,6 +18,7 @@ from samepath.analysis.outcomes import (
     grow_tree,
 )
 from samepath.analysis.phases import COLLISION, PhaseBoundary, Split, find_boundary
+from samepath.analysis.sensors import SensorAnalysis, analyse_sensors
 from samepath.analysis.spread import CellSpread, SpreadSummary, measure, summarise
 from samepath.analysis.structure import Finding, find_differences
 from samepath.analysis.verdict import Criterion, Judgement, judge
@@ -53,8 +54,8 @@ class Phase:
 class CellAnalysis:
     """Everything known about a cell. Arrays are read-only and only for drawing.
 
-    ``conditions`` holds what was asked of the host against what was measured; ``places`` says where each repeat was run. Both
-    are empty where nobody noted it, as in imported logs.
+    ``conditions`` holds what was asked of the host against what was measured; ``places`` says where each repeat was run;
+    ``sensors`` compares what was sensed. They are empty where nobody noted it, as in imported logs.
     """
 
     header: Header
@@ -84,6 +85,7 @@ class CellAnalysis:
     paths: dict[int, Floats]
     conditions: tuple[ConditionCheck, ...] = ()
     places: tuple[Place, ...] = ()
+    sensors: tuple[SensorAnalysis, ...] = ()
 
     @property
     def divergent(self) -> int:
@@ -106,6 +108,7 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
     split_ticks = {one.repeat: one.divergent_tick for one in found.deviations}
     outcomes = tuple(replace(one, split_tick=split_ticks[one.repeats[0]]) for one in outcomes)
     findings = find_differences(cell, spread)
+    sensors = analyse_sensors(cell)
     summary = summarise(spread)
     structural = tuple(one.message for one in findings) if options.structure_fails else ()
     judged = {
@@ -117,6 +120,7 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
             structural=structural,
             tolerance_m=options.tolerance_m,
             criterion=criterion,
+            sensed=next((one.words(cell.header.step_s) for one in sensors if not one.identical), ""),
         )
         for criterion in Criterion
     }
@@ -152,6 +156,7 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
         paths=found.paths,
         conditions=conditions,
         places=places,
+        sensors=sensors,
     )
 
 

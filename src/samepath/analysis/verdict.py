@@ -37,14 +37,15 @@ def judge(
     structural: tuple[str, ...],
     tolerance_m: float,
     criterion: Criterion,
+    sensed: str = "",
 ) -> Judgement:
-    """Choose the verdict; ``structural`` differences exceed every tolerance."""
-    if identical:
+    """Choose the verdict; ``structural`` differences exceed every tolerance, ``sensed`` ones only mar sameness."""
+    if identical and not sensed:
         if resolution.limits_equality:
             step = format_length(resolution.step_m)
             return Judgement(Verdict.IDENTICAL_AT_RESOLUTION, f"all logs are equal; the log cannot show less than {step}")
         return Judgement(Verdict.BIT_IDENTICAL, "every repeat has the same bits")
-    if structural:
+    if structural and not identical:
         return Judgement(Verdict.EXCEEDS_TOLERANCE, structural[0])
     sigma, deviation = max_sigma_m or 0.0, max_deviation_m or 0.0
     limit = format_length(tolerance_m)
@@ -54,6 +55,8 @@ def judge(
         reason = f"a repeat is {format_length(deviation)} from the mean path, above {limit} (max sigma {format_length(sigma)})"
         return Judgement(Verdict.EXCEEDS_TOLERANCE, reason)
     reason = f"max sigma {format_length(sigma)} and max deviation {format_length(deviation)}, tolerance {limit}"
+    if identical:
+        reason = f"every repeat takes the same path to the bit, but not all see the same: {sensed}"
     return Judgement(Verdict.WITHIN_TOLERANCE, reason)
 
 

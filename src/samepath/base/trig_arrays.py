@@ -4,6 +4,7 @@ As in :mod:`samepath.base.trig`, only +, -, *, /, comparisons and exact scalings
 way, element by element. ``sincos_deg`` gives the very bits of the function for single numbers.
 """
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ _LN2_HIGH: Final = 0.6931471803691238
 _LN2_LOW: Final = 1.9082149292705877e-10
 _PER_LN2: Final = 1.4426950408889634
 _SQRT_HALF: Final = 0.7071067811865476
-_EXP_TERMS: Final = 14
+_EXP_TERMS: Final = 13
 _LOG_TERMS: Final = 12
 
 
@@ -47,9 +48,9 @@ def exp(x: Floats) -> Floats:
         raise InputError("exponents from -700 to 700 were wanted")
     power = np.floor(x * _PER_LN2 + 0.5)
     rest = (x - power * _LN2_HIGH) - power * _LN2_LOW
-    total = np.ones_like(rest)
-    for term in range(_EXP_TERMS, 0, -1):
-        total = 1.0 + rest * total / term
+    total = np.zeros_like(rest)
+    for term in range(_EXP_TERMS, -1, -1):
+        total = total * rest + 1.0 / math.factorial(term)
     return np.ldexp(total, power.astype(np.int64))
 
 

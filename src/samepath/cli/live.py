@@ -64,6 +64,8 @@ def parts(now: StudyProgress) -> list[str]:
         shown = "?" if found is None else level_text(name, round(found, 2) if isinstance(found, float) else found)
         asked = f" (asked {level_text(name, now.asked[name])})" if name in now.asked else ""
         words.append(f"{name} {shown}{asked}")
+    if len(now.at_hosts) > 1:
+        words.append("; ".join(f"{host}: {cell}" for host, cell in now.at_hosts))
     if now.max_sigma_m is not None:
         words.append(f"max sigma so far {format_length(now.max_sigma_m)} (preliminary)")
     if now.failed:

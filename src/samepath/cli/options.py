@@ -60,6 +60,10 @@ Lossless = Annotated[
 ]
 Format = Annotated[str | None, typer.Option("--format", help="Importer to use (tsl, tidy, ...); found by itself if left out.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Ray = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="Run cells on the hosts of a Ray cluster: auto or HOST:PORT of its head."),
+]
 
 
 def import_options(columns: list[str] | None, align: Align, *, lossless: bool) -> ImportOptions:

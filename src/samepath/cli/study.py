@@ -24,6 +24,7 @@ def study(
     dry: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be run, how long it takes and how much it writes.")
     ] = False,
+    ray: opt.Ray = None,
     json: opt.Json = False,
 ) -> None:
     """Run every cell of a study as often as it says, analyse it, write the report. Run again to continue."""
@@ -33,5 +34,5 @@ def study(
     if dry:
         if json:
             raise StudyError("--dry-run prints text only: leave out --json")
-        dry_run(plan, folder)
-    conduct(plan, folder, opt.command_line(), tolerance_m, json=json)
+        dry_run(plan, folder, ray)
+    conduct(plan, folder, opt.command_line(), tolerance_m, json=json, ray=ray)

@@ -16,6 +16,7 @@ from samepath.base.units import parse_tolerance_m
 from samepath.cli import options as opt
 from samepath.execution.absent import absent_cells
 from samepath.execution.folder import STUDY_FILE, StudyRecord, read_record, stored_cells
+from samepath.execution.host_records import with_hosts
 from samepath.report.document import Document
 from samepath.study.records import Judging
 
@@ -47,7 +48,7 @@ def study_document(
         cells=tuple(results),
         restriction=parse_restriction(list(judging.restrict), known, results[0].boundary.split.name),
         command=record.command,
-        provenance=record.provenance,
+        provenance=with_hosts(record.provenance, record.hosts),
         partial=partial,
         missing=missing_cells(folder, record),
     )

@@ -10,9 +10,12 @@ from samepath.study.records import Isolation, Plan, PlannedCell
 from samepath.traces.records import Header
 
 
-def check_plan(plan: Plan) -> None:
-    """Refuse unknown simulators, scenarios and settings, what a simulator cannot do, and tools that are not there."""
-    infos = {name: _info(name) for name in dict.fromkeys(cell.simulator for cell in plan.cells)}
+def check_plan(plan: Plan, *, here: bool = True) -> None:
+    """Refuse unknown simulators, scenarios and settings, what a simulator cannot do, and tools that are not there.
+
+    Where the plan is not run ``here``, other hosts say which tools they have.
+    """
+    infos = simulators_of(plan)
     for cell in plan.cells:
         info = infos[cell.simulator]
         scenario = cell.scenario
@@ -24,7 +27,7 @@ def check_plan(plan: Plan) -> None:
             raise StudyError(f"cell {cell.name!r}: {error}") from error
         if cell.condition.get("controller") == "replayed" and not info.capabilities.replays:
             raise StudyError(f"cell {cell.name!r}: {info.name} cannot replay commands: leave out controller=replayed")
-    reason = missing_tool(plan.execution.load_tool)
+    reason = missing_tool(plan.execution.load_tool) if here else None
     if reason is not None and any(cell.condition.get("cpu_load") for cell in plan.cells):
         raise StudyError(f"execution.load_tool: {reason}")
 
@@ -59,6 +62,10 @@ def header_of(plan: Plan, cell: PlannedCell, info: SimulatorInfo) -> Header:
     )
 
 
-def _info(name: str) -> SimulatorInfo:
-    with registry.create(name) as simulator:
-        return simulator.info()
+def simulators_of(plan: Plan) -> dict[str, SimulatorInfo]:
+    """Return what the simulators of a plan say of themselves."""
+    infos = {}
+    for name in dict.fromkeys(cell.simulator for cell in plan.cells):
+        with registry.create(name) as simulator:
+            infos[name] = simulator.info()
+    return infos

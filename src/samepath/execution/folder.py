@@ -1,6 +1,6 @@
 """A study's folder on disk.
 
-study.json       the whole plan, its fingerprint, provenance, commands, cells that are not applicable here, rehearsal
+study.json       the whole plan, its fingerprint, provenance, commands, cells that are not applicable here, rehearsal, hosts
 journal.jsonl    what happened when (see ``samepath.execution.journal``)
 cells/NAME/      one trace store per cell (see ``samepath.traces.store``); commands.json where commands are replayed
 report.html, report.json, junit.xml
@@ -32,7 +32,8 @@ _VERSION: Final = 2
 class StudyRecord:
     """What is known of a study beside its traces. ``command`` runs it again, ``commands`` are all that have worked here.
 
-    ``not_applicable`` has the cells that the host does not permit, by name, and why.
+    ``not_applicable`` has the cells that the host does not permit, by name, and why. ``hosts`` has the provenance of every host
+    of a cluster that has worked for the study, by name, as it was first seen.
     """
 
     plan: Plan
@@ -41,6 +42,7 @@ class StudyRecord:
     commands: tuple[str, ...] = ()
     not_applicable: dict[str, str] = field(default_factory=dict)
     rehearsals: tuple[Rehearsal, ...] = ()
+    hosts: dict[str, dict[str, object]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -92,7 +94,8 @@ def begin(folder: Path, record: StudyRecord) -> StudyRecord:
     found = found_record(folder, record.plan)
     if found is not None:
         commands = (*found.commands, *record.commands)
-        record = replace(record, commands=commands, provenance=found.provenance)
+        hosts = {**record.hosts, **found.hosts}
+        record = replace(record, commands=commands, provenance=found.provenance, hosts=hosts)
     fields = {**asdict(record), "version": _VERSION, "name": record.name, "fingerprint": record.plan.fingerprint}
     fields["tolerance_m"] = record.tolerance_m
     write_text_atomically(folder / STUDY_FILE, json.dumps(fields, indent=1, sort_keys=True))
@@ -126,6 +129,7 @@ def read_record(folder: Path) -> StudyRecord:
             commands=tuple(fields["commands"]),
             not_applicable=dict(fields["not_applicable"]),
             rehearsals=tuple(Rehearsal(**one) for one in fields["rehearsals"]),
+            hosts=dict(fields.get("hosts", {})),
         )
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}; a study folder was wanted") from error

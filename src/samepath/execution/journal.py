@@ -3,10 +3,11 @@
 It says what happened when; what is finished is said by the trace stores alone.
 
     begun, resumed   command, version and process of samepath
-    slot             a stretch of repeats begins: loads asked for and measured after settling
+    slot             a stretch of repeats begins: loads asked for and measured after settling; its host, where there are several
     repeat           finished: digest, seconds, what was measured
     failed           a repeat came to nothing, and why; ``detail`` may hold a traceback
     given up         the rest of a cell is left out, and why
+    host lost        a host of a cluster is gone, the cell it had and how that was noticed
     interrupted, finished
 """
 

@@ -8,6 +8,7 @@ from typing import Final
 from samepath.base.errors import StudyError
 from samepath.execution.check import header_of
 from samepath.execution.estimate import repeat_s
+from samepath.execution.hosts import THIS_MACHINE
 from samepath.execution.rehearsal import Rehearsal, find
 from samepath.simulators import registry
 from samepath.study.records import Plan, PlannedCell, Scalar
@@ -39,6 +40,7 @@ class Progress:
     measured: dict[str, Scalar]
     max_sigma_m: float | None
     left_s: float | None
+    at_hosts: tuple[tuple[str, str], ...] = ()  # of a cluster: each host at work, and the name of its cell
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class CellState:
     spool_bytes: int = 0
     spent_s: float = 0.0
     run_now: int = 0
+    home: str | None = None  # the host of its repeats; None where there are none
 
     @property
     def complete(self) -> bool:
@@ -117,8 +120,14 @@ def open_cells(plan: Plan, folder: Path, rehearsals: Sequence[Rehearsal], left_o
             )
         found = find(rehearsals, cell)
         guess_s = None if found is None else repeat_s(plan, cell, found)
-        states[index] = CellState(cell, place, header, done, found, guess_s, spool_bytes=spooled_bytes(place))
+        home, spool_bytes = _home(place) if done else None, spooled_bytes(place)
+        states[index] = CellState(cell, place, header, done, found, guess_s, spool_bytes=spool_bytes, home=home)
     return states
+
+
+def _home(place: Path) -> str | None:
+    """Return the host of a cell's first repeat; all its repeats have the same."""
+    return next((str(log.measured.get("host", THIS_MACHINE)) for _, log in StoredCell(place).host_logs()), None)
 
 
 def watchdog_s(plan: Plan, rehearsal: Rehearsal | None) -> float:

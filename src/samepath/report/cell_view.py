@@ -11,6 +11,7 @@ from samepath.analysis.cell import CellAnalysis, Phase
 from samepath.analysis.divergence import TREE_OUTCOMES
 from samepath.analysis.factors import level_words, title
 from samepath.analysis.outcomes import Pattern
+from samepath.analysis.sensors import SensorAnalysis, difference_words
 from samepath.base.verdicts import Verdict
 from samepath.report import figures
 from samepath.report.path_figure import find_zoom
@@ -61,6 +62,19 @@ class PhaseRow:
 
 
 @dataclass(frozen=True)
+class SensorRow:
+    """What a sensor showed."""
+
+    name: str
+    kind: str
+    frames: int
+    outcomes: int
+    first: str
+    differing: str
+    worst: str
+
+
+@dataclass(frozen=True)
 class FigureView:
     """A drawing and what it shows."""
 
@@ -91,6 +105,7 @@ class CellView:
     figures: tuple[FigureView, ...]
     pattern: str
     limits: tuple[str, ...]
+    sensors: tuple[SensorRow, ...] = ()
 
 
 def view_verdict(verdict: Verdict) -> VerdictView:
@@ -128,6 +143,7 @@ def view_cell(cell: CellAnalysis, anchor: str, *, folded: bool) -> CellView:
         figures=tuple(_figures(cell)),
         pattern="" if cell.clusters.pattern is Pattern.SINGLE else pattern_words(cell.clusters),
         limits=limits(cell),
+        sensors=tuple(_sensor(one, cell.header.step_s) for one in cell.sensors),
     )
 
 
@@ -192,6 +208,16 @@ def _phase(phase: Phase) -> PhaseRow:
         deviation=length(summary.max_deviation_m),
         verdict=None if phase.judgement is None else view_verdict(phase.judgement.verdict),
     )
+
+
+def _sensor(one: SensorAnalysis, step_s: float) -> SensorRow:
+    first = (
+        "" if one.first_tick is None else f"tick {one.first_tick} ({one.first_tick * step_s:g} s), repeat {one.first_repeat}"
+    )
+    differing = "none" if one.identical else f"{one.frames_differing} of {one.frames_compared}"
+    worst = "" if one.worst is None else difference_words(one.worst, one.kind)
+    unknown = "" if one.identical else "not known: no content was kept"
+    return SensorRow(one.sensor, one.kind, one.frames, len(one.outcomes), first, differing, worst or unknown)
 
 
 def _figures(cell: CellAnalysis) -> Iterator[FigureView]:

@@ -76,6 +76,8 @@ def cell_notes(cell: CellAnalysis) -> list[str]:
     if cell.judgement.verdict is Verdict.BIT_IDENTICAL:
         return []
     notes = [cell.judgement.reason]
+    unlike = [one.words(cell.header.step_s) for one in cell.sensors if not one.identical]
+    notes += [words for words in unlike if words not in cell.judgement.reason][:4]
     notes += [one.message for one in cell.findings if one.message != cell.judgement.reason][:4]
     if cell.first_divergence is not None:
         notes.append(f"{cell.clusters.words()}; {cell.divergent} of {cell.repeats} repeats diverge")

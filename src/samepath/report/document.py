@@ -10,6 +10,7 @@ from samepath.analysis.divergence import FirstDivergence
 from samepath.analysis.factors import variant_of
 from samepath.analysis.inference import chance_to_see, repeats_needed, repeats_until_stop
 from samepath.analysis.outcomes import Branch
+from samepath.analysis.sensors import SensorAnalysis
 from samepath.analysis.study import MissingCell, StudyAnalysis, analyse_study
 from samepath.analysis.summary import Restriction, ScenarioRow, overall, table_one
 from samepath.base.verdicts import Verdict
@@ -121,6 +122,7 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "verdict": cell.judgement.verdict.value,
         "reason": cell.judgement.reason,
         "verdict_by_sigma": cell.judgement_by_sigma.verdict.value,
+        "sensors": [sensor_object(one, cell.header.step_s) for one in cell.sensors],
         "differences": [{"kind": one.kind.value, "repeats": len(one.repeats), "message": one.message} for one in cell.findings],
         "first_divergence": None if cell.first_divergence is None else _divergence(cell.first_divergence),
         "first_collision_tick": cell.first_collision_tick,
@@ -132,6 +134,27 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "post_collision_uninvolved": phase_object(cell.after_uninvolved),
         "lossless": cell.header.lossless,
         "source": cell.header.source,
+    }
+
+
+def sensor_object(one: SensorAnalysis, step_s: float) -> dict[str, object]:
+    """Return what a sensor showed as plain data."""
+    return {
+        "sensor": one.sensor,
+        "kind": one.kind,
+        "frames": one.frames,
+        "outcomes": len(one.outcomes),
+        "outcome_sizes": [len(repeats) for repeats in one.outcomes[:20]],
+        "divergent_repeats": one.divergent,
+        "first_tick": one.first_tick,
+        "first_time_s": None if one.first_tick is None else one.first_tick * step_s,
+        "first_repeat": one.first_repeat,
+        "frames_differing": one.frames_differing,
+        "frames_compared": one.frames_compared,
+        "samples_compared": one.samples_compared,
+        "first_difference": None if one.first is None else one.first.__dict__,
+        "worst_difference": None if one.worst is None else one.worst.__dict__,
+        "words": one.words(step_s),
     }
 
 

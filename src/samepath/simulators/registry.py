@@ -14,6 +14,7 @@ ENTRY_POINT_GROUP: Final = "samepath.simulators"
 BUILT_IN: Final[Mapping[str, str]] = {
     "samepath": "samepath.simulators.samepath:Samepath",
     "samepath-game-loop": "samepath.simulators.samepath.game_loop:SamepathGameLoop",
+    "carla": "samepath.simulators.carla:Carla",
     "control-exact": "samepath.simulators.controls:Exact",
     "control-gaussian": "samepath.simulators.controls:Gaussian",
     "control-rare": "samepath.simulators.controls:Rare",

@@ -14,7 +14,6 @@ often the writer was interrupted.
 
 import fcntl
 import heapq
-import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
@@ -33,8 +32,8 @@ from samepath.base.files import make_folder, sync_folder, write_atomically, writ
 from samepath.traces import schema
 from samepath.traces.cell import Block, CellTrace, RunInfo, dense_block, info_of, place, scatter, scatter_digests
 from samepath.traces.records import Header, HostLog, Repeat
-from samepath.traces.sensor_store import pack_frames, part_frames, part_samples, read_spool, spool_frames, spool_path
-from samepath.traces.sensors import FrameTable, Sample, samples_of, tables_of
+from samepath.traces.sensor_store import pack_frames, spool_frames, spool_path, stored_samples, stored_tables
+from samepath.traces.sensors import FrameTable, Sample
 
 REPEATS_PER_PART: Final = 1000
 ROWS_PER_GROUP: Final = 1 << 17
@@ -253,23 +252,13 @@ class StoredCell(CellTrace):
             repeat = _read_spool(self.header, path)
             yield repeat.repeat, repeat.host
 
-    @cached_property
-    def _sensor_spool(self) -> dict[int, Path]:
-        return {number: path for number in self._spool if (path := spool_path(self.folder, number)).exists()}
-
     def sensor_tables(self) -> tuple[FrameTable, ...]:
         """The frames of all sensors of all repeats."""
-        parts = (row for path in _parts(self.folder, "sensors") for row in part_frames(path, self._spool))
-        spooled = ((number, frame) for number, path in self._sensor_spool.items() for frame in read_spool(path))
-        return tables_of(itertools.chain(parts, spooled))
+        return stored_tables(self.folder, frozenset(self._spool))
 
     def sensor_samples(self, digests: frozenset[bytes]) -> dict[bytes, Sample]:
         """The contents that were kept of some frames, by digest."""
-        kept = samples_of(frame for path in self._sensor_spool.values() for frame in read_spool(path))
-        found = {digest: sample for digest, sample in kept if digest in digests}
-        for path in _parts(self.folder, "samples"):
-            found.update(part_samples(path, digests))
-        return found
+        return stored_samples(self.folder, frozenset(self._spool), digests)
 
     def _part_hosts(self, part: int) -> Iterator[tuple[int, HostLog]]:
         with _open(_part_path(self.folder, part, "host")) as file:
@@ -289,7 +278,7 @@ def stored_repeats(folder: Path) -> frozenset[int]:
 
 def spooled_bytes(folder: Path) -> int:
     """Return the size of the repeats of a cell's folder that are not in a part yet."""
-    return sum(path.stat().st_size for path in (folder / "spool").glob("*.arrow"))
+    return sum(path.stat().st_size for path in (folder / "spool").glob("[0-9]*"))
 
 
 def store_repeats(folder: Path, header: Header, repeats: Iterable[Repeat]) -> StoredCell:

@@ -103,7 +103,7 @@ def test_noise_repeats_with_its_seed_and_is_moved_by_nobody_else():
     assert not plain.any()
     assert math.isclose(many[:, 2].std(), 2.0, rel_tol=0.15)
     assert math.isclose(many[:, 0].std(), 1e-4, rel_tol=0.15)
-    assert many[:, 1].std() == 0.0
+    assert len(set(many[:, 1])) == 1
 
 
 def test_a_unit_at_rest_feels_gravity_and_north():
@@ -117,7 +117,8 @@ def test_a_unit_at_rest_feels_gravity_and_north():
         accelerometer, gyroscope, found = messages(host, stream_id)[-1][4]
         assert accelerometer == pytest.approx([0.0, 0.0, 9.81])
         assert gyroscope == pytest.approx([0.0, 0.0, 0.0])
-        assert math.isclose(found, compass, abs_tol=1e-9)
+        assert 0.0 <= found <= 2.0 * math.pi
+        assert abs(math.remainder(found - compass, 2.0 * math.pi)) < 1e-6
     call(host, "set_imui_gravity", 1.62)
     ticks(host, 1)
     assert messages(host, stream_id)[-1][4][0][2] == pytest.approx(1.62)
@@ -159,7 +160,7 @@ def test_two_cars_that_meet_tell_both_sensors_with_opposite_impulses():
     assert felt_a
     assert [one[1] for one in felt_a] == [one[1] for one in felt_b]
     assert felt_a[0][0] == 0
-    this, other, impulse = felt_a[0][4]
+    this, other, _ = felt_a[0][4]
     assert (this[0], other[0], other[2][1]) == (a, b, "vehicle.audi.tt")
     total_a = np.sum([one[4][2] for one in felt_a], axis=0)
     total_b = np.sum([one[4][2] for one in felt_b], axis=0)

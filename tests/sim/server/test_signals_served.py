@@ -88,7 +88,7 @@ def test_a_vehicle_at_a_light_knows_it(town, lights):
         [0.0, stop.yaw_deg, 0.0],
     ]
     car = spawn(town, transform=where).id
-    away = spawn(town).id
+    away = spawn(town, at=60).id
     call(town, "freeze_all_traffic_lights", True)
     for colour in (0, 2):
         call(town, "set_traffic_light_state", lights[0].id, colour)

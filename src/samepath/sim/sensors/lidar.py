@@ -7,6 +7,7 @@ up to dropoff_intensity_limit with the chance dropoff_zero_intensity (1 - i / dr
 metres moves points along their ray.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -57,6 +58,8 @@ SEMANTIC_POINT: Final = np.dtype(
 )
 # The least intensity is e to this: what comes back from farther is as good as nothing.
 _FAINTEST: Final = -700.0
+# Of a turn.
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -117,15 +120,17 @@ class Lidar:
 
         ``chance`` is the noise's; its seed is replaced by the attribute ``noise_seed``.
         """
-        values = self.values
-        turn_deg = values["rotation_frequency"] * values["horizontal_fov"]
-        start_deg = (turn_deg * elapsed_s) % values["horizontal_fov"]
+        start_deg, end_deg = self._stands_at_deg(elapsed_s), self._stands_at_deg(elapsed_s + interval_s)
         sweep = self._sweep(caster, scene, pose, start_deg, interval_s)
-        end_deg = (start_deg + turn_deg * interval_s) % values["horizontal_fov"]
         hit = np.isfinite(sweep.distance_m)
         if self.semantic:
             return self._semantic(sweep, hit, to_radians(end_deg))
         return self._noisy(sweep, hit, to_radians(end_deg), chance)
+
+    def _stands_at_deg(self, elapsed_s: float) -> float:
+        """Where the scanner stands; a turn that is whole but for rounding is whole."""
+        turns = self.values["rotation_frequency"] * elapsed_s
+        return max(turns - math.floor(turns + _ROUNDING), 0.0) * self.values["horizontal_fov"]
 
     def columns(self, interval_s: float) -> int:
         """How many rays each laser sends in a measurement; halves are rounded up, as CARLA does in single precision."""

@@ -20,7 +20,7 @@ U16 = NDArray[np.uint16]
 
 
 class Material(IntEnum):
-    """How a face takes the light. What lies flat (``ROAD`` .. ``PAINT``) also takes shadows and the beams of lamps."""
+    """How a face takes the light. What lies flat (``ROAD`` .. ``PAINT``) also takes shadows and the light of lamps."""
 
     PLAIN = 0  # its colour
     BODY = 1  # its colour times the paint of its instance
@@ -66,7 +66,7 @@ class Shapes:
     ``mapping`` f32[k, 8]: u = x, y, z, 1 times columns 0..3 and v with columns 4..7 count windows along and storeys up a wall.
     Mesh ``m`` has vertices ``first_vertex[m]`` up to ``first_vertex[m + 1]`` and faces likewise, and lies inside the sphere of
     ``radius[m]`` about ``centre[m]``. Seen smaller than ``coarser_px[m]`` pixels in radius, ``coarser[m]`` may be drawn for it
-    (-1: never); ``shadow[m]`` is the mesh that casts its shadow (-1: none), ``beam[m]`` flat light its head lamps throw on the ground.
+    (-1: never); ``shadow[m]`` is the mesh that casts its shadow (-1: none).
     """
 
     vertices: F32
@@ -85,7 +85,6 @@ class Shapes:
     coarser: I32
     coarser_px: F32
     shadow: I32
-    beam: I32
 
     @property
     def count(self) -> int:
@@ -123,7 +122,7 @@ class Scene:
 
     ``fixed`` never moves as long as the map is the same (the very same object from tick to tick, so that a back end may keep
     what it worked out of it); ``moving`` are actors, signals with their lamps, whatever changes. ``street_lamps`` f32[k, 4]:
-    x, y, z of the ground below and the radius of the light, burning if ``street_lamps_on``.
+    x, y, z of the ground below and the radius of the light. They and every lamp marked ``Lamp.STREET`` burn if ``street_lamps_on``.
     """
 
     shapes: Shapes

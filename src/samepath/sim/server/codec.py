@@ -20,6 +20,7 @@ Reader = Callable[[Any], T]
 
 _NUMBER_MAX: Final = Limits().number
 _NAME_MAX: Final = Limits().name_characters
+_LARGE_MAX: Final = 1e15
 _TOKEN: Final = struct.Struct("<IHBB16s")
 _TCP, _ADDRESS_NOT_SET = 1, 0
 
@@ -48,6 +49,13 @@ def number(value: Any) -> float:  # noqa: ANN401 - anything may come
     elif type(value) is int and -_NUMBER_MAX <= value <= _NUMBER_MAX:
         return float(value)
     raise WireError(f"a number between -{_NUMBER_MAX:g} and {_NUMBER_MAX:g} was wanted, but {came(value)} came")
+
+
+def large(value: Any) -> float:  # noqa: ANN401 - anything may come
+    """Read a finite number in units in which sensible values are large."""
+    if (type(value) is float or type(value) is int) and -_LARGE_MAX <= value <= _LARGE_MAX:
+        return float(value)
+    raise WireError(f"a number between -{_LARGE_MAX:g} and {_LARGE_MAX:g} was wanted, but {came(value)} came")
 
 
 def whole(low: int, high: int) -> Reader[int]:

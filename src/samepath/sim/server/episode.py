@@ -118,6 +118,7 @@ class Episode:
         self.actors = Registry()
         self.listened: set[int] = set()
         self.signals = Signals(scene.signals)
+        self.lights_set = False  # by a client
         self.weather = Weather()
         self.lamps = Lamps({one.id: one for one in scene.lamps})
         self.debug = DebugShapes(self.place.limits.debug_shapes)

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from samepath.sim.server.codec import Reader, array_of, flag, i32, number, optional, struct_of, text, u8, u32, u64
+from samepath.sim.server.codec import Reader, array_of, flag, i32, large, number, optional, struct_of, text, u8, u32, u64
 from samepath.sim.world.records import Pose, Vector
 
 
@@ -238,6 +238,7 @@ class OpenDriveParameters(NamedTuple):
 
 
 vector: Final = struct_of(Vector, number, number, number)
+large_vector: Final = struct_of(Vector, large, large, large)
 rotation: Final = struct_of(Rotation, number, number, number)
 transform: Final = struct_of(Transform, vector, rotation)
 point2: Final = struct_of(Point2, number, number)

@@ -1,4 +1,4 @@
-"""Meshes gathered into one set of arrays, with their levels of detail, shadows and beams."""
+"""Meshes gathered into one set of arrays with their levels of detail and shadows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +15,10 @@ COARSER_PX: Final = (34.0, 11.0)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Model:
-    """A thing in falling detail; ``shadow`` casts its shadow, ``beam`` is the light it throws on the ground."""
+    """A thing in falling detail; ``shadow`` casts its shadow."""
 
     levels: tuple[Shape, ...]
     shadow: Shape | None = None
-    beam: Shape | None = None
 
 
 class Bank:
@@ -30,18 +29,16 @@ class Bank:
         self._coarser: list[int] = []
         self._coarser_px: list[float] = []
         self._shadow: list[int] = []
-        self._beam: list[int] = []
 
     def add(self, model: Model, coarser_px: Sequence[float] = COARSER_PX) -> int:
         """Add a model and return its number."""
         shadow = -1 if model.shadow is None else self._add(model.shadow)
-        beam = -1 if model.beam is None else self._add(model.beam)
         following = number = -1
         for level in range(len(model.levels) - 1, -1, -1):
             number = self._add(model.levels[level])
             if following >= 0:
                 self._coarser[number], self._coarser_px[number] = following, coarser_px[level]
-            self._shadow[number], self._beam[number] = shadow, beam
+            self._shadow[number] = shadow
             following = number
         return number
 
@@ -50,7 +47,6 @@ class Bank:
         self._coarser.append(-1)
         self._coarser_px.append(0.0)
         self._shadow.append(-1)
-        self._beam.append(-1)
         return len(self._shapes) - 1
 
     def shapes(self) -> Shapes:
@@ -82,7 +78,6 @@ class Bank:
             coarser=np.array(self._coarser, np.int32),
             coarser_px=np.array(self._coarser_px, np.float32),
             shadow=np.array(self._shadow, np.int32),
-            beam=np.array(self._beam, np.int32),
         )
         for name in Shapes.__slots__:
             getattr(made, name).flags.writeable = False

@@ -18,6 +18,8 @@ Point = tuple[float, float, float]
 Colour = tuple[float, float, float]
 
 _NO_AREA_M2: Final = 1e-9
+FOOT_M: Final = -0.12
+"""What stands on the ground reaches a little into it: grass lies lower than roads."""
 BLACK: Final[Colour] = (0.012, 0.012, 0.014)
 WHITE: Final[Colour] = (0.78, 0.78, 0.76)
 

@@ -7,7 +7,7 @@ from typing import Final
 from samepath.sim.sensors.labels import OF_KIND, Label
 from samepath.sim.sensors.meshes.bank import Model
 from samepath.sim.sensors.meshes.builder import Colour, Point, Shape, ShapeBuilder, grey
-from samepath.sim.sensors.meshes.parts import GLASS, PLASTIC, arch, beam, lamps, plate, wheel
+from samepath.sim.sensors.meshes.parts import GLASS, PLASTIC, arch, lamps, plate, wheel
 from samepath.sim.sensors.scene import Lamp, Material
 from samepath.sim.world.catalogue import VehicleType
 
@@ -110,7 +110,7 @@ def car(kind: VehicleType) -> Model:
     """A car, van or pick-up."""
     style = STYLES[_STYLE_OF.get(kind.name, "sedan")]
     levels = tuple(_car(kind, style, level) for level in range(3))
-    return Model(levels, shadow=_car(kind, style, 2), beam=beam(0.5 * kind.length_m, kind.track_m))
+    return Model(levels, shadow=_car(kind, style, 2))
 
 
 def _car(kind: VehicleType, style: Style, level: int) -> Shape:
@@ -124,7 +124,8 @@ def _car(kind: VehicleType, style: Style, level: int) -> Shape:
     for x in (0.5 * kind.wheel_base_m, -0.5 * kind.wheel_base_m):
         for side in (1.0, -1.0):
             if level == 0:
-                arch(builder, x, side, half_m + 0.003, 1.16 * kind.wheel_radius_m, kind.wheel_radius_m)
+                low_m = max(style.hull[3][2] * kind.height_m, 0.6 * kind.clearance_m)
+                arch(builder, x, side, half_m + 0.003, 1.16 * kind.wheel_radius_m, kind.wheel_radius_m, low_m)
             wheel(builder, x, side, half_m + 0.006, kind.wheel_radius_m, 0.24, (14, 8, 4)[level])
     if level < 2:
         low_m, high_m = style.lamp_low * kind.height_m, style.lamp_high * kind.height_m

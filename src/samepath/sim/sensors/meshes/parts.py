@@ -1,18 +1,15 @@
-"""Parts that many vehicles share: wheels, lamps, plates, the light of head lamps on the ground."""
+"""Parts that many vehicles share: wheels, lamps, plates."""
 
 from typing import Final
 
 from samepath.base.trig import sincos_deg
-from samepath.sim.sensors.labels import Label
-from samepath.sim.sensors.meshes.builder import BLACK, WHITE, Colour, Point, Shape, ShapeBuilder, grey
-from samepath.sim.sensors.scene import Lamp, Material
+from samepath.sim.sensors.meshes.builder import BLACK, WHITE, Colour, Point, ShapeBuilder, grey
+from samepath.sim.sensors.scene import Lamp
 
 GLASS: Final[Colour] = (0.045, 0.055, 0.065)
 PLASTIC: Final[Colour] = (0.022, 0.022, 0.024)
 HEAD: Final = Lamp.POSITION | Lamp.LOW_BEAM | Lamp.HIGH_BEAM
 TAIL: Final = Lamp.POSITION | Lamp.LOW_BEAM | Lamp.BRAKE
-# Of the light on the ground: strength, how far ahead, half the width at its end.
-_BEAM_STEPS: Final = ((1, 36.0, 11.0), (2, 24.0, 6.0), (3, 13.0, 2.6))
 
 
 def wheel(builder: ShapeBuilder, x: float, side: float, half_width_m: float, radius_m: float, width_m: float, sides: int) -> None:
@@ -42,14 +39,15 @@ def wheel(builder: ShapeBuilder, x: float, side: float, half_width_m: float, rad
             builder.fan(corners if side < 0.0 else corners[::-1])
 
 
-def arch(builder: ShapeBuilder, x: float, side: float, half_width_m: float, radius_m: float, wheel_m: float) -> None:
-    """The dark opening above a wheel."""
+def arch(builder: ShapeBuilder, x: float, side: float, half_width_m: float, radius_m: float, wheel_m: float, low_m: float) -> None:
+    """The dark opening above a wheel, down to the sill."""
     y = side * half_width_m
     ring = []
     for k in range(9):
         s, c = sincos_deg(-90.0 + 22.5 * k)
-        ring.append((x + radius_m * s, y, wheel_m + radius_m * c))
-    ring.extend([(x + radius_m, y, 0.55 * wheel_m), (x - radius_m, y, 0.55 * wheel_m)])
+        ring.append((x + radius_m * s, y, max(wheel_m + radius_m * c, low_m)))
+    if low_m < wheel_m:
+        ring.extend([(x + radius_m, y, low_m), (x - radius_m, y, low_m)])
     builder.brush(grey(0.006))
     middle = (x, y, wheel_m)
     for k in range(len(ring)):
@@ -84,29 +82,3 @@ def plate(builder: ShapeBuilder, x: float, direction: float, z: float) -> None:
     """A number plate."""
     face = x + 0.02 * direction
     builder.brush(WHITE).box((min(x, face), -0.26, z - 0.055), (max(x, face), 0.26, z + 0.055))
-
-
-def beam(front_m: float, track_m: float) -> Shape:
-    """The light of two head lamps on the ground, in three steps; the steps stand where labels are."""
-    builder = ShapeBuilder()
-    for strength, ahead_m, wide_m in _BEAM_STEPS:
-        builder.brush((1.0, 1.0, 1.0), Material.PLAIN, Label(strength))
-        x0, y0 = front_m + 0.6 * (strength - 1), 0.5 * track_m
-        x1, x2 = front_m + 0.72 * ahead_m, front_m + ahead_m
-        builder.fan([
-            (x0, -y0, 0.0), (x1, -wide_m, 0.0), (x2, -0.55 * wide_m, 0.0), (x2, 0.55 * wide_m, 0.0), (x1, wide_m, 0.0), (x0, y0, 0.0)
-        ])  # fmt: skip
-    return builder.shape()
-
-
-def pool(radius_m: float) -> Shape:
-    """The light of a street lamp on the ground, in three steps."""
-    builder = ShapeBuilder()
-    for strength, part in ((1, 1.0), (2, 0.66), (3, 0.34)):
-        builder.brush((1.0, 1.0, 1.0), Material.PLAIN, Label(strength))
-        ring = []
-        for k in range(20):
-            s, c = sincos_deg(18.0 * k)
-            ring.append((radius_m * part * c, radius_m * part * s, 0.0))
-        builder.fan(ring)
-    return builder.shape()

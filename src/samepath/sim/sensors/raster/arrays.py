@@ -16,14 +16,16 @@ U32 = NDArray[np.uint32]
 LEVELS: Final = 3
 """How many meshes of falling detail one instance can have."""
 ROW_BITS: Final = 24
-"""The lower bits of a pixel's id are a row of :class:`Rows`; above them: 1 bit shadow, 2 bits light of lamps."""
+"""The lower bits of a pixel's id are a row of :class:`Rows`; the one above them says that the pixel lies in shadow."""
 ROW_MASK: Final = (1 << ROW_BITS) - 1
 SHADOW: Final = 1 << ROW_BITS
-GLOW_SHIFT: Final = ROW_BITS + 1
 
 
 class Meshes(NamedTuple):
-    """Shapes, laid out for speed; ``planes`` holds each face's normal and its distance from the mesh's origin."""
+    """Shapes, laid out for speed; ``planes`` holds each face's normal and its distance from the mesh's origin.
+
+    ``box`` f64[m, 2, 3] are the lowest and highest coordinates of each mesh.
+    """
 
     x: F32
     y: F32
@@ -39,10 +41,10 @@ class Meshes(NamedTuple):
     first_face: I32
     centre: F64
     radius: F64
+    box: F64
     coarser: I32
     coarser_px: F64
     shadow: I32
-    beam: I32
 
 
 class Placed(NamedTuple):
@@ -115,7 +117,10 @@ class Outputs(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of one thread: 1/z and id of every pixel, colours before averaging, projected vertices of a mesh."""
+    """Working memory of one thread: 1/z and id of every pixel, colours before averaging, projected vertices of a mesh.
+
+    ``line`` f32[3, w] holds one row of blue, green and red.
+    """
 
     depth: F32
     ids: I32
@@ -123,12 +128,14 @@ class Scratch(NamedTuple):
     column: F32
     row: F32
     inverse: F32
+    line: F32
 
 
 class Shade(NamedTuple):
     """The light of the weather for compiled code; see :mod:`.lighting` for the order of ``numbers``.
 
-    ``walls`` f32[k, 8] are the mappings of walls with windows, in the world.
+    ``walls`` f32[k, 8] are the mappings of walls with windows, in the world; ``glow`` f32[h, w] is the light of lamps on the
+    ground, cell by cell.
     """
 
     numbers: F64
@@ -137,3 +144,4 @@ class Shade(NamedTuple):
     noise: U8
     lamps: F32
     walls: F32
+    glow: F32

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import F64, U8, Meshes, Scratch
+from samepath.sim.sensors.raster.arrays import F32, F64, U8, Meshes, Scratch
 from samepath.sim.sensors.raster.compiled import compiled
-from samepath.sim.sensors.raster.fill import fill, mark_flat
+from samepath.sim.sensors.raster.fill import darken, fill
 
-OPAQUE, SHADOWED, GLOW = 0, 1, 2
-"""Draw a mesh itself, or mark the ground under it as in shadow or as lit; how strongly lit is the face's label (1..3)."""
+_LOOK_PART = 6
+"""Boxes larger than this part of the picture are drawn without a look at what hides them."""
+
 
 
 @compiled
@@ -22,6 +23,40 @@ def view_matrix(matrix: F64, axes: F64, place: F64, focal: float, turn: F64, pos
     matrix[0, 3] = (axes[1, 0] * x + axes[1, 1] * y + axes[1, 2] * z) * focal
     matrix[1, 3] = -(axes[2, 0] * x + axes[2, 1] * y + axes[2, 2] * z) * focal
     matrix[2, 3] = axes[0, 0] * x + axes[0, 1] * y + axes[0, 2] * z
+
+
+@compiled
+def is_hidden(meshes: Meshes, mesh: int, matrix: F64, near_m: float, width: int, height: int, depth: F32) -> bool:
+    """Is a mesh's box off the screen, or behind what is drawn already? False where that would take long to find out."""
+    left, right, top, bottom, nearest = 1e30, -1e30, 1e30, -1e30, 0.0
+    box = meshes.box[mesh]
+    for corner in range(8):
+        x, y, z = box[corner & 1, 0], box[(corner >> 1) & 1, 1], box[corner >> 2, 2]
+        ahead = matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2] * z + matrix[2, 3]
+        if ahead <= near_m:
+            return False
+        w = 1.0 / ahead
+        column = (matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2] * z + matrix[0, 3]) * w
+        row = (matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2] * z + matrix[1, 3]) * w
+        left, right, top, bottom = min(left, column), max(right, column), min(top, row), max(bottom, row)
+        nearest = max(nearest, w)
+    left, right, top, bottom = left + 0.5 * width, right + 0.5 * width, top + 0.5 * height, bottom + 0.5 * height
+    if right < 0.0 or left > width or bottom < 0.0 or top > height:
+        return True
+    # A pixel of margin and a little depth, so that rounding hides nothing.
+    first, last = np.int64(max(left - 1.0, 0.0)), np.int64(min(right + 2.0, np.float64(width)))
+    start, end = np.int64(max(top - 1.0, 0.0)), np.int64(min(bottom + 2.0, np.float64(height)))
+    if (last - first) * (end - start) * _LOOK_PART > width * height:
+        return False
+    limit = np.float32(nearest * 1.00001)
+    for row in range(start, end):
+        line = depth[row * width + first : row * width + last]
+        open_pixels = 0
+        for k in range(line.shape[0]):
+            open_pixels += line[k] < limit
+        if open_pixels > 0:
+            return False
+    return True
 
 
 @compiled
@@ -75,9 +110,9 @@ def _cut(meshes: Meshes, matrix: F64, near_m: float, width: int, height: int, co
 @compiled
 def draw_mesh(
     meshes: Meshes, mesh: int, matrix: F64, from_x: float, from_y: float, from_z: float, is_point: bool, near_m: float,
-    width: int, height: int, scratch: Scratch, corners: F64, row: int, mode: int, materials: U8, flat_from: int,
+    width: int, height: int, scratch: Scratch, corners: F64, row: int, materials: U8, flat_from: int,
 ) -> None:  # fmt: skip
-    """Draw a mesh of which ``row`` is the first row, or mark the ground under it.
+    """Draw a mesh of which ``row`` is the first row; where that is negative, darken the ground under it.
 
     Only faces turned to (``from_x``, ``from_y``, ``from_z``) count: a point in the mesh's frame, or a direction.
     """
@@ -94,26 +129,26 @@ def draw_mesh(
         if aw > 0.0 and bw > 0.0 and cw > 0.0:
             ax, ay, bx = np.float64(column[a]), np.float64(line[a]), np.float64(column[b])
             by, cx, cy = np.float64(line[b]), np.float64(column[c]), np.float64(line[c])
-            if mode == OPAQUE:
+            if row >= 0:
                 fill(
                     scratch.depth, scratch.ids, width, height,
                     ax, ay, aw, bx, by, bw, cx, cy, cw, row + face - first_face,
                 )  # fmt: skip
             else:
-                mark_flat(
+                darken(
                     scratch.depth, scratch.ids, materials, flat_from, width, height,
-                    ax, ay, aw, bx, by, bw, cx, cy, cw, 0 if mode == SHADOWED else meshes.labels[face],
+                    ax, ay, aw, bx, by, bw, cx, cy, cw,
                 )  # fmt: skip
         elif aw > 0.0 or bw > 0.0 or cw > 0.0:
             for k in range(2, _cut(meshes, matrix, near_m, width, height, corners, first, face, scratch)):
                 p, q, r = corners[0], corners[k - 1], corners[k]
-                if mode == OPAQUE:
+                if row >= 0:
                     fill(
                         scratch.depth, scratch.ids, width, height,
                         p[0], p[1], p[2], q[0], q[1], q[2], r[0], r[1], r[2], row + face - first_face,
                     )  # fmt: skip
                 else:
-                    mark_flat(
+                    darken(
                         scratch.depth, scratch.ids, materials, flat_from, width, height,
-                        p[0], p[1], p[2], q[0], q[1], q[2], r[0], r[1], r[2], 0 if mode == SHADOWED else meshes.labels[face],
+                        p[0], p[1], p[2], q[0], q[1], q[2], r[0], r[1], r[2],
                     )  # fmt: skip

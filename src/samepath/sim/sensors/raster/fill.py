@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import F32, GLOW_SHIFT, I32, ROW_MASK, SHADOW, U8
+from samepath.sim.sensors.raster.arrays import F32, I32, ROW_MASK, SHADOW, U8
 from samepath.sim.sensors.raster.compiled import compiled
 
-# A mark on the ground is taken by a surface whose 1/z differs by no more than this part: kerbs are higher than roads.
+# A shadow is taken by a surface whose 1/z differs by no more than this part: kerbs are higher than roads.
 _NEAR_ENOUGH = np.float32(0.3)
-_GLOW_MASK = 3 << GLOW_SHIFT
 
 
 class Spans(NamedTuple):
@@ -107,11 +106,11 @@ def fill(
 
 
 @compiled
-def mark_flat(
+def darken(
     depth: F32, ids: I32, materials: U8, flat_from: int, width: int, height: int,
-    ax: float, ay: float, aw: float, bx: float, by: float, bw: float, cx: float, cy: float, cw: float, glow: int,
+    ax: float, ay: float, aw: float, bx: float, by: float, bw: float, cx: float, cy: float, cw: float,
 ) -> None:  # fmt: skip
-    """Mark the flat surfaces under a triangle on the ground: with light of a lamp (``glow`` 1..3), or with shadow (0)."""
+    """Mark the flat surfaces under a triangle on the ground as lying in shadow."""
     s = spans_of(width, height, ax, ay, aw, bx, by, bw, cx, cy, cw)
     step = np.float32(s.by_x)
     for row in range(s.top, s.bottom):
@@ -129,7 +128,4 @@ def mark_flat(
                 or materials[np.uint64(was & ROW_MASK)] < flat_from
             ):
                 continue
-            if glow == 0:
-                ids[at] = was | SHADOW
-            elif (was & _GLOW_MASK) >> GLOW_SHIFT < glow:
-                ids[at] = (was & ~_GLOW_MASK) | (glow << GLOW_SHIFT)
+            ids[at] = was | SHADOW

@@ -1,18 +1,18 @@
-"""A camera's whole picture: clear, draw what it sees from near to far, mark the ground, measure and paint."""
+"""A camera's whole picture: clear, draw what it sees from near to far, lay shadows on the ground, measure and paint."""
 
 import numpy as np
 
 from samepath.sim.sensors.raster.arrays import F64, Meshes, Outputs, Placed, Rows, Scratch, Seen, Shade, Views
 from samepath.sim.sensors.raster.compiled import compiled, compiled_entry
-from samepath.sim.sensors.raster.draw import GLOW, OPAQUE, SHADOWED, draw_mesh, view_matrix
-from samepath.sim.sensors.raster.lighting import NIGHT, RAIN, ROAD, SHADOWS, TICK, TO_SUN
+from samepath.sim.sensors.raster.draw import draw_mesh, is_hidden, view_matrix
+from samepath.sim.sensors.raster.lighting import RAIN, ROAD, SHADOWS, TICK, TO_SUN
 from samepath.sim.sensors.raster.overlay import average, rain, vignette
 from samepath.sim.sensors.raster.pixels import measure, paint
-from samepath.sim.sensors.scene import Lamp
 
-_BEAMS, _STREET = int(Lamp.LOW_BEAM | Lamp.HIGH_BEAM), int(Lamp.STREET)
 _STEEPEST = 0.14
 """Shadows of a sun lower than about 8 degrees are drawn as if it stood there: they would have no end."""
+_SMALLEST_PX = 3.0
+"""Shadows that would look smaller than this are left out."""
 
 
 @compiled
@@ -23,13 +23,15 @@ def _draw_instance(meshes: Meshes, placed: Placed, views: Views, c: int, focal: 
         mesh = meshes.coarser[mesh]
     turn, position, place = placed.axes[i], placed.position[i], views.place[c]
     view_matrix(matrix, views.axes[c], place, focal, turn, position)
+    if is_hidden(meshes, mesh, matrix, near_m, width, height, scratch.depth):
+        return
     x, y, z = place[0] - position[0], place[1] - position[1], place[2] - position[2]
     draw_mesh(
         meshes, mesh, matrix,
         turn[0, 0] * x + turn[0, 1] * y + turn[0, 2] * z,
         turn[1, 0] * x + turn[1, 1] * y + turn[1, 2] * z,
         turn[2, 0] * x + turn[2, 1] * y + turn[2, 2] * z,
-        True, near_m, width, height, scratch, corners, placed.rows[i, level], OPAQUE, rows.material, ROAD,
+        True, near_m, width, height, scratch, corners, placed.rows[i, level], rows.material, ROAD,
     )  # fmt: skip
 
 
@@ -57,6 +59,7 @@ def _shadows(meshes: Meshes, placed: Placed, views: Views, c: int, focal: float,
     lean_x, lean_y = sun[0] / steep, sun[1] / steep
     half_x, half_y = 0.5 * width / focal, 0.5 * height / focal
     stretch = np.sqrt(1.0 + lean_x * lean_x + lean_y * lean_y)
+    far_per_m = focal / _SMALLEST_PX
     for i in range(placed.mesh.shape[0]):
         mesh = meshes.shadow[placed.mesh[i]]
         if mesh < 0:
@@ -69,7 +72,8 @@ def _shadows(meshes: Meshes, placed: Placed, views: Views, c: int, focal: float,
         up = middle[0] * turn[0, 2] + middle[1] * turn[1, 2] + middle[2] * turn[2, 2] + position[2] - ground
         x, y, radius = x - lean_x * up, y - lean_y * up, meshes.radius[mesh] * stretch
         dx, dy = x - views.place[c, 0], y - views.place[c, 1]
-        if dx * dx + dy * dy > (reach_m + radius) * (reach_m + radius) or _outside(views, c, x, y, ground, radius, half_x, half_y):
+        reach = min(reach_m, far_per_m * radius) + radius
+        if dx * dx + dy * dy > reach * reach or _outside(views, c, x, y, ground, radius, half_x, half_y):
             continue
         for k in range(3):
             flat_turn[k, 0], flat_turn[k, 1] = turn[k, 0] - lean_x * turn[k, 2], turn[k, 1] - lean_y * turn[k, 2]
@@ -82,35 +86,13 @@ def _shadows(meshes: Meshes, placed: Placed, views: Views, c: int, focal: float,
             turn[0, 0] * lean_x + turn[0, 1] * lean_y + turn[0, 2],
             turn[1, 0] * lean_x + turn[1, 1] * lean_y + turn[1, 2],
             turn[2, 0] * lean_x + turn[2, 1] * lean_y + turn[2, 2],
-            False, near_m, width, height, scratch, corners, 0, SHADOWED, rows.material, ROAD,
+            False, near_m, width, height, scratch, corners, -1, rows.material, ROAD,
         )  # fmt: skip
 
 
 @compiled
-def _beams(meshes: Meshes, placed: Placed, views: Views, c: int, focal: float, width: int, height: int, near_m: float,
-           scratch: Scratch, matrix: F64, corners: F64, rows: Rows, street_lamps_on: bool) -> None:  # fmt: skip
-    """Mark the ground that head lamps and street lamps light."""
-    half_x, half_y = 0.5 * width / focal, 0.5 * height / focal
-    for i in range(placed.mesh.shape[0]):
-        mesh = meshes.beam[placed.mesh[i]]
-        if mesh < 0 or views.place[c, 2] <= placed.ground_z[i]:
-            continue
-        if not ((placed.lamps[i] & _BEAMS) != 0 or (street_lamps_on and (placed.lamps[i] & _STREET) != 0)):
-            continue
-        turn, position, middle = placed.axes[i], placed.position[i], meshes.centre[mesh]
-        x = middle[0] * turn[0, 0] + middle[1] * turn[1, 0] + middle[2] * turn[2, 0] + position[0]
-        y = middle[0] * turn[0, 1] + middle[1] * turn[1, 1] + middle[2] * turn[2, 1] + position[1]
-        if _outside(views, c, x, y, placed.ground_z[i], meshes.radius[mesh], half_x, half_y):
-            continue
-        view_matrix(matrix, views.axes[c], views.place[c], focal, turn, position)
-        draw_mesh(
-            meshes, mesh, matrix, 0.0, 0.0, 1.0, False, near_m, width, height, scratch, corners, 0, GLOW, rows.material, ROAD
-        )
-
-
-@compiled
 def _draw(views: Views, c: int, samples: int, meshes: Meshes, placed: Placed, rows: Rows, seen: Seen, shade: Shade,
-          scratch: Scratch, near_m: float, reach_m: float, marks: bool, street_lamps_on: bool) -> None:  # fmt: skip
+          scratch: Scratch, near_m: float, reach_m: float, shadows: bool) -> None:  # fmt: skip
     width, height, focal = views.size[c, 0] * samples, views.size[c, 1] * samples, views.focal[c] * samples
     matrix, corners = np.empty((3, 4)), np.empty((4, 3))
     for at in range(np.uint64(width * height)):
@@ -120,24 +102,17 @@ def _draw(views: Views, c: int, samples: int, meshes: Meshes, placed: Placed, ro
             meshes, placed, views, c, focal, width, height, seen.index[c, k], seen.level[c, k], near_m,
             scratch, matrix, corners, rows,
         )  # fmt: skip
-    if not marks:
-        return
-    if shade.numbers[SHADOWS] > 0.0:
+    if shadows and shade.numbers[SHADOWS] > 0.0:
         flat_turn, flat_position = np.empty((3, 3)), np.empty(3)
         _shadows(
             meshes, placed, views, c, focal, width, height, near_m, scratch, matrix, corners, flat_turn, flat_position, rows,
             shade.numbers[TO_SUN : TO_SUN + 3], reach_m,
         )  # fmt: skip
-    if shade.numbers[NIGHT] > 0.0:
-        _beams(
-            meshes, placed, views, c, focal, width, height, near_m, scratch, matrix, corners, rows, street_lamps_on
-        )
 
 
 @compiled_entry
 def draw_frames(views: Views, order: np.ndarray, meshes: Meshes, placed: Placed, rows: Rows, seen: Seen, shade: Shade,
-                scratch: Scratch, out: Outputs, near_m: float, far_m: float, reach_m: float, sky_label: int,
-                street_lamps_on: bool) -> None:  # fmt: skip
+                scratch: Scratch, out: Outputs, near_m: float, far_m: float, reach_m: float, sky_label: int) -> None:  # fmt: skip
     """Draw the views named in ``order``."""
     for c in order:
         samples, start = views.size[c, 2], views.offset[c, 0]
@@ -146,14 +121,14 @@ def draw_frames(views: Views, order: np.ndarray, meshes: Meshes, placed: Placed,
         for k in range(1, 6):
             more = more or views.offset[c, k] >= 0
         if more or (start >= 0 and samples == 1):
-            _draw(views, c, 1, meshes, placed, rows, seen, shade, scratch, near_m, reach_m, start >= 0, street_lamps_on)
+            _draw(views, c, 1, meshes, placed, rows, seen, shade, scratch, near_m, reach_m, start >= 0)
             measure(views, c, placed, rows, scratch, out, far_m, sky_label)
         if start < 0:
             continue
         if samples == 1:
             paint(views, c, width, height, views.focal[c], rows, scratch, shade, out.colour, start)
         else:
-            _draw(views, c, samples, meshes, placed, rows, seen, shade, scratch, near_m, reach_m, True, street_lamps_on)
+            _draw(views, c, samples, meshes, placed, rows, seen, shade, scratch, near_m, reach_m, True)
             paint(
                 views, c, width * samples, height * samples, views.focal[c] * samples, rows, scratch, shade,
                 scratch.colour, 0,

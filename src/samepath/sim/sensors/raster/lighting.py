@@ -15,18 +15,17 @@ from samepath.sim.sensors.weather import Light, light_of
 # Where things stand in Shade.numbers.
 TO_SUN, SUN, ABOVE, BELOW, HIGH, LOW, FOG = 0, 3, 6, 9, 12, 15, 18
 FOG_PER_M, FOG_FROM_M, FALLOFF, SHADOWS, NIGHT, WET, PUDDLES, RAIN, TICK = 21, 22, 23, 24, 25, 26, 27, 28, 29
-NUMBERS: Final = 32
+GLOW_X, GLOW_Y, GLOW_PER_M, DARK = 30, 31, 32, 33
+NUMBERS: Final = 34
 
 PLAIN = int(Material.PLAIN)
 BODY, GLASS, FACADE, FOLIAGE = int(Material.BODY), int(Material.GLASS), int(Material.FACADE), int(Material.FOLIAGE)
 ROAD, PAVING, GRASS, PAINT = int(Material.ROAD), int(Material.PAVING), int(Material.GRASS), int(Material.PAINT)
 _BEAMS: Final = Lamp.LOW_BEAM | Lamp.HIGH_BEAM
+_SIGNAL = int(Lamp.RED | Lamp.YELLOW | Lamp.GREEN)
 _BEAM_REACH_M, _BEAM_HEIGHT_M, _BEAM_STRENGTH = 38.0, 0.7, 0.9
 _STREET_HEIGHT_M, _STREET_STRENGTH = 5.6, 0.55
-_LAMP_TINT = (1.0, 0.86, 0.66)
 _FOG_DECAY_PER_M: Final = 0.1
-# How much light the marks 1..3 of a lamp add on the ground.
-_GLOWS: Final = (0.0, 0.10, 0.26, 0.62)
 # A mid-grey: what factors on the ground are worked out for.
 _GREY: Final = 0.18
 
@@ -44,9 +43,11 @@ def shade_of(scene: Scene) -> Shade:
     numbers[FALLOFF] = _FOG_DECAY_PER_M * max(scene.weather.fog_falloff, 0.0) if scene.weather.fog_density > 0.0 else 0.0
     numbers[SHADOWS], numbers[NIGHT], numbers[WET] = light.shadows, light.night, light.wet
     numbers[PUDDLES], numbers[RAIN], numbers[TICK] = light.puddles, light.rain, scene.tick % 65536
+    numbers[DARK] = max(0.3 * light.above[0] + 0.5 * light.above[1] + 0.2 * light.above[2], 0.01)
     sky = np.zeros((SKY_SIZE + 1, SKY_SIZE + 1, 4), np.float32)
     build_sky(sky, noise_tile(), _sky_numbers(light))
-    return Shade(numbers, _flat_factors(light), sky, noise_tile(), np.zeros((0, 8), np.float32), np.zeros((1, 8), np.float32))
+    none = np.zeros((1, 8), np.float32)
+    return Shade(numbers, _flat_factors(light), sky, noise_tile(), none[:0], none, none[:, :2])
 
 
 def _sky_numbers(light: Light) -> F64:
@@ -56,15 +57,12 @@ def _sky_numbers(light: Light) -> F64:
 
 
 def _flat_factors(light: Light) -> F32:
-    """What shadow and lamps do to a flat surface, f32[8, 3] by mark, as factors of the numbers on the screen: b, g, r."""
-    factors = np.ones((8, 3), np.float32)
+    """What shadow does to a flat surface, f32[2, 3] out of it and in it, as factors of the numbers on the screen: b, g, r."""
+    factors = np.ones((2, 3), np.float32)
     lit = [max(light.to_sun[2], 0.0) * one for one in light.sun]
-    for mark in range(8):
-        for k in range(3):
-            base = tone_of(_GREY * (light.above[k] + lit[k]))
-            sun = 0.06 * lit[k] if mark & 1 else lit[k]
-            glow = _GLOWS[mark >> 1] * _LAMP_TINT[k]
-            factors[mark, 2 - k] = tone_of(_GREY * (light.above[k] * (0.82 if mark & 1 else 1.0) + sun + glow)) / max(base, 0.5)
+    for k in range(3):
+        base = tone_of(_GREY * (light.above[k] + lit[k]))
+        factors[1, 2 - k] = tone_of(_GREY * (0.85 * light.above[k] + 0.05 * lit[k])) / max(base, 0.5)
     return factors
 
 
@@ -133,7 +131,7 @@ def _light_face(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, i: int
                 mx * turn[0, 2] + my * turn[1, 2] + mz * turn[2, 2] + placed.position[i, 2],
                 nx, ny, nz,
             )  # fmt: skip
-    glows = (meshes.lamps[face] & placed.lamps[i]) != 0
+    glows, is_signal = (meshes.lamps[face] & placed.lamps[i]) != 0, (meshes.lamps[face] & _SIGNAL) != 0
     wet = n[WET] * (0.42 if material == ROAD else 0.3) if material >= ROAD else 0.0
     for k in range(3):
         own = np.float64(meshes.colours[face, k])
@@ -150,9 +148,12 @@ def _light_face(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, i: int
             value += 0.22 * own * n[SUN + k]
         if glows:
             value = 0.35 * value + 1.15 * own
+        elif is_signal:
+            value *= 0.10
         rows.colour[row, 2 - k] = np.float32(tone(value))
     wall = meshes.mappings[face]
-    rows.colour[row, 3] = np.float32(wall + placed.walls[i])
+    wall = wall + placed.walls[i] if wall >= 0 else -1
+    rows.colour[row, 3] = np.float32(wall)
     label = placed.label[i]
     rows.label[row] = label if label != 0 else meshes.labels[face]
     rows.instance[row] = np.uint16(placed.id[i] & 65535)

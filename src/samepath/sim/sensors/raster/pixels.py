@@ -2,16 +2,19 @@
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import F32, GLOW_SHIFT, ROW_BITS, ROW_MASK, U8, U32, Outputs, Placed, Rows
-from samepath.sim.sensors.raster.arrays import Scratch, Shade, Views
+from samepath.sim.sensors.raster.arrays import F32, ROW_BITS, ROW_MASK, U8, U32, Outputs, Placed, Rows, Scratch, Shade, Views
 from samepath.sim.sensors.raster.compiled import compiled
 from samepath.sim.sensors.raster.lighting import (
+    DARK,
     FACADE,
     FALLOFF,
     FOG,
     FOG_FROM_M,
     FOG_PER_M,
     FOLIAGE,
+    GLOW_PER_M,
+    GLOW_X,
+    GLOW_Y,
     GRASS,
     NIGHT,
     PAINT,
@@ -27,15 +30,8 @@ ONE, ZERO = np.float32(1.0), np.float32(0.0)
 # Added before cutting to whole numbers, so that they are never negative.
 _LIFT = np.float32(65536.0)
 _OPAQUE = np.uint32(0xFF000000)
-
-
-@compiled
-def pack(blue: float, green: float, red: float) -> int:
-    """A pixel as CARLA stores it: blue in the lowest byte, then green, red, 255."""
-    b = np.uint32(min(max(blue, ZERO), np.float32(255.0)) + np.float32(0.5))
-    g = np.uint32(min(max(green, ZERO), np.float32(255.0)) + np.float32(0.5))
-    r = np.uint32(min(max(red, ZERO), np.float32(255.0)) + np.float32(0.5))
-    return b | (g << np.uint32(8)) | (r << np.uint32(16)) | _OPAQUE
+_SKY_STRIDE = 0.006
+"""The sky is looked up once per so many radians: its own picture is no finer."""
 
 
 @compiled
@@ -64,7 +60,7 @@ def _flat_texture(tile: U8, material: int, x: float, y: float, near: float) -> f
 
 
 @compiled
-def _facade(tile: U8, mapping: F32, at: int, x: float, y: float, z: float, shade: Shade, far: float,
+def _facade(tile: U8, mapping: F32, at: int, x: float, y: float, z: float, shade: Shade,
             blue: float, green: float, red: float) -> tuple[float, float, float]:  # fmt: skip
     """A wall with windows: glass that mirrors the sky by day, some of it lit at night."""
     m = mapping[at]
@@ -116,63 +112,158 @@ def _mirror(shade: Shade, blue: float, green: float, red: float, x: float, y: fl
 
 
 @compiled
-def paint(views: Views, c: int, width: int, height: int, focal: float, rows: Rows, scratch: Scratch,
-          shade: Shade, to: U32, start: int) -> None:  # fmt: skip
-    """Colour every pixel."""
-    n, axes, place = shade.numbers, views.axes[c], views.place[c]
-    fog_b, fog_g, fog_r = np.float32(tone(n[FOG + 2])), np.float32(tone(n[FOG + 1])), np.float32(tone(n[FOG]))
-    fog_per_m, fog_from_m, falloff = np.float32(0.25 * n[FOG_PER_M]), np.float32(n[FOG_FROM_M]), np.float32(n[FALLOFF])
-    wet = n[WET] > 0.0
-    step = 1.0 / focal
-    rx, ry, rz = np.float32(axes[1, 0] * step), np.float32(axes[1, 1] * step), np.float32(axes[1, 2] * step)
-    px, py, pz = np.float32(place[0]), np.float32(place[1]), np.float32(place[2])
+def _lamp_light(glow: F32, x: float, y: float) -> float:
+    """The light of lamps at a place of the grid, between its four cells; none outside."""
+    if not (x >= ZERO and y >= ZERO and x < np.float32(glow.shape[1] - 1) and y < np.float32(glow.shape[0] - 1)):
+        return ZERO
+    i, j = np.uint32(x), np.uint32(y)
+    u, v = x - np.float32(i), y - np.float32(j)
+    upper = glow[j, i] + (glow[j, i + np.uint32(1)] - glow[j, i]) * u
+    lower = glow[j + np.uint32(1), i] + (glow[j + np.uint32(1), i + np.uint32(1)] - glow[j + np.uint32(1), i]) * u
+    return upper + (lower - upper) * v
+
+
+@compiled
+def _paint_sky(shade: Shade, base: tuple[float, float, float], step: tuple[float, float, float], first: int, last: int,
+               stride: int, line: F32) -> None:  # fmt: skip
+    """A run of sky: looked up every ``stride`` pixels, mixed in between."""
+    at = first
+    right = np.float32(at)
+    b, g, r = sky_at(shade.sky, base[0] + step[0] * right, base[1] + step[1] * right, base[2] + step[2] * right)
+    while at < last:
+        following = min(at + stride, last)
+        right = np.float32(following)
+        b1, g1, r1 = sky_at(shade.sky, base[0] + step[0] * right, base[1] + step[1] * right, base[2] + step[2] * right)
+        gain = ONE / np.float32(following - at)
+        db, dg, dr = (b1 - b) * gain, (g1 - g) * gain, (r1 - r) * gain
+        for k in range(following - at):
+            part = np.float32(k)
+            line[0, at + k], line[1, at + k], line[2, at + k] = b + db * part, g + dg * part, r + dr * part
+        b, g, r, at = b1, g1, r1, following
+
+
+@compiled
+def _paint_flat(shade: Shade, material: int, blue: float, green: float, red: float, place: tuple[float, float, float],
+                base: tuple[float, float, float], step: tuple[float, float, float], depth: F32, first: int, last: int,
+                line: F32) -> None:  # fmt: skip
+    """A run of road, paving, grass or paint."""
+    n, tile = shade.numbers, shade.noise
+    wet, lamps = n[WET] > 0.0, n[NIGHT] > 0.0
+    glow_x, glow_y, glow_per_m = np.float32(n[GLOW_X]), np.float32(n[GLOW_Y]), np.float32(n[GLOW_PER_M])
+    bright = np.float32(1.0 / n[DARK])
+    for at in range(np.uint64(first), np.uint64(last)):
+        right, w = np.float32(at), depth[at]
+        far = ONE / w
+        x, y = base[0] + step[0] * right, base[1] + step[1] * right
+        gx, gy = place[0] + x * far, place[1] + y * far
+        grain = _flat_texture(tile, material, gx, gy, w / (w + np.float32(0.05)))
+        b, g, r = blue * grain, green * grain, red * grain
+        if lamps:
+            glow = _lamp_light(shade.glow, (gx - glow_x) * glow_per_m, (gy - glow_y) * glow_per_m)
+            more = np.sqrt(ONE + glow * bright) - ONE
+            b, g, r = b * (ONE + np.float32(0.72) * more), g * (ONE + np.float32(0.92) * more), r * (ONE + more)
+        if wet:
+            b, g, r = _mirror(shade, b, g, r, x, y, base[2] + step[2] * right, gx, gy, material)
+        line[0, at], line[1, at], line[2, at] = b, g, r
+
+
+@compiled
+def _paint_run(shade: Shade, material: int, wall: int, blue: float, green: float, red: float,
+               place: tuple[float, float, float], base: tuple[float, float, float], step: tuple[float, float, float],
+               depth: F32, first: int, last: int, line: F32) -> None:  # fmt: skip
+    """A run of leaves or of a wall with windows."""
     tile = shade.noise
+    for at in range(np.uint64(first), np.uint64(last)):
+        right, w = np.float32(at), depth[at]
+        far = ONE / w
+        gx, gy = place[0] + (base[0] + step[0] * right) * far, place[1] + (base[1] + step[1] * right) * far
+        gz = place[2] + (base[2] + step[2] * right) * far
+        if material == FACADE:
+            b, g, r = _facade(tile, shade.walls, wall, gx, gy, gz, shade, blue, green, red)
+        else:
+            leaf = _grain(tile, 1, (gx + gz) * np.float32(14.0), (gy - gz) * np.float32(14.0)) - np.float32(128.0)
+            grain = ONE + np.float32(0.0022) * leaf * (w / (w + np.float32(0.03)))
+            b, g, r = blue * grain, green * grain, red * grain
+        line[0, at], line[1, at], line[2, at] = b, g, r
+
+
+@compiled
+def _fog(shade: Shade, height_m: float, base_z: float, step_z: float, depth: F32, width: int, line: F32) -> None:
+    """Mix fog into a row by depth; the sky has its own in it."""
+    n = shade.numbers
+    fog_b, fog_g, fog_r = np.float32(tone(n[FOG + 2])), np.float32(tone(n[FOG + 1])), np.float32(tone(n[FOG]))
+    per_m, from_m, falloff = np.float32(0.25 * n[FOG_PER_M]), np.float32(n[FOG_FROM_M]), np.float32(0.5 * n[FALLOFF])
+    high = np.float32(2.0 * height_m)
+    for at in range(np.uint64(width)):
+        w = depth[at]
+        far = ONE / (w if w > np.float32(1e-6) else np.float32(1e6))
+        above = max(high + (base_z + step_z * np.float32(at)) * far, ZERO)
+        thick = per_m * max(far - from_m, ZERO) / (ONE + falloff * above)
+        clear = ONE / (ONE + thick)
+        clear = clear * clear
+        clear = clear * clear
+        line[0, at] = fog_b + (line[0, at] - fog_b) * clear
+        line[1, at] = fog_g + (line[1, at] - fog_g) * clear
+        line[2, at] = fog_r + (line[2, at] - fog_r) * clear
+
+
+@compiled
+def _pack_line(line: F32, width: int, to: U32, start: int) -> None:
+    """A row as CARLA stores it: blue in the lowest byte, then green, red, 255."""
+    top, half = np.float32(255.0), np.float32(0.5)
+    for at in range(np.uint64(width)):
+        b = np.uint32(np.int32(min(max(line[0, at], ZERO), top) + half))
+        g = np.uint32(np.int32(min(max(line[1, at], ZERO), top) + half))
+        r = np.uint32(np.int32(min(max(line[2, at], ZERO), top) + half))
+        to[np.uint64(start) + at] = b | (g << np.uint32(8)) | (r << np.uint32(16)) | _OPAQUE
+
+
+@compiled
+def paint(views: Views, c: int, width: int, height: int, focal: float, rows: Rows, scratch: Scratch, shade: Shade, to: U32,
+          start: int) -> None:  # fmt: skip
+    """Colour every pixel, in runs that show the same face."""
+    axes, place3 = views.axes[c], views.place[c]
+    place = (np.float32(place3[0]), np.float32(place3[1]), np.float32(place3[2]))
+    pitch = 1.0 / focal
+    step = (np.float32(axes[1, 0] * pitch), np.float32(axes[1, 1] * pitch), np.float32(axes[1, 2] * pitch))
+    stride = max(np.int64(focal * _SKY_STRIDE), 1)
+    line = scratch.line
     for row in range(height):
-        down = (row + 0.5 - 0.5 * height) * step
-        first = (0.5 - 0.5 * width) * step
-        base_x = np.float32(axes[0, 0] - axes[2, 0] * down + axes[1, 0] * first)
-        base_y = np.float32(axes[0, 1] - axes[2, 1] * down + axes[1, 1] * first)
-        base_z = np.float32(axes[0, 2] - axes[2, 2] * down + axes[1, 2] * first)
-        for column in range(width):
-            at = np.uint64(row * width + column)
-            right = np.float32(column)
-            x, y, z = base_x + rx * right, base_y + ry * right, base_z + rz * right
-            w = scratch.depth[at]
-            if w <= ZERO:
-                b, g, r = sky_at(shade.sky, x, y, z)
-                to[np.uint64(start) + at] = pack(b, g, r)
+        down, first = (row + 0.5 - 0.5 * height) * pitch, (0.5 - 0.5 * width) * pitch
+        base = (
+            np.float32(axes[0, 0] - axes[2, 0] * down + axes[1, 0] * first),
+            np.float32(axes[0, 1] - axes[2, 1] * down + axes[1, 1] * first),
+            np.float32(axes[0, 2] - axes[2, 2] * down + axes[1, 2] * first),
+        )
+        depth, ids = scratch.depth[row * width : (row + 1) * width], scratch.ids[row * width : (row + 1) * width]
+        column = 0
+        while column < width:
+            end = column + 1
+            if depth[column] <= ZERO:
+                while end < width and depth[end] <= ZERO:
+                    end += 1
+                _paint_sky(shade, base, step, column, end, stride, line)
+                column = end
                 continue
-            mark = scratch.ids[at]
+            mark = ids[column]
+            while end < width and ids[end] == mark and depth[end] > ZERO:
+                end += 1
             face = np.uint64(mark & ROW_MASK)
-            b, g, r = rows.colour[face, 0], rows.colour[face, 1], rows.colour[face, 2]
+            blue, green, red = rows.colour[face, 0], rows.colour[face, 1], rows.colour[face, 2]
             material = rows.material[face]
-            far = ONE / w
-            if material >= FOLIAGE:
-                gx, gy, gz = px + x * far, py + y * far, pz + z * far
-                if material >= ROAD:
-                    bits = mark >> ROW_BITS
-                    near = w / (w + np.float32(0.05))
-                    grain = _flat_texture(tile, material, gx, gy, near)
-                    b, g, r = b * grain * shade.flat[bits, 0], g * grain * shade.flat[bits, 1], r * grain * shade.flat[bits, 2]
-                    if wet:
-                        b, g, r = _mirror(shade, b, g, r, x, y, z, gx, gy, material)
-                elif material == FACADE:
-                    b, g, r = _facade(tile, shade.walls, np.int64(rows.colour[face, 3]), gx, gy, gz, shade, far, b, g, r)
-                else:
-                    leaf = _grain(tile, 1, (gx + gz) * np.float32(14.0), (gy - gz) * np.float32(14.0)) - np.float32(128.0)
-                    grain = ONE + np.float32(0.0022) * leaf * (w / (w + np.float32(0.03)))
-                    b, g, r = b * grain, g * grain, r * grain
-            thick = fog_per_m * (far - fog_from_m)
-            if falloff > ZERO:
-                height_m = max(pz + np.float32(0.5) * z * far, ZERO)
-                thin = ONE / (ONE + falloff * height_m)
-                thick = thick * thin
-            if thick > ZERO:
-                clear = ONE / (ONE + thick)
-                clear = clear * clear
-                clear = clear * clear
-                b, g, r = fog_b + (b - fog_b) * clear, fog_g + (g - fog_g) * clear, fog_r + (r - fog_r) * clear
-            to[np.uint64(start) + at] = pack(b, g, r)
+            if material < FOLIAGE:
+                for at in range(column, end):
+                    line[0, at], line[1, at], line[2, at] = blue, green, red
+            elif material >= ROAD:
+                if mark >> ROW_BITS != 0:
+                    blue, green, red = blue * shade.flat[1, 0], green * shade.flat[1, 1], red * shade.flat[1, 2]
+                _paint_flat(shade, material, blue, green, red, place, base, step, depth, column, end, line)
+            else:
+                wall = np.int64(rows.colour[face, 3])
+                _paint_run(shade, material, wall, blue, green, red, place, base, step, depth, column, end, line)
+            column = end
+        _fog(shade, place3[2], base[2], step[2], depth, width, line)
+        _pack_line(line, width, to, start + row * width)
 
 
 @compiled

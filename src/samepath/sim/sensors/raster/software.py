@@ -11,13 +11,15 @@ import numpy as np
 from samepath.base.errors import InputError
 from samepath.sim.sensors.axes import places_and_axes
 from samepath.sim.sensors.labels import Label
-from samepath.sim.sensors.raster.arrays import I64, LEVELS, ROW_MASK, Outputs, Placed, Rows, Scratch, Seen, Shade, Views
+from samepath.sim.sensors.raster.arrays import F32, I64, LEVELS, ROW_MASK, Outputs, Placed, Rows, Scratch, Seen, Shade, Views
 from samepath.sim.sensors.raster.cull import cull
 from samepath.sim.sensors.raster.frame import draw_frames
-from samepath.sim.sensors.raster.lighting import TICK, lamps_of, light_rows, near_lamps, shade_of
+from samepath.sim.sensors.raster.glow import add_lamps
+from samepath.sim.sensors.raster.lighting import GLOW_PER_M, GLOW_X, GLOW_Y, TICK, lamps_of, light_rows, near_lamps, shade_of
 from samepath.sim.sensors.raster.stage import Stage, empty_rows, grown
 from samepath.sim.sensors.renderer import FAR_M, NEAR_M, Camera, Channel, Frame
-from samepath.sim.sensors.scene import Scene
+from samepath.sim.sensors.scene import Lamp, Scene
+from samepath.sim.sensors.weather import light_of
 
 _CHANNELS: Final = (Channel.COLOUR, Channel.DEPTH, Channel.LABEL, Channel.INSTANCE, Channel.NORMAL, Channel.FLOW)
 _SHADOW_REACH_M: Final = 120.0
@@ -87,20 +89,21 @@ class _Threads:
     @classmethod
     def of(cls, count: int) -> "_Threads":
         pool = ThreadPoolExecutor(count, "samepath-render") if count > 1 else None
-        return cls(count, pool, [_scratch(1, 1, 1) for _ in range(count)])
+        return cls(count, pool, [_scratch(1, 1, 1, 1) for _ in range(count)])
 
-    def reserve(self, pixels: int, fine: int, vertices: int) -> None:
-        """Make sure every worker has room for so many pixels, pixels before averaging, and vertices."""
+    def reserve(self, *sizes: int) -> None:
+        """Make sure every worker has room for so many pixels, pixels before averaging, vertices and columns."""
         for k, one in enumerate(self.scratches):
-            if len(one.depth) < pixels or len(one.colour) < fine or len(one.column) < vertices:
-                sizes = (max(pixels, len(one.depth)), max(fine, len(one.colour)), max(vertices, len(one.column)))
-                self.scratches[k] = _scratch(*sizes)
+            has = (len(one.depth), len(one.colour), len(one.column), one.line.shape[1])
+            if any(a < b for a, b in zip(has, sizes, strict=True)):
+                self.scratches[k] = _scratch(*(max(a, b) for a, b in zip(has, sizes, strict=True)))
 
 
-def _scratch(pixels: int, fine: int, vertices: int) -> Scratch:
+def _scratch(pixels: int, fine: int, vertices: int, width: int) -> Scratch:
     return Scratch(
         np.zeros(pixels, np.float32), np.zeros(pixels, np.int32), np.zeros(fine, np.uint32),
         np.zeros(vertices, np.float32), np.zeros(vertices, np.float32), np.zeros(vertices, np.float32),
+        np.zeros((3, width), np.float32),
     )  # fmt: skip
 
 
@@ -138,13 +141,13 @@ class SoftwareRenderer:
         self._light(scene, stage, shade, placed, used)
         shade = shade._replace(lamps=shade.lamps[:0])
         fine = max(one.width * one.height * one.samples**2 for one in cameras)
-        self._threads.reserve(
-            fine, fine if any(one.samples > 1 for one in cameras) else 1, int(np.diff(scene.shapes.first_vertex).max())
-        )
+        averaged = fine if any(one.samples > 1 for one in cameras) else 1
+        widest = max(one.width * one.samples for one in cameras)
+        self._threads.reserve(fine, averaged, int(np.diff(scene.shapes.first_vertex).max()), widest)
         orders = _shares(views, self._threads.count)
         jobs = [
             (views, order, stage.meshes, placed, self._rows, seen, shade, scratch, batch.arrays, NEAR_M, FAR_M,
-             _SHADOW_REACH_M, int(Label.SKY), scene.street_lamps_on)
+             _SHADOW_REACH_M, int(Label.SKY))
             for order, scratch in zip(orders, self._threads.scratches, strict=False)
         ]  # fmt: skip
         if self._threads.pool is None or len(jobs) == 1:
@@ -165,13 +168,31 @@ class SoftwareRenderer:
         if self._shade is None or self._shade_key != key:
             self._shade, self._shade_key = shade_of(scene), key
             stage.lit[:] = 0
+            stage.street_glow = self._street_glow(scene, stage)
         placed, total = stage.place(scene.moving)
         if total > ROW_MASK:
             raise InputError(f"a scene of at most {ROW_MASK} faces was wanted, but {total} came")
+        if not scene.street_lamps_on:
+            placed = placed._replace(lamps=placed.lamps & np.uint16(0xFFFF ^ int(Lamp.STREET)))
         self._rows = grown(self._rows, total, stage.first_moving_row)
-        shade = self._shade._replace(lamps=lamps_of(scene), walls=stage.walls, numbers=self._shade.numbers.copy())
-        shade.numbers[TICK] = scene.tick % 65536
-        return stage, shade, placed
+        numbers, lamps, glow, grid = self._shade.numbers.copy(), lamps_of(scene), stage.street_glow, stage.grid
+        numbers[TICK] = scene.tick % 65536
+        numbers[GLOW_X], numbers[GLOW_Y], numbers[GLOW_PER_M] = grid.x_m, grid.y_m, grid.cells_per_m
+        beams = lamps[(lamps[:, 3] != 0.0) | (lamps[:, 4] != 0.0)]
+        if len(beams):
+            glow = glow.copy()
+            add_lamps(glow, grid.x_m, grid.y_m, grid.cells_per_m, beams)
+        return stage, self._shade._replace(lamps=lamps, walls=stage.walls, numbers=numbers, glow=glow), placed
+
+    @staticmethod
+    def _street_glow(scene: Scene, stage: Stage) -> F32:
+        grid, lamps = stage.grid, lamps_of(scene)
+        if not len(lamps):
+            return np.zeros((2, 2), np.float32) if light_of(scene.weather).night <= 0.0 else np.zeros((grid.rows, grid.columns), np.float32)
+        glow = np.zeros((grid.rows, grid.columns), np.float32)
+        still = lamps[(lamps[:, 3] == 0.0) & (lamps[:, 4] == 0.0)]
+        add_lamps(glow, grid.x_m, grid.y_m, grid.cells_per_m, still)
+        return glow
 
     def _cull(self, views: Views, stage: Stage, placed: Placed) -> tuple[Seen, np.ndarray]:
         count, instances = len(views.focal), len(placed.mesh)

@@ -1,11 +1,16 @@
 """A scene laid out for compiled code: what stays as long as the map does, and what is made anew at every tick."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import F32, I32, LEVELS, U8, Meshes, Placed, Rows
+from samepath.sim.sensors.raster.arrays import F32, F64, I32, LEVELS, U8, Meshes, Placed, Rows
+from samepath.sim.sensors.raster.glow import Grid
 from samepath.sim.sensors.scene import Instances, Shapes
+
+NO_WALLS: Final = -(1 << 30)
+"""Added to any mapping it stays negative: windows are drawn on fixed walls only."""
 
 
 def meshes_of(shapes: Shapes) -> Meshes:
@@ -17,9 +22,18 @@ def meshes_of(shapes: Shapes) -> Meshes:
     planes = np.ascontiguousarray(np.column_stack([normals, away]).astype(np.float32))
     return Meshes(
         x, y, z, shapes.faces, planes, shapes.colours, shapes.labels, shapes.materials, shapes.lamps, shapes.mappings,
-        shapes.first_vertex, shapes.first_face, shapes.centre.astype(np.float64), shapes.radius.astype(np.float64),
-        shapes.coarser, shapes.coarser_px.astype(np.float64), shapes.shadow, shapes.beam,
+        shapes.first_vertex, shapes.first_face, shapes.centre.astype(np.float64), shapes.radius.astype(np.float64), _boxes(shapes),
+        shapes.coarser, shapes.coarser_px.astype(np.float64), shapes.shadow,
     )  # fmt: skip
+
+
+def _boxes(shapes: Shapes) -> F64:
+    boxes = np.zeros((shapes.count, 2, 3))
+    for mesh in range(shapes.count):
+        points = shapes.vertices[shapes.first_vertex[mesh] : shapes.first_vertex[mesh + 1]]
+        if len(points):
+            boxes[mesh, 0], boxes[mesh, 1] = points.min(axis=0), points.max(axis=0)
+    return boxes
 
 
 def levels_of(shapes: Shapes) -> I32:
@@ -51,6 +65,8 @@ class Stage:
     fixed_walls: I32
     lit: U8  # of the fixed instances: which levels have been lit under the present weather
     touched: U8  # by the beams of moving lamps in the tick before
+    grid: Grid
+    street_glow: F32  # of street lamps, under the present weather
 
     @classmethod
     def of(cls, shapes: Shapes, fixed: Instances) -> "Stage":
@@ -60,7 +76,9 @@ class Stage:
         walls, shifts = _walls(shapes, fixed)
         lit = np.zeros((len(fixed), LEVELS), np.uint8)
         touched = np.zeros(len(fixed), np.uint8)
-        return cls(shapes, fixed, meshes_of(shapes), sizes, rows, total, walls, shifts, lit, touched)
+        grid = Grid.over(shapes, fixed)
+        glow = np.zeros((2, 2), np.float32)
+        return cls(shapes, fixed, meshes_of(shapes), sizes, rows, total, walls, shifts, lit, touched, grid, glow)
 
     def place(self, moving: Instances) -> tuple[Placed, int]:
         """All instances together, and how many rows their faces need."""
@@ -69,7 +87,7 @@ class Stage:
         placed = Placed(
             *(np.concatenate([getattr(fixed, name), getattr(moving, name)]) for name in Placed._fields[:10]),
             np.concatenate([self.fixed_rows, rows]),
-            np.concatenate([self.fixed_walls, np.zeros(len(moving), np.int32)]),
+            np.concatenate([self.fixed_walls, np.full(len(moving), NO_WALLS, np.int32)]),
         )
         return placed, total
 

@@ -181,14 +181,14 @@ def add_actor_force_at_location(episode: Episode, actor_id: int, force_n: Vector
     episode.world.add_force(actor_id, force_n, at_m)
 
 
-@TABLE.void(u32, r.vector)
+@TABLE.void(u32, r.large_vector)
 def add_actor_angular_impulse(episode: Episode, actor_id: int, impulse: Vector) -> None:
     """Turn an actor at once."""
     episode.body(actor_id)
     episode.world.add_angular_impulse(actor_id, _turn(impulse))
 
 
-@TABLE.void(u32, r.vector)
+@TABLE.void(u32, r.large_vector)
 def add_actor_torque(episode: Episode, actor_id: int, torque: Vector) -> None:
     """Turn an actor throughout the next tick."""
     episode.body(actor_id)

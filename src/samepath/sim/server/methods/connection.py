@@ -63,6 +63,9 @@ def set_episode_settings(episode: Episode, settings: r.Settings) -> int:
         raise CallError("substepping: max_substep_delta_time above 0 and at least 1 of max_substeps were wanted")
     if settings.synchronous_mode != episode.settings.synchronous_mode:
         episode.place.log(f"time: {'synchronous, ticks come from clients' if settings.synchronous_mode else 'real time'}")
+        if settings.synchronous_mode and not episode.lights_set:
+            # How long the world ran by itself before must not matter from now on.
+            episode.signals.reset_all()
     # A step of 0 is CARLA's way to say: none.
     episode.settings = settings._replace(fixed_delta_seconds=step_s or None)
     return episode.frame

@@ -21,48 +21,55 @@ def _light(episode: Episode, actor_id: int) -> int:
     return entry.light
 
 
+def _set(episode: Episode, actor_id: int) -> int:
+    """A light that a client changes."""
+    episode.lights_set = True
+    return _light(episode, actor_id)
+
+
 @TABLE.void(u32, u8)
 def set_traffic_light_state(episode: Episode, actor_id: int, state: int) -> None:
     """Make a light show something until it next changes."""
     if state > max(Light):
         raise CallError(f"a state from 0 to {max(Light)} was wanted, but {state} came")
-    episode.signals.set_shown(_light(episode, actor_id), Light(state))
+    episode.signals.set_shown(_set(episode, actor_id), Light(state))
 
 
 @TABLE.void(u32, number)
 def set_traffic_light_green_time(episode: Episode, actor_id: int, time_s: float) -> None:
     """How long it stays green."""
-    episode.signals.set_times(_light(episode, actor_id), green_s=time_s)
+    episode.signals.set_times(_set(episode, actor_id), green_s=time_s)
 
 
 @TABLE.void(u32, number)
 def set_traffic_light_yellow_time(episode: Episode, actor_id: int, time_s: float) -> None:
     """How long it stays yellow."""
-    episode.signals.set_times(_light(episode, actor_id), yellow_s=time_s)
+    episode.signals.set_times(_set(episode, actor_id), yellow_s=time_s)
 
 
 @TABLE.void(u32, number)
 def set_traffic_light_red_time(episode: Episode, actor_id: int, time_s: float) -> None:
     """How long the junction stays clear after it."""
-    episode.signals.set_times(_light(episode, actor_id), red_s=time_s)
+    episode.signals.set_times(_set(episode, actor_id), red_s=time_s)
 
 
 @TABLE.void(u32, flag)
 def freeze_traffic_light(episode: Episode, actor_id: int, on: bool) -> None:
     """Stop the clock of its junction."""
-    episode.signals.freeze(_light(episode, actor_id), frozen=on)
+    episode.signals.freeze(_set(episode, actor_id), frozen=on)
 
 
 @TABLE.void(flag)
 def freeze_all_traffic_lights(episode: Episode, on: bool) -> None:
     """Stop all clocks."""
+    episode.lights_set = True
     episode.signals.freeze_all(frozen=on)
 
 
 @TABLE.void(u32)
 def reset_traffic_light_group(episode: Episode, actor_id: int) -> None:
     """Start its junction anew."""
-    episode.signals.reset_group(_light(episode, actor_id))
+    episode.signals.reset_group(_set(episode, actor_id))
 
 
 @TABLE.void()

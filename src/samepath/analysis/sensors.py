@@ -1,0 +1,202 @@
+"""Sensors: do repeats see the same, from which frame on do they not, and by how much do frames differ?
+
+Every frame has a digest, so the first frame that differs is exact. By how much is known where the content of both frames was
+kept: pixels (points, numbers) that differ, the largest and the mean difference.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.traces.cell import CellTrace
+from samepath.traces.sensors import FrameTable, Sample
+
+MAX_COMPARED = 200
+"""So many outcomes of a sensor are compared by content with the largest one; more would only tell the same again."""
+
+
+@dataclass(frozen=True)
+class FrameDifference:
+    """Two frames of a tick compared by content. ``elements`` are the pixels of an image, the rows of a table of points.
+
+    ``max_difference`` and ``mean_difference`` are over all numbers, in the sensor's own unit; None where shapes are unequal.
+    """
+
+    tick: int
+    reference_repeat: int
+    repeat: int
+    elements: int
+    differing: int
+    max_difference: float | None
+    mean_difference: float | None
+
+    @property
+    def ratio(self) -> float:
+        """The share of elements that differ."""
+        return self.differing / self.elements if self.elements else 0.0
+
+
+@dataclass(frozen=True)
+class SensorAnalysis:
+    """What one sensor showed over the repeats of a cell.
+
+    ``outcomes`` are classes of repeats that saw the same in every frame, the largest first. ``first_tick`` is the first frame
+    at which any repeat differs from the largest class, ``first_repeat`` one that does so there. ``frames_differing`` counts
+    over all repeats. ``first`` and ``worst`` compare contents: the earliest kept pair, and the one with most differences.
+    """
+
+    sensor: str
+    kind: str
+    frames: int
+    repeats: int
+    outcomes: tuple[tuple[int, ...], ...]
+    first_tick: int | None
+    first_repeat: int | None
+    frames_differing: int
+    frames_compared: int
+    samples_compared: int
+    first: FrameDifference | None
+    worst: FrameDifference | None
+
+    @property
+    def identical(self) -> bool:
+        """Did every repeat see the same?"""
+        return len(self.outcomes) == 1
+
+    @property
+    def divergent(self) -> int:
+        """How many repeats are not of the largest class."""
+        return sum(len(one) for one in self.outcomes[1:])
+
+    def words(self, step_s: float) -> str:
+        """Say it in one line."""
+        if self.identical:
+            return f"{self.sensor}: {self.frames} frames, the same bits in {self.repeats} repeats"
+        text = (
+            f"{self.sensor}: {self.divergent} of {self.repeats} repeats see something else, first repeat {self.first_repeat} "
+            f"at tick {self.first_tick} ({(self.first_tick or 0) * step_s:g} s), in {self.frames_differing} of "
+            f"{self.frames_compared} frames"
+        )
+        return text if self.worst is None else f"{text}; at most {difference_words(self.worst, self.kind)}"
+
+
+def difference_words(one: FrameDifference, kind: str) -> str:
+    """Say how much two frames differ."""
+    what = "pixels" if ".camera." in kind else "points" if ".lidar." in kind or kind.endswith("radar") else "numbers"
+    text = f"{one.differing} of {one.elements} {what} at tick {one.tick} (repeat {one.repeat})"
+    return (
+        text
+        if one.max_difference is None
+        else f"{text}, by up to {one.max_difference:.4g}, {one.mean_difference:.3g} on average"
+    )
+
+
+def analyse_sensors(cell: CellTrace) -> tuple[SensorAnalysis, ...]:
+    """Compare what every sensor of a cell saw."""
+    repeats = tuple(run.repeat for run in cell.runs)
+    return tuple(_analyse(cell, table, repeats) for table in cell.sensor_tables())
+
+
+def _analyse(cell: CellTrace, table: FrameTable, repeats: tuple[int, ...]) -> SensorAnalysis:
+    outcomes = _outcomes(table, repeats)
+    reference = outcomes[0][0]
+    ticks_of = {one[0]: _rows(table, one[0]) for one in outcomes}
+    first_tick, first_repeat, differing, compared = None, None, 0, 0
+    pairs: list[tuple[int, int, bytes, bytes]] = []
+    for index, outcome in enumerate(outcomes):
+        ticks, unequal = _unequal(ticks_of[reference], ticks_of[outcome[0]])
+        compared += len(ticks) * len(outcome)
+        differing += len(unequal) * len(outcome)
+        if not unequal:
+            continue
+        tick = min(unequal)
+        if first_tick is None or tick < first_tick:
+            first_tick, first_repeat = tick, outcome[0]
+        if index <= MAX_COMPARED:
+            ours, theirs = ticks_of[reference], ticks_of[outcome[0]]
+            pairs += [(one, outcome[0], ours[one], theirs[one]) for one in sorted(unequal) if one in ours and one in theirs]
+    found = _contents(cell, reference, pairs)
+    return SensorAnalysis(
+        sensor=table.sensor,
+        kind=table.kind,
+        frames=len(np.unique(table.tick)),
+        repeats=len(repeats),
+        outcomes=outcomes,
+        first_tick=first_tick,
+        first_repeat=first_repeat,
+        frames_differing=differing,
+        frames_compared=compared,
+        samples_compared=len(found),
+        first=min(found, key=lambda one: (one.tick, one.repeat), default=None),
+        worst=max(found, key=lambda one: (one.ratio, one.max_difference or 0.0, -one.tick), default=None),
+    )
+
+
+def _outcomes(table: FrameTable, repeats: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Classes of repeats with the same frames; a repeat without any is one too."""
+    groups: dict[bytes, list[int]] = {}
+    for repeat in repeats:
+        rows = table.by_repeat.get(repeat, slice(0, 0))
+        groups.setdefault(table.tick[rows].tobytes() + table.digest[rows].tobytes(), []).append(repeat)
+    return tuple(tuple(one) for one in sorted(groups.values(), key=lambda one: (-len(one), one[0])))
+
+
+def _rows(table: FrameTable, repeat: int) -> dict[int, bytes]:
+    rows = table.by_repeat.get(repeat, slice(0, 0))
+    return {tick: digest.tobytes() for tick, digest in zip(table.tick[rows].tolist(), table.digest[rows], strict=True)}
+
+
+def _unequal(ours: Mapping[int, bytes], theirs: Mapping[int, bytes]) -> tuple[set[int], set[int]]:
+    """All ticks of either, and those at which the frames differ or one is missing."""
+    ticks = {*ours, *theirs}
+    return ticks, {tick for tick in ticks if ours.get(tick) != theirs.get(tick)}
+
+
+def _contents(cell: CellTrace, reference: int, pairs: list[tuple[int, int, bytes, bytes]]) -> list[FrameDifference]:
+    """Compare the pairs of frames of which both contents were kept."""
+    samples = cell.sensor_samples(frozenset(digest for _, _, a, b in pairs for digest in (a, b))) if pairs else {}
+    return [
+        compare(tick, reference, repeat, samples[a], samples[b])
+        for tick, repeat, a, b in pairs
+        if a in samples and b in samples
+    ]
+
+
+def compare(tick: int, reference: int, repeat: int, a: Sample, b: Sample) -> FrameDifference:
+    """Count the elements of two frames that differ, and by how much."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return _unequal_shapes(tick, reference, repeat, a, b)
+    elements = _elements(a)
+    ours, theirs = a.array, b.array
+    unlike = np.frombuffer(a.data, np.uint8) != np.frombuffer(b.data, np.uint8)
+    differing = int(unlike.reshape(elements, -1).any(axis=1).sum()) if elements else 0
+    apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
+    apart = apart[np.isfinite(apart)]
+    return FrameDifference(
+        tick, reference, repeat, elements, differing, float(apart.max(initial=0.0)), float(apart.mean()) if apart.size else 0.0
+    )
+
+
+def _unequal_shapes(tick: int, reference: int, repeat: int, a: Sample, b: Sample) -> FrameDifference:
+    """Frames of unequal length: an element counts as different unless it is in both, wherever it stands."""
+    counts = [_bag(one.array) for one in (a, b)]
+    shared = sum(min(count, counts[1].get(key, 0)) for key, count in counts[0].items())
+    elements = max(_elements(a), _elements(b))
+    return FrameDifference(tick, reference, repeat, elements, elements - shared, None, None)
+
+
+def _bag(array: NDArray[Any]) -> dict[bytes, int]:
+    found: dict[bytes, int] = {}
+    for row in array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1):
+        key = row.tobytes()
+        found[key] = found.get(key, 0) + 1
+    return found
+
+
+def _elements(sample: Sample) -> int:
+    """Pixels of an image, rows of a table, numbers of a list."""
+    shape = sample.shape
+    return int(np.prod(shape[:2])) if len(shape) == 3 else shape[0] if shape else 1

@@ -1,0 +1,175 @@
+"""The scene of a map: what is fixed is built once, what moves is put in at every tick."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from samepath.sim.maps.network import RoadMap
+from samepath.sim.maps.surfaces import PAINT_LIFT_M
+from samepath.sim.sensors.axes import places_and_axes
+from samepath.sim.sensors.looks import ActorLook
+from samepath.sim.sensors.meshes.bank import Bank, Model
+from samepath.sim.sensors.meshes.builder import Point, Shape
+from samepath.sim.sensors.meshes.catalogue import actor_models
+from samepath.sim.sensors.meshes.furniture import LAMP_POOL_M
+from samepath.sim.sensors.meshes.ground import far_ground, squares
+from samepath.sim.sensors.meshes.people import STANDING, phase_of
+from samepath.sim.sensors.scene import F32, F64, Instances, Lamp, Scene
+from samepath.sim.sensors.scenery import Recipe, Thing, build, things
+from samepath.sim.sensors.weather import Weather, is_dark
+from samepath.sim.world.catalogue import ALIASES, WalkerType, actor_type
+from samepath.sim.world.records import Pose
+from samepath.sim.world.signal_plan import plan_of
+
+_STOP_LINE_M: Final = 0.4
+_STOP_LIFT_M: Final = 1.5 * PAINT_LIFT_M
+_LAST_ID: Final = 65535
+# What CARLA's numbers of a light's state make burn: red, yellow, green, off, unknown.
+_SHOWN: Final = (Lamp.RED, Lamp.YELLOW, Lamp.GREEN, Lamp(0), Lamp(0))
+
+
+class Street:
+    """Everything that is fixed on a map, and the models of all actors. Build it once and keep it."""
+
+    def __init__(self, road_map: RoadMap) -> None:
+        self.map_name = road_map.name
+        bank = Bank()
+        models = actor_models()
+        self._single = {name: bank.add(model) for name, model in models.single.items()}
+        self._posed = {height: [bank.add(model) for model in poses] for height, poses in models.posed.items()}
+        rows: list[tuple[str, int, Pose, Lamp]] = []
+        for number, square in enumerate(squares(road_map.meshes, [("lane-marking", _stop_lines(road_map))])):
+            rows.append((f"ground {number}", bank.add(Model((square.shape,))), Pose(*square.origin), Lamp(0)))
+        rows.append(("country", bank.add(Model((_country(road_map),))), Pose(), Lamp(0)))
+        recipes: dict[Recipe, int] = {}
+        self._lights: list[tuple[Thing, int]] = []
+        for thing in things(road_map):
+            if thing.recipe not in recipes:
+                recipes[thing.recipe] = bank.add(build(thing.recipe))
+            if thing.light >= 0:
+                self._lights.append((thing, recipes[thing.recipe]))
+            else:
+                rows.append((thing.name, recipes[thing.recipe], thing.pose, thing.lamps))
+        self.shapes = bank.shapes()
+        self._names = [name for name, *_ in rows]
+        self._fixed = _instances(
+            [mesh for _, mesh, *_ in rows], [pose for *_, pose, _ in rows], list(range(_LAST_ID, _LAST_ID - len(rows), -1)),
+            [(0.5, 0.5, 0.5)] * len(rows), [int(lamps) for *_, lamps in rows], [pose.z_m for *_, pose, _ in rows],
+        )  # fmt: skip
+        self._light_ids = list(range(_LAST_ID - len(rows), _LAST_ID - len(rows) - len(self._lights), -1))
+        self._without = lru_cache(maxsize=8)(self._hide)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of what is fixed and can be hidden; for what a map's records name they are those names."""
+        return tuple(self._names)
+
+    def _hide(self, hidden: frozenset[str]) -> tuple[Instances, F32]:
+        """What is left, and the street lamps in it."""
+        kept = np.array([name not in hidden for name in self._names], bool)
+        fixed = self._fixed
+        if not kept.all():
+            fixed = Instances(*(getattr(fixed, name)[kept] for name in Instances.__slots__))
+        places = fixed.position[(fixed.lamps & int(Lamp.STREET)) != 0]
+        return fixed, np.column_stack([places, np.full(len(places), LAMP_POOL_M)]).astype(np.float32)
+
+    def scene(
+        self,
+        actors: Sequence[ActorLook],
+        weather: Weather | None = None,
+        *,
+        lights: Sequence[int] = (),
+        street_lamps_on: bool | None = None,
+        hidden: frozenset[str] = frozenset(),
+        before: Scene | None = None,
+        tick: int = 0,
+    ) -> Scene:
+        """The scene at a tick.
+
+        ``lights`` are CARLA's numbers of what each traffic light shows, in the order of the map, red where none is given;
+        ``street_lamps_on`` None leaves it to the sun. ``before`` is the scene of the frame before: the optical flow counts from it.
+        """
+        weather = weather or Weather()
+        fixed, street_lamps = self._without(hidden)
+        moving = self._moving(actors, lights)
+        if before is not None:
+            moving = _with_past(moving, before.moving)
+        on = is_dark(weather) if street_lamps_on is None else street_lamps_on
+        return Scene(self.shapes, fixed, moving, weather, street_lamps, on, tick)
+
+    def _moving(self, actors: Sequence[ActorLook], lights: Sequence[int]) -> Instances:
+        meshes, ground = [], []
+        for one in actors:
+            name = ALIASES.get(one.type, one.type)
+            kind = actor_type(name)
+            if isinstance(kind, WalkerType):
+                pose = STANDING if one.walked_m is None else phase_of(one.walked_m, kind.height_m)
+                meshes.append(self._posed[kind.height_m][pose])
+                ground.append(one.pose.z_m - 0.5 * kind.height_m)
+            else:
+                meshes.append(self._single[name])
+                ground.append(one.pose.z_m)
+        shown = [_SHOWN[lights[k]] if k < len(lights) else Lamp.RED for k in range(len(self._lights))]
+        return _instances(
+            [*meshes, *(mesh for _, mesh in self._lights)],
+            [*(one.pose for one in actors), *(thing.pose for thing, _ in self._lights)],
+            [*(one.id for one in actors), *self._light_ids],
+            [*(one.colour for one in actors), *((0.5, 0.5, 0.5) for _ in self._lights)],
+            [*(int(one.lamps) for one in actors), *(int(one) for one in shown)],
+            [*ground, *(thing.pose.z_m for thing, _ in self._lights)],
+        )
+
+
+def _instances(
+    meshes: Sequence[int], poses: Sequence[Pose], ids: Sequence[int], paints: Sequence[tuple[float, float, float]],
+    lamps: Sequence[int], ground: Sequence[float],
+) -> Instances:  # fmt: skip
+    position, axes = places_and_axes(poses)
+    made = Instances(
+        np.array(meshes, np.int32), position, axes, np.array(ids, np.int32), np.zeros(len(meshes), np.uint8),
+        np.array(paints, np.float32).reshape(-1, 3), np.array(lamps, np.uint16), np.array(ground, np.float64), position, axes,
+    )  # fmt: skip
+    for name in Instances.__slots__:
+        getattr(made, name).flags.writeable = False
+    return made
+
+
+def _with_past(moving: Instances, before: Instances) -> Instances:
+    """The same instances, each with the place it had in the frame before; new ones have not moved."""
+    rows = {int(number): row for row, number in enumerate(before.id)}
+    was = np.array([rows.get(int(number), -1) for number in moving.id], np.int64)
+    known = was >= 0
+    position, axes = moving.position.copy(), moving.axes.copy()
+    position[known], axes[known] = before.position[was[known]], before.axes[was[known]]
+    return replace(moving, was_position=position, was_axes=axes)
+
+
+def _stop_lines(road_map: RoadMap) -> F64:
+    """Bars across the lanes before traffic lights, as triangles."""
+    made: list[tuple[Point, Point, Point]] = []
+    for light in plan_of(road_map).lights:
+        for stop in light.stops:
+            fx, fy = stop.forward_x, stop.forward_y
+            z, half, thick = stop.z_m + _STOP_LIFT_M, 0.92 * stop.half_width_m, _STOP_LINE_M
+            # Right of the direction of driving is (-fy, fx) in CARLA's frame.
+            a, b, c, d = (
+                (stop.x_m - along * fx - across * half * fy, stop.y_m - along * fy + across * half * fx, z)
+                for along, across in ((thick, -1.0), (0.0, -1.0), (0.0, 1.0), (thick, 1.0))
+            )
+            made.extend([(a, b, c), (a, c, d)])
+    return np.array(made, np.float64).reshape(-1, 3, 3)
+
+
+def _country(road_map: RoadMap) -> Shape:
+    ground = next(mesh for mesh in road_map.meshes if mesh.name == "ground")
+    low, high = ground.vertices.min(axis=0), ground.vertices.max(axis=0)
+    return far_ground((float(low[0]), float(low[1])), (float(high[0]), float(high[1])), float(low[2]))
+
+
+@lru_cache(maxsize=4)
+def street_of(road_map: RoadMap) -> Street:
+    """The street of a map, kept for the next time."""
+    return Street(road_map)

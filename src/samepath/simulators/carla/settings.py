@@ -1,0 +1,185 @@
+"""What a study may vary about a CARLA server and the way it is used; each default is what CARLA's documentation asks for.
+
+CARLA promises to repeat itself if time is synchronous with a fixed step from before the world is loaded, the world is loaded
+anew for every repeat, commands come in batches, and the traffic manager is synchronous and seeded.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from samepath.base.errors import InputError
+from samepath.base.suggest import nearest
+from samepath.simulators.interface import Scalar
+
+# The tick of a trace, whatever the step of the server, so that cells with other steps can be compared.
+TICK_S: Final = 0.05
+# Above the rounding of a quotient of steps, far below any step.
+_ROUNDING: Final = 1e-9
+# The map a scenario was written for: by its name where the server has it, else built from OpenDRIVE; always built; or whatever
+# is loaded. Any other word is the name of a map of the server.
+SCENARIO_MAP: Final = "scenario"
+OPENDRIVE_MAP: Final = "opendrive"
+CURRENT_MAP: Final = "current"
+RELOADS: Final = ("world", "none")
+
+SETTINGS: Final[Mapping[str, Scalar]] = {
+    "host": "127.0.0.1",
+    "port": 2000,
+    "timeout_s": 20.0,
+    "any_version": False,
+    "map": SCENARIO_MAP,
+    "anchor": "",
+    "synchronous": True,
+    "fixed_delta_s": TICK_S,
+    "substeps": 10,
+    "max_substep_s": 0.01,
+    "deterministic_ragdolls": True,
+    "no_rendering": False,
+    "reload": "world",
+    "batch": True,
+    "lead_s": 0.5,
+    "settle_s": 1.0,
+    "remove_after_s": 0.5,
+    "sensor_wait_s": 0.1,
+    "vehicles": 10,
+    "traffic_manager_port": 0,
+    "tm_seed": -1,
+    "hybrid_physics": False,
+}
+
+
+@dataclass(frozen=True)
+class CarlaSettings:
+    """The same, checked. ``fixed_delta_s`` 0 is a variable step, ``substeps`` 0 no substeps, a port of 0 any free one."""
+
+    host: str
+    port: int
+    timeout_s: float
+    any_version: bool
+    map: str
+    anchor: str
+    synchronous: bool
+    fixed_delta_s: float
+    substeps: int
+    max_substep_s: float
+    deterministic_ragdolls: bool
+    no_rendering: bool
+    reload: str
+    batch: bool
+    lead_s: float
+    settle_s: float
+    remove_after_s: float
+    sensor_wait_s: float
+    vehicles: int
+    traffic_manager_port: int
+    tm_seed: int
+    hybrid_physics: bool
+
+    @property
+    def is_fixed(self) -> bool:
+        """Is every step of the server as long as the next?"""
+        return self.fixed_delta_s > 0
+
+    @property
+    def frames_per_tick(self) -> int:
+        """How many fixed steps are a tick of the trace."""
+        return round(TICK_S / self.fixed_delta_s)
+
+    @property
+    def control_s(self) -> float:
+        """How often controllers are asked; with a variable step, what they may expect."""
+        return self.fixed_delta_s or TICK_S
+
+    @property
+    def address(self) -> str:
+        """Where the server is."""
+        return f"{self.host}:{self.port}"
+
+
+def read_settings(values: Mapping[str, Scalar]) -> CarlaSettings:
+    """Check a study's plain values, each alone and then against each other."""
+    read = CarlaSettings(
+        host=_word(values, "host"),
+        port=_whole(values, "port", 1, 65534),
+        timeout_s=_number(values, "timeout_s", 0.1, 3600.0),
+        any_version=_switch(values, "any_version"),
+        map=_word(values, "map"),
+        anchor=str(values["anchor"]),
+        synchronous=_switch(values, "synchronous"),
+        fixed_delta_s=_number(values, "fixed_delta_s", 0.0, TICK_S),
+        substeps=_whole(values, "substeps", 0, 16),
+        max_substep_s=_number(values, "max_substep_s", 1e-4, 1.0),
+        deterministic_ragdolls=_switch(values, "deterministic_ragdolls"),
+        no_rendering=_switch(values, "no_rendering"),
+        reload=_choice(values, "reload", RELOADS),
+        batch=_switch(values, "batch"),
+        lead_s=_number(values, "lead_s", 0.0, 60.0),
+        settle_s=_number(values, "settle_s", 0.0, 60.0),
+        remove_after_s=_number(values, "remove_after_s", TICK_S, 60.0),
+        sensor_wait_s=_number(values, "sensor_wait_s", 0.0, 60.0),
+        vehicles=_whole(values, "vehicles", 1, 1000),
+        traffic_manager_port=_whole(values, "traffic_manager_port", 0, 65535),
+        tm_seed=_whole(values, "tm_seed", -1, 2**32 - 1),
+        hybrid_physics=_switch(values, "hybrid_physics"),
+    )
+    _check_step(read)
+    return read
+
+
+def _check_step(settings: CarlaSettings) -> None:
+    delta_s = settings.fixed_delta_s
+    if settings.synchronous and not settings.is_fixed:
+        raise InputError(
+            "fixed_delta_s: synchronous mode needs a fixed step, such as 0.05, but 0 came: give one, or synchronous: false"
+        )
+    if not settings.is_fixed:
+        return
+    frames = TICK_S / delta_s
+    if abs(frames - round(frames)) > _ROUNDING * frames:
+        raise InputError(
+            f"fixed_delta_s: a whole part of {TICK_S} s was wanted, such as 0.05, 0.025 or 0.01, but {delta_s:g} came"
+        )
+    if settings.substeps and settings.substeps * settings.max_substep_s < delta_s * (1 - _ROUNDING):
+        raise InputError(
+            f"substeps: physics needs substeps * max_substep_s of at least fixed_delta_s, but {settings.substeps} * "
+            f"{settings.max_substep_s:g} s is less than {delta_s:g} s: raise one of the first two"
+        )
+
+
+def _word(values: Mapping[str, Scalar], name: str) -> str:
+    value = values[name]
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{name}: a word was wanted, but {value!r} came")
+    return value.strip()
+
+
+def _choice(values: Mapping[str, Scalar], name: str, known: tuple[str, ...]) -> str:
+    value = values[name]
+    if value not in known:
+        near = nearest(str(value), known)
+        hint = f"; did you mean {near}?" if near else ""
+        raise InputError(f"{name}: {' or '.join(known)} was wanted, but {value!r} came{hint}")
+    return str(value)
+
+
+def _switch(values: Mapping[str, Scalar], name: str) -> bool:
+    value = values[name]
+    if not isinstance(value, bool):
+        raise InputError(f"{name}: true or false was wanted, but {value!r} came")
+    return value
+
+
+def _number(values: Mapping[str, Scalar], name: str, least: float, most: float) -> float:
+    value = values[name]
+    if isinstance(value, bool | str) or not math.isfinite(value) or not least <= value <= most:
+        raise InputError(f"{name}: a number from {least:g} to {most:g} was wanted, but {value!r} came")
+    return float(value)
+
+
+def _whole(values: Mapping[str, Scalar], name: str, least: int, most: int) -> int:
+    value = values[name]
+    if isinstance(value, bool | str) or not least <= value <= most or value != int(value):
+        raise InputError(f"{name}: a whole number from {least} to {most} was wanted, but {value!r} came")
+    return int(value)

@@ -1,0 +1,543 @@
+"""Scripts for CARLA's own client, run as ``python wheel_scripts.py NAME PORT``: the client may crash, the tests may not.
+
+Each prints one JSON document; what it should hold is said by the test of the same name.
+"""
+
+import hashlib
+import json
+import queue
+import sys
+import threading
+
+import carla
+
+
+def connect(port, *, synchronous=True, step_s=0.05):
+    client = carla.Client("localhost", port)
+    client.set_timeout(20.0)
+    world = client.get_world()
+    if synchronous:
+        settings = world.get_settings()
+        settings.synchronous_mode, settings.fixed_delta_seconds = True, step_s
+        world.apply_settings(settings)
+    return client, world
+
+
+def ticks(world, count):
+    for _ in range(count):
+        world.tick()
+
+
+def car(world, at=0, name="vehicle.tesla.model3"):
+    blueprint = world.get_blueprint_library().find(name)
+    return world.spawn_actor(blueprint, world.get_map().get_spawn_points()[at])
+
+
+def refused(work):
+    try:
+        work()
+    except (RuntimeError, IndexError) as error:
+        return str(error)
+    return ""
+
+
+def time_and_world(port):
+    client, world = connect(port, synchronous=False)
+    waited = [world.wait_for_tick().frame for _ in range(3)]
+    seen = queue.Queue()
+    number = world.on_tick(lambda snapshot: seen.put(snapshot.frame))
+    heard = [seen.get(timeout=10) for _ in range(2)]
+    world.remove_on_tick(number)
+    settings = world.get_settings()
+    settings.synchronous_mode, settings.fixed_delta_seconds, settings.max_substeps = True, 0.1, 7
+    world.apply_settings(settings)
+    first = world.tick()
+    second = world.tick()
+    snapshot = world.get_snapshot()
+    weather = carla.WeatherParameters(cloudiness=80.0, sun_altitude_angle=12.5)
+    world.set_weather(weather)
+    back = world.get_weather()
+    spectator = world.get_spectator()
+    spectator.set_transform(carla.Transform(carla.Location(1, 2, 30), carla.Rotation(pitch=-20)))
+    world.tick()
+    road_map = world.get_map()
+    return {
+        "version": client.get_server_version() == client.get_client_version(),
+        "waited": waited,
+        "heard": heard,
+        "frames": [first, second, snapshot.frame],
+        "delta": snapshot.timestamp.delta_seconds,
+        "elapsed_grows": snapshot.timestamp.elapsed_seconds > 0.0,
+        "substeps": world.get_settings().max_substeps,
+        "map": road_map.name,
+        "points": len(road_map.get_spawn_points()),
+        "topology": len(road_map.get_topology()),
+        "maps": client.get_available_maps(),
+        "weather": [back.cloudiness, back.sun_altitude_angle],
+        "spectator": [spectator.type_id, spectator.get_transform().location.z, spectator.get_transform().rotation.pitch],
+    }
+
+
+def actors(port):
+    client, world = connect(port)
+    library = world.get_blueprint_library()
+    where = world.get_map().get_spawn_points()
+    blueprint = library.find("vehicle.mercedes.coupe")
+    blueprint.set_attribute("role_name", "hero")
+    blueprint.set_attribute("color", "1,2,3")
+    first = world.spawn_actor(blueprint, where[0])
+    taken = refused(lambda: world.spawn_actor(blueprint, where[0]))
+    nobody = world.try_spawn_actor(blueprint, where[0])
+    sensor = world.spawn_actor(library.find("sensor.other.gnss"), carla.Transform(carla.Location(z=2)), attach_to=first)
+    world.tick()
+    found = world.get_actors()
+    future = carla.command.FutureActor
+    answers = client.apply_batch_sync(
+        [
+            carla.command.SpawnActor(blueprint, where[1])
+            .then(carla.command.SetSimulatePhysics(future, False))
+            .then(
+                carla.command.ApplyTransform(
+                    future, carla.Transform(carla.Location(where[1].location.x, where[1].location.y, 5))
+                )
+            ),
+            carla.command.SpawnActor(blueprint, where[0]),
+            carla.command.ApplyVehicleControl(4_000_000, carla.VehicleControl()),
+        ],
+        True,
+    )
+    second = world.get_actor(answers[0].actor_id)
+    ids = [one.id for one in (first, sensor, second)]
+    height = second.get_location().z
+    box = first.bounding_box
+    result = {
+        "taken": taken,
+        "nobody": nobody is None,
+        "hero": [first.attributes["role_name"], first.attributes["color"], first.type_id],
+        "parent": sensor.parent.id == first.id,
+        "cars": [one.id for one in found.filter("vehicle.*")] == [first.id],
+        "errors": [one.error for one in answers],
+        "height": height,
+        "box": [box.extent.x, box.extent.y, box.extent.z, box.location.z],
+        "tags": first.semantic_tags,
+    }
+    client.apply_batch([carla.command.DestroyActor(one) for one in ids])
+    world.tick()
+    result["left"] = [one.id for one in world.get_actors() if one.id in ids]
+    result["again"] = [second.destroy(), second.is_alive] if second.is_alive else "gone"
+    return result
+
+
+def motion(port):
+    _, world = connect(port)
+    vehicle = car(world)
+    ticks(world, 10)
+    vehicle.apply_control(carla.VehicleControl(throttle=0.8, steer=0.1))
+    ticks(world, 40)
+    control = vehicle.get_control()
+    moved = vehicle.get_velocity().length()
+    vehicle.apply_control(carla.VehicleControl(brake=1.0))
+    ticks(world, 60)
+    stopped = vehicle.get_velocity().length()
+    physics = vehicle.get_physics_control()
+    physics.mass = 3000.0
+    wheels = physics.wheels
+    for wheel in wheels:
+        wheel.tire_friction = 2.0
+    physics.wheels = wheels
+    vehicle.apply_physics_control(physics)
+    world.tick()
+    again = vehicle.get_physics_control()
+    vehicle.set_light_state(carla.VehicleLightState(carla.VehicleLightState.Brake | carla.VehicleLightState.LowBeam))
+    vehicle.open_door(carla.VehicleDoor.All)
+    vehicle.close_door(carla.VehicleDoor.FL)
+    vehicle.apply_ackermann_control(carla.VehicleAckermannControl(speed=5.0))
+    ticks(world, 150)
+    cruise = vehicle.get_velocity().length()
+    telemetry = vehicle.get_telemetry_data()
+    vehicle.enable_constant_velocity(carla.Vector3D(3.0, 0.0, 0.0))
+    ticks(world, 10)
+    held = vehicle.get_velocity().length()
+    vehicle.disable_constant_velocity()
+    vehicle.apply_control(carla.VehicleControl(brake=1.0))
+    vehicle.add_impulse(carla.Vector3D(0.0, 0.0, 9000.0))
+    vehicle.add_torque(carla.Vector3D(0.0, 0.0, 1e8))
+    vehicle.add_force(carla.Vector3D(100.0, 0.0, 0.0))
+    vehicle.set_target_angular_velocity(carla.Vector3D(0.0, 0.0, 10.0))
+    vehicle.set_enable_gravity(True)
+    world.tick()
+    risen = vehicle.get_velocity().z
+    return {
+        "control": [control.throttle, control.steer, control.gear],
+        "moved": moved,
+        "stopped": stopped,
+        "mass": again.mass,
+        "friction": [one.tire_friction for one in again.wheels],
+        "lights": int(vehicle.get_light_state()),
+        "cruise": cruise,
+        "telemetry": [telemetry.speed, telemetry.gear, len(telemetry.wheels)],
+        "gains": vehicle.get_ackermann_controller_settings().speed_kp,
+        "held": held,
+        "risen": risen,
+        "steer": vehicle.get_wheel_steer_angle(carla.VehicleWheelLocation.FL_Wheel),
+        "limit": vehicle.get_speed_limit(),
+    }
+
+
+def sensors(port):
+    _, world = connect(port)
+    library, road_map = world.get_blueprint_library(), world.get_map()
+    vehicle, other = car(world), car(world, 1, "vehicle.audi.tt")
+    queues = {}
+    listening = []
+    for name, where in {
+        "collision": carla.Transform(),
+        "gnss": carla.Transform(carla.Location(x=1, z=2)),
+        "imu": carla.Transform(),
+        "obstacle": carla.Transform(carla.Location(x=2.5, z=1)),
+        "lane_invasion": carla.Transform(),
+    }.items():
+        blueprint = library.find(f"sensor.other.{name}")
+        if name == "obstacle":
+            blueprint.set_attribute("distance", "30")
+        sensor = world.spawn_actor(blueprint, where, attach_to=vehicle)
+        queues[name] = queue.Queue()
+        sensor.listen(queues[name].put)
+        listening.append(sensor)
+    ticks(world, 20)
+    forward = vehicle.get_transform().get_forward_vector()
+    gap = vehicle.get_transform().transform(carla.Location(x=12.0))
+    other.set_transform(carla.Transform(carla.Location(gap.x, gap.y, 0.3), vehicle.get_transform().rotation))
+    vehicle.set_target_velocity(carla.Vector3D(15 * forward.x, 15 * forward.y, 0.0))
+    frames, gnss, same = [], [], []
+    for _ in range(40):
+        frame = world.tick()
+        frames.append(frame)
+        while True:
+            measured = queues["gnss"].get(timeout=10)
+            if measured.frame == frame:
+                break
+        gnss.append(measured)
+        sensor = listening[1]
+        same.append(
+            measured.transform == sensor.get_transform()
+            and measured.timestamp == world.get_snapshot().timestamp.elapsed_seconds
+        )
+    last = gnss[-1]
+    wanted = road_map.transform_to_geolocation(last.transform.location)
+    hits = []
+    while not queues["collision"].empty():
+        hits.append(queues["collision"].get())
+    seen = queues["obstacle"].get(timeout=10)
+    imu = queues["imu"].get(timeout=10)
+    vehicle.set_transform(
+        carla.Transform(vehicle.get_location(), carla.Rotation(yaw=vehicle.get_transform().rotation.yaw + 90))
+    )
+    vehicle.set_target_velocity(carla.Vector3D())
+    ticks(world, 3)
+    for one in range(20):
+        side = vehicle.get_transform().transform(carla.Location(x=0.5 * (one + 1)))
+        vehicle.set_location(carla.Location(side.x, side.y, side.z + 0.1))
+        ticks(world, 2)
+    crossed = queues["lane_invasion"].qsize()
+    for sensor in listening:
+        sensor.stop()
+        sensor.destroy()
+    return {
+        "gnss": [last.latitude - wanted.latitude, last.longitude - wanted.longitude, last.altitude - wanted.altitude],
+        "same": all(same),
+        "hits": [[one.actor.id == vehicle.id, one.other_actor.id == other.id, one.normal_impulse.length()] for one in hits],
+        "once": len({(one.frame, one.other_actor.id) for one in hits}) == len(hits),
+        "obstacle": [seen.other_actor.type_id, seen.distance],
+        "imu": [imu.accelerometer.z, imu.compass],
+        "crossed": crossed,
+    }
+
+
+def maps(port):
+    client, world = connect(port)
+    vehicle = car(world)
+    world.tick()
+    before = world.get_snapshot().frame
+    world = client.reload_world(False)
+    kept = world.get_settings().synchronous_mode
+    world.tick()
+    result = {
+        "kept": kept,
+        "frames_go_on": world.get_snapshot().frame > before,
+        "empty": [one.type_id for one in world.get_actors().filter("vehicle.*")],
+        "new_id": car(world).id > vehicle.id,
+        "unknown": refused(lambda: client.load_world("Town07")),
+    }
+    world = client.load_world("Town03")
+    result["alias"] = world.get_map().name
+    result["synchronous"] = world.get_settings().synchronous_mode
+    xodr = world.get_map().to_opendrive()
+    world = client.generate_opendrive_world(xodr, carla.OpendriveGenerationParameters())
+    result["sent"] = world.get_map().name
+    result["points"] = len(world.get_map().get_spawn_points())
+    result["nonsense"] = refused(lambda: client.generate_opendrive_world("<OpenDRIVE/>"))
+    result["alive"] = client.get_server_version()
+    return result
+
+
+def two_clients(port):
+    first, world = connect(port)
+    second, other_world = connect(port, synchronous=False)
+    vehicle = car(world)
+    frame = world.tick()
+    for _ in range(200):
+        if other_world.get_snapshot().frame >= frame:
+            break
+        threading.Event().wait(0.02)
+    same = other_world.get_actor(vehicle.id)
+    same.apply_control(carla.VehicleControl(throttle=1.0))
+    second.get_server_version()
+    other_world.get_settings()
+    second.apply_batch_sync([], False)  # whatever was sent before it has arrived
+    ticks(world, 20)
+    speed = vehicle.get_velocity().length()
+    third = carla.Client("localhost", port)
+    third.set_timeout(10.0)
+    old = [one.id for one in other_world.get_actors().filter("vehicle.*")]
+    world = first.reload_world(False)
+    ticks(world, 3)
+    fresh = car(world)
+    ticks(world, 3)
+    for _ in range(200):
+        if fresh.id in [one.id for one in other_world.get_actors()]:
+            break
+        threading.Event().wait(0.02)
+    return {
+        "seen": same.type_id,
+        "speed": speed,
+        "third": third.get_server_version(),
+        "old": old == [vehicle.id],
+        "fresh": [one.type_id for one in other_world.get_actors().filter("vehicle.*")],
+        "fresh_id": fresh.id > vehicle.id,
+    }
+
+
+def recorder(port):
+    client, world = connect(port)
+    path = client.start_recorder("runs/one.log", True)
+    vehicle = car(world)
+    vehicle.apply_control(carla.VehicleControl(throttle=0.8))
+    ticks(world, 60)
+    end = vehicle.get_location()
+    client.stop_recorder()
+    world.tick()
+    info = client.show_recorder_file_info("runs/one.log", False)
+    full = client.show_recorder_file_info("runs/one.log", True)
+    hits = client.show_recorder_collisions("runs/one.log", "v", "a")
+    blocked = client.show_recorder_actors_blocked("runs/one.log", 0.5, 10)
+    outside = [
+        refused(lambda name=name: client.start_recorder(name)) for name in ("../x.log", "/tmp/x.log", "a/../../x.log", "")
+    ]
+    absent = refused(lambda: client.show_recorder_file_info("no.log", False))
+    world = client.reload_world(False)
+    text = client.replay_file("runs/one.log", 0.0, 0.0, vehicle.id)
+    ticks(world, 62)
+    (again,) = world.get_actors().filter("vehicle.*")
+    distance = again.get_location().distance(end)
+    client.replay_file("runs/one.log", 1.0, 0.0, 0)
+    ticks(world, 5)
+    both = len(world.get_actors().filter("vehicle.*"))
+    client.stop_replayer(False)
+    world.tick()
+    return {
+        "both": both,
+        "path": path,
+        "info": info,
+        "longer": len(full) > len(info),
+        "hits": hits,
+        "blocked": blocked,
+        "outside": outside,
+        "absent": absent,
+        "text": text,
+        "distance": distance,
+        "left": len(world.get_actors().filter("vehicle.*")),
+    }
+
+
+def walkers(port):
+    _, world = connect(port)
+    library = world.get_blueprint_library()
+    world.set_pedestrians_seed(3)
+    people = []
+    for _ in range(6):
+        where = world.get_random_location_from_navigation()
+        person = world.try_spawn_actor(library.find("walker.pedestrian.0002"), carla.Transform(where))
+        if person is not None:
+            people.append(person)
+    world.tick()
+    minds = [world.spawn_actor(library.find("controller.ai.walker"), carla.Transform(), attach_to=one) for one in people]
+    world.tick()
+    starts = [one.get_location() for one in people]
+    for mind in minds:
+        mind.start()
+        mind.go_to_location(world.get_random_location_from_navigation())
+        mind.set_max_speed(1.4)
+    ticks(world, 150)
+    moved = [one.get_location().distance(start) for one, start in zip(people, starts, strict=True)]
+    speeds = [one.get_velocity().length() for one in people]
+    for mind in minds:
+        mind.stop()
+        mind.destroy()
+    manual = people[0]
+    manual.apply_control(carla.WalkerControl(carla.Vector3D(1, 0, 0), 1.0))
+    ticks(world, 3)
+    return {"people": len(people), "moved": moved, "speeds": speeds, "control": manual.get_control().speed}
+
+
+def autopilot(port):
+    client, world = connect(port)
+    road_map = world.get_map()
+    manager = client.get_trafficmanager(port + 40)
+    manager.set_synchronous_mode(True)
+    manager.set_random_device_seed(2)
+    library = world.get_blueprint_library()
+    vehicles = []
+    for point in road_map.get_spawn_points()[::12][:12]:
+        vehicle = world.try_spawn_actor(library.find("vehicle.toyota.prius"), point)
+        if vehicle is not None:
+            vehicle.set_autopilot(True, manager.get_port())
+            vehicles.append(vehicle)
+    starts = [one.get_location() for one in vehicles]
+    away = []
+    for tick in range(200):
+        world.tick()
+        if tick >= 40 and tick % 20 == 0:
+            away += [
+                road_map.get_waypoint(one.get_location()).transform.location.distance(one.get_location()) for one in vehicles
+            ]
+    moved = [one.get_location().distance(start) for one, start in zip(vehicles, starts, strict=True)]
+    manager.shut_down()
+    return {"vehicles": len(vehicles), "away": max(away), "moved": sorted(moved)}
+
+
+def scenery(port):
+    _, world = connect(port)
+    houses = world.get_environment_objects(carla.CityObjectLabel.Buildings)
+    boxes = world.get_level_bbs(carla.CityObjectLabel.Buildings)
+    middle = houses[0].bounding_box.location
+    above, below = carla.Location(middle.x, middle.y, 60.0), carla.Location(middle.x, middle.y, -1.0)
+    before = [str(one.label) for one in world.cast_ray(above, below)]
+    world.enable_environment_objects({houses[0].id}, False)
+    world.tick()
+    after = [str(one.label) for one in world.cast_ray(above, below)]
+    ground = world.ground_projection(above, 100.0)
+    point = world.project_point(above, carla.Vector3D(0, 0, -1), 100.0)
+    manager = world.get_lightmanager()
+    lamps = manager.get_all_lights()
+    manager.turn_on(lamps[:2])
+    manager.set_intensity(lamps[:2], 5.0)
+    ticks(world, 2)
+    lights = world.get_actors().filter("traffic.traffic_light")
+    light = lights[0]
+    group = light.get_group_traffic_lights()
+    light.set_state(carla.TrafficLightState.Yellow)
+    light.set_green_time(7.0)
+    world.freeze_all_traffic_lights(True)
+    ticks(world, 2)
+    shown = str(light.get_state())
+    frozen = light.is_frozen()
+    world.freeze_all_traffic_lights(False)
+    world.reset_all_traffic_lights()
+    debug = world.debug
+    debug.draw_point(above)
+    debug.draw_line(above, below)
+    debug.draw_arrow(above, below)
+    debug.draw_box(houses[0].bounding_box, carla.Rotation())
+    debug.draw_string(above, "here")
+    world.unload_map_layer(carla.MapLayer.Buildings)
+    world.load_map_layer(carla.MapLayer.Buildings)
+    world.tick()
+    landmarks = [one.id for one in world.get_map().get_all_landmarks_of_type("1000001")]
+    return {
+        "houses": [len(houses), len(boxes)],
+        "before": before,
+        "after": after,
+        "ground": [str(ground.label), ground.location.z],
+        "point": str(point.label),
+        "lamps": len(lamps),
+        "lights": len(lights),
+        "group": light.id in [one.id for one in group],
+        "boxes": len(light.get_light_boxes()),
+        "shown": shown,
+        "green": light.get_green_time(),
+        "frozen": frozen,
+        "landmark": light.get_opendrive_id() in landmarks,
+        "stops": len(light.get_stop_waypoints()),
+        "names": len(world.get_names_of_all_objects()),
+        "gravity": world.get_imui_sensor_gravity(),
+    }
+
+
+def absent(port):
+    client, world = connect(port)
+    vehicle = car(world)
+    person = world.spawn_actor(
+        world.get_blueprint_library().find("walker.pedestrian.0003"), world.get_map().get_spawn_points()[5]
+    )
+    world.tick()
+    told = [
+        refused(person.get_bones),
+        refused(vehicle.get_vehicle_bone_world_transforms),
+        refused(vehicle.get_component_names),
+        refused(lambda: world.get_blueprint_library().find("sensor.camera.cosmos_visualization")),
+    ]
+    vehicle.enable_carsim("x")
+    vehicle.use_carsim_road(True)
+    world.tick()
+    return {"told": told, "alive": client.get_server_version()}
+
+
+def digest(world, actors):
+    chain = hashlib.blake2b()
+    snapshot = world.get_snapshot()
+    for actor in actors:
+        state = snapshot.find(actor.id)
+        at, turn = state.get_transform().location, state.get_transform().rotation
+        for one in (at, state.get_velocity(), state.get_angular_velocity(), state.get_acceleration()):
+            chain.update(repr((one.x, one.y, one.z)).encode())
+        chain.update(repr((turn.pitch, turn.yaw, turn.roll)).encode())
+    return chain.hexdigest()
+
+
+def drive(port, vehicles, count):
+    """Drive vehicles about and return what the client saw, as digests."""
+    client, world = connect(port)
+    points = world.get_map().get_spawn_points()
+    library = sorted(world.get_blueprint_library().filter("vehicle.*"), key=lambda one: one.id)
+    batch = [carla.command.SpawnActor(library[number % len(library)], points[number]) for number in range(vehicles)]
+    answers = client.apply_batch_sync(batch, True)
+    ids = [one.actor_id for one in answers if not one.error]
+    actors = [world.get_actor(one) for one in ids]
+    chain = hashlib.blake2b()
+    for tick in range(count):
+        controls = [
+            carla.command.ApplyVehicleControl(
+                one, carla.VehicleControl(throttle=0.4, steer=0.5 + ((tick // 10 + number) % 4) / 10)
+            )
+            for number, one in enumerate(ids)
+        ]
+        if tick % 5 == 0:
+            client.apply_batch_sync(controls, True)
+        else:
+            world.tick()
+        if tick % 10 == 0 or tick == count - 1:
+            chain.update(digest(world, actors).encode())
+    return {"vehicles": len(ids), "digest": chain.hexdigest()}
+
+
+def thousand_ticks(port):
+    return drive(port, 5, 1000)
+
+
+def hundred_vehicles(port):
+    return drive(port, 100, 60)
+
+
+if __name__ == "__main__":
+    print(json.dumps(globals()[sys.argv[1]](int(sys.argv[2]))))
