@@ -9,21 +9,25 @@ import sys
 import tempfile
 import uuid
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from plans import marked_processes
+from plans import cell, marked_processes, plan
 
 from samepath import __version__
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import StudyError
+from samepath.cli.live import parts
 from samepath.execution.folder import read_record
 from samepath.execution.host_records import differences, in_words, with_hosts
+from samepath.execution.hosts import Desk, HostLostError
 from samepath.execution.journal import read_journal
 from samepath.execution.ray_actor import without_ray
 from samepath.execution.ray_cluster import Look, Node, choose_hosts, merged
-from samepath.execution.run import run_plan
+from samepath.execution.run import Result, run_plan
+from samepath.execution.runner import Finished, HostRunner
 from samepath.execution.slot_queue import SlotQueue
 from samepath.execution.state import open_cells
 from samepath.study.plan import make_plan
@@ -128,10 +132,10 @@ def told(tmp_path_factory):
         cluster.tell("lose", "b")
         study.wait(lambda: study.entries("host lost"), process)
         study.gate.touch()
+        cluster.tell("add", "b")  # too late for this run: it is another node by the same name
         said["lost"] = (*process.communicate(timeout=LONGEST_S), process.returncode)
         said["done by then"] = {cell: study.repeats(cell) for cell in ("one", "two", "noisy")}
 
-        cluster.tell("add", "b")
         study.gate.unlink()
         process = study.start("resume", "out")
         study.wait(lambda: any(one["cell"] == "two" for one in study.entries("slot")[-1:]), process)
@@ -180,22 +184,22 @@ def test_it_goes_on_to_the_end_and_only_results_are_on_stdout(told):
 @needs_ray
 def test_traces_are_those_of_one_machine_byte_for_byte_and_no_repeat_is_doubled(told, tmp_path):
     study, _ = told
-    plan = make_plan(study.text, "x")
-    run_plan(plan, tmp_path / "here", left_out=["nowhere"])
-    for cell in plan.cells[:3]:
+    small = make_plan(study.text, "x")
+    run_plan(small, tmp_path / "here", left_out=["nowhere"])
+    for one in small.cells[:3]:
         for part in ("states", "runs"):
-            there, here = (place / "cells" / cell.folder for place in (study.out, tmp_path / "here"))
+            there, here = (place / "cells" / one.folder for place in (study.out, tmp_path / "here"))
             assert (there / f"part-000000.{part}.parquet").read_bytes() == (here / f"part-000000.{part}.parquet").read_bytes()
-        assert sorted(study.repeats(cell.name)) == list(range(6))
+        assert sorted(study.repeats(one.name)) == list(range(6))
 
 
 @needs_ray
 def test_all_repeats_of_a_cell_are_run_on_one_host_and_never_two_at_once_there(told):
     study, _ = told
     times, hosts = defaultdict(list), defaultdict(set)
-    for cell in make_plan(study.text, "x").cells[:3]:
-        for _, log in StoredCell(study.out / "cells" / cell.folder).host_logs():
-            hosts[cell.name].add(log.measured["host"])
+    for one in make_plan(study.text, "x").cells[:3]:
+        for _, log in StoredCell(study.out / "cells" / one.folder).host_logs():
+            hosts[one.name].add(log.measured["host"])
             times[log.measured["host"]].append((log.measured["host_from_s"], log.measured["host_to_s"]))
     assert hosts == {"one": {"a"}, "two": {"b"}, "noisy": {"a"}}
     for spans in times.values():
@@ -226,8 +230,8 @@ def test_a_cell_begun_on_another_host_is_not_gone_on_with_here(told, tmp_path):
     study, _ = told
     folder = tmp_path / "copy"
     shutil.copytree(study.out, folder)
-    plan = make_plan(study.text.replace("repeats: 6", "repeats: 7"), "x")
-    result = run_plan(plan, folder, left_out=["one", "noisy", "nowhere"])
+    longer = make_plan(study.text.replace("repeats: 6", "repeats: 7"), "x")
+    result = run_plan(longer, folder, left_out=["one", "noisy", "nowhere"])
     assert "its first repeats were run on host b, which is not here" in result.given_up["two"]
     assert len(StoredCell(folder / "cells" / "two").runs) == 6
 
@@ -263,6 +267,85 @@ def test_without_ray_the_command_to_install_it_is_told(tmp_path):
         2,
         "samepath: --ray needs Ray, which is not installed: pip install 'samepath[ray]'\n",
     )
+
+
+class Pair:
+    """Two hosts in this process, each with a runner of its own; ``b`` raises ``ending`` at its so-and-so-manieth question."""
+
+    def __init__(self, ending, at, only_on_b=()):
+        self.names = ("a", "b")
+        self.only_on_b = only_on_b
+        self.desks = {name: Desk(HostRunner("samepath", 0.0)) for name in self.names}
+        self.asked = {}
+        self.ending, self.left = ending, at
+
+    def permits(self, host, cell):
+        return host == "b" or cell not in self.only_on_b
+
+    def ask(self, host, question):
+        assert host not in self.asked
+        self.asked[host] = question
+
+    def wait(self):
+        host = max(self.asked)
+        question = self.asked.pop(host)
+        self.left -= host == "b"
+        if host == "b" and self.left == 0:
+            self.names = ("a",)
+            if not isinstance(self.ending, HostLostError):
+                raise self.ending
+            return host, self.ending
+        reply = self.desks[host].answer(question)
+        if isinstance(reply, Finished):
+            log = replace(reply.repeat.host, measured={"host": host})
+            reply = replace(reply, repeat=replace(reply.repeat, host=log))
+        return host, reply
+
+
+def two_cells():
+    return plan(cell("control-exact", "x"), cell("control-gaussian", "y"), blocks=2)
+
+
+def hosts_of(folder):
+    found = {name: [log.measured["host"] for _, log in StoredCell(folder / "cells" / name).host_logs()] for name in ("x", "y")}
+    return {name: (len(hosts), set(hosts)) for name, hosts in found.items()}
+
+
+def test_a_cell_without_a_repeat_moves_to_another_host(tmp_path):
+    result = run_plan(two_cells(), tmp_path, hosts=Pair(HostLostError("cable"), 2))
+    assert result == Result((), {})
+    assert hosts_of(tmp_path) == {"x": (4, {"a"}), "y": (4, {"a"})}
+    (lost,) = [line for line in read_journal(tmp_path) if line["what"] == "host lost"]
+    assert (lost["host"], lost["cell"], lost["reason"]) == ("b", "y", "cable")
+
+
+def test_a_cell_with_a_repeat_waits_for_its_host(tmp_path):
+    result = run_plan(two_cells(), tmp_path, hosts=Pair(HostLostError("cable"), 3))
+    assert result.given_up["y"].startswith("host b was lost with 1 of 4 repeats run: go on with samepath resume --ray")
+    assert hosts_of(tmp_path) == {"x": (4, {"a"}), "y": (1, {"b"})}
+    assert run_plan(two_cells(), tmp_path, hosts=Pair(None, -1)) == Result((), {})
+    assert hosts_of(tmp_path) == {"x": (4, {"a"}), "y": (4, {"b"})}
+
+
+def test_a_cell_that_no_host_permits_any_more_is_given_up(tmp_path):
+    result = run_plan(two_cells(), tmp_path, hosts=Pair(HostLostError("cable"), 1, only_on_b=["y"]))
+    assert result.given_up == {"y": "no host that permits it is left: go on with samepath resume when one is back"}
+    assert not (tmp_path / "cells" / "y" / "part-000000.runs.parquet").exists()
+
+
+def test_an_interrupt_lets_go_of_all_cells_that_are_being_run(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(two_cells(), tmp_path, hosts=Pair(KeyboardInterrupt(), 3))
+    assert read_journal(tmp_path)[-1]["what"] == "interrupted"
+    assert run_plan(two_cells(), tmp_path, hosts=Pair(None, -1)) == Result((), {})
+    assert hosts_of(tmp_path) == {"x": (4, {"a"}), "y": (4, {"b"})}
+
+
+def test_progress_says_which_host_has_which_cell(tmp_path):
+    shown = []
+    run_plan(two_cells(), tmp_path, shown.append, hosts=Pair(None, -1))
+    assert (("a", "x"), ("b", "y")) in {now.at_hosts for now in shown}
+    assert "a: x; b: y" in parts(next(now for now in shown if len(now.at_hosts) == 2))
 
 
 SLOTS = tuple(Slot(block, cell, 2 * block, 2 * block + 2) for block in range(2) for cell in range(3))
@@ -355,8 +438,8 @@ def test_what_ray_adds_to_the_environment_is_taken_back():
 
 
 def test_repeats_run_here_are_at_home_here(tmp_path):
-    plan = make_plan(STUDY.format(gate=tmp_path), "x")
+    small = make_plan(STUDY.format(gate=tmp_path), "x")
     others = ["one", "two", "nowhere"]
-    run_plan(plan, tmp_path / "out", left_out=others)
-    (state,) = open_cells(plan, tmp_path / "out", (), others).values()
+    run_plan(small, tmp_path / "out", left_out=others)
+    (state,) = open_cells(small, tmp_path / "out", (), others).values()
     assert state.home == ""

@@ -7,7 +7,7 @@ import typer
 
 from samepath import __version__
 from samepath.base.errors import SamepathError
-from samepath.cli import analyse, check, conformance, convert, doctor, new, report, resume, serve, simulators, study
+from samepath.cli import analyse, check, conformance, convert, doctor, new, record, report, resume, serve, simulators, study
 
 app = typer.Typer(
     name="samepath",
@@ -28,6 +28,7 @@ app.command("import")(convert.convert)
 app.command("simulators")(simulators.simulators)
 app.command("conformance")(conformance.conformance)
 app.command("serve")(serve.serve)
+app.command("record")(record.record)
 
 
 def _version(*, wanted: bool) -> None:

@@ -51,6 +51,10 @@ def _aliases(given: list[str]) -> dict[str, str]:
 async def _serve(settings: "ServerSettings") -> None:
     from samepath.sim.server.server import Server
 
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(one, over.set)
     server = Server(settings, _log)
     await server.start()
     _log(f"serving map {settings.map_name} on {settings.host}:{server.port}, streams on {server.stream_port}")
@@ -59,10 +63,6 @@ async def _serve(settings: "ServerSettings") -> None:
             f"{settings.host} is not loopback: anybody who reaches it can drive this world, fill its data folder "
             "and use its processor; there is no password, so keep it behind a firewall"
         )
-    over = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, over.set)
     await over.wait()
     _log("stopping")
     await server.stop()
@@ -78,4 +78,6 @@ def _is_loopback(host: str) -> bool:
 
 
 def _log(line: str) -> None:
-    print(f"samepath serve: {line}", file=sys.stderr, flush=True)
+    # Names in it may come from clients: nothing that moves a terminal's cursor.
+    plain = "".join(letter if letter.isprintable() else "?" for letter in line)
+    print(f"samepath serve: {plain}", file=sys.stderr, flush=True)

@@ -4,10 +4,13 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import psutil
 
@@ -67,13 +70,30 @@ def connect(address: str) -> Ray:
     except ImportError as error:
         raise StudyError(f"--ray needs Ray, which is not installed: {_INSTALL}") from error
     handler = signal.getsignal(signal.SIGTERM)
-    try:
-        ray.init(address=reachable, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.CRITICAL)
-    except (ConnectionError, RuntimeError, ValueError, AssertionError, OSError, ray.exceptions.RayError) as error:
-        raise StudyError(_no_entry(address, error)) from error
-    finally:
-        signal.signal(signal.SIGTERM, handler)  # Ray sets its own
+    with _overheard() as said:
+        try:
+            ray.init(address=reachable, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.CRITICAL)
+        except (ConnectionError, RuntimeError, ValueError, AssertionError, OSError, ray.exceptions.RayError) as error:
+            said.seek(0)
+            raise StudyError(_no_entry(address, str(error), said.read().decode(errors="replace"))) from error
+        finally:
+            signal.signal(signal.SIGTERM, handler)  # Ray sets its own
     return ray
+
+
+@contextmanager
+def _overheard() -> Iterator[IO[bytes]]:
+    """Keep from the user what Ray's compiled part writes on stderr, and have it to tell why something went wrong."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as said:
+        before = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            yield said
+        finally:
+            sys.stderr.flush()
+            os.dup2(before, 2)
+            os.close(before)
 
 
 def _checked(address: str) -> str:
@@ -116,16 +136,17 @@ def _answers(host: str, port: int) -> bool:
         return False
 
 
-def _no_entry(address: str, error: Exception) -> str:
-    words = " ".join(str(error).split())
+def _no_entry(address: str, error: str, said: str) -> str:
+    """Say in one line why a cluster did not let samepath in, and what to do."""
+    words = " ".join(error.split())
     if "Could not find any running Ray instance" in words:
         return f"--ray {address}: no Ray runs on this machine: ray start --head, or ray start --address=HOST:PORT to join one"
     if "Version mismatch" in words:
         return f"--ray {address}: the cluster runs another Ray or Python than this machine ({words}): install the same"
-    if "uthentication" in words or "token" in words:
-        return f"--ray {address}: the cluster wants a token ({words}): set RAY_AUTH_MODE and RAY_AUTH_TOKEN as it has them"
+    if any(mark in text for mark in ("uthenticat", "AuthToken") for text in (words, said)):
+        return f"--ray {address}: the cluster wants another token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as it has them"
     advice = "this machine must be part of it: ray start --address=HOST:PORT --num-cpus=0 joins without running repeats"
-    return f"--ray {address}: no connection ({words or type(error).__name__}); {advice}"
+    return f"--ray {address}: no connection ({words}); {advice}"
 
 
 def nodes_of(ray: Ray) -> list[Node]:

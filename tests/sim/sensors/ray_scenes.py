@@ -68,25 +68,27 @@ def scene_of(meshes, fixed, moving=(), labels=None):
     radius = np.array([np.linalg.norm(v - m, axis=1).max() for v, m in zip(vertices, centre, strict=True)], np.float32)
     count, each = len(faces), len(meshes)
     given = labels or [20] * each
-    shapes = Shapes(
-        vertices=all_vertices,
-        faces=faces,
-        normals=normals.astype(np.float32),
-        colours=np.ones((count, 3), np.float32),
-        labels=np.repeat(np.array(given, np.uint8), np.diff(first_face)),
-        materials=np.zeros(count, np.uint8),
-        lamps=np.zeros(count, np.uint16),
-        mappings=np.full(count, -1, np.int32),
-        mapping=np.zeros((0, 8), np.float32),
-        first_vertex=first_vertex,
-        first_face=first_face,
-        centre=centre,
-        radius=radius,
-        coarser=np.full(each, -1, np.int32),
-        coarser_px=np.zeros(each, np.float32),
-        shadow=np.full(each, -1, np.int32),
-        beam=np.full(each, -1, np.int32),
-    )
+    arrays = {
+        "vertices": all_vertices,
+        "faces": faces,
+        "normals": normals.astype(np.float32),
+        "colours": np.ones((count, 3), np.float32),
+        "labels": np.repeat(np.array(given, np.uint8), np.diff(first_face)),
+        "materials": np.zeros(count, np.uint8),
+        "lamps": np.zeros(count, np.uint16),
+        "mappings": np.full(count, -1, np.int32),
+        "mapping": np.zeros((0, 8), np.float32),
+        "first_vertex": first_vertex,
+        "first_face": first_face,
+        "centre": centre,
+        "radius": radius,
+        "coarser": np.full(each, -1, np.int32),
+        "coarser_px": np.zeros(each, np.float32),
+        "shadow": np.full(each, -1, np.int32),
+        "beam": np.full(each, -1, np.int32),
+    }
+    # How things look is of no concern to rays.
+    shapes = Shapes(**{name: value for name, value in arrays.items() if name in Shapes.__slots__})
     return Scene(shapes, instances(fixed), instances(moving), Weather(), np.zeros((0, 4), np.float32), street_lamps_on=False)
 
 

@@ -32,3 +32,14 @@ def test_streams_differ_by_every_part_of_their_name():
     names = [(seed, sensor, tick, purpose) for seed in (0, 1) for sensor in (0, 1) for tick in (0, 1) for purpose in ("a", "b")]
     first = {Chance(seed, sensor, tick).stream(purpose).random() for seed, sensor, tick, purpose in names}
     assert len(first) == 16
+
+
+def test_the_lidars_own_functions_are_right_to_thirteen_digits():
+    from samepath.sim.sensors.rays.points import cos_of_turn, exp_below_one, log_of
+
+    for x in np.concatenate([np.linspace(-700, 0, 57), np.linspace(-1, 0, 57)]):
+        assert exp_below_one(x) == pytest.approx(np.exp(x), rel=1e-13)
+    for x in np.concatenate([np.geomspace(1e-16, 1.0, 57), [0.3, 0.7071067811865476]]):
+        assert log_of(x) == pytest.approx(np.log(x), rel=1e-13, abs=1e-16)
+    for turn in np.linspace(0.0, 1.0, 97):
+        assert cos_of_turn(turn) == pytest.approx(np.cos(2 * np.pi * turn), abs=1e-14)

@@ -353,6 +353,30 @@ def test_the_same_calls_give_the_same_bits_in_a_new_world_and_after_a_reload():
     assert states_1 == states_2
 
 
+def test_the_time_a_server_stood_idle_leaves_no_trace():
+    host = episode()
+    ticks(host, 50)
+    assert host.world.tick_count == 0
+    assert host.frame == 51
+    spawn(host)
+    ticks(host, 2)
+    assert host.world.tick_count == 2
+
+
+def test_lights_begin_anew_with_synchronous_mode_unless_a_client_set_them():
+    host = episode("town")
+    change_settings(host, synchronous_mode=False)
+    for _ in range(30):
+        host.signals.tick(0.37)
+    change_settings(host, synchronous_mode=True)
+    assert host.signals.snapshot() == type(host.signals)(host.scene.signals).snapshot()
+    light = next(one for one in host.actors if one.type_id == "traffic.traffic_light")
+    call(host, "set_traffic_light_state", light.id, 3)
+    change_settings(host, synchronous_mode=False)
+    change_settings(host, synchronous_mode=True)
+    assert host.signals.shows(light.light) == 3
+
+
 def test_boxes_objects_and_layers():
     host = episode()
     houses = call(host, "get_environment_objects", labels.BUILDINGS)

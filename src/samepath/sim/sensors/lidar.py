@@ -18,14 +18,17 @@ from numpy.typing import NDArray
 
 from samepath.base.errors import InputError
 from samepath.base.trig import to_radians
-from samepath.base.trig_arrays import exp, sincos_deg
+from samepath.base.trig_arrays import sincos_deg
 from samepath.sim.sensors.attributes import SEED, SENSOR_TICK, Attribute, Given, read
-from samepath.sim.sensors.noise import Chance, normals
+from samepath.sim.sensors.noise import Chance
 from samepath.sim.sensors.rays.bundle import Bundle, fan
 from samepath.sim.sensors.rays.caster import RayCaster
+from samepath.sim.sensors.rays.points import fill
 from samepath.sim.sensors.scene import Scene
 from samepath.sim.world.records import Pose
 
+Floats = NDArray[np.float64]
+Pair = tuple[Floats, Floats]
 RAYS_MOST: Final = 1 << 24
 """The most rays of one measurement: a gigabyte of memory."""
 _SCAN: Final[Mapping[str, Attribute]] = MappingProxyType(
@@ -56,8 +59,7 @@ POINT: Final = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("intensity",
 SEMANTIC_POINT: Final = np.dtype(
     [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("cosine", "<f4"), ("object", "<u4"), ("label", "<u4")]
 )
-# The least intensity is e to this: what comes back from farther is as good as nothing.
-_FAINTEST: Final = -700.0
+_NONE: Final = np.zeros((0, 0))
 # Of a turn.
 _ROUNDING: Final = 1e-9
 
@@ -79,17 +81,6 @@ class LidarScan:
         return head + self.counts.astype("<u4").tobytes() + self.points.tobytes()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Sweep:
-    """Rays of one measurement by channel and column, what they met, and the unit vectors they went along."""
-
-    distance_m: NDArray[np.float64]
-    directions: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
-    label: NDArray[np.uint8]
-    actor: NDArray[np.int32]
-    cosine: NDArray[np.float64]
-
-
 class Lidar:
     """A LiDAR. It keeps the rays of its last measurement, which most scanners send again, but nothing of what it saw."""
 
@@ -103,9 +94,7 @@ class Lidar:
         channels = int(values["channels"])
         step_deg = (values["upper_fov"] - values["lower_fov"]) / (channels - 1) if channels > 1 else 0.0
         self._elevation = sincos_deg(values["upper_fov"] - step_deg * np.arange(channels, dtype=np.float64))
-        self._kept: (
-            tuple[tuple[float, int, float], Bundle, NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]] | None
-        ) = None
+        self._kept: tuple[tuple[float, int, float], Bundle, NDArray[np.int64], Pair] | None = None
 
     @classmethod
     def from_attributes(cls, given: Given, *, semantic: bool = False, strict: bool = False) -> Self:
@@ -121,11 +110,21 @@ class Lidar:
         ``chance`` is the noise's; its seed is replaced by the attribute ``noise_seed``.
         """
         start_deg, end_deg = self._stands_at_deg(elapsed_s), self._stands_at_deg(elapsed_s + interval_s)
-        sweep = self._sweep(caster, scene, pose, start_deg, interval_s)
-        hit = np.isfinite(sweep.distance_m)
-        if self.semantic:
-            return self._semantic(sweep, hit, to_radians(end_deg))
-        return self._noisy(sweep, hit, to_radians(end_deg), chance)
+        bundle, number, azimuth = self._rays(start_deg, self.columns(interval_s), interval_s)
+        hits = caster.cast(scene, pose, bundle, self.values["range"], details=self.semantic)
+        points, rays = np.empty((bundle.count, 4), np.float32), np.empty(bundle.count, np.int64)
+        counts = np.empty(len(number), np.uint32)
+        losses, values = self._losses(number.shape, chance)
+        found = fill(hits.distance_m, number, self._elevation, azimuth, losses, values, points, rays, counts)
+        angle_rad = to_radians(end_deg)
+        if not self.semantic:
+            return LidarScan(angle_rad, counts, points[:found].view(POINT).reshape(-1))
+        named, rays = np.empty(found, SEMANTIC_POINT), rays[:found]
+        for column, name in enumerate("xyz"):
+            named[name] = points[:found, column]
+        named["cosine"], named["label"] = hits.cosine[rays], hits.label[rays]
+        named["object"] = hits.actor[rays].view(np.uint32)
+        return LidarScan(angle_rad, counts, named)
 
     def _stands_at_deg(self, elapsed_s: float) -> float:
         """Where the scanner stands; a turn that is whole but for rounding is whole."""
@@ -144,52 +143,28 @@ class Lidar:
             )
         return columns
 
-    def _sweep(self, caster: RayCaster, scene: Scene, pose: Pose, start_deg: float, interval_s: float) -> _Sweep:
-        bundle, number, sine, cosine = self._rays(start_deg, self.columns(interval_s), interval_s)
-        hits = caster.cast(scene, pose, bundle, self.values["range"], details=self.semantic)
-        sin_e, cos_e = self._elevation
-        directions = (cos_e[:, None] * cosine[None], cos_e[:, None] * sine[None], np.broadcast_to(sin_e[:, None], number.shape))
-        return _Sweep(hits.distance_m[number], directions, hits.label[number], hits.actor[number], hits.cosine[number])
-
-    def _rays(
-        self, start_deg: float, columns: int, interval_s: float
-    ) -> tuple[Bundle, NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+    def _rays(self, start_deg: float, columns: int, interval_s: float) -> tuple[Bundle, NDArray[np.int64], Pair]:
         key = (start_deg, columns, interval_s)
         if self._kept is None or self._kept[0] != key:
             fov_deg = self.values["horizontal_fov"]
             step_deg = self.values["rotation_frequency"] * fov_deg * interval_s / max(columns, 1)
-            sine, cosine = sincos_deg((start_deg + step_deg * np.arange(columns, dtype=np.float64)) % fov_deg - fov_deg / 2.0)
-            sin_e, cos_e = self._elevation
-            bundle, number = fan(sin_e, cos_e, sine, cosine)
-            self._kept = (key, bundle, number, sine, cosine)
+            azimuth = sincos_deg((start_deg + step_deg * np.arange(columns, dtype=np.float64)) % fov_deg - fov_deg / 2.0)
+            bundle, number = fan(*self._elevation, *azimuth)
+            self._kept = (key, bundle, number, azimuth)
         return self._kept[1:]
 
-    def _noisy(self, sweep: _Sweep, hit: NDArray[np.bool_], angle_rad: float, chance: Chance) -> LidarScan:
-        values, shape = self.values, sweep.distance_m.shape
-        distance_m = np.where(hit, sweep.distance_m, 0.0)
-        intensity = exp(np.maximum(-values["atmosphere_attenuation_rate"] * distance_m, _FAINTEST))
-        generator = Chance(int(values["noise_seed"]), chance.sensor, chance.tick).stream("lidar")
-        # All are drawn, needed or not: turning one kind of noise off leaves the others as they are.
-        general, faint = generator.random(shape), generator.random(shape)
-        hit &= general >= values["dropoff_general_rate"]
+    def _losses(
+        self, shape: tuple[int, ...], chance: Chance
+    ) -> tuple[tuple[Floats, Floats, Floats], tuple[float, float, float, float, float]]:
+        """Chance for every ray, each kind from a stream of its own: switching one off leaves the others as they are."""
+        if self.semantic:
+            return (_NONE, _NONE, _NONE), (0.0, 0.0, 0.0, 0.0, 0.0)
+        values = self.values
+        attenuation, general = values["atmosphere_attenuation_rate"], values["dropoff_general_rate"]
         limit, zero = values["dropoff_intensity_limit"], values["dropoff_zero_intensity"]
-        if limit > 0.0 and zero > 0.0:
-            hit &= (intensity > limit) | (faint >= zero * (1.0 - intensity / limit))
-        if values["noise_stddev"] > 0.0:
-            distance_m = distance_m + values["noise_stddev"] * normals(generator, distance_m.size).reshape(shape)
-        points = np.empty(int(hit.sum()), POINT)
-        _place(points, sweep, distance_m, hit)
-        points["intensity"] = intensity[hit]
-        return LidarScan(angle_rad, hit.sum(axis=1).astype(np.uint32), points)
-
-    def _semantic(self, sweep: _Sweep, hit: NDArray[np.bool_], angle_rad: float) -> LidarScan:
-        points = np.empty(int(hit.sum()), SEMANTIC_POINT)
-        _place(points, sweep, np.where(hit, sweep.distance_m, 0.0), hit)
-        points["cosine"], points["label"] = sweep.cosine[hit], sweep.label[hit]
-        points["object"] = sweep.actor[hit].view(np.uint32)
-        return LidarScan(angle_rad, hit.sum(axis=1).astype(np.uint32), points)
-
-
-def _place(points: NDArray[np.void], sweep: _Sweep, distance_m: NDArray[np.float64], hit: NDArray[np.bool_]) -> None:
-    for name, direction in zip("xyz", sweep.directions, strict=True):
-        points[name] = (distance_m * direction)[hit]
+        own = Chance(int(values["noise_seed"]), chance.sensor, chance.tick)
+        by_rate = own.stream("lidar loss").random(shape) if general > 0.0 else _NONE
+        by_intensity = own.stream("lidar faint").random(shape) if limit > 0.0 and zero > 0.0 else _NONE
+        deviation = values["noise_stddev"]
+        by_noise = own.stream("lidar noise").random((2, shape[0] * shape[1])) if deviation > 0.0 else _NONE
+        return (by_rate, by_intensity, by_noise), (attenuation, general, limit, zero, deviation)

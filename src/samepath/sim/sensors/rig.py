@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from samepath.base.documents import read_yaml, validate
 from samepath.base.errors import InputError
 from samepath.base.suggest import nearest, unknown
-from samepath.sim.sensors.suite_kinds import KINDS
+from samepath.sim.sensors.kinds import KINDS
 from samepath.sim.world.records import Pose
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")

@@ -17,10 +17,11 @@ from samepath.sim.sensors.meshes.catalogue import actor_models
 from samepath.sim.sensors.meshes.furniture import LAMP_POOL_M
 from samepath.sim.sensors.meshes.ground import far_ground, squares
 from samepath.sim.sensors.meshes.people import STANDING, phase_of
+from samepath.sim.sensors.meshes.props import prop
 from samepath.sim.sensors.scene import F32, F64, Instances, Lamp, Scene
 from samepath.sim.sensors.scenery import Recipe, Thing, build, things
 from samepath.sim.sensors.weather import Weather, is_dark
-from samepath.sim.world.catalogue import ALIASES, WalkerType, actor_type
+from samepath.sim.world.catalogue import ALIASES, PropType, WalkerType, actor_type
 from samepath.sim.world.records import Pose
 from samepath.sim.world.signal_plan import plan_of
 
@@ -32,9 +33,12 @@ _SHOWN: Final = (Lamp.RED, Lamp.YELLOW, Lamp.GREEN, Lamp(0), Lamp(0))
 
 
 class Street:
-    """Everything that is fixed on a map, and the models of all actors. Build it once and keep it."""
+    """Everything that is fixed on a map, and the models of all actors. Build it once and keep it.
 
-    def __init__(self, road_map: RoadMap) -> None:
+    ``boxes`` stand there beside what the map has.
+    """
+
+    def __init__(self, road_map: RoadMap, boxes: Sequence[tuple[PropType, Pose]] = ()) -> None:
         self.map_name = road_map.name
         bank = Bank()
         models = actor_models()
@@ -53,6 +57,7 @@ class Street:
                 self._lights.append((thing, recipes[thing.recipe]))
             else:
                 rows.append((thing.name, recipes[thing.recipe], thing.pose, thing.lamps))
+        rows.extend((kind.name, bank.add(prop(kind)), pose, Lamp(0)) for kind, pose in boxes)
         self.shapes = bank.shapes()
         self._names = [name for name, *_ in rows]
         self._fixed = _instances(
@@ -170,6 +175,6 @@ def _country(road_map: RoadMap) -> Shape:
 
 
 @lru_cache(maxsize=4)
-def street_of(road_map: RoadMap) -> Street:
+def street_of(road_map: RoadMap, boxes: tuple[tuple[PropType, Pose], ...] = ()) -> Street:
     """The street of a map, kept for the next time."""
-    return Street(road_map)
+    return Street(road_map, boxes)

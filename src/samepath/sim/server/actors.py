@@ -24,7 +24,10 @@ STANDING: Final = WalkerControl()
 
 @dataclass(eq=False)
 class Entry:
-    """An actor. ``pose`` counts for those without a body; ``relative`` for those attached to another."""
+    """An actor. ``pose`` counts for those without a body; ``relative`` for those attached to another.
+
+    ``volume`` is the patch of ground a trigger stands for, ``stream_id`` where a sensor's measurements go.
+    """
 
     record: Actor
     blueprint: Blueprint | None
@@ -33,6 +36,7 @@ class Entry:
     relative: Pose | None = None
     children: list[int] = field(default_factory=list)
     volume: int | None = None
+    stream_id: int = 0
 
     @property
     def id(self) -> int:

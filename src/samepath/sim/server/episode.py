@@ -98,6 +98,7 @@ class Episode:
         self.replaying = ReplayOptions()
         self.recorder: Recorder | None = None
         self.player: Player | None = None
+        self.actors = Registry()
         self.load(map_name, reset_settings=True, layers=labels.ALL_LAYERS)
 
     def load(self, map_name: str, *, reset_settings: bool, layers: int) -> None:
@@ -106,6 +107,9 @@ class Episode:
         if self.recorder is not None:
             self.recorder.close()
         self.recorder = self.player = None
+        for entry in self.actors:
+            if entry.stream_id:
+                self.place.outbox.forget(entry.stream_id)
         scene = scene_of(shown, road_map)
         scene.work_out()
         self.world = World(PhysicsSettings(step_s=DEFAULT_STEP_S), scene.statics, place=road_map.name)

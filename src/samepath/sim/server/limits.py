@@ -13,7 +13,7 @@ class Limits:
     structured_bytes: int = 2 * _MIB  # of which numbers, lists, ...: all but the text or bytes of a single argument
     connections: int = 128  # clients at once
     subscriptions: int = 2048  # streams listened to at once, all clients together
-    calls_waiting: int = 256  # calls of one client that wait for the world; then it is read no further until they are done
+    calls_waiting: int = 64  # calls of one client that wait for the world; then it is read no further until they are done
     unread_answer_bytes: int = 16 * _MIB  # answers a client has not fetched; then it is read no further
     backlog_bytes: int = 64 * _MIB  # of one stream that its listener has not fetched; then it is cut off
     early_messages: int = 256  # of a stream that was asked for, kept until its listener arrives
@@ -24,6 +24,7 @@ class Limits:
     opendrive_bytes: int = 16 * _MIB
     road_m: float = 300_000.0  # length of all lanes of a client's map together
     name_characters: int = 4096
+    image_pixels: int = 1 << 24  # of one camera
     recording_bytes: int = 512 * _MIB  # a recording that grows beyond ends
     debug_shapes: int = 20_000
     number: float = 1e9  # the largest number that means something in a world

@@ -157,6 +157,7 @@ class Runner:
         self._mail = mail
         self._place = place
         self._pace = Pace(place.clock)
+        self._last_error = ""
         self.episode = make_episode()
         self._thread = threading.Thread(target=self._run, name="samepath episode", daemon=True)
 
@@ -202,7 +203,10 @@ class Runner:
         try:
             tick(self.episode, step_s)
         except Exception as error:
-            self._place.log(f"error of ours in a tick: {type(error).__name__}: {error}")
+            text = f"error of ours in a tick: {type(error).__name__}: {error}"
+            if text != self._last_error:
+                self._place.log(text)
+            self._last_error = text
 
     def _do(self, work: Work) -> None:
         episode = self.episode

@@ -22,7 +22,6 @@ class SensorEntry(Entry):
     """A sensor. ``since_s`` is the time since the last measurement was due, None before the first."""
 
     instrument: Instrument = field(default_factory=_silent)
-    stream_id: int = 0
     period_s: float = 0.0
     since_s: float | None = None
 

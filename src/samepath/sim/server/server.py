@@ -1,6 +1,7 @@
 """A server: two listening ports, an event loop, the episode's thread; started and stopped as one."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -42,8 +43,41 @@ class Server:
 
     async def start(self) -> None:
         """Listen; returns when clients can connect."""
-        loop = asyncio.get_running_loop()
-        settings = self.settings
+        self._hub = Hub(self.settings.limits, lambda stream_id: self._runner.submit(Unheard(stream_id)), self._log)
+        self._streams = await self._listen(lambda: Listener(self._hub), self._wanted_stream_port())
+        try:
+            self.stream_port = self._streams.sockets[0].getsockname()[1]
+            self._runner = self._make_runner()
+            self._office = Office(
+                methods(),
+                self._runner.submit,
+                self._runner.answer_now,
+                self._answer_aside,
+                lambda caller: self._runner.submit(Gone(caller)),
+                self._log,
+                self.settings.limits,
+            )
+            self._calls = await self._listen(lambda: Caller(self._office), self.settings.port)
+        except BaseException:
+            self._streams.close()
+            raise
+        self.port = self._calls.sockets[0].getsockname()[1]
+        self._runner.start()
+        await self._streams.start_serving()
+        await self._calls.start_serving()
+
+    async def _listen(self, protocol: Callable[[], asyncio.Protocol], port: int) -> asyncio.Server:
+        host = self.settings.host
+        # The client's streams speak IPv4 only; with one family a free port is the same for all addresses.
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            return await asyncio.get_running_loop().create_server(protocol, host, port, family=family, start_serving=False)
+        except (OSError, OverflowError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"{host}:{port} cannot be served ({reason}): choose another --port or --host") from error
+
+    def _make_runner(self) -> Runner:
+        loop, settings = asyncio.get_running_loop(), self.settings
 
         def log(line: str) -> None:
             loop.call_soon_threadsafe(self._log, line)
@@ -52,42 +86,10 @@ class Server:
             if not self._closing:
                 loop.call_soon_threadsafe(self._send, posts)
 
-        self._hub = Hub(settings.limits, lambda stream_id: self._runner.submit(Unheard(stream_id)), self._log)
-        try:
-            self._streams = await loop.create_server(
-                lambda: Listener(self._hub), settings.host, self._wanted_stream_port(), start_serving=False
-            )
-            self.stream_port = self._streams.sockets[0].getsockname()[1]
-            mail = Mail(deliver)
-            place = Place(
-                Atlas(settings.aliases, log, settings.limits),
-                mail,
-                settings.data_folder,
-                self.stream_port,
-                settings.limits,
-                log,
-            )
-            self._runner = Runner(lambda: Episode(place, settings.map_name), mail, place)
-            self._office = Office(
-                methods(),
-                self._runner.submit,
-                self._runner.answer_now,
-                self._answer_aside,
-                lambda caller: self._runner.submit(Gone(caller)),
-                self._log,
-                settings.limits,
-            )
-            self._calls = await loop.create_server(
-                lambda: Caller(self._office), settings.host, settings.port, start_serving=False
-            )
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            where = f"{settings.host}:{settings.port}"
-            raise InputError(f"{where} cannot be served ({reason}): choose another --port or --host") from error
-        self.port = self._calls.sockets[0].getsockname()[1]
-        self._runner.start()
-        await self._streams.start_serving()
-        await self._calls.start_serving()
+        mail = Mail(deliver)
+        atlas = Atlas(settings.aliases, log, settings.limits)
+        place = Place(atlas, mail, settings.data_folder, self.stream_port, settings.limits, log)
+        return Runner(lambda: Episode(place, settings.map_name), mail, place)
 
     def _answer_aside(self, call: Call) -> None:
         """Answer from files, in a thread beside the world's."""

@@ -72,6 +72,7 @@ def _entry(
     if blueprint.body:
         return _with_body(episode, blueprint, (description, box, tags, parent_id), pose, overlapping=overlapping)
     if blueprint.id.startswith("sensor."):
+        _check_image(description, episode.place.limits.image_pixels)
         ordinal = episode.next_actor_id - episode.first_actor_id
         inside = instrument(description, ordinal)
         period_s = max(real(description, "sensor_tick", 0.0), 0.0)
@@ -80,6 +81,12 @@ def _entry(
         return SensorEntry(record, blueprint, pose, instrument=inside, stream_id=stream_id, period_s=period_s)
     volume = _volume(episode, description, pose) if blueprint.id == _FRICTION_TRIGGER else None
     return Entry(Actor(episode.new_actor_id(), parent_id, description, box, tags, b""), blueprint, pose, volume=volume)
+
+
+def _check_image(description: Description, most: int) -> None:
+    width, height = (real(description, f"image_size_{axis}", 1.0) for axis in "xy")
+    if not (width >= 1.0 and height >= 1.0 and width * height <= most):
+        raise CallError(f"{description.id}: an image of at most {most} pixels was wanted, but {width:g} x {height:g} came")
 
 
 def _with_body(

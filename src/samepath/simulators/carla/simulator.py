@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from importlib import metadata
 from typing import Final
 
@@ -61,6 +62,7 @@ class Carla(Simulator):
         perform(import_client(), settings, script, request.seed, last_tick(info, request), recorder, on_tick)
 
 
+@cache
 def _client_version() -> str:
     try:
         return metadata.version("carla")

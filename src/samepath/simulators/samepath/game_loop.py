@@ -29,6 +29,7 @@ from samepath.simulators.interface import (
     no_tick,
 )
 from samepath.simulators.samepath.commands import decisions_of, recorded
+from samepath.simulators.samepath.sensing import Sensing
 from samepath.simulators.samepath.simulator import (
     SETTINGS,
     STEP_S,
@@ -77,7 +78,7 @@ class SamepathGameLoop(Simulator):
         from samepath.sim import loop  # noqa: F401 - not used yet, but there when a run begins
         from samepath.sim.sources import table  # noqa: F401
 
-        load_scenery(request.scenario)
+        load_scenery(request.scenario, request.settings)
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario frame by frame."""
@@ -125,7 +126,13 @@ class SamepathGameLoop(Simulator):
         record = on_fixed_step if loop.is_fixed else Resampled(simulation, recorder, on_tick, last).on_step
         ends: list[tuple[int, str]] = []
 
+        sensing = Sensing(simulation, recorder, values, STEP_S, last)
+        was_s = simulation.world.time_s
+
         def on_step(result: Any) -> None:  # noqa: ANN401
+            nonlocal was_s
+            sensing.after_step(None if loop.is_fixed else simulation.world.time_s - was_s)
+            was_s = simulation.world.time_s
             tick = record(result)
             if result.ended:
                 ends.append((tick, result.ended))
@@ -140,6 +147,7 @@ class SamepathGameLoop(Simulator):
                 recorder.event(tick, "late-frames", detail=f"{game.deadline_misses} of {game.frame_count} frames came late")
             recorder.end(tick, reason)
         finally:
+            sensing.close()
             simulation.close()
             for one in disturbances:
                 one.close()

@@ -20,6 +20,8 @@ from samepath.simulators.interface import (
     no_tick,
 )
 from samepath.simulators.samepath.commands import decisions_of, recorded
+from samepath.simulators.samepath.sensing import SETTINGS as SENSOR_SETTINGS
+from samepath.simulators.samepath.sensing import Sensing, load_sensors
 from samepath.traces.channels import STANDARD, VEHICLE_CONTROL, WALKER_CONTROL
 from samepath.traces.recorder import Recorder
 
@@ -34,6 +36,7 @@ SETTINGS: Final[Mapping[str, Scalar]] = {
     "grid_m": 0.25,
     "queue": "stable",
     "frame_cost_s": 0.0,
+    **SENSOR_SETTINGS,
 }
 
 
@@ -45,8 +48,8 @@ class Samepath(Simulator):
         return describe("samepath", "deterministic driving world, lockstep", SETTINGS, deterministic=True)
 
     def prepare(self, request: RunRequest) -> None:
-        """Load the scenario and its map."""
-        load_scenery(request.scenario)
+        """Load the scenario and its map, and how it looks if there are sensors."""
+        load_scenery(request.scenario, request.settings)
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario in lockstep."""
@@ -74,16 +77,19 @@ class Samepath(Simulator):
         work = frame_work(number(values, "frame_cost_s", 0.0))
         scenario = checked_scenario(request.scenario)
         simulation = Simulation(scenario, settings, decisions=decisions_of(request.commands), tape=tape)
+        sensing = Sensing(simulation, recorder, values, STEP_S)
         try:
             for actor in simulation.world.actors:
                 recorder.actor(actor.id, actor.type)
             ended = None
             while ended is None:
                 result = simulation.step()
+                sensing.after_step()
                 tick, ended = record_step(simulation, result, recorder, on_tick, per_tick), result.ended
                 work()
             recorder.end(tick, ended)
         finally:
+            sensing.close()
             simulation.close()
 
 
@@ -126,11 +132,12 @@ def checked_scenario(name: str) -> Any:  # noqa: ANN401 - importing the type wou
     return scenario
 
 
-def load_scenery(scenario: str) -> None:
+def load_scenery(scenario: str, settings: Mapping[str, Scalar]) -> None:
     """Load the code, a scenario, and its map in the form that physics takes; later runs in this process find them there."""
     from samepath.sim.scenarios.simulation import Arrangement
 
     Arrangement().statics(checked_scenario(scenario).map)
+    load_sensors(checked_scenario(scenario), settings)
 
 
 def steps_per_tick(step_s: float) -> int:

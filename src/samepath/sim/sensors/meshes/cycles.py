@@ -20,7 +20,7 @@ def cycle(kind: VehicleType) -> Model:
     """A two-wheeler with its rider."""
     motor = kind.kind == "motorcycle"
     levels = tuple(_cycle(kind, level, motor=motor) for level in range(3))
-    return Model(levels, shadow=_cycle(kind, 1, motor=motor))
+    return Model(levels, shadow=_cycle(kind, 2, motor=motor))
 
 
 def _ring_wheel(builder: ShapeBuilder, x: float, radius_m: float, tyre_m: float, sides: int, *, spokes: bool) -> None:
@@ -58,6 +58,12 @@ def _cycle(kind: VehicleType, level: int, *, motor: bool) -> Shape:
     grip_x, grip_z, grip_y = (0.55 * half, 1.02, 0.33) if motor else (0.68 * half, 1.08, 0.27)
     head = (grip_x + 0.05, 0.0, grip_z - 0.1)
     count = (6, 4, 3)[level]
+    if level == 2:
+        builder.brush(_FULL, Material.BODY)
+        low = 0.3 if motor else 0.45
+        builder.box((-0.6 * half, -0.06, low), (head[0], 0.06, low + (0.5 if motor else 0.25)))
+        _rider(builder, seat, (grip_x, grip_y, grip_z), half, level, motor=motor)
+        return builder.shape()
     if motor:
         _engine(builder, half, r, seat, head, count)
     else:

@@ -32,7 +32,7 @@ def street_lamp(height_m: float, radius_m: float) -> Model:
             builder.box((reach + 0.02, -0.10, height_m + 0.03), (reach + 0.56, 0.10, height_m + 0.062))
         return builder.shape()
 
-    return Model(tuple(build(level) for level in range(3)), shadow=build(1))
+    return Model(tuple(build(level) for level in range(3)), shadow=build(2))
 
 
 def post(height_m: float, radius_m: float) -> Model:

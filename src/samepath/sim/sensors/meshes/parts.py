@@ -23,9 +23,11 @@ def wheel(builder: ShapeBuilder, x: float, side: float, half_width_m: float, rad
             ring.append((x + radius_m * s, y, radius_m + radius_m * c))
         rings.append(ring)
     builder.brush(BLACK)
-    builder.loft(rings, start=True, end=True)
+    # From afar nobody looks at a wheel from inside.
+    builder.loft(rings, start=sides > 10 or side < 0.0, end=sides > 10 or side > 0.0)
     if sides > 6:
         builder.brush(grey(0.32)).disc((x, outer + 0.004 * side, radius_m), 0.66 * radius_m, sides, side)
+    if sides > 10:
         builder.brush(grey(0.05))
         for k in range(5):
             s, c = sincos_deg(72.0 * k)

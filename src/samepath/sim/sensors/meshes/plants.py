@@ -17,7 +17,7 @@ _BARK: Final[Colour] = (0.11, 0.075, 0.05)
 
 def tree(height_m: float, radius_m: float, look: int) -> Model:
     """A tree; ``look`` picks its colour and its lumps."""
-    return Model(tuple(_tree(height_m, radius_m, look, level) for level in range(3)), shadow=_tree(height_m, radius_m, look, 1))
+    return Model(tuple(_tree(height_m, radius_m, look, level) for level in range(3)), shadow=_tree(height_m, radius_m, look, 2))
 
 
 def _uneven(j: int, k: int, look: int) -> float:
@@ -54,7 +54,7 @@ def _tree(height_m: float, radius_m: float, look: int, level: int) -> Shape:
     middle, half = 0.67 * height_m, 0.33 * height_m
     if level == 2:
         builder.brush((red, green, blue), Material.FOLIAGE)
-        _lump(builder, (0.0, 0.0, middle), radius_m, half, look, 2, 5)
+        _lump(builder, (0.0, 0.0, middle), radius_m, half, look, 2, 6)
         return builder.shape()
     rounds, slices = ((5, 9), (3, 6))[level]
     builder.brush((red, green, blue), Material.FOLIAGE)

@@ -116,11 +116,24 @@ class Outputs(NamedTuple):
     flow: F32
 
 
-class Scratch(NamedTuple):
-    """Working memory of one thread: 1/z and id of every pixel, colours before averaging, projected vertices of a mesh.
+class Line(NamedTuple):
+    """One row of a picture: colours, where in the world what is seen there lies, cells of noise, nodes of the sky."""
 
-    ``line`` f32[3, w] holds one row of blue, green and red.
-    """
+    blue: F32
+    green: F32
+    red: F32
+    x: F32
+    y: F32
+    z: F32
+    near: F32
+    soft: I32
+    fine: I32
+    upper: F32
+    lower: F32
+
+
+class Scratch(NamedTuple):
+    """Working memory of one thread: 1/z and id of every pixel, colours before averaging, vertices of a mesh, one row."""
 
     depth: F32
     ids: I32
@@ -128,7 +141,7 @@ class Scratch(NamedTuple):
     column: F32
     row: F32
     inverse: F32
-    line: F32
+    line: Line
 
 
 class Shade(NamedTuple):
@@ -140,7 +153,7 @@ class Shade(NamedTuple):
 
     numbers: F64
     flat: F32
-    sky: F32
+    sky: U32
     noise: U8
     lamps: F32
     walls: F32

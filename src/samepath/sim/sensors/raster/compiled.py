@@ -190,7 +190,7 @@ def compiled_entry(function: Function) -> Function:
 def _built(function: Function, *, entry: bool) -> Function:
     if config.DISABLE_JIT:
         return function
-    options = {"nopython": True, "nogil": entry, "boundscheck": None, "error_model": "numpy"}
+    options = {"nopython": True, "nogil": entry, "boundscheck": None, "error_model": "numpy", "forceinline": not entry}
     made: Any = _Dispatcher(py_func=function, targetoptions=options)
     if entry:
         made.enable_caching()

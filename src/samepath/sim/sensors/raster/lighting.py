@@ -44,7 +44,7 @@ def shade_of(scene: Scene) -> Shade:
     numbers[SHADOWS], numbers[NIGHT], numbers[WET] = light.shadows, light.night, light.wet
     numbers[PUDDLES], numbers[RAIN], numbers[TICK] = light.puddles, light.rain, scene.tick % 65536
     numbers[DARK] = max(0.3 * light.above[0] + 0.5 * light.above[1] + 0.2 * light.above[2], 0.01)
-    sky = np.zeros((SKY_SIZE + 1, SKY_SIZE + 1, 4), np.float32)
+    sky = np.zeros((SKY_SIZE + 1) ** 2, np.uint32)
     build_sky(sky, noise_tile(), _sky_numbers(light))
     none = np.zeros((1, 8), np.float32)
     return Shade(numbers, _flat_factors(light), sky, noise_tile(), none[:0], none, none[:, :2])

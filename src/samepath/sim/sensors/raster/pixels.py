@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import F32, ROW_BITS, ROW_MASK, U8, U32, Outputs, Placed, Rows, Scratch, Shade, Views
+from samepath.sim.sensors.raster.arrays import F32, F64, ROW_BITS, ROW_MASK, U8, U32, Line, Outputs, Placed, Rows, Scratch, Shade, Views
 from samepath.sim.sensors.raster.compiled import compiled
 from samepath.sim.sensors.raster.lighting import (
     DARK,
@@ -17,217 +17,268 @@ from samepath.sim.sensors.raster.lighting import (
     GLOW_Y,
     GRASS,
     NIGHT,
-    PAINT,
     PAVING,
     PUDDLES,
     ROAD,
     WET,
 )
-from samepath.sim.sensors.raster.sky import sky_at, soft
+from samepath.sim.sensors.raster.sky import sky_at
 from samepath.sim.sensors.raster.tones import tone
+
+Ray = tuple[float, float, float]
 
 ONE, ZERO = np.float32(1.0), np.float32(0.0)
 # Added before cutting to whole numbers, so that they are never negative.
 _LIFT = np.float32(65536.0)
 _OPAQUE = np.uint32(0xFF000000)
-_SKY_STRIDE = 0.006
-"""The sky is looked up once per so many radians: its own picture is no finer."""
+_FINE = np.float32(0.03)
+"""Fine grain is seen up to 1 / 0.03 metres."""
+_CELLS = np.float32(1024.0)
+"""Added to windows and storeys before cutting to whole numbers."""
+_SKY_STRIDE = 0.01
+"""The sky is looked up once per so many radians: its own picture is hardly finer."""
+_FARTHEST = np.float32(1e-4)
+
 
 
 @compiled
 def _grain(tile: U8, layer: int, x: float, y: float) -> float:
-    """Noise of one cell, 0..255."""
-    i, j = np.uint32(x + _LIFT) & np.uint32(255), np.uint32(y + _LIFT) & np.uint32(255)
-    return np.float32(tile[layer, j, i])
+    """Noise of one cell, -128..127."""
+    i, j = np.int32(x + _LIFT) & np.int32(255), np.int32(y + _LIFT) & np.int32(255)
+    return np.float32(tile[layer, np.uint32(j), np.uint32(i)]) - np.float32(128.0)
 
 
 @compiled
-def _flat_texture(tile: U8, material: int, x: float, y: float, near: float) -> float:
-    """How much brighter or darker a flat surface is at a place; ``near`` fades what would only flicker from afar."""
-    soft_part = _grain(tile, 2, x * np.float32(1.7), y * np.float32(1.7)) - np.float32(128.0)
-    fine_part = _grain(tile, 0, x * np.float32(22.0), y * np.float32(22.0)) - np.float32(128.0)
-    if material == ROAD:
-        return ONE + np.float32(0.00045) * soft_part + np.float32(0.00055) * fine_part * near
+def _sky_nodes(sky: U32, axes: F64, focal: float, width: int, height: int, row: int, stride: int, to: F32) -> None:
+    """The sky at every ``stride``-th pixel of a row: blue, green, red one behind the other, and a node beyond the end."""
+    pitch = 1.0 / focal
+    down = (row + 0.5 - 0.5 * height) * pitch
+    for k in range(width // stride + 2):
+        right = (k * stride + 0.5 - 0.5 * width) * pitch
+        to[3 * k], to[3 * k + 1], to[3 * k + 2] = sky_at(
+            sky,
+            np.float32(axes[0, 0] - axes[2, 0] * down + axes[1, 0] * right),
+            np.float32(axes[0, 1] - axes[2, 1] * down + axes[1, 1] * right),
+            np.float32(axes[0, 2] - axes[2, 2] * down + axes[1, 2] * right),
+        )
+
+
+@compiled
+def _paint_sky(upper: F32, lower: F32, part: float, first: int, last: int, stride: int, line: Line) -> None:
+    """A run of sky, mixed from the nodes above, below, left and right."""
+    gain = ONE / np.float32(stride)
+    at = first
+    while at < last:
+        k = at // stride
+        end = min((k + 1) * stride, last)
+        b, g, r = upper[3 * k], upper[3 * k + 1], upper[3 * k + 2]
+        b, g, r = b + (lower[3 * k] - b) * part, g + (lower[3 * k + 1] - g) * part, r + (lower[3 * k + 2] - r) * part
+        b1, g1, r1 = upper[3 * k + 3], upper[3 * k + 4], upper[3 * k + 5]
+        b1, g1, r1 = b1 + (lower[3 * k + 3] - b1) * part, g1 + (lower[3 * k + 4] - g1) * part, r1 + (lower[3 * k + 5] - r1) * part
+        db, dg, dr = (b1 - b) * gain, (g1 - g) * gain, (r1 - r) * gain
+        for column in range(at, end):
+            right = np.float32(column - k * stride)
+            line.blue[column], line.green[column], line.red[column] = b + db * right, g + dg * right, r + dr * right
+        at = end
+
+
+@compiled
+def _locate(place: Ray, base: Ray, step: Ray, depth: F32, width: int, line: Line) -> None:
+    """Where in the world the pixels of a row are, and which cells of noise lie there."""
+    xs, ys, zs, soft, fine, near = line.x, line.y, line.z, line.soft, line.fine, line.near
+    for at in range(width):
+        right, w = np.float32(np.int32(at)), depth[at]
+        w = w if w > _FARTHEST else _FARTHEST
+        far = ONE / w
+        x, y = place[0] + (base[0] + step[0] * right) * far, place[1] + (base[1] + step[1] * right) * far
+        xs[at], ys[at], zs[at] = x, y, place[2] + (base[2] + step[2] * right) * far
+        i, j = np.int32(x * np.float32(1.7) + _LIFT), np.int32(y * np.float32(1.7) + _LIFT)
+        soft[at] = ((j & np.int32(255)) << np.int32(8)) | (i & np.int32(255))
+        i, j = np.int32(x * np.float32(22.0) + _LIFT), np.int32(y * np.float32(22.0) + _LIFT)
+        fine[at] = ((j & np.int32(255)) << np.int32(8)) | (i & np.int32(255))
+        off = w - _FINE
+        near[at] = (off if off > ZERO else ZERO) / (w + _FINE)
+
+
+@compiled
+def _paint_flat(tile: U8, material: int, blue: float, green: float, red: float, depth: F32, first: int, last: int,
+                line: Line) -> None:  # fmt: skip
+    """A run of road, paving, grass or paint; what would only flicker from afar is faded out."""
+    soft_part, fine_part = np.float32(0.00045), np.float32(0.00055)
     if material == GRASS:
-        middle = _grain(tile, 1, x * np.float32(6.0), y * np.float32(6.0)) - np.float32(128.0)
-        return ONE + np.float32(0.0011) * soft_part + (np.float32(0.0009) * middle + np.float32(0.0006) * fine_part) * near
+        soft_part, fine_part = np.float32(0.0011), np.float32(0.0011)
+    softs, fines = tile[2].ravel(), tile[0].ravel()
+    for at in range(first, last):
+        grain = ONE + soft_part * (np.float32(softs[np.uint32(line.soft[at])]) - np.float32(128.0))
+        grain += fine_part * line.near[at] * (np.float32(fines[np.uint32(line.fine[at])]) - np.float32(128.0))
+        line.blue[at], line.green[at], line.red[at] = blue * grain, green * grain, red * grain
     if material == PAVING:
-        u, v = x * np.float32(1.6) + _LIFT, y * np.float32(1.6) + _LIFT
-        u, v = u - np.float32(np.uint32(u)), v - np.float32(np.uint32(v))
-        joint = np.float32(0.10) if u < np.float32(0.05) or v < np.float32(0.05) else ZERO
-        return ONE + np.float32(0.0004) * soft_part + np.float32(0.0003) * fine_part * near - joint * near
-    return ONE + np.float32(0.0004) * soft_part
+        for at in range(first, last):
+            u, v = line.x[at] * np.float32(1.6) + _LIFT, line.y[at] * np.float32(1.6) + _LIFT
+            u, v = u - np.float32(np.int32(u)), v - np.float32(np.int32(v))
+            if u < np.float32(0.05) or v < np.float32(0.05):
+                keep = ONE - np.float32(0.10) * depth[at] / (depth[at] + np.float32(0.05))
+                line.blue[at], line.green[at], line.red[at] = line.blue[at] * keep, line.green[at] * keep, line.red[at] * keep
 
 
 @compiled
-def _facade(tile: U8, mapping: F32, at: int, x: float, y: float, z: float, shade: Shade,
-            blue: float, green: float, red: float) -> tuple[float, float, float]:  # fmt: skip
-    """A wall with windows: glass that mirrors the sky by day, some of it lit at night."""
-    m = mapping[at]
-    u = m[0] * x + m[1] * y + m[2] * z + m[3]
-    v = m[4] * x + m[5] * y + m[6] * z + m[7]
-    lifted_u, lifted_v = u + np.float32(1024.0), v + np.float32(1024.0)
-    i, j = np.uint32(lifted_u), np.uint32(lifted_v)
-    du, dv = lifted_u - np.float32(i), lifted_v - np.float32(j)
-    ground = j < np.uint32(1025)
-    low, high = (np.float32(0.16), np.float32(0.82)) if ground else (np.float32(0.28), np.float32(0.80))
-    side = np.float32(0.14) if ground else np.float32(0.24)
+def _light_flat(shade: Shade, first: int, last: int, line: Line) -> None:
+    """Add the light of lamps to a run of ground: the grid is read between its four cells."""
+    n, glow = shade.numbers, shade.glow
+    x0, y0, per_m = np.float32(n[GLOW_X]), np.float32(n[GLOW_Y]), np.float32(n[GLOW_PER_M])
+    bright, columns, rows = np.float32(1.0 / n[DARK]), np.float32(glow.shape[1] - 1), np.float32(glow.shape[0] - 1)
+    for at in range(first, last):
+        x, y = (line.x[at] - x0) * per_m, (line.y[at] - y0) * per_m
+        if not (ZERO <= x < columns and ZERO <= y < rows):
+            continue
+        i, j = np.uint32(x), np.uint32(y)
+        i1, j1 = i + np.uint32(1), j + np.uint32(1)
+        u, v = x - np.float32(i), y - np.float32(j)
+        upper = glow[j, i] + (glow[j, i1] - glow[j, i]) * u
+        lower = glow[j1, i] + (glow[j1, i1] - glow[j1, i]) * u
+        more = np.sqrt(ONE + (upper + (lower - upper) * v) * bright) - ONE
+        line.blue[at] = line.blue[at] * (ONE + np.float32(0.72) * more)
+        line.green[at] = line.green[at] * (ONE + np.float32(0.92) * more)
+        line.red[at] = line.red[at] * (ONE + more)
+
+
+@compiled
+def _mirror(shade: Shade, material: int, base: Ray, step: Ray, first: int, last: int, line: Line) -> None:
+    """A wet surface mirrors the sky, the more so the flatter the look, and most in puddles."""
+    wet, puddles = np.float32(shade.numbers[WET]), np.float32(shade.numbers[PUDDLES] * 0.9)
+    share = np.float32(0.25) if material == GRASS else ONE
+    for at in range(first, last):
+        right = np.float32(np.int32(at))
+        x, y, z = base[0] + step[0] * right, base[1] + step[1] * right, base[2] + step[2] * right
+        away = ONE + min(z / np.sqrt(x * x + y * y + z * z), ZERO)
+        away = away * away
+        level = _grain(shade.noise, 2, line.x[at] * np.float32(2.3), line.y[at] * np.float32(2.3)) + np.float32(128.0)
+        pool = min(max((puddles - level / np.float32(255.0)) * np.float32(6.0), ZERO), ONE)
+        part = (np.float32(0.03) + np.float32(0.62) * away * away) * wet
+        part = share * min(part + pool * (np.float32(0.12) + np.float32(0.55) * away), np.float32(0.9))
+        b, g, r = sky_at(shade.sky, x, y, -z if z < ZERO else z)
+        line.blue[at] = line.blue[at] + (b - line.blue[at]) * part
+        line.green[at] = line.green[at] + (g - line.green[at]) * part
+        line.red[at] = line.red[at] + (r - line.red[at]) * part
+
+
+@compiled
+def _paint_leaves(tile: U8, blue: float, green: float, red: float, depth: F32, first: int, last: int, line: Line) -> None:
+    for at in range(first, last):
+        w, z = depth[at], line.z[at]
+        leaf = _grain(tile, 1, (line.x[at] + z) * np.float32(14.0), (line.y[at] - z) * np.float32(14.0))
+        grain = ONE + np.float32(0.0022) * leaf * (w / (w + np.float32(0.03)))
+        line.blue[at], line.green[at], line.red[at] = blue * grain, green * grain, red * grain
+
+
+@compiled
+def _paint_wall(shade: Shade, wall: int, blue: float, green: float, red: float, first: int, last: int, line: Line) -> None:
+    """A run of a wall with windows: glass that mirrors the sky by day, some of it lit at night."""
+    m, tile, dark = shade.walls[wall], shade.noise, np.float32(shade.numbers[NIGHT])
+    ux, uy, uz, u0, vx, vy, vz, v0 = m[0], m[1], m[2], m[3] + _CELLS, m[4], m[5], m[6], m[7] + _CELLS
+    sky_b, sky_g, sky_r = sky_at(shade.sky, ZERO, np.float32(0.94), np.float32(0.34))
     frame = np.float32(0.045)
-    luck = tile[0, (j * np.uint32(59) + np.uint32(17)) & np.uint32(255), (i * np.uint32(37) + np.uint32(at * 11)) & np.uint32(255)]
-    if side < du < ONE - side and low < dv < high:
-        if side + frame < du < ONE - side - frame and low + frame < dv < high - frame:
-            sky = shade.sky[400, 256]
-            part = np.float32(0.34) + np.float32(0.0012) * np.float32(luck) + np.float32(0.25) * dv
-            dim = np.float32(0.55)
-            b, g, r = sky[0] * part * dim + np.float32(14.0), sky[1] * part * dim + np.float32(10.0), sky[2] * part * dim + np.float32(7.0)
-            dark = np.float32(shade.numbers[NIGHT])
+    for at in range(first, last):
+        x, y, z = line.x[at], line.y[at], line.z[at]
+        u, v = ux * x + uy * y + uz * z + u0, vx * x + vy * y + vz * z + v0
+        i, j = np.int32(u), np.int32(v)
+        du, dv = u - np.float32(i), v - np.float32(j)
+        # How far inside a window, counted from its nearest edge; the ground floor has larger ones.
+        low, high, side = np.float32(0.28), np.float32(0.80), np.float32(0.24)
+        if j <= np.int32(_CELLS):
+            low, high, side = np.float32(0.16), np.float32(0.82), np.float32(0.14)
+        inside = min(min(du - side, ONE - side - du), min(dv - low, high - dv))
+        if inside > frame:
+            luck = tile[0, np.uint32((j * np.int32(59) + np.int32(17)) & np.int32(255)),
+                        np.uint32((i * np.int32(37) + np.int32(wall * 11)) & np.int32(255))]  # fmt: skip
+            part = np.float32(0.19) + np.float32(0.00066) * np.float32(luck) + np.float32(0.14) * dv
+            b, g, r = sky_b * part + np.float32(14.0), sky_g * part + np.float32(10.0), sky_r * part + np.float32(7.0)
             if dark > ZERO and luck < 96:
                 glow = dark * (np.float32(0.6) + np.float32(0.0015) * np.float32(luck))
-                b, g, r = b + (np.float32(120.0) - b) * glow, g + (np.float32(190.0) - g) * glow, r + (np.float32(235.0) - r) * glow
-            return b, g, r
-        trim = np.float32(1.16)
-        return blue * trim, green * trim, red * trim
-    stain = ONE + np.float32(0.0004) * (_grain(tile, 2, (x + y) * np.float32(2.0), z * np.float32(2.0)) - np.float32(128.0))
-    band = np.float32(0.90) if dv < np.float32(0.035) else ONE
-    return blue * stain * band, green * stain * band, red * stain * band
+                b, g = b + (np.float32(120.0) - b) * glow, g + (np.float32(190.0) - g) * glow
+                r = r + (np.float32(235.0) - r) * glow
+            line.blue[at], line.green[at], line.red[at] = b, g, r
+            continue
+        stain = ONE + np.float32(0.0004) * _grain(tile, 2, (x + y) * np.float32(2.0), z * np.float32(2.0))
+        if inside > ZERO:
+            stain = np.float32(1.16)
+        elif dv < np.float32(0.035):
+            stain = stain * np.float32(0.90)
+        line.blue[at], line.green[at], line.red[at] = blue * stain, green * stain, red * stain
 
 
 @compiled
-def _mirror(shade: Shade, blue: float, green: float, red: float, x: float, y: float, z: float, gx: float, gy: float,
-            material: int) -> tuple[float, float, float]:  # fmt: skip
-    """A wet surface mirrors the sky, the more so the flatter the look, and most in puddles."""
-    wet, puddles = np.float32(shade.numbers[WET]), np.float32(shade.numbers[PUDDLES])
-    size = np.sqrt(x * x + y * y + z * z)
-    away = ONE + min(z / size, ZERO)
-    away = away * away
-    part = (np.float32(0.03) + np.float32(0.62) * away * away) * wet
-    level = _grain(shade.noise, 2, gx * np.float32(2.3), gy * np.float32(2.3)) / np.float32(255.0)
-    pool = (puddles * np.float32(0.9) - level) * np.float32(6.0)
-    pool = min(max(pool, ZERO), ONE)
-    part = min(part + pool * (np.float32(0.12) + np.float32(0.55) * away), np.float32(0.9))
-    if material == GRASS:
-        part = part * np.float32(0.25)
-    b, g, r = sky_at(shade.sky, x, y, -z if z < ZERO else z)
-    return blue + (b - blue) * part, green + (g - green) * part, red + (r - red) * part
-
-
-@compiled
-def _lamp_light(glow: F32, x: float, y: float) -> float:
-    """The light of lamps at a place of the grid, between its four cells; none outside."""
-    if not (x >= ZERO and y >= ZERO and x < np.float32(glow.shape[1] - 1) and y < np.float32(glow.shape[0] - 1)):
-        return ZERO
-    i, j = np.uint32(x), np.uint32(y)
-    u, v = x - np.float32(i), y - np.float32(j)
-    upper = glow[j, i] + (glow[j, i + np.uint32(1)] - glow[j, i]) * u
-    lower = glow[j + np.uint32(1), i] + (glow[j + np.uint32(1), i + np.uint32(1)] - glow[j + np.uint32(1), i]) * u
-    return upper + (lower - upper) * v
-
-
-@compiled
-def _paint_sky(shade: Shade, base: tuple[float, float, float], step: tuple[float, float, float], first: int, last: int,
-               stride: int, line: F32) -> None:  # fmt: skip
-    """A run of sky: looked up every ``stride`` pixels, mixed in between."""
-    at = first
-    right = np.float32(at)
-    b, g, r = sky_at(shade.sky, base[0] + step[0] * right, base[1] + step[1] * right, base[2] + step[2] * right)
-    while at < last:
-        following = min(at + stride, last)
-        right = np.float32(following)
-        b1, g1, r1 = sky_at(shade.sky, base[0] + step[0] * right, base[1] + step[1] * right, base[2] + step[2] * right)
-        gain = ONE / np.float32(following - at)
-        db, dg, dr = (b1 - b) * gain, (g1 - g) * gain, (r1 - r) * gain
-        for k in range(following - at):
-            part = np.float32(k)
-            line[0, at + k], line[1, at + k], line[2, at + k] = b + db * part, g + dg * part, r + dr * part
-        b, g, r, at = b1, g1, r1, following
-
-
-@compiled
-def _paint_flat(shade: Shade, material: int, blue: float, green: float, red: float, place: tuple[float, float, float],
-                base: tuple[float, float, float], step: tuple[float, float, float], depth: F32, first: int, last: int,
-                line: F32) -> None:  # fmt: skip
-    """A run of road, paving, grass or paint."""
-    n, tile = shade.numbers, shade.noise
-    wet, lamps = n[WET] > 0.0, n[NIGHT] > 0.0
-    glow_x, glow_y, glow_per_m = np.float32(n[GLOW_X]), np.float32(n[GLOW_Y]), np.float32(n[GLOW_PER_M])
-    bright = np.float32(1.0 / n[DARK])
-    for at in range(np.uint64(first), np.uint64(last)):
-        right, w = np.float32(at), depth[at]
-        far = ONE / w
-        x, y = base[0] + step[0] * right, base[1] + step[1] * right
-        gx, gy = place[0] + x * far, place[1] + y * far
-        grain = _flat_texture(tile, material, gx, gy, w / (w + np.float32(0.05)))
-        b, g, r = blue * grain, green * grain, red * grain
-        if lamps:
-            glow = _lamp_light(shade.glow, (gx - glow_x) * glow_per_m, (gy - glow_y) * glow_per_m)
-            more = np.sqrt(ONE + glow * bright) - ONE
-            b, g, r = b * (ONE + np.float32(0.72) * more), g * (ONE + np.float32(0.92) * more), r * (ONE + more)
-        if wet:
-            b, g, r = _mirror(shade, b, g, r, x, y, base[2] + step[2] * right, gx, gy, material)
-        line[0, at], line[1, at], line[2, at] = b, g, r
-
-
-@compiled
-def _paint_run(shade: Shade, material: int, wall: int, blue: float, green: float, red: float,
-               place: tuple[float, float, float], base: tuple[float, float, float], step: tuple[float, float, float],
-               depth: F32, first: int, last: int, line: F32) -> None:  # fmt: skip
-    """A run of leaves or of a wall with windows."""
-    tile = shade.noise
-    for at in range(np.uint64(first), np.uint64(last)):
-        right, w = np.float32(at), depth[at]
-        far = ONE / w
-        gx, gy = place[0] + (base[0] + step[0] * right) * far, place[1] + (base[1] + step[1] * right) * far
-        gz = place[2] + (base[2] + step[2] * right) * far
-        if material == FACADE:
-            b, g, r = _facade(tile, shade.walls, wall, gx, gy, gz, shade, blue, green, red)
-        else:
-            leaf = _grain(tile, 1, (gx + gz) * np.float32(14.0), (gy - gz) * np.float32(14.0)) - np.float32(128.0)
-            grain = ONE + np.float32(0.0022) * leaf * (w / (w + np.float32(0.03)))
-            b, g, r = blue * grain, green * grain, red * grain
-        line[0, at], line[1, at], line[2, at] = b, g, r
-
-
-@compiled
-def _fog(shade: Shade, height_m: float, base_z: float, step_z: float, depth: F32, width: int, line: F32) -> None:
-    """Mix fog into a row by depth; the sky has its own in it."""
+def _fog(shade: Shade, height_m: float, base_z: float, step_z: float, depth: F32, width: int, line: Line) -> None:
+    """Mix fog into a row by depth, thinner high up; the sky has its own in it."""
     n = shade.numbers
     fog_b, fog_g, fog_r = np.float32(tone(n[FOG + 2])), np.float32(tone(n[FOG + 1])), np.float32(tone(n[FOG]))
     per_m, from_m, falloff = np.float32(0.25 * n[FOG_PER_M]), np.float32(n[FOG_FROM_M]), np.float32(0.5 * n[FALLOFF])
-    high = np.float32(2.0 * height_m)
-    for at in range(np.uint64(width)):
+    high, blue, green, red = np.float32(2.0 * height_m), line.blue, line.green, line.red
+    for at in range(width):
         w = depth[at]
         far = ONE / (w if w > np.float32(1e-6) else np.float32(1e6))
-        above = max(high + (base_z + step_z * np.float32(at)) * far, ZERO)
-        thick = per_m * max(far - from_m, ZERO) / (ONE + falloff * above)
+        above = high + (base_z + step_z * np.float32(np.int32(at))) * far
+        above = above if above > ZERO else ZERO
+        thick = far - from_m
+        thick = per_m * (thick if thick > ZERO else ZERO) / (ONE + falloff * above)
         clear = ONE / (ONE + thick)
         clear = clear * clear
         clear = clear * clear
-        line[0, at] = fog_b + (line[0, at] - fog_b) * clear
-        line[1, at] = fog_g + (line[1, at] - fog_g) * clear
-        line[2, at] = fog_r + (line[2, at] - fog_r) * clear
+        blue[at] = fog_b + (blue[at] - fog_b) * clear
+        green[at] = fog_g + (green[at] - fog_g) * clear
+        red[at] = fog_r + (red[at] - fog_r) * clear
 
 
 @compiled
-def _pack_line(line: F32, width: int, to: U32, start: int) -> None:
+def _byte(level: float) -> int:
+    level = level if level > ZERO else ZERO
+    return np.int32((level if level < np.float32(255.0) else np.float32(255.0)) + np.float32(0.5))
+
+
+@compiled
+def _pack(line: Line, width: int, to: U32) -> None:
     """A row as CARLA stores it: blue in the lowest byte, then green, red, 255."""
-    top, half = np.float32(255.0), np.float32(0.5)
-    for at in range(np.uint64(width)):
-        b = np.uint32(np.int32(min(max(line[0, at], ZERO), top) + half))
-        g = np.uint32(np.int32(min(max(line[1, at], ZERO), top) + half))
-        r = np.uint32(np.int32(min(max(line[2, at], ZERO), top) + half))
-        to[np.uint64(start) + at] = b | (g << np.uint32(8)) | (r << np.uint32(16)) | _OPAQUE
+    blue, green, red = line.blue, line.green, line.red
+    for at in range(width):
+        pixel = _byte(blue[at]) | (_byte(green[at]) << np.int32(8)) | (_byte(red[at]) << np.int32(16))
+        to[at] = np.uint32(pixel) | _OPAQUE
+
+
+@compiled
+def _paint_run(shade: Shade, rows: Rows, mark: int, base: Ray, step: Ray, depth: F32, first: int, last: int,
+               line: Line) -> None:  # fmt: skip
+    """A run of pixels that show the same face."""
+    face = np.uint64(mark & ROW_MASK)
+    blue, green, red = rows.colour[face, 0], rows.colour[face, 1], rows.colour[face, 2]
+    material = rows.material[face]
+    if material < FOLIAGE:
+        for at in range(first, last):
+            line.blue[at], line.green[at], line.red[at] = blue, green, red
+        return
+    if material == FACADE:
+        _paint_wall(shade, np.int64(rows.colour[face, 3]), blue, green, red, first, last, line)
+    elif material == FOLIAGE:
+        _paint_leaves(shade.noise, blue, green, red, depth, first, last, line)
+    else:
+        if mark >> ROW_BITS != 0:
+            blue, green, red = blue * shade.flat[1, 0], green * shade.flat[1, 1], red * shade.flat[1, 2]
+        _paint_flat(shade.noise, material, blue, green, red, depth, first, last, line)
+        if shade.numbers[NIGHT] > 0.0:
+            _light_flat(shade, first, last, line)
+        if shade.numbers[WET] > 0.0:
+            _mirror(shade, material, base, step, first, last, line)
 
 
 @compiled
 def paint(views: Views, c: int, width: int, height: int, focal: float, rows: Rows, scratch: Scratch, shade: Shade, to: U32,
           start: int) -> None:  # fmt: skip
     """Colour every pixel, in runs that show the same face."""
-    axes, place3 = views.axes[c], views.place[c]
-    place = (np.float32(place3[0]), np.float32(place3[1]), np.float32(place3[2]))
+    axes, stands = views.axes[c], views.place[c]
+    place = (np.float32(stands[0]), np.float32(stands[1]), np.float32(stands[2]))
     pitch = 1.0 / focal
     step = (np.float32(axes[1, 0] * pitch), np.float32(axes[1, 1] * pitch), np.float32(axes[1, 2] * pitch))
-    stride = max(np.int64(focal * _SKY_STRIDE), 1)
-    line = scratch.line
+    stride = max(np.int64(focal * _SKY_STRIDE), 2)
+    line, block = scratch.line, -1
     for row in range(height):
         down, first = (row + 0.5 - 0.5 * height) * pitch, (0.5 - 0.5 * width) * pitch
         base = (
@@ -236,34 +287,27 @@ def paint(views: Views, c: int, width: int, height: int, focal: float, rows: Row
             np.float32(axes[0, 2] - axes[2, 2] * down + axes[1, 2] * first),
         )
         depth, ids = scratch.depth[row * width : (row + 1) * width], scratch.ids[row * width : (row + 1) * width]
+        _locate(place, base, step, depth, width, line)
         column = 0
         while column < width:
             end = column + 1
             if depth[column] <= ZERO:
                 while end < width and depth[end] <= ZERO:
                     end += 1
-                _paint_sky(shade, base, step, column, end, stride, line)
-                column = end
-                continue
-            mark = ids[column]
-            while end < width and ids[end] == mark and depth[end] > ZERO:
-                end += 1
-            face = np.uint64(mark & ROW_MASK)
-            blue, green, red = rows.colour[face, 0], rows.colour[face, 1], rows.colour[face, 2]
-            material = rows.material[face]
-            if material < FOLIAGE:
-                for at in range(column, end):
-                    line[0, at], line[1, at], line[2, at] = blue, green, red
-            elif material >= ROAD:
-                if mark >> ROW_BITS != 0:
-                    blue, green, red = blue * shade.flat[1, 0], green * shade.flat[1, 1], red * shade.flat[1, 2]
-                _paint_flat(shade, material, blue, green, red, place, base, step, depth, column, end, line)
+                if block != row // stride:
+                    block = row // stride
+                    _sky_nodes(shade.sky, axes, focal, width, height, block * stride, stride, line.upper)
+                    _sky_nodes(shade.sky, axes, focal, width, height, (block + 1) * stride, stride, line.lower)
+                part = np.float32(row - block * stride) / np.float32(stride)
+                _paint_sky(line.upper, line.lower, part, column, end, stride, line)
             else:
-                wall = np.int64(rows.colour[face, 3])
-                _paint_run(shade, material, wall, blue, green, red, place, base, step, depth, column, end, line)
+                mark = ids[column]
+                while end < width and ids[end] == mark and depth[end] > ZERO:
+                    end += 1
+                _paint_run(shade, rows, mark, base, step, depth, column, end, line)
             column = end
-        _fog(shade, place3[2], base[2], step[2], depth, width, line)
-        _pack_line(line, width, to, start + row * width)
+        _fog(shade, stands[2], base[2], step[2], depth, width, line)
+        _pack(line, width, to[start + row * width : start + (row + 1) * width])
 
 
 @compiled

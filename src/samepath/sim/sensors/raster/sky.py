@@ -4,12 +4,14 @@ from typing import Final
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import F32, F64, U8
+from samepath.sim.sensors.raster.arrays import F64, U8, U32
 from samepath.sim.sensors.raster.compiled import compiled, compiled_entry
 from samepath.sim.sensors.raster.tones import tone
 
 SKY_SIZE: Final = 512
 """Texels across the dome."""
+_ROW: Final = SKY_SIZE + 1
+_OUTER = np.uint32(0x00FF00FF)
 _REACH: Final = 1.25
 """The dome reaches a little below the horizon: 1 would end there."""
 _SUN, _GLOW, _HIGH, _LOW, _FOG, _CLOUD, _CLOUDS, _STRENGTH, _NIGHT, _RAIN = 0, 3, 6, 9, 12, 15, 18, 19, 20, 21
@@ -28,10 +30,10 @@ def soft(tile: U8, layer: int, x: float, y: float) -> float:
 
 
 @compiled_entry
-def build_sky(sky: F32, tile: U8, n: F64) -> None:
-    """Paint the dome: texel (row, column) shows direction (x, y, z) with x/(1+z) and y/(1+z) rising along columns and rows."""
-    for j in range(sky.shape[0]):
-        for i in range(sky.shape[1]):
+def build_sky(sky: U32, tile: U8, n: F64) -> None:
+    """Paint the dome, blue in the lowest byte: texel (row, column) shows direction (x, y, z) with x/(1+z) and y/(1+z) rising along columns and rows."""
+    for j in range(_ROW):
+        for i in range(_ROW):
             u, v = (2.0 * i / SKY_SIZE - 1.0) * _REACH, (2.0 * j / SKY_SIZE - 1.0) * _REACH
             square = u * u + v * v
             z = (1.0 - square) / (1.0 + square)
@@ -61,33 +63,45 @@ def build_sky(sky: F32, tile: U8, n: F64) -> None:
                 star = 0.25 * n[_NIGHT] * (1.0 - n[_CLOUDS])
             haze = n[_STRENGTH] * min(max(1.0 - 3.2 * up, 0.0), 1.0)
             haze = max(haze, n[_STRENGTH] * n[_STRENGTH] * (1.0 - 0.5 * up))
+            packed = np.uint32(0)
             for k in range(3):
                 value = n[_HIGH + k] + (n[_LOW + k] - n[_HIGH + k]) * blend
                 value += n[_GLOW + k] * (wide + 6.0 * disc) + star
                 lit = n[_CLOUD + k] * (0.82 + 0.18 * up) + 0.3 * n[_GLOW + k] * halo
                 value += (lit - value) * cover
                 value += (n[_FOG + k] - value) * haze
-                sky[j, i, 2 - k] = np.float32(tone(value))
+                packed |= np.uint32(tone(value) + 0.5) << np.uint32(16 - 8 * k)
+            sky[j * _ROW + i] = packed
 
 
 @compiled
-def sky_at(sky: F32, x: float, y: float, z: float) -> tuple[float, float, float]:
-    """Blue, green, red (0..255) of the sky in a direction; below the horizon that of the horizon."""
-    half, scale = np.float32(0.5 * SKY_SIZE), np.float32(0.5 * SKY_SIZE / _REACH)
+def _green(texel: int) -> int:
+    return (texel >> np.uint32(8)) & np.uint32(255)
+
+
+@compiled
+def sky_at(sky: U32, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """Blue, green, red (0..255) of the sky in a direction, between four texels; below the horizon that of the horizon."""
+    half, scale, limit = np.float32(0.5 * SKY_SIZE), np.float32(0.5 * SKY_SIZE / _REACH), np.float32(SKY_SIZE - 0.01)
     size = np.sqrt(x * x + y * y + z * z)
-    lifted = z if z > np.float32(-0.1) * size else np.float32(-0.1) * size
-    gain = scale / (size + lifted)
+    lowest = np.float32(-0.1) * size
+    gain = scale / (size + (z if z > lowest else lowest))
     u, v = x * gain + half, y * gain + half
-    limit = np.float32(SKY_SIZE - 0.01)
-    u = min(max(u, np.float32(0.0)), limit)
-    v = min(max(v, np.float32(0.0)), limit)
-    i, j = np.int32(u), np.int32(v)
-    du, dv = u - np.float32(i), v - np.float32(j)
-    w00, w01 = (np.float32(1.0) - du) * (np.float32(1.0) - dv), du * (np.float32(1.0) - dv)
-    w10, w11 = (np.float32(1.0) - du) * dv, du * dv
-    a, b, c, d = sky[j, i], sky[j, i + 1], sky[j + 1, i], sky[j + 1, i + 1]
+    u, v = (u if u > np.float32(0.0) else np.float32(0.0)), (v if v > np.float32(0.0) else np.float32(0.0))
+    u, v = (u if u < limit else limit), (v if v < limit else limit)
+    # In 16ths of a texel: whole numbers mix two channels in one product.
+    p, q = np.uint32(np.int32(u * np.float32(16.0))), np.uint32(np.int32(v * np.float32(16.0)))
+    du, dv = p & np.uint32(15), q & np.uint32(15)
+    at = (q >> np.uint32(4)) * np.uint32(_ROW) + (p >> np.uint32(4))
+    a, b = sky[at], sky[at + np.uint32(1)]
+    c, d = sky[at + np.uint32(_ROW)], sky[at + np.uint32(_ROW + 1)]
+    w00, w01 = (np.uint32(16) - du) * (np.uint32(16) - dv), du * (np.uint32(16) - dv)
+    w10, w11 = (np.uint32(16) - du) * dv, du * dv
+    outer = (a & _OUTER) * w00 + (b & _OUTER) * w01 + (c & _OUTER) * w10 + (d & _OUTER) * w11
+    green = _green(a) * w00 + _green(b) * w01 + _green(c) * w10 + _green(d) * w11
+    unit = np.float32(1.0 / 256.0)
     return (
-        w00 * a[0] + w01 * b[0] + w10 * c[0] + w11 * d[0],
-        w00 * a[1] + w01 * b[1] + w10 * c[1] + w11 * d[1],
-        w00 * a[2] + w01 * b[2] + w10 * c[2] + w11 * d[2],
+        np.float32(np.int32(outer & np.uint32(0xFFFF))) * unit,
+        np.float32(np.int32(green)) * unit,
+        np.float32(np.int32(outer >> np.uint32(16))) * unit,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from samepath.base.errors import InputError
 from samepath.sim.sensors.axes import places_and_axes
 from samepath.sim.sensors.labels import Label
-from samepath.sim.sensors.raster.arrays import F32, I64, LEVELS, ROW_MASK, Outputs, Placed, Rows, Scratch, Seen, Shade, Views
+from samepath.sim.sensors.raster.arrays import F32, I64, LEVELS, ROW_MASK, Line, Outputs, Placed, Rows, Scratch, Seen, Shade, Views
 from samepath.sim.sensors.raster.cull import cull
 from samepath.sim.sensors.raster.frame import draw_frames
 from samepath.sim.sensors.raster.glow import add_lamps
@@ -94,16 +94,23 @@ class _Threads:
     def reserve(self, *sizes: int) -> None:
         """Make sure every worker has room for so many pixels, pixels before averaging, vertices and columns."""
         for k, one in enumerate(self.scratches):
-            has = (len(one.depth), len(one.colour), len(one.column), one.line.shape[1])
+            has = (len(one.depth), len(one.colour), len(one.column), len(one.line.blue))
             if any(a < b for a, b in zip(has, sizes, strict=True)):
                 self.scratches[k] = _scratch(*(max(a, b) for a, b in zip(has, sizes, strict=True)))
+
+
+def _line(width: int) -> Line:
+    floats = [np.zeros(width, np.float32) for _ in range(7)]
+    cells = [np.zeros(width, np.int32) for _ in range(2)]
+    nodes = [np.zeros(3 * (width + 2), np.float32) for _ in range(2)]
+    return Line(*floats, *cells, *nodes)
 
 
 def _scratch(pixels: int, fine: int, vertices: int, width: int) -> Scratch:
     return Scratch(
         np.zeros(pixels, np.float32), np.zeros(pixels, np.int32), np.zeros(fine, np.uint32),
         np.zeros(vertices, np.float32), np.zeros(vertices, np.float32), np.zeros(vertices, np.float32),
-        np.zeros((3, width), np.float32),
+        _line(width),
     )  # fmt: skip
 
 

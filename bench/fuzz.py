@@ -1,0 +1,425 @@
+"""Malformed, mangled and merely odd messages for the server: a million of them, and nothing may happen.
+
+Four kinds in turn: noise, calls of every method with odd arguments, real calls with bytes changed, and heads that promise
+more than comes. After each the connection must be closed or still work; now and then another client is asked whether it
+noticed anything, and memory is weighed.
+"""
+
+import math
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgpack
+import numpy as np
+import psutil
+
+from bench.tools import save, show, verdict
+from samepath.base.clock import SYSTEM_CLOCK
+from samepath.base.streams import stream
+from samepath.sim.server import blueprints, codec, commands
+from samepath.sim.server import records as r
+from samepath.sim.server.atlas import Atlas
+from samepath.sim.server.episode import Episode, Place
+from samepath.sim.server.limits import Limits
+from samepath.sim.server.methods import methods
+from samepath.sim.server.rpc import Call, Caller, Office
+
+INPUTS = 1_000_000
+GROWTH_AIM_MIB = 64.0
+# Small bounds, so that going beyond them costs little.
+LIMITS = Limits(message_bytes=1 << 16, structured_bytes=1 << 12, actors=60, opendrive_bytes=1 << 14, batch_commands=50)
+ODD_NUMBERS = (
+    0,
+    1,
+    -1,
+    0.0,
+    -0.0,
+    1e-300,
+    0.5,
+    90.0,
+    1e9,
+    -1e9,
+    1e10,
+    1e308,
+    math.nan,
+    math.inf,
+    -math.inf,
+    2**31,
+    2**32,
+    2**63,
+)
+ODD_TEXTS = (
+    "",
+    "a",
+    "../../etc/passwd",
+    "/etc/passwd",
+    "Nav",
+    "\0",
+    "é" * 50,
+    "x" * 5000,
+    "Town03",
+    "sensor.other.gnss",
+    "a\nb",
+)
+_HEADS = (
+    b"\xdb\xff\xff\xff\xff",
+    b"\xc6\x7f\xff\xff\xff",
+    b"\xdd\xff\xff\xff\xff",
+    b"\xdf\x00\xff\xff\xff",
+    b"\x91" * 600,
+    b"\xc9\xff\xff\xff\xff\x01",
+)
+_MAPS = (
+    "",
+    "<OpenDRIVE/>",
+    "<a>" * 3000,
+    '<OpenDRIVE><header revMajor="1" revMinor="4"/><road id="1" length="1e300"/></OpenDRIVE>',
+)
+
+
+class Fuzzer:
+    """Makes inputs; the same seed makes the same ones."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = stream(seed, "fuzz")
+        self._methods = list(methods().values())
+        self.ids: list[int] = [1, 2, 3]  # of actors that may be there
+        self._slow = {"load_new_episode", "replay_file", "start_recorder"}
+        self._samples = {
+            codec.u8: self._small, codec.u16: self._small, codec.u32: self._id, codec.u64: self._small, codec.i32: self._small,
+            codec.number: self._number, codec.large: self._number, codec.flag: self._flag, codec.text: self._text,
+            codec.long_text: self._text, r.vector: lambda: self._numbers(3), r.large_vector: lambda: self._numbers(3),
+            r.rotation: lambda: self._numbers(3), r.transform: lambda: [self._numbers(3), self._numbers(3)],
+            r.description: self._description, r.actor_ids: lambda: [self._id() for _ in range(self._pick(4))],
+            r.object_ids: lambda: [self._small()], r.weather: lambda: self._numbers(14), commands.batch: self._batch,
+            r.vehicle_control: lambda: [*self._numbers(3), *(self._flag() for _ in range(3)), self._small()],
+            r.walker_control: lambda: [self._numbers(3), self._number(), self._flag()],
+            r.ackermann_control: lambda: self._numbers(5), r.ackermann_settings: lambda: self._numbers(6),
+            r.settings: self._settings,
+        }  # fmt: skip
+
+    def _pick(self, below: int) -> int:
+        return int(self._chance.integers(below))
+
+    def _flag(self) -> bool:
+        return bool(self._pick(2))
+
+    def _small(self) -> object:
+        return self._pick(8) if self._pick(10) else ODD_NUMBERS[self._pick(len(ODD_NUMBERS))]
+
+    def _id(self) -> object:
+        return self.ids[self._pick(len(self.ids))] if self._pick(10) else self._any(1)
+
+    def _number(self) -> object:
+        if self._pick(4):
+            return float(self._chance.normal(0.0, 30.0))
+        return ODD_NUMBERS[self._pick(len(ODD_NUMBERS))]
+
+    def _numbers(self, count: int) -> list[object]:
+        return [self._number() for _ in range(count)]
+
+    def _text(self) -> str:
+        return ODD_TEXTS[self._pick(len(ODD_TEXTS))]
+
+    def _description(self) -> list[object]:
+        library = blueprints.library()
+        one = library[self._pick(len(library))]
+        attributes = [
+            [a.id, int(a.type), self._text() if self._pick(3) == 0 else a.value] for a in one.attributes[: self._pick(6)]
+        ]
+        return [one.uid, one.id, attributes]
+
+    def _batch(self) -> list[object]:
+        return [[[self._pick(24), self._any(2) if self._pick(2) else [self._id(), self._any(1)]]] for _ in range(self._pick(5))]
+
+    def _settings(self) -> list[object]:
+        return [
+            True,
+            self._flag(),
+            [True, self._number()],
+            self._flag(),
+            self._number(),
+            self._small(),
+            0.0,
+            True,
+            1.0,
+            1.0,
+            True,
+        ]
+
+    def _physics(self) -> list[object]:
+        curve = [[0.0, 400.0], [5000.0, self._number()]]
+        wheels = [[*self._few(9), self._few(3)] for _ in range(4)]
+        gears = [self._few(3) for _ in range(1 + self._pick(3))]
+        return [
+            curve,
+            *self._few(5),
+            self._flag(),
+            *self._few(3),
+            gears,
+            *self._few(2),
+            self._few(3),
+            curve,
+            wheels,
+            self._flag(),
+        ]
+
+    def _few(self, count: int) -> list[object]:
+        """Mostly plain numbers: where all must be right, one odd one is enough."""
+        return [self._number() if self._pick(40) == 0 else 1.0 + self._pick(30) for _ in range(count)]
+
+    def _shape(self) -> list[object]:
+        a, b = self._numbers(3), self._numbers(3)
+        box = [[a, b, self._numbers(3), 0], self._numbers(3), 0.1]
+        kinds = ([a, 0.1], [a, b, 0.1], [[a, b, 0.1], 0.1], box, [a, self._text(), True])
+        kind = self._pick(9)
+        return [[kind, kinds[kind % 5]], [1, 2, 3], self._number(), self._flag()]
+
+    def _special(self, name: str) -> list[object] | None:
+        """Arguments of methods whose shapes are their own."""
+        found = {
+            "apply_physics_control": lambda: [self._id(), self._physics()],
+            "add_traffic_manager_running": lambda: [[self._text(), self._small()]],
+            "set_vehicle_light_state": lambda: [self._id(), [self._pick(2048)]],
+            "draw_debug_shape": lambda: [self._shape()],
+            "copy_opendrive_to_file": lambda: [_MAPS[self._pick(len(_MAPS))], [2.0, 50.0, 1.0, 0.6, True, True, True]],
+            "start_recorder": lambda: [self._text(), self._flag()],
+            "replay_file": lambda: [self._text(), *self._numbers(2), 0, self._flag(), [self._numbers(3), self._numbers(3)]],
+            "update_lights_state": lambda: ["a", [[self._small(), self._numbers(3), 1.0, 2, [1, 2, 3], True]], self._flag()],
+        }.get(name)
+        return None if found is None else found()
+
+    def _any(self, depth: int) -> object:
+        makers = (
+            lambda: None,
+            self._number,
+            self._text,
+            self._flag,
+            lambda: self._chance.bytes(self._pick(30)),
+            lambda: {self._text(): self._any(depth - 1)},
+            lambda: [self._any(depth - 1) for _ in range(self._pick(5))],
+        )
+        return makers[self._pick(len(makers) if depth else 5)]()
+
+    def call(self) -> bytes:
+        """A call of some method; most arguments have the right shape."""
+        method = self._methods[self._pick(len(self._methods))]
+        if (method.name in self._slow and self._pick(10)) or self._pick(15) == 0:
+            method = methods()["spawn_actor"]
+        arguments = self._special(method.name)
+        if arguments is None:
+            arguments = [self._samples.get(reader, lambda: self._any(2))() for reader in method.readers]
+        if self._pick(8) == 0:
+            arguments = arguments[: self._pick(len(arguments) + 1)] + [self._any(2)] * self._pick(3)
+        if self._pick(8) == 0 and arguments:
+            arguments[self._pick(len(arguments))] = self._any(3)
+        packed: bytes = msgpack.packb([0, self._pick(1 << 20), method.name, [[self._flag()], *arguments]])
+        return packed
+
+    def mangled(self) -> bytes:
+        """A call with bytes changed, left out or doubled."""
+        data = bytearray(self.call())
+        for _ in range(1 + self._pick(3)):
+            at = self._pick(len(data) or 1)
+            deed = self._pick(4)
+            if deed == 0 and data:
+                data[at] = self._pick(256)
+            elif deed == 1:
+                del data[at : at + 1 + self._pick(8)]
+            elif deed == 2:
+                data[at:at] = data[at : at + self._pick(16)]
+            else:
+                data[at:at] = _HEADS[self._pick(len(_HEADS))]
+        return bytes(data)
+
+    def inputs(self) -> Iterator[bytes]:
+        """All kinds in turn, for ever."""
+        while True:
+            yield self._chance.bytes(1 + self._pick(60))
+            yield self.call()
+            yield self.mangled()
+            yield self.call()
+            yield struct.pack("B", self._pick(256)) + _HEADS[self._pick(len(_HEADS))] + self._chance.bytes(self._pick(40))
+            yield self.call()
+
+
+class Line:
+    """Stands for a socket: keeps what is written, until it is closed."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.closed = False
+
+
+def _transport() -> type:
+    import asyncio
+
+    class Transport(asyncio.Transport):
+        """A transport to nowhere."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.line = Line()
+
+        def get_extra_info(self, name: str, default: object = None) -> object:
+            return ("127.0.0.1", 1) if name == "peername" else default
+
+        def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+            pass
+
+        def write(self, data: bytes) -> None:
+            self.line.written += data
+
+        def abort(self) -> None:
+            self.line.closed = True
+
+        def pause_reading(self) -> None:
+            pass
+
+        def resume_reading(self) -> None:
+            pass
+
+    return Transport
+
+
+class Nowhere:
+    """An outbox that forgets."""
+
+    def publish(self, stream_id: int, payload: bytes) -> None:
+        """Forget a message."""
+
+    def prepare(self, payload: bytes) -> None:
+        """Forget a state."""
+
+    def expect(self, stream_id: int) -> None:
+        """Forget a listener."""
+
+    def forget(self, stream_id: int) -> None:
+        """Forget a stream."""
+
+
+class Target:
+    """A server without sockets: what a connection would get is given to it, and its calls are made at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lines: list[str] = []
+        self._transport = _transport()
+        log = self.lines.append
+        place = Place(Atlas({}, log, LIMITS), Nowhere(), folder, 2001, LIMITS, log)
+        self.episode = Episode(place, "t-junction")
+        self.episode.settings = self.episode.settings._replace(synchronous_mode=True, fixed_delta_seconds=0.05)
+        self.office = Office(methods(), self._do, self._run, self._do, lambda _: None, log, LIMITS)
+        self.witness = self.connect()
+        self.closed = 0
+
+    def _run(self, call: Call) -> bytes:
+        return call.method.run(self.episode, call.arguments, self.lines.append)
+
+    def _do(self, call: Call) -> None:
+        call.caller.answer(call.id, self._run(call))
+
+    def connect(self) -> Caller:
+        """A new connection."""
+        caller = Caller(self.office)
+        caller.connection_made(self._transport())
+        return caller
+
+    def ask(self, caller: Caller, name: str) -> object:
+        """Make a call and return its result."""
+        line = caller._transport.line
+        line.written.clear()
+        caller.data_received(msgpack.packb([0, 99, name, [[False]]]))
+        answer = msgpack.unpackb(bytes(line.written))
+        line.written.clear()
+        return answer[3]
+
+    def take(self, data: bytes) -> None:
+        """Give one input to a fresh connection: it must be closed, waiting for more, or work."""
+        caller = self.connect()
+        line = caller._transport.line
+        caller.data_received(data)
+        if line.closed:
+            self.closed += 1
+        for _ in msgpack.Unpacker(_reader(bytes(line.written)), strict_map_key=False):
+            pass  # every answer is MessagePack
+        caller.connection_lost(None)
+
+    def check(self) -> None:
+        """Is the other client's world as it should be?"""
+        assert self.ask(self.witness, "version") == [[1, "0.9.16"]]
+        self.episode.settings = self.episode.settings._replace(synchronous_mode=True, fixed_delta_seconds=0.05)
+        before = self.episode.frame
+        assert self.ask(self.witness, "tick_cue") == [[1, before + 1]]
+        assert np.isfinite(self.episode.actors.states.rows["motion"]).all()
+
+    def renew(self) -> None:
+        """Begin again with an empty world."""
+        self.episode.load("t-junction", reset_settings=False, layers=0xFFFF)
+
+
+def _reader(data: bytes) -> object:
+    import io
+
+    return io.BytesIO(data)
+
+
+def run(count: int, seed: int, folder: Path, *, renew_every: int = 3000, check_every: int = 200) -> dict[str, float]:
+    """Feed ``count`` inputs; return figures. Whatever goes wrong is an exception or a line in the log."""
+    target, process, fuzzer = Target(folder), psutil.Process(), Fuzzer(seed)
+    start, first_mib, most_mib = SYSTEM_CLOCK.monotonic_s(), 0.0, 0.0
+    for number, data in enumerate(fuzzer.inputs(), start=1):
+        target.take(data)
+        if number % check_every == 0:
+            target.check()
+            fuzzer.ids = [one.id for one in target.episode.actors][-20:]
+            ours = [line for line in target.lines if "error of ours" in line]
+            assert not ours, ours[0]
+            target.lines.clear()
+        if number % renew_every == 0:
+            target.renew()
+        if number % 5000 == 0:
+            mib = process.memory_info().rss / (1 << 20)
+            first_mib = mib if number <= count // 10 or not first_mib else first_mib
+            most_mib = max(most_mib, mib)
+        if number >= count:
+            break
+    target.check()
+    seconds = SYSTEM_CLOCK.monotonic_s() - start
+    return {
+        "inputs": count,
+        "per_s": count / seconds,
+        "closed": target.closed,
+        "growth_mib": max(most_mib - first_mib, 0.0),
+        "clients_left": len(target.office.callers) - 1,
+    }
+
+
+def main() -> bool:
+    """Feed a million inputs; return whether nothing happened."""
+    with tempfile.TemporaryDirectory() as folder:
+        figures = run(INPUTS, 1, Path(folder))
+        outside = list(Path(folder).parent.glob("etc/*"))
+    met = figures["growth_mib"] <= GROWTH_AIM_MIB and figures["clients_left"] == 0 and not outside
+    show(
+        "malformed and odd messages",
+        ["inputs", "per second", "connections closed", "memory grown", "aim", ""],
+        [
+            [
+                f"{figures['inputs']:,}",
+                f"{figures['per_s']:,.0f}",
+                f"{figures['closed']:,}",
+                f"{figures['growth_mib']:.1f} MiB",
+                f"{GROWTH_AIM_MIB:g} MiB, no error",
+                verdict(met=met),
+            ]
+        ],
+    )
+    save("fuzz", dict(figures))
+    return met
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main() else 1)

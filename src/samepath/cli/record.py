@@ -1,0 +1,59 @@
+"""``samepath record``: write a dataset of what sensors see of a scenario."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from samepath.base.errors import InputError
+from samepath.cli.options import progress_bar
+
+
+def record(
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A scenario of the embedded simulator, or a file.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the dataset; one that was interrupted goes on.")],
+    rig: Annotated[str, typer.Option("--rig", help="Which sensors: default, small, or a YAML file.")] = "default",
+    every: Annotated[int, typer.Option("--every", help="Ticks from one frame to the next.")] = 10,
+    frames: Annotated[int | None, typer.Option("--frames", help="At most so many frames.", show_default=False)] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the scenario's chance; sensors have their own.")] = 0,
+    images: Annotated[str, typer.Option("--images", help="Pictures of colour as png (lossless) or jpeg.")] = "png",
+    weather: Annotated[
+        list[str] | None,
+        typer.Option("--weather", metavar="NAME=VALUE", help="CARLA's weather, such as cloudiness=80; may be repeated."),
+    ] = None,
+    threads: Annotated[int, typer.Option("--threads", help="Threads to draw and cast rays with; they change no byte.")] = 1,
+) -> None:
+    """Write images, points and the truth behind them, frame by frame. The same command writes the same bytes."""
+    from samepath.sim.dataset.recording import record as record_dataset
+    from samepath.sim.dataset.settings import RecordSettings, weather_of
+    from samepath.sim.scenarios.model import load_scenario
+    from samepath.sim.sensors.rig import load_rig
+
+    settings = RecordSettings(
+        scenario=load_scenario(scenario),
+        rig=load_rig(rig),
+        every=every,
+        most=frames,
+        seed=seed,
+        images=images,
+        weather=weather_of(_pairs(weather or [])),
+    )
+    with progress_bar("recording", settings.frames_most) as advance:
+
+        def on_frame(tick: int, done: int) -> None:
+            advance(f"tick {tick}", done)
+
+        result = record_dataset(settings, out, threads=threads, on_frame=on_frame)
+    known = result.frames - result.written
+    there = f" ({known} were there)" if known else ""
+    typer.echo(f"{out}: {result.frames} frames{there}, until: {result.reason}; digest {result.digest}")
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--weather: NAME=VALUE was wanted, such as cloudiness=80, but {text!r} came")
+        pairs[name.strip()] = value.strip()
+    return pairs

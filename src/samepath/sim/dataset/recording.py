@@ -1,0 +1,114 @@
+"""Recording a dataset: a scenario runs once, every so many ticks a frame is written; what is there is not drawn again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from samepath.base.digests import first_link, link
+from samepath.base.errors import InputError
+from samepath.base.files import make_folder, write_atomically
+from samepath.sim.dataset.files import LABELS, FrameFolder, content_of, file_of, json_of
+from samepath.sim.dataset.labels import frame_labels
+from samepath.sim.dataset.settings import RecordSettings
+from samepath.sim.scenarios.simulation import Simulation, SimulationSettings, check_on_map
+from samepath.sim.sensors.suite import Measurement, Suite
+
+HEADER: Final = "dataset.json"
+INDEX: Final = "index.json"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """How a recording ended: frames in all, those written now, why the scenario ended, and a name of every bit."""
+
+    frames: int
+    written: int
+    reason: str
+    digest: str
+
+
+def no_frame(tick: int, frames: int) -> None:
+    """Ignore a frame."""
+
+
+def record(
+    settings: RecordSettings, folder: Path, *, threads: int = 1, on_frame: Callable[[int, int], None] = no_frame
+) -> Recorded:
+    """Write a dataset, or go on with one that was interrupted; ``on_frame`` is told the tick and the frames so far."""
+    check_on_map(settings.scenario)
+    _open(settings, folder)
+    frames = FrameFolder(folder)
+    there, written, ticks = frames.done(), 0, []
+    reason = "as many frames as asked for"
+    simulation = Simulation(settings.scenario, SimulationSettings(seed=settings.seed))
+    suite = Suite(settings.rig, simulation.world, weather=settings.weather, threads=threads)
+    try:
+        ended = None
+        while ended is None and suite.is_there and (settings.most is None or len(ticks) < settings.most):
+            ended = simulation.step().ended
+            suite.follow()
+            tick = simulation.world.tick_count
+            if tick % settings.every or not suite.is_there:
+                continue
+            if tick not in there:
+                frames.write(tick, _frame(settings, simulation, suite))
+                written += 1
+            ticks.append(tick)
+            on_frame(tick, len(ticks))
+        if ended is not None:
+            reason = ended
+        elif not suite.is_there:
+            reason = "the actor with the sensors is gone"
+    finally:
+        suite.close()
+        simulation.close()
+    frames.sync()
+    return _close(settings, folder, frames, ticks, written, reason)
+
+
+def _open(settings: RecordSettings, folder: Path) -> None:
+    """Write what was asked for, or refuse a folder that holds something else."""
+    header, path = json_of(settings.as_object()), folder / HEADER
+    if path.exists():
+        if path.read_bytes() != header:
+            raise InputError(f"{folder} holds another dataset, or one of another samepath: choose an empty folder")
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} exists and is not an empty folder: choose another --out")
+    else:
+        write_atomically(make_folder(folder) / HEADER, lambda partial: _write(partial, header))
+
+
+def _frame(settings: RecordSettings, simulation: Simulation, suite: Suite) -> dict[str, bytes]:
+    """The files of a frame."""
+    measurements, views = suite.look(simulation.commands)
+    labels = frame_labels(simulation.world, suite.bearer, measurements, views, settings.images)
+    return {**_files(measurements, settings.images), LABELS: json_of(labels)}
+
+
+def _files(measurements: tuple[Measurement, ...], images: str) -> dict[str, bytes]:
+    files = {}
+    for one in measurements:
+        name = file_of(one.sensor.type, one.sensor.name, images)
+        if name is not None:
+            files[name] = content_of(one.sensor.type, one.values, name)
+    return files
+
+
+def _close(
+    settings: RecordSettings, folder: Path, frames: FrameFolder, ticks: list[int], written: int, reason: str
+) -> Recorded:
+    """Write the list of frames; its digest names every bit that was measured, whatever the files' compression."""
+    chain = first_link("dataset", settings.scenario.name)
+    listed: list[dict[str, Any]] = []
+    for tick in ticks:
+        labels = frames.read_labels(tick)
+        chain = link(chain, json_of(labels))
+        listed.append({"tick": tick, "time_s": labels["time_s"], "folder": f"{frames.folder.name}/{frames.name(tick)}"})
+    index = json_of({"frames": listed, "reason": reason, "digest": chain.hex()})
+    write_atomically(folder / INDEX, lambda partial: _write(partial, index))
+    return Recorded(len(ticks), written, reason, chain.hex())
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)

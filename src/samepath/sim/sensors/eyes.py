@@ -1,0 +1,62 @@
+"""Pictures for a rig: views that several cameras share are drawn once, and actors once more alone, to tell what hides them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.sim.sensors.ground_truth import INSTANCES
+from samepath.sim.sensors.renderer import Camera, Channel, Frame, create_renderer
+from samepath.sim.sensors.scene import Instances, Scene
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a camera has before it: the image of instances, and how many pixels each actor has when drawn alone."""
+
+    camera: Camera
+    instances: NDArray[np.uint16]
+    alone_px: Mapping[int, int]
+
+
+class Eyes:
+    """Draws for a rig. ``threads`` change no bit."""
+
+    def __init__(self, threads: int = 1) -> None:
+        self._renderer = create_renderer("software", threads=threads)
+        self._alone = create_renderer("software", threads=threads)
+        self._nothing: Instances | None = None
+
+    def close(self) -> None:
+        """Let go of threads and memory."""
+        self._renderer.close()
+        self._alone.close()
+
+    def draw(self, scene: Scene, cameras: Sequence[Camera]) -> list[Frame]:
+        """Draw cameras; those that differ in nothing but their channels are drawn in one go."""
+        channels: dict[Camera, Channel] = {}
+        for one in cameras:
+            key = replace(one, channels=Channel(0))
+            channels[key] = channels.get(key, Channel(0)) | one.channels
+        frames = self._renderer.render(scene, [replace(key, channels=wanted) for key, wanted in channels.items()])
+        by_view = dict(zip(channels, frames, strict=True))
+        return [by_view[replace(one, channels=Channel(0))] for one in cameras]
+
+    def alone_px(self, scene: Scene, cameras: Sequence[Camera], ids: Iterable[int]) -> list[dict[int, int]]:
+        """For each camera, the pixels of actors that it would see if each were alone; those it could not see are left out."""
+        wanted = [replace(one, channels=Channel.INSTANCE, samples=1) for one in cameras]
+        found: list[dict[int, int]] = [{} for _ in cameras]
+        if self._nothing is None:
+            self._nothing = _rows(scene.fixed, np.empty(0, np.intp))
+        for number in ids:
+            own = _rows(scene.moving, np.flatnonzero(scene.moving.id == number))
+            frames = self._alone.render(replace(scene, fixed=self._nothing, moving=own), wanted)
+            for k, frame in enumerate(frames):
+                if frame.instance is not None and (pixels := int(np.count_nonzero(frame.instance == number % INSTANCES))):
+                    found[k][number] = pixels
+        return found
+
+
+def _rows(instances: Instances, rows: NDArray[np.intp]) -> Instances:
+    return Instances(*(getattr(instances, name)[rows] for name in Instances.__slots__))

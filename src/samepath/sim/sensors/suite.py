@@ -1,0 +1,183 @@
+"""A rig at work: the sensors of one actor, measuring tick by tick in a world. One call per tick."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.base.errors import InputError
+from samepath.sim.maps import load_map
+from samepath.sim.physics.drivetrain import GRAVITY_MPS2
+from samepath.sim.sensors.gnss import Gnss, origin_of
+from samepath.sim.sensors.imu import Imu, acceleration_of
+from samepath.sim.sensors.kinds import KINDS, Instrument
+from samepath.sim.sensors.lidar import Lidar
+from samepath.sim.sensors.looks import ActorLook, Odometer
+from samepath.sim.sensors.mounts import seen_from
+from samepath.sim.sensors.noise import Chance
+from samepath.sim.sensors.obstacle import ObstacleSensor
+from samepath.sim.sensors.radar import Radar
+from samepath.sim.sensors.rays.caster import RayCaster
+from samepath.sim.sensors.rig import MountedSensor, Rig
+from samepath.sim.sensors.scene import Lamp, Scene
+from samepath.sim.sensors.schedule import interval_s, is_due
+from samepath.sim.sensors.street import street_of
+from samepath.sim.sensors.weather import Weather, is_dark
+from samepath.sim.world.catalogue import VehicleType
+from samepath.sim.world.records import Command, Pose, Vector, VehicleCommand
+from samepath.sim.world.world import World
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Measurement:
+    """What a sensor measured: CARLA's content as a plain array, and where the sensor was.
+
+    Points of a LiDAR and detections of a radar are rows of numbers, an IMU gives accelerometer, gyroscope and compass, a
+    receiver latitude, longitude and altitude, the obstacle sensor distance and actor (0: scenery), or nothing.
+    """
+
+    sensor: MountedSensor
+    pose: Pose
+    values: NDArray[Any]
+
+
+@dataclass(eq=False, slots=True)
+class _Fitted:
+    """A sensor on its actor; ``number`` names its noise, ``velocity`` is that of its point at the last two ticks."""
+
+    mounted: MountedSensor
+    instrument: Instrument
+    number: int
+    period_s: float
+    velocity_mps: Vector = field(default_factory=Vector)
+    before_mps: Vector | None = None
+
+
+class Suite:
+    """Sensors at work. Call :meth:`follow` after every tick of the world, and :meth:`measure` whenever a frame is wanted.
+
+    What a sensor measures depends on the world and the tick alone, not on which frames were wanted before.
+    """
+
+    def __init__(self, rig: Rig, world: World, *, weather: Weather | None = None, threads: int = 1) -> None:
+        if world.place == "flat":
+            raise InputError(f"rig {rig.name}: the flat ground has nothing to see: give the scenario a map")
+        road_map = load_map(world.place)
+        self.rig = rig
+        self.bearer = _bearer(rig, world)
+        self.weather = weather or Weather()
+        self._world = world
+        self._street = street_of(road_map)
+        self._origin = origin_of(road_map.georeference)
+        self._caster = RayCaster(threads)
+        self._odometer = Odometer()
+        self._odometer.advance(world.states().values())
+        self._start_s: float | None = None
+        self._step_s = world.settings.step_s
+        self._fitted = [
+            _Fitted(one, KINDS[one.type](one.attributes), number, float(one.attributes.get("sensor_tick", 0.0)))
+            for number, one in enumerate(rig.sensors)
+        ]
+
+    def close(self) -> None:
+        """Let go of threads."""
+        self._caster.close()
+
+    def follow(self, step_s: float | None = None) -> None:
+        """Follow a tick of the world, of the fixed step unless another one is given."""
+        world = self._world
+        self._step_s = step_s or world.settings.step_s
+        if self._start_s is None:
+            self._start_s = world.time_s
+        self._odometer.advance(world.states().values())
+        if not self.is_there:
+            return
+        for one in self._fitted:
+            if isinstance(one.instrument, Imu | Radar):
+                pose = self.pose_of(one.mounted)
+                one.before_mps = one.velocity_mps if self._elapsed_s else None
+                one.velocity_mps = world.velocity_at(self.bearer, Vector(pose.x_m, pose.y_m, pose.z_m))
+
+    @property
+    def is_there(self) -> bool:
+        """Is the actor that bears the sensors still in the world?"""
+        return self.bearer in self._world.states()
+
+    @property
+    def _elapsed_s(self) -> float:
+        return self._world.time_s - (self._world.time_s if self._start_s is None else self._start_s)
+
+    def pose_of(self, sensor: MountedSensor) -> Pose:
+        """Where a sensor is now."""
+        return seen_from(self._world.state(self.bearer).pose, sensor.pose)
+
+    def scene(self, commands: Mapping[int, Command] | None = None) -> Scene:
+        """What there is to see now; ``commands`` make brake and reversing lamps burn."""
+        given, night = commands or {}, is_dark(self.weather)
+        looks = [
+            ActorLook(
+                one.id,
+                one.type,
+                state.pose,
+                lamps=_lamps(given.get(one.id), night=night),
+                walked_m=self._odometer.walked_m(state),
+            )
+            for one, state in ((one, self._world.state(one.id)) for one in self._world.actors)
+        ]
+        return self._street.scene(looks, self.weather, tick=self._world.tick_count)
+
+    def measure(self, commands: Mapping[int, Command] | None = None) -> tuple[Measurement, ...]:
+        """Measure with every sensor that is due, in the order of the rig; nothing once the actor is gone."""
+        due = [one for one in self._fitted if is_due(one.period_s, self._elapsed_s, self._step_s)] if self.is_there else []
+        if not due:
+            return ()
+        scene = self.scene(commands)
+        return tuple(Measurement(one.mounted, pose := self.pose_of(one.mounted), self._values(one, pose, scene)) for one in due)
+
+    def _values(self, one: _Fitted, pose: Pose, scene: Scene) -> NDArray[Any]:
+        world, chance = self._world, Chance(0, one.number, self._world.tick_count)
+        lasts_s = interval_s(one.period_s, self._step_s)
+        match one.instrument:
+            case Lidar() as lidar:
+                return as_rows(lidar.scan(self._caster, scene, pose, self._elapsed_s, lasts_s, chance).points)
+            case Radar() as radar:
+                speeds = {number: state.velocity_mps for number, state in world.states().items()}
+                return as_rows(radar.detect(self._caster, scene, pose, one.velocity_mps, speeds, lasts_s, chance))
+            case Imu() as imu:
+                felt = acceleration_of(one.before_mps, one.velocity_mps, self._step_s)
+                spin = world.state(self.bearer).angular_velocity_degps
+                found = imu.measure(pose, felt, spin, GRAVITY_MPS2, chance)
+                return np.array([*found.accelerometer_mps2, *found.gyroscope_radps, found.compass_rad])
+            case Gnss() as gnss:
+                return np.array(gnss.measure(self._origin, pose.x_m, pose.y_m, pose.z_m, chance))
+            case ObstacleSensor() as obstacle:
+                met = obstacle.look(world, pose, self.bearer)
+                return np.array([] if met is None else [met.distance_m, met.what if isinstance(met.what, int) else 0])
+
+
+def as_rows(records: NDArray[np.void]) -> NDArray[Any]:
+    """Records as rows of numbers: float32 where all fields are, else float64, which holds them all exactly."""
+    names = records.dtype.names or ()
+    kinds = {records.dtype[name] for name in names}
+    kind = np.float32 if kinds == {np.dtype("<f4")} else np.float64
+    return np.stack([records[name].astype(kind) for name in names], axis=-1)
+
+
+def _bearer(rig: Rig, world: World) -> int:
+    """Who bears the sensors: the actor that is named, or the first vehicle, or else the first of all."""
+    here = [one.id for one in world.actors]
+    if rig.actor is not None:
+        if rig.actor not in here:
+            raise InputError(f"rig {rig.name}: actor: one of {', '.join(map(str, here))} was wanted, but {rig.actor} came")
+        return rig.actor
+    return next((number for number in here if isinstance(world.kind(number), VehicleType)), here[0])
+
+
+def _lamps(command: Command | None, *, night: bool) -> Lamp:
+    lamps = Lamp.POSITION | Lamp.LOW_BEAM if night else Lamp(0)
+    if isinstance(command, VehicleCommand):
+        lamps |= Lamp.BRAKE if command.brake > 0.0 else Lamp(0)
+        lamps |= Lamp.REVERSE if command.reverse else Lamp(0)
+    return lamps

@@ -1,0 +1,71 @@
+"""``samepath serve`` as a process: it starts, says what it does, and ends cleanly."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from samepath.base.errors import SamepathError
+from samepath.cli.app import app
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "samepath", "serve", *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_it_is_told_to_stop(ending, tmp_path):
+    process = start("--port", "0", "--data", str(tmp_path / "data"))
+    with process:
+        line = process.stderr.readline()
+        found = re.search(r"serving map t-junction on 127\.0\.0\.1:(\d+), streams on (\d+)", line)
+        assert found, line
+        with socket.create_connection(("127.0.0.1", int(found[1])), timeout=10):
+            process.send_signal(ending)
+            rest = process.stderr.read()
+        assert process.wait(20) == 0
+    assert "stopping" in rest
+    assert "Traceback" not in rest
+    assert not (tmp_path / "data").exists()  # nothing is made before it is needed
+
+
+def test_it_says_what_it_means_to_listen_to_others():
+    process = start("--port", "0", "--host", "0.0.0.0")
+    with process:
+        lines = [process.stderr.readline() for _ in range(2)]
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+        process.wait(20)
+    assert "0.0.0.0 is not loopback" in lines[1]
+    assert "no password" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--map", "nowhere"], "there are: double-mini-roundabout"),
+        (["--alias", "Town03"], "NAME=MAP was wanted"),
+        (["--alias", "Town03=nowhere"], "there is no map 'nowhere'"),
+        (["--alias", "A=town", "--alias", "A=oval"], "given twice"),
+        (["--host", "no.such.host.invalid"], "cannot be served"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_one_line(arguments, words):
+    found = CliRunner().invoke(app, ["serve", "--port", "0", *arguments])
+    assert isinstance(found.exception, SamepathError)
+    assert words in str(found.exception)
+    assert "\n" not in str(found.exception)
+
+
+def test_a_port_that_is_taken_is_said_in_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        found = CliRunner().invoke(app, ["serve", "--port", str(port)])
+    assert isinstance(found.exception, SamepathError)
+    assert "choose another --port" in str(found.exception)
