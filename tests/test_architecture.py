@@ -20,7 +20,7 @@ ALLOWED = {
     "analysis": {"base", "traces"},
     "execution": {"base", "study", "conditions", "simulators", "traces"},
     "report": {"base", "traces", "analysis"},
-    # cli reaches into sim for one thing only, inside a function: samepath serve starts sim.server.
+    # cli reaches into sim for two things only, inside functions: samepath serve and samepath record.
     "cli": {"base", "study", "conditions", "execution", "simulators", "traces", "analysis", "report", "sim"},
 }
 # Modules that must not ask for time, chance or files: the pure core.

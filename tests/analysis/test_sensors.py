@@ -83,9 +83,11 @@ def test_pixels_and_points_are_counted_and_measured_at_the_kept_frames(runs):
     assert front.samples_compared == 2  # ticks 8 and 12
     assert (front.first.tick, front.first.elements, front.first.differing) == (8, 48, 2)
     assert front.first.max_difference == 10.0
-    assert front.first.mean_difference == pytest.approx(13 / (48 * 4))
+    assert front.first.mean_difference == pytest.approx(13 / (48 * 3))
+    assert front.first.unit == "of 255"
     assert (roof.worst.elements, roof.worst.differing) == (20, 10)
-    assert roof.worst.max_difference == pytest.approx(0.001, rel=1e-3)
+    assert roof.worst.max_difference == pytest.approx(0.001, rel=2e-2)
+    assert roof.worst.unit == "m"
 
 
 def test_a_difference_that_only_sensors_saw_is_not_bit_identical(runs):
@@ -198,3 +200,34 @@ def test_the_digest_covers_shape_type_and_every_bit():
     variants = [plain, plain.reshape(3, 4), plain.astype(np.float64), plain.astype(np.int32), -plain]
     assert len({digest(one) for one in variants}) == len(variants)
     assert digest(plain) == digest(plain.astype(">f4")) == digest(np.repeat(plain, 2)[::2])
+
+
+def test_depth_is_compared_in_metres_and_labels_are_only_counted():
+    def seen(repeat, kind, values):
+        recorder = Recorder(repeat, ("x_m", "y_m"), STEP_S)
+        recorder.actor(1, "car")
+        recorder.state(1, 1, {"x_m": 0.0, "y_m": 0.0})
+        recorder.sensor(1, "eye", kind, np.array(values, np.uint8).reshape(1, 2, 4), keep=True)
+        recorder.end(1, "done")
+        return recorder.finish()
+
+    step_m = 1000.0 / (2**24 - 1)
+    near, far = [0, 255, 255, 255, 0, 0, 9, 255], [1, 0, 0, 255, 0, 0, 9, 255]
+    (depth,) = analyse_sensors(MemoryCell(header(), [seen(n, "sensor.camera.depth", v) for n, v in enumerate((near, far))]))
+    assert depth.worst.max_difference == pytest.approx(step_m)
+    assert (depth.worst.differing, depth.worst.unit) == (1, "m")
+    kind = "sensor.camera.semantic_segmentation"
+    (labels,) = analyse_sensors(MemoryCell(header(), [seen(n, kind, v) for n, v in enumerate((near, far))]))
+    assert (labels.worst.differing, labels.worst.max_difference) == (1, None)
+
+
+def test_the_report_has_a_table_of_sensors(runs):
+    from samepath.analysis.summary import parse_restriction
+    from samepath.report.document import Document
+    from samepath.report.html import render_html
+
+    analysis = analyse_cell(MemoryCell(header(), runs))
+    page = render_html(Document("t", (analysis,), parse_restriction([], [], "collision"), "samepath"))
+    assert "What the sensors saw" in page
+    assert "tick 6 (0.6 s), repeat 2" in page
+    assert "2 of 48 pixels" in page

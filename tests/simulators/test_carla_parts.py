@@ -3,6 +3,7 @@
 import math
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -44,6 +45,12 @@ def test_the_defaults_are_what_carla_asks_for():
     assert held.fixed_delta_s == 0.05
     assert held.substeps * held.max_substep_s >= held.fixed_delta_s
     assert (held.reload, held.batch, held.deterministic_ragdolls, held.hybrid_physics) == ("world", True, True, False)
+
+
+def test_every_setting_is_documented():
+    text = (Path(__file__).parents[2] / "docs" / "carla.md").read_text("utf-8")
+    for name in SETTINGS:
+        assert f"`{name}`" in text, name
 
 
 @pytest.mark.parametrize(

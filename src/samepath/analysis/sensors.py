@@ -22,7 +22,8 @@ MAX_COMPARED = 200
 class FrameDifference:
     """Two frames of a tick compared by content. ``elements`` are the pixels of an image, the rows of a table of points.
 
-    ``max_difference`` and ``mean_difference`` are over all numbers, in the sensor's own unit; None where shapes are unequal.
+    ``max_difference`` and ``mean_difference`` are over all numbers, in ``unit``: levels of colour, metres of depth or points.
+    They are None where shapes are unequal, and for labels and ids, of which one is not more than another.
     """
 
     tick: int
@@ -32,6 +33,7 @@ class FrameDifference:
     differing: int
     max_difference: float | None
     mean_difference: float | None
+    unit: str = ""
 
     @property
     def ratio(self) -> float:
@@ -87,11 +89,10 @@ def difference_words(one: FrameDifference, kind: str) -> str:
     """Say how much two frames differ."""
     what = "pixels" if ".camera." in kind else "points" if ".lidar." in kind or kind.endswith("radar") else "numbers"
     text = f"{one.differing} of {one.elements} {what} at tick {one.tick} (repeat {one.repeat})"
-    return (
-        text
-        if one.max_difference is None
-        else f"{text}, by up to {one.max_difference:.4g}, {one.mean_difference:.3g} on average"
-    )
+    if one.max_difference is None:
+        return text
+    unit = f" {one.unit}" if one.unit else ""
+    return f"{text}, by up to {one.max_difference:.4g}{unit}, {one.mean_difference:.3g}{unit} on average"
 
 
 def analyse_sensors(cell: CellTrace) -> tuple[SensorAnalysis, ...]:
@@ -118,7 +119,7 @@ def _analyse(cell: CellTrace, table: FrameTable, repeats: tuple[int, ...]) -> Se
         if index <= MAX_COMPARED:
             ours, theirs = ticks_of[reference], ticks_of[outcome[0]]
             pairs += [(one, outcome[0], ours[one], theirs[one]) for one in sorted(unequal) if one in ours and one in theirs]
-    found = _contents(cell, reference, pairs)
+    found = _contents(cell, table.kind, reference, pairs)
     return SensorAnalysis(
         sensor=table.sensor,
         kind=table.kind,
@@ -155,37 +156,56 @@ def _unequal(ours: Mapping[int, bytes], theirs: Mapping[int, bytes]) -> tuple[se
     return ticks, {tick for tick in ticks if ours.get(tick) != theirs.get(tick)}
 
 
-def _contents(cell: CellTrace, reference: int, pairs: list[tuple[int, int, bytes, bytes]]) -> list[FrameDifference]:
+def _contents(cell: CellTrace, kind: str, reference: int, pairs: list[tuple[int, int, bytes, bytes]]) -> list[FrameDifference]:
     """Compare the pairs of frames of which both contents were kept."""
     samples = cell.sensor_samples(frozenset(digest for _, _, a, b in pairs for digest in (a, b))) if pairs else {}
     return [
-        compare(tick, reference, repeat, samples[a], samples[b])
+        compare(kind, (tick, reference, repeat), samples[a], samples[b])
         for tick, repeat, a, b in pairs
         if a in samples and b in samples
     ]
 
 
-def compare(tick: int, reference: int, repeat: int, a: Sample, b: Sample) -> FrameDifference:
-    """Count the elements of two frames that differ, and by how much."""
+def compare(kind: str, where: tuple[int, int, int], a: Sample, b: Sample) -> FrameDifference:
+    """Count the elements of two frames that differ, and by how much; ``where`` is tick, reference and repeat."""
     if a.dtype != b.dtype or a.shape != b.shape:
-        return _unequal_shapes(tick, reference, repeat, a, b)
+        return _unequal_shapes(where, a, b)
     elements = _elements(a)
-    ours, theirs = a.array, b.array
     unlike = np.frombuffer(a.data, np.uint8) != np.frombuffer(b.data, np.uint8)
     differing = int(unlike.reshape(elements, -1).any(axis=1).sum()) if elements else 0
-    apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
+    ours, theirs = _quantities(kind, a.array), _quantities(kind, b.array)
+    if ours is None or theirs is None:
+        return FrameDifference(*where, elements, differing, None, None)
+    apart = np.abs(ours - theirs)
     apart = apart[np.isfinite(apart)]
-    return FrameDifference(
-        tick, reference, repeat, elements, differing, float(apart.max(initial=0.0)), float(apart.mean()) if apart.size else 0.0
-    )
+    mean = float(apart.mean()) if apart.size else 0.0
+    return FrameDifference(*where, elements, differing, float(apart.max(initial=0.0)), mean, _unit(kind))
 
 
-def _unequal_shapes(tick: int, reference: int, repeat: int, a: Sample, b: Sample) -> FrameDifference:
+def _quantities(kind: str, array: NDArray[Any]) -> NDArray[np.float64] | None:
+    """What can be subtracted in a frame; None where numbers are names."""
+    match kind.removeprefix("sensor."):
+        case "camera.semantic_segmentation" | "camera.instance_segmentation":
+            return None
+        case "camera.depth" if array.shape[-1:] == (4,):
+            blue, green, red = (array[..., k].astype(np.float64) for k in range(3))
+            return np.asarray((red + 256.0 * green + 65536.0 * blue) * (1000.0 / (2**24 - 1)))
+        case "camera.rgb" | "lidar.ray_cast" | "lidar.ray_cast_semantic":
+            return array[..., :3].astype(np.float64)
+        case _:
+            return array.astype(np.float64)
+
+
+def _unit(kind: str) -> str:
+    return "of 255" if kind.endswith(".rgb") else "m" if ".lidar." in kind or kind.endswith(".depth") else ""
+
+
+def _unequal_shapes(where: tuple[int, int, int], a: Sample, b: Sample) -> FrameDifference:
     """Frames of unequal length: an element counts as different unless it is in both, wherever it stands."""
     counts = [_bag(one.array) for one in (a, b)]
     shared = sum(min(count, counts[1].get(key, 0)) for key, count in counts[0].items())
     elements = max(_elements(a), _elements(b))
-    return FrameDifference(tick, reference, repeat, elements, elements - shared, None, None)
+    return FrameDifference(*where, elements, elements - shared, None, None)
 
 
 def _bag(array: NDArray[Any]) -> dict[bytes, int]:

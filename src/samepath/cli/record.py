@@ -1,12 +1,16 @@
 """``samepath record``: write a dataset of what sensors see of a scenario."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import InputError
-from samepath.cli.options import progress_bar
+from samepath.cli.options import progress_bar, stderr_console
+
+# Where there is no terminal to draw a bar on, a line now and then.
+_LINE_S: Final = 10.0
 
 
 def record(
@@ -24,6 +28,9 @@ def record(
     threads: Annotated[int, typer.Option("--threads", help="Threads to draw and cast rays with; they change no byte.")] = 1,
 ) -> None:
     """Write images, points and the truth behind them, frame by frame. The same command writes the same bytes."""
+    from samepath.sim.sensors.extra import require_sensors
+
+    require_sensors()
     from samepath.sim.dataset.recording import record as record_dataset
     from samepath.sim.dataset.settings import RecordSettings, weather_of
     from samepath.sim.scenarios.model import load_scenario
@@ -38,10 +45,15 @@ def record(
         images=images,
         weather=weather_of(_pairs(weather or [])),
     )
+    console, last_s = stderr_console(), SYSTEM_CLOCK.monotonic_s()
     with progress_bar("recording", settings.frames_most) as advance:
 
         def on_frame(tick: int, done: int) -> None:
+            nonlocal last_s
             advance(f"tick {tick}", done)
+            if not console.is_terminal and SYSTEM_CLOCK.monotonic_s() - last_s >= _LINE_S:
+                last_s = SYSTEM_CLOCK.monotonic_s()
+                typer.echo(f"samepath: recording, {done} of at most {settings.frames_most} frames", err=True)
 
         result = record_dataset(settings, out, threads=threads, on_frame=on_frame)
     known = result.frames - result.written

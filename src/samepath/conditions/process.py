@@ -42,7 +42,7 @@ THREAD_VARIABLES: Final = (
 UNSET: Final = "unset"
 _ADVICE: Final = {
     "nice": "it takes root, CAP_SYS_NICE or the limit nice in /etc/security/limits.conf",
-    "scheduler": "it takes root, CAP_SYS_NICE or the limit rtprio, and a control group that grants real-time (cpu.rt_runtime_us)",
+    "scheduler": "it takes root, CAP_SYS_NICE or the limit rtprio, and a control group with real-time (cpu.rt_runtime_us)",
     "cores": "name cores that this process may use",
     "numa": "start the interpreter under numactl",
 }

@@ -6,9 +6,12 @@ from ray_scenes import ball, box, crowd, floor, scene_of
 
 from samepath.base.errors import InputError
 from samepath.base.trig_arrays import sincos_deg
+from samepath.sim.maps import load_map
 from samepath.sim.physics.frames import axes_of, quaternion_of
+from samepath.sim.sensors.looks import ActorLook
 from samepath.sim.sensors.rays.bundle import fan, sheaf
 from samepath.sim.sensors.rays.caster import RayCaster
+from samepath.sim.sensors.street import street_of
 from samepath.sim.world.records import Pose
 
 
@@ -50,6 +53,46 @@ def test_distances_equal_embrees_to_a_millimetre(caster):
     assert met > 0.5 * rays
     # What is left lies on edges, which single precision sees a hair's breadth elsewhere.
     assert differs.sum() <= rays * 1e-4
+
+
+def front_distance(oracle, normals, start, ahead, reach_m):
+    """Embree meets faces from behind too: go on until one is met from the front."""
+    away, found, left = np.zeros(len(ahead)), np.full(len(ahead), np.inf), np.ones(len(ahead), bool)
+    for _ in range(20):
+        hit = oracle.run((start + away[:, None] * ahead).astype(np.float32), ahead, output=True)
+        met = left & (hit["primID"] >= 0)
+        front = met & ((normals[hit["primID"]] * ahead).sum(axis=1) < 0.0)
+        found[front] = away[front] + hit["tfar"][front]
+        left = met & ~front
+        away[left] += hit["tfar"][left] + 1e-4
+        if not left.any():
+            break
+    return np.minimum(found, reach_m)
+
+
+def test_in_a_street_distances_equal_embrees_to_a_millimetre(caster):
+    rtcore_scene = pytest.importorskip("embreex.rtcore_scene")
+    mesh_construction = pytest.importorskip("embreex.mesh_construction")
+    road_map, reach_m = load_map("t-junction"), 80.0
+    places = road_map.spawn_points
+    cars = [ActorLook(k + 1, "vehicle.audi.tt", Pose(x, y, z - 0.5, yaw_deg=yaw)) for k, (x, y, z, yaw) in enumerate(places)]
+    scene = street_of(road_map).scene(cars)
+    placed = [(one, k) for one in (scene.fixed, scene.moving) for k in range(len(one))]
+    triangles = np.concatenate([scene.world_triangles(one, k) for one, k in placed])
+    normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+    oracle = rtcore_scene.EmbreeScene()
+    mesh_construction.TriangleMesh(oracle, triangles)
+    elevations, azimuths = np.linspace(-30.0, 10.0, 24), np.arange(0.1, 360.0, 1.0)
+    bundle, number = cone(elevations, azimuths)
+    differs = rays = 0
+    for x, y, z, yaw in places[::7]:
+        pose = Pose(x, y, z + 1.9, 0.5, -1.0, yaw)
+        ours = caster.cast(scene, pose, bundle, reach_m).distance_m[number].reshape(-1)
+        ahead = (directions(elevations, azimuths) @ np.array(axes_of(quaternion_of(pose)))).astype(np.float32)
+        theirs = front_distance(oracle, normals, np.tile(np.float32(pose[:3]), (len(ahead), 1)), ahead, reach_m)
+        differs += np.count_nonzero(np.abs(np.minimum(ours, reach_m) - theirs) > 1e-3)
+        rays += len(ahead)
+    assert differs <= rays * 1e-3
 
 
 @pytest.mark.parametrize("tilt_deg", [0.0, 7.0, -90.0, 33.3])

@@ -60,7 +60,7 @@ def test_every_command_of_a_batch_is_a_method():
 def documented():
     """Method names in the documentation's table by what it says of them."""
     found = {}
-    for line in DOCS.read_text("utf-8").partition("## Methods")[2].splitlines():
+    for line in DOCS.read_text("utf-8").partition("## Methods")[2].partition("\n## ")[0].splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if line.startswith("| `") and len(cells) == 2:
             for name in cells[0].replace("`", "").split(","):

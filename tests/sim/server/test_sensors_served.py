@@ -10,7 +10,7 @@ from serving import call, described, episode, ticks
 from test_episode import MODEL3, place, spawn, state
 from test_vehicle_methods import on_the_straight
 
-from samepath.sim.server import frames, geo
+from samepath.sim.server import frames
 
 
 def attach(host, name, parent, where=None, **attributes):
@@ -66,18 +66,17 @@ def test_the_receiver_agrees_with_the_clients_own_map():
         assert messages(host, stream_id)[-1][4] == pytest.approx([wanted.latitude, wanted.longitude, wanted.altitude], abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("+proj=tmerc +lat_0=49 +lon_0=8 +k=1", (49.0, 8.0)),
-        ("+lon_0=-2.5e0 +lat_0=51", (51.0, -2.5)),
-        ("+proj=utm +zone=32", (42.0, 2.0)),
-        ("+lat_0=x +lon_0=2", (42.0, 2.0)),
-        ("", (42.0, 2.0)),
-    ],
-)
-def test_a_georeference_is_read_as_the_client_reads_it(text, expected):
-    assert tuple(geo.origin_of(text)) == expected
+def test_a_receiver_beyond_the_map_is_silent_and_the_log_says_so_once():
+    host = episode()
+    sensor = call(host, "spawn_actor", described("sensor.other.gnss"), place(x=5e6))
+    stream_id = struct.unpack("<I", sensor.stream_token[:4])[0]
+    call(host, "get_sensor_token", stream_id)
+    ticks(host, 5)
+    assert host.place.outbox.of(stream_id) == []
+    assert len([line for line in host.place.outbox.lines if "is silent" in line]) == 1
+    call(host, "set_actor_location", sensor.id, [0.0, 0.0, 5.0])
+    ticks(host, 2)
+    assert len(messages(host, stream_id)) == 2
 
 
 def noisy(seed, count=20, *, other_first=False):

@@ -1,6 +1,6 @@
 """What is true of a frame: who bears the sensors, what they measured and where, and everybody's boxes. Plain data out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from samepath.sim.dataset.files import file_of
@@ -16,23 +16,22 @@ from samepath.traces.sensors import frame_of
 Plain = dict[str, Any]
 
 
-def frame_labels(
-    world: World, bearer: int, measurements: Sequence[Measurement], views: Mapping[str, View], images: str
-) -> Plain:
+def frame_labels(world: World, bearer: int, measurements: Sequence[Measurement], views: Sequence[View], images: str) -> Plain:
     """Everything that is true of a frame, with CARLA's frame and labels; units are in the names."""
-    seen = {name: seen_in(view.instances, view.alone_px) for name, view in views.items()}
+    seen = [(view, seen_in(view.instances, view.alone_px)) for view in views]
+    by_name = {name: view for view in views for name in view.names}
     return {
         "tick": world.tick_count,
         "time_s": world.time_s,
         "ego": _actor(world, bearer),
-        "sensors": {one.sensor.name: _sensor(one, images) for one in measurements},
+        "sensors": {one.sensor.name: _sensor(one, by_name.get(one.sensor.name), images) for one in measurements},
         "objects": [
             {
                 **_actor(world, one.id),
                 "cameras": {
-                    name: found
-                    for name, view in views.items()
-                    if (found := _in_view(world, one.id, view, seen[name].get(one.id))) is not None
+                    view.names[0]: found
+                    for view, visible in seen
+                    if (found := _in_view(world, one.id, view, visible.get(one.id))) is not None
                 },
             }
             for one in world.actors
@@ -41,11 +40,16 @@ def frame_labels(
     }
 
 
-def _sensor(one: Measurement, images: str) -> Plain:
+def _sensor(one: Measurement, view: View | None, images: str) -> Plain:
     kind, name = one.sensor.type, one.sensor.name
     file = file_of(kind, name, images)
     digest = frame_of(0, name, kind, one.values, keep=False).digest.hex()
-    return {"type": kind, "pose": _pose(one.pose), "digest": digest, **_content(one, file)}
+    eye = {} if view is None else {"view": view.names[0], "calibration": _calibration(view.camera)}
+    return {"type": kind, "pose": _pose(one.pose), "digest": digest, **eye, **_content(one, file)}
+
+
+def _calibration(camera: Camera) -> Plain:
+    return {"width_px": camera.width, "height_px": camera.height, "fov_deg": camera.fov_deg, "focal_px": camera.focal_px}
 
 
 def _content(one: Measurement, file: str | None) -> Plain:

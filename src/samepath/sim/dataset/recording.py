@@ -12,7 +12,7 @@ from samepath.sim.dataset.files import LABELS, FrameFolder, content_of, file_of,
 from samepath.sim.dataset.labels import frame_labels
 from samepath.sim.dataset.settings import RecordSettings
 from samepath.sim.scenarios.simulation import Simulation, SimulationSettings, check_on_map
-from samepath.sim.sensors.suite import Measurement, Suite
+from samepath.sim.sensors.suite import Measurement, Suite, boxes_of
 
 HEADER: Final = "dataset.json"
 INDEX: Final = "index.json"
@@ -39,10 +39,12 @@ def record(
     check_on_map(settings.scenario)
     _open(settings, folder)
     frames = FrameFolder(folder)
-    there, written, ticks = frames.done(), 0, []
+    there, written = frames.done(), 0
+    ticks: list[int] = []
     reason = "as many frames as asked for"
     simulation = Simulation(settings.scenario, SimulationSettings(seed=settings.seed))
-    suite = Suite(settings.rig, simulation.world, weather=settings.weather, threads=threads)
+    boxes = boxes_of(settings.scenario)
+    suite = Suite(settings.rig, simulation.world, boxes=boxes, weather=settings.weather, threads=threads)
     try:
         ended = None
         while ended is None and suite.is_there and (settings.most is None or len(ticks) < settings.most):

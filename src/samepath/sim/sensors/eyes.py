@@ -13,8 +13,9 @@ from samepath.sim.sensors.scene import Instances, Scene
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What a camera has before it: the image of instances, and how many pixels each actor has when drawn alone."""
+    """What cameras that share a view have before them: the image of instances, and actors' pixels when drawn alone."""
 
+    names: tuple[str, ...]
     camera: Camera
     instances: NDArray[np.uint16]
     alone_px: Mapping[int, int]
@@ -43,7 +44,20 @@ class Eyes:
         by_view = dict(zip(channels, frames, strict=True))
         return [by_view[replace(one, channels=Channel(0))] for one in cameras]
 
-    def alone_px(self, scene: Scene, cameras: Sequence[Camera], ids: Iterable[int]) -> list[dict[int, int]]:
+    def views(self, scene: Scene, drawn: Mapping[str, Frame], ids: Iterable[int]) -> tuple[View, ...]:
+        """The truth behind frames, by name of the camera, that were drawn with their instances."""
+        names: dict[int, list[str]] = {}
+        for name, frame in drawn.items():
+            names.setdefault(id(frame), []).append(name)
+        frames = [drawn[one[0]] for one in names.values()]
+        alone = self._alone_px(scene, [frame.camera for frame in frames], ids) if frames else []
+        return tuple(
+            View(tuple(shared), frame.camera, frame.instance, pixels)
+            for shared, frame, pixels in zip(names.values(), frames, alone, strict=True)
+            if frame.instance is not None
+        )
+
+    def _alone_px(self, scene: Scene, cameras: Sequence[Camera], ids: Iterable[int]) -> list[dict[int, int]]:
         """For each camera, the pixels of actors that it would see if each were alone; those it could not see are left out."""
         wanted = [replace(one, channels=Channel.INSTANCE, samples=1) for one in cameras]
         found: list[dict[int, int]] = [{} for _ in cameras]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from samepath.base.errors import InputError
-from samepath.sim.sensors.scene import Lamp
+from samepath.sim.sensors.scene import NO_LAMPS, Lamp
 from samepath.sim.world.records import ActorState, Pose
 
 Colour = tuple[float, float, float]
@@ -28,7 +28,7 @@ class ActorLook:
     type: str
     pose: Pose
     paint: Colour | None = None
-    lamps: Lamp = Lamp(0)
+    lamps: Lamp = NO_LAMPS
     walked_m: float | None = None
 
     @property
@@ -39,13 +39,10 @@ class ActorLook:
 
 def paint_of(text: str) -> Colour:
     """CARLA's colour ``r,g,b`` (0..255 as on a screen) as linear paint."""
-    parts = text.split(",")
-    try:
-        red, green, blue = (int(part) for part in parts)
-        if not all(0 <= one <= 255 for one in (red, green, blue)):
-            raise ValueError
-    except ValueError:
-        raise InputError(f"a colour like 17,37,103 was wanted, but {text[:40]!r} came") from None
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 3 or not all(part.isdecimal() and part.isascii() and int(part) <= 255 for part in parts):
+        raise InputError(f"a colour like 17,37,103 was wanted, but {text[:40]!r} came")
+    red, green, blue = (int(part) for part in parts)
     return _linear(red), _linear(green), _linear(blue)
 
 

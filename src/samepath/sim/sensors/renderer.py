@@ -62,8 +62,9 @@ class Frame:
     """What a camera saw; None for channels it was not asked for.
 
     ``bgra`` u8[h, w, 4]; ``depth_m`` f32[h, w] along the optical axis, at most ``FAR_M``; ``label`` u8[h, w]; ``instance``
-    u16[h, w] (an actor's id modulo 65536; static things count down from 65535; 0: sky); ``normal`` i8[h, w, 3]: the outward normal
-    in the world times 127, 0 for the sky; ``flow`` f32[h, w, 2]: motion since the frame before as part of half the image, x to the right, y up.
+    u16[h, w] (an actor's id modulo 65536; static things count down from 65535; 0: sky); ``normal`` i8[h, w, 3]: the outward
+    normal in the world times 127, 0 for the sky; ``flow`` f32[h, w, 2]: motion since the frame before, in half widths to the
+    right and half heights up.
     """
 
     camera: Camera

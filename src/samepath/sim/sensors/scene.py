@@ -56,6 +56,9 @@ class Lamp(IntFlag):
     STREET = 16384
 
 
+NO_LAMPS = Lamp(0)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Shapes:
     """All meshes of a scene, one after the other, each in its own frame.
@@ -122,7 +125,8 @@ class Scene:
 
     ``fixed`` never moves as long as the map is the same (the very same object from tick to tick, so that a back end may keep
     what it worked out of it); ``moving`` are actors, signals with their lamps, whatever changes. ``street_lamps`` f32[k, 4]:
-    x, y, z of the ground below and the radius of the light. They and every lamp marked ``Lamp.STREET`` burn if ``street_lamps_on``.
+    x, y, z of the ground below and the radius of the light. They and all that is marked ``Lamp.STREET`` burn if
+    ``street_lamps_on``.
     """
 
     shapes: Shapes

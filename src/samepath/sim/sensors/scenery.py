@@ -14,11 +14,12 @@ from samepath.sim.maps.records import Road, RoadObject
 from samepath.sim.sensors.labels import Label
 from samepath.sim.sensors.meshes import buildings, furniture, plants
 from samepath.sim.sensors.meshes.bank import Model
-from samepath.sim.sensors.scene import Lamp
+from samepath.sim.sensors.scene import NO_LAMPS, Lamp
 from samepath.sim.world.records import Pose
 from samepath.sim.world.signal_plan import TRAFFIC_LIGHT
 
 _FLAT: Final = frozenset({"crosswalk", "patch", "roadMark"})
+_SOLID: Final = {"building": "building", "barrier": "wall", "wall": "wall", "obstacle": "wall"}
 _LAMP_LEAST_M: Final = 4.0
 _PROP: Final = (0.32, 0.30, 0.27)
 Outline = tuple[tuple[float, float], ...]
@@ -33,7 +34,7 @@ class Thing:
     name: str
     recipe: Recipe
     pose: Pose
-    lamps: Lamp = Lamp(0)
+    lamps: Lamp = NO_LAMPS
     light: int = -1
 
 
@@ -85,7 +86,9 @@ def _object(road: Road, thing: RoadObject) -> Iterator[Thing]:
     else:
         outline, at = _outline(road, thing, pose)
         if abs(ring_area_m2([(a, b, 0.0) for a, b in outline])) > 0.0:
-            kind = thing.kind if thing.kind == "building" else "wall" if thing.kind in {"barrier", "wall", "obstacle"} else "prop"
+            kind = (
+                thing.kind if thing.kind == "building" else "wall" if thing.kind in {"barrier", "wall", "obstacle"} else "prop"
+            )
             yield Thing(name, (kind, (outline, height_m, _look(name, 36))), at)
 
 

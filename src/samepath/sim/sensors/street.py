@@ -25,6 +25,7 @@ from samepath.sim.world.catalogue import ALIASES, PropType, WalkerType, actor_ty
 from samepath.sim.world.records import Pose
 from samepath.sim.world.signal_plan import plan_of
 
+Boxes = tuple[tuple[str, tuple[float, float, float], Pose], ...]
 _STOP_LINE_M: Final = 0.4
 _STOP_LIFT_M: Final = 1.5 * PAINT_LIFT_M
 _LAST_ID: Final = 65535
@@ -35,10 +36,10 @@ _SHOWN: Final = (Lamp.RED, Lamp.YELLOW, Lamp.GREEN, Lamp(0), Lamp(0))
 class Street:
     """Everything that is fixed on a map, and the models of all actors. Build it once and keep it.
 
-    ``boxes`` stand there beside what the map has.
+    ``boxes``, by name, size and pose, stand there beside what the map has.
     """
 
-    def __init__(self, road_map: RoadMap, boxes: Sequence[tuple[PropType, Pose]] = ()) -> None:
+    def __init__(self, road_map: RoadMap, boxes: Boxes = ()) -> None:
         self.map_name = road_map.name
         bank = Bank()
         models = actor_models()
@@ -57,7 +58,8 @@ class Street:
                 self._lights.append((thing, recipes[thing.recipe]))
             else:
                 rows.append((thing.name, recipes[thing.recipe], thing.pose, thing.lamps))
-        rows.extend((kind.name, bank.add(prop(kind)), pose, Lamp(0)) for kind, pose in boxes)
+        # A name that no family of props knows: a plain box, as physics has it.
+        rows.extend((name, bank.add(prop(PropType("block", *size))), pose, Lamp(0)) for name, size, pose in boxes)
         self.shapes = bank.shapes()
         self._names = [name for name, *_ in rows]
         self._fixed = _instances(
@@ -95,7 +97,7 @@ class Street:
         """The scene at a tick.
 
         ``lights`` are CARLA's numbers of what each traffic light shows, in the order of the map, red where none is given;
-        ``street_lamps_on`` None leaves it to the sun. ``before`` is the scene of the frame before: the optical flow counts from it.
+        ``street_lamps_on`` None leaves it to the sun. ``before`` is the scene of the frame before, for the optical flow.
         """
         weather = weather or Weather()
         fixed, street_lamps = self._without(hidden)
@@ -175,6 +177,6 @@ def _country(road_map: RoadMap) -> Shape:
 
 
 @lru_cache(maxsize=4)
-def street_of(road_map: RoadMap, boxes: tuple[tuple[PropType, Pose], ...] = ()) -> Street:
+def street_of(road_map: RoadMap, boxes: Boxes = ()) -> Street:
     """The street of a map, kept for the next time."""
     return Street(road_map, boxes)

@@ -1,7 +1,7 @@
 """A rig at work: the sensors of one actor, measuring tick by tick in a world. One call per tick."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from samepath.base.errors import InputError
 from samepath.sim.maps import load_map
 from samepath.sim.physics.drivetrain import GRAVITY_MPS2
+from samepath.sim.scenarios.model import ScenarioSpec
+from samepath.sim.sensors.cameras import CameraSensor
+from samepath.sim.sensors.eyes import Eyes, View
 from samepath.sim.sensors.gnss import Gnss, origin_of
 from samepath.sim.sensors.imu import Imu, acceleration_of
 from samepath.sim.sensors.kinds import KINDS, Instrument
@@ -20,10 +23,11 @@ from samepath.sim.sensors.noise import Chance
 from samepath.sim.sensors.obstacle import ObstacleSensor
 from samepath.sim.sensors.radar import Radar
 from samepath.sim.sensors.rays.caster import RayCaster
+from samepath.sim.sensors.renderer import Channel, Frame
 from samepath.sim.sensors.rig import MountedSensor, Rig
 from samepath.sim.sensors.scene import Lamp, Scene
 from samepath.sim.sensors.schedule import interval_s, is_due
-from samepath.sim.sensors.street import street_of
+from samepath.sim.sensors.street import Boxes, street_of
 from samepath.sim.sensors.weather import Weather, is_dark
 from samepath.sim.world.catalogue import VehicleType
 from samepath.sim.world.records import Command, Pose, Vector, VehicleCommand
@@ -45,7 +49,7 @@ class Measurement:
 
 @dataclass(eq=False, slots=True)
 class _Fitted:
-    """A sensor on its actor; ``number`` names its noise, ``velocity`` is that of its point at the last two ticks."""
+    """A sensor on its actor; ``number`` names its noise. Velocities and poses are those of the last two ticks."""
 
     mounted: MountedSensor
     instrument: Instrument
@@ -53,6 +57,8 @@ class _Fitted:
     period_s: float
     velocity_mps: Vector = field(default_factory=Vector)
     before_mps: Vector | None = None
+    pose: Pose | None = None
+    was: Pose | None = None
 
 
 class Suite:
@@ -61,7 +67,7 @@ class Suite:
     What a sensor measures depends on the world and the tick alone, not on which frames were wanted before.
     """
 
-    def __init__(self, rig: Rig, world: World, *, weather: Weather | None = None, threads: int = 1) -> None:
+    def __init__(self, rig: Rig, world: World, *, boxes: Boxes = (), weather: Weather | None = None, threads: int = 1) -> None:
         if world.place == "flat":
             raise InputError(f"rig {rig.name}: the flat ground has nothing to see: give the scenario a map")
         road_map = load_map(world.place)
@@ -69,9 +75,10 @@ class Suite:
         self.bearer = _bearer(rig, world)
         self.weather = weather or Weather()
         self._world = world
-        self._street = street_of(road_map)
+        self._street = street_of(road_map, boxes)
         self._origin = origin_of(road_map.georeference)
         self._caster = RayCaster(threads)
+        self._eyes = Eyes(threads)
         self._odometer = Odometer()
         self._odometer.advance(world.states().values())
         self._start_s: float | None = None
@@ -80,10 +87,15 @@ class Suite:
             _Fitted(one, KINDS[one.type](one.attributes), number, float(one.attributes.get("sensor_tick", 0.0)))
             for number, one in enumerate(rig.sensors)
         ]
+        # Flow is motion since the tick before: what that looked like is only kept for those who need it.
+        self._has_flow = any(one.type == "sensor.camera.optical_flow" for one in rig.sensors)
+        self._past: Scene | None = None
+        self._present: Scene | None = None
 
     def close(self) -> None:
         """Let go of threads."""
         self._caster.close()
+        self._eyes.close()
 
     def follow(self, step_s: float | None = None) -> None:
         """Follow a tick of the world, of the fixed step unless another one is given."""
@@ -94,9 +106,12 @@ class Suite:
         self._odometer.advance(world.states().values())
         if not self.is_there:
             return
+        if self._has_flow:
+            self._past, self._present = self._present, self._street.scene(self._looks({}), self.weather)
         for one in self._fitted:
+            pose = self.pose_of(one.mounted)
+            one.was, one.pose = one.pose, pose
             if isinstance(one.instrument, Imu | Radar):
-                pose = self.pose_of(one.mounted)
                 one.before_mps = one.velocity_mps if self._elapsed_s else None
                 one.velocity_mps = world.velocity_at(self.bearer, Vector(pose.x_m, pose.y_m, pose.z_m))
 
@@ -115,31 +130,61 @@ class Suite:
 
     def scene(self, commands: Mapping[int, Command] | None = None) -> Scene:
         """What there is to see now; ``commands`` make brake and reversing lamps burn."""
-        given, night = commands or {}, is_dark(self.weather)
-        looks = [
+        return self._street.scene(self._looks(commands or {}), self.weather, before=self._past, tick=self._world.tick_count)
+
+    def _looks(self, commands: Mapping[int, Command]) -> list[ActorLook]:
+        night = is_dark(self.weather)
+        return [
             ActorLook(
                 one.id,
                 one.type,
                 state.pose,
-                lamps=_lamps(given.get(one.id), night=night),
+                lamps=_lamps(commands.get(one.id), night=night),
                 walked_m=self._odometer.walked_m(state),
             )
             for one, state in ((one, self._world.state(one.id)) for one in self._world.actors)
         ]
-        return self._street.scene(looks, self.weather, tick=self._world.tick_count)
 
     def measure(self, commands: Mapping[int, Command] | None = None) -> tuple[Measurement, ...]:
         """Measure with every sensor that is due, in the order of the rig; nothing once the actor is gone."""
-        due = [one for one in self._fitted if is_due(one.period_s, self._elapsed_s, self._step_s)] if self.is_there else []
-        if not due:
-            return ()
-        scene = self.scene(commands)
-        return tuple(Measurement(one.mounted, pose := self.pose_of(one.mounted), self._values(one, pose, scene)) for one in due)
+        due = self._due()
+        return self._measure(due, self.scene(commands), Channel(0))[0] if due else ()
 
-    def _values(self, one: _Fitted, pose: Pose, scene: Scene) -> NDArray[Any]:
+    def look(self, commands: Mapping[int, Command] | None = None) -> tuple[tuple[Measurement, ...], tuple[View, ...]]:
+        """Measure, and tell the truth behind the pictures."""
+        due = self._due()
+        if not due:
+            return (), ()
+        scene = self.scene(commands)
+        measured, drawn = self._measure(due, scene, Channel.INSTANCE)
+        others = [one.id for one in self._world.actors if one.id != self.bearer]
+        return measured, self._eyes.views(scene, drawn, others)
+
+    def _due(self) -> list[_Fitted]:
+        return [one for one in self._fitted if is_due(one.period_s, self._elapsed_s, self._step_s)] if self.is_there else []
+
+    def _measure(self, due: list[_Fitted], scene: Scene, truth: Channel) -> tuple[tuple[Measurement, ...], dict[str, Frame]]:
+        """Measure with some sensors; the frames of cameras, by name, also hold the channels of ``truth``."""
+        poses = [self.pose_of(one.mounted) for one in due]
+        cameras = {}
+        for one, pose in zip(due, poses, strict=True):
+            if isinstance(one.instrument, CameraSensor):
+                camera = one.instrument.at(pose, one.was)
+                cameras[one.mounted.name] = replace(camera, channels=camera.channels | truth)
+        drawn = dict(zip(cameras, self._eyes.draw(scene, list(cameras.values())), strict=True)) if cameras else {}
+        measured = []
+        for one, pose in zip(due, poses, strict=True):
+            if isinstance(one.instrument, CameraSensor):
+                values = one.instrument.encode(drawn[one.mounted.name])
+            else:
+                values = self._values(one, one.instrument, pose, scene)
+            measured.append(Measurement(one.mounted, pose, values))
+        return tuple(measured), drawn
+
+    def _values(self, one: _Fitted, instrument: Instrument, pose: Pose, scene: Scene) -> NDArray[Any]:
         world, chance = self._world, Chance(0, one.number, self._world.tick_count)
         lasts_s = interval_s(one.period_s, self._step_s)
-        match one.instrument:
+        match instrument:
             case Lidar() as lidar:
                 return as_rows(lidar.scan(self._caster, scene, pose, self._elapsed_s, lasts_s, chance).points)
             case Radar() as radar:
@@ -155,6 +200,13 @@ class Suite:
             case ObstacleSensor() as obstacle:
                 met = obstacle.look(world, pose, self.bearer)
                 return np.array([] if met is None else [met.distance_m, met.what if isinstance(met.what, int) else 0])
+            case _:
+                raise TypeError(f"a {type(instrument).__name__} measures with its eyes")
+
+
+def boxes_of(scenario: ScenarioSpec) -> Boxes:
+    """The boxes of scenery that a scenario puts beside what the map has, as physics has them."""
+    return tuple((one.name, one.size, Pose(*one.at, yaw_deg=one.yaw_deg)) for one in scenario.boxes)
 
 
 def as_rows(records: NDArray[np.void]) -> NDArray[Any]:

@@ -11,8 +11,6 @@ from samepath.base.trig import sincos_deg
 
 Colour = tuple[float, float, float]
 
-_PERCENT: Final = ("cloudiness", "precipitation", "precipitation_deposits", "wind_intensity", "fog_density", "wetness", "dust_storm")
-
 
 @dataclass(frozen=True, slots=True)
 class Weather:
@@ -52,9 +50,9 @@ class Weather:
 class Light:
     """What the weather does to colours, all linear, 1 being white on the picture.
 
-    ``sun`` falls on what faces ``to_sun``; ``above`` and ``below`` light what faces up and down. ``sky_high`` and ``sky_low`` are the
-    colours of zenith and horizon, ``fog`` is mixed in with a strength that grows by ``fog_per_m`` beyond ``fog_from_m``. ``shadows`` says
-    whether the sun throws any; ``night`` runs from 0 by day to 1; ``lamp_gain`` is how bright a lamp looks beside the rest.
+    ``sun`` falls on what faces ``to_sun``; ``above`` and ``below`` light what faces up and down. ``sky_high`` and ``sky_low``
+    are the colours of zenith and horizon; ``fog`` is mixed in, by ``fog_per_m`` more for every metre beyond ``fog_from_m``.
+    ``shadows`` says whether the sun throws any; ``night`` runs from 0 by day to 1.
     """
 
     to_sun: Colour
@@ -69,7 +67,6 @@ class Light:
     fog_from_m: float
     shadows: bool
     night: float
-    lamp_gain: float
     clouds: float
     cloud_colour: Colour
     wet: float
@@ -79,14 +76,14 @@ class Light:
 
 # Altitude of the sun in degrees: zenith, horizon, sun, how strongly it shines, ambient. Between them colours are mixed.
 _TIMES: Final[tuple[tuple[float, Colour, Colour, Colour, float, float], ...]] = (
-    (-90.0, (0.0035, 0.005, 0.012), (0.009, 0.012, 0.022), (0.4, 0.5, 0.8), 0.0, 0.030),
-    (-14.0, (0.0035, 0.005, 0.013), (0.012, 0.015, 0.026), (0.4, 0.5, 0.8), 0.0, 0.030),
-    (-7.0, (0.010, 0.015, 0.040), (0.075, 0.055, 0.070), (1.0, 0.40, 0.18), 0.0, 0.055),
-    (-1.0, (0.045, 0.070, 0.155), (0.44, 0.22, 0.135), (1.0, 0.42, 0.16), 0.06, 0.16),
-    (5.0, (0.100, 0.170, 0.340), (0.66, 0.43, 0.27), (1.0, 0.56, 0.26), 0.62, 0.30),
-    (15.0, (0.120, 0.235, 0.480), (0.60, 0.60, 0.58), (1.0, 0.80, 0.58), 0.95, 0.40),
-    (40.0, (0.095, 0.225, 0.500), (0.52, 0.64, 0.76), (1.0, 0.94, 0.84), 1.10, 0.46),
-    (90.0, (0.085, 0.215, 0.500), (0.50, 0.63, 0.77), (1.0, 0.97, 0.92), 1.15, 0.48),
+    (-90.0, (0.0050, 0.0070, 0.016), (0.013, 0.017, 0.030), (0.4, 0.5, 0.8), 0.0, 0.048),
+    (-14.0, (0.0050, 0.0070, 0.018), (0.017, 0.021, 0.036), (0.4, 0.5, 0.8), 0.0, 0.050),
+    (-7.0, (0.014, 0.020, 0.052), (0.095, 0.068, 0.085), (1.0, 0.40, 0.18), 0.0, 0.085),
+    (-1.0, (0.060, 0.090, 0.190), (0.54, 0.27, 0.165), (1.0, 0.42, 0.16), 0.10, 0.22),
+    (5.0, (0.120, 0.200, 0.390), (0.76, 0.50, 0.31), (1.0, 0.56, 0.26), 0.95, 0.38),
+    (15.0, (0.135, 0.260, 0.520), (0.66, 0.66, 0.64), (1.0, 0.80, 0.58), 1.30, 0.48),
+    (40.0, (0.100, 0.240, 0.530), (0.56, 0.68, 0.80), (1.0, 0.94, 0.84), 1.45, 0.54),
+    (90.0, (0.090, 0.230, 0.530), (0.54, 0.67, 0.81), (1.0, 0.97, 0.92), 1.50, 0.56),
 )
 _SUN_THROWS_SHADOWS_DEG: Final = 2.0
 _DUST: Final[Colour] = (0.42, 0.30, 0.17)
@@ -148,7 +145,6 @@ def light_of(weather: Weather) -> Light:
         fog_from_m=min(max(weather.fog_distance, 0.0), 500.0) if fog_part > 0.0 else 0.0,
         shadows=altitude_deg > _SUN_THROWS_SHADOWS_DEG and strength > 0.05,
         night=1.0 - min(max((altitude_deg + 9.0) / 14.0, 0.0), 1.0),
-        lamp_gain=1.0,
         clouds=clouds,
         cloud_colour=_mix(_scaled(_mix(horizon, (1.0, 1.0, 1.0), 0.35 * day), 1.0 + 0.25 * day), overcast, veil),
         wet=wet,

@@ -97,11 +97,6 @@ def long_text(value: Any) -> str:  # noqa: ANN401 - anything may come
     raise WireError(f"a text was wanted, but {came(value)} came")
 
 
-def anything(value: Any) -> Any:  # noqa: ANN401 - for arguments that are not looked at
-    """Take whatever came: for arguments of what is not supported."""
-    return value
-
-
 def array_of(reader: Reader[T], most: int = 100_000) -> Reader[tuple[T, ...]]:
     """Make a reader of arrays."""
 

@@ -20,7 +20,7 @@ from samepath.sim.server.frames import Moment
 from samepath.sim.server.limits import Limits
 from samepath.sim.server.recorder import ReplayOptions
 from samepath.sim.server.records import Actor, BoundingBox, Description, LightState, Settings, Weather
-from samepath.sim.server.scene import Scene, scene_of, solid_names
+from samepath.sim.server.scene import scene_of
 from samepath.sim.world.records import Pose, Vector
 from samepath.sim.world.signal_plan import sign_type, trigger_box
 from samepath.sim.world.signals import Signals
@@ -203,6 +203,3 @@ class Episode:
         names = frozenset(known.values()) & solid
         if names:
             self.world.show_scenery(names, on=on)
-
-
-__all__ = ["DEFAULT_STEP_S", "SPECTATOR", "Episode", "Lamps", "Outbox", "Place", "Scene", "solid_names"]

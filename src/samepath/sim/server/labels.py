@@ -1,52 +1,37 @@
-"""CARLA's labels of what stands about, and the names it has for them."""
+"""CARLA's labels of what stands about, and the names it has for them in events and map layers."""
 
 from typing import Final
 
-NONE, ROADS, SIDEWALKS, BUILDINGS, WALLS = 0, 1, 2, 3, 4
-POLES, TRAFFIC_LIGHT, TRAFFIC_SIGNS, VEGETATION = 6, 7, 8, 9
-STATIC, OTHER, ROAD_LINES, GROUND, GUARD_RAIL = 20, 22, 24, 25, 28
-ANY: Final = 255
+from samepath.sim.sensors.labels import OF_SURFACE, Label
 
-# Our meshes' labels as CARLA's.
-OF_MESH: Final = {
-    "road": ROADS,
-    "sidewalk": SIDEWALKS,
-    "kerb": SIDEWALKS,
-    "ground": GROUND,
-    "building": BUILDINGS,
-    "pole": POLES,
-    "vegetation": VEGETATION,
-    "barrier": WALLS,
-    "sign": TRAFFIC_SIGNS,
-    "traffic-light": TRAFFIC_LIGHT,
-    "lane-marking": ROAD_LINES,
-    "crosswalk": ROAD_LINES,
-    "prop": STATIC,
-}
+ANY: Final = 255
+NONE, ROADS, BUILDINGS, GROUND, OTHER = Label.NONE, Label.ROADS, Label.BUILDINGS, Label.GROUND, Label.OTHER
+TRAFFIC_LIGHT, TRAFFIC_SIGNS = Label.TRAFFIC_LIGHT, Label.TRAFFIC_SIGNS
+
 # What CARLA calls scenery that an actor bumps into.
-WORDS: Final = {
-    ROADS: "road",
-    SIDEWALKS: "sidewalk",
-    BUILDINGS: "building",
-    WALLS: "wall",
-    POLES: "pole",
-    TRAFFIC_LIGHT: "traffic_light",
-    TRAFFIC_SIGNS: "traffic_sign",
-    VEGETATION: "vegetation",
-    GROUND: "ground",
-    GUARD_RAIL: "guardrail",
-    STATIC: "static",
+_WORDS: Final = {
+    Label.ROADS: "road",
+    Label.SIDEWALKS: "sidewalk",
+    Label.BUILDINGS: "building",
+    Label.WALLS: "wall",
+    Label.POLES: "pole",
+    Label.TRAFFIC_LIGHT: "traffic_light",
+    Label.TRAFFIC_SIGNS: "traffic_sign",
+    Label.VEGETATION: "vegetation",
+    Label.GROUND: "ground",
+    Label.GUARD_RAIL: "guardrail",
+    Label.STATIC: "static",
 }
 # Which labels a map layer holds, by its bit.
-LAYERS: Final = {1: BUILDINGS, 4: VEGETATION, 64: STATIC, 128: POLES, 256: WALLS}
+LAYERS: Final = {1: Label.BUILDINGS, 4: Label.VEGETATION, 64: Label.STATIC, 128: Label.POLES, 256: Label.WALLS}
 ALL_LAYERS: Final = 0xFFFF
 
 
 def label_of(mesh_label: str) -> int:
     """CARLA's label of a mesh."""
-    return OF_MESH.get(mesh_label, OTHER)
+    return int(OF_SURFACE.get(mesh_label, Label.OTHER))
 
 
 def word_of(label: int) -> str:
     """CARLA's id of a piece of scenery, as its events name it."""
-    return f"static.{WORDS.get(label, 'unlabeled')}"
+    return f"static.{_WORDS.get(Label(label), 'unlabeled')}"

@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 
 from samepath.base.errors import SamepathError
+from samepath.sim.sensors.mounts import seen_from
 from samepath.sim.server.actors import Entry, SignEntry, VehicleEntry, WalkerEntry
-from samepath.sim.server.attach import seen_from
 from samepath.sim.server.episode import SPECTATOR, Episode
 from samepath.sim.server.recorder import Recording, Replay, ReplayStep
 from samepath.sim.server.records import AttributeValue, Description, VehicleControl, WalkerControl, transform_of

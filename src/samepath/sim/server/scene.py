@@ -7,7 +7,8 @@ from typing import Final
 from samepath.base.digests import fingerprint, link
 from samepath.sim.maps import Mesh, RoadMap
 from samepath.sim.scenarios.simulation import merged
-from samepath.sim.server import geo, labels
+from samepath.sim.sensors import gnss
+from samepath.sim.server import labels
 from samepath.sim.server.lanes import LaneFinder
 from samepath.sim.server.records import BoundingBox, Colour, EnvironmentObject, LightState, Rotation, Transform
 from samepath.sim.world.pieces import StaticMesh
@@ -44,9 +45,9 @@ class Scene:
         return labels.GROUND if scenery == "ground" else self._label_by_name.get(scenery, labels.OTHER)
 
     @cached_property
-    def origin(self) -> geo.Origin:
+    def origin(self) -> gnss.Origin:
         """Where the map lies on the globe."""
-        return geo.origin_of(self.road_map.georeference)
+        return gnss.origin_of(self.road_map.georeference)
 
     @cached_property
     def lanes(self) -> LaneFinder:
@@ -129,8 +130,3 @@ def _top(box: BoundingBox) -> Vector:
 def scene_of(name: str, road_map: RoadMap) -> Scene:
     """A scene, kept for the next time the map is loaded."""
     return Scene(name, road_map)
-
-
-def solid_names(scene: Scene, label: int) -> frozenset[str]:
-    """The pieces of scenery under a label that physics feels."""
-    return frozenset(mesh.name for mesh in scene.statics if not mesh.ground and scene.label_of(mesh.name) == label)

@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass, field
 
+from samepath.base.errors import SamepathError
+from samepath.sim.sensors.schedule import is_due
 from samepath.sim.server import frames
 from samepath.sim.server.actors import Entry
 from samepath.sim.server.episode import Episode
 from samepath.sim.server.records import Description
 from samepath.sim.server.sensors.instrument import Instrument, Sight, Silent
 from samepath.sim.world.records import Collision
-
-# A part of a step that rounding may be off by.
-_ROUNDING = 1e-3
 
 
 def _silent() -> Instrument:
@@ -19,22 +18,17 @@ def _silent() -> Instrument:
 
 @dataclass(eq=False)
 class SensorEntry(Entry):
-    """A sensor. ``since_s`` is the time since the last measurement was due, None before the first."""
+    """A sensor; ``age_s`` is the time since its first tick, None before it."""
 
     instrument: Instrument = field(default_factory=_silent)
     period_s: float = 0.0
-    since_s: float | None = None
+    age_s: float | None = None
+    is_lost: bool = False
 
     def is_due(self, delta_s: float) -> bool:
         """Is a measurement due after a tick of ``delta_s``? The first at once, then every period."""
-        if self.since_s is None or not self.period_s:
-            self.since_s = 0.0
-            return True
-        self.since_s += delta_s
-        if self.since_s < self.period_s - _ROUNDING * delta_s:
-            return False
-        self.since_s = max(self.since_s - self.period_s, 0.0)
-        return True
+        self.age_s = 0.0 if self.age_s is None else self.age_s + delta_s
+        return is_due(self.period_s, self.age_s, delta_s)
 
 
 def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
@@ -59,5 +53,16 @@ def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
             continue
         sensor_type = frames.SENSOR_TYPES[entry.type_id]
         head = frames.header(sensor_type, episode.moment, episode.actors.motion(entry.id))
-        for payload in entry.instrument.measure(sight):
+        for payload in _measured(episode, entry, sight):
             episode.place.outbox.publish(entry.stream_id, head + payload)
+
+
+def _measured(episode: Episode, entry: SensorEntry, sight: Sight) -> list[bytes]:
+    """What a sensor measured; one that cannot, such as a receiver beyond the map, is silent, and the log says so once."""
+    try:
+        return entry.instrument.measure(sight)
+    except SamepathError as error:
+        if not entry.is_lost:
+            episode.place.log(f"sensor {entry.id} is silent: {error}")
+        entry.is_lost = True
+        return []

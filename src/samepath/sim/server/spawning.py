@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from samepath.sim.sensors.mounts import seen_from
 from samepath.sim.server import blueprints
 from samepath.sim.server.actors import Entry, VehicleEntry, WalkerEntry
-from samepath.sim.server.attach import seen_from
 from samepath.sim.server.blueprints import Blueprint
 from samepath.sim.server.codec import token
 from samepath.sim.server.episode import Episode

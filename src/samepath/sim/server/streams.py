@@ -59,10 +59,6 @@ class Hub:
         """The sensor is gone. Its listeners stay connected, in silence: they would only connect again."""
         self._early.pop(stream_id, None)
 
-    def forget_all(self) -> None:
-        """All sensors are gone."""
-        self._early.clear()
-
     def admit(self) -> bool:
         """Is there room for one more connection?"""
         if self._count >= self.limits.subscriptions:

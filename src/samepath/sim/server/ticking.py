@@ -9,9 +9,9 @@ from samepath.base.errors import InputError
 from samepath.base.trig import to_radians
 from samepath.sim.physics.engine import BrokenActorsError
 from samepath.sim.physics.frames import forward_of, quaternion_of
+from samepath.sim.sensors.mounts import seen_from
 from samepath.sim.server import frames
 from samepath.sim.server.actors import SignEntry, VehicleEntry, WalkerEntry
-from samepath.sim.server.attach import seen_from
 from samepath.sim.server.episode import DEFAULT_STEP_S, Episode
 from samepath.sim.server.records import VehicleControl
 from samepath.sim.server.sensing import sense

@@ -39,10 +39,14 @@ class Sensing:
         self._tick = 0
         self._suite: Any = None
         if values["sensors"]:
-            from samepath.sim.sensors.rig import load_rig
-            from samepath.sim.sensors.suite import Suite
+            from samepath.sim.sensors.extra import require_sensors
 
-            self._suite = Suite(load_rig(str(values["sensors"])), simulation.world)
+            require_sensors()
+            from samepath.sim.sensors.rig import load_rig
+            from samepath.sim.sensors.suite import Suite, boxes_of
+
+            rig, boxes = load_rig(str(values["sensors"])), boxes_of(simulation.scenario)
+            self._suite = Suite(rig, simulation.world, boxes=boxes)
 
     def after_step(self, step_s: float | None = None) -> None:
         """Follow a step, of the fixed length unless another is given, and measure if it reached a tick."""
@@ -67,10 +71,14 @@ class Sensing:
 def load_sensors(scenario: Any, values: Mapping[str, Scalar]) -> None:  # noqa: ANN401 - importing the type would import the simulator
     """Load what every run with these sensors needs: the map as it looks."""
     if values.get("sensors"):
+        from samepath.sim.sensors.extra import require_sensors
+
+        require_sensors()
         from samepath.sim.maps import load_map
         from samepath.sim.sensors.rig import load_rig
         from samepath.sim.sensors.street import street_of
+        from samepath.sim.sensors.suite import boxes_of
 
         load_rig(str(values["sensors"]))
         if scenario.map != "flat":
-            street_of(load_map(scenario.map))
+            street_of(load_map(scenario.map), boxes_of(scenario))

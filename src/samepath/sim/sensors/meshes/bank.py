@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from samepath.base.errors import InputError
 from samepath.sim.sensors.meshes.builder import Shape
 from samepath.sim.sensors.scene import Shapes
 
@@ -52,6 +53,9 @@ class Bank:
     def shapes(self) -> Shapes:
         """Everything in one."""
         all_of = self._shapes
+        for one in all_of:
+            if not np.isfinite(one.vertices).all():
+                raise InputError("finite coordinates were wanted for the vertices of a mesh, but others came")
         vertex_counts = [len(one.vertices) for one in all_of]
         face_counts = [len(one.faces) for one in all_of]
         mapping_counts = [len(one.mapping) for one in all_of]
@@ -61,14 +65,19 @@ class Bank:
         spheres = [_sphere(one) for one in all_of]
         made = Shapes(
             vertices=np.concatenate([one.vertices for one in all_of]),
-            faces=np.concatenate([one.faces + first for one, first in zip(all_of, first_vertex, strict=False)]).astype(np.int32),
+            faces=np.concatenate([one.faces + first for one, first in zip(all_of, first_vertex, strict=False)]).astype(
+                np.int32
+            ),
             normals=np.concatenate([one.normals for one in all_of]),
             colours=np.concatenate([one.colours for one in all_of]),
             labels=np.concatenate([one.labels for one in all_of]),
             materials=np.concatenate([one.materials for one in all_of]),
             lamps=np.concatenate([one.lamps for one in all_of]),
             mappings=np.concatenate(
-                [np.where(one.mappings >= 0, one.mappings + first, -1) for one, first in zip(all_of, first_mapping, strict=False)]
+                [
+                    np.where(one.mappings >= 0, one.mappings + first, -1)
+                    for one, first in zip(all_of, first_mapping, strict=False)
+                ]
             ).astype(np.int32),
             mapping=np.concatenate([one.mapping for one in all_of]).astype(np.float32),
             first_vertex=first_vertex,

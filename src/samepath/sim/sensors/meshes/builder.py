@@ -6,6 +6,7 @@ Only +, -, *, / and square roots of Python floats, and sines of :mod:`samepath.b
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -92,7 +93,7 @@ class ShapeBuilder:
         ``start`` and ``end`` close the first and last ring; without ``close`` the rings are open lines.
         """
         count = len(rings[0])
-        for low, high in zip(rings, rings[1:], strict=False):
+        for low, high in pairwise(rings):
             for k in range(count if close else count - 1):
                 j = (k + 1) % count
                 self.quad(low[k], low[j], high[j], high[k])
@@ -132,9 +133,7 @@ class ShapeBuilder:
             ring = []
             for k in range(sides):
                 s, c = sincos_deg(360.0 * k / sides)
-                ring.append(
-                    (x + radius * (c * ux + s * vx), y + radius * (c * uy + s * vy), z + radius * (c * uz + s * vz))
-                )
+                ring.append((x + radius * (c * ux + s * vx), y + radius * (c * uy + s * vy), z + radius * (c * uz + s * vz)))
             rings.append(ring)
         self.loft(rings, start=start)
 

@@ -79,7 +79,9 @@ def _plinth(builder: ShapeBuilder, a: tuple[float, float], b: tuple[float, float
     _slab(builder, a, b, size, (0.0, size), (FOOT_M, 0.35), 0.05)
 
 
-def _door(builder: ShapeBuilder, a: tuple[float, float], b: tuple[float, float], size: float, colour: Colour, count: int) -> None:
+def _door(
+    builder: ShapeBuilder, a: tuple[float, float], b: tuple[float, float], size: float, colour: Colour, count: int
+) -> None:
     """A door where a window would be, with a frame and a step."""
     middle = (count // 2 + 0.5) * size / count
     builder.brush(grey(0.5))
@@ -140,8 +142,8 @@ def _flat_roof(
     from samepath.sim.maps.mesh import triangulate
 
     builder.brush(grey(0.22))
-    for a, b, c in triangulate([(x, y, height_m) for x, y in outline]):
-        builder.triangle(a, b, c)
+    for corners in triangulate([(x, y, height_m) for x, y in outline]):
+        builder.triangle(*corners)
     if level:
         return
     builder.brush((0.8 * wall[0], 0.8 * wall[1], 0.8 * wall[2]))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from samepath.sim.sensors.labels import OF_KIND, Label
@@ -12,7 +13,7 @@ from samepath.sim.sensors.scene import Lamp, Material
 from samepath.sim.world.catalogue import VehicleType
 
 _FULL: Final[Colour] = (1.0, 1.0, 1.0)
-# Of a hull: place from rear (0) to front (1), height of its shoulder and of its floor (1: the roof), half its width (1: all).
+# Of a hull: place from rear (0) to front (1), height of shoulder and floor (1: the roof), half its width (1: all).
 Station = tuple[float, float, float, float]
 
 
@@ -20,8 +21,8 @@ Station = tuple[float, float, float, float]
 class Style:
     """The lines of a car, as parts of its length, height and width.
 
-    ``cabin`` is where the glass begins and ends: rear foot, rear of the roof, front of the roof, front foot. ``roof`` is half the
-    width of the roof, ``pillars`` are the places along the side that are not glass.
+    ``cabin`` is where the glass begins and ends: rear foot, rear of the roof, front of the roof, front foot. ``roof`` is half
+    the width of the roof, ``pillars`` are the places along the side that are not glass.
     """
 
     hull: tuple[Station, ...]
@@ -135,7 +136,9 @@ def _car(kind: VehicleType, style: Style, level: int) -> Shape:
         plate(builder, 0.5 * length_m - 0.015, 1.0, 0.33 * kind.height_m)
         plate(builder, -0.5 * length_m + 0.005, -1.0, 0.36 * kind.height_m)
         builder.brush(PLASTIC)
-        builder.box((0.47 * length_m, -0.42 * half_m, 0.36 * kind.height_m), (0.499 * length_m, 0.42 * half_m, 0.44 * kind.height_m))
+        builder.box(
+            (0.47 * length_m, -0.42 * half_m, 0.36 * kind.height_m), (0.499 * length_m, 0.42 * half_m, 0.44 * kind.height_m)
+        )
         _mirrors(builder, kind, style)
     if kind.name in _POLICE and level < 2:
         _light_bar(builder, kind, style)
@@ -162,7 +165,7 @@ def _hull(builder: ShapeBuilder, kind: VehicleType, stations: Sequence[Station],
             builder.brush(PLASTIC)
         else:
             builder.brush(_FULL, Material.BODY)
-        for low, high in zip(rings, rings[1:], strict=False):
+        for low, high in pairwise(rings):
             builder.quad(low[k], low[j], high[j], high[k])
     builder.brush(_FULL, Material.BODY)
     builder.fan(rings[0][::-1])
@@ -172,7 +175,7 @@ def _hull(builder: ShapeBuilder, kind: VehicleType, stations: Sequence[Station],
 def _shoulder_m(kind: VehicleType, style: Style, at: float) -> float:
     """The height of the hull's shoulder at a place along the car."""
     hull = style.hull
-    for (low, z0, *_), (high, z1, *_) in zip(hull, hull[1:], strict=False):
+    for (low, z0, *_), (high, z1, *_) in pairwise(hull):
         if at <= high:
             part = min(max((at - low) / (high - low), 0.0), 1.0)
             return (z0 + part * (z1 - z0)) * kind.height_m
@@ -194,7 +197,7 @@ def _cabin(builder: ShapeBuilder, kind: VehicleType, style: Style, level: int) -
         return (roof_rear + part * (roof_front - roof_rear) - 0.5) * kind.length_m, side * roof_half, roof_z
 
     solid = level == 2
-    for low, high in zip(cuts, cuts[1:], strict=False):
+    for low, high in pairwise(cuts):
         pillar = any(a <= 0.5 * (low + high) <= b for a, b in style.pillars)
         if pillar and not solid:
             builder.brush(_FULL, Material.BODY)

@@ -101,7 +101,12 @@ def _engine(builder: ShapeBuilder, half: float, r: float, seat: Point, head: Poi
     builder.brush(_FULL, Material.BODY)
     tank = [(seat[0] + 0.24, 0.11, 0.78), (0.40 * half, 0.16, 0.92), (head[0] - 0.02, 0.12, 0.90)]
     builder.loft([[(x, y, z - 0.20), (x, 0.5 * y, z + 0.04), (x, -0.5 * y, z + 0.04), (x, -y, z - 0.20)] for x, y, z in tank])
-    builder.loft([[(x, 0.09, z), (x, 0.07, z + 0.08), (x, -0.07, z + 0.08), (x, -0.09, z)] for x, z in ((-half - 0.12, 0.76), (seat[0] + 0.1, 0.69))])
+    builder.loft(
+        [
+            [(x, 0.09, z), (x, 0.07, z + 0.08), (x, -0.07, z + 0.08), (x, -0.09, z)]
+            for x, z in ((-half - 0.12, 0.76), (seat[0] + 0.1, 0.69))
+        ]
+    )
     nose = [(head[0] - 0.06, 0.19, 0.78, 1.04), (head[0] + 0.20, 0.09, 0.80, 0.96)]
     builder.loft([[(x, y, low), (x, 0.7 * y, high), (x, -0.7 * y, high), (x, -y, low)] for x, y, low, high in nose])
     builder.brush(grey(0.20))

@@ -1,6 +1,7 @@
 """What stands along a street: lamps, posts, signs, traffic lights, walls."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from samepath.base.trig import sincos_deg
@@ -76,11 +77,13 @@ def _figure(builder: ShapeBuilder, digit: int, y: float, z: float, size_m: float
     )  # fmt: skip
     for bar in _DIGITS[digit]:
         y0, z0, y1, z1 = bars[int(bar)]
-        builder.quad((x, y + 0.62 * y0, z + z0), (x, y + 0.62 * y0, z + z1), (x, y + 0.62 * y1, z + z1), (x, y + 0.62 * y1, z + z0))
+        builder.quad(
+            (x, y + 0.62 * y0, z + z0), (x, y + 0.62 * y0, z + z1), (x, y + 0.62 * y1, z + z1), (x, y + 0.62 * y1, z + z0)
+        )
 
 
 def sign(kind: str, value: float | None, low_m: float, size_m: float, width_m: float) -> Model:
-    """A traffic sign on its post, of OpenDRIVE's types 205 (give way), 206 (stop), 274 (speed limit); others are blank plates."""
+    """A traffic sign on its post: OpenDRIVE's types 205 (give way), 206 (stop), 274 (speed limit); others are blank."""
 
     def build(level: int) -> Shape:
         builder = ShapeBuilder(Label.TRAFFIC_SIGNS)
@@ -135,7 +138,12 @@ def _word_stop(builder: ShapeBuilder, z: float, size_m: float, x: float) -> None
     for y, z0, z1, wide in ((-0.5 * step, half - 2 * thin, half, 0.3 * size_m), (-0.5 * step, -half, half, thin)):
         builder.quad((x, y - wide, z + z0), (x, y - wide, z + z1), (x, y + wide, z + z1), (x, y + wide, z + z0))
     y = 1.5 * step
-    for y0, y1, z0, z1 in ((-3.0, -1.0, -half, half), (-3.0, 3.0, half - 2 * thin, half), (-3.0, 3.0, -thin, thin), (1.0, 3.0, 0.0, half)):
+    for y0, y1, z0, z1 in (
+        (-3.0, -1.0, -half, half),
+        (-3.0, 3.0, half - 2 * thin, half),
+        (-3.0, 3.0, -thin, thin),
+        (1.0, 3.0, 0.0, half),
+    ):
         a, b = y + y0 * thin, y + y1 * thin
         builder.quad((x, a, z + z0), (x, a, z + z1), (x, b, z + z1), (x, b, z + z0))
 
@@ -145,7 +153,9 @@ def traffic_light(low_m: float, size_m: float, width_m: float) -> Model:
 
     def build(level: int) -> Shape:
         builder = ShapeBuilder(Label.TRAFFIC_LIGHT)
-        builder.brush(grey(0.30), label=Label.POLES).pole((0.06, 0.0, FOOT_M), 0.06, 0.05, low_m + 0.8 * size_m - FOOT_M, (8, 5, 3)[level])
+        builder.brush(grey(0.30), label=Label.POLES).pole(
+            (0.06, 0.0, FOOT_M), 0.06, 0.05, low_m + 0.8 * size_m - FOOT_M, (8, 5, 3)[level]
+        )
         half, deep = 0.5 * width_m, 0.22
         builder.brush((0.03, 0.035, 0.03))
         builder.box((-deep, -half, low_m), (0.0, half, low_m + size_m))
@@ -170,7 +180,7 @@ def _visor(builder: ShapeBuilder, x: float, z: float, radius_m: float) -> None:
     for k in range(7):
         s, c = sincos_deg(-100.0 + 200.0 * k / 6)
         arc.append((radius_m * s, z + radius_m * c))
-    for (y0, z0), (y1, z1) in zip(arc, arc[1:], strict=False):
+    for (y0, z0), (y1, z1) in pairwise(arc):
         near: tuple[Point, Point] = ((x, y0, z0), (x, y1, z1))
         far: tuple[Point, Point] = ((x - 0.16, y0, z0), (x - 0.16, y1, z1))
         builder.quad(near[0], near[1], far[1], far[0])

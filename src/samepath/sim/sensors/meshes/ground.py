@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -15,8 +16,8 @@ SQUARE_M: Final = 32.0
 _FAR_M: Final = 1600.0
 _GRASS: Final[Colour] = (0.085, 0.125, 0.040)
 _LOOKS: Final[dict[str, tuple[Colour, Material]]] = {
-    "road": ((0.085, 0.085, 0.088), Material.ROAD),
-    "sidewalk": ((0.30, 0.29, 0.27), Material.PAVING),
+    "road": ((0.098, 0.097, 0.098), Material.ROAD),
+    "sidewalk": ((0.31, 0.30, 0.28), Material.PAVING),
     "kerb": ((0.36, 0.35, 0.33), Material.PLAIN),
     "ground": (_GRASS, Material.GRASS),
     "lane-marking": ((0.62, 0.62, 0.60), Material.PAINT),
@@ -68,8 +69,8 @@ def _tiles(mesh: Mesh) -> F64:
     xs, ys = (_cuts(float(low[k]), float(high[k])) for k in (0, 1))
     z = float(low[2])
     made = []
-    for x0, x1 in zip(xs, xs[1:], strict=False):
-        for y0, y1 in zip(ys, ys[1:], strict=False):
+    for x0, x1 in pairwise(xs):
+        for y0, y1 in pairwise(ys):
             a, b, c, d = (x0, y0, z), (x1, y0, z), (x1, y1, z), (x0, y1, z)
             made.extend([(a, b, c), (a, c, d)])
     return np.array(made)

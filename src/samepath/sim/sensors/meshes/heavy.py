@@ -1,6 +1,8 @@
 """Trucks and buses: cabs, boxes, rows of windows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from samepath.sim.sensors.labels import OF_KIND
@@ -12,6 +14,7 @@ from samepath.sim.world.catalogue import VehicleType
 
 _FULL: Final[Colour] = (1.0, 1.0, 1.0)
 _RED: Final[Colour] = (0.42, 0.015, 0.012)
+_FIRE, _COLA = "firetruck", "carlacola"
 
 
 def truck(kind: VehicleType) -> Model:
@@ -24,7 +27,7 @@ def bus(kind: VehicleType) -> Model:
     return _model(kind, _bus)
 
 
-def _model(kind: VehicleType, build) -> Model:  # noqa: ANN001 - one of the two below
+def _model(kind: VehicleType, build: Callable[[VehicleType, int], Shape]) -> Model:
     levels = tuple(build(kind, level) for level in range(3))
     return Model(levels, shadow=build(kind, 2))
 
@@ -35,72 +38,105 @@ def _wheels(builder: ShapeBuilder, kind: VehicleType, level: int) -> None:
             wheel(builder, x, side, 0.49 * kind.width_m, kind.wheel_radius_m, 0.34, (16, 8, 4)[level])
 
 
+@dataclass(frozen=True, slots=True)
+class _Truck:
+    """The lines of a truck: rear, back of the cab, front; floor, belt and roof of the cab, top of what it carries."""
+
+    rear: float
+    cab: float
+    front: float
+    floor: float
+    belt: float
+    roof: float
+    top: float
+    half: float
+    colour: Colour
+    material: Material
+
+
+def _lines(kind: VehicleType) -> _Truck:
+    fire = kind.name.endswith(_FIRE)
+    front, floor, roof = 0.5 * kind.length_m, 0.9 * kind.wheel_radius_m, 0.82 * kind.height_m
+    return _Truck(
+        -front, front - min(2.1, 0.30 * kind.length_m), front, floor, floor + 0.42 * (roof - floor), roof,
+        0.84 * kind.height_m if fire else kind.height_m, 0.5 * kind.width_m,
+        _RED if fire else _FULL, Material.PLAIN if fire else Material.BODY,
+    )  # fmt: skip
+
+
 def _truck(kind: VehicleType, level: int) -> Shape:
     builder = ShapeBuilder(OF_KIND[kind.kind])
-    length_m, half_m, height_m = kind.length_m, 0.5 * kind.width_m, kind.height_m
-    rear, front = -0.5 * length_m, 0.5 * length_m
-    floor, cab = kind.wheel_radius_m * 0.9, front - min(2.1, 0.30 * length_m)
-    fire = kind.name.endswith("firetruck")
-    body = _RED if fire else _FULL
-    material = Material.PLAIN if fire else Material.BODY
-    # The frame between the wheels.
-    builder.brush(PLASTIC).box((rear + 0.1, -0.42 * half_m, 0.5 * floor), (front - 0.1, 0.42 * half_m, floor + 0.12))
-    # The cab: upright below, leaning back above the bonnet line.
-    belt, roof = floor + 0.42 * (0.82 * height_m - floor), 0.82 * height_m
-    profile = [(cab, floor * 0.75), (front - 0.02, floor * 0.75), (front, belt), (front - 0.22, roof - 0.12), (front - 0.4, roof), (cab, roof)]
-    for side, ring in ((1.0, profile), (-1.0, profile[::-1])):
-        builder.brush(body, material).fan([(x, side * half_m * 0.97, z) for x, z in (ring[::-1] if side > 0 else ring[::-1])])
-    for k, ((x0, z0), (x1, z1)) in enumerate(zip(profile, [*profile[1:], profile[0]], strict=True)):
-        if k == 2:
-            builder.brush(GLASS, Material.GLASS)
-        elif k == 0:
-            builder.brush(PLASTIC)
-        else:
-            builder.brush(body, material)
-        y = half_m * 0.97
-        builder.quad((x0, -y, z0), (x0, y, z0), (x1, y, z1), (x1, -y, z1))
+    line = _lines(kind)
+    builder.brush(PLASTIC)
+    builder.box((line.rear + 0.1, -0.42 * line.half, 0.5 * line.floor), (line.front - 0.1, 0.42 * line.half, line.floor + 0.12))
+    _cab(builder, line, level)
+    builder.brush(_RED if kind.name.endswith((_FIRE, _COLA)) else WHITE)
+    builder.box((line.rear, -line.half, line.floor + 0.12), (line.cab - 0.12, line.half, line.top))
     if level < 2:
-        builder.brush(GLASS, Material.GLASS)
-        window = [(cab + 0.25, belt + 0.05), (front - 0.22, belt + 0.05), (front - 0.40, roof - 0.22), (cab + 0.25, roof - 0.22)]
-        y = half_m * 0.97 + 0.006
-        builder.fan([(x, -y, z) for x, z in window])
-        builder.fan([(x, y, z) for x, z in reversed(window)])
-        lamps(builder, front - 0.01, 1.0, 0.55 * half_m, 0.9 * half_m, floor * 0.95, floor * 0.95 + 0.2, rich=level == 0)
-        lamps(builder, rear, -1.0, 0.55 * half_m, 0.9 * half_m, floor * 0.8, floor * 0.8 + 0.18, rich=level == 0)
-        builder.brush(PLASTIC).box((front - 0.06, -0.5 * half_m, floor * 1.05), (front + 0.015, 0.5 * half_m, floor * 1.05 + 0.35))
-    # What it carries.
-    box_top = 0.84 * height_m if fire else height_m
-    builder.brush(body if fire else WHITE, Material.PLAIN)
-    if kind.name.endswith("carlacola"):
-        builder.brush(_RED)
-    builder.box((rear, -half_m, floor + 0.12), (cab - 0.12, half_m, box_top))
-    if fire and level < 2:
-        builder.brush(grey(0.45))
-        for y in (-0.35, 0.35):
-            builder.box((rear + 0.2, y - 0.05, box_top + 0.12), (front - 1.0, y + 0.05, box_top + 0.28))
-        for k in range(0 if level else 9):
-            x = rear + 0.6 + 0.7 * k
-            builder.box((x, -0.3, box_top + 0.16), (x + 0.06, 0.3, box_top + 0.22))
-        builder.brush((0.02, 0.05, 0.55), lamp=int(Lamp.SPECIAL_1)).box((front - 1.0, -0.8, roof), (front - 0.7, 0.8, roof + 0.16))
-        builder.brush(grey(0.5))
-        for k in range(3):
-            x = rear + 0.4 + 1.5 * k
-            for y0, y1 in ((-half_m - 0.006, -half_m), (half_m, half_m + 0.006)):
-                builder.box((x, y0, floor + 0.35), (x + 1.2, y1, 0.66 * box_top))
-    elif level < 2:
-        builder.brush(grey(0.20))
-        for z in (floor + 0.14, box_top - 0.1):
-            for y0, y1 in ((-half_m - 0.006, -half_m), (half_m, half_m + 0.006)):
-                builder.box((rear, y0, z), (cab - 0.12, y1, z + 0.08))
-    if kind.name.endswith("carlacola") and level < 2:
-        builder.brush(WHITE)
-        for y0, y1 in ((-half_m - 0.006, -half_m), (half_m, half_m + 0.006)):
-            builder.box((rear + 0.4, y0, 0.55 * height_m), (cab - 0.5, y1, 0.68 * height_m))
+        _load(builder, kind, line, level)
     if level == 0:
-        plate(builder, front, 1.0, 0.7 * floor)
-        plate(builder, rear, -1.0, 0.8 * floor)
+        plate(builder, line.front, 1.0, 0.7 * line.floor)
+        plate(builder, line.rear, -1.0, 0.8 * line.floor)
     _wheels(builder, kind, level)
     return builder.shape()
+
+
+def _cab(builder: ShapeBuilder, line: _Truck, level: int) -> None:
+    """Upright below, leaning back above the belt."""
+    front, cab, floor, belt, roof = line.front, line.cab, line.floor, line.belt, line.roof
+    low, y = 0.75 * floor, 0.97 * line.half
+    profile = [(cab, low), (front - 0.02, low), (front, belt), (front - 0.22, roof - 0.12), (front - 0.4, roof), (cab, roof)]
+    builder.brush(line.colour, line.material)
+    builder.fan([(x, y, z) for x, z in reversed(profile)])
+    builder.fan([(x, -y, z) for x, z in profile])
+    for k, ((x0, z0), (x1, z1)) in enumerate(zip(profile, [*profile[1:], profile[0]], strict=True)):
+        if k == 0:
+            builder.brush(PLASTIC)
+        elif k == 2:
+            builder.brush(GLASS, Material.GLASS)
+        else:
+            builder.brush(line.colour, line.material)
+        builder.quad((x0, -y, z0), (x0, y, z0), (x1, y, z1), (x1, -y, z1))
+    if level == 2:
+        return
+    builder.brush(GLASS, Material.GLASS)
+    window = [(cab + 0.25, belt + 0.05), (front - 0.22, belt + 0.05), (front - 0.40, roof - 0.22), (cab + 0.25, roof - 0.22)]
+    y += 0.006
+    builder.fan([(x, -y, z) for x, z in window])
+    builder.fan([(x, y, z) for x, z in reversed(window)])
+    half, rich = line.half, level == 0
+    lamps(builder, front - 0.01, 1.0, 0.55 * half, 0.9 * half, 0.95 * floor, 0.95 * floor + 0.2, rich=rich)
+    lamps(builder, line.rear, -1.0, 0.55 * half, 0.9 * half, 0.8 * floor, 0.8 * floor + 0.18, rich=rich)
+    builder.brush(PLASTIC)
+    builder.box((front - 0.06, -0.5 * half, 1.05 * floor), (front + 0.015, 0.5 * half, 1.05 * floor + 0.35))
+
+
+def _load(builder: ShapeBuilder, kind: VehicleType, line: _Truck, level: int) -> None:
+    """What is on the box: shutters, ladder and blue lights of a fire engine, rails and stripes of the others."""
+    both = ((-line.half - 0.006, -line.half), (line.half, line.half + 0.006))
+    if not kind.name.endswith(_FIRE):
+        builder.brush(grey(0.20))
+        for z in (line.floor + 0.14, line.top - 0.1):
+            for y0, y1 in both:
+                builder.box((line.rear, y0, z), (line.cab - 0.12, y1, z + 0.08))
+        if kind.name.endswith(_COLA):
+            builder.brush(WHITE)
+            for y0, y1 in both:
+                builder.box((line.rear + 0.4, y0, 0.55 * line.top), (line.cab - 0.5, y1, 0.68 * line.top))
+        return
+    builder.brush(grey(0.5))
+    for k in range(3):
+        x = line.rear + 0.4 + 1.5 * k
+        for y0, y1 in both:
+            builder.box((x, y0, line.floor + 0.35), (x + 1.2, y1, 0.66 * line.top))
+    builder.brush(grey(0.45))
+    for y in (-0.35, 0.35):
+        builder.box((line.rear + 0.2, y - 0.05, line.top + 0.12), (line.front - 1.0, y + 0.05, line.top + 0.28))
+    for k in range(0 if level else 9):
+        x = line.rear + 0.6 + 0.7 * k
+        builder.box((x, -0.3, line.top + 0.16), (x + 0.06, 0.3, line.top + 0.22))
+    builder.brush((0.02, 0.05, 0.55), lamp=int(Lamp.SPECIAL_1))
+    builder.box((line.front - 1.0, -0.8, line.roof), (line.front - 0.7, 0.8, line.roof + 0.16))
 
 
 def _window_cuts(kind: VehicleType, level: int) -> Iterator[tuple[float, float]]:
@@ -129,7 +165,7 @@ def _bus(kind: VehicleType, level: int) -> Shape:
     for k in range(count):
         j = (k + 1) % count
         builder.brush(PLASTIC) if k == count - 1 else builder.brush(_FULL, Material.BODY)
-        for low, high in zip(rings, rings[1:], strict=False):
+        for low, high in pairwise(rings):
             builder.quad(low[k], low[j], high[j], high[k])
     builder.brush(_FULL, Material.BODY)
     builder.fan(rings[0][::-1])
@@ -143,10 +179,9 @@ def _bus(kind: VehicleType, level: int) -> Shape:
     else:
         for x0, x1 in _window_cuts(kind, level):
             for side in (1.0, -1.0):
-                low, high = (x0, side * (half_m + 0.004), belt + 0.04), (x1, side * (half_m + 0.004), belt + 0.04)
-                low_top = (x0, side * (half_m * 0.987 + 0.004), top - 0.06)
-                high_top = (x1, side * (half_m * 0.987 + 0.004), top - 0.06)
-                builder.quad(low, high, high_top, low_top) if side < 0.0 else builder.quad(high, low, low_top, high_top)
+                y, inner = side * (half_m + 0.004), side * (half_m * 0.987 + 0.004)
+                a, b = (x0, x1) if side < 0.0 else (x1, x0)
+                builder.quad((a, y, belt + 0.04), (b, y, belt + 0.04), (b, inner, top - 0.06), (a, inner, top - 0.06))
     x = front + 0.006
     y = half_m - 0.14
     builder.quad((x, -y, 0.36 * height_m), (x, y, 0.36 * height_m), (x, y, 0.80 * height_m), (x, -y, 0.80 * height_m))

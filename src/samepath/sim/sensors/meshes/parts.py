@@ -12,7 +12,9 @@ HEAD: Final = Lamp.POSITION | Lamp.LOW_BEAM | Lamp.HIGH_BEAM
 TAIL: Final = Lamp.POSITION | Lamp.LOW_BEAM | Lamp.BRAKE
 
 
-def wheel(builder: ShapeBuilder, x: float, side: float, half_width_m: float, radius_m: float, width_m: float, sides: int) -> None:
+def wheel(
+    builder: ShapeBuilder, x: float, side: float, half_width_m: float, radius_m: float, width_m: float, sides: int
+) -> None:
     """A wheel on the right (``side`` 1) or left (-1), its outer face ``half_width_m`` from the middle."""
     outer, inner = side * half_width_m, side * (half_width_m - width_m)
     rings = []
@@ -41,7 +43,9 @@ def wheel(builder: ShapeBuilder, x: float, side: float, half_width_m: float, rad
             builder.fan(corners if side < 0.0 else corners[::-1])
 
 
-def arch(builder: ShapeBuilder, x: float, side: float, half_width_m: float, radius_m: float, wheel_m: float, low_m: float) -> None:
+def arch(
+    builder: ShapeBuilder, x: float, side: float, half_width_m: float, radius_m: float, wheel_m: float, low_m: float
+) -> None:
     """The dark opening above a wheel, down to the sill."""
     y = side * half_width_m
     ring = []
@@ -58,9 +62,17 @@ def arch(builder: ShapeBuilder, x: float, side: float, half_width_m: float, radi
 
 
 def lamps(
-    builder: ShapeBuilder, x: float, direction: float, inner_m: float, outer_m: float, low_m: float, high_m: float, *, rich: bool
+    builder: ShapeBuilder,
+    x: float,
+    direction: float,
+    inner_m: float,
+    outer_m: float,
+    low_m: float,
+    high_m: float,
+    *,
+    rich: bool,
 ) -> None:
-    """Lamps in front (``direction`` 1) or behind (-1) at ``x``, from ``inner_m`` to ``outer_m`` off the middle on both sides."""
+    """Lamps in front (``direction`` 1) or behind (-1) at ``x``, from ``inner_m`` to ``outer_m`` off the middle."""
     back, face = x - 0.10 * direction, x + 0.012 * direction
     x0, x1 = min(back, face), max(back, face)
     front = direction > 0.0

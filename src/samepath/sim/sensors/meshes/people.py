@@ -64,7 +64,15 @@ def _lowered(shape: Shape, by_m: float) -> Shape:
     vertices = shape.vertices.copy()
     vertices[:, 2] -= vertices.dtype.type(by_m)
     return Shape(
-        vertices, shape.faces, shape.normals, shape.colours, shape.labels, shape.materials, shape.lamps, shape.mappings, shape.mapping
+        vertices,
+        shape.faces,
+        shape.normals,
+        shape.colours,
+        shape.labels,
+        shape.materials,
+        shape.lamps,
+        shape.mappings,
+        shape.mapping,
     )
 
 
@@ -118,7 +126,9 @@ def person(
             builder.brush(skin, label=label).ball(up(limbs.hand), (0.022 * h, 0.018 * h, 0.030 * h), 2, 5)
     if level < 2:
         hip = sides[0].hip
-        builder.brush(trousers, label=label).ball((hip_x_m, 0.0, hip[2] + lift_m), (0.066 * h, 0.102 * h, 0.062 * h), 2, (8, 6)[level])
+        builder.brush(trousers, label=label).ball(
+            (hip_x_m, 0.0, hip[2] + lift_m), (0.066 * h, 0.102 * h, 0.062 * h), 2, (8, 6)[level]
+        )
     builder.brush(_FULL, Material.BODY, label)
     shoulder = sides[0].shoulder
     sections = ((0.0, 0.086, 0.064), (0.28, 0.074, 0.056), (0.70, 0.106, 0.066), (0.93, 0.112, 0.058), (1.06, 0.050, 0.040))
@@ -138,8 +148,12 @@ def person(
     head_z = shoulder[2] + 0.115 * h + lift_m
     builder.brush(skin, label=label)
     if level < 2:
-        builder.tube((head_x - 0.01 * h, 0.0, shoulder[2] + lift_m), (head_x, 0.0, head_z), 0.028 * h, 0.028 * h, 5, start=False)
+        builder.tube(
+            (head_x - 0.01 * h, 0.0, shoulder[2] + lift_m), (head_x, 0.0, head_z), 0.028 * h, 0.028 * h, 5, start=False
+        )
     builder.ball((head_x, 0.0, head_z), (0.052 * h, 0.043 * h, 0.066 * h), (4, 3, 1)[level], (8, 6, 4)[level])
     if level < 2:
         builder.brush(hair, label=label)
-        builder.ball((head_x - 0.010 * h, 0.0, head_z + 0.018 * h), (0.054 * h, 0.048 * h, 0.056 * h), (3, 2)[level], (8, 6)[level])
+        builder.ball(
+            (head_x - 0.010 * h, 0.0, head_z + 0.018 * h), (0.054 * h, 0.048 * h, 0.056 * h), (3, 2)[level], (8, 6)[level]
+        )

@@ -26,7 +26,9 @@ def _uneven(j: int, k: int, look: int) -> float:
     return 0.8 + 0.3 * (mixed >> 20) / 4095.0
 
 
-def _lump(builder: ShapeBuilder, middle: Point, radius_m: float, half_height_m: float, look: int, rounds: int, slices: int) -> None:
+def _lump(
+    builder: ShapeBuilder, middle: Point, radius_m: float, half_height_m: float, look: int, rounds: int, slices: int
+) -> None:
     """A ball with dents."""
     x, y, z = middle
     rings = []

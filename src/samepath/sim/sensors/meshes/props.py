@@ -20,11 +20,10 @@ Build = Callable[[ShapeBuilder, PropType], None]
 def prop(kind: PropType) -> Model:
     """Something that stands about; its origin is the middle of its foot."""
     builder = ShapeBuilder(Label.DYNAMIC if kind.mass_kg else Label.STATIC)
-    name = kind.name.rpartition(".")[2]
+    # What a scenario calls a barrier is a box of any size, not CARLA's.
+    name = kind.name.removeprefix("static.prop.") if kind.name.startswith("static.prop.") else ""
     build = next((one for words, one in _FAMILIES if any(word in name for word in words)), _boxed)
     build(builder, kind)
-    far = ShapeBuilder(Label.DYNAMIC if kind.mass_kg else Label.STATIC)
-    _boxed(far, kind)
     return Model((builder.shape(),), shadow=_shadow(kind))
 
 
@@ -49,7 +48,10 @@ def _cone(builder: ShapeBuilder, kind: PropType) -> None:
     radius = 0.5 * min(kind.length_m, kind.width_m)
     builder.brush(_ORANGE)
     _block(builder, kind, 0.0, 0.05 * kind.height_m)
-    rings = [circle(0.0, 0.0, z * kind.height_m, part * radius, 10) for z, part in ((0.05, 0.72), (0.40, 0.48), (0.66, 0.31), (1.0, 0.1))]
+    rings = [
+        circle(0.0, 0.0, z * kind.height_m, part * radius, 10)
+        for z, part in ((0.05, 0.72), (0.40, 0.48), (0.66, 0.31), (1.0, 0.1))
+    ]
     for k in range(3):
         builder.brush(WHITE if k == 1 else _ORANGE).loft(rings[k : k + 2], start=False, end=k == 2)
 
@@ -64,7 +66,9 @@ def _barrel(builder: ShapeBuilder, kind: PropType) -> None:
 
 def _round(builder: ShapeBuilder, kind: PropType) -> None:
     builder.brush(grey(0.20))
-    builder.pole((0.0, 0.0, 0.0), 0.44 * min(kind.length_m, kind.width_m), 0.5 * min(kind.length_m, kind.width_m), kind.height_m, 12)
+    builder.pole(
+        (0.0, 0.0, 0.0), 0.44 * min(kind.length_m, kind.width_m), 0.5 * min(kind.length_m, kind.width_m), kind.height_m, 12
+    )
 
 
 def _barrier(builder: ShapeBuilder, kind: PropType) -> None:

@@ -1,6 +1,6 @@
 """The arrays that compiled code works on, in named groups."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ I64 = NDArray[np.int64]
 U8 = NDArray[np.uint8]
 U16 = NDArray[np.uint16]
 U32 = NDArray[np.uint32]
+Number = Any
+"""A number inside compiled code, whose width numba works out."""
 
 LEVELS: Final = 3
 """How many meshes of falling detail one instance can have."""
@@ -82,17 +84,19 @@ class Rows(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """For each view the instances in it from near to far (``count`` of them) and the level each is drawn in."""
+    """For each view the instances in it from near to far (``total`` of them) and the level each is drawn in."""
 
-    count: I32
-    index: I32
+    total: I32
+    instance: I32
     level: U8
-    depth: F64
+    ahead: F64
 
 
 class Views(NamedTuple):
-    """The cameras: ``size`` i64[c, 4]: width, height, samples, channels; ``offset`` i64[c, 6]: first pixel in each channel's
-    output; ``place`` f64[c, 3]; ``axes`` f64[c, 3, 3]; ``focal`` f64[c] in pixels; ``was_place``, ``was_axes``; ``vignette`` f64[c].
+    """The cameras.
+
+    ``size`` i64[c, 3]: width, height, samples; ``offset`` i64[c, 6]: first pixel in each channel's output, -1 without it;
+    ``place`` f64[c, 3]; ``axes`` f64[c, 3, 3]; ``focal`` f64[c] in pixels; ``vignette`` f64[c].
     """
 
     size: I64
@@ -133,7 +137,7 @@ class Line(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of one thread: 1/z and id of every pixel, colours before averaging, vertices of a mesh, one row."""
+    """Working memory of one thread: 1/z and id of every pixel, colours before averaging, vertices of a mesh, and more."""
 
     depth: F32
     ids: I32
@@ -142,6 +146,10 @@ class Scratch(NamedTuple):
     row: F32
     inverse: F32
     line: Line
+    matrix: F64
+    corners: F64
+    turn: F64
+    position: F64
 
 
 class Shade(NamedTuple):

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import LEVELS, U8, Meshes, Placed, Seen, Views
+from samepath.sim.sensors.raster.arrays import LEVELS, U8, Meshes, Number, Placed, Seen, Views
 from samepath.sim.sensors.raster.compiled import compiled, compiled_entry
 
 
 @compiled
-def _sort(depth: np.ndarray, index: np.ndarray, level: np.ndarray, count: int) -> None:
+def _sort(depth: np.ndarray, index: np.ndarray, level: np.ndarray, count: Number) -> None:
     """Shell sort by depth; equal depths keep the order of the instances, which makes the order unique."""
     gap = 1
     while gap < count // 3:
@@ -25,7 +25,15 @@ def _sort(depth: np.ndarray, index: np.ndarray, level: np.ndarray, count: int) -
 
 @compiled_entry
 def cull(
-    views: Views, meshes: Meshes, placed: Placed, seen: Seen, used: U8, near_m: float, detail: float, first: int, last: int
+    views: Views,
+    meshes: Meshes,
+    placed: Placed,
+    seen: Seen,
+    used: U8,
+    near_m: Number,
+    detail: Number,
+    first: Number,
+    last: Number,
 ) -> None:
     """Fill ``seen`` for the views ``first`` up to ``last`` and mark in ``used`` which levels of which instances are needed.
 
@@ -58,8 +66,8 @@ def cull(
                 while level + 1 < LEVELS and meshes.coarser[mesh] >= 0 and size_px < meshes.coarser_px[mesh]:
                     mesh = meshes.coarser[mesh]
                     level += 1
-            seen.depth[c, count], seen.index[c, count], seen.level[c, count] = ahead, i, level
+            seen.ahead[c, count], seen.instance[c, count], seen.level[c, count] = ahead, i, level
             used[i, level] = 1
             count += 1
-        _sort(seen.depth[c], seen.index[c], seen.level[c], count)
-        seen.count[c] = count
+        _sort(seen.ahead[c], seen.instance[c], seen.level[c], count)
+        seen.total[c] = count

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import F32, F64, U8, Meshes, Scratch
+from samepath.sim.sensors.raster.arrays import F32, F64, U8, Meshes, Number, Scratch
 from samepath.sim.sensors.raster.compiled import compiled
 from samepath.sim.sensors.raster.fill import darken, fill
 
@@ -10,9 +10,8 @@ _LOOK_PART = 6
 """Boxes larger than this part of the picture are drawn without a look at what hides them."""
 
 
-
 @compiled
-def view_matrix(matrix: F64, axes: F64, place: F64, focal: float, turn: F64, position: F64) -> None:
+def view_matrix(matrix: F64, axes: F64, place: F64, focal: Number, turn: F64, position: F64) -> None:
     """From an instance's frame to the camera's: rows give column and row (times z and in pixels) and z."""
     for k in range(3):
         x, y, z = turn[k, 0], turn[k, 1], turn[k, 2]
@@ -26,7 +25,7 @@ def view_matrix(matrix: F64, axes: F64, place: F64, focal: float, turn: F64, pos
 
 
 @compiled
-def is_hidden(meshes: Meshes, mesh: int, matrix: F64, near_m: float, width: int, height: int, depth: F32) -> bool:
+def is_hidden(meshes: Meshes, mesh: Number, matrix: F64, near_m: Number, width: Number, height: Number, depth: F32) -> bool:
     """Is a mesh's box off the screen, or behind what is drawn already? False where that would take long to find out."""
     left, right, top, bottom, nearest = 1e30, -1e30, 1e30, -1e30, 0.0
     box = meshes.box[mesh]
@@ -60,11 +59,28 @@ def is_hidden(meshes: Meshes, mesh: int, matrix: F64, near_m: float, width: int,
 
 
 @compiled
-def _project(meshes: Meshes, first: int, count: int, matrix: F64, near_m: float, width: int, height: int, to: Scratch) -> None:
+def _project(
+    meshes: Meshes, first: Number, count: Number, matrix: F64, near_m: Number, width: Number, height: Number, to: Scratch
+) -> None:
     """Columns, rows and 1/z of a mesh's vertices; -1 instead of 1/z for those not in front of the camera."""
-    m00, m01, m02, m03 = (np.float32(matrix[0, 0]), np.float32(matrix[0, 1]), np.float32(matrix[0, 2]), np.float32(matrix[0, 3]))
-    m10, m11, m12, m13 = (np.float32(matrix[1, 0]), np.float32(matrix[1, 1]), np.float32(matrix[1, 2]), np.float32(matrix[1, 3]))
-    m20, m21, m22, m23 = (np.float32(matrix[2, 0]), np.float32(matrix[2, 1]), np.float32(matrix[2, 2]), np.float32(matrix[2, 3]))
+    m00, m01, m02, m03 = (
+        np.float32(matrix[0, 0]),
+        np.float32(matrix[0, 1]),
+        np.float32(matrix[0, 2]),
+        np.float32(matrix[0, 3]),
+    )
+    m10, m11, m12, m13 = (
+        np.float32(matrix[1, 0]),
+        np.float32(matrix[1, 1]),
+        np.float32(matrix[1, 2]),
+        np.float32(matrix[1, 3]),
+    )
+    m20, m21, m22, m23 = (
+        np.float32(matrix[2, 0]),
+        np.float32(matrix[2, 1]),
+        np.float32(matrix[2, 2]),
+        np.float32(matrix[2, 3]),
+    )
     middle_x, middle_y, near = np.float32(0.5 * width), np.float32(0.5 * height), np.float32(near_m)
     xs, ys, zs = meshes.x[first : first + count], meshes.y[first : first + count], meshes.z[first : first + count]
     for i in range(count):
@@ -77,8 +93,8 @@ def _project(meshes: Meshes, first: int, count: int, matrix: F64, near_m: float,
 
 
 @compiled
-def _cut(meshes: Meshes, matrix: F64, near_m: float, width: int, height: int, corners: F64, first: int, face: int,
-         to: Scratch) -> int:  # fmt: skip
+def _cut(meshes: Meshes, matrix: F64, near_m: Number, width: Number, height: Number, corners: F64, first: Number, face: Number,
+         to: Scratch) -> Number:  # fmt: skip
     """Cut a face that reaches behind the camera off at the near plane; ``corners`` f64[4, 3] receives 0, 3 or 4 of them.
 
     A cut is worked out from the end in front to the end behind, so that two faces that share an edge get the same bits.
@@ -109,10 +125,10 @@ def _cut(meshes: Meshes, matrix: F64, near_m: float, width: int, height: int, co
 
 @compiled
 def draw_mesh(
-    meshes: Meshes, mesh: int, matrix: F64, from_x: float, from_y: float, from_z: float, is_point: bool, near_m: float,
-    width: int, height: int, scratch: Scratch, corners: F64, row: int, materials: U8, flat_from: int,
+    meshes: Meshes, mesh: Number, matrix: F64, from_x: Number, from_y: Number, from_z: Number, is_point: bool, near_m: Number,
+    width: Number, height: Number, scratch: Scratch, corners: F64, row: Number, opaque: bool, materials: U8, flat_from: Number,
 ) -> None:  # fmt: skip
-    """Draw a mesh of which ``row`` is the first row; where that is negative, darken the ground under it.
+    """Draw a mesh of which ``row`` is the first row or, where it is not ``opaque``, darken the ground under it.
 
     Only faces turned to (``from_x``, ``from_y``, ``from_z``) count: a point in the mesh's frame, or a direction.
     """
@@ -129,7 +145,7 @@ def draw_mesh(
         if aw > 0.0 and bw > 0.0 and cw > 0.0:
             ax, ay, bx = np.float64(column[a]), np.float64(line[a]), np.float64(column[b])
             by, cx, cy = np.float64(line[b]), np.float64(column[c]), np.float64(line[c])
-            if row >= 0:
+            if opaque:
                 fill(
                     scratch.depth, scratch.ids, width, height,
                     ax, ay, aw, bx, by, bw, cx, cy, cw, row + face - first_face,
@@ -142,7 +158,7 @@ def draw_mesh(
         elif aw > 0.0 or bw > 0.0 or cw > 0.0:
             for k in range(2, _cut(meshes, matrix, near_m, width, height, corners, first, face, scratch)):
                 p, q, r = corners[0], corners[k - 1], corners[k]
-                if row >= 0:
+                if opaque:
                     fill(
                         scratch.depth, scratch.ids, width, height,
                         p[0], p[1], p[2], q[0], q[1], q[2], r[0], r[1], r[2], row + face - first_face,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import F32, I32, ROW_MASK, SHADOW, U8
+from samepath.sim.sensors.raster.arrays import F32, I32, ROW_MASK, SHADOW, U8, Number
 from samepath.sim.sensors.raster.compiled import compiled
 
 # A shadow is taken by a surface whose 1/z differs by no more than this part: kerbs are higher than roads.
@@ -35,7 +35,7 @@ class Spans(NamedTuple):
 
 
 @compiled
-def first_middle(edge: float, limit: int) -> int:
+def first_middle(edge: Number, limit: Number) -> Number:
     """The first pixel whose middle is at or beyond ``edge``, within 0..limit; 0 for what is no number."""
     at = np.ceil(edge - 0.5)
     if not at > 0.0:
@@ -47,16 +47,22 @@ def first_middle(edge: float, limit: int) -> int:
 
 @compiled
 def spans_of(
-    width: int, height: int, ax: float, ay: float, aw: float, bx: float, by: float, bw: float, cx: float, cy: float, cw: float
+    width: Number,
+    height: Number,
+    ax: Number,
+    ay: Number,
+    aw: Number,
+    bx: Number,
+    by: Number,
+    bw: Number,
+    cx: Number,
+    cy: Number,
+    cw: Number,
 ) -> Spans:
     """Set a triangle up; no rows where it covers no pixel, faces away or has no area. Corners are column, row, 1/z."""
     top, bottom = first_middle(min(ay, by, cy), height), first_middle(max(ay, by, cy), height)
     area = (bx - ax) * (cy - ay) - (cx - ax) * (by - ay)
-    if (
-        top >= bottom
-        or not area > 0.0
-        or first_middle(min(ax, bx, cx), width) >= first_middle(max(ax, bx, cx), width)
-    ):
+    if top >= bottom or not area > 0.0 or first_middle(min(ax, bx, cx), width) >= first_middle(max(ax, bx, cx), width):
         return Spans(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False, 0.0, 0.0, 0.0)
     gain = 1.0 / area
     by_x = ((bw - aw) * (cy - ay) - (cw - aw) * (by - ay)) * gain
@@ -75,7 +81,7 @@ def spans_of(
 
 
 @compiled
-def span(s: Spans, row: int, width: int) -> tuple[int, int]:
+def span(s: Spans, row: Number, width: Number) -> Number:
     """The pixels of a row: first, and first beyond."""
     y = row + 0.5
     long_x = s.ax + (y - s.ay) * s.long_slope
@@ -86,8 +92,8 @@ def span(s: Spans, row: int, width: int) -> tuple[int, int]:
 
 @compiled
 def fill(
-    depth: F32, ids: I32, width: int, height: int,
-    ax: float, ay: float, aw: float, bx: float, by: float, bw: float, cx: float, cy: float, cw: float, face: int,
+    depth: F32, ids: I32, width: Number, height: Number,
+    ax: Number, ay: Number, aw: Number, bx: Number, by: Number, bw: Number, cx: Number, cy: Number, cw: Number, face: Number,
 ) -> None:  # fmt: skip
     """Write ``face`` and 1/z wherever the triangle is nearer than what is there."""
     s = spans_of(width, height, ax, ay, aw, bx, by, bw, cx, cy, cw)
@@ -99,7 +105,7 @@ def fill(
         near = np.float32(s.origin + s.by_x * start + s.by_y * row)
         at = np.uint64(row * width + start)
         for k in range(np.uint64(end - start)):
-            w = near + step * np.float32(k)
+            w = near + step * np.float32(np.int32(k))
             seen = depth[at + k]
             depth[at + k] = w if w > seen else seen
             ids[at + k] = mark if w > seen else ids[at + k]
@@ -107,8 +113,8 @@ def fill(
 
 @compiled
 def darken(
-    depth: F32, ids: I32, materials: U8, flat_from: int, width: int, height: int,
-    ax: float, ay: float, aw: float, bx: float, by: float, bw: float, cx: float, cy: float, cw: float,
+    depth: F32, ids: I32, materials: U8, flat_from: Number, width: Number, height: Number,
+    ax: Number, ay: Number, aw: Number, bx: Number, by: Number, bw: Number, cx: Number, cy: Number, cw: Number,
 ) -> None:  # fmt: skip
     """Mark the flat surfaces under a triangle on the ground as lying in shadow."""
     s = spans_of(width, height, ax, ay, aw, bx, by, bw, cx, cy, cw)
@@ -116,10 +122,11 @@ def darken(
     for row in range(s.top, s.bottom):
         start, end = span(s, row, width)
         near = np.float32(s.origin + s.by_x * start + s.by_y * row)
-        for column in range(start, end):
-            at = np.uint64(row * width + column)
+        first = np.uint64(row * width + start)
+        for k in range(np.uint64(max(end - start, 0))):
+            at = first + k
             seen = depth[at]
-            off = near + step * np.float32(column - start) - seen
+            off = near + step * np.float32(np.int32(k)) - seen
             was = ids[at]
             if (
                 off > _NEAR_ENOUGH * seen

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import F64, Meshes, Outputs, Placed, Rows, Scratch, Seen, Shade, Views
-from samepath.sim.sensors.raster.compiled import compiled, compiled_entry
+from samepath.sim.sensors.raster.arrays import F64, I64, Meshes, Number, Outputs, Placed, Rows, Scratch, Seen, Shade, Views
+from samepath.sim.sensors.raster.compiled import compiled, compiled_apart, compiled_entry
 from samepath.sim.sensors.raster.draw import draw_mesh, is_hidden, view_matrix
 from samepath.sim.sensors.raster.lighting import RAIN, ROAD, SHADOWS, TICK, TO_SUN
+from samepath.sim.sensors.raster.measure import measure
 from samepath.sim.sensors.raster.overlay import average, rain, vignette
-from samepath.sim.sensors.raster.pixels import measure, paint
+from samepath.sim.sensors.raster.pixels import paint
 
 _STEEPEST = 0.14
 """Shadows of a sun lower than about 8 degrees are drawn as if it stood there: they would have no end."""
@@ -16,8 +17,9 @@ _SMALLEST_PX = 3.0
 
 
 @compiled
-def _draw_instance(meshes: Meshes, placed: Placed, views: Views, c: int, focal: float, width: int, height: int, i: int,
-                   level: int, near_m: float, scratch: Scratch, matrix: F64, corners: F64, rows: Rows) -> None:  # fmt: skip
+def _draw_instance(meshes: Meshes, placed: Placed, views: Views, c: Number, focal: Number, width: Number, height: Number,
+                   i: Number, level: Number, near_m: Number, scratch: Scratch, matrix: F64, corners: F64,
+                   rows: Rows) -> None:  # fmt: skip
     mesh = placed.mesh[i]
     for _ in range(level):
         mesh = meshes.coarser[mesh]
@@ -31,12 +33,14 @@ def _draw_instance(meshes: Meshes, placed: Placed, views: Views, c: int, focal: 
         turn[0, 0] * x + turn[0, 1] * y + turn[0, 2] * z,
         turn[1, 0] * x + turn[1, 1] * y + turn[1, 2] * z,
         turn[2, 0] * x + turn[2, 1] * y + turn[2, 2] * z,
-        True, near_m, width, height, scratch, corners, placed.rows[i, level], rows.material, ROAD,
+        True, near_m, width, height, scratch, corners, placed.rows[i, level], True, rows.material, ROAD,
     )  # fmt: skip
 
 
 @compiled
-def _outside(views: Views, c: int, x: float, y: float, z: float, radius: float, half_x: float, half_y: float) -> bool:
+def _outside(
+    views: Views, c: Number, x: Number, y: Number, z: Number, radius: Number, half_x: Number, half_y: Number
+) -> Number:
     """Is a sphere out of sight?"""
     axes, place = views.axes[c], views.place[c]
     x, y, z = x - place[0], y - place[1], z - place[2]
@@ -51,9 +55,9 @@ def _outside(views: Views, c: int, x: float, y: float, z: float, radius: float, 
 
 
 @compiled
-def _shadows(meshes: Meshes, placed: Placed, views: Views, c: int, focal: float, width: int, height: int, near_m: float,
-             scratch: Scratch, matrix: F64, corners: F64, flat_turn: F64, flat_position: F64, rows: Rows, sun: F64,
-             reach_m: float) -> None:  # fmt: skip
+def _shadows(meshes: Meshes, placed: Placed, views: Views, c: Number, focal: Number, width: Number, height: Number,
+             near_m: Number, scratch: Scratch, matrix: F64, corners: F64, flat_turn: F64, flat_position: F64, rows: Rows,
+             sun: F64, reach_m: Number) -> None:  # fmt: skip
     """Lay every caster flat on the ground along the sun's rays and mark what it covers."""
     steep = max(sun[2], _STEEPEST)
     lean_x, lean_y = sun[0] / steep, sun[1] / steep
@@ -86,33 +90,33 @@ def _shadows(meshes: Meshes, placed: Placed, views: Views, c: int, focal: float,
             turn[0, 0] * lean_x + turn[0, 1] * lean_y + turn[0, 2],
             turn[1, 0] * lean_x + turn[1, 1] * lean_y + turn[1, 2],
             turn[2, 0] * lean_x + turn[2, 1] * lean_y + turn[2, 2],
-            False, near_m, width, height, scratch, corners, -1, rows.material, ROAD,
+            False, near_m, width, height, scratch, corners, 0, False, rows.material, ROAD,
         )  # fmt: skip
 
 
-@compiled
-def _draw(views: Views, c: int, samples: int, meshes: Meshes, placed: Placed, rows: Rows, seen: Seen, shade: Shade,
-          scratch: Scratch, near_m: float, reach_m: float, shadows: bool) -> None:  # fmt: skip
+@compiled_apart
+def _draw(views: Views, c: Number, samples: Number, meshes: Meshes, placed: Placed, rows: Rows, seen: Seen, shade: Shade,
+          scratch: Scratch, near_m: Number, reach_m: Number, shadows: bool) -> None:  # fmt: skip
     width, height, focal = views.size[c, 0] * samples, views.size[c, 1] * samples, views.focal[c] * samples
-    matrix, corners = np.empty((3, 4)), np.empty((4, 3))
+    matrix, corners = scratch.matrix, scratch.corners
     for at in range(np.uint64(width * height)):
         scratch.depth[at] = np.float32(0.0)
-    for k in range(seen.count[c]):
+    for k in range(seen.total[c]):
         _draw_instance(
-            meshes, placed, views, c, focal, width, height, seen.index[c, k], seen.level[c, k], near_m,
+            meshes, placed, views, c, focal, width, height, seen.instance[c, k], seen.level[c, k], near_m,
             scratch, matrix, corners, rows,
         )  # fmt: skip
     if shadows and shade.numbers[SHADOWS] > 0.0:
-        flat_turn, flat_position = np.empty((3, 3)), np.empty(3)
         _shadows(
-            meshes, placed, views, c, focal, width, height, near_m, scratch, matrix, corners, flat_turn, flat_position, rows,
-            shade.numbers[TO_SUN : TO_SUN + 3], reach_m,
+            meshes, placed, views, c, focal, width, height, near_m, scratch, matrix, corners, scratch.turn, scratch.position,
+            rows, shade.numbers[TO_SUN : TO_SUN + 3], reach_m,
         )  # fmt: skip
 
 
 @compiled_entry
-def draw_frames(views: Views, order: np.ndarray, meshes: Meshes, placed: Placed, rows: Rows, seen: Seen, shade: Shade,
-                scratch: Scratch, out: Outputs, near_m: float, far_m: float, reach_m: float, sky_label: int) -> None:  # fmt: skip
+def draw_frames(views: Views, order: I64, meshes: Meshes, placed: Placed, rows: Rows, seen: Seen, shade: Shade,
+                scratch: Scratch, out: Outputs, near_m: Number, far_m: Number, reach_m: Number,
+                sky_label: Number) -> None:  # fmt: skip
     """Draw the views named in ``order``."""
     for c in order:
         samples, start = views.size[c, 2], views.offset[c, 0]

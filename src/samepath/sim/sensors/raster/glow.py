@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import F32
+from samepath.sim.sensors.raster.arrays import F32, Number
 from samepath.sim.sensors.raster.compiled import compiled_entry
 from samepath.sim.sensors.scene import Instances, Shapes
 
@@ -39,18 +39,20 @@ class Grid:
 
 
 @compiled_entry
-def add_lamps(glow: F32, x_m: float, y_m: float, cells_per_m: float, lamps: F32) -> None:
+def add_lamps(glow: F32, x_m: Number, y_m: Number, cells_per_m: Number, lamps: F32) -> None:
     """Add the light of lamps (see :func:`.lighting.lamps_of`) to the cells around them."""
     rows, columns = glow.shape
     for k in range(lamps.shape[0]):
         x, y, reach, strength = np.float64(lamps[k, 0]), np.float64(lamps[k, 1]), np.float64(lamps[k, 6]), lamps[k, 7]
         dx, dy = np.float64(lamps[k, 3]), np.float64(lamps[k, 4])
         beam = dx != 0.0 or dy != 0.0
-        first_row, last_row = np.int64((y - reach - y_m) * cells_per_m), np.int64((y + reach - y_m) * cells_per_m) + 2
-        first_column, last_column = np.int64((x - reach - x_m) * cells_per_m), np.int64((x + reach - x_m) * cells_per_m) + 2
-        for row in range(max(first_row, 0), min(last_row, rows)):
+        first_row: Number = max(np.int64((y - reach - y_m) * cells_per_m), 0)
+        last_row: Number = min(np.int64((y + reach - y_m) * cells_per_m) + 2, rows)
+        first_column: Number = max(np.int64((x - reach - x_m) * cells_per_m), 0)
+        last_column: Number = min(np.int64((x + reach - x_m) * cells_per_m) + 2, columns)
+        for row in range(first_row, last_row):
             off_y = row / cells_per_m + y_m - y
-            for column in range(max(first_column, 0), min(last_column, columns)):
+            for column in range(first_column, last_column):
                 off_x = column / cells_per_m + x_m - x
                 square = (off_x * off_x + off_y * off_y) / (reach * reach)
                 if square >= 1.0:

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import F32, F64, I64, LEVELS, U8, Meshes, Placed, Rows, Shade
+from samepath.sim.sensors.raster.arrays import F32, F64, LEVELS, U8, Meshes, Number, Placed, Rows, Shade
 from samepath.sim.sensors.raster.compiled import compiled, compiled_entry
 from samepath.sim.sensors.raster.sky import SKY_SIZE, build_sky
 from samepath.sim.sensors.raster.texture import noise_tile
@@ -23,8 +23,8 @@ BODY, GLASS, FACADE, FOLIAGE = int(Material.BODY), int(Material.GLASS), int(Mate
 ROAD, PAVING, GRASS, PAINT = int(Material.ROAD), int(Material.PAVING), int(Material.GRASS), int(Material.PAINT)
 _BEAMS: Final = Lamp.LOW_BEAM | Lamp.HIGH_BEAM
 _SIGNAL = int(Lamp.RED | Lamp.YELLOW | Lamp.GREEN)
-_BEAM_REACH_M, _BEAM_HEIGHT_M, _BEAM_STRENGTH = 38.0, 0.7, 0.9
-_STREET_HEIGHT_M, _STREET_STRENGTH = 5.6, 0.55
+_BEAM_REACH_M, _BEAM_HEIGHT_M, _BEAM_STRENGTH = 40.0, 0.7, 1.3
+_STREET_HEIGHT_M, _STREET_STRENGTH = 5.6, 0.85
 _FOG_DECAY_PER_M: Final = 0.1
 # A mid-grey: what factors on the ground are worked out for.
 _GREY: Final = 0.18
@@ -70,9 +70,11 @@ def lamps_of(scene: Scene) -> F32:
     """Every lamp that lights things around it, f32[k, 8]: place, direction (0: all around), reach, strength; none by day."""
     if light_of(scene.weather).night <= 0.0:
         return np.zeros((0, 8), np.float32)
-    found = []
+    found: list[tuple[float, ...]] = []
     if scene.street_lamps_on:
-        found.extend((x, y, z + _STREET_HEIGHT_M, 0.0, 0.0, 0.0, 1.3 * r, _STREET_STRENGTH) for x, y, z, r in scene.street_lamps)
+        found.extend(
+            (x, y, z + _STREET_HEIGHT_M, 0.0, 0.0, 0.0, 1.3 * r, _STREET_STRENGTH) for x, y, z, r in scene.street_lamps
+        )
     moving, shapes = scene.moving, scene.shapes
     for i in np.flatnonzero(moving.lamps & int(_BEAMS)):
         ahead = moving.axes[i, 0]
@@ -85,7 +87,7 @@ def lamps_of(scene: Scene) -> F32:
 
 
 @compiled
-def _lamp_light(lamps: F32, x: float, y: float, z: float, nx: float, ny: float, nz: float) -> float:
+def _lamp_light(lamps: F32, x: Number, y: Number, z: Number, nx: Number, ny: Number, nz: Number) -> Number:
     """The light of all lamps on a face at a place."""
     total = 0.0
     for k in range(lamps.shape[0]):
@@ -107,7 +109,7 @@ def _lamp_light(lamps: F32, x: float, y: float, z: float, nx: float, ny: float, 
 
 
 @compiled
-def _light_face(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, i: int, face: int, row: int) -> None:
+def _light_face(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, i: Number, face: Number, row: Number) -> None:
     """Work out what a pixel needs to know of one face."""
     n, turn = shade.numbers, placed.axes[i]
     p0, p1, p2 = np.float64(meshes.planes[face, 0]), np.float64(meshes.planes[face, 1]), np.float64(meshes.planes[face, 2])
@@ -151,7 +153,7 @@ def _light_face(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, i: int
         elif is_signal:
             value *= 0.10
         rows.colour[row, 2 - k] = np.float32(tone(value))
-    wall = meshes.mappings[face]
+    wall: Number = meshes.mappings[face]
     wall = wall + placed.walls[i] if wall >= 0 else -1
     rows.colour[row, 3] = np.float32(wall)
     label = placed.label[i]
@@ -165,7 +167,9 @@ def _light_face(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, i: int
 
 
 @compiled_entry
-def light_rows(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, used: U8, lit: U8, first: int, last: int) -> int:
+def light_rows(
+    meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, used: U8, lit: U8, first: Number, last: Number
+) -> Number:
     """Light the instances ``first`` up to ``last`` in every level that is used and not lit yet; returns how many faces."""
     count = 0
     for i in range(first, last):
@@ -184,7 +188,7 @@ def light_rows(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, used: U
 
 
 @compiled_entry
-def near_lamps(placed: Placed, meshes: Meshes, lamps: F32, first: int, last: int, near: U8) -> None:
+def near_lamps(placed: Placed, meshes: Meshes, lamps: F32, first: Number, last: Number, near: U8) -> None:
     """Mark the instances that a lamp with a direction can reach: their light changes from tick to tick."""
     for i in range(first, last):
         mesh = placed.mesh[i]
@@ -197,8 +201,3 @@ def near_lamps(placed: Placed, meshes: Meshes, lamps: F32, first: int, last: int
             if dx * dx + dy * dy < reach * reach:
                 near[i] = 1
                 break
-
-
-def first_rows(counts: I64) -> I64:
-    """Where each begins when all stand one behind the other."""
-    return np.concatenate([[0], np.cumsum(counts)])

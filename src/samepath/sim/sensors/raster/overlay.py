@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from samepath.sim.sensors.raster.arrays import U8, U32
+from samepath.sim.sensors.raster.arrays import U8, U32, Number
 from samepath.sim.sensors.raster.compiled import compiled
 
 _LOW, _MIDDLE, _OPAQUE = np.uint32(0x00FF00FF), np.uint32(0x000000FF), np.uint32(0xFF000000)
 
 
 @compiled
-def average(fine: U32, to: U32, start: int, width: int, height: int, samples: int) -> None:
+def average(fine: U32, to: U32, start: Number, width: Number, height: Number, samples: Number) -> None:
     """One pixel from samples x samples, rounded to nearest."""
     count = np.uint32(samples * samples)
     half = count // np.uint32(2)
@@ -28,7 +28,7 @@ def average(fine: U32, to: U32, start: int, width: int, height: int, samples: in
 
 
 @compiled
-def _lighten(pixel: int, part: int) -> int:
+def _lighten(pixel: Number, part: Number) -> Number:
     """Mix a pixel with pale grey; ``part`` of 256."""
     keep = np.uint32(256 - part)
     add = np.uint32(part) * np.uint32(190)
@@ -39,12 +39,17 @@ def _lighten(pixel: int, part: int) -> int:
 
 
 @compiled
-def rain(to: U32, start: int, width: int, height: int, strength: float, tick: int, tile: U8) -> None:
+def _cell(row: Number, column: Number) -> Number:
+    return ((row & 255) << 8) + (column & 255)
+
+
+@compiled
+def rain(to: U32, start: Number, width: Number, height: Number, strength: Number, tick: Number, tile: U8) -> None:
     """Slanted streaks, other ones at every tick; their number follows the strength, their length the image's height."""
     streaks = np.int64(width * strength * 0.9)
     for k in range(streaks):
-        a, b = tile[0, (k * 7 + tick * 13) & 255, (k >> 8) * 31 & 255], tile[0, (k * 3 + 91) & 255, (tick * 29 + k) & 255]
-        c = tile[0, (k * 5 + tick * 3) & 255, (k * 11 + 7) & 255]
+        a, b = tile[_cell(k * 7 + tick * 13, (k >> 8) * 31)], tile[_cell(k * 3 + 91, tick * 29 + k)]
+        c = tile[_cell(k * 5 + tick * 3, k * 11 + 7)]
         x = ((np.int64(a) << 8) + np.int64(c)) * width >> 16
         y = ((np.int64(b) << 8) + np.int64(a)) * height >> 16
         length = height * (8 + (np.int64(c) & 15)) // 200 + 1
@@ -57,7 +62,7 @@ def rain(to: U32, start: int, width: int, height: int, strength: float, tick: in
 
 
 @compiled
-def vignette(to: U32, start: int, width: int, height: int, strength: float) -> None:
+def vignette(to: U32, start: Number, width: Number, height: Number, strength: Number) -> None:
     """Darken towards the corners with the square of the distance from the middle."""
     gain = 1.0 / (width * width + height * height)
     for row in range(height):

@@ -3,13 +3,14 @@
 from typing import Final
 
 import numpy as np
+from numba.core import config
 
-from samepath.sim.sensors.raster.arrays import F64, U8, U32
+from samepath.sim.sensors.raster.arrays import F64, U8, U32, Number
 from samepath.sim.sensors.raster.compiled import compiled, compiled_entry
 from samepath.sim.sensors.raster.tones import tone
 
-SKY_SIZE: Final = 512
-"""Texels across the dome."""
+SKY_SIZE: Final = 16 if config.DISABLE_JIT else 512
+"""Texels across the dome; without a compiler a small one has to do."""
 _ROW: Final = SKY_SIZE + 1
 _OUTER = np.uint32(0x00FF00FF)
 _REACH: Final = 1.25
@@ -18,20 +19,21 @@ _SUN, _GLOW, _HIGH, _LOW, _FOG, _CLOUD, _CLOUDS, _STRENGTH, _NIGHT, _RAIN = 0, 3
 
 
 @compiled
-def soft(tile: U8, layer: int, x: float, y: float) -> float:
+def soft(tile: U8, layer: Number, x: Number, y: Number) -> Number:
     """Noise of a layer at a place in cells, between its four neighbours; 0..1."""
     x0, y0 = np.floor(x), np.floor(y)
     i, j = np.int64(x0) & 255, np.int64(y0) & 255
     i1, j1 = (i + 1) & 255, (j + 1) & 255
     u, v = x - x0, y - y0
-    upper = tile[layer, j, i] * (1.0 - u) + tile[layer, j, i1] * u
-    lower = tile[layer, j1, i] * (1.0 - u) + tile[layer, j1, i1] * u
+    first, second = layer * 65536 + j * 256, layer * 65536 + j1 * 256
+    upper = tile[first + i] * (1.0 - u) + tile[first + i1] * u
+    lower = tile[second + i] * (1.0 - u) + tile[second + i1] * u
     return (upper * (1.0 - v) + lower * v) / 255.0
 
 
 @compiled_entry
 def build_sky(sky: U32, tile: U8, n: F64) -> None:
-    """Paint the dome, blue in the lowest byte: texel (row, column) shows direction (x, y, z) with x/(1+z) and y/(1+z) rising along columns and rows."""
+    """Paint the dome, blue in the lowest byte: x/(1+z) of a direction rises along the columns, y/(1+z) along the rows."""
     for j in range(_ROW):
         for i in range(_ROW):
             u, v = (2.0 * i / SKY_SIZE - 1.0) * _REACH, (2.0 * j / SKY_SIZE - 1.0) * _REACH
@@ -59,7 +61,7 @@ def build_sky(sky: U32, tile: U8, n: F64) -> None:
                 cover = min(max((lump - edge) / 0.22, 0.0), 1.0) * min(up * 9.0, 1.0)
                 cover *= 0.4 + 0.6 * n[_CLOUDS]
             star = 0.0
-            if n[_NIGHT] > 0.5 and up > 0.05 and tile[0, (j * 7) & 255, (i * 5) & 255] > 254 and ((i * j) & 15) == 0:
+            if n[_NIGHT] > 0.5 and up > 0.05 and tile[((j * 7) & 255) * 256 + ((i * 5) & 255)] > 254 and ((i * j) & 15) == 0:
                 star = 0.25 * n[_NIGHT] * (1.0 - n[_CLOUDS])
             haze = n[_STRENGTH] * min(max(1.0 - 3.2 * up, 0.0), 1.0)
             haze = max(haze, n[_STRENGTH] * n[_STRENGTH] * (1.0 - 0.5 * up))
@@ -75,12 +77,12 @@ def build_sky(sky: U32, tile: U8, n: F64) -> None:
 
 
 @compiled
-def _green(texel: int) -> int:
+def _green(texel: Number) -> Number:
     return (texel >> np.uint32(8)) & np.uint32(255)
 
 
 @compiled
-def sky_at(sky: U32, x: float, y: float, z: float) -> tuple[float, float, float]:
+def sky_at(sky: U32, x: Number, y: Number, z: Number) -> Number:
     """Blue, green, red (0..255) of the sky in a direction, between four texels; below the horizon that of the horizon."""
     half, scale, limit = np.float32(0.5 * SKY_SIZE), np.float32(0.5 * SKY_SIZE / _REACH), np.float32(SKY_SIZE - 0.01)
     size = np.sqrt(x * x + y * y + z * z)

@@ -11,7 +11,20 @@ import numpy as np
 from samepath.base.errors import InputError
 from samepath.sim.sensors.axes import places_and_axes
 from samepath.sim.sensors.labels import Label
-from samepath.sim.sensors.raster.arrays import F32, I64, LEVELS, ROW_MASK, Line, Outputs, Placed, Rows, Scratch, Seen, Shade, Views
+from samepath.sim.sensors.raster.arrays import (
+    F32,
+    I64,
+    LEVELS,
+    ROW_MASK,
+    Line,
+    Outputs,
+    Placed,
+    Rows,
+    Scratch,
+    Seen,
+    Shade,
+    Views,
+)
 from samepath.sim.sensors.raster.cull import cull
 from samepath.sim.sensors.raster.frame import draw_frames
 from samepath.sim.sensors.raster.glow import add_lamps
@@ -100,17 +113,17 @@ class _Threads:
 
 
 def _line(width: int) -> Line:
-    floats = [np.zeros(width, np.float32) for _ in range(7)]
-    cells = [np.zeros(width, np.int32) for _ in range(2)]
-    nodes = [np.zeros(3 * (width + 2), np.float32) for _ in range(2)]
-    return Line(*floats, *cells, *nodes)
+    blue, green, red, x, y, z, near = (np.zeros(width, np.float32) for _ in range(7))
+    upper, lower = (np.zeros(3 * (width + 2), np.float32) for _ in range(2))
+    soft, fine = (np.zeros(width, np.int32) for _ in range(2))
+    return Line(blue, green, red, x, y, z, near, soft, fine, upper, lower)
 
 
 def _scratch(pixels: int, fine: int, vertices: int, width: int) -> Scratch:
     return Scratch(
         np.zeros(pixels, np.float32), np.zeros(pixels, np.int32), np.zeros(fine, np.uint32),
         np.zeros(vertices, np.float32), np.zeros(vertices, np.float32), np.zeros(vertices, np.float32),
-        _line(width),
+        _line(width), np.zeros((3, 4)), np.zeros((4, 3)), np.zeros((3, 3)), np.zeros(3),
     )  # fmt: skip
 
 
@@ -176,6 +189,8 @@ class SoftwareRenderer:
             self._shade, self._shade_key = shade_of(scene), key
             stage.lit[:] = 0
             stage.street_glow = self._street_glow(scene, stage)
+        if not (np.isfinite(scene.moving.position).all() and np.isfinite(scene.moving.axes).all()):
+            raise InputError("finite coordinates were wanted for everything that moves, but others came")
         placed, total = stage.place(scene.moving)
         if total > ROW_MASK:
             raise InputError(f"a scene of at most {ROW_MASK} faces was wanted, but {total} came")
@@ -195,7 +210,11 @@ class SoftwareRenderer:
     def _street_glow(scene: Scene, stage: Stage) -> F32:
         grid, lamps = stage.grid, lamps_of(scene)
         if not len(lamps):
-            return np.zeros((2, 2), np.float32) if light_of(scene.weather).night <= 0.0 else np.zeros((grid.rows, grid.columns), np.float32)
+            return (
+                np.zeros((2, 2), np.float32)
+                if light_of(scene.weather).night <= 0.0
+                else np.zeros((grid.rows, grid.columns), np.float32)
+            )
         glow = np.zeros((grid.rows, grid.columns), np.float32)
         still = lamps[(lamps[:, 3] == 0.0) & (lamps[:, 4] == 0.0)]
         add_lamps(glow, grid.x_m, grid.y_m, grid.cells_per_m, still)
@@ -228,8 +247,10 @@ def _views(cameras: Sequence[Camera], offsets: I64) -> Views:
         if not 1 <= one.samples <= _SAMPLES_MAX:
             raise InputError(f"1 to {_SAMPLES_MAX} samples a side were wanted for a camera, but {one.samples} came")
     place, axes = places_and_axes([one.pose for one in cameras])
+    if not np.isfinite(place).all():
+        raise InputError("finite coordinates were wanted for a camera, but others came")
     was_place, was_axes = places_and_axes([one.was or one.pose for one in cameras])
-    sizes = np.array([(one.width, one.height, one.samples, int(one.channels)) for one in cameras], np.int64)
+    sizes = np.array([(one.width, one.height, one.samples) for one in cameras], np.int64)
     focal, vignette = np.array([one.focal_px for one in cameras]), np.array([one.vignette for one in cameras])
     return Views(sizes, offsets, place, axes, focal, was_place, was_axes, vignette)
 

@@ -22,8 +22,8 @@ def meshes_of(shapes: Shapes) -> Meshes:
     planes = np.ascontiguousarray(np.column_stack([normals, away]).astype(np.float32))
     return Meshes(
         x, y, z, shapes.faces, planes, shapes.colours, shapes.labels, shapes.materials, shapes.lamps, shapes.mappings,
-        shapes.first_vertex, shapes.first_face, shapes.centre.astype(np.float64), shapes.radius.astype(np.float64), _boxes(shapes),
-        shapes.coarser, shapes.coarser_px.astype(np.float64), shapes.shadow,
+        shapes.first_vertex, shapes.first_face, shapes.centre.astype(np.float64), shapes.radius.astype(np.float64),
+        _boxes(shapes), shapes.coarser, shapes.coarser_px.astype(np.float64), shapes.shadow,
     )  # fmt: skip
 
 
@@ -84,12 +84,10 @@ class Stage:
         """All instances together, and how many rows their faces need."""
         fixed = self.fixed
         rows, total = _rows(self.sizes[moving.mesh], self.first_moving_row)
-        placed = Placed(
-            *(np.concatenate([getattr(fixed, name), getattr(moving, name)]) for name in Placed._fields[:10]),
-            np.concatenate([self.fixed_rows, rows]),
-            np.concatenate([self.fixed_walls, np.full(len(moving), NO_WALLS, np.int32)]),
-        )
-        return placed, total
+        both = {name: np.concatenate([getattr(fixed, name), getattr(moving, name)]) for name in Instances.__slots__}
+        both["rows"] = np.concatenate([self.fixed_rows, rows])
+        both["walls"] = np.concatenate([self.fixed_walls, np.full(len(moving), NO_WALLS, np.int32)])
+        return Placed(**both), total
 
 
 def _rows(sizes: I32, first: int) -> tuple[I32, int]:
@@ -137,6 +135,6 @@ def grown(rows: Rows, count: int, kept: int) -> Rows:
     if len(rows.label) >= count:
         return rows
     bigger = empty_rows(count + count // 4)
-    for old, new in zip(rows, bigger, strict=True):
-        new[:kept] = old[:kept]
+    for name in Rows._fields:
+        getattr(bigger, name)[:kept] = getattr(rows, name)[:kept]
     return bigger

@@ -20,7 +20,7 @@ def _hash(x: np.ndarray, y: np.ndarray, salt: int) -> np.ndarray:
 
 @cache
 def noise_tile() -> U8:
-    """u8[3, 256, 256], each repeating without a seam: plain noise, soft noise (some cells wide), clouds (many sizes)."""
+    """u8[3 * 256 * 256], three tiles that repeat without a seam: plain noise, soft noise (some cells wide), clouds."""
     grid_y, grid_x = np.mgrid[0:TILE, 0:TILE]
     plain = _hash(grid_x, grid_y, 1) >> np.uint64(24)
     tiles = [plain.astype(np.uint8)]
@@ -31,7 +31,7 @@ def noise_tile() -> U8:
         total //= sum(weight for _, weight in octaves)
         low, high = int(total.min()), int(total.max())
         tiles.append(((total - low) * 255 // max(high - low, 1)).astype(np.uint8))
-    made = np.stack(tiles)
+    made = np.concatenate([one.ravel() for one in tiles])
     made.flags.writeable = False
     return made
 

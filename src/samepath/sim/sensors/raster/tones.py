@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from samepath.sim.sensors.raster.arrays import Number
 from samepath.sim.sensors.raster.compiled import compiled
 
 _KNEE = 0.72
 
 
-def tone_of(light: float) -> float:
+def tone_of(light: Number) -> Number:
     """A linear amount of light as 0..255 on the screen: sRGB's curve, and a soft shoulder so that nothing burns out at once."""
     y = max(light, 0.0)
     if y > _KNEE:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.sim.sensors.raster.compiled import compiled, compiled_entry
+from samepath.sim.sensors.raster.compiled import compiled, compiled_apart, compiled_entry
 from samepath.sim.sensors.rays.bundle import BINS
 
 F64 = NDArray[np.float64]
@@ -73,7 +73,7 @@ def _spread(a: float, b: float, c: float) -> tuple[float, float, bool]:
     return low, high, True
 
 
-@compiled
+@compiled_apart
 def _stop(
     a: Point, b: Point, c: Point, code: int, rays: Rays, start: int, end: int, low: int, high: int, inverse: F64, met: I64
 ) -> None:
@@ -187,19 +187,17 @@ def cast(
     to_column: int,
     inverse: F64,
     met: I64,
+    seen: tuple[F64, F64, F64],
 ) -> None:
     """Let placed meshes stop rays: ``inverse`` holds 1 / distance and ``met`` the code of the nearest face so far.
 
     ``meshes`` are the arrays of :class:`~samepath.sim.sensors.rays.pieces.Meshes`. ``placed`` are mesh, axes and position as
-    the sensor sees them, and what is added to the number of a face to get its code.
+    the sensor sees them, and what is added to the number of a face to get its code. ``seen`` is room to work in: three, one
+    and one number for every vertex of the largest mesh.
     """
     vertices, faces, first_vertex, first_face, centre, radius = meshes
     mesh, axes, position, code = placed
-    largest = 0
-    for one in mesh:
-        largest = max(largest, first_vertex[one + 1] - first_vertex[one])
-    points = np.empty((largest, 3))
-    ground, share = np.empty(largest), np.empty(largest)
+    points, ground, share = seen
     for i in range(len(mesh)):
         one = mesh[i]
         fx, fy, fz = axes[i, 0, 0], axes[i, 0, 1], axes[i, 0, 2]
@@ -216,7 +214,6 @@ def cast(
             px, py, pz = x * fx + y * rx + z * ux + tx, x * fy + y * ry + z * uy + ty, x * fz + y * rz + z * uz + tz
             points[k, 0], points[k, 1], points[k, 2] = px, py, pz
             ground[k], share[k] = np.sqrt(px * px + py * py), azimuth_share(px, py)
-        seen = (points, ground, share)
         for k in range(first_face[one], first_face[one + 1]):
             a, b, c = faces[k, 0] - start, faces[k, 1] - start, faces[k, 2] - start
             _face(a, b, c, seen, code[i] + k, rays, from_column, to_column, inverse, met)

@@ -49,6 +49,7 @@ class RayCaster:
         self._meshes: Meshes
         self._faces: tuple[NDArray[np.float32], NDArray[np.uint8]]
         self._pieces: Pieces
+        self._largest = 1
 
     def close(self) -> None:
         """Let go of the threads."""
@@ -83,8 +84,9 @@ class RayCaster:
         rays = bundle.arrays
 
         def sector(start: int, end: int) -> None:
-            cast(pieces.meshes.arrays, still, rays, reach_m, start, end, inverse, met)
-            cast(self._meshes.arrays, actors, rays, reach_m, start, end, inverse, met)
+            room = np.empty((self._largest, 3)), np.empty(self._largest), np.empty(self._largest)
+            cast(pieces.meshes.arrays, still, rays, reach_m, start, end, inverse, met, room)
+            cast(self._meshes.arrays, actors, rays, reach_m, start, end, inverse, met, room)
 
         self._in_sectors(sector, len(bundle.column_cos))
         label, actor, cosine = np.zeros(bundle.count, np.uint8), np.zeros(bundle.count, np.int32), np.zeros(bundle.count)
@@ -116,6 +118,8 @@ class RayCaster:
             self._faces = (np.array(scene.shapes.normals), np.array(scene.shapes.labels))
         if scene.shapes is not self._shapes or scene.fixed is not self._fixed:
             self._pieces = pieces_of(scene.shapes, scene.fixed)
+            largest = [int(np.diff(one.first_vertex).max(initial=1)) for one in (self._meshes, self._pieces.meshes)]
+            self._largest = max(largest)
         self._shapes, self._fixed = scene.shapes, scene.fixed
 
 

@@ -3,10 +3,10 @@
 import math
 from typing import Final
 
+from samepath.sim.sensors.mounts import point_from
 from samepath.sim.server import labels
 from samepath.sim.server import records as r
 from samepath.sim.server.actors import Entry
-from samepath.sim.server.attach import point_from
 from samepath.sim.server.codec import array_of, flag, number, text, u8
 from samepath.sim.server.debug import DebugShape, debug_shape
 from samepath.sim.server.episode import Episode
@@ -22,24 +22,13 @@ _NOWHERE: Final = r.LabelledPoint(Vector(), labels.NONE)
 @TABLE.value(u8)
 def get_all_level_BBs(episode: Episode, label: int) -> list[r.BoundingBox]:  # noqa: N802 - CARLA's name
     """The boxes of everything with a label, actors included."""
-    wanted = _wanted(label)
-    still = [one.bounding_box for one in episode.scene.objects if wanted(one.label) and one.id not in episode.hidden]
-    moving = [_box(episode, one) for one in episode.actors if one.has_body and any(map(wanted, one.record.semantic_tags))]
-    return still + moving
+    still = [one.bounding_box for one in episode.scene.objects if _is(one.label, label) and one.id not in episode.hidden]
+    bodies = [one for one in episode.actors if one.has_body]
+    return still + [_box(episode, one) for one in bodies if any(_is(tag, label) for tag in one.record.semantic_tags)]
 
 
-def _wanted(label: int) -> "_Wanted":
-    return _Wanted(label)
-
-
-class _Wanted:
-    """Does a label count?"""
-
-    def __init__(self, label: int) -> None:
-        self._label = label
-
-    def __call__(self, label: int) -> bool:
-        return self._label in (labels.ANY, label)
+def _is(label: int, wanted: int) -> bool:
+    return wanted in (labels.ANY, label)
 
 
 def _box(episode: Episode, entry: Entry) -> r.BoundingBox:
@@ -52,8 +41,7 @@ def _box(episode: Episode, entry: Entry) -> r.BoundingBox:
 @TABLE.value(u8)
 def get_environment_objects(episode: Episode, label: int) -> list[r.EnvironmentObject]:
     """The scenery with a label."""
-    wanted = _wanted(label)
-    return [one for one in episode.scene.objects if wanted(one.label)]
+    return [one for one in episode.scene.objects if _is(one.label, label)]
 
 
 @TABLE.void(r.object_ids, flag)

@@ -5,11 +5,10 @@ from typing import Final, NamedTuple
 
 from samepath.base.trig import sincos_deg, to_degrees
 from samepath.sim.physics.drivetrain import AIR_DENSITY_KGPM3, GRAVITY_MPS2, gear_ratio, wheel_rpm
-from samepath.sim.physics.frames import forward_of, quaternion_of
+from samepath.sim.physics.frames import axes_of, forward_of, quaternion_of
 from samepath.sim.server import physics_control as pc
 from samepath.sim.server import records as r
 from samepath.sim.server.actors import VehicleEntry, WalkerEntry
-from samepath.sim.server.attach import into
 from samepath.sim.server.codec import Reader, flag, number, struct_of, u8, u32
 from samepath.sim.server.episode import Episode
 from samepath.sim.server.errors import CallError
@@ -211,7 +210,8 @@ def _wheel(episode: Episode, actor_id: int, kind: VehicleType, index: int) -> Wh
     wheel, pose = episode.world.wheels(actor_id)[index], episode.world.state(actor_id).pose
     place = pc.wheel_place_cm(kind, index, pose)
     velocity = episode.world.velocity_at(actor_id, Vector(place.x / 100.0, place.y / 100.0, place.z / 100.0))
-    along_mps, aside_mps, _ = into(pose, velocity)
+    axes = axes_of(quaternion_of(pose))
+    along_mps, aside_mps = (sum(a * b for a, b in zip(axis, velocity, strict=True)) for axis in axes[:2])
     sin, cos = sincos_deg(-to_degrees(float(wheel.steering)))
     along_mps, aside_mps = along_mps * cos + aside_mps * sin, aside_mps * cos - along_mps * sin
     load_n, radius_m, rest_n = float(wheel.wheel_suspension_force), float(wheel.radius), kind.mass_kg * GRAVITY_MPS2 / 4

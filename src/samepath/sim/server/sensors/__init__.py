@@ -10,8 +10,8 @@ from typing import Final
 from samepath.sim.server.errors import NOT_SUPPORTED, CallError
 from samepath.sim.server.records import Description
 from samepath.sim.server.sensors.collision import CollisionSensor
-from samepath.sim.server.sensors.gnss import Gnss
-from samepath.sim.server.sensors.imu import Imu
+from samepath.sim.server.sensors.gnss import GnssSensor
+from samepath.sim.server.sensors.imu import ImuSensor
 from samepath.sim.server.sensors.instrument import Instrument, Silent
 from samepath.sim.server.sensors.obstacle import ObstacleSensor
 
@@ -19,8 +19,8 @@ __all__ = ["INSTRUMENTS", "Instrument", "instrument"]
 
 INSTRUMENTS: Final[dict[str, Callable[[Description, int], Instrument]]] = {
     "sensor.other.collision": CollisionSensor,
-    "sensor.other.gnss": Gnss,
-    "sensor.other.imu": Imu,
+    "sensor.other.gnss": GnssSensor,
+    "sensor.other.imu": ImuSensor,
     "sensor.other.lane_invasion": Silent,  # the client works it out by itself
     "sensor.other.obstacle": ObstacleSensor,
 }

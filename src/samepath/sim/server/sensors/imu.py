@@ -1,34 +1,25 @@
-"""The inertial measurement unit: acceleration with gravity, turning and heading, as the sensor feels them.
+"""The inertial measurement unit on the wire.
 
-The acceleration is the change of the velocity of the very point where the sensor is fixed, over one tick; gravity (CARLA's
-``imui_gravity``) points up, as a resting accelerometer feels it. The compass is 0 when facing north, which is -y; clockwise.
+The acceleration is the change of the velocity of the very point where the sensor is fixed, over one tick; gravity is CARLA's
+``imui_gravity``.
 """
 
-from typing import Final
-
-from samepath.base.streams import stream
-from samepath.base.trig import to_radians
+from samepath.sim.sensors.imu import Imu, acceleration_of
+from samepath.sim.sensors.noise import Chance
 from samepath.sim.server import frames
-from samepath.sim.server.attach import into
 from samepath.sim.server.records import Description
-from samepath.sim.server.sensors.instrument import Sight, real, seed
+from samepath.sim.server.sensors.instrument import Sight, given
 from samepath.sim.world.records import Vector
 
-_AXES: Final = ("x", "y", "z")
-_NORTH_DEG: Final = 90.0
 
-
-class Imu:
-    """Accelerometer, gyroscope and compass; noise on the first two."""
+class ImuSensor:
+    """Accelerometer, gyroscope and compass."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
-        self._accelerometer = [abs(real(description, f"noise_accel_stddev_{axis}", 0.0)) for axis in _AXES]
-        self._gyroscope = [abs(real(description, f"noise_gyro_stddev_{axis}", 0.0)) for axis in _AXES]
-        self._bias = [real(description, f"noise_gyro_bias_{axis}", 0.0) for axis in _AXES]
-        self._seed = seed(description)
+        self._imu = Imu.from_attributes(given(description))
         self._ordinal = ordinal
         self._count = 0
-        self._before: Vector | None = None
+        self._velocity: Vector | None = None
         self._acceleration = Vector()
 
     def feel(self, sight: Sight) -> None:
@@ -37,22 +28,12 @@ class Imu:
         now = Vector()
         if sight.bearer is not None:
             now = sight.world.velocity_at(sight.bearer, Vector(sight.pose.x_m, sight.pose.y_m, sight.pose.z_m))
-        if self._before is not None:
-            x, y, z = ((a - b) / sight.delta_s for a, b in zip(now, self._before, strict=True))
-            self._acceleration = Vector(x, y, z)
-        self._before = now
+        self._acceleration = acceleration_of(self._velocity, now, sight.delta_s)
+        self._velocity = now
 
     def measure(self, sight: Sight) -> list[bytes]:
         """One measurement."""
-        x, y, z = self._acceleration
-        accelerometer = list(into(sight.pose, (x, y, z + sight.gravity_mps2)))
-        turning = Vector()
-        if sight.bearer is not None:
-            turning = Vector(*(to_radians(one) for one in sight.world.state(sight.bearer).angular_velocity_degps))
-        gyroscope = [one + bias for one, bias in zip(into(sight.pose, turning), self._bias, strict=True)]
-        if any(self._accelerometer) or any(self._gyroscope):
-            noise = stream(self._seed, "imu", self._ordinal, self._count)
-            for values, deviations in ((accelerometer, self._accelerometer), (gyroscope, self._gyroscope)):
-                values[:] = [one + float(error) for one, error in zip(values, noise.normal(0.0, deviations), strict=True)]
-        compass_rad = to_radians((sight.pose.yaw_deg + _NORTH_DEG) % 360.0)
-        return [frames.imu(Vector(*accelerometer), Vector(*gyroscope), compass_rad)]
+        spin = Vector() if sight.bearer is None else sight.world.state(sight.bearer).angular_velocity_degps
+        chance = Chance(sensor=self._ordinal, tick=self._count)
+        found = self._imu.measure(sight.pose, self._acceleration, spin, sight.gravity_mps2, chance)
+        return [frames.imu(found.accelerometer_mps2, found.gyroscope_radps, found.compass_rad)]

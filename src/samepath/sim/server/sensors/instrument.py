@@ -54,8 +54,13 @@ class Silent:
         return []
 
 
+def given(description: Description) -> dict[str, object]:
+    """A sensor's attributes by name."""
+    return {one.id: one.value for one in description.attributes}
+
+
 def real(description: Description, name: str, default: float) -> float:
-    """Read a number from a sensor's attributes."""
+    """Read a number from an actor's attributes."""
     text = description.get(name, str(default))
     try:
         value = float(text)
@@ -64,13 +69,3 @@ def real(description: Description, name: str, default: float) -> float:
     if not abs(value) <= 1e9:
         raise CallError(f"{description.id}: {name}: a number was wanted, but {text[:40]!r} came")
     return value
-
-
-def seed(description: Description) -> int:
-    """The seed of a sensor's chance."""
-    return int(real(description, "noise_seed", 0.0))
-
-
-def yes(description: Description, name: str) -> bool:
-    """Read true or false from a sensor's attributes."""
-    return description.get(name, "false").lower() in ("true", "1")

@@ -1,37 +1,24 @@
-"""The obstacle sensor: a ball that flies ahead; an event for the first thing it meets. The ground is no obstacle."""
+"""The obstacle sensor on the wire: an event for the first thing in the way."""
 
-from samepath.sim.physics.frames import axes_of, quaternion_of
+from samepath.sim.sensors import obstacle
 from samepath.sim.server import frames
 from samepath.sim.server.records import Description
-from samepath.sim.server.sensors.instrument import Sight, real, yes
-from samepath.sim.world.records import Vector
+from samepath.sim.server.sensors.instrument import Sight, given
 
 
 class ObstacleSensor:
-    """Looks ``distance`` metres ahead with a ball of ``hit_radius``."""
+    """Looks ahead after every tick."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
-        self._reach_m = max(real(description, "distance", 5.0), 0.0)
-        self._radius_m = max(real(description, "hit_radius", 0.5), 1e-3)
-        self._moving_only = yes(description, "only_dynamics")
+        self._sensor = obstacle.ObstacleSensor.from_attributes(given(description))
 
     def feel(self, sight: Sight) -> None:
         """Nothing to follow."""
 
     def measure(self, sight: Sight) -> list[bytes]:
         """An event, or none."""
-        pose = sight.pose
-        ahead = Vector(*axes_of(quaternion_of(pose))[0])
-        hit = sight.world.sweep_ball(
-            Vector(pose.x_m, pose.y_m, pose.z_m),
-            ahead,
-            self._reach_m,
-            self._radius_m,
-            without=None if sight.parent is None else sight.parent.id,
-            moving_only=self._moving_only,
-        )
-        if hit is None:
+        met = self._sensor.look(sight.world, sight.pose, None if sight.parent is None else sight.parent.id)
+        if met is None:
             return []
-        distance_m, what = hit
-        other = sight.scenery(what) if isinstance(what, str) else sight.actor(what)
-        return [frames.obstacle(sight.this, other, distance_m)]
+        other = sight.scenery(met.what) if isinstance(met.what, str) else sight.actor(met.what)
+        return [frames.obstacle(sight.this, other, met.distance_m)]

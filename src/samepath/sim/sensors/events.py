@@ -1,0 +1,122 @@
+"""The event camera (``sensor.camera.dvs``): where brightness changed, in which direction and when, between two pictures.
+
+A pixel fires each time the logarithm of its brightness has moved by a threshold since it last fired; the moment is found on the
+straight line between two pictures.
+"""
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.base.streams import stream
+from samepath.base.trig_arrays import log
+from samepath.sim.sensors.attributes import Attribute, Flag, Given, Table, read
+from samepath.sim.sensors.cameras import FILM, colour_image, image_header, shape_of
+from samepath.sim.sensors.noise import normals
+from samepath.sim.sensors.renderer import Camera, Channel, Frame
+from samepath.sim.world.records import Pose
+
+KIND: Final = "sensor.camera.dvs"
+EVENT: Final = np.dtype([("x", "<u2"), ("y", "<u2"), ("t", "<i8"), ("pol", "u1")])
+"""One event as CARLA sends it: column, row, nanoseconds of simulated time, 1 for brighter and 0 for darker."""
+_OWN: Final[Table] = MappingProxyType(
+    {
+        "positive_threshold": Attribute(0.3, 0.0, 100.0, above=True),
+        "negative_threshold": Attribute(0.3, 0.0, 100.0, above=True),
+        "sigma_positive_threshold": Attribute(0.0, 0.0, 1.0),
+        "sigma_negative_threshold": Attribute(0.0, 0.0, 1.0),
+        "refractory_period_ns": Attribute(0, 0, 1e18, "ns", whole=True),
+        "use_log": Flag(default=True),
+        "log_eps": Attribute(0.001, 0.0, 1.0, above=True),
+    }
+)
+ATTRIBUTES: Final[Table] = MappingProxyType({**FILM, **_OWN})
+# Brightness is counted in quarters of the 255 levels; the weights are CARLA's.
+_STEPS: Final = 4
+_WEIGHTS: Final = (1140, 5870, 2989)
+_LEAST_THRESHOLD: Final = 0.01
+
+
+@dataclass(eq=False)
+class EventCamera:
+    """An event camera. It remembers at what brightness and when every pixel last fired; ``number`` names its chance."""
+
+    width: int
+    height: int
+    fov_deg: float
+    period_s: float
+    vignette: float
+    values: dict[str, float]
+    number: int = 0
+    _table: NDArray[np.float64] = field(init=False)
+    _before: NDArray[np.float64] | None = field(init=False, default=None)
+    _fired_at: NDArray[np.float64] = field(init=False)
+    _fired_ns: NDArray[np.int64] = field(init=False)
+    _before_ns: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        levels = np.arange(255 * _STEPS + 1) / (255.0 * _STEPS)
+        self._table = log(self.values["log_eps"] + levels) if self.values["use_log"] else levels
+        self._fired_at = np.zeros((self.height, self.width))
+        self._fired_ns = np.full((self.height, self.width), -(1 << 62), np.int64)
+
+    @classmethod
+    def from_attributes(cls, given: Given, *, strict: bool = False, number: int = 0) -> Self:
+        """Build one from CARLA's attributes."""
+        shape = shape_of(KIND, given, ATTRIBUTES, strict=strict)
+        return cls(**shape, values=read(KIND, given, _OWN), number=number)
+
+    def at(self, pose: Pose, was: Pose | None = None) -> Camera:
+        """The camera at a pose."""
+        return Camera(pose, self.width, self.height, self.fov_deg, Channel.COLOUR, was, 1, self.vignette)
+
+    def _brightness(self, frame: Frame) -> NDArray[np.float64]:
+        image = colour_image(frame)
+        grey = sum(weight * image[..., k].astype(np.int64) for k, weight in enumerate(_WEIGHTS))
+        level = np.minimum((grey * _STEPS + 5000) // 10000, 255 * _STEPS)
+        found: NDArray[np.float64] = self._table[level]
+        return found
+
+    def events(self, frame: Frame, time_ns: int) -> NDArray[Any]:
+        """The events since the picture before, by time, then row and column; none from the first picture."""
+        now = self._brightness(frame)
+        before, before_ns = self._before, self._before_ns
+        self._before, self._before_ns = now, time_ns
+        if before is None:
+            self._fired_at = now.copy()
+            return np.empty(0, EVENT)
+        found = []
+        change = now - before
+        for up, sign in ((1, 1.0), (0, -1.0)):
+            threshold = self._threshold("positive" if up else "negative", time_ns)
+            while True:
+                goal = self._fired_at + sign * threshold
+                due = (sign * (now - goal) >= 0.0) & (sign * change > 0.0)
+                rows, columns = np.nonzero(due)
+                if not len(rows):
+                    break
+                part = np.clip((goal[due] - before[due]) / change[due], 0.0, 1.0)
+                moment = before_ns + np.floor(part * (time_ns - before_ns) + 0.5).astype(np.int64)
+                self._fired_at[due] = goal[due]
+                rested = moment - self._fired_ns[due] >= int(self.values["refractory_period_ns"])
+                self._fired_ns[rows[rested], columns[rested]] = moment[rested]
+                events = np.zeros(int(rested.sum()), EVENT)
+                events["x"], events["y"] = columns[rested], rows[rested]
+                events["t"], events["pol"] = moment[rested], up
+                found.append(events)
+        events = np.concatenate(found) if found else np.empty(0, EVENT)
+        return events[np.lexsort((events["x"], events["y"], events["t"]))]
+
+    def _threshold(self, side: str, time_ns: int) -> NDArray[np.float64] | float:
+        mean, sigma = self.values[f"{side}_threshold"], self.values[f"sigma_{side}_threshold"]
+        if not sigma:
+            return max(mean, _LEAST_THRESHOLD)
+        noise = normals(stream(0, "dvs", side, self.number, time_ns), self.height * self.width).reshape(self.height, self.width)
+        return np.maximum(mean + sigma * noise, _LEAST_THRESHOLD)
+
+    def payload(self, events: NDArray[Any]) -> bytes:
+        """What a client is sent after the header."""
+        return image_header(self.width, self.height, self.fov_deg) + events.tobytes()

@@ -1,0 +1,209 @@
+"""A rig at work in a scenario: every sensor tells the truth about the same world."""
+
+import numpy as np
+import pytest
+
+from samepath.base.errors import InputError
+from samepath.sim.scenarios.model import build_scenario, load_scenario
+from samepath.sim.scenarios.simulation import Simulation
+from samepath.sim.sensors.ground_truth import seen_in
+from samepath.sim.sensors.labels import Label
+from samepath.sim.sensors.mounts import point_to
+from samepath.sim.sensors.rig import load_rig, parse_rig
+from samepath.sim.sensors.suite import Suite, boxes_of
+from samepath.sim.world.catalogue import actor_type
+
+RIG = """
+name: test
+sensors:
+  - &eye {name: eye, type: sensor.camera.rgb, at: [0.3, 0, 1.6], attributes: {image_size_x: 240, image_size_y: 160, fov: 70}}
+  - {<<: *eye, name: depth, type: sensor.camera.depth}
+  - {<<: *eye, name: labels, type: sensor.camera.semantic_segmentation}
+  - {<<: *eye, name: instances, type: sensor.camera.instance_segmentation}
+  - {<<: *eye, name: flow, type: sensor.camera.optical_flow}
+  - name: lidar
+    type: sensor.lidar.ray_cast_semantic
+    at: [0, 0, 2]
+    attributes: {channels: 24, upper_fov: 2, lower_fov: -20, points_per_second: 240000, rotation_frequency: 20, range: 80}
+  - {name: radar, type: sensor.other.radar, at: [2.5, 0, 0.7], attributes: {points_per_second: 20000}}
+  - {name: imu, type: sensor.other.imu}
+  - {name: gnss, type: sensor.other.gnss, attributes: {sensor_tick: 0.2}}
+  - {name: obstacle, type: sensor.other.obstacle, at: [2.5, 0, 0.8], attributes: {distance: 60, hit_radius: 0.3}}
+"""
+
+
+def on_road(along_m):
+    """A point on the right lane of a straight piece of road."""
+    return [-66.92 + 0.92848 * along_m, -25.88 + 0.37139 * along_m]
+
+
+# Two cars on the same road: the first looks at the second, 18 m ahead, which drives away.
+SCENARIO = {
+    "name": "behind",
+    "map": "t-junction",
+    "duration": 2.0,
+    "end": "duration",
+    "actors": [
+        {"id": 1, "type": "vehicle.tesla.model3", "path": [on_road(-40), on_road(40)], "speed": 4.0},
+        {"id": 2, "type": "vehicle.audi.tt", "path": [on_road(-22), on_road(40)], "speed": 9.0},
+    ],
+}
+
+
+def run(suite, simulation, ticks):
+    for _ in range(ticks):
+        simulation.step()
+        suite.follow()
+
+
+@pytest.fixture(scope="module")
+def looked():
+    simulation = Simulation(build_scenario(SCENARIO, "test"))
+    suite = Suite(parse_rig(RIG, "test"), simulation.world)
+    run(suite, simulation, 33)
+    measured, views = suite.look(simulation.commands)
+    yield simulation, suite, {one.sensor.name: one for one in measured}, views
+    suite.close()
+
+
+def ahead_m(simulation, pose):
+    """How far the rear of the other car is, along x of a sensor."""
+    other = simulation.world.state(2).pose
+    middle = point_to(pose, (other.x_m, other.y_m, other.z_m + 0.7))
+    return middle[0] - actor_type("vehicle.audi.tt").length_m / 2
+
+
+def test_all_sensors_agree_on_how_far_the_car_ahead_is(looked):
+    simulation, _, found, _ = looked
+    metres = found["depth"].values[..., :3].astype(float) @ [65536.0, 256.0, 1.0] * 1000.0 / (2**24 - 1)
+    car = (found["instances"].values[..., 2] == Label.CAR) & (found["instances"].values[..., 1] == 2)
+    assert car.sum() > 100
+    rear_m = ahead_m(simulation, found["eye"].pose)
+    assert metres[car].min() == pytest.approx(rear_m, abs=0.25)
+    points = found["lidar"].values
+    mine = points[points[:, 4] == 2]
+    assert len(mine) > 10
+    assert set(mine[:, 5]) == {float(Label.CAR)}
+    assert mine[:, 0].min() == pytest.approx(ahead_m(simulation, found["lidar"].pose), abs=0.25)
+    detections = found["radar"].values
+    moving = detections[detections[:, 0] > -3.0]
+    assert len(moving) > 3
+    assert moving[:, 3].min() == pytest.approx(ahead_m(simulation, found["radar"].pose), abs=0.4)
+    distance_m, actor = found["obstacle"].values
+    assert actor == 2
+    assert distance_m + 0.3 == pytest.approx(ahead_m(simulation, found["obstacle"].pose), abs=0.3)
+
+
+def test_the_radar_tells_the_car_ahead_from_the_street_by_its_speed(looked):
+    simulation, _, found, _ = looked
+    own, other = (simulation.world.state(number).velocity_mps for number in (1, 2))
+    growing = np.hypot(other.x, other.y) - np.hypot(own.x, own.y)
+    detections = found["radar"].values
+    assert growing > 0.5
+    receding = detections[detections[:, 0] > 0.0]
+    assert np.median(receding[:, 0]) == pytest.approx(growing, rel=0.1)
+    street = detections[np.abs(detections[:, 1]) > 0.15]
+    np.testing.assert_allclose(street[:, 0], -np.hypot(own.x, own.y) * np.cos(street[:, 1]) * np.cos(street[:, 2]), atol=0.1)
+
+
+def test_the_accelerometer_feels_what_the_car_does(looked):
+    simulation, _, found, _ = looked
+    felt = found["imu"].values
+    assert felt[2] == pytest.approx(9.81, abs=0.5)
+    state = simulation.world.state(1)
+    x, y, _ = state.acceleration_mps2
+    yaw = np.radians(state.pose.yaw_deg)
+    assert felt[0] == pytest.approx(x * np.cos(yaw) + y * np.sin(yaw), abs=0.3)
+    assert abs(felt[0]) > 0.3
+
+
+def test_labels_and_instances_are_those_of_the_same_pixels(looked):
+    _, _, found, views = looked
+    assert np.array_equal(found["labels"].values[..., 2], found["instances"].values[..., 2])
+    (view,) = views
+    assert view.names == ("eye", "depth", "labels", "instances", "flow")
+    number = found["instances"].values[..., 1] + 256 * found["instances"].values[..., 0].astype(int)
+    assert np.array_equal(number, view.instances)
+    seen = seen_in(view.instances, [2])[2]
+    assert 0.95 * view.alone_px[2] <= seen.visible_px <= view.alone_px[2]
+
+
+def test_a_car_behind_another_is_hidden_to_the_share_that_is_covered():
+    actors = [*SCENARIO["actors"], {"id": 3, "type": "vehicle.audi.a2", "path": [on_road(-13), on_road(40)], "speed": 9.0}]
+    simulation = Simulation(build_scenario({**SCENARIO, "actors": actors}, "test"))
+    suite = Suite(parse_rig(RIG, "test"), simulation.world)
+    run(suite, simulation, 2)
+    _, (view,) = suite.look()
+    suite.close()
+    seen = seen_in(view.instances, view.alone_px)
+    hidden = {number: 1 - (seen[number].visible_px if number in seen else 0) / view.alone_px[number] for number in (2, 3)}
+    assert hidden[2] < 0.05
+    assert 0.3 < hidden[3] <= 1.0
+
+
+def test_optical_flow_is_that_of_a_camera_that_drives_ahead(looked):
+    _, _, found, _ = looked
+    flow = found["flow"].values
+    # Left and right of the middle the street flows outwards.
+    assert np.mean(flow[100:, :60, 0]) < 0 < np.mean(flow[100:, -60:, 0])
+
+
+def test_sensors_measure_when_they_are_due():
+    simulation = Simulation(build_scenario(SCENARIO, "test"))
+    suite = Suite(parse_rig(RIG, "test"), simulation.world)
+    seen = []
+    for _ in range(9):
+        run(suite, simulation, 1)
+        seen.append("gnss" in [one.sensor.name for one in suite.measure()])
+    suite.close()
+    assert seen == [True, False, False, False, True, False, False, False, True]
+
+
+def test_measurements_do_not_depend_on_which_were_asked_for_before():
+    def last(asked):
+        simulation = Simulation(load_scenario("table1-test2"))
+        suite = Suite(load_rig("small"), simulation.world)
+        for tick in range(1, 13):
+            run(suite, simulation, 1)
+            if tick in asked:
+                found = suite.measure(simulation.commands)
+        suite.close()
+        return [one.values.tobytes() for one in found]
+
+    assert last({12}) == last({1, 2, 3, 7, 12})
+
+
+def test_boxes_of_a_scenario_are_seen():
+    box = {"name": "barrier", "at": on_road(-28), "size": [0.6, 3.0, 1.1], "yaw_deg": 30.0}
+    scenario = build_scenario({**SCENARIO, "actors": SCENARIO["actors"][:1], "boxes": [box]}, "test")
+    simulation = Simulation(scenario)
+    suite = Suite(parse_rig(RIG, "test"), simulation.world, boxes=boxes_of(scenario))
+    run(suite, simulation, 1)
+    found = {one.sensor.name: one.values for one in suite.measure()}
+    suite.close()
+    struck = found["lidar"][found["lidar"][:, 5] == Label.STATIC]
+    assert len(struck) > 20
+    assert struck[:, 0].min() == pytest.approx(40.0 - 28.0 - 0.3, abs=0.4)
+    assert np.count_nonzero(found["labels"][..., 2] == Label.STATIC) > 100
+    # Physics has it at the same place.
+    assert found["obstacle"][1] == 0
+    assert found["obstacle"][0] + 2.5 + 0.3 == pytest.approx(struck[:, 0].min(), abs=0.4)
+
+
+def test_once_the_bearer_is_gone_nothing_is_measured():
+    simulation = Simulation(build_scenario(SCENARIO, "test"))
+    suite = Suite(load_rig("small"), simulation.world)
+    run(suite, simulation, 1)
+    simulation.world.destroy(1)
+    suite.follow()
+    assert suite.measure() == ()
+    assert suite.look() == ((), ())
+
+
+def test_a_rig_needs_an_actor_and_a_map():
+    simulation = Simulation(build_scenario(SCENARIO, "test"))
+    with pytest.raises(InputError, match="rig test: actor: one of 1, 2 was wanted, but 7 came"):
+        Suite(parse_rig(f"actor: 7\n{RIG}", "test"), simulation.world)
+    flat = Simulation(build_scenario({**SCENARIO, "map": "flat"}, "test"))
+    with pytest.raises(InputError, match="the flat ground has nothing to see: give the scenario a map"):
+        Suite(load_rig("small"), flat.world)
