@@ -2,11 +2,11 @@
 
 import sys
 
-from bench import controls, engines, fuzz, isolation, kills, lidar, load, repeats, server, sim, spread, store
+from bench import cameras, controls, engines, fuzz, isolation, kills, lidar, load, repeats, server, sim, spread, store
 
 BENCHMARKS = {"spread": spread.main, "store": store.main, "controls": controls.main}
 BENCHMARKS |= {"sim": sim.main, "engines": engines.main, "repeats": repeats.main, "load": load.main}
-BENCHMARKS |= {"lidar": lidar.main, "isolation": isolation.main, "kills": kills.main}
+BENCHMARKS |= {"cameras": cameras.main, "lidar": lidar.main, "isolation": isolation.main, "kills": kills.main}
 BENCHMARKS |= {"server": server.main, "fuzz": fuzz.main}
 
 if __name__ == "__main__":

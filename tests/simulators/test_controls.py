@@ -31,8 +31,8 @@ def run(name, repeats, settings=None, **options):
     return analyse_cell(MemoryCell(header, runs), Options(**options))
 
 
-# The game loop is held to the same checks in test_game_loop.py, on a quicker clock.
-@pytest.mark.parametrize("name", sorted(set(registry.BUILT_IN) - {"samepath-game-loop"}))
+# The game loop is held to the same checks in test_game_loop.py, on a quicker clock; carla in test_carla.py, with a server.
+@pytest.mark.parametrize("name", sorted(set(registry.BUILT_IN) - {"samepath-game-loop", "carla"}))
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
 def test_every_built_in_simulator_conforms(name, check):
     check(lambda: registry.create(name))

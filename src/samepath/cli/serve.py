@@ -63,6 +63,7 @@ async def _serve(settings: "ServerSettings") -> None:
             f"{settings.host} is not loopback: anybody who reaches it can drive this world, fill its data folder "
             "and use its processor; there is no password, so keep it behind a firewall"
         )
+    server.compile_early()
     await over.wait()
     _log("stopping")
     await server.stop()

@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 
+from samepath.base.trig import sincos_deg
 from samepath.sim.maps import load_map
 from samepath.sim.sensors.axes import places_and_axes
 from samepath.sim.sensors.labels import Label
@@ -12,23 +13,33 @@ from samepath.sim.sensors.looks import ActorLook
 from samepath.sim.sensors.meshes.bank import Bank, Model
 from samepath.sim.sensors.meshes.builder import Shape
 from samepath.sim.sensors.renderer import Camera, Channel
-from samepath.sim.sensors.scene import Instances, Lamp, Material, Scene
+from samepath.sim.sensors.scene import NO_LAMPS, Instances, Lamp, Material, Scene
 from samepath.sim.sensors.street import street_of
 from samepath.sim.sensors.weather import Weather
 from samepath.sim.world.records import Pose
 
 EVERYTHING = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
+_START, _YAW_DEG = (-61.54, -23.73), 21.8
+
+
+def along(ahead_m, right_m, z_m=0.0, roll_deg=0.0, pitch_deg=0.0, yaw_deg=0.0):
+    """A pose beside a lane of the T-junction: so far along it and to the right of its middle, turned from its direction."""
+    sine, cosine = sincos_deg(_YAW_DEG)
+    x, y = _START[0] + ahead_m * cosine - right_m * sine, _START[1] + ahead_m * sine + right_m * cosine
+    return Pose(x, y, z_m, roll_deg, pitch_deg, _YAW_DEG + yaw_deg)
+
+
 ACTORS = (
-    ("vehicle.tesla.model3", Pose(-40.0, 1.75, 0.0, yaw_deg=180.0)),
-    ("vehicle.audi.tt", Pose(-52.0, -1.75, 0.0, 1.0, 2.0, 3.0)),
-    ("vehicle.mercedes.sprinter", Pose(-30.0, -1.75, 0.0)),
-    ("vehicle.mitsubishi.fusorosa", Pose(-8.0, 1.75, 0.0, yaw_deg=178.0)),
-    ("vehicle.carlamotors.firetruck", Pose(8.0, -1.75, 0.0)),
-    ("vehicle.yamaha.yzf", Pose(-46.0, 1.5, 0.0, yaw_deg=180.0)),
-    ("vehicle.bh.crossbike", Pose(-44.0, -2.6, 0.0)),
-    ("walker.pedestrian.0001", Pose(-43.0, -4.6, 1.0, yaw_deg=20.0)),
-    ("walker.pedestrian.0010", Pose(-41.0, 4.5, 0.73, yaw_deg=200.0)),
-    ("static.prop.trafficcone01", Pose(-48.5, -3.0, 0.0)),
+    ("vehicle.tesla.model3", along(18.0, -3.5, yaw_deg=180.0)),
+    ("vehicle.audi.tt", along(7.0, 0.0, 0.0, 1.0, 2.0, 3.0)),
+    ("vehicle.mercedes.sprinter", along(27.0, 0.2)),
+    ("vehicle.mitsubishi.fusorosa", along(45.0, -3.5, yaw_deg=178.0)),
+    ("vehicle.carlamotors.firetruck", along(60.0, 0.0)),
+    ("vehicle.yamaha.yzf", along(12.0, -3.8, yaw_deg=180.0)),
+    ("vehicle.bh.crossbike", along(15.0, 1.0)),
+    ("walker.pedestrian.0001", along(10.0, 3.4, 1.0, yaw_deg=20.0)),
+    ("walker.pedestrian.0010", along(14.0, -6.6, 0.73, yaw_deg=200.0)),
+    ("static.prop.trafficcone01", along(5.0, 2.0)),
 )
 WEATHERS = {
     "noon": Weather(cloudiness=30.0, sun_azimuth_angle=-60.0, sun_altitude_angle=50.0),
@@ -43,7 +54,7 @@ def street():
     return street_of(load_map("t-junction"))
 
 
-def looks(shift_m=0.0, lamps=Lamp(0)):
+def looks(shift_m=0.0, lamps=NO_LAMPS):
     return [
         ActorLook(number, kind, pose._replace(x_m=pose.x_m + shift_m), lamps=lamps, walked_m=0.3 * number + shift_m)
         for number, (kind, pose) in enumerate(ACTORS, start=1)
@@ -51,7 +62,7 @@ def looks(shift_m=0.0, lamps=Lamp(0)):
 
 
 def street_scene(weather="noon"):
-    lamps = Lamp.LOW_BEAM | Lamp.POSITION if weather in {"dusk", "night"} else Lamp(0)
+    lamps = Lamp.LOW_BEAM | Lamp.POSITION if weather in {"dusk", "night"} else NO_LAMPS
     before = street().scene(looks(-0.4, lamps), WEATHERS[weather], tick=6)
     return street().scene(looks(lamps=lamps), WEATHERS[weather], before=before, tick=7)
 
@@ -59,9 +70,10 @@ def street_scene(weather="noon"):
 def cameras(channels=EVERYTHING, width=120, height=80, **changes):
     """One along the street, one on a leaning car, one from above."""
     poses = (
-        (Pose(-58.0, -1.0, 2.2, 0.0, -5.0, 2.0), 90.0), (Pose(-51.0, -1.75, 1.4, 1.0, 2.0, 3.0), 70.0),
-        (Pose(-40.0, 3.0, 35.0, 10.0, -80.0, 40.0), 60.0),
-    )  # fmt: skip
+        (along(0.0, 0.5, 2.2, 0.0, -5.0, 2.0), 90.0),
+        (along(8.0, 0.0, 1.4, 1.0, 2.0, 3.0), 70.0),
+        (along(15.0, -1.0, 35.0, 10.0, -80.0, 40.0), 60.0),
+    )
     return [
         Camera(pose, width, height, fov, channels, pose._replace(x_m=pose.x_m - 0.3, yaw_deg=pose.yaw_deg - 1.0), **changes)
         for pose, fov in poses
@@ -101,7 +113,8 @@ def shape_of(triangles, labels=None):
     normals = np.where(np.isfinite(normals), normals, 0.0).astype(np.float32)
     labels = np.arange(1, count + 1) % 11 if labels is None else np.asarray(labels)
     return Shape(
-        corners.reshape(-1, 3), np.arange(3 * count, dtype=np.int32).reshape(-1, 3), normals, np.full((count, 3), 0.4, np.float32),
+        corners.reshape(-1, 3), np.arange(3 * count, dtype=np.int32).reshape(-1, 3), normals,
+        np.full((count, 3), 0.4, np.float32),
         labels.astype(np.uint8), np.full(count, int(Material.PLAIN), np.uint8), np.zeros(count, np.uint16),
         np.full(count, -1, np.int32), np.zeros((0, 8), np.float32),
     )  # fmt: skip

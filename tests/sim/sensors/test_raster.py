@@ -15,6 +15,7 @@ from samepath.sim.world.records import Pose
 
 SEEN = Channel.DEPTH | Channel.LABEL
 WIDTH, HEIGHT = 64, 48
+AT_ORIGIN = Pose()
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def renderer():
     made.close()
 
 
-def draw(renderer, triangles, pose=Pose(), width=WIDTH, height=HEIGHT, fov_deg=90.0, labels=None):
+def draw(renderer, triangles, pose=AT_ORIGIN, width=WIDTH, height=HEIGHT, fov_deg=90.0, labels=None):
     return renderer.render(bare_scene(triangles, labels), [Camera(pose, width, height, fov_deg, SEEN)])[0]
 
 

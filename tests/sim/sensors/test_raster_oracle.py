@@ -35,7 +35,9 @@ def cast(triangles, labels, ids, camera):
     world = rtcore_scene.EmbreeScene(robust=True)
     mesh_construction.TriangleMesh(world, triangles)
     (place,), (axes,) = places_and_axes([camera.pose])
-    columns, rows = np.meshgrid(np.arange(camera.width) + 0.5 - camera.width / 2, np.arange(camera.height) + 0.5 - camera.height / 2)
+    columns, rows = np.meshgrid(
+        np.arange(camera.width) + 0.5 - camera.width / 2, np.arange(camera.height) + 0.5 - camera.height / 2
+    )
     towards = axes[0] + columns[..., None] / camera.focal_px * axes[1] - rows[..., None] / camera.focal_px * axes[2]
     towards = towards.reshape(-1, 3)
     exact = triangles.astype(np.float64)

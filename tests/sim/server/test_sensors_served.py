@@ -2,6 +2,7 @@
 
 import math
 import struct
+from importlib.util import find_spec
 
 import msgpack
 import numpy as np
@@ -10,7 +11,12 @@ from serving import call, described, episode, ticks
 from test_episode import MODEL3, place, spawn, state
 from test_vehicle_methods import on_the_straight
 
+from samepath.base.errors import SamepathError
+from samepath.sim.sensors.cameras import KINDS, depth_of
+from samepath.sim.sensors.labels import Label
 from samepath.sim.server import frames
+
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="sensors that see need numba")
 
 
 def attach(host, name, parent, where=None, **attributes):
@@ -238,8 +244,164 @@ def test_a_lane_invasion_sensor_is_there_and_leaves_the_work_to_the_client():
     assert host.place.outbox.of(stream_id) == []
 
 
+@needs_numba
 def test_only_what_can_be_measured_is_in_the_library():
-    ids = [one[1] for one in msgpack.unpackb(call(episode(), "get_actor_definitions"))]
-    assert {one for one in ids if one.startswith("sensor.")} <= set(frames.SENSOR_TYPES)
+    host = episode()
+    ids = [one[1] for one in msgpack.unpackb(call(host, "get_actor_definitions"))]
+    assert {name for name, _ in EYES} < {one for one in ids if one.startswith("sensor.")} <= set(frames.SENSOR_TYPES)
     for name in (one for one in ids if one.startswith("sensor.")):
-        spawn(episode(), name)
+        spawn(host, name)
+
+
+SMALL = {"image_size_x": 180, "image_size_y": 120}
+CAMERAS = [name for name in frames.SENSOR_TYPES if name in KINDS]
+EYES = [
+    *((name, SMALL) for name in CAMERAS),
+    ("sensor.lidar.ray_cast", {"range": 50.0, "channels": 16, "noise_stddev": 0.02}),
+    ("sensor.lidar.ray_cast_semantic", {"range": 50.0, "channels": 16}),
+    ("sensor.other.radar", {"noise_seed": 3}),
+]
+
+
+def seen(count=6, listeners=EYES):
+    """Drive a car with eyes; returns the episode and, by sensor, its messages as they are sent."""
+    host = episode()
+    car = spawn(host).id
+    streams = {name: attach(host, name, car, place(x=0.5, z=2.2), **given)[1] for name, given in EYES}
+    host.listened = {streams[name] for name, _ in listeners}
+    call(host, "apply_control_to_vehicle", car, (0.75, 0.3, 0.0, False, False, False, 0))
+    ticks(host, count)
+    return host, {name: host.place.outbox.of(stream_id) for name, stream_id in streams.items()}
+
+
+@needs_numba
+def test_eyes_send_every_frame_and_two_servers_send_the_same_bytes():
+    host, first = seen()
+    for name, sent in first.items():
+        heads = [struct.unpack_from("<QQd", one) for one in sent]
+        assert [one[:2] for one in heads] == [(frames.SENSOR_TYPES[name], frame) for frame in range(2, 8)]
+    assert host.place.outbox.lines == []
+    assert seen()[1] == first
+    # Who listens to nothing else gets the same, and nothing is made for nobody.
+    for lone in EYES:
+        others = seen(listeners=[lone])[1]
+        assert others.pop(lone[0]) == first[lone[0]]
+        assert not any(others.values())
+
+
+@needs_numba
+def test_images_have_the_size_that_was_wanted_and_agree_with_one_another():
+    sent = seen(3)[1]
+    images = {}
+    for name in CAMERAS:
+        payload = sent[name][-1][48:]
+        assert struct.unpack_from("<IIf", payload) == (180, 120, 90.0)
+        kind = np.float32 if name.endswith("flow") else np.uint8
+        images[name.rpartition(".")[2]] = np.frombuffer(payload, kind, offset=12).reshape(120, 180, -1)
+    labels = images["semantic_segmentation"][..., 2]
+    assert np.array_equal(labels, images["instance_segmentation"][..., 2])
+    sky = depth_of(images["depth"]) >= 1000.0
+    assert 0.1 < sky.mean() < 0.9
+    assert np.array_equal(sky, labels == 11)
+    assert len(np.unique(images["rgb"].reshape(-1, 4), axis=0)) > 100
+    assert images["optical_flow"].shape == (120, 180, 2)
+    assert np.abs(images["optical_flow"]).max() > 0.0  # the car moves
+
+
+@needs_numba
+@pytest.mark.parametrize(("name", "size"), [("sensor.lidar.ray_cast", 16), ("sensor.lidar.ray_cast_semantic", 24)])
+def test_points_per_channel_sum_up(name, size):
+    for message in seen(3)[1][name]:
+        _, channels = struct.unpack_from("<fI", message, 48)
+        counts = np.frombuffer(message, "<u4", channels, 56)
+        assert channels == 16
+        assert counts.sum() > 100
+        assert counts.sum() * size == len(message) - 56 - 4 * channels
+
+
+@needs_numba
+@pytest.mark.parametrize("name", ["sensor.camera.depth", "sensor.lidar.ray_cast", "sensor.other.radar"])
+def test_eyes_keep_their_rate(name):
+    host = episode()
+    _, stream_id = attach(host, name, spawn(host).id, place(z=2.2), sensor_tick=1.0)
+    ticks(host, 50)
+    assert [struct.unpack_from("<QQ", one)[1] for one in host.place.outbox.of(stream_id)] == [2, 22, 42]
+
+
+@needs_numba
+def test_a_radar_sees_a_car_come_and_a_lidar_names_it():
+    host = episode("oval")
+    own = on_the_straight(host)
+    other = spawn(host, "vehicle.audi.tt", transform=place(34.0, -185.0, 0.3, yaw=-90.0)).id
+    ticks(host, 20)
+    radar = attach(host, "sensor.other.radar", own, place(x=2.5, z=0.8), horizontal_fov=10.0, vertical_fov=4.0)[1]
+    lidar = attach(host, "sensor.lidar.ray_cast_semantic", own, place(z=2.0), range=40.0)[1]
+    call(host, "set_actor_target_velocity", other, [0.0, -8.0, 0.0])
+    ticks(host, 2)
+    found = np.frombuffer(host.place.outbox.of(radar)[-1], "<f4", offset=48).reshape(-1, 4)
+    nearing = found[found[:, 0] < -6.0]
+    assert len(nearing) > 3
+    assert np.all(np.abs(nearing[:, 3] - nearing[0, 3]) < 5.0)
+    message = host.place.outbox.of(lidar)[-1]
+    points = np.frombuffer(message, "<u4", offset=56 + 4 * 32).reshape(-1, 6)
+    assert other in points[:, 4]
+
+
+@needs_numba
+def test_what_a_client_changes_is_seen():
+    host = episode()
+    stream_id = attach(host, "sensor.camera.rgb", spawn(host).id, place(x=0.5, z=2.2), **SMALL)[1]
+    pictures = []
+
+    def look():
+        ticks(host, 1)
+        pictures.append(host.place.outbox.of(stream_id)[-1][48:])
+
+    look()
+    weather = call(host, "get_weather_parameters")
+    call(host, "set_weather_parameters", weather._replace(sun_altitude_angle=-40.0))
+    look()
+    call(host, "set_weather_parameters", weather._replace(fog_density=1e9))
+    look()
+    assert len(set(pictures)) == 3
+    light = [float(np.frombuffer(one, np.uint8, offset=12).reshape(-1, 4)[:, :3].mean()) for one in pictures]
+    assert light[1] < 0.6 * light[0]
+
+
+@needs_numba
+@pytest.mark.parametrize("label", [Label.BUILDINGS, Label.VEGETATION])
+def test_scenery_that_is_taken_away_is_not_seen(label):
+    host = episode()
+    camera = call(host, "spawn_actor", described("sensor.camera.semantic_segmentation", **SMALL), place(z=150.0, pitch=-90.0))
+    stream_id = struct.unpack("<I", camera.stream_token[:4])[0]
+    call(host, "get_sensor_token", stream_id)
+    counts = []
+    for on in (True, False, True):
+        host.show_label(label, on=on)
+        ticks(host, 1)
+        image = np.frombuffer(host.place.outbox.of(stream_id)[-1], np.uint8, offset=60).reshape(-1, 4)
+        counts.append(int((image[:, 2] == label).sum()))
+    assert counts[0] == counts[2] > counts[1]
+
+
+@needs_numba
+def test_attributes_out_of_range_are_refused_by_name_and_limit():
+    wrong = {
+        "sensor.camera.rgb": ("fov", 200.0, "170"),
+        "sensor.camera.depth": ("image_size_x", 0, "8192|8388608"),
+        "sensor.lidar.ray_cast": ("channels", 5000, "1024"),
+        "sensor.lidar.ray_cast_semantic": ("horizontal_fov", 400.0, "360"),
+        "sensor.other.radar": ("vertical_fov", 180.0, "175"),
+    }
+    host = episode()
+    for name, (attribute, value, limit) in wrong.items():
+        with pytest.raises(SamepathError, match=limit) as error:
+            call(host, "spawn_actor", described(name, **{attribute: value}), place())
+        assert name in str(error.value)
+
+
+def test_without_the_compiler_the_answer_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("samepath.sim.sensors.extra.find_spec", lambda _: None)
+    for name, _ in EYES:
+        with pytest.raises(SamepathError, match=r"not supported by samepath: .*pip install 'samepath\[sensors\]'"):
+            call(episode(), "spawn_actor", described(name), place())

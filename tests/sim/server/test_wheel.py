@@ -100,6 +100,22 @@ def test_sensors(run):
     assert found["crossed"] >= 1
 
 
+def test_sensors_that_see(run):
+    pytest.importorskip("numba")
+    first = run("eyes")
+    assert first == run("eyes")
+    assert not any(first["late"].values())
+    for name, one in first["found"].items():
+        assert [got for got, _ in one["frames"]] == list(range(1, 11, 2 if name == "sensor.lidar.ray_cast" else 1))
+        assert all(got == ticked for got, ticked in one["frames"])
+        if "camera" in name:
+            assert one["sizes"] == [[180, 120, 90.0]] * 10
+        elif "lidar" in name:
+            assert all(total == points > 100 for total, points in one["sizes"])
+        else:
+            assert all(one["sizes"])
+
+
 def test_maps(run):
     found = run("maps")
     assert found["kept"]

@@ -254,6 +254,55 @@ def sensors(port):
     }
 
 
+EYES = {
+    "sensor.camera.rgb": {"image_size_x": "180", "image_size_y": "120"},
+    "sensor.camera.depth": {"image_size_x": "180", "image_size_y": "120"},
+    "sensor.camera.optical_flow": {"image_size_x": "180", "image_size_y": "120"},
+    "sensor.lidar.ray_cast": {"range": "40", "sensor_tick": "0.1"},
+    "sensor.lidar.ray_cast_semantic": {"range": "40"},
+    "sensor.other.radar": {},
+}
+
+
+def eyes(port):
+    """Drive with sensors that see: frames and what they held, by sensor."""
+    _, world = connect(port)
+    library, vehicle = world.get_blueprint_library(), car(world)
+    queues, listening = {}, []
+    for name, attributes in EYES.items():
+        blueprint = library.find(name)
+        for key, value in attributes.items():
+            blueprint.set_attribute(key, value)
+        sensor = world.spawn_actor(blueprint, carla.Transform(carla.Location(x=0.5, z=2.2)), attach_to=vehicle)
+        queues[name] = queue.Queue()
+        sensor.listen(queues[name].put)
+        listening.append(sensor)
+    vehicle.apply_control(carla.VehicleControl(throttle=0.7, steer=0.2))
+    began = world.get_snapshot().frame
+    found = {name: {"frames": [], "sizes": [], "digest": hashlib.blake2b()} for name in EYES}
+    for tick in range(10):
+        frame = world.tick()
+        for name, waiting in queues.items():
+            if "sensor_tick" in EYES[name] and tick % 2:
+                continue
+            data = waiting.get(timeout=20)
+            one = found[name]
+            one["frames"].append([data.frame - began, frame - began])
+            one["digest"].update(bytes(data.raw_data))
+            if "lidar" in name:
+                counts = [data.get_point_count(channel) for channel in range(data.channels)]
+                one["sizes"].append([sum(counts), len(data)])
+            elif "camera" in name:
+                one["sizes"].append([data.width, data.height, data.fov])
+            else:
+                one["sizes"].append(data.get_detection_count())
+    late = {name: waiting.qsize() for name, waiting in queues.items()}
+    for sensor in listening:
+        sensor.stop()
+        sensor.destroy()
+    return {"late": late, "found": {name: {**one, "digest": one["digest"].hexdigest()} for name, one in found.items()}}
+
+
 def maps(port):
     client, world = connect(port)
     vehicle = car(world)

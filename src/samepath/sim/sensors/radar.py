@@ -18,7 +18,6 @@ from samepath.base.trig import atan2, sincos_deg
 from samepath.base.trig_arrays import sincos_deg as sincos_of
 from samepath.sim.physics.frames import axes_of, quaternion_of
 from samepath.sim.sensors.attributes import SEED, SENSOR_TICK, Attribute, Given, read
-from samepath.sim.sensors.lidar import RAYS_MOST
 from samepath.sim.sensors.noise import Chance
 from samepath.sim.sensors.rays.bundle import sheaf
 from samepath.sim.sensors.rays.caster import RayCaster
@@ -26,6 +25,7 @@ from samepath.sim.sensors.scene import Scene
 from samepath.sim.world.records import Pose, Vector
 
 NAME: Final = "sensor.other.radar"
+RAYS_MOST: Final = 1 << 16
 RADAR: Final[Mapping[str, Attribute]] = MappingProxyType(
     {
         "horizontal_fov": Attribute(30.0, 0.0, 175.0, "degrees", above=True),

@@ -18,6 +18,7 @@ from samepath.sim.server.debug import DebugShapes
 from samepath.sim.server.errors import CallError
 from samepath.sim.server.frames import Moment
 from samepath.sim.server.limits import Limits
+from samepath.sim.server.outlook import Outlook
 from samepath.sim.server.recorder import ReplayOptions
 from samepath.sim.server.records import Actor, BoundingBox, Description, LightState, Settings, Weather
 from samepath.sim.server.scene import scene_of
@@ -99,6 +100,7 @@ class Episode:
         self.recorder: Recorder | None = None
         self.player: Player | None = None
         self.actors = Registry()
+        self.outlook = Outlook(self)
         self.load(map_name, reset_settings=True, layers=labels.ALL_LAYERS)
 
     def load(self, map_name: str, *, reset_settings: bool, layers: int) -> None:
@@ -107,6 +109,7 @@ class Episode:
         if self.recorder is not None:
             self.recorder.close()
         self.recorder = self.player = None
+        self.outlook.close()
         for entry in self.actors:
             if entry.stream_id:
                 self.place.outbox.forget(entry.stream_id)
@@ -114,6 +117,7 @@ class Episode:
         scene.work_out()
         self.world = World(PhysicsSettings(step_s=DEFAULT_STEP_S), scene.statics, place=road_map.name)
         self.scene = scene
+        self.outlook = Outlook(self)
         self.id += 1
         self.elapsed_s = 0.0
         self.delta_s = 0.0

@@ -24,7 +24,7 @@ class Limits:
     opendrive_bytes: int = 16 * _MIB
     road_m: float = 300_000.0  # length of all lanes of a client's map together
     name_characters: int = 4096
-    image_pixels: int = 1 << 24  # of one camera
+    image_pixels: int = 1 << 23  # of one camera
     recording_bytes: int = 512 * _MIB  # a recording that grows beyond ends
     debug_shapes: int = 20_000
     number: float = 1e9  # the largest number that means something in a world

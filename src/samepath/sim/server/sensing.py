@@ -9,6 +9,7 @@ from samepath.sim.server.actors import Entry
 from samepath.sim.server.episode import Episode
 from samepath.sim.server.records import Description
 from samepath.sim.server.sensors.instrument import Instrument, Sight, Silent
+from samepath.sim.server.sensors.seeing import CameraEye
 from samepath.sim.world.records import Collision
 
 
@@ -33,11 +34,14 @@ class SensorEntry(Entry):
 
 def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
     """Let all sensors feel a tick; those that somebody listens to send what is due."""
+    episode.outlook.follow()
+    due = []
     for entry in episode.actors.all(SensorEntry):
         parent = episode.actors.find(entry.record.parent_id)
         sight = Sight(
             world=episode.world,
             scene=episode.scene,
+            outlook=episode.outlook,
             collisions=collisions,
             gravity_mps2=episode.gravity_mps2,
             delta_s=episode.delta_s,
@@ -51,6 +55,10 @@ def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
         entry.instrument.feel(sight)
         if not entry.is_due(episode.delta_s) or entry.stream_id not in episode.listened:
             continue
+        due.append((entry, sight))
+        if isinstance(entry.instrument, CameraEye):
+            entry.instrument.announce(sight)
+    for entry, sight in due:
         sensor_type = frames.SENSOR_TYPES[entry.type_id]
         head = frames.header(sensor_type, episode.moment, episode.actors.motion(entry.id))
         for payload in _measured(episode, entry, sight):

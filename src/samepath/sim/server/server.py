@@ -2,19 +2,25 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import InputError
 from samepath.sim.server.atlas import Atlas
 from samepath.sim.server.episode import Episode, Place
 from samepath.sim.server.limits import Limits
 from samepath.sim.server.methods import methods
+from samepath.sim.server.outlook import compile_all
 from samepath.sim.server.rpc import Call, Caller, Office
 from samepath.sim.server.runner import Answer, Expect, Gone, Mail, Message, Post, Prepared, Runner, Unheard
 from samepath.sim.server.streams import Hub, Listener
+
+_WORTH_A_LINE_S: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,19 @@ class Server:
         self._runner.start()
         await self._streams.start_serving()
         await self._calls.start_serving()
+
+    def compile_early(self) -> None:
+        """Compile the sensors that see, beside everything else, so that whoever spawns the first one need not wait for it."""
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            start_s = SYSTEM_CLOCK.monotonic_s()
+            compile_all()
+            took_s = SYSTEM_CLOCK.monotonic_s() - start_s
+            if took_s > _WORTH_A_LINE_S and not self._closing:
+                loop.call_soon_threadsafe(self._log, f"cameras, LiDARs and radars are ready, after {took_s:.0f} s")
+
+        threading.Thread(target=work, name="samepath compiler", daemon=True).start()
 
     async def _listen(self, protocol: Callable[[], asyncio.Protocol], port: int) -> asyncio.Server:
         host = self.settings.host

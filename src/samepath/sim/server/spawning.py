@@ -14,6 +14,7 @@ from samepath.sim.server.records import Actor, AttributeValue, BoundingBox, Desc
 from samepath.sim.server.sensing import SensorEntry
 from samepath.sim.server.sensors import instrument
 from samepath.sim.server.sensors.instrument import real
+from samepath.sim.server.sensors.seeing import SEEING
 from samepath.sim.world.catalogue import VehicleType, WalkerType, actor_type
 from samepath.sim.world.pieces import FrictionVolume
 from samepath.sim.world.records import Pose, Vector
@@ -75,6 +76,8 @@ def _entry(
         _check_image(description, episode.place.limits.image_pixels)
         ordinal = episode.next_actor_id - episode.first_actor_id
         inside = instrument(description, ordinal)
+        if isinstance(inside, SEEING):
+            _ = episode.outlook.tools  # what has to be compiled is compiled now, not in a tick
         period_s = max(real(description, "sensor_tick", 0.0), 0.0)
         stream_id = episode.new_stream_id()
         record = Actor(episode.new_actor_id(), parent_id, description, box, tags, token(stream_id, episode.place.stream_port))

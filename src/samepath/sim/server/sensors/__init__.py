@@ -1,4 +1,4 @@
-"""Sensors that need no image: collision, obstacle, inertial measurement unit, satellite receiver.
+"""Sensors: what happens to a vehicle, where it is and how it moves, and what there is to see.
 
 ``instrument(description, ordinal)`` builds one from its blueprint's attributes. Chance comes from streams named by the
 sensor's ``noise_seed``, its ordinal in the episode and the number of the measurement: no other sensor moves it.
@@ -7,6 +7,7 @@ sensor's ``noise_seed``, its ordinal in the episode and the number of the measur
 from collections.abc import Callable
 from typing import Final
 
+from samepath.sim.sensors.cameras import KINDS as CAMERAS
 from samepath.sim.server.errors import NOT_SUPPORTED, CallError
 from samepath.sim.server.records import Description
 from samepath.sim.server.sensors.collision import CollisionSensor
@@ -14,15 +15,20 @@ from samepath.sim.server.sensors.gnss import GnssSensor
 from samepath.sim.server.sensors.imu import ImuSensor
 from samepath.sim.server.sensors.instrument import Instrument, Silent
 from samepath.sim.server.sensors.obstacle import ObstacleSensor
+from samepath.sim.server.sensors.seeing import CameraEye, LidarEye, RadarEye
 
 __all__ = ["INSTRUMENTS", "Instrument", "instrument"]
 
 INSTRUMENTS: Final[dict[str, Callable[[Description, int], Instrument]]] = {
+    **dict.fromkeys(CAMERAS, CameraEye),
+    "sensor.lidar.ray_cast": LidarEye,
+    "sensor.lidar.ray_cast_semantic": LidarEye,
     "sensor.other.collision": CollisionSensor,
     "sensor.other.gnss": GnssSensor,
     "sensor.other.imu": ImuSensor,
     "sensor.other.lane_invasion": Silent,  # the client works it out by itself
     "sensor.other.obstacle": ObstacleSensor,
+    "sensor.other.radar": RadarEye,
 }
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from samepath.sim.server.errors import CallError
+from samepath.sim.server.outlook import Outlook
 from samepath.sim.server.records import Actor, Description
 from samepath.sim.server.scene import Scene
 from samepath.sim.world.records import Collision, Pose
@@ -17,6 +18,7 @@ class Sight:
 
     world: World
     scene: Scene
+    outlook: Outlook
     collisions: tuple[Collision, ...]
     gravity_mps2: float
     delta_s: float
