@@ -23,16 +23,23 @@ Alias = Annotated[
     typer.Option("--alias", metavar="NAME=MAP", help="Serve a map of ours under another name, such as Town03=town."),
 ]
 Data = Annotated[Path, typer.Option("--data", help="The only folder clients can write recordings to and read them from.")]
+Debug = Annotated[bool, typer.Option("--draw-debug", help="Draw clients' debug shapes into the pictures of colour cameras.")]
 DATA_FOLDER = Path("serve-data")
 
 
 def serve(
-    host: Host = "127.0.0.1", port: Port = 2000, map_name: Map = "t-junction", alias: Alias = None, data: Data = DATA_FOLDER
+    host: Host = "127.0.0.1",
+    port: Port = 2000,
+    map_name: Map = "t-junction",
+    alias: Alias = None,
+    data: Data = DATA_FOLDER,
+    draw_debug: Debug = False,
 ) -> None:
     """Serve a world that repeats itself to CARLA 0.9.16's Python client. Ctrl-C ends it."""
     from samepath.sim.server.server import ServerSettings
 
-    settings = ServerSettings(host=host, port=port, map_name=map_name, aliases=_aliases(alias or []), data_folder=data)
+    aliases = _aliases(alias or [])
+    settings = ServerSettings(host=host, port=port, map_name=map_name, aliases=aliases, data_folder=data, draw_debug=draw_debug)
     asyncio.run(_serve(settings))
 
 

@@ -1,7 +1,10 @@
 """CARLA's cameras: attributes and their limits, encodings, payloads; colours where they can be told."""
 
+import re
 import struct
+from dataclasses import fields
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -198,6 +201,21 @@ def test_vignettes_darken_the_corners(renderer):
     clear, dark = (frame.bgra[..., :3].astype(int) for frame in renderer.render(street_scene(), [plain, camera.at(ROAD_AHEAD)]))
     assert dark[0, 0].sum() < 0.3 * clear[0, 0].sum()
     assert abs(dark[20, 30] - clear[20, 30]).max() <= 2
+
+
+def test_the_example_of_the_documentation_runs():
+    text = (Path(__file__).parents[3] / "docs" / "sensors.md").read_text("utf-8")
+    names = {}
+    exec(compile(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], "docs", "exec"), names)
+    assert names["image"].shape == (180, 320, 4)
+    assert names["image"].std() > 20
+    assert names["depths"].depth_m.min() > 2.0
+
+
+def test_every_camera_and_weather_parameter_is_documented():
+    text = (Path(__file__).parents[3] / "docs" / "sensors.md").read_text("utf-8")
+    for name in (*KINDS, *(field.name for field in fields(Weather))):
+        assert f"`{name}`" in text, name
 
 
 def test_light_changes_without_a_jump():

@@ -158,12 +158,12 @@ class Box:
         return [payload for number, payload in self.sent if number == stream_id]
 
 
-def episode(map_name="t-junction", aliases=(), folder=Path("never-made"), limits=LIMITS):
+def episode(map_name="t-junction", aliases=(), folder=Path("never-made"), limits=LIMITS, draw_debug=False):
     """An episode in synchronous mode; its outbox is ``place.outbox`` and its log ``place.outbox.lines``."""
     box = Box()
     box.lines = []
     log = box.lines.append
-    found = Episode(Place(Atlas(dict(aliases), log, limits), box, Path(folder), 2001, limits, log), map_name)
+    found = Episode(Place(Atlas(dict(aliases), log, limits), box, Path(folder), 2001, limits, log, draw_debug), map_name)
     found.settings = found.settings._replace(synchronous_mode=True, fixed_delta_seconds=0.05)
     return found
 

@@ -67,6 +67,7 @@ class Place:
     stream_port: int
     limits: Limits
     log: Callable[[str], None]
+    draw_debug: bool = False
     clock: Clock = SYSTEM_CLOCK
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from samepath.sim.sensors.renderer import Camera, Frame
     from samepath.sim.sensors.scene import Scene
     from samepath.sim.sensors.street import Street
+    from samepath.sim.server.debug import DebugShape
     from samepath.sim.server.episode import Episode
 
 _LAMPS: Final = (Lamp.SPECIAL_2 << 1) - 1
@@ -93,6 +94,11 @@ class Outlook:
         if self._tools is None:
             self._tools = tools_of(self._episode.scene.road_map)
         return self._tools
+
+    @property
+    def debug_shapes(self) -> tuple[DebugShape, ...]:
+        """What clients have drawn, where the server was asked to show it."""
+        return self._episode.debug.shapes if self._episode.place.draw_debug else ()
 
     def follow(self) -> None:
         """Follow a tick: walkers have walked on, and the pictures of the tick before are gone."""

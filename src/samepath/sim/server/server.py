@@ -34,6 +34,7 @@ class ServerSettings:
     aliases: Mapping[str, str] = field(default_factory=dict)
     data_folder: Path = Path("serve-data")
     limits: Limits = field(default_factory=Limits)
+    draw_debug: bool = False
 
 
 class Server:
@@ -107,7 +108,7 @@ class Server:
 
         mail = Mail(deliver)
         atlas = Atlas(settings.aliases, log, settings.limits)
-        place = Place(atlas, mail, settings.data_folder, self.stream_port, settings.limits, log)
+        place = Place(atlas, mail, settings.data_folder, self.stream_port, settings.limits, log, settings.draw_debug)
         return Runner(lambda: Episode(place, settings.map_name), mail, place)
 
     def _answer_aside(self, call: Call) -> None:

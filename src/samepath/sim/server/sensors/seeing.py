@@ -3,6 +3,7 @@
 Only spawning one imports the compiler that they need.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from samepath.sim.sensors.cameras import CameraSensor
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from samepath.sim.sensors.renderer import Camera
 
 FLOW = "sensor.camera.optical_flow"
+COLOUR = "sensor.camera.rgb"
 
 
 class CameraEye:
@@ -26,6 +28,7 @@ class CameraEye:
         require()
         self._sensor = CameraSensor.from_attributes(description.id, given(description))
         self._is_flow = description.id == FLOW
+        self._is_colour = description.id == COLOUR
         self._pose: Pose | None = None
         self._was: Pose | None = None
 
@@ -41,10 +44,21 @@ class CameraEye:
 
     def measure(self, sight: Sight) -> list[bytes]:
         """One picture."""
-        return [self._sensor.payload(sight.outlook.frame(self._camera(sight)))]
+        frame = sight.outlook.frame(self._camera(sight))
+        shapes = sight.outlook.debug_shapes if self._is_colour else ()
+        if shapes:
+            from samepath.sim.server.debug_drawing import painted
+
+            frame = replace(frame, bgra=painted(frame, shapes))
+        return [self._sensor.payload(frame)]
 
     def _camera(self, sight: Sight) -> "Camera":
-        return self._sensor.at(sight.pose, self._was)
+        camera = self._sensor.at(sight.pose, self._was)
+        if self._is_colour and sight.outlook.debug_shapes:
+            from samepath.sim.sensors.renderer import Channel
+
+            return replace(camera, channels=camera.channels | Channel.DEPTH)
+        return camera
 
 
 class LidarEye:
