@@ -1,16 +1,19 @@
 """The rasteriser: where pixels are, what covers them, and triangles that try to break it."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from camera_scenes import SKY, bare_scene, cameras, digest, instances, street_scene
+from camera_scenes import SKY, WEATHERS, bare_scene, cameras, digest, instances, looks, street, street_scene
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samepath.base.errors import InputError, UnknownNameError
 from samepath.sim.sensors.raster.software import SoftwareRenderer
 from samepath.sim.sensors.renderer import FAR_M, Camera, Channel, create_renderer
+from samepath.sim.sensors.scene import Lamp
 from samepath.sim.world.records import Pose
 
 SEEN = Channel.DEPTH | Channel.LABEL
@@ -225,6 +228,29 @@ def test_numbers_that_are_none_are_refused(renderer, number):
         renderer.render(replace(scene, moving=instances([(1, Pose(y_m=number), 5)])), [Camera(Pose(), 8, 8, 90.0)])
     with pytest.raises(InputError, match="finite"), np.errstate(all="ignore"):
         bare_scene([[(number, 0, 0), *triangle[1:]]])
+
+
+def test_what_was_drawn_before_does_not_matter():
+    """Head lamps pass by, cameras look elsewhere, weathers change: the last picture is that of a fresh renderer."""
+    worn = SoftwareRenderer(1)
+    for shift_m, weather, k in (
+        (-30.0, "night", 0),
+        (0.0, "noon", 1),
+        (-12.0, "night", 2),
+        (-3.0, "night", 1),
+        (0.0, "night", 0),
+    ):
+        scene = street().scene(looks(shift_m, Lamp.LOW_BEAM), WEATHERS[weather])
+        frames = worn.render(scene, cameras()[k : k + 1])
+    assert digest(frames) == digest(SoftwareRenderer(1).render(scene, cameras()[:1]))
+
+
+def test_a_missing_library_is_named_with_the_way_to_get_it():
+    script = (
+        "import sys; sys.modules['numba'] = None; from samepath.sim.sensors.renderer import create_renderer; create_renderer()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "renderer 'software' needs numba: pip install 'samepath[sensors]'" in done.stderr.splitlines()[-1]
 
 
 def test_what_a_renderer_cannot_do_is_refused_in_one_line():

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from samepath.base.errors import SimulatorError
 from samepath.base.suggest import unknown
 from samepath.base.trig import sincos_deg
 from samepath.sim.sensors.scene import Scene
@@ -90,12 +91,10 @@ class Renderer(Protocol):
         ...
 
 
-RENDERERS: Final = MappingProxyType(
-    {
-        "software": "samepath.sim.sensors.raster.software:SoftwareRenderer",
-        "opengl": "samepath.sim.sensors.opengl.renderer:OpenGlRenderer",
-    }
-)
+RENDERERS: Final = MappingProxyType({"software": "samepath.sim.sensors.raster.software:SoftwareRenderer"})
+
+EXTRAS: Final = MappingProxyType({"software": "sensors"})
+"""Which extra of samepath brings what a back end needs."""
 
 
 def create_renderer(name: str = "software", **options: object) -> Renderer:
@@ -103,5 +102,10 @@ def create_renderer(name: str = "software", **options: object) -> Renderer:
     if name not in RENDERERS:
         raise unknown("renderer", name, RENDERERS)
     module, _, attribute = RENDERERS[name].partition(":")
-    made: Renderer = getattr(import_module(module), attribute)(**options)
+    try:
+        maker = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS[name]
+        raise SimulatorError(f"renderer {name!r} needs {error.name}: pip install 'samepath[{extra}]'") from None
+    made: Renderer = maker(**options)
     return made

@@ -155,8 +155,8 @@ class Scratch(NamedTuple):
 class Shade(NamedTuple):
     """The light of the weather for compiled code; see :mod:`.lighting` for the order of ``numbers``.
 
-    ``walls`` f32[k, 8] are the mappings of walls with windows, in the world; ``glow`` f32[h, w] is the light of lamps on the
-    ground, cell by cell.
+    ``lamps`` and ``beams`` f32[k, 8] are street lamps and head lamps, ``walls`` f32[k, 8] the mappings of walls with windows in
+    the world, ``glow`` f32[h, w] the light of lamps on the ground, cell by cell.
     """
 
     numbers: F64
@@ -164,5 +164,6 @@ class Shade(NamedTuple):
     sky: U32
     noise: U8
     lamps: F32
+    beams: F32
     walls: F32
     glow: F32

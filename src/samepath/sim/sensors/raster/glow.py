@@ -40,7 +40,7 @@ class Grid:
 
 @compiled_entry
 def add_lamps(glow: F32, x_m: Number, y_m: Number, cells_per_m: Number, lamps: F32) -> None:
-    """Add the light of lamps (see :func:`.lighting.lamps_of`) to the cells around them."""
+    """Add the light of lamps (see :func:`.lighting.street_lamps`) to the cells around them."""
     rows, columns = glow.shape
     for k in range(lamps.shape[0]):
         x, y, reach, strength = np.float64(lamps[k, 0]), np.float64(lamps[k, 1]), np.float64(lamps[k, 6]), lamps[k, 7]

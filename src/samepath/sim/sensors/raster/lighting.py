@@ -47,7 +47,7 @@ def shade_of(scene: Scene) -> Shade:
     sky = np.zeros((SKY_SIZE + 1) ** 2, np.uint32)
     build_sky(sky, noise_tile(), _sky_numbers(light))
     none = np.zeros((1, 8), np.float32)
-    return Shade(numbers, _flat_factors(light), sky, noise_tile(), none[:0], none, none[:, :2])
+    return Shade(numbers, _flat_factors(light), sky, noise_tile(), street_lamps(scene), none[:0], none, none[:, :2])
 
 
 def _sky_numbers(light: Light) -> F64:
@@ -66,21 +66,26 @@ def _flat_factors(light: Light) -> F32:
     return factors
 
 
-def lamps_of(scene: Scene) -> F32:
-    """Every lamp that lights things around it, f32[k, 8]: place, direction (0: all around), reach, strength; none by day."""
+def street_lamps(scene: Scene) -> F32:
+    """The street lamps that burn, f32[k, 8]: place, direction (0: all around), reach, strength; none by day."""
+    if not scene.street_lamps_on or light_of(scene.weather).night <= 0.0:
+        return np.zeros((0, 8), np.float32)
+    found = [
+        (x, y, z + _STREET_HEIGHT_M, 0.0, 0.0, 0.0, 1.3 * radius, _STREET_STRENGTH) for x, y, z, radius in scene.street_lamps
+    ]
+    return np.array(found, np.float32).reshape(-1, 8)
+
+
+def head_lamps(scene: Scene) -> F32:
+    """The head lamps that burn, likewise; each pair is one lamp."""
     if light_of(scene.weather).night <= 0.0:
         return np.zeros((0, 8), np.float32)
-    found: list[tuple[float, ...]] = []
-    if scene.street_lamps_on:
-        found.extend(
-            (x, y, z + _STREET_HEIGHT_M, 0.0, 0.0, 0.0, 1.3 * r, _STREET_STRENGTH) for x, y, z, r in scene.street_lamps
-        )
+    found = []
     moving, shapes = scene.moving, scene.shapes
     for i in np.flatnonzero(moving.lamps & int(_BEAMS)):
         ahead = moving.axes[i, 0]
-        reach_m = float(shapes.radius[moving.mesh[i]])
         high = 1.6 if moving.lamps[i] & int(Lamp.HIGH_BEAM) else 1.0
-        place = moving.position[i] + 0.8 * reach_m * ahead
+        place = moving.position[i] + 0.8 * float(shapes.radius[moving.mesh[i]]) * ahead
         height = float(moving.ground_z[i]) + _BEAM_HEIGHT_M
         found.append((place[0], place[1], height, ahead[0], ahead[1], ahead[2], high * _BEAM_REACH_M, _BEAM_STRENGTH))
     return np.array(found, np.float32).reshape(-1, 8)
@@ -120,19 +125,16 @@ def _light_face(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, i: Num
     facing = max(nx * n[TO_SUN] + ny * n[TO_SUN + 1] + nz * n[TO_SUN + 2], 0.0)
     up = 0.5 + 0.5 * nz
     lamp = 0.0
-    if shade.lamps.shape[0] > 0:
+    if shade.lamps.shape[0] + shade.beams.shape[0] > 0:
         a, b, c = meshes.faces[face, 0], meshes.faces[face, 1], meshes.faces[face, 2]
         mx = (np.float64(meshes.x[a]) + meshes.x[b] + meshes.x[c]) / 3.0
         my = (np.float64(meshes.y[a]) + meshes.y[b] + meshes.y[c]) / 3.0
         mz = (np.float64(meshes.z[a]) + meshes.z[b] + meshes.z[c]) / 3.0
         if material < ROAD:
-            lamp = _lamp_light(
-                shade.lamps,
-                mx * turn[0, 0] + my * turn[1, 0] + mz * turn[2, 0] + placed.position[i, 0],
-                mx * turn[0, 1] + my * turn[1, 1] + mz * turn[2, 1] + placed.position[i, 1],
-                mx * turn[0, 2] + my * turn[1, 2] + mz * turn[2, 2] + placed.position[i, 2],
-                nx, ny, nz,
-            )  # fmt: skip
+            x = mx * turn[0, 0] + my * turn[1, 0] + mz * turn[2, 0] + placed.position[i, 0]
+            y = mx * turn[0, 1] + my * turn[1, 1] + mz * turn[2, 1] + placed.position[i, 1]
+            z = mx * turn[0, 2] + my * turn[1, 2] + mz * turn[2, 2] + placed.position[i, 2]
+            lamp = _lamp_light(shade.lamps, x, y, z, nx, ny, nz) + _lamp_light(shade.beams, x, y, z, nx, ny, nz)
     glows, is_signal = (meshes.lamps[face] & placed.lamps[i]) != 0, (meshes.lamps[face] & _SIGNAL) != 0
     wet = n[WET] * (0.42 if material == ROAD else 0.3) if material >= ROAD else 0.0
     for k in range(3):
@@ -188,16 +190,16 @@ def light_rows(
 
 
 @compiled_entry
-def near_lamps(placed: Placed, meshes: Meshes, lamps: F32, first: Number, last: Number, near: U8) -> None:
-    """Mark the instances that a lamp with a direction can reach: their light changes from tick to tick."""
-    for i in range(first, last):
-        mesh = placed.mesh[i]
-        x, y = placed.position[i, 0] + meshes.centre[mesh, 0], placed.position[i, 1] + meshes.centre[mesh, 1]
+def near_lamps(placed: Placed, meshes: Meshes, lamps: F32, last: Number, near: U8) -> None:
+    """Mark the first ``last`` instances that one of the lamps can reach."""
+    for i in range(last):
+        mesh, turn = placed.mesh[i], placed.axes[i]
+        middle = meshes.centre[mesh]
+        x = middle[0] * turn[0, 0] + middle[1] * turn[1, 0] + middle[2] * turn[2, 0] + placed.position[i, 0]
+        y = middle[0] * turn[0, 1] + middle[1] * turn[1, 1] + middle[2] * turn[2, 1] + placed.position[i, 1]
         near[i] = 0
         for k in range(lamps.shape[0]):
-            if lamps[k, 3] == 0.0 and lamps[k, 4] == 0.0:
-                continue
-            dx, dy, reach = x - lamps[k, 0], y - lamps[k, 1], lamps[k, 6] + meshes.radius[mesh]
+            dx, dy, reach = x - lamps[k, 0], y - lamps[k, 1], 0.01 + lamps[k, 6] + meshes.radius[mesh]
             if dx * dx + dy * dy < reach * reach:
                 near[i] = 1
                 break

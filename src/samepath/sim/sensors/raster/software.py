@@ -12,7 +12,6 @@ from samepath.base.errors import InputError
 from samepath.sim.sensors.axes import places_and_axes
 from samepath.sim.sensors.labels import Label
 from samepath.sim.sensors.raster.arrays import (
-    F32,
     I64,
     LEVELS,
     ROW_MASK,
@@ -28,11 +27,20 @@ from samepath.sim.sensors.raster.arrays import (
 from samepath.sim.sensors.raster.cull import cull
 from samepath.sim.sensors.raster.frame import draw_frames
 from samepath.sim.sensors.raster.glow import add_lamps
-from samepath.sim.sensors.raster.lighting import GLOW_PER_M, GLOW_X, GLOW_Y, TICK, lamps_of, light_rows, near_lamps, shade_of
+from samepath.sim.sensors.raster.lighting import (
+    GLOW_PER_M,
+    GLOW_X,
+    GLOW_Y,
+    NIGHT,
+    TICK,
+    head_lamps,
+    light_rows,
+    near_lamps,
+    shade_of,
+)
 from samepath.sim.sensors.raster.stage import Stage, empty_rows, grown
 from samepath.sim.sensors.renderer import FAR_M, NEAR_M, Camera, Channel, Frame
 from samepath.sim.sensors.scene import Lamp, Scene
-from samepath.sim.sensors.weather import light_of
 
 _CHANNELS: Final = (Channel.COLOUR, Channel.DEPTH, Channel.LABEL, Channel.INSTANCE, Channel.NORMAL, Channel.FLOW)
 _SHADOW_REACH_M: Final = 120.0
@@ -159,7 +167,6 @@ class SoftwareRenderer:
         views = _views(cameras, batch.offsets)
         seen, used = self._cull(views, stage, placed)
         self._light(scene, stage, shade, placed, used)
-        shade = shade._replace(lamps=shade.lamps[:0])
         fine = max(one.width * one.height * one.samples**2 for one in cameras)
         averaged = fine if any(one.samples > 1 for one in cameras) else 1
         widest = max(one.width * one.samples for one in cameras)
@@ -188,7 +195,7 @@ class SoftwareRenderer:
         if self._shade is None or self._shade_key != key:
             self._shade, self._shade_key = shade_of(scene), key
             stage.lit[:] = 0
-            stage.street_glow = self._street_glow(scene, stage)
+            stage.light_streets(self._shade.lamps, dark=self._shade.numbers[NIGHT] > 0.0)
         if not (np.isfinite(scene.moving.position).all() and np.isfinite(scene.moving.axes).all()):
             raise InputError("finite coordinates were wanted for everything that moves, but others came")
         placed, total = stage.place(scene.moving)
@@ -197,28 +204,13 @@ class SoftwareRenderer:
         if not scene.street_lamps_on:
             placed = placed._replace(lamps=placed.lamps & np.uint16(0xFFFF ^ int(Lamp.STREET)))
         self._rows = grown(self._rows, total, stage.first_moving_row)
-        numbers, lamps, glow, grid = self._shade.numbers.copy(), lamps_of(scene), stage.street_glow, stage.grid
+        numbers, beams, glow, grid = self._shade.numbers.copy(), head_lamps(scene), stage.street_glow, stage.grid
         numbers[TICK] = scene.tick % 65536
         numbers[GLOW_X], numbers[GLOW_Y], numbers[GLOW_PER_M] = grid.x_m, grid.y_m, grid.cells_per_m
-        beams = lamps[(lamps[:, 3] != 0.0) | (lamps[:, 4] != 0.0)]
         if len(beams):
             glow = glow.copy()
             add_lamps(glow, grid.x_m, grid.y_m, grid.cells_per_m, beams)
-        return stage, self._shade._replace(lamps=lamps, walls=stage.walls, numbers=numbers, glow=glow), placed
-
-    @staticmethod
-    def _street_glow(scene: Scene, stage: Stage) -> F32:
-        grid, lamps = stage.grid, lamps_of(scene)
-        if not len(lamps):
-            return (
-                np.zeros((2, 2), np.float32)
-                if light_of(scene.weather).night <= 0.0
-                else np.zeros((grid.rows, grid.columns), np.float32)
-            )
-        glow = np.zeros((grid.rows, grid.columns), np.float32)
-        still = lamps[(lamps[:, 3] == 0.0) & (lamps[:, 4] == 0.0)]
-        add_lamps(glow, grid.x_m, grid.y_m, grid.cells_per_m, still)
-        return glow
+        return stage, self._shade._replace(beams=beams, walls=stage.walls, numbers=numbers, glow=glow), placed
 
     def _cull(self, views: Views, stage: Stage, placed: Placed) -> tuple[Seen, np.ndarray]:
         count, instances = len(views.focal), len(placed.mesh)
@@ -231,9 +223,9 @@ class SoftwareRenderer:
     def _light(self, scene: Scene, stage: Stage, shade: Shade, placed: Placed, used: np.ndarray) -> None:
         """Light what is seen: fixed things once per weather, moving ones and those in the beam of a lamp at every tick."""
         fixed = len(scene.fixed)
-        if len(shade.lamps) or stage.touched.any():
+        if len(shade.beams) or stage.touched.any():
             near = np.zeros(fixed, np.uint8)
-            near_lamps(placed, stage.meshes, shade.lamps, 0, fixed, near)
+            near_lamps(placed, stage.meshes, shade.beams, fixed, near)
             stage.lit[(near | stage.touched) != 0] = 0
             stage.touched[:] = near
         light_rows(stage.meshes, placed, self._rows, shade, used, stage.lit, 0, fixed)

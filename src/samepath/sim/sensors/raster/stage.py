@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from samepath.sim.sensors.raster.arrays import F32, F64, I32, LEVELS, U8, Meshes, Placed, Rows
-from samepath.sim.sensors.raster.glow import Grid
+from samepath.sim.sensors.raster.glow import Grid, add_lamps
 from samepath.sim.sensors.scene import Instances, Shapes
 
 NO_WALLS: Final = -(1 << 30)
@@ -79,6 +79,13 @@ class Stage:
         grid = Grid.over(shapes, fixed)
         glow = np.zeros((2, 2), np.float32)
         return cls(shapes, fixed, meshes_of(shapes), sizes, rows, total, walls, shifts, lit, touched, grid, glow)
+
+    def light_streets(self, lamps: F32, *, dark: bool) -> None:
+        """Work out the light of street lamps on the ground; by day nobody asks for it."""
+        grid = self.grid
+        self.street_glow = np.zeros((grid.rows, grid.columns) if dark else (2, 2), np.float32)
+        if dark:
+            add_lamps(self.street_glow, grid.x_m, grid.y_m, grid.cells_per_m, lamps)
 
     def place(self, moving: Instances) -> tuple[Placed, int]:
         """All instances together, and how many rows their faces need."""
