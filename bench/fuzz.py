@@ -294,7 +294,7 @@ class Nowhere:
     def prepare(self, payload: bytes) -> None:
         """Forget a state."""
 
-    def expect(self, stream_id: int) -> None:
+    def expect(self, stream_id: int, home: int) -> None:
         """Forget a listener."""
 
     def forget(self, stream_id: int) -> None:

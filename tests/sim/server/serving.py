@@ -148,7 +148,7 @@ class Box:
     def prepare(self, payload):
         self.prepared.append(payload)
 
-    def expect(self, stream_id):
+    def expect(self, stream_id, home):
         self.expected.append(stream_id)
 
     def forget(self, stream_id):

@@ -1,6 +1,6 @@
 """The scene of a map: what is fixed is built once, what moves is put in at every tick."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -91,19 +91,20 @@ class Street:
         lights: Sequence[int] = (),
         street_lamps_on: bool | None = None,
         hidden: frozenset[str] = frozenset(),
-        before: Scene | None = None,
+        before: Scene | Mapping[int, Pose] | None = None,
         tick: int = 0,
     ) -> Scene:
         """The scene at a tick.
 
         ``lights`` are CARLA's numbers of what each traffic light shows, in the order of the map, red where none is given;
-        ``street_lamps_on`` None leaves it to the sun. ``before`` is the scene of the frame before, for the optical flow.
+        ``street_lamps_on`` None leaves it to the sun. ``before`` is the scene of the frame before,
+        or where actors were then, for the optical flow.
         """
         weather = weather or Weather()
         fixed, street_lamps = self._without(hidden)
         moving = self._moving(actors, lights)
         if before is not None:
-            moving = _with_past(moving, before.moving)
+            moving = _with_past(moving, *_past(before))
         on = is_dark(weather) if street_lamps_on is None else street_lamps_on
         return Scene(self.shapes, fixed, moving, weather, street_lamps, on, tick)
 
@@ -144,13 +145,20 @@ def _instances(
     return made
 
 
-def _with_past(moving: Instances, before: Instances) -> Instances:
+def _past(before: Scene | Mapping[int, Pose]) -> tuple[list[int], F64, F64]:
+    """Who was there in the frame before, where, and how turned."""
+    if isinstance(before, Scene):
+        return before.moving.id.tolist(), before.moving.position, before.moving.axes
+    return list(before), *places_and_axes(list(before.values()))
+
+
+def _with_past(moving: Instances, ids: list[int], was_position: F64, was_axes: F64) -> Instances:
     """The same instances, each with the place it had in the frame before; new ones have not moved."""
-    rows = {int(number): row for row, number in enumerate(before.id)}
+    rows = {number: row for row, number in enumerate(ids)}
     was = np.array([rows.get(int(number), -1) for number in moving.id], np.int64)
     known = was >= 0
     position, axes = moving.position.copy(), moving.axes.copy()
-    position[known], axes[known] = before.position[was[known]], before.axes[was[known]]
+    position[known], axes[known] = was_position[was[known]], was_axes[was[known]]
     return replace(moving, was_position=position, was_axes=axes)
 
 

@@ -191,6 +191,12 @@ def token(stream_id: int, port: int) -> bytes:
     return _TOKEN.pack(stream_id, port, _TCP, _ADDRESS_NOT_SET, bytes(16))
 
 
+def stream_of(given: bytes) -> int:
+    """The stream that a token of ours is for."""
+    stream_id: int = _TOKEN.unpack(given)[0]
+    return stream_id
+
+
 def finite(values: Sequence[float]) -> bool:
     """Are all of these numbers?"""
     return all(math.isfinite(one) for one in values)

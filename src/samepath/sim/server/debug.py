@@ -63,6 +63,7 @@ _box: Final = struct_of(Box, r.bounding_box, r.rotation, number)
 _text: Final = struct_of(Text, r.vector, text, flag)
 _KINDS: Final[tuple[Reader[Any], ...]] = (_point, _line, _arrow, _box, _text, _point, _line, _arrow, _box)
 _FIRST_HUD: Final = 5
+_SHAPES: Final = (Point, Line, Arrow, Box, Text)
 
 
 def _build(kind: tuple[int, Any], colour: r.Colour, life_time_s: float, persistent: bool) -> DebugShape:
@@ -71,6 +72,17 @@ def _build(kind: tuple[int, Any], colour: r.Colour, life_time_s: float, persiste
 
 
 debug_shape: Final = struct_of(_build, variant(_KINDS), r.colour, number, flag)
+
+
+def written_shape(one: DebugShape) -> list[Any]:
+    """A shape as plain data."""
+    return [_SHAPES.index(type(one.shape)) + (_FIRST_HUD if one.hud else 0), *one]
+
+
+def read_shape(data: list[Any]) -> DebugShape:
+    """The shape of :func:`written_shape`."""
+    kind, shape, *rest, _ = data
+    return debug_shape([[kind, shape], *rest])
 
 
 class DebugShapes:

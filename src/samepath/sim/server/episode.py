@@ -14,6 +14,8 @@ from samepath.sim.physics.engine import PhysicsSettings
 from samepath.sim.server import labels
 from samepath.sim.server.actors import Entry, Registry, SignEntry
 from samepath.sim.server.atlas import Atlas
+from samepath.sim.server.audience import HERE, Audience
+from samepath.sim.server.codec import stream_of, token
 from samepath.sim.server.debug import DebugShapes
 from samepath.sim.server.errors import CallError
 from samepath.sim.server.frames import Moment
@@ -22,6 +24,8 @@ from samepath.sim.server.outlook import Outlook
 from samepath.sim.server.recorder import ReplayOptions
 from samepath.sim.server.records import Actor, BoundingBox, Description, LightState, Settings, Weather
 from samepath.sim.server.scene import scene_of
+from samepath.sim.server.tickets import Ledger
+from samepath.sim.server.viewing.studio import Studio, Workshop
 from samepath.sim.world.records import Pose, Vector
 from samepath.sim.world.signal_plan import sign_type, trigger_box
 from samepath.sim.world.signals import Signals
@@ -48,13 +52,30 @@ class Outbox(Protocol):
         """Keep a state for those who will listen; who listens already gets the next one."""
         ...
 
-    def expect(self, stream_id: int) -> None:
-        """Somebody will listen: keep messages for them."""
+    def expect(self, stream_id: int, home: int) -> None:
+        """Somebody will listen there: keep messages for them."""
         ...
 
     def forget(self, stream_id: int) -> None:
         """A stream will send nothing more."""
         ...
+
+
+class Asker(Protocol):
+    """Who makes a call: a client of this server, or of a rendering node.
+
+    ``home`` is the number of the node, 0 here; ``stream_port`` where that client fetches streams, None: at this server's.
+    """
+
+    home: int
+    stream_port: int | None
+
+
+class Nobody:
+    """Whoever calls when there is no client."""
+
+    home = HERE
+    stream_port: int | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +90,7 @@ class Place:
     log: Callable[[str], None]
     draw_debug: bool = False
     clock: Clock = SYSTEM_CLOCK
+    workshop: Workshop = field(default_factory=Studio)
 
 
 @dataclass
@@ -92,10 +114,12 @@ class Episode:
         self.settings = Settings()
         self.frame = 1
         self.id = 0
-        self.caller: object = None  # who made the call that is being answered
+        self.caller: Asker = Nobody()  # who made the call that is being answered
+        self.overruled = 0  # commands that another one of the same tick stood above
         self.next_actor_id = 1
         self.next_stream_id = 2
         self.traffic_managers: dict[int, tuple[str, object]] = {}
+        self.tickets = Ledger(place.limits)
         self.gravity_mps2 = _GRAVITY_MPS2
         self.replaying = ReplayOptions()
         self.recorder: Recorder | None = None
@@ -110,7 +134,6 @@ class Episode:
         if self.recorder is not None:
             self.recorder.close()
         self.recorder = self.player = None
-        self.outlook.close()
         for entry in self.actors:
             if entry.stream_id:
                 self.place.outbox.forget(entry.stream_id)
@@ -125,7 +148,8 @@ class Episode:
         self.map_changed = True
         self.first_actor_id = self.next_actor_id
         self.actors = Registry()
-        self.listened: set[int] = set()
+        self.listened = Audience()
+        self.ranks: dict[int, int] = {}  # who has commanded an actor since the last tick
         self.signals = Signals(scene.signals)
         self.lights_set = False  # by a client
         self.weather = Weather()
@@ -144,6 +168,31 @@ class Episode:
     def moment(self) -> Moment:
         """Now."""
         return Moment(self.frame, self.elapsed_s)
+
+    def token(self, stream_id: int) -> bytes:
+        """The token of a stream for whoever is calling."""
+        port = self.caller.stream_port
+        return token(stream_id, self.place.stream_port if port is None else port)
+
+    def shown(self, record: Actor) -> Actor:
+        """An actor as whoever is calling is to know it: with the port at which they fetch its stream."""
+        if not record.stream_token or self.caller.stream_port is None:
+            return record
+        return record._replace(stream_token=self.token(stream_of(record.stream_token)))
+
+    def obeys(self, actor_id: int) -> bool:
+        """Does an actor take a command of whoever is calling?
+
+        Of the commands between two ticks those that came through the node with the highest number stand above the others,
+        whichever came first; among those of one node the last one counts.
+        """
+        home = self.caller.home
+        if home < self.ranks.get(actor_id, HERE):
+            self.overruled += 1
+            return False
+        if home:
+            self.ranks[actor_id] = home
+        return True
 
     def new_actor_id(self) -> int:
         """The next id; ids are never used twice while the server lives."""

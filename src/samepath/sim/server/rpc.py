@@ -174,6 +174,8 @@ class Caller(asyncio.Protocol):
         self._unread = False
         self._paused = False
         self.name = "somebody"
+        self.home = 0
+        self.stream_port: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet a client, unless there are too many."""

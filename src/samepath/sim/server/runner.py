@@ -45,9 +45,10 @@ class Prepared(NamedTuple):
 
 
 class Expect(NamedTuple):
-    """Somebody will listen to a stream."""
+    """Somebody at a home will listen to a stream."""
 
     stream_id: int
+    home: int
 
 
 class Forget(NamedTuple):
@@ -64,9 +65,10 @@ class Stop(NamedTuple):
 
 
 class Unheard(NamedTuple):
-    """Nobody listens to a stream any more."""
+    """Nobody at a home listens to a stream any more."""
 
     stream_id: int
+    home: int = 0
 
 
 class Gone(NamedTuple):
@@ -94,9 +96,9 @@ class Mail:
         """Keep a state for those who will listen."""
         self._posts.append(Prepared(payload))
 
-    def expect(self, stream_id: int) -> None:
+    def expect(self, stream_id: int, home: int) -> None:
         """Somebody will listen: keep messages for them."""
-        self._posts.append(Expect(stream_id))
+        self._posts.append(Expect(stream_id, home))
 
     def forget(self, stream_id: int) -> None:
         """A stream will send nothing more."""
@@ -219,7 +221,7 @@ class Runner:
             if episode.id != before:
                 self._pace.rest(episode)
         elif isinstance(work, Unheard):
-            episode.listened.discard(work.stream_id)
+            episode.listened.discard(work.stream_id, work.home)
         elif isinstance(work, Gone):
             for port in [port for port, (_, owner) in episode.traffic_managers.items() if owner is work.caller]:
                 del episode.traffic_managers[port]

@@ -9,7 +9,8 @@ from samepath.sim.server.actors import Entry
 from samepath.sim.server.episode import Episode
 from samepath.sim.server.records import Description
 from samepath.sim.server.sensors.instrument import Instrument, Sight, Silent
-from samepath.sim.server.sensors.seeing import CameraEye
+from samepath.sim.server.sensors.seeing import Eye
+from samepath.sim.server.viewing.order import Order
 from samepath.sim.world.records import Collision
 
 
@@ -35,7 +36,7 @@ class SensorEntry(Entry):
 def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
     """Let all sensors feel a tick; those that somebody listens to send what is due."""
     episode.outlook.follow()
-    due = []
+    orders: list[Order] = []
     for entry in episode.actors.all(SensorEntry):
         parent = episode.actors.find(entry.record.parent_id)
         sight = Sight(
@@ -55,14 +56,30 @@ def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
         entry.instrument.feel(sight)
         if not entry.is_due(episode.delta_s) or entry.stream_id not in episode.listened:
             continue
-        due.append((entry, sight))
-        if isinstance(entry.instrument, CameraEye):
-            entry.instrument.announce(sight)
-    for entry, sight in due:
-        sensor_type = frames.SENSOR_TYPES[entry.type_id]
-        head = frames.header(sensor_type, episode.moment, episode.actors.motion(entry.id))
+        head = frames.header(frames.SENSOR_TYPES[entry.type_id], episode.moment, episode.actors.motion(entry.id))
+        if isinstance(entry.instrument, Eye):
+            orders.append(entry.instrument.order(sight, entry.stream_id, head))
+            continue
         for payload in _measured(episode, entry, sight):
             episode.place.outbox.publish(entry.stream_id, head + payload)
+    _look(episode, orders)
+
+
+def _look(episode: Episode, orders: list[Order]) -> None:
+    """Have made what is due of sensors that see."""
+    if orders:
+        episode.outlook.look()
+    elif not episode.place.workshop.wants_every_tick:
+        return
+    by_sensor = {one.sensor: one for one in orders}
+    for made in episode.place.workshop.work(episode.outlook.view(), orders):
+        order, entry = by_sensor[made.sensor], episode.actors.get(made.sensor, SensorEntry, "a sensor")
+        if isinstance(entry.instrument, Eye):
+            entry.instrument.memory = made.memory
+        if made.trouble:
+            _be_silent(episode, entry, made.trouble)
+        elif made.payload:
+            episode.place.outbox.publish(order.stream, order.head + made.payload)
 
 
 def _measured(episode: Episode, entry: SensorEntry, sight: Sight) -> list[bytes]:
@@ -70,7 +87,11 @@ def _measured(episode: Episode, entry: SensorEntry, sight: Sight) -> list[bytes]
     try:
         return entry.instrument.measure(sight)
     except SamepathError as error:
-        if not entry.is_lost:
-            episode.place.log(f"sensor {entry.id} is silent: {error}")
-        entry.is_lost = True
+        _be_silent(episode, entry, str(error))
         return []
+
+
+def _be_silent(episode: Episode, entry: SensorEntry, why: str) -> None:
+    if not entry.is_lost:
+        episode.place.log(f"sensor {entry.id} is silent: {why}")
+    entry.is_lost = True

@@ -15,10 +15,10 @@ from samepath.sim.server.atlas import Atlas
 from samepath.sim.server.episode import Episode, Place
 from samepath.sim.server.limits import Limits
 from samepath.sim.server.methods import methods
-from samepath.sim.server.outlook import compile_all
 from samepath.sim.server.rpc import Call, Caller, Office
 from samepath.sim.server.runner import Answer, Expect, Gone, Mail, Message, Post, Prepared, Runner, Unheard
 from samepath.sim.server.streams import Hub, Listener
+from samepath.sim.server.viewing.studio import compile_all
 
 _WORTH_A_LINE_S: Final = 5.0
 

@@ -2,18 +2,19 @@
 
 from typing import Final
 
+from samepath.sim.sensors.budget import check_rays
 from samepath.sim.sensors.mounts import seen_from
 from samepath.sim.server import blueprints
 from samepath.sim.server.actors import Entry, VehicleEntry, WalkerEntry
 from samepath.sim.server.blueprints import Blueprint
 from samepath.sim.server.codec import token
-from samepath.sim.server.episode import Episode
+from samepath.sim.server.episode import DEFAULT_STEP_S, Episode
 from samepath.sim.server.errors import CallError
 from samepath.sim.server.physics_control import FRICTION_SCALE
 from samepath.sim.server.records import Actor, AttributeValue, BoundingBox, Description, Transform, pose_of
 from samepath.sim.server.sensing import SensorEntry
 from samepath.sim.server.sensors import instrument
-from samepath.sim.server.sensors.instrument import real
+from samepath.sim.server.sensors.instrument import given, real
 from samepath.sim.server.sensors.seeing import SEEING
 from samepath.sim.world.catalogue import VehicleType, WalkerType, actor_type
 from samepath.sim.world.pieces import FrictionVolume
@@ -73,11 +74,12 @@ def _entry(
     if blueprint.body:
         return _with_body(episode, blueprint, (description, box, tags, parent_id), pose, overlapping=overlapping)
     if blueprint.id.startswith("sensor."):
-        _check_image(description, episode.place.limits.image_pixels)
         ordinal = episode.next_actor_id - episode.first_actor_id
         inside = instrument(description, ordinal)
+        _check_image(description, episode.place.limits.image_pixels)
+        check_rays(description.id, given(description), episode.settings.fixed_delta_seconds or DEFAULT_STEP_S)
         if isinstance(inside, SEEING):
-            _ = episode.outlook.tools  # what has to be compiled is compiled now, not in a tick
+            episode.place.workshop.prepare(episode.scene.road_map)
         period_s = max(real(description, "sensor_tick", 0.0), 0.0)
         stream_id = episode.new_stream_id()
         record = Actor(episode.new_actor_id(), parent_id, description, box, tags, token(stream_id, episode.place.stream_port))
@@ -87,9 +89,12 @@ def _entry(
 
 
 def _check_image(description: Description, most: int) -> None:
+    """A server's images are smaller than those of a rig: every client may ask for them."""
     width, height = (real(description, f"image_size_{axis}", 1.0) for axis in "xy")
-    if not (width >= 1.0 and height >= 1.0 and width * height <= most):
-        raise CallError(f"{description.id}: an image of at most {most} pixels was wanted, but {width:g} x {height:g} came")
+    if width * height > most:
+        raise CallError(
+            f"{description.id}: image_size_x times image_size_y: at most {most} was wanted, but {width:g} x {height:g} came"
+        )
 
 
 def _with_body(
@@ -154,7 +159,7 @@ def destroy(episode: Episode, actor_id: int) -> None:
     if entry.volume is not None:
         episode.world.remove_friction_volume(entry.volume)
     if isinstance(entry, SensorEntry):
-        episode.listened.discard(entry.stream_id)
+        episode.listened.end(entry.stream_id)
         episode.place.outbox.forget(entry.stream_id)
     parent = episode.actors.find(entry.record.parent_id)
     if parent is not None:

@@ -58,6 +58,7 @@ def command_of(control: VehicleControl) -> VehicleCommand:
 def tick(episode: Episode, step_s: float) -> None:
     """Advance the world by a step and send what came of it: the state first, then the sensors."""
     step_s = min(max(step_s, _LEAST_STEP_S), _LONGEST_STEP_S)
+    episode.ranks.clear()
     _drive_ackermann(episode, step_s)
     episode.signals.tick(step_s)
     if episode.player is not None:

@@ -48,13 +48,13 @@ def get_spectator(episode: Episode) -> r.Actor:
 @TABLE.value(r.actor_ids)
 def get_actors_by_id(episode: Episode, ids: tuple[int, ...]) -> list[r.Actor]:
     """Actors; unknown ids are left out."""
-    return [entry.record for entry in map(episode.actors.find, ids) if entry is not None]
+    return [episode.shown(entry.record) for entry in map(episode.actors.find, ids) if entry is not None]
 
 
 @TABLE.value(r.description, r.transform)
 def spawn_actor(episode: Episode, description: r.Description, transform: r.Transform) -> r.Actor:
     """Put an actor into the world."""
-    return spawn(episode, description, transform).record
+    return episode.shown(spawn(episode, description, transform).record)
 
 
 @TABLE.value(r.description, r.transform, u32, u8, text)
@@ -64,7 +64,7 @@ def spawn_actor_with_parent(
     """Attach an actor to another; spring arms are rigid here."""
     if not parent_id:
         raise CallError("unable to attach actor: parent actor not found")
-    return spawn(episode, description, transform, parent_id).record
+    return episode.shown(spawn(episode, description, transform, parent_id).record)
 
 
 @TABLE.value(u32)

@@ -5,7 +5,7 @@ from typing import Final
 from samepath.sim.server import labels
 from samepath.sim.server import records as r
 from samepath.sim.server.atlas import SENT, shown_path
-from samepath.sim.server.codec import flag, long_text, struct_of, text, token, u16, u32
+from samepath.sim.server.codec import flag, long_text, struct_of, text, u16, u32
 from samepath.sim.server.episode import Episode
 from samepath.sim.server.errors import CallError
 from samepath.sim.server.files import requested_file, required_files
@@ -35,16 +35,16 @@ def get_available_maps(episode: Episode) -> tuple[str, ...]:
 @TABLE.value()
 def get_episode_info(episode: Episode) -> tuple[object, ...]:
     """The episode and the token of its state."""
-    return episode.id, (token(WORLD_STREAM, episode.place.stream_port),)
+    return episode.id, (episode.token(WORLD_STREAM),)
 
 
 @TABLE.value(u32)
 def get_sensor_token(episode: Episode, stream_id: int) -> tuple[bytes]:
     """The token of a stream; from now on its messages are kept until the listener arrives."""
     if stream_id != WORLD_STREAM and any(one.stream_id == stream_id for one in episode.actors.all(SensorEntry)):
-        episode.listened.add(stream_id)
-        episode.place.outbox.expect(stream_id)
-    return (token(stream_id, episode.place.stream_port),)
+        episode.listened.add(stream_id, episode.caller.home)
+        episode.place.outbox.expect(stream_id, episode.caller.home)
+    return (episode.token(stream_id),)
 
 
 @TABLE.value(quick=True)

@@ -68,6 +68,8 @@ def _kind(episode: Episode, actor_id: int) -> VehicleType:
 def apply_control_to_vehicle(episode: Episode, actor_id: int, control: r.VehicleControl) -> None:
     """Take the pedals."""
     entry = _vehicle(episode, actor_id)
+    if not episode.obeys(actor_id):
+        return
     if entry.ackermann.target is not None:
         entry.ackermann.release()
     entry.control = control
@@ -78,7 +80,9 @@ def apply_control_to_vehicle(episode: Episode, actor_id: int, control: r.Vehicle
 @TABLE.void(u32, r.ackermann_control)
 def apply_ackermann_control_to_vehicle(episode: Episode, actor_id: int, control: r.AckermannControl) -> None:
     """Drive by speed and angle."""
-    _vehicle(episode, actor_id).ackermann.aim(control)
+    entry = _vehicle(episode, actor_id)
+    if episode.obeys(actor_id):
+        entry.ackermann.aim(control)
 
 
 @TABLE.value(u32)
@@ -97,6 +101,8 @@ def apply_ackermann_controller_settings(episode: Episode, actor_id: int, setting
 def apply_control_to_walker(episode: Episode, actor_id: int, control: r.WalkerControl) -> None:
     """Let a walker walk."""
     entry = episode.actors.get(actor_id, WalkerEntry, "a walker")
+    if not episode.obeys(actor_id):
+        return
     entry.control = control
     x, y, _ = control.direction
     length = math.sqrt(x * x + y * y)

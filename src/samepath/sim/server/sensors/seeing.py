@@ -1,116 +1,144 @@
-"""Sensors that see, on the wire: cameras, LiDARs, the radar.
+"""Sensors that see, in an episode: cameras, LiDARs, the radar.
 
-Only spawning one imports the compiler that they need.
+Here they follow the world and say what is due, as an order; the pictures, scans and echoes are made in a studio, in this
+process or elsewhere. Only spawning one imports the compiler that they need.
 """
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from typing import Any
 
 from samepath.sim.sensors.cameras import CameraSensor
-from samepath.sim.sensors.noise import Chance
-from samepath.sim.sensors.schedule import interval_s
-from samepath.sim.server.outlook import require
 from samepath.sim.server.records import Description
 from samepath.sim.server.sensors.instrument import Sight, given
+from samepath.sim.server.viewing.order import Order
+from samepath.sim.server.viewing.studio import require
 from samepath.sim.world.records import Pose, Vector
 
-if TYPE_CHECKING:
-    from samepath.sim.sensors.renderer import Camera
-
 FLOW = "sensor.camera.optical_flow"
-COLOUR = "sensor.camera.rgb"
 
 
-class CameraEye:
-    """A camera of any kind."""
-
-    def __init__(self, description: Description, ordinal: int) -> None:
-        require()
-        self._sensor = CameraSensor.from_attributes(description.id, given(description))
-        self._is_flow = description.id == FLOW
-        self._is_colour = description.id == COLOUR
-        self._pose: Pose | None = None
-        self._was: Pose | None = None
-
-    def feel(self, sight: Sight) -> None:
-        """Follow where the camera was a tick earlier: flow is motion since then, whoever listens."""
-        if self._is_flow:
-            self._was, self._pose = self._pose, sight.pose
-            sight.outlook.scene()
-
-    def announce(self, sight: Sight) -> None:
-        """Say what will be looked at in this tick."""
-        sight.outlook.want(self._camera(sight))
-
-    def measure(self, sight: Sight) -> list[bytes]:
-        """One picture."""
-        frame = sight.outlook.frame(self._camera(sight))
-        shapes = sight.outlook.debug_shapes if self._is_colour else ()
-        if shapes:
-            from samepath.sim.server.debug_drawing import painted
-
-            frame = replace(frame, bgra=painted(frame, shapes))
-        return [self._sensor.payload(frame)]
-
-    def _camera(self, sight: Sight) -> "Camera":
-        camera = self._sensor.at(sight.pose, self._was)
-        if self._is_colour and sight.outlook.debug_shapes:
-            from samepath.sim.sensors.renderer import Channel
-
-            return replace(camera, channels=camera.channels | Channel.DEPTH)
-        return camera
-
-
-class LidarEye:
-    """A LiDAR, plain or semantic."""
+class Eye(ABC):
+    """What all of them have: attributes that were checked, the number of ticks they felt, what they remember."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
         require()
-        from samepath.sim.sensors.lidar import Lidar
-
-        self._lidar = Lidar.from_attributes(given(description), semantic=description.id.endswith("_semantic"))
+        self.check(description)
+        self._type_id = description.id
+        self._attributes = tuple((one.id, one.value) for one in description.attributes)
         self._ordinal = ordinal
         self._count = 0
         self._age_s: float | None = None
+        self.memory = b""
+
+    @abstractmethod
+    def check(self, description: Description) -> None:
+        """Refuse attributes that cannot be."""
 
     def feel(self, sight: Sight) -> None:
-        """Turn, whether or not anybody looks."""
+        """Follow a tick, whether or not anybody looks."""
         self._count += 1
         self._age_s = 0.0 if self._age_s is None else self._age_s + sight.delta_s
 
+    def order(self, sight: Sight, stream_id: int, head: bytes) -> Order:
+        """What is due after this tick."""
+        return Order(
+            sensor=sight.this.id,
+            stream=stream_id,
+            type_id=self._type_id,
+            attributes=self._attributes,
+            head=head,
+            pose=sight.pose,
+            was=self.was,
+            ordinal=self._ordinal,
+            count=self._count,
+            age_s=self._age_s or 0.0,
+            delta_s=sight.delta_s,
+            own_mps=self.own_mps(sight),
+            memory=self.memory,
+        )
+
+    @property
+    def was(self) -> Pose | None:
+        """Where it was a tick earlier, for those to whom it matters."""
+        return None
+
+    def own_mps(self, _: Sight) -> Vector:
+        """How fast it moves, for those to whom it matters."""
+        return Vector()
+
     def measure(self, sight: Sight) -> list[bytes]:
-        """One scan."""
-        lasts_s = interval_s(self._lidar.values["sensor_tick"], sight.delta_s)
-        chance = Chance(sensor=self._ordinal, tick=self._count)
-        outlook = sight.outlook
-        scan = self._lidar.scan(outlook.tools.caster, outlook.scene(), sight.pose, self._age_s or 0.0, lasts_s, chance)
-        return [scan.to_bytes()]
+        """Nothing: it is measured elsewhere."""
+        return []
+
+    def state(self) -> list[Any]:
+        """Everything the future depends on, as plain data."""
+        return [self._count, self._age_s, self.memory]
+
+    def restore(self, data: list[Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        self._count, self._age_s, self.memory = data
 
 
-class RadarEye:
-    """The radar."""
+class CameraEye(Eye):
+    """A camera of any kind."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
-        require()
-        from samepath.sim.sensors.radar import Radar
+        super().__init__(description, ordinal)
+        self._is_flow = description.id == FLOW
+        self._pose: Pose | None = None
+        self._was: Pose | None = None
 
-        self._radar = Radar.from_attributes(given(description))
-        self._ordinal = ordinal
-        self._count = 0
+    def check(self, description: Description) -> None:
+        """Refuse images and lenses that cannot be."""
+        CameraSensor.from_attributes(description.id, given(description))
 
     def feel(self, sight: Sight) -> None:
-        """Count the ticks, which name the noise."""
-        self._count += 1
+        """Follow where the camera was a tick earlier: flow is motion since then, whoever listens."""
+        super().feel(sight)
+        if self._is_flow:
+            self._was, self._pose = self._pose, sight.pose
+            sight.outlook.look()
 
-    def measure(self, sight: Sight) -> list[bytes]:
-        """What it detects in a tick."""
-        world, pose, outlook = sight.world, sight.pose, sight.outlook
-        own = Vector() if sight.bearer is None else world.velocity_at(sight.bearer, Vector(pose.x_m, pose.y_m, pose.z_m))
-        others = {number: state.velocity_mps for number, state in world.states().items()}
-        lasts_s = interval_s(self._radar.values["sensor_tick"], sight.delta_s)
-        chance = Chance(sensor=self._ordinal, tick=self._count)
-        found = self._radar.detect(outlook.tools.caster, outlook.scene(), pose, own, others, lasts_s, chance)
-        return [found.tobytes()]
+    @property
+    def was(self) -> Pose | None:
+        """Where it was a tick earlier, if it sees motion."""
+        return self._was
+
+    def state(self) -> list[Any]:
+        """Everything the future depends on, as plain data."""
+        return [*super().state(), *(None if one is None else list(one) for one in (self._pose, self._was))]
+
+    def restore(self, data: list[Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        *base, pose, was = data
+        super().restore(base)
+        self._pose, self._was = (None if one is None else Pose(*one) for one in (pose, was))
+
+
+class LidarEye(Eye):
+    """A LiDAR, plain or semantic."""
+
+    def check(self, description: Description) -> None:
+        """Refuse channels and ranges that cannot be."""
+        from samepath.sim.sensors.lidar import Lidar
+
+        Lidar.from_attributes(given(description), semantic=description.id.endswith("_semantic"))
+
+
+class RadarEye(Eye):
+    """The radar."""
+
+    def check(self, description: Description) -> None:
+        """Refuse ranges that cannot be."""
+        from samepath.sim.sensors.radar import Radar
+
+        Radar.from_attributes(given(description))
+
+    def own_mps(self, sight: Sight) -> Vector:
+        """How fast what bears it moves at its place."""
+        if sight.bearer is None:
+            return Vector()
+        return sight.world.velocity_at(sight.bearer, Vector(sight.pose.x_m, sight.pose.y_m, sight.pose.z_m))
 
 
 SEEING = (CameraEye, LidarEye, RadarEye)
