@@ -109,6 +109,7 @@ class Registry:
         self._bodies = np.zeros(0, np.int64)
         self._stale = True
         self._kinds: dict[type[Entry], list[Any]] = {}
+        self.version = 0  # counts who came and went
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -150,6 +151,7 @@ class Registry:
         return self._entries.pop(actor_id)
 
     def _changed(self) -> None:
+        self.version += 1
         self._stale = True
         self._kinds = {}
 

@@ -31,6 +31,20 @@ class Atlas:
         self._limits = limits
         self._sent: RoadMap | None = None
 
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """The names that the user gave to maps."""
+        return dict(self._aliases)
+
+    @property
+    def sent(self) -> RoadMap | None:
+        """The map that a client sent last."""
+        return self._sent
+
+    def forget(self) -> None:
+        """Forget the map that a client sent."""
+        self._sent = None
+
     def paths(self) -> tuple[str, ...]:
         """All maps, as CARLA names them."""
         sent = (SENT,) if self._sent is not None else ()

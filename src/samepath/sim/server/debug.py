@@ -107,6 +107,14 @@ class DebugShapes:
         kept = [one for one in self._shapes if texts_only and not isinstance(one[1].shape, Text)]
         self._shapes = deque(kept, maxlen=self._shapes.maxlen)
 
+    def state(self) -> list[Any]:
+        """Everything the future depends on, as plain data."""
+        return [[end_s, written_shape(one)] for end_s, one in self._shapes]
+
+    def restore(self, data: list[Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        self._shapes = deque([(end_s, read_shape(one)) for end_s, one in data], maxlen=self._shapes.maxlen)
+
     @property
     def shapes(self) -> tuple[DebugShape, ...]:
         """What is drawn now, oldest first."""

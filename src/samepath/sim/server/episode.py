@@ -23,6 +23,7 @@ from samepath.sim.server.limits import Limits
 from samepath.sim.server.outlook import Outlook
 from samepath.sim.server.recorder import ReplayOptions
 from samepath.sim.server.records import Actor, BoundingBox, Description, LightState, Settings, Weather
+from samepath.sim.server.rpc import Asker
 from samepath.sim.server.scene import scene_of
 from samepath.sim.server.tickets import Ledger
 from samepath.sim.server.viewing.studio import Studio, Workshop
@@ -61,21 +62,14 @@ class Outbox(Protocol):
         ...
 
 
-class Asker(Protocol):
-    """Who makes a call: a client of this server, or of a rendering node.
-
-    ``home`` is the number of the node, 0 here; ``stream_port`` where that client fetches streams, None: at this server's.
-    """
-
-    home: int
-    stream_port: int | None
-
-
 class Nobody:
     """Whoever calls when there is no client."""
 
     home = HERE
     stream_port: int | None = None
+
+    def answer(self, call_id: int | None, result: bytes) -> None:
+        """Keep it to oneself."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +110,7 @@ class Episode:
         self.id = 0
         self.caller: Asker = Nobody()  # who made the call that is being answered
         self.overruled = 0  # commands that another one of the same tick stood above
+        self.rehearsed = False  # what happens has happened before: files hold it already
         self.next_actor_id = 1
         self.next_stream_id = 2
         self.traffic_managers: dict[int, tuple[str, object]] = {}

@@ -28,4 +28,7 @@ class Limits:
     recording_bytes: int = 512 * _MIB  # a recording that grows beyond ends
     debug_shapes: int = 20_000
     number: float = 1e9  # the largest number that means something in a world
+    tickets: int = 1024  # of one client whose outcomes are kept for its retries; the numbers of older ones are refused
+    ticket_bytes: int = 64 * _MIB  # of the outcomes of all clients together
+    ticket_clients: int = 65_536  # clients whose numbers are kept, connected or not
     idle_hello_s: float = 30.0  # a stream connection that does not say what it wants is closed after so long

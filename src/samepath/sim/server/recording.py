@@ -1,6 +1,7 @@
 """An episode on file and back: what a tick looks like to CARLA's recorder, and a recording that moves the actors again."""
 
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from samepath.sim.server.spawning import destroy, spawn
 from samepath.sim.world.records import Collision, Pose
 from samepath.sim.world.signals import Light
 from samepath.traces.carla_log import records as log
+from samepath.traces.carla_log.writer import WriterState
 
 _SIZE_EVERY_FRAMES: Final = 100
 
@@ -22,6 +24,16 @@ _SIZE_EVERY_FRAMES: Final = 100
 def unix_s(utc_iso: str) -> int:
     """Seconds since 1970 of a date and time in UTC."""
     return int(np.datetime64(utc_iso.removesuffix("+00:00"), "s").astype(np.int64))
+
+
+class RecorderState(NamedTuple):
+    """How far a recorder has come: its file, and whom it knows already."""
+
+    recording: WriterState
+    additional: bool
+    known: set[int]
+    doors: dict[int, frozenset[int]]
+    hits: int
 
 
 class Recorder:
@@ -42,8 +54,28 @@ class Recorder:
     @property
     def is_full(self) -> bool:
         """Has the file grown to its bound? Looked up now and then."""
-        due = self._recording.frames % _SIZE_EVERY_FRAMES == 0
-        return due and self._recording.path.stat().st_size > self._most_bytes
+        return self._recording.frames % _SIZE_EVERY_FRAMES == 0 and self._recording.state.size > self._most_bytes
+
+    def state(self) -> RecorderState:
+        """Everything the future depends on."""
+        return RecorderState(self._recording.state, self._additional, self._known, self._doors, self._hits)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._recording.path
+
+    @classmethod
+    def restore(cls, path: Path, state: RecorderState, most_bytes: int) -> "Recorder":
+        """A rehearsed recorder that has come as far as ``state`` says."""
+        recording = Recording.restore(path, state.recording)
+        made = cls(recording, additional=state.additional, most_bytes=most_bytes)
+        made._known, made._doors, made._hits = set(state.known), dict(state.doors), state.hits
+        return made
+
+    def go_on(self) -> None:
+        """After a rehearsal: take up the file."""
+        self._recording.go_on()
 
     def tick(self, episode: Episode, collisions: tuple[Collision, ...]) -> None:
         """Write a tick."""

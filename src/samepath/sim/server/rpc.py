@@ -7,7 +7,7 @@ and shape are known first; what is no MessagePack, too long or no call closes th
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgpack
 
@@ -130,13 +130,28 @@ def _is_run(lead: int) -> bool:
     return 0xC4 <= lead <= 0xC6 or 0xD9 <= lead <= 0xDB or 0xA0 <= lead <= 0xBF
 
 
-class Call(NamedTuple):
-    """A call whose arguments are checked."""
+class Asker(Protocol):
+    """Who makes a call: a client of this server, or of a rendering node.
 
-    caller: "Caller"
+    ``home`` is the number of the node, 0 here; ``stream_port`` where that client fetches streams, None: at this server's.
+    """
+
+    home: int
+    stream_port: int | None
+
+    def answer(self, call_id: int | None, result: bytes) -> None:
+        """Send the answer to a call."""
+        ...
+
+
+class Call(NamedTuple):
+    """A call whose arguments are checked; ``raw`` is the message as it came."""
+
+    caller: Asker
     id: int | None
     method: Method
     arguments: tuple[Any, ...]
+    raw: bytes = b""
 
 
 class Office:
@@ -146,7 +161,7 @@ class Office:
         self,
         methods: Mapping[str, Method],
         submit: Callable[[Call], None],
-        answer_now: Callable[[Call], bytes],
+        answer_now: Callable[[Call], bytes | None],
         answer_aside: Callable[[Call], None],
         gone: Callable[["Caller"], None],
         log: Callable[[str], None],
@@ -220,7 +235,8 @@ class Caller(asyncio.Protocol):
     def _work(self) -> None:
         limits = self._office.limits
         while self._queue and self._waiting < limits.calls_waiting and not self._unread:
-            self._call(parse(self._queue.popleft(), limits))
+            raw = self._queue.popleft()
+            self._call(parse(raw, limits), raw)
         self._throttle()
 
     def _throttle(self) -> None:
@@ -234,7 +250,7 @@ class Caller(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
-    def _call(self, request: Request) -> None:
+    def _call(self, request: Request, raw: bytes) -> None:
         method = self._office.methods.get(request.name)
         if method is None:
             self._refuse(request.id, f"samepath has no method {request.name!r}")
@@ -247,9 +263,10 @@ class Caller(asyncio.Protocol):
         except codec.WireError as error:
             self._refuse(request.id, str(error))
             return
-        call = Call(self, request.id, method, arguments)
-        if method.quick and not self._waiting:
-            self._write(request.id, self._office.answer_now(call))
+        call = Call(self, request.id, method, arguments, raw)
+        result = self._office.answer_now(call) if method.quick and not self._waiting else None
+        if result is not None:
+            self._write(request.id, result)
         else:
             self._waiting += 1
             (self._office.answer_aside if method.aside else self._office.submit)(call)

@@ -7,12 +7,15 @@ asynchronous mode a tick comes at every frame of the wall clock: as long as the 
 import queue
 import threading
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from samepath.base.clock import Clock
 from samepath.sim.server.episode import Episode, Place
-from samepath.sim.server.rpc import Call, Caller
+from samepath.sim.server.rpc import Asker, Call
 from samepath.sim.server.ticking import prepare, tick
+
+if TYPE_CHECKING:
+    from samepath.sim.server.journal import Journal
 
 # Frames per second where nobody has fixed a step.
 FRAME_S: Final = 1.0 / 30.0
@@ -25,7 +28,7 @@ _REST_S: Final = 0.05
 class Answer(NamedTuple):
     """The answer to a call, for the event loop to send."""
 
-    caller: Caller
+    caller: Asker
     id: int | None
     result: bytes
 
@@ -74,10 +77,56 @@ class Unheard(NamedTuple):
 class Gone(NamedTuple):
     """A client has gone."""
 
-    caller: Caller
+    caller: Asker
 
 
-Work = Call | Stop | Unheard | Gone
+class Done(NamedTuple):
+    """A call was answered by another thread."""
+
+    caller: Asker
+    id: int | None
+    result: bytes
+
+
+Work = Call | Stop | Unheard | Gone | Done
+
+
+class Inbox(Protocol):
+    """Where the episode's thread finds what it is to do."""
+
+    def put(self, work: Work) -> None:
+        """Add something; from any thread."""
+        ...
+
+    def get(self, timeout_s: float | None) -> Work | None:
+        """Wait for something; None: the time is over."""
+        ...
+
+    def empty(self) -> bool:
+        """Is there nothing to do right now?"""
+        ...
+
+
+class Queue:
+    """An inbox for one process."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Work] = queue.SimpleQueue()
+
+    def put(self, work: Work) -> None:
+        """Add something."""
+        self._queue.put(work)
+
+    def get(self, timeout_s: float | None) -> Work | None:
+        """Wait for something."""
+        try:
+            return self._queue.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def empty(self) -> bool:
+        """Is there nothing to do right now?"""
+        return self._queue.empty()
 
 
 class Mail:
@@ -87,6 +136,7 @@ class Mail:
         self._deliver = deliver
         self._posts: list[Post] = []
         self.lossless = False
+        self.before: Callable[[], None] = lambda: None
 
     def publish(self, stream_id: int, payload: bytes) -> None:
         """Send a message to all who listen to a stream."""
@@ -104,13 +154,14 @@ class Mail:
         """A stream will send nothing more."""
         self._posts.append(Forget(stream_id))
 
-    def answer(self, caller: Caller, call_id: int | None, result: bytes) -> None:
+    def answer(self, caller: Asker, call_id: int | None, result: bytes) -> None:
         """Answer a call."""
         self._posts.append(Answer(caller, call_id, result))
 
     def post(self) -> None:
         """Hand everything over."""
         if self._posts:
+            self.before()
             posts, self._posts = self._posts, []
             self._deliver(posts)
 
@@ -154,14 +205,20 @@ class Pace:
 class Runner:
     """Runs an episode in a thread of its own."""
 
-    def __init__(self, make_episode: Callable[[], Episode], mail: Mail, place: Place) -> None:
-        self._inbox: queue.SimpleQueue[Work] = queue.SimpleQueue()
+    def __init__(self, make_episode: Callable[[], Episode], mail: Mail, place: Place, inbox: Inbox | None = None) -> None:
+        self._inbox = inbox if inbox is not None else Queue()
         self._mail = mail
         self._place = place
         self._pace = Pace(place.clock)
         self._last_error = ""
+        self._journal: Journal | None = None
         self.episode = make_episode()
         self._thread = threading.Thread(target=self._run, name="samepath episode", daemon=True)
+
+    def keep(self, journal: "Journal") -> None:
+        """Keep a journal of what happens; before the beginning."""
+        self._journal = journal
+        self._mail.before = journal.flush
 
     def start(self) -> None:
         """Begin."""
@@ -175,6 +232,8 @@ class Runner:
         """End and wait for it."""
         self._inbox.put(Stop())
         self._thread.join()
+        if self._journal is not None:
+            self._journal.close()
 
     def answer_now(self, call: Call) -> bytes:
         """Answer a quick call from what is published; in the caller's thread."""
@@ -184,10 +243,7 @@ class Runner:
         prepare(self.episode)
         self._mail.post()
         while True:
-            try:
-                work = self._inbox.get(timeout=self._pace.wait_s(self.episode))
-            except queue.Empty:
-                work = None
+            work = self._inbox.get(self._pace.wait_s(self.episode))
             if isinstance(work, Stop):
                 break
             if work is not None:
@@ -209,6 +265,8 @@ class Runner:
             if text != self._last_error:
                 self._place.log(text)
             self._last_error = text
+        if self._journal is not None:
+            self._journal.ticked(self.episode, step_s)
 
     def _do(self, work: Work) -> None:
         episode = self.episode
@@ -222,6 +280,10 @@ class Runner:
                 self._pace.rest(episode)
         elif isinstance(work, Unheard):
             episode.listened.discard(work.stream_id, work.home)
+        elif isinstance(work, Done):
+            self._mail.answer(work.caller, work.id, work.result)
         elif isinstance(work, Gone):
             for port in [port for port, (_, owner) in episode.traffic_managers.items() if owner is work.caller]:
                 del episode.traffic_managers[port]
+        if self._journal is not None:
+            self._journal.did(episode, work)

@@ -12,9 +12,10 @@ from typing import Final
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import InputError
 from samepath.sim.server.atlas import Atlas
-from samepath.sim.server.episode import Episode, Place
+from samepath.sim.server.episode import Place
 from samepath.sim.server.limits import Limits
 from samepath.sim.server.methods import methods
+from samepath.sim.server.resuming import Keeping, open_episode
 from samepath.sim.server.rpc import Call, Caller, Office
 from samepath.sim.server.runner import Answer, Expect, Gone, Mail, Message, Post, Prepared, Runner, Unheard
 from samepath.sim.server.streams import Hub, Listener
@@ -35,6 +36,7 @@ class ServerSettings:
     data_folder: Path = Path("serve-data")
     limits: Limits = field(default_factory=Limits)
     draw_debug: bool = False
+    keeping: Keeping | None = None
 
 
 class Server:
@@ -109,7 +111,11 @@ class Server:
         mail = Mail(deliver)
         atlas = Atlas(settings.aliases, log, settings.limits)
         place = Place(atlas, mail, settings.data_folder, self.stream_port, settings.limits, log, settings.draw_debug)
-        return Runner(lambda: Episode(place, settings.map_name), mail, place)
+        episode, journal = open_episode(place, settings.map_name, settings.keeping)
+        runner = Runner(lambda: episode, mail, place)
+        if journal is not None:
+            runner.keep(journal)
+        return runner
 
     def _answer_aside(self, call: Call) -> None:
         """Answer from files, in a thread beside the world's."""

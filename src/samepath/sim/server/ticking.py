@@ -221,6 +221,14 @@ def _write_lights(episode: Episode) -> None:
     table["pole"][rows] = [episode.scene.signals.lights[one.light].pole for one in signs if one.light is not None]
 
 
+def write_states(episode: Episode) -> None:
+    """Write the state of everybody anew, as it was after the last tick; for an episode that was just built."""
+    episode.actors.fill(episode.world)
+    _write_vehicles(episode)
+    _write_walkers(episode)
+    _write_lights(episode)
+
+
 def publish(episode: Episode) -> None:
     """Send the state of everybody."""
     episode.place.outbox.publish(frames.WORLD_STREAM, _state(episode))

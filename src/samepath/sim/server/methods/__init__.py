@@ -1,4 +1,4 @@
-"""CARLA's methods, one file per family; ``methods()`` is the whole table."""
+"""CARLA's methods and a few of our own, one file per family; ``methods()`` is the whole table."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -10,10 +10,10 @@ from samepath.sim.server.methods.table import Method
 @cache
 def methods() -> Mapping[str, Method]:
     """Every method of the protocol by name, in the order of the families."""
-    from samepath.sim.server.methods import absent, actors, batch, connection, recorder, scenery, signals, vehicles
+    from samepath.sim.server.methods import absent, actors, batch, connection, recorder, scenery, signals, tickets, vehicles
 
     found: dict[str, Method] = {}
-    for family in (connection, actors, vehicles, signals, scenery, batch, recorder, absent):
+    for family in (connection, actors, vehicles, signals, scenery, batch, recorder, tickets, absent):
         for method in family.TABLE:
             if method.name in found:
                 raise ValueError(f"method {method.name} is there twice")

@@ -38,7 +38,8 @@ def start_recorder(episode: Episode, name: str, additional: bool) -> str:
     """Begin a recording."""
     path = inside(episode.place.data_folder, name)
     stop(episode)
-    recording = Recording(path, shown_path(episode.scene.name), unix_s(episode.place.clock.utc_iso()))
+    started_s = unix_s(episode.place.clock.utc_iso())
+    recording = Recording(path, shown_path(episode.scene.name), started_s, rehearsed=episode.rehearsed)
     episode.recorder = Recorder(recording, additional=additional, most_bytes=episode.place.limits.recording_bytes)
     episode.place.log(f"recording to {path}")
     return str(path)

@@ -52,15 +52,22 @@ class Method:
 
     def run(self, host: object, arguments: tuple[Any, ...], report: Callable[[str], None]) -> bytes:
         """Run the handler and return the packed result; an error of ours is reported and does not stop the server."""
+        error, result = self.attempt(host, arguments, report, self.result)
+        return result if error is None else self.error(error)
+
+    def attempt(
+        self, host: object, arguments: tuple[Any, ...], report: Callable[[str], None], pack: Callable[[object], bytes]
+    ) -> tuple[str | None, bytes]:
+        """Run the handler; gives what went wrong, or nothing and the result packed as told."""
         if self.handler is None:
-            return self.error(f"{NOT_SUPPORTED}: {self.name}: {self.missing}")
+            return f"{NOT_SUPPORTED}: {self.name}: {self.missing}", b""
         try:
-            return self.result(self.handler(host, *arguments))
+            return None, pack(self.handler(host, *arguments))
         except SamepathError as error:
-            return self.error(str(error))
+            return str(error), b""
         except Exception as error:
             report(f"error of ours in {self.name}: {type(error).__name__}: {error}")
-            return self.error(f"internal error of samepath in {self.name}: {type(error).__name__}: {error}")
+            return f"internal error of samepath in {self.name}: {type(error).__name__}: {error}", b""
 
 
 @dataclass

@@ -50,7 +50,8 @@ def _date(unix_s: int) -> str:
 
 def _whole(lines: list[str], log: Log) -> str:
     frames, duration_s = log.extent
-    return "\n".join([*lines, "", f"Frames: {frames}", f"Duration: {duration_s:g} seconds", ""])
+    cut = ["The recording was not ended: what follows its last whole frame is left out"] if log.is_cut else []
+    return "\n".join([*lines, "", *cut, f"Frames: {frames}", f"Duration: {duration_s:g} seconds", ""])
 
 
 def _place(*metres: float) -> str:

@@ -1,5 +1,7 @@
 """The collision sensor: one event per thing its bearer touched in a tick, with the impulse that acted on the bearer."""
 
+from typing import Any
+
 from samepath.sim.server import frames
 from samepath.sim.server.records import Description
 from samepath.sim.server.sensors.instrument import Sight
@@ -14,6 +16,13 @@ class CollisionSensor:
 
     def feel(self, sight: Sight) -> None:
         """Nothing to follow: touching is an event of one tick."""
+
+    def state(self) -> list[Any]:
+        """Nothing is carried from tick to tick."""
+        return []
+
+    def restore(self, data: list[Any]) -> None:
+        """Take up nothing."""
 
     def measure(self, sight: Sight) -> list[bytes]:
         """One event per pair, in the order of actor ids."""

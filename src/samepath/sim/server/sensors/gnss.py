@@ -1,5 +1,7 @@
 """The satellite receiver on the wire."""
 
+from typing import Any
+
 from samepath.sim.sensors.gnss import Gnss
 from samepath.sim.sensors.noise import Chance
 from samepath.sim.server import frames
@@ -18,6 +20,14 @@ class GnssSensor:
     def feel(self, sight: Sight) -> None:
         """Count the ticks, which name the noise."""
         self._count += 1
+
+    def state(self) -> list[Any]:
+        """Everything the future depends on, as plain data."""
+        return [self._count]
+
+    def restore(self, data: list[Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        (self._count,) = data
 
     def measure(self, sight: Sight) -> list[bytes]:
         """One measurement."""

@@ -4,6 +4,8 @@ The acceleration is the change of the velocity of the very point where the senso
 ``imui_gravity``.
 """
 
+from typing import Any
+
 from samepath.sim.sensors.imu import Imu, acceleration_of
 from samepath.sim.sensors.noise import Chance
 from samepath.sim.server import frames
@@ -30,6 +32,16 @@ class ImuSensor:
             now = sight.world.velocity_at(sight.bearer, Vector(sight.pose.x_m, sight.pose.y_m, sight.pose.z_m))
         self._acceleration = acceleration_of(self._velocity, now, sight.delta_s)
         self._velocity = now
+
+    def state(self) -> list[Any]:
+        """Everything the future depends on, as plain data."""
+        return [self._count, None if self._velocity is None else list(self._velocity), list(self._acceleration)]
+
+    def restore(self, data: list[Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        self._count, velocity, acceleration = data
+        self._velocity = None if velocity is None else Vector(*velocity)
+        self._acceleration = Vector(*acceleration)
 
     def measure(self, sight: Sight) -> list[bytes]:
         """One measurement."""

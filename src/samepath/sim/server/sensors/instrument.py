@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from samepath.sim.server.errors import CallError
 from samepath.sim.server.outlook import Outlook
@@ -41,6 +41,14 @@ class Instrument(Protocol):
         """Return the payloads of a tick in which a measurement is due: one, or one per event."""
         ...
 
+    def state(self) -> list[Any]:
+        """Everything the future depends on, as plain data."""
+        ...
+
+    def restore(self, data: list[Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        ...
+
 
 class Silent:
     """A sensor that never sends anything."""
@@ -54,6 +62,13 @@ class Silent:
     def measure(self, sight: Sight) -> list[bytes]:
         """Say nothing."""
         return []
+
+    def state(self) -> list[Any]:
+        """Nothing is carried from tick to tick."""
+        return []
+
+    def restore(self, data: list[Any]) -> None:
+        """Take up nothing."""
 
 
 def given(description: Description) -> dict[str, object]:

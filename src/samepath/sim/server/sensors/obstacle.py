@@ -1,5 +1,7 @@
 """The obstacle sensor on the wire: an event for the first thing in the way."""
 
+from typing import Any
+
 from samepath.sim.sensors import obstacle
 from samepath.sim.server import frames
 from samepath.sim.server.records import Description
@@ -14,6 +16,13 @@ class ObstacleSensor:
 
     def feel(self, sight: Sight) -> None:
         """Nothing to follow."""
+
+    def state(self) -> list[Any]:
+        """Nothing is carried from tick to tick."""
+        return []
+
+    def restore(self, data: list[Any]) -> None:
+        """Take up nothing."""
 
     def measure(self, sight: Sight) -> list[bytes]:
         """An event, or none."""

@@ -33,6 +33,11 @@ class Order:
     own_mps: Vector = _AT_REST
     memory: bytes = b""
 
+    @property
+    def frame(self) -> int:
+        """The tick after which it is due, as its head says it."""
+        return int.from_bytes(self.head[8:16], "little")
+
     def plain(self) -> list[Any]:
         """The order as plain data."""
         was = None if self.was is None else list(self.was)

@@ -1,0 +1,1 @@
+"""One world, many rendering nodes, the same bytes."""

@@ -1,0 +1,1 @@
+"""Who starts, watches, restarts and stops rendering nodes: plain processes of the main server, or Ray."""

@@ -1,0 +1,32 @@
+"""Who is let in: a node that is another one than it should be is refused, with the reason by name."""
+
+from samepath import __version__
+from samepath.sim.cluster.identity import boot_id, fingerprint
+from samepath.sim.cluster.messages import Hello, Ready
+
+
+def refusal(hello: Hello) -> str:
+    """Why a node may not join; empty: it may."""
+    if hello.version != __version__:
+        return f"it runs samepath {hello.version}, the main server {__version__}: install the same version"
+    if hello.fingerprint != fingerprint():
+        return (
+            f"its fingerprint is {hello.fingerprint}, the main server's {fingerprint()}: "
+            "the code of samepath or the version of numpy, numba, llvmlite or msgpack differs"
+        )
+    return ""
+
+
+def map_refusal(ready: Ready, map_name: str, wanted_digest: str, pictures: dict[str, str]) -> str:
+    """Why what a node has built is not what it should have; empty: it is. ``pictures`` holds the one of the first node."""
+    if ready.map_digest != wanted_digest:
+        return f"its map {map_name} is another one: {ready.map_digest}, the main server's {wanted_digest}"
+    first = pictures.setdefault("", ready.picture_digest)
+    if ready.picture_digest != first:
+        return f"its test picture is another one than the first node's: {ready.picture_digest}, not {first}"
+    return ""
+
+
+def is_same_host(hello: Hello) -> bool:
+    """Does a node share clock and process numbers with this process?"""
+    return bool(boot_id()) and hello.boot == boot_id()

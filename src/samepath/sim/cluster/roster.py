@@ -1,0 +1,351 @@
+"""Who is in the cluster: the link, the nodes behind it, and what each of their messages leads to.
+
+It belongs to the episode's thread. What clients of nodes ask for becomes work in the same queue as the calls of this server's
+own clients, in the order in which it arrived.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from samepath.base.clock import SYSTEM_CLOCK
+from samepath.base.errors import SamepathError
+from samepath.sim.cluster.commands import CommandLog
+from samepath.sim.cluster.identity import map_digest
+from samepath.sim.cluster.link.errors import LinkError
+from samepath.sim.cluster.link.events import Event, Received
+from samepath.sim.cluster.link.events import Gone as PeerGone
+from samepath.sim.cluster.link.events import Ready as FdReady
+from samepath.sim.cluster.link.main_link import MainLink
+from samepath.sim.cluster.members import DRAINING, FENCED, GONE, JOINING, WORKING, Member, RemoteCaller
+from samepath.sim.cluster.messages import (
+    Answered,
+    Beat,
+    Called,
+    Hello,
+    Joined,
+    Leave,
+    Left,
+    Message,
+    Prepared,
+    Quiet,
+    Ready,
+    Refused,
+    Seen,
+    Welcome,
+    read,
+    written,
+)
+from samepath.sim.cluster.news import Bulletin
+from samepath.sim.cluster.numbers import Numbers
+from samepath.sim.cluster.reception import is_same_host, map_refusal, refusal
+from samepath.sim.cluster.settings import Patience
+from samepath.sim.cluster.watching.recent import Meter
+from samepath.sim.server import codec
+from samepath.sim.server.episode import Episode
+from samepath.sim.server.limits import Limits
+from samepath.sim.server.methods import methods
+from samepath.sim.server.rpc import Call, MalformedError, parse
+from samepath.sim.server.runner import Gone, Unheard, Work
+
+_MEMBERS_MOST: Final = 1024
+
+
+class Roster:
+    """The nodes. ``log`` takes lines for the user."""
+
+    def __init__(
+        self,
+        link: MainLink,
+        numbers: Numbers,
+        patience: Patience,
+        aliases: Mapping[str, str],
+        limits: Limits,
+        log: Callable[[str], None],
+    ) -> None:
+        self.link = link
+        self.work: deque[tuple[Work, float]] = deque()
+        self.restarts: dict[str, int] = {}
+        self._numbers = numbers
+        self._patience = patience
+        self._aliases = dict(aliases)
+        self._limits = limits
+        self._log = log
+        self._members: dict[bytes, Member] = {}
+        self._numbers_by_name: dict[str, int] = {}
+        self._pictures: dict[str, str] = {}
+        self._bulletin = Bulletin()
+        self._methods = methods()
+        self.episode: Episode
+        self.last_state = b""
+        self.on_seen: Callable[[Member, Seen, tuple[bytes, ...], float], None]
+        self.on_lost: Callable[[Member], None]
+        self.on_failed: Callable[[Member, str], None] = lambda _member, _why: None
+        self.answer_aside: Callable[[Call], None]
+        self.wanted: Callable[[], tuple[str, ...]] = tuple
+
+    @property
+    def commands(self) -> CommandLog:
+        """The log of control commands."""
+        return self._numbers.commands
+
+    # -- who is there ------------------------------------------------------------------------------------------------
+
+    def all(self) -> list[Member]:
+        """All nodes that are connected, by number."""
+        return sorted(self._members.values(), key=lambda one: one.number)
+
+    def drawing(self) -> list[Member]:
+        """Those that may be given orders."""
+        return [one for one in self.all() if one.draws]
+
+    def listening(self) -> list[Member]:
+        """Those that are told of every tick."""
+        return [one for one in self.all() if one.listens]
+
+    def missing(self) -> tuple[str, ...]:
+        """Nodes that should be there and are not."""
+        there = {one.name for one in self.all() if one.draws}
+        return tuple(name for name in self.wanted() if name not in there)
+
+    def by_number(self, number: int) -> Member | None:
+        """The node of this number, if it is there."""
+        return next((one for one in self._members.values() if one.number == number and one.listens), None)
+
+    def by_name(self, name: str) -> Member | None:
+        """The node of this name, if it is there."""
+        return next((one for one in self._members.values() if one.name == name), None)
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    def send(self, member: Member, message: bytes, *bulk: bytes) -> None:
+        """Send something to a node."""
+        self.link.send(member.peer, message, bulk)
+
+    def tell(self, member: Member, message: Message, *bulk: bytes) -> None:
+        """Send something to a node; one that cannot be reached is taken out."""
+        try:
+            self.link.send(member.peer, written(message), bulk)
+        except LinkError as error:
+            self.fail(member.peer, str(error))
+
+    def broadcast(self, messages: dict[bytes, bytes], bulk: bytes) -> dict[bytes, LinkError]:
+        """Send every node its message, and all the same bulk."""
+        return self.link.broadcast(messages, bulk) if messages else {}
+
+    def publish_news(self) -> None:
+        """Tell all nodes what has changed since the last time."""
+        for message, bulk in self._bulletin.news(self.episode):
+            for member in self.listening():
+                self.tell(member, message, *((bulk,) if bulk else ()))
+
+    # -- receiving ---------------------------------------------------------------------------------------------------
+
+    def attend(self, timeout_s: float | None) -> None:
+        """Wait for messages and do what they ask for."""
+        for event in self.link.poll(timeout_s):
+            self._handle(event)
+        self._look_after()
+
+    def _handle(self, event: Event) -> None:
+        if isinstance(event, Received):
+            try:
+                self._receive(event, read(event.message))
+            except (SamepathError, MalformedError) as error:
+                self.fail(event.peer, f"it sent something that cannot be read: {error}")
+        elif isinstance(event, PeerGone):
+            self._drop(event.peer, "its connection ended")
+        elif isinstance(event, FdReady) and isinstance(event.key, bytes):
+            self._drop(event.key, "its process ended")
+
+    def _receive(self, event: Received, message: Message) -> None:
+        now_s = SYSTEM_CLOCK.monotonic_s()
+        if isinstance(message, Hello):
+            self._greet(event.peer, message, now_s)
+            return
+        member = self._members.get(event.peer)
+        if member is None:
+            self.link.forget(event.peer)
+            return
+        member.heard_s = now_s
+        if isinstance(message, Seen):
+            self.on_seen(member, message, event.bulk, now_s)
+        elif isinstance(message, Called):
+            self._call(member, message, event.bulk, now_s)
+        elif isinstance(message, Left):
+            caller = member.clients.pop(message.client, None)
+            if caller is not None:
+                self.work.append((Gone(caller), now_s))
+        elif isinstance(message, Quiet):
+            self.work.append((Unheard(message.stream, member.number), now_s))
+        elif isinstance(message, Ready):
+            self._ready(member, message)
+        elif isinstance(message, Beat):
+            member.connected = message.clients
+        else:
+            self.fail(event.peer, f"it sent a message that only the main server sends: {type(message).__name__}")
+
+    def _call(self, member: Member, message: Called, bulk: tuple[bytes, ...], now_s: float) -> None:
+        request = parse(bulk[0], self._limits)
+        method = self._methods.get(request.name)
+        caller = member.clients.get(message.client)
+        if caller is None:
+            caller = member.clients[message.client] = RemoteCaller(member, message.client, self._reply)
+        if method is None:
+            self._reply(caller, request.id, codec.value_error(f"samepath has no method {request.name!r}"))
+            return
+        try:
+            arguments = method.read(request.arguments) if method.handler is not None else ()
+        except codec.WireError as error:
+            self._reply(caller, request.id, method.error(str(error)))
+            return
+        call = Call(caller, request.id, method, arguments, bulk[0])
+        if method.aside:
+            self.answer_aside(call)
+        else:
+            # On one host both read the same clock; from elsewhere the time counts from the arrival here.
+            self.work.append((call, message.at_s if member.same_host else now_s))
+
+    def _reply(self, caller: RemoteCaller, call_id: int | None, result: bytes) -> None:
+        if self._members.get(caller.member.peer) is caller.member:
+            self.tell(caller.member, Answered(caller.client, call_id), result)
+
+    # -- coming and going --------------------------------------------------------------------------------------------
+
+    def _greet(self, peer: bytes, hello: Hello, now_s: float) -> None:
+        why = refusal(hello)
+        other = self.by_name(hello.name)
+        if not why and other is not None and other.peer != peer:
+            if is_same_host(hello) and other.hello.pid != hello.pid:
+                self._drop(other.peer, "another process took its name")
+            else:
+                why = f"there is a node called {hello.name} already: choose another --name"
+        if not why and len(self._members) >= _MEMBERS_MOST:
+            why = f"there are {_MEMBERS_MOST} nodes already"
+        if why:
+            self._refuse(peer, hello.name, why)
+            return
+        same_host = is_same_host(hello)
+        member = Member(
+            peer=peer,
+            number=self._number(hello.name),
+            name=hello.name,
+            hello=hello,
+            state=JOINING,
+            heard_s=now_s,
+            same_host=same_host,
+            drawn=Meter(now_s),
+            drew=Meter(now_s),
+        )
+        if same_host:
+            with suppress(OSError):
+                member.pidfd = os.pidfd_open(hello.pid)
+                self.link.watch(member.pidfd, peer)
+        self._members[peer] = member
+        self.tell(member, Welcome(member.number, same_host, self._aliases))
+        self._send_map(member)
+
+    def _number(self, name: str) -> int:
+        """A node's number: the one at the end of its name where that is free, else the next."""
+        found = self._numbers_by_name.get(name)
+        if found is None:
+            tail = name.rpartition("-")[2]
+            taken = set(self._numbers_by_name.values())
+            found = int(tail) if tail.isdecimal() and 0 < int(tail) < 10_000 else 0
+            if not found or found in taken:
+                found = next(one for one in range(1, len(taken) + 2) if one not in taken)
+            self._numbers_by_name[name] = found
+        return found
+
+    def _send_map(self, member: Member) -> None:
+        message, xodr = self._bulletin.map_of(self.episode)
+        member.known_episode = self.episode.id
+        self.tell(member, message, xodr)
+
+    def _ready(self, member: Member, message: Ready) -> None:
+        if message.episode != self.episode.id:
+            if member.known_episode != self.episode.id:
+                self._send_map(member)  # the map changed while it was building the one before
+            return
+        road_map = self.episode.scene.road_map
+        why = map_refusal(message, road_map.name, map_digest(road_map), self._pictures)
+        if why:
+            self._refuse(member.peer, member.name, why)
+            return
+        if member.state != JOINING:
+            return
+        member.state = WORKING
+        self.publish_news()
+        for news, bulk in self._bulletin.everything(self.episode):
+            self.tell(member, news, *((bulk,) if bulk else ()))
+        if self.last_state:
+            self.tell(member, Prepared(self.episode.frame), self.last_state)
+        self.tell(member, Joined(self.episode.frame))
+        self._log(f"{member.name} has joined at tick {self.episode.frame}: clients reach it at {member.address}")
+
+    def _refuse(self, peer: bytes, name: str, why: str) -> None:
+        self._log(f"node {name} was refused: {why}")
+        self._numbers.problems.add(self.episode.frame, f"node {name} was refused: {why}")
+        with suppress(LinkError):
+            self.link.send(peer, written(Refused(why)), ())
+        self._remove(peer)
+
+    def fail(self, peer: bytes, why: str) -> None:
+        """Something is wrong with a node: it is taken out."""
+        member = self._members.get(peer)
+        if member is None:
+            self.link.forget(peer)
+        else:
+            self.fence(member, why)
+
+    def fence(self, member: Member, why: str) -> None:
+        """Take a node out: whatever it still says is not heard, and another one takes its place."""
+        if self._members.get(member.peer) is not member:
+            return
+        with suppress(LinkError):
+            self.link.send(member.peer, written(Leave(f"taken out: {why}")), ())
+        member.state = FENCED
+        self._numbers.fenced += 1
+        self._out(member, f"{member.name} was taken out: {why}")
+
+    def _drop(self, peer: bytes, why: str) -> None:
+        member = self._members.get(peer)
+        if member is not None:
+            was_leaving = member.state == DRAINING and not member.issued
+            member.state = GONE
+            self._out(member, f"{member.name} is gone: {why}", quiet=was_leaving)
+
+    def _out(self, member: Member, line: str, *, quiet: bool = False) -> None:
+        if not quiet:
+            self._numbers.problems.add(self.episode.frame, line)
+        self._log(f"tick {self.episode.frame}: {line}")
+        self._remove(member.peer)
+        self.link.forget(member.peer)
+        self.episode.listened.leave(member.number)
+        for caller in member.clients.values():
+            self.work.append((Gone(caller), 0.0))
+        self.on_lost(member)
+        self.on_failed(member, line)
+
+    def _remove(self, peer: bytes) -> None:
+        member = self._members.pop(peer, None)
+        if member is not None and member.pidfd >= 0:
+            self.link.unwatch(member.pidfd)
+            os.close(member.pidfd)
+            member.pidfd = -1
+
+    def _look_after(self) -> None:
+        """Take out who has been silent for too long."""
+        now_s = SYSTEM_CLOCK.monotonic_s()
+        for member in list(self._members.values()):
+            silent_s = now_s - member.heard_s
+            if member.state != JOINING and silent_s > self._patience.silent_s:
+                self.fence(member, f"it has said nothing for {silent_s:.1f} s")
+
+    def dismiss_all(self, why: str) -> None:
+        """The end: tell everybody to go."""
+        for member in list(self._members.values()):
+            with suppress(LinkError):
+                self.link.send(member.peer, written(Leave(why)), ())

@@ -1,0 +1,287 @@
+"""A journal of everything that decides what happens in an episode, so that a server that dies can be continued.
+
+Calls in the order in which they were done, as the very bytes that came; ticks of the wall clock with their length; clients that
+went; maps that clients sent. After every tick stands what came of it, as a digest. Everything is in the hands of the kernel
+before a client gets an answer that depends on it: when the process dies nothing is lost that anybody knows of. A power cut may
+take the last seconds, unless the journal is ``durable`` (which waits for the disk at every tick).
+"""
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from samepath.base.clock import SYSTEM_CLOCK, Clock
+from samepath.base.errors import InputError, SamepathError
+from samepath.base.files import make_folder, write_atomically
+from samepath.sim.maps import RoadMap
+from samepath.sim.server import snapshot
+from samepath.sim.server.atlas import SENT
+from samepath.sim.server.episode import Episode
+from samepath.sim.server.journal_file import Kind, PartWriter, lock, numbers_of, part_path, read_part, snapshot_path
+from samepath.sim.server.limits import Limits
+from samepath.sim.server.makers import made_by
+from samepath.sim.server.rpc import Call
+from samepath.sim.server.runner import Gone, Unheard, Work
+
+FORMAT: Final = 1
+_KEPT: Final = 2
+
+
+@dataclass(frozen=True)
+class JournalSettings:
+    """How often a snapshot is taken: after so many seconds of the wall clock, or ticks, whichever comes first; None: never.
+
+    ``durable`` waits for the disk at every tick: nothing is lost in a power cut either.
+    """
+
+    every_s: float | None = 10.0
+    every_ticks: int | None = None
+    durable: bool = False
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a journal's world began with. ``extra`` is plain data of whoever keeps the journal."""
+
+    map_name: str
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    data_folder: Path = Path("serve-data")
+    draw_debug: bool = False
+    limits: Limits = field(default_factory=Limits)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """The origin as plain data."""
+        return {
+            "map_name": self.map_name,
+            "aliases": dict(self.aliases),
+            "data_folder": str(self.data_folder.absolute()),
+            "draw_debug": self.draw_debug,
+            "limits": asdict(self.limits),
+            "extra": dict(self.extra),
+        }
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> "Origin":
+        """The origin of :meth:`plain`."""
+        return cls(**{**data, "data_folder": Path(data["data_folder"]), "limits": Limits(**data["limits"])})
+
+
+def states_sum(episode: Episode) -> int:
+    """A checksum of the state of everybody, as clients see it."""
+    return zlib.crc32(episode.actors.states.tobytes())
+
+
+class Journal:
+    """Writes the journal of one server; all calls come from the thread that owns the episode.
+
+    What cannot be written ends the journal with one line in the log; the server goes on without.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        origin: Origin,
+        log: Callable[[str], None],
+        settings: JournalSettings | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.folder = folder
+        self._origin = origin
+        self._log = log
+        self._settings = settings or JournalSettings()
+        self._clock = clock
+        self._part: PartWriter | None = None
+        self._number = 0
+        self._callers: dict[int, tuple[object, int]] = {}
+        self._next_caller = 1
+        self._map: RoadMap | None = None
+        self._frame = 0
+        self._episode_id = 0
+        self._snapshot_s = clock.monotonic_s()
+        self._snapshot_frame = 0
+        self._complained = False
+
+    @property
+    def is_on(self) -> bool:
+        """Is anything written?"""
+        return self._part is not None
+
+    def begin(self, episode: Episode) -> None:
+        """Begin with an episode that was just made, in a folder that holds no journal yet."""
+        make_folder(self.folder)
+        self._lock = lock(self.folder)
+        self._drop_empty()
+        if any(numbers_of(self.folder)):
+            raise InputError(f"{self.folder} holds a journal already: resume it, or give an empty folder")
+        self._see(episode)
+        self._start_part(0)
+
+    def _drop_empty(self) -> None:
+        """A journal in which nothing happened, such as that of a server whose port was taken, is none."""
+        parts, snapshots = numbers_of(self.folder)
+        if parts == [0] and not snapshots and len(read_part(part_path(self.folder, 0)).records) <= 1:
+            part_path(self.folder, 0).unlink()
+
+    def go_on(self, episode: Episode, number: int, handle: int | None) -> None:
+        """Go on after a resume with part ``number``; ``handle`` holds the folder's lock, None: it is read-only."""
+        self._lock, self._number = handle, number - 1
+        self._see(episode)
+        if handle is None:
+            self._log(f"{self.folder} is read-only: the server goes on without a journal")
+            return
+        if not self.snapshot(episode) and self._complained:
+            self._start_part(number)
+            self._add(Kind.RESUMED)
+            self.flush()
+
+    def _see(self, episode: Episode) -> None:
+        self._frame, self._episode_id = episode.frame, episode.id
+        self._snapshot_frame, self._snapshot_s = episode.frame, self._clock.monotonic_s()
+        self._map = episode.place.atlas.sent
+
+    def did(self, episode: Episode, work: Work) -> None:
+        """Something was done in the episode's thread."""
+        if self._part is None:
+            return
+        if isinstance(work, Call):
+            if work.method.quick:
+                return
+            self._add_map(episode)
+            self._add(Kind.CALL, self._caller(work.caller), work.raw)
+            if not work.raw:
+                self._end(f"a call of {work.method.name} came without its bytes")
+            self._after(episode)
+        elif isinstance(work, Unheard):
+            self._add(Kind.UNHEARD, work.stream_id, work.home)
+        elif isinstance(work, Gone) and id(work.caller) in self._callers:
+            self._add(Kind.GONE, self._callers.pop(id(work.caller))[1])
+
+    def ticked(self, episode: Episode, step_s: float) -> None:
+        """The world ticked by itself."""
+        if self._part is not None:
+            self._add(Kind.STEP, step_s)
+            self._after(episode)
+
+    def _after(self, episode: Episode) -> None:
+        """A call or a step is done: if the world ticked in it, the tick is complete."""
+        self._episode_id = episode.id
+        if episode.frame == self._frame:
+            return
+        self._frame = episode.frame
+        self._add(Kind.TICK, episode.frame, bytes.fromhex(episode.world.digest), states_sum(episode))
+        self.flush()
+        if self._is_due(episode):
+            self.snapshot(episode)
+
+    def _add_map(self, episode: Episode) -> None:
+        """Write down a map that a client sent: the one that was loaded by this call, or else the last that came."""
+        loaded = episode.scene.road_map if episode.id != self._episode_id and episode.scene.name == SENT else None
+        for one in (loaded, episode.place.atlas.sent):
+            if one is not None and one is not self._map:
+                self._map = one
+                self._add(Kind.MAP, one.xodr)
+                return
+
+    def _caller(self, caller: Any) -> int:  # noqa: ANN401 - whoever calls
+        """The number of a client; it is introduced with its first call. The object is kept, so that its id is its own."""
+        known = self._callers.get(id(caller))
+        if known is not None:
+            return known[1]
+        number, self._next_caller = self._next_caller, self._next_caller + 1
+        self._callers[id(caller)] = (caller, number)
+        self._add(Kind.CALLER, number, str(getattr(caller, "name", "somebody")), caller.home, caller.stream_port)
+        return number
+
+    def _add(self, kind: Kind, *fields: object) -> None:
+        if self._part is not None:
+            self._part.add(kind, *fields)
+
+    def flush(self) -> None:
+        """Hand over to the kernel what happened so far; before anybody is told."""
+        if self._part is None:
+            return
+        try:
+            self._part.flush()
+        except OSError as error:
+            self._end(f"{self._part.path} cannot be written: {error.strerror or error}")
+
+    def _is_due(self, episode: Episode) -> bool:
+        every_s, every_ticks = self._settings.every_s, self._settings.every_ticks
+        if every_ticks is not None and episode.frame - self._snapshot_frame >= every_ticks:
+            return True
+        return every_s is not None and self._clock.monotonic_s() - self._snapshot_s >= every_s
+
+    def snapshot(self, episode: Episode) -> bool:
+        """Take a snapshot and begin a new part; what prevents it is said once, and the part goes on."""
+        self._snapshot_s, self._snapshot_frame = self._clock.monotonic_s(), episode.frame
+        number = self._number + 1
+        try:
+            packed = snapshot.take(episode)
+            path = snapshot_path(self.folder, number)
+            write_atomically(path, lambda partial: _write(partial, packed), durable=self._settings.durable)
+        except (SamepathError, ValueError) as error:
+            if not self._complained:
+                self._log(f"no snapshot at frame {episode.frame}, resuming will take longer: {error}")
+            self._complained = True
+            return False
+        self._complained = False
+        self._start_part(number)
+        self._forget_old(number)
+        return self.is_on
+
+    def _start_part(self, number: int) -> None:
+        before, self._part = self._part, None
+        path = part_path(self.folder, number)
+        try:
+            self._part = PartWriter(path, durable=self._settings.durable)
+        except OSError as error:
+            self._log(f"the journal ends, the server goes on without: {path} cannot be written: {error.strerror or error}")
+            return
+        finally:
+            if before is not None:
+                before.close()
+        self._number = number
+        head = {"format": FORMAT, "part": number, "made_by": made_by(), "origin": self._origin.plain()}
+        self._add(Kind.HEAD, head)
+        for caller, one in self._callers.values():
+            name = str(getattr(caller, "name", "somebody"))
+            self._add(Kind.CALLER, one, name, getattr(caller, "home", 0), getattr(caller, "stream_port", None))
+        self.flush()
+
+    def _forget_old(self, number: int) -> None:
+        """Keep the last snapshots, and the parts since the older one."""
+        oldest = number - _KEPT + 1
+        for found, path_of in zip(numbers_of(self.folder), (part_path, snapshot_path), strict=True):
+            for one in found:
+                if one < oldest:
+                    path_of(self.folder, one).unlink(missing_ok=True)
+
+    def _end(self, why: str) -> None:
+        """Stop writing, and say so: in the log, and in the journal if that is possible."""
+        part, self._part = self._part, None
+        self._log(f"the journal ends, the server goes on without: {why}")
+        if part is not None:
+            self._finish(part, why)
+
+    @staticmethod
+    def _finish(part: PartWriter, why: str) -> None:
+        try:
+            part.add(Kind.END, why)
+            part.flush()
+        except OSError:
+            pass
+        finally:
+            part.close()
+
+    def close(self) -> None:
+        """The server stops; it can be resumed all the same."""
+        part, self._part = self._part, None
+        if part is not None:
+            self._finish(part, "the server was stopped")
+
+
+def _write(path: Path, packed: bytes) -> None:
+    path.write_bytes(packed)
