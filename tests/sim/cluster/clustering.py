@@ -98,7 +98,7 @@ class Cluster:
         """Start a node and wait until it works."""
         node = ThreadedNode(self, name or f"node-{len(self.nodes) + 1}", **changes)
         self.nodes.append(node)
-        wait_for(lambda: self.is_working(node.name) or node.ended.done(), f"{node.name} joins: {self.lines}")
+        wait_for(lambda: self.is_working(node.name) or node.ended.done(), f"{node.name} joins: {self.lines}", 300.0)
         wait_for(lambda: any(line.startswith(f"{node.name}: ") and "serves" in line for line in self.lines), self.lines)
         return node
 

@@ -62,6 +62,7 @@ class Member:
     clients: dict[int, RemoteCaller] = field(default_factory=dict)
     issued: list[Issue] = field(default_factory=list)
     known_episode: int = -1
+    calls: int = 0  # of its clients, forwarded
     doubted: bool = False  # its orders were given to others as well
     busy_s: float = 0.0
     step_s: float | None = None

@@ -104,7 +104,7 @@ class ClusterMail(Mail):
         self._delivered[order.stream] = frame
         for home in self._roster.episode.listened.homes(order.stream):
             if home == HERE:
-                super().publish(order.stream, message)
+                self._here([Message(order.stream, message, self.lossless)])
             elif home != drawn_by:
                 member = self._roster.by_number(home)
                 if member is not None:

@@ -188,6 +188,7 @@ class Roster:
             self.fail(event.peer, f"it sent a message that only the main server sends: {type(message).__name__}")
 
     def _call(self, member: Member, message: Called, bulk: tuple[bytes, ...], now_s: float) -> None:
+        member.calls += 1
         request = parse(bulk[0], self._limits)
         method = self._methods.get(request.name)
         caller = member.clients.get(message.client)

@@ -1,5 +1,6 @@
 """The link between a main server and its nodes: ZeroMQ with CURVE keys, and shared memory for bulk on one host."""
 
+from samepath.sim.cluster.link.allocator import hold_memory
 from samepath.sim.cluster.link.errors import LinkError, LinkLostError, LinkRefusedError, PeerGoneError, PeerStuckError
 from samepath.sim.cluster.link.events import Event, Gone, LinkCounts, Ready, Received, Woken
 from samepath.sim.cluster.link.keys import Keys, make_keys, read_keys, read_public, write_keys
@@ -23,6 +24,7 @@ __all__ = [
     "Ready",
     "Received",
     "Woken",
+    "hold_memory",
     "make_keys",
     "read_keys",
     "read_public",

@@ -1,11 +1,14 @@
 """The socket of a main server: where it listens, and what both ends have in common."""
 
 import socket as sockets
+from typing import Final
 
 from samepath.base.errors import InputError
 from samepath.sim.cluster.link.extra import zmq
 from samepath.sim.cluster.link.keys import Keys
 from samepath.sim.cluster.link.limits import LinkLimits
+
+_PORT_MAX: Final = 65_535
 
 
 def dress(socket: "zmq.Socket[bytes]", keys: Keys, limits: LinkLimits) -> None:
@@ -26,9 +29,11 @@ def listen(socket: "zmq.Socket[bytes]", host: str, port: int, keys: Keys, limits
     socket.curve_server = True
     socket.zap_domain = b"samepath"
     dress(socket, keys, limits)
+    if not 0 <= port <= _PORT_MAX:
+        raise InputError(f"the main server cannot listen on {host}:{port}: a port is a number from 0 to {_PORT_MAX}")
     try:
         family, _, _, _, address = sockets.getaddrinfo(host, port, type=sockets.SOCK_STREAM)[0]
-    except (OSError, UnicodeError, OverflowError) as error:
+    except (OSError, UnicodeError) as error:
         raise InputError(f"the main server cannot listen on {host}:{port}: {error}; give an address of this host") from None
     socket.ipv6 = family == sockets.AF_INET6
     shown = f"[{address[0]}]" if family == sockets.AF_INET6 else str(address[0])

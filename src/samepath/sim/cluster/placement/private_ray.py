@@ -86,8 +86,7 @@ class PrivateRay:
 
     def close(self) -> None:
         """End Ray and wait until nothing of it is left."""
-        with overheard():
-            self.ray.shutdown()
+        self.ray.shutdown()
         if self._sweeper.stdin is not None:
             with suppress(BrokenPipeError):
                 self._sweeper.stdin.close()

@@ -14,6 +14,8 @@ from samepath.sim.cluster.placement.records import Ended, NodeKeys, NodeOrder, s
 _SHORT_LIFE_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 8.0
+# Who asks for a restart means a life that he has seen fail; one that has just begun is not it.
+_JUST_BEGUN_S: Final = 1.0
 
 
 class ProcessPlacement:
@@ -66,6 +68,7 @@ class _Node:
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._life: Kept | None = None
+        self._born_s = 0.0
         self._thread = threading.Thread(target=self._live, name=f"keeps {order.name} going", daemon=True)
         self._thread.start()
 
@@ -75,9 +78,9 @@ class _Node:
         return self._thread.is_alive()
 
     def kill(self) -> None:
-        """End the present life at once."""
+        """End the present life at once, unless it has just begun."""
         with self._lock:
-            if self._life is not None:
+            if self._life is not None and SYSTEM_CLOCK.monotonic_s() - self._born_s > _JUST_BEGUN_S:
                 self._life.kill()
 
     def stop(self) -> None:
@@ -95,13 +98,13 @@ class _Node:
         incarnation, pause_s = 0, 0.0
         while not self._over.wait(pause_s):
             incarnation += 1
-            born_s = SYSTEM_CLOCK.monotonic_s()
+            self._born_s = SYSTEM_CLOCK.monotonic_s()
             code = self._one_life()
             again = not self._over.is_set() and starts_again(code, incarnation - 1)
             self._tell(Ended(self._order.name, incarnation, how_it_ended(code), again))
             if not again:
                 return
-            short = SYSTEM_CLOCK.monotonic_s() - born_s < _SHORT_LIFE_S
+            short = SYSTEM_CLOCK.monotonic_s() - self._born_s < _SHORT_LIFE_S
             pause_s = min(max(2.0 * pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S) if short else 0.0
 
     def _one_life(self) -> int:

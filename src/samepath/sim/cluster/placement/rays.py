@@ -4,6 +4,7 @@ Ray notices a killed process in one or two seconds. That is for starting the nod
 and has the frames drawn elsewhere long before.
 """
 
+import importlib.util
 import os
 import queue
 import threading
@@ -48,7 +49,7 @@ class RayPlacement:
     """One Ray actor per node. ``log`` gets what nodes print, with their names.
 
     ``address`` is that of an existing cluster, None asks for a Ray of our own. ``link_is_loopback``: the main server's link
-    listens on loopback only, so nodes on other hosts could not reach it. To be made in the main thread.
+    listens on loopback only, so nodes on other hosts could not reach it.
     """
 
     def __init__(
@@ -59,24 +60,33 @@ class RayPlacement:
         link_is_loopback: bool = True,
         module: str = NODE_MODULE,
     ) -> None:
+        if importlib.util.find_spec("ray") is None:
+            raise ClusterError(NOT_INSTALLED)
         self._log, self._module = log, module
+        self._address, self._link_is_loopback = address, link_is_loopback
         self._machine = this_machine()
-        self._private = PrivateRay() if address is None else None
-        self._ray = self._private.ray if self._private is not None else connect(address or "auto", NOT_INSTALLED)
-        quieten(self._ray)
+        self._private: PrivateRay | None = None
+        self._ray: Ray = None
         self._lock = threading.Lock()
         self._nodes: dict[str, _Placed] = {}
         self._leaving: list[_Placed] = []
         self._ended: deque[Ended] = deque()
         self._heard: queue.SimpleQueue[tuple[_Placed, News | None, Exception | None] | None] = queue.SimpleQueue()
-        try:
-            if address is not None:
-                nodes = nodes_of(self._ray)
-                check_hosts(look_at(self._ray, nodes, log), link_is_loopback=link_is_loopback)
-        except BaseException:
-            self._end_ray()
-            raise
         self._thread = threading.Thread(target=self._watch, name="hears from nodes under Ray", daemon=True)
+
+    def open(self) -> None:
+        """Start Ray or join the cluster, which takes some seconds. To be called in the main thread, once, before ``start``."""
+        if self._address is None:
+            self._private = PrivateRay()
+            self._ray = self._private.ray
+        else:
+            self._ray = connect(self._address, NOT_INSTALLED)
+            try:
+                check_hosts(look_at(self._ray, nodes_of(self._ray), self._log), link_is_loopback=self._link_is_loopback)
+            except BaseException:
+                self._end_ray()
+                raise
+        quieten(self._ray)
         self._thread.start()
 
     def start(self, order: NodeOrder, keys: NodeKeys) -> None:
@@ -123,6 +133,8 @@ class RayPlacement:
 
     def close(self) -> None:
         """End all nodes, and Ray if it is our own."""
+        if self._ray is None:
+            return
         for name in list(self._nodes):
             self.stop(name)
         until_s = SYSTEM_CLOCK.monotonic_s() + 2.0 * GRACE_S
@@ -139,6 +151,7 @@ class RayPlacement:
             self._private.close()
         else:
             self._ray.shutdown()
+        self._private = self._ray = None
 
     def _listen(self, placed: _Placed) -> None:
         """Ask for the next news; they come to our own thread."""

@@ -60,7 +60,7 @@ class Placement(Protocol):
         ...
 
     def restart(self, name: str) -> None:
-        """Kill a node, frozen or not, and start it again."""
+        """Kill a node, frozen or not, and start it again; nothing is done where that is under way already."""
         ...
 
     def stop(self, name: str) -> None:

@@ -87,7 +87,7 @@ def find_site(folder: Path) -> Site:
         found = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         what = "has no cluster running" if folder.is_dir() else "is no folder"
-        raise SilentError(f"{folder} {what} ({ADDRESS_FILE} is not there): name the folder of a run, or --url") from None
+        raise SilentError(f"{folder} {what} ({ADDRESS_FILE} is not there): name its run folder with --run") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     url = found.get("url") if isinstance(found, dict) else None

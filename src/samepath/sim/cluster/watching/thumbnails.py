@@ -1,9 +1,8 @@
-"""Small pictures of what cameras saw last, made only for those that somebody looks at."""
+"""Small pictures of what cameras saw, for people's eyes."""
 
 import io
 import math
 import struct
-import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,44 +12,14 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 WIDTH_PX: Final = 240
-WANTED_S: Final = 15.0
 _BLOCK: Final = struct.Struct("<IIf")  # width, height, field of view: before the pixels of CARLA's pictures
 _NEAREST_M: Final = 0.5
 _FARTHEST_M: Final = 1000.0
 _GOLDEN: Final = 0.618033988749895  # steps of this part of a circle keep neighbours far apart
 
 
-class Thumbnails:
-    """The last payload of each watched camera. The main server keeps and forgets, threads of the web server look."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()  # held for a look into a table, never while a picture is made
-        self._asked_s: dict[int, float] = {}
-        self._kept: dict[int, tuple[str, bytes]] = {}
-
-    def wanted(self, now_s: float) -> tuple[int, ...]:
-        """The sensors somebody looked for lately; payloads of others are forgotten."""
-        with self._lock:
-            self._asked_s = {sensor: asked_s for sensor, asked_s in self._asked_s.items() if now_s - asked_s <= WANTED_S}
-            self._kept = {sensor: kept for sensor, kept in self._kept.items() if sensor in self._asked_s}
-            return tuple(sorted(self._asked_s))
-
-    def keep(self, sensor: int, kind: str, payload: bytes) -> None:
-        """Keep what a wanted camera sent: the payload behind the header that all measurements have."""
-        with self._lock:
-            if sensor in self._asked_s:
-                self._kept[sensor] = (kind, payload)
-
-    def png(self, sensor: int, now_s: float) -> bytes | None:
-        """The last picture, small; None where there is none yet. Asking is what makes a sensor wanted."""
-        with self._lock:
-            self._asked_s[sensor] = now_s
-            kept = self._kept.get(sensor)
-        return None if kept is None else thumbnail_png(*kept)
-
-
 def thumbnail_png(kind: str, payload: bytes) -> bytes | None:
-    """Return a camera's payload as a PNG for people's eyes; None for what is no picture."""
+    """Return a camera's payload (behind the header that all measurements have) as a PNG; None for what is no picture."""
     if not kind.startswith("sensor.camera.") or len(payload) < _BLOCK.size:
         return None
     width, height, _ = _BLOCK.unpack_from(payload)

@@ -5,6 +5,7 @@ told otherwise. Pages of other sites cannot read it (the host a browser asks for
 change anything (that takes a token that only the owner of the run folder can read).
 """
 
+import contextlib
 import hmac
 import ipaddress
 import re
@@ -90,6 +91,7 @@ class Watch:
             reason = error.strerror or error
             raise InputError(f"the live page cannot be served on {host}:{port} ({reason}): choose another port") from error
         self.host, self.port = host, int(self._server.server_address[1])
+        _get_ready()
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="samepath-watch", daemon=True)
 
     @property
@@ -145,11 +147,18 @@ class Watch:
         if path == "/metrics":
             return self._metrics()
         if picture := _PICTURE.fullmatch(path):
-            png = self._thumbnail(int(picture[1]))
+            png = self._picture(int(picture[1]))
             return Answer(HTTPStatus.OK, png, "image/png") if png else _line(HTTPStatus.NOT_FOUND, "there is no such picture")
         if path in ("/stop", "/scale") or _DRAIN.fullmatch(path):
             return _line(HTTPStatus.METHOD_NOT_ALLOWED, "this takes a POST with the token", ("Allow", "POST"))
         return _line(HTTPStatus.NOT_FOUND, "there are /, /status.json, /metrics and /thumbnails/ID.png")
+
+    def _picture(self, sensor: int) -> bytes | None:
+        """The main server is bothered only with sensors that there are."""
+        status = self._source()
+        if status is None or all(one.id != sensor for one in status.sensors):
+            return None
+        return self._thumbnail(sensor)
 
     def _status_json(self) -> bytes:
         """The status as JSON, written once however many look at it."""
@@ -197,6 +206,14 @@ class Watch:
         if name not in there:
             return _line(HTTPStatus.NOT_FOUND, f"there is no node {name}; there are: {', '.join(there) or 'none'}")
         return _line(HTTPStatus.OK, self._actions.drain(name))
+
+
+def _get_ready() -> None:
+    """Import and build now what the first answer needs: done in the middle of a tick it would hold that tick up."""
+    live_page()
+    to_json(ClusterStatus("", "", "", 0, 0, "lockstep"))
+    with contextlib.suppress(MissingLibraryError):
+        exposition(make_registry(lambda: None))
 
 
 def _not_yet() -> Answer:

@@ -1,5 +1,5 @@
 "use strict";
-const POLL_MS = 1000, PATIENCE_MS = 5000, PICTURE_MS = 2000, PICTURE_AGAIN_MS = 10000, REMEMBERED = 120, QUIET_MS = 3000;
+const POLL_MS = 1000, PATIENCE_MS = 5000, PICTURE_MS = 2000, REMEMBERED = 120, QUIET_MS = 3000;
 const at = id => document.getElementById(id);
 const rates = [], pictures = new Map(), inView = new Set();
 let lastAnswer = null, lastMove = null, lastTicks = null, known = null;
@@ -104,7 +104,7 @@ function newSensor(sensor) {
   const figure = make("figure"), box = make("div", "picture"), caption = make("figcaption");
   const head = make("strong"), what = make("span", "note"), who = make("span", "note"), cost = make("span", "note");
   caption.append(head, what, who, cost);
-  const one = { figure, box, head, what, who, cost, image: null, frames: -1, asked: -Infinity, failed: false };
+  const one = { figure, box, head, what, who, cost, frames: -1, asked: -Infinity };
   if (sensor.width > 0) {
     say(box, "no picture yet");
     figure.append(box);
@@ -114,13 +114,14 @@ function newSensor(sensor) {
   return one;
 }
 function refresh(one, sensor) {
-  const now = performance.now(), pause = one.failed ? PICTURE_AGAIN_MS : PICTURE_MS;
-  if (!sensor.width || !inView.has(one.figure) || one.frames === sensor.frames || now - one.asked < pause) return;
+  // The main server fetches a picture when it is first asked for, so the first answer may be that there is none yet.
+  const now = performance.now();
+  if (!sensor.width || !inView.has(one.figure) || one.frames === sensor.frames || now - one.asked < PICTURE_MS) return;
   one.asked = now;
   const image = new Image(), frames = sensor.frames;
   image.alt = "what " + sensor.type + " " + sensor.id + " saw last";
-  image.onload = () => { one.box.replaceChildren(image); one.frames = frames; one.failed = false; };
-  image.onerror = () => { one.failed = true; if (!one.box.querySelector("img")) say(one.box, "no picture"); };
+  image.onload = () => { one.box.replaceChildren(image); one.frames = frames; };
+  image.onerror = () => { if (!one.box.querySelector("img")) say(one.box, "no picture"); };
   image.src = "/thumbnails/" + sensor.id + ".png?frame=" + frames;
 }
 function showSensors(sensors) {

@@ -1,0 +1,200 @@
+"""A whole cluster from start to end: the main server, who places its nodes, and the page it is watched on."""
+
+import asyncio
+import ipaddress
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from samepath.base.errors import ClusterError, InputError
+from samepath.sim.cluster.link.keys import Keys, make_keys, read_keys, read_public, write_keys
+from samepath.sim.cluster.main import Main
+from samepath.sim.cluster.placement.processes import ProcessPlacement
+from samepath.sim.cluster.placement.rays import RayPlacement
+from samepath.sim.cluster.placement.records import NodeOrder
+from samepath.sim.cluster.settings import MainSettings
+from samepath.sim.cluster.watching.site import RUN_FOLDER, new_token, remove_site, write_site
+from samepath.sim.cluster.watching.web import Watch
+
+MAIN_KEYS: Final = "main"
+NODE_KEYS: Final = "node"
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """A cluster to be run. ``nodes`` are started by Ray or as plain processes; 0: none, they are started by hand.
+
+    ``ray`` is the address of an existing Ray cluster, None: a Ray of our own. Nodes listen on ``node_host``; the ports of the
+    k-th are 2 k above the main server's, or any where that has any. ``keys`` is the folder of keys for nodes started by hand.
+    """
+
+    main: MainSettings = field(default_factory=MainSettings)
+    nodes: int = 1
+    placement: Literal["ray", "processes"] = "ray"
+    ray: str | None = None
+    node_host: str = "127.0.0.1"
+    threads: int = 1
+    keys: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.ray is not None and self.placement != "ray":
+            raise InputError(f"--ray {self.ray} asks for Ray, --placement {self.placement} for something else: leave one out")
+        if is_everywhere(self.main.link_host):
+            raise InputError(
+                f"--link-host is where nodes find the main server, and {self.main.link_host} is no address to go to: "
+                "give one of this machine that they reach"
+            )
+
+
+def run_cluster(plan: ClusterPlan, log: Callable[[str], None]) -> None:
+    """Run a cluster until SIGINT, SIGTERM or a request to stop; nothing of it is left when this returns."""
+    placement: RayPlacement | ProcessPlacement | None = None
+    if plan.nodes:
+        if plan.placement == "ray":
+            placement = RayPlacement(log, address=plan.ray, link_is_loopback=is_loopback(plan.main.link_host))
+        else:
+            placement = ProcessPlacement(log)
+    asyncio.run(_Cluster(plan, placement, log).run())
+
+
+class _Cluster:
+    def __init__(
+        self, plan: ClusterPlan, placement: RayPlacement | ProcessPlacement | None, log: Callable[[str], None]
+    ) -> None:
+        self._plan, self._placement, self._log = plan, placement, log
+        self._trouble = ""
+
+    async def run(self) -> None:
+        plan = self._plan
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        for one in (signal.SIGINT, signal.SIGTERM):
+            self._loop.add_signal_handler(one, self._interrupt, one)
+        keys, known = _keys(plan.keys) if plan.keys is not None else (None, None)
+        self._main = Main(plan.main, self._log, self._placement, keys=keys, known=known, failed=self._fail)
+        await self._main.start()
+        watch: Watch | None = None
+        try:
+            watch = self._watch()
+            self._begin()
+            await self._over.wait()
+            self._log("stopping")
+        finally:
+            if watch is not None:
+                watch.stop()
+                remove_site(plan.main.run_folder or RUN_FOLDER)
+            await self._main.stop()
+        if self._trouble:
+            raise ClusterError(self._trouble)
+
+    def _begin(self) -> None:
+        """Say where everything is and have the nodes started."""
+        plan, main = self._plan, self._main
+        server = plan.main.server
+        self._log(f"main server: map {server.map_name} on {server.host}:{main.port}, nodes join at {main.link.endpoint}")
+        if isinstance(self._placement, RayPlacement):
+            self._log("starting Ray on loopback" if plan.ray is None else f"joining the Ray cluster at {plan.ray}")
+            self._placement.open()
+        for ordinal in range(1, plan.nodes + 1):
+            main.place(
+                NodeOrder(
+                    name=f"node-{ordinal}",
+                    ordinal=ordinal,
+                    main_endpoint=main.link.endpoint,
+                    host=plan.node_host,
+                    port=server.port and server.port + 2 * ordinal,
+                    threads=plan.threads,
+                    shared_memory=plan.main.shared_memory,
+                )
+            )
+
+    def _watch(self) -> Watch | None:
+        settings = self._plan.main
+        if settings.page_port is None:
+            return None
+        token = new_token()
+        watch = Watch(
+            self._main.status,
+            self._main.thumbnail,
+            _Wishes(self._main, self._stop),
+            token,
+            host=settings.page_host,
+            port=settings.page_port,
+            log=self._log,
+        )
+        write_site(settings.run_folder or RUN_FOLDER, watch.url, token)
+        watch.start()
+        self._log(f"live page: {watch.url}")
+        return watch
+
+    def _interrupt(self, one: signal.Signals) -> None:
+        self._loop.remove_signal_handler(one)  # a second one ends it at once; what it leaves is cleared away all the same
+        self._over.set()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+
+    def _fail(self, words: str) -> None:
+        self._trouble = self._trouble or words
+        self._stop()
+
+
+class _Wishes:
+    """What may be asked for from outside."""
+
+    def __init__(self, main: Main, stop: Callable[[], None]) -> None:
+        self._main, self._stop = main, stop
+
+    def drain(self, node: str) -> str:
+        """Give this node nothing more."""
+        return self._main.drain(node)
+
+    def scale(self, nodes: int) -> str:
+        """Have so many nodes."""
+        return self._main.scale(nodes)
+
+    def stop(self) -> str:
+        """End the cluster."""
+        self._stop()
+        return "the cluster stops"
+
+
+def _keys(folder: Path) -> tuple[Keys, Callable[[str], bool]]:
+    """Return the main server's keys and who else is let in: whoever has a public key in the folder.
+
+    Missing pairs are made: the main server's, and one that a node started by hand can use.
+    """
+    for name in (MAIN_KEYS, NODE_KEYS):
+        if not (folder / f"{name}.secret").exists() and not (folder / f"{name}.public").exists():
+            write_keys(folder, name, make_keys())
+
+    def known(public: str) -> bool:
+        names = sorted(path.stem for path in folder.glob("*.public"))
+        return any(read_public(folder, name) == public for name in names if name != MAIN_KEYS)
+
+    return read_keys(folder, MAIN_KEYS), known
+
+
+def is_loopback(host: str) -> bool:
+    """Can this address be reached from this machine only?"""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_everywhere(host: str) -> bool:
+    """Does this address stand for all of a machine's?"""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return not host or host == "*"
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
