@@ -102,8 +102,8 @@ def test_nonsense_is_not_spawned():
         call(host, "spawn_actor_with_parent", described("sensor.other.gnss"), place(), 999, 0, "")
     with pytest.raises(SamepathError, match="noise_lat_bias"):
         spawn(host, "sensor.other.gnss", noise_lat_bias="much")
-    with pytest.raises(SamepathError, match=r"not supported by samepath: sensor\.camera\.dvs"):
-        spawn(host, "sensor.camera.dvs")
+    with pytest.raises(SamepathError, match=r"not supported by samepath: sensor\.other\.rss"):
+        spawn(host, "sensor.other.rss")
 
 
 def test_there_is_room_for_so_many_and_no_more():

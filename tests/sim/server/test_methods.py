@@ -1,4 +1,4 @@
-"""The table of methods is CARLA's, whole; the documentation says of each what we do with it."""
+"""The table of methods is CARLA's, whole, and a few of our own; the documentation says of each what we do with it."""
 
 from pathlib import Path
 
@@ -41,9 +41,13 @@ set_replayer_ignore_spectator stop_replayer draw_debug_shape clear_debug_shape c
 query_lights_state update_lights_state update_day_night_cycle project_point cast_ray
 """.split()  # noqa: SIM905 - a text is easier to read
 
+# And those that are our own.
+OURS = ("samepath_call", "samepath_ticket", "samepath_control")
 
-def test_every_method_of_the_protocol_is_there():
-    assert sorted(methods()) == sorted(CARLA)
+
+def test_every_method_of_the_protocol_is_there_and_ours_are_named_so():
+    assert sorted(methods()) == sorted([*CARLA, *OURS])
+    assert all(name.startswith("samepath_") for name in OURS)
 
 
 def test_every_command_of_a_batch_is_a_method():

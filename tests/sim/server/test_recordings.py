@@ -180,21 +180,44 @@ def everything_said(path):
     return step
 
 
-def test_a_file_cut_off_anywhere_is_read_to_a_frames_end_or_refused_in_one_line(tmp_path):
+def frame_ends(data, at):
+    """Where the frames of a recording end whose first packet is at ``at``."""
+    while at < len(data):
+        number, length = struct.unpack_from("<BI", data, at)
+        at += 5 + length
+        if number == 1:
+            yield at
+
+
+def test_a_file_cut_off_anywhere_is_read_up_to_its_last_whole_frame(tmp_path):
     path = tmp_path / "run.log"
-    refused = 0
+    header = 28 + len("Carla/Maps/Town03")
+    path.write_bytes(WHOLE)
+    frames = list(open_log(path).frames())
+    ends = list(frame_ends(WHOLE, header))
+    assert len(ends) == len(frames)
     for cut in range(len(WHOLE)):
         path.write_bytes(WHOLE[:cut])
-        try:
-            everything_said(path)
-        except InputError as error:
-            assert str(error)
-            assert "\n" not in str(error)
-            refused += 1
-        else:
-            # Only whole frames pass for a recording.
-            assert WHOLE[:cut].endswith(b"\x01\0\0\0\0") or cut == 28 + len("Carla/Maps/Town03")
-    assert refused == len(WHOLE) - 3
+        if cut < header:
+            with pytest.raises(InputError) as caught:
+                everything_said(path)
+            assert "\n" not in str(caught.value)
+            continue
+        everything_said(path)
+        log, whole = open_log(path), [end for end in ends if end <= cut]
+        assert list(log.frames()) == frames[: len(whole)]
+        assert log.extent[0] == len(whole)
+        assert log.is_cut == (cut not in (header, *ends))
+        assert ("was not ended" in info_text(log, everything=False)) == log.is_cut
+
+
+def test_a_packet_that_swallows_the_frames_after_it_is_damage_and_no_end(tmp_path):
+    path = tmp_path / "run.log"
+    # The packet after the first frame's start claims to be as long as the rest of the file and more.
+    at = 28 + len("Carla/Maps/Town03") + 5 + 24 + 1
+    path.write_bytes(WHOLE[:at] + struct.pack("<I", len(WHOLE)) + WHOLE[at + 4 :])
+    with pytest.raises(InputError, match=r"packet \d+ claims"):
+        list(open_log(path).frames())
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -176,7 +175,7 @@ class Main(Server):
             free = (number for number in range(1, nodes + len(taken) + 1) if number not in taken)
             for _ in range(nodes - len(names)):
                 number = next(free)
-                self.place(_like(pattern, number))
+                self.place(pattern.another(number))
         self.link.wake()
         return f"{nodes} nodes wanted, {len(names)} before"
 
@@ -223,8 +222,3 @@ class Main(Server):
     def joined(self) -> int:
         """How many nodes draw."""
         return sum(1 for one in self.roster.all() if one.state != JOINING)
-
-
-def _like(order: NodeOrder, number: int) -> NodeOrder:
-    """Another node like this one; it takes any two ports."""
-    return replace(order, name=f"node-{number}", ordinal=number, port=0)

@@ -1,7 +1,6 @@
 """A whole cluster from start to end: the main server, who places its nodes, and the page it is watched on."""
 
 import asyncio
-import ipaddress
 import os
 import signal
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from samepath.base.addresses import is_everywhere, is_loopback
 from samepath.base.errors import ClusterError, InputError
 from samepath.sim.cluster.link.keys import Keys, make_keys, read_keys, read_public, write_keys
 from samepath.sim.cluster.main import Main
@@ -27,8 +27,9 @@ NODE_KEYS: Final = "node"
 class ClusterPlan:
     """A cluster to be run. ``nodes`` are started by Ray or as plain processes; 0: none, they are started by hand.
 
-    ``ray`` is the address of an existing Ray cluster, None: a Ray of our own. Nodes listen on ``node_host``; the ports of the
-    k-th are 2 k above the main server's, or any where that has any. ``keys`` is the folder of keys for nodes started by hand.
+    ``ray`` is the address of an existing Ray cluster, None: a Ray of our own. Nodes listen on ``node_host``. Each has the port
+    ``node_port``, for one node per host; None: the k-th has those 2 k above the main server's, or any if that has any. ``keys``
+    is the folder of keys for nodes started by hand.
     """
 
     main: MainSettings = field(default_factory=MainSettings)
@@ -36,6 +37,7 @@ class ClusterPlan:
     placement: Literal["ray", "processes"] = "ray"
     ray: str | None = None
     node_host: str = "127.0.0.1"
+    node_port: int | None = None
     threads: int = 1
     keys: Path | None = None
 
@@ -97,18 +99,18 @@ class _Cluster:
         if isinstance(self._placement, RayPlacement):
             self._log("starting Ray on loopback" if plan.ray is None else f"joining the Ray cluster at {plan.ray}")
             self._placement.open()
+        first = NodeOrder(
+            name="node-1",
+            ordinal=1,
+            main_endpoint=main.link.endpoint,
+            host=plan.node_host,
+            port=(server.port and server.port + 2) if plan.node_port is None else plan.node_port,
+            threads=plan.threads,
+            shared_memory=plan.main.shared_memory,
+            port_step=2 if plan.node_port is None else 0,
+        )
         for ordinal in range(1, plan.nodes + 1):
-            main.place(
-                NodeOrder(
-                    name=f"node-{ordinal}",
-                    ordinal=ordinal,
-                    main_endpoint=main.link.endpoint,
-                    host=plan.node_host,
-                    port=server.port and server.port + 2 * ordinal,
-                    threads=plan.threads,
-                    shared_memory=plan.main.shared_memory,
-                )
-            )
+            main.place(first.another(ordinal))
 
     def _watch(self) -> Watch | None:
         settings = self._plan.main
@@ -175,24 +177,6 @@ def _keys(folder: Path) -> tuple[Keys, Callable[[str], bool]]:
         return any(read_public(folder, name) == public for name in names if name != MAIN_KEYS)
 
     return read_keys(folder, MAIN_KEYS), known
-
-
-def is_loopback(host: str) -> bool:
-    """Can this address be reached from this machine only?"""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def is_everywhere(host: str) -> bool:
-    """Does this address stand for all of a machine's?"""
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return not host or host == "*"
 
 
 def cores() -> int:

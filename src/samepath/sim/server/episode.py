@@ -181,7 +181,7 @@ class Episode:
         Of the commands between two ticks those that came through the node with the highest number stand above the others,
         whichever came first; among those of one node the last one counts.
         """
-        home = self.caller.home
+        home = max(self.caller.home, self.tickets.rank)
         if home < self.ranks.get(actor_id, HERE):
             self.overruled += 1
             return False

@@ -6,6 +6,7 @@ before a client gets an answer that depends on it: when the process dies nothing
 take the last seconds, unless the journal is ``durable`` (which waits for the disk at every tick).
 """
 
+import os
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -94,6 +95,7 @@ class Journal:
         self._settings = settings or JournalSettings()
         self._clock = clock
         self._part: PartWriter | None = None
+        self._lock: int | None = None
         self._number = 0
         self._callers: dict[int, tuple[object, int]] = {}
         self._next_caller = 1
@@ -122,8 +124,9 @@ class Journal:
     def _drop_empty(self) -> None:
         """A journal in which nothing happened, such as that of a server whose port was taken, is none."""
         parts, snapshots = numbers_of(self.folder)
-        if parts == [0] and not snapshots and len(read_part(part_path(self.folder, 0)).records) <= 1:
-            part_path(self.folder, 0).unlink()
+        path = part_path(self.folder, 0)
+        if parts == [0] and not snapshots and {one.kind for one in read_part(path).records} <= {Kind.HEAD, Kind.END}:
+            path.unlink()
 
     def go_on(self, episode: Episode, number: int, handle: int | None) -> None:
         """Go on after a resume with part ``number``; ``handle`` holds the folder's lock, None: it is read-only."""
@@ -281,6 +284,9 @@ class Journal:
         part, self._part = self._part, None
         if part is not None:
             self._finish(part, "the server was stopped")
+        handle, self._lock = self._lock, None
+        if handle is not None:
+            os.close(handle)
 
 
 def _write(path: Path, packed: bytes) -> None:

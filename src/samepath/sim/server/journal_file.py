@@ -103,7 +103,7 @@ class PartWriter:
         self.path = path
         self.size = 0
         self._durable = durable
-        self._sum = 0
+        self._sum = self._flushed_sum = 0
         self._held = bytearray()
         self._packer = msgpack.Packer(use_bin_type=True)
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -123,10 +123,12 @@ class PartWriter:
         try:
             self._write(held)
         except OSError:
+            self._sum = self._flushed_sum
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self.size)
             raise
         self.size += len(held)
+        self._flushed_sum = self._sum
 
     def _write(self, held: bytearray) -> None:
         if os.write(self._handle, held) != len(held):

@@ -11,6 +11,7 @@ from typing import Final
 
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import InputError
+from samepath.sim.sensors.renderer import check_renderer
 from samepath.sim.server.atlas import Atlas
 from samepath.sim.server.episode import Place
 from samepath.sim.server.limits import Limits
@@ -19,7 +20,7 @@ from samepath.sim.server.resuming import Keeping, open_episode
 from samepath.sim.server.rpc import Call, Caller, Office
 from samepath.sim.server.runner import Answer, Expect, Gone, Mail, Message, Post, Prepared, Runner, Unheard
 from samepath.sim.server.streams import Hub, Listener
-from samepath.sim.server.viewing.studio import compile_all
+from samepath.sim.server.viewing.studio import Studio, compile_all
 
 _WORTH_A_LINE_S: Final = 5.0
 
@@ -37,6 +38,7 @@ class ServerSettings:
     limits: Limits = field(default_factory=Limits)
     draw_debug: bool = False
     keeping: Keeping | None = None
+    renderer: str = "software"
 
 
 class Server:
@@ -110,7 +112,10 @@ class Server:
 
         mail = Mail(deliver)
         atlas = Atlas(settings.aliases, log, settings.limits)
-        place = Place(atlas, mail, settings.data_folder, self.stream_port, settings.limits, log, settings.draw_debug)
+        studio = Studio(renderer=check_renderer(settings.renderer))
+        place = Place(
+            atlas, mail, settings.data_folder, self.stream_port, settings.limits, log, settings.draw_debug, workshop=studio
+        )
         episode, journal = open_episode(place, settings.map_name, settings.keeping)
         runner = Runner(lambda: episode, mail, place)
         if journal is not None:

@@ -76,6 +76,9 @@ class Ledger:
         self._clients: dict[str, _Known] = {}
         self._outcomes: dict[Ticket, Outcome] = {}
         self._size_bytes = 0
+        self._highest: dict[str, int] = {}  # node through which a client has called since the last tick
+        self._highest_frame = 0
+        self.rank = 0  # of the client whose call is being done
 
     def __len__(self) -> int:
         return len(self._outcomes)
@@ -104,6 +107,20 @@ class Ledger:
         self._keep(ticket, outcome)
         self._forget(ticket.client)
         return outcome
+
+    def ranked(self, client: str, home: int, frame: int, run: Callable[[], Outcome]) -> Outcome:
+        """Do a client's call with the rank of the highest node through which it has called since the last tick.
+
+        Who moves to another node between two commands of one tick must not be overruled by its own former ones.
+        """
+        if frame != self._highest_frame:
+            self._highest_frame = frame
+            self._highest.clear()
+        self.rank = self._highest[client] = max(home, self._highest.get(client, 0))
+        try:
+            return run()
+        finally:
+            self.rank = 0
 
     def _check_next(self, ticket: Ticket, known: _Known) -> None:
         if ticket.number > known.last + 1:

@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from samepath import __version__
+from samepath.base.addresses import is_loopback
 from samepath.base.processes import this_machine
 from samepath.base.ray_worker import undo_environment, undo_priority
 from samepath.sim.cluster.placement.kept import Kept
@@ -45,11 +46,15 @@ class NodeActor:
             self._line(f"samepath {version} was wanted, but {__version__} is on this host: install the same everywhere")
             self._end(REFUSED)
             return
+        here = this_machine() == machine
+        if not here and is_loopback(order.main_endpoint.removeprefix("tcp://").rpartition(":")[0]):
+            self._line(f"{order.main_endpoint} is not reached from this host: give the main server another --link-host")
+            self._end(REFUSED)
+            return
         undo_environment()
         wanted, found = undo_priority()
         if found != wanted:
             self._line(f"draws at nice {found}, Ray's choice; start Ray there with RAY_worker_niceness=0 for {wanted}")
-        here = this_machine() == machine
         self._life = Kept(
             order if here else replace(order, shared_memory=False),
             keys,

@@ -82,7 +82,11 @@ class RayPlacement:
         else:
             self._ray = connect(self._address, NOT_INSTALLED)
             try:
-                check_hosts(look_at(self._ray, nodes_of(self._ray), self._log), link_is_loopback=self._link_is_loopback)
+                nodes = nodes_of(self._ray)
+                if nodes:
+                    check_hosts(look_at(self._ray, nodes, self._log), link_is_loopback=self._link_is_loopback)
+                else:
+                    self._log("the Ray cluster has no host with cores yet")
             except BaseException:
                 self._end_ray()
                 raise

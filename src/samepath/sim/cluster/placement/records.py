@@ -1,7 +1,7 @@
 """What a node is started with, how it ended, and what every placement can do."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Protocol
 
 from samepath.base.errors import InputError
@@ -20,7 +20,8 @@ class NodeOrder:
     """What a node is started with.
 
     ``host`` is the address on which its two CARLA ports listen, ``port`` the first of them (0: any two), ``handicap`` the
-    factor by which it draws slower than it could, ``main_endpoint`` where the main server's link listens.
+    factor by which it draws slower than it could, ``main_endpoint`` where the main server's link listens. ``port_step`` is how
+    far ports of one node and the next are apart; 0: all have the same, each on a host of its own.
     """
 
     name: str
@@ -31,6 +32,12 @@ class NodeOrder:
     threads: int = 1
     handicap: float = 1.0
     shared_memory: bool = True
+    port_step: int = 2
+
+    def another(self, ordinal: int) -> "NodeOrder":
+        """Return the order of another node of this kind."""
+        port = self.port and self.port + self.port_step * (ordinal - self.ordinal)
+        return replace(self, name=f"node-{ordinal}", ordinal=ordinal, port=port)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,12 @@ _REQUEST_HEAD: Final = b"\x94\x00\x00"
 @TABLE.value(client_id, number, text, packed)
 def samepath_call(episode: Episode, client: str, number: int, name: str, arguments: bytes) -> tuple[object, ...]:
     """Call a method once; asked again, tell what came of it. ``arguments`` is packed as in a call without a ticket."""
-    return _written(episode.tickets.do(Ticket(client, number), lambda: _do(episode, name, arguments)))
+    ledger, home, frame = episode.tickets, episode.caller.home, episode.frame
+
+    def run() -> Outcome:
+        return ledger.ranked(client, home, frame, lambda: _do(episode, name, arguments))
+
+    return _written(ledger.do(Ticket(client, number), run))
 
 
 @TABLE.value(client_id, number, quick=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from samepath.sim.sensors.cameras import KINDS as CAMERAS
+from samepath.sim.sensors.events import KIND as EVENTS
 from samepath.sim.server.errors import NOT_SUPPORTED, CallError
 from samepath.sim.server.records import Description
 from samepath.sim.server.sensors.collision import CollisionSensor
@@ -15,12 +16,13 @@ from samepath.sim.server.sensors.gnss import GnssSensor
 from samepath.sim.server.sensors.imu import ImuSensor
 from samepath.sim.server.sensors.instrument import Instrument, Silent
 from samepath.sim.server.sensors.obstacle import ObstacleSensor
-from samepath.sim.server.sensors.seeing import CameraEye, LidarEye, RadarEye
+from samepath.sim.server.sensors.seeing import CameraEye, EventEye, LidarEye, RadarEye
 
 __all__ = ["INSTRUMENTS", "Instrument", "instrument"]
 
 INSTRUMENTS: Final[dict[str, Callable[[Description, int], Instrument]]] = {
     **dict.fromkeys(CAMERAS, CameraEye),
+    EVENTS: EventEye,
     "sensor.lidar.ray_cast": LidarEye,
     "sensor.lidar.ray_cast_semantic": LidarEye,
     "sensor.other.collision": CollisionSensor,

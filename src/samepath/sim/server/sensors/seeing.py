@@ -1,4 +1,4 @@
-"""Sensors that see, in an episode: cameras, LiDARs, the radar.
+"""Sensors that see, in an episode: cameras, those that see only changes among them, LiDARs, the radar.
 
 Here they follow the world and say what is due, as an order; the pictures, scans and echoes are made in a studio, in this
 process or elsewhere. Only spawning one imports the compiler that they need.
@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from samepath.sim.sensors.cameras import CameraSensor
+from samepath.sim.sensors.events import EventCamera
 from samepath.sim.server.records import Description
 from samepath.sim.server.sensors.instrument import Sight, given
 from samepath.sim.server.viewing.order import Order
@@ -115,6 +116,14 @@ class CameraEye(Eye):
         self._pose, self._was = (None if one is None else Pose(*one) for one in (pose, was))
 
 
+class EventEye(Eye):
+    """The event camera. It remembers its last picture, the one that somebody last listened to."""
+
+    def check(self, description: Description) -> None:
+        """Refuse images and thresholds that cannot be."""
+        EventCamera.from_attributes(given(description))
+
+
 class LidarEye(Eye):
     """A LiDAR, plain or semantic."""
 
@@ -141,4 +150,4 @@ class RadarEye(Eye):
         return sight.world.velocity_at(sight.bearer, Vector(sight.pose.x_m, sight.pose.y_m, sight.pose.z_m))
 
 
-SEEING = (CameraEye, LidarEye, RadarEye)
+SEEING = (CameraEye, EventEye, LidarEye, RadarEye)

@@ -1,5 +1,6 @@
 """One measurement that is due, as plain data, and what came of it."""
 
+import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ from samepath.sim.server.viewing.packing import packed, unpacked
 from samepath.sim.world.records import Pose, Vector
 
 _AT_REST: Final = Vector()
+_TIME: Final = struct.Struct("<d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,12 @@ class Order:
     def frame(self) -> int:
         """The tick after which it is due, as its head says it."""
         return int.from_bytes(self.head[8:16], "little")
+
+    @property
+    def time_s(self) -> float:
+        """The simulated time after that tick, as its head says it."""
+        (found,) = _TIME.unpack_from(self.head, 16)
+        return float(found)
 
     def plain(self) -> list[Any]:
         """The order as plain data."""

@@ -15,6 +15,8 @@ from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import InputError, SamepathError
 from samepath.sim.sensors.cameras import KINDS as CAMERAS
 from samepath.sim.sensors.cameras import CameraSensor
+from samepath.sim.sensors.events import KIND as EVENTS
+from samepath.sim.sensors.events import EventCamera, nanoseconds
 from samepath.sim.sensors.extra import require_sensors
 from samepath.sim.sensors.noise import Chance
 from samepath.sim.sensors.schedule import interval_s
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 
 COLOUR: Final = "sensor.camera.rgb"
+_DRAWN: Final = frozenset({*CAMERAS, EVENTS})
 _KEPT: Final = 4096
 """How many sensors' insides are kept from tick to tick."""
 
@@ -73,7 +76,7 @@ def require() -> None:
         raise CallError(f"{NOT_SUPPORTED}: {error}") from error
 
 
-def tools_of(road_map: RoadMap, threads: int = 1) -> Tools:
+def tools_of(road_map: RoadMap, threads: int = 1, renderer: str = "software") -> Tools:
     """Build the tools and use every one of them once, which compiles them where that was never done before."""
     from samepath.sim.sensors.eyes import Eyes
     from samepath.sim.sensors.lidar import Lidar
@@ -82,7 +85,7 @@ def tools_of(road_map: RoadMap, threads: int = 1) -> Tools:
     from samepath.sim.sensors.renderer import Camera, Channel
     from samepath.sim.sensors.street import street_of
 
-    made = Tools(street_of(road_map), RayCaster(threads), Eyes(threads))
+    made = Tools(street_of(road_map), RayCaster(threads), Eyes(threads, renderer))
     scene, pose, step_s = made.street.scene([]), Pose(z_m=2.0), 0.05
     every = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
     made.eyes.draw(scene, [Camera(pose, 16, 16, 90.0, every, pose)])
@@ -102,12 +105,13 @@ def compile_all() -> None:
 
 
 class Studio:
-    """Makes measurements in this process. ``threads`` change no bit."""
+    """Makes measurements in this process. ``threads`` change no bit; ``renderer`` is who draws."""
 
     wants_every_tick = False
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, renderer: str = "software") -> None:
         self._threads = threads
+        self._renderer = renderer
         self._map: RoadMap | None = None
         self._tools: Tools | None = None
         self._insides: dict[tuple[str, tuple[tuple[str, str], ...]], object] = {}
@@ -116,7 +120,7 @@ class Studio:
         """Build the tools for a map."""
         if self._tools is None or self._map is not road_map:
             self.close()
-            self._map, self._tools = road_map, tools_of(road_map, self._threads)
+            self._map, self._tools = road_map, tools_of(road_map, self._threads, self._renderer)
 
     def work(self, view: View, orders: Sequence[Order]) -> list[Made]:
         """Make everything; all pictures in one go, views that cameras share only once."""
@@ -127,7 +131,7 @@ class Studio:
         if not orders:
             return []
         scene = self._scene(view)
-        cameras = {one.sensor: self._camera(view, one) for one in orders if one.type_id in CAMERAS}
+        cameras = {one.sensor: self._camera(view, one) for one in orders if one.type_id in _DRAWN}
         drawn = {} if timed else self._drawn(scene, list(cameras.values()))
         made = []
         for order in orders:
@@ -136,7 +140,7 @@ class Studio:
                 if order.sensor in cameras:
                     camera = cameras[order.sensor]
                     frame = drawn[camera] if camera in drawn else self._drawn(scene, [camera])[camera]
-                    one = Made(order.sensor, self._picture(view, order, frame))
+                    one = self._picture(view, order, frame)
                 else:
                     one = Made(order.sensor, self._others[order.type_id](view, scene, order))
             except SamepathError as error:
@@ -161,6 +165,8 @@ class Studio:
         return dict(zip(cameras, self.tools.eyes.draw(scene, cameras), strict=True)) if cameras else {}
 
     def _camera(self, view: View, order: Order) -> Camera:
+        if order.type_id == EVENTS:
+            return self._events(order).at(order.pose)
         camera = self._sensor(order).at(order.pose, order.was)
         if order.type_id == COLOUR and view.shapes:
             from samepath.sim.sensors.renderer import Channel
@@ -168,12 +174,25 @@ class Studio:
             return replace(camera, channels=camera.channels | Channel.DEPTH)
         return camera
 
-    def _picture(self, view: View, order: Order, frame: Frame) -> bytes:
+    def _picture(self, view: View, order: Order, frame: Frame) -> Made:
+        if order.type_id == EVENTS:
+            return self._changes(order, frame)
         if order.type_id == COLOUR and view.shapes:
             from samepath.sim.server.debug_drawing import painted
 
             frame = replace(frame, bgra=painted(frame, view.shapes))
-        return self._sensor(order).payload(frame)
+        return Made(order.sensor, self._sensor(order).payload(frame))
+
+    def _changes(self, order: Order, frame: Frame) -> Made:
+        """What changed since the picture before, which the order remembers; where nothing did, CARLA's is silent too."""
+        eye = self._events(order)
+        eye.number = order.ordinal
+        eye.recall(order.memory)
+        events = eye.events(frame, nanoseconds(order.time_s))
+        return Made(order.sensor, eye.payload(events) if len(events) else b"", memory=eye.memory())
+
+    def _events(self, order: Order) -> EventCamera:
+        return self._inside(order, EventCamera, lambda: EventCamera.from_attributes(dict(order.attributes)))
 
     def _sensor(self, order: Order) -> CameraSensor:
         return self._inside(order, CameraSensor, lambda: CameraSensor.from_attributes(order.type_id, dict(order.attributes)))
