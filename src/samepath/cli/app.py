@@ -7,7 +7,21 @@ import typer
 
 from samepath import __version__
 from samepath.base.errors import SamepathError
-from samepath.cli import analyse, check, conformance, convert, doctor, new, record, report, resume, serve, simulators, study
+from samepath.cli import (
+    analyse,
+    check,
+    cluster,
+    conformance,
+    convert,
+    doctor,
+    new,
+    record,
+    report,
+    resume,
+    serve,
+    simulators,
+    study,
+)
 
 app = typer.Typer(
     name="samepath",
@@ -29,6 +43,7 @@ app.command("simulators")(simulators.simulators)
 app.command("conformance")(conformance.conformance)
 app.command("serve")(serve.serve)
 app.command("record")(record.record)
+app.add_typer(cluster.app, name="cluster")
 
 
 def _version(*, wanted: bool) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from samepath.base.streams import stream
+from samepath.base.suggest import unknown
 from samepath.sim.server.viewing.order import Order
 
 # Before anything is measured: seconds for a picture, per pixel, and for a ray. Only their ratios matter.
@@ -19,7 +21,8 @@ _LEARN: Final = 0.2
 _LEARN_SLOWNESS: Final = 0.1
 _SLOWNESS: Final = (0.02, 50.0)
 # A move must make the slowest node faster by this part, or sensors would wander for nothing.
-_WORTH: Final = 0.05
+_WORTH: Final = 0.15
+POLICIES: Final = ("measured", "round robin", "random")
 _EVERY: Final = 16
 """How many ticks pass before it is asked whether sensors should move."""
 _AWAY_S_PER_BYTE: Final = 0.5e-9
@@ -119,6 +122,8 @@ class Balance:
     """Keeps every sensor where it is as long as that is about as good as anything else."""
 
     def __init__(self, costs: Costs, policy: str = "measured") -> None:
+        if policy not in POLICIES:
+            raise unknown("policy", policy, POLICIES)
         self.costs = costs
         self.policy = policy
         self.moved = 0
@@ -147,6 +152,9 @@ class Balance:
             raise ValueError("there is no node to draw")
         if self.policy == "round robin":
             placed = {one.sensor: nodes[k % len(nodes)] for k, one in enumerate(orders)}
+        elif self.policy == "random":
+            drawn = stream(0, "balance", orders[0].frame).integers(0, len(nodes), len(orders)).tolist()
+            placed = {one.sensor: nodes[k] for one, k in zip(orders, drawn, strict=True)}
         else:
             placed = self._placed(orders, nodes, homes or {})
         for one in orders:

@@ -265,6 +265,8 @@ class Conductor:
         member.busy_s += message.busy_s
         member.drawn.add(now_s, max(int(message.busy_s * 1e6), 0))
         member.step_s = now_s - issue.at_s
+        member.steps += 1
+        member.steps_s += member.step_s
         each_s = {sensor: cost_s for sensor, _, _, _, cost_s in message.made} if issue.timed else {}
         self.balance.costs.learn(member.number, list(issue.orders.values()), message.busy_s, each_s)
 

@@ -18,7 +18,7 @@ from samepath.sim.cluster.post import ClusterMail, LinkInbox
 from samepath.sim.cluster.reporting import status_of
 from samepath.sim.cluster.roster import Roster
 from samepath.sim.cluster.settings import MainSettings
-from samepath.sim.cluster.thumbnails import picture_of
+from samepath.sim.cluster.watching.thumbnails import thumbnail_png
 from samepath.sim.cluster.watching.recent import Board
 from samepath.sim.cluster.watching.status import ClusterStatus
 from samepath.sim.server.atlas import Atlas
@@ -94,6 +94,7 @@ class Main(Server):
         episode = runner.episode
         roster, conductor = self.roster, self.conductor
         roster.episode = episode
+        episode.on_command = self.numbers.commands.commanded
         roster.on_seen = conductor.seen
         roster.on_lost = conductor.lost
         roster.on_failed = self._replace
@@ -209,6 +210,10 @@ class Main(Server):
             self.main_settings.name, __version__, self._runner.episode, self.roster, self.conductor, self.numbers, now_s
         )
 
+    def look(self) -> ClusterStatus:
+        """How the cluster stands right now; for whoever knows that no tick is under way."""
+        return self._status(SYSTEM_CLOCK.monotonic_s())
+
     def status(self) -> ClusterStatus | None:
         """How the cluster stands; from any thread."""
         return self.board.read()
@@ -217,7 +222,7 @@ class Main(Server):
         """A small picture of what a camera saw last, as PNG; from any thread. The first time it is only asked for."""
         self.conductor.wanted_here.add(sensor)
         kept = self.conductor.kept.get(sensor)
-        return None if kept is None else picture_of(*kept)
+        return None if kept is None else thumbnail_png(kept[0].type_id, kept[1])
 
     def joined(self) -> int:
         """How many nodes draw."""

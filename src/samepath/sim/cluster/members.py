@@ -66,6 +66,8 @@ class Member:
     doubted: bool = False  # its orders were given to others as well
     busy_s: float = 0.0
     step_s: float | None = None
+    steps: int = 0
+    steps_s: float = 0.0
     late_frames: int = 0
     dropped_frames: int = 0
     compared: int = 0

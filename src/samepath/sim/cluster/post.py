@@ -58,7 +58,7 @@ class LinkInbox:
             return None
         work, at_s = queue.popleft()
         if isinstance(work, Call):
-            self._roster.commands.came(work, at_s)
+            self._roster.commands.begin(work, at_s)
         return work
 
     def empty(self) -> bool:

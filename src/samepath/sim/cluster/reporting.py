@@ -45,6 +45,7 @@ def status_of(
         problems=numbers.problems.lines,
         recent_tick_s=ticks.recent.values,
         tick_times=ticks.buckets.histogram(),
+        at_s=now_s,
     )
 
 
@@ -70,6 +71,9 @@ def _node(member: Member, roster: Roster, conductor: Conductor, now_s: float) ->
         desynchronised=member.desynchronised,
         restarts=roster.restarts.get(member.name, 0),
         silent_s=max(now_s - member.heard_s, 0.0) if member.state != JOINING else 0.0,
+        steps=member.steps,
+        steps_s=member.steps_s,
+        busy_s=member.busy_s,
     )
 
 

@@ -132,7 +132,8 @@ class _Cluster:
         return watch
 
     def _interrupt(self, one: signal.Signals) -> None:
-        self._loop.remove_signal_handler(one)  # a second one ends it at once; what it leaves is cleared away all the same
+        if one is signal.SIGINT:
+            self._loop.remove_signal_handler(one)  # a second Ctrl-C ends it at once; what is left is cleared away all the same
         self._over.set()
 
     def _stop(self) -> None:

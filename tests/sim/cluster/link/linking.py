@@ -12,7 +12,13 @@ from samepath.sim.cluster.link import Keys, LinkError, MainLink, NodeLink, Recei
 from samepath.sim.cluster.link.extra import zmq
 
 MAIN_KEYS, NODE_KEYS = make_keys(), make_keys()
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
+
+
+def wait_until(done):
+    end_s = SYSTEM_CLOCK.monotonic_s() + PATIENCE_S
+    while not done():
+        assert SYSTEM_CLOCK.monotonic_s() < end_s, "it never came"
 
 
 class Pair:
@@ -24,12 +30,15 @@ class Pair:
 
     def until(self, done):
         """Poll both ends until ``done()``."""
-        end_s = SYSTEM_CLOCK.monotonic_s() + PATIENCE_S
-        while not done():
-            assert SYSTEM_CLOCK.monotonic_s() < end_s, "it never came"
-            self.at_main += self.main.poll(0.001)
+
+        def poll_and_look():
+            self.at_main.extend(self.main.poll(0.001))
             for node, events in zip(self.nodes, self.at_nodes, strict=True):
-                events += node.poll(0.001)
+                events.extend(node.poll(0.001))
+            return done()
+
+        if not done():
+            wait_until(poll_and_look)
 
     def settled(self):
         """Poll until nothing has come for a while."""
@@ -48,9 +57,7 @@ class Pair:
 def linked(nodes=1, *, shared=True, limits=None, node_shared=None):
     with ExitStack() as stack:
         log = []
-        main = MainLink(
-            "127.0.0.1", 0, MAIN_KEYS, NODE_KEYS.public.__eq__, shared_memory=shared, limits=limits, log=log.append
-        )
+        main = MainLink("127.0.0.1", 0, MAIN_KEYS, NODE_KEYS.public.__eq__, shared_memory=shared, limits=limits, log=log.append)
         stack.callback(main.close)
         wanted = node_shared or [shared] * nodes
         found = []
@@ -61,7 +68,11 @@ def linked(nodes=1, *, shared=True, limits=None, node_shared=None):
         pair = Pair(main, found, log)
         pair.until(lambda: len(main.peers()) == len(found))
         pair.until(
-            lambda: all(node.is_local and main.is_local(node.identity) for node, one in zip(found, wanted, strict=True) if one and shared)
+            lambda: all(
+                node.is_local and main.is_local(node.identity)
+                for node, one in zip(found, wanted, strict=True)
+                if one and shared
+            )
         )
         yield pair
 

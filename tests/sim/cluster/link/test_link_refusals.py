@@ -69,7 +69,9 @@ def test_a_node_without_a_main_server_says_so():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         endpoint = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
-        assert f"no main server answered at {endpoint}" in refusal(NodeLink(endpoint, NODE_KEYS, MAIN_KEYS.public, limits=QUICK))
+        assert f"no main server answered at {endpoint}" in refusal(
+            NodeLink(endpoint, NODE_KEYS, MAIN_KEYS.public, limits=QUICK)
+        )
 
 
 @pytest.mark.parametrize("words", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
@@ -107,18 +109,18 @@ def test_the_second_main_server_on_a_port_says_so_in_one_line():
 
 @pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 0), ("no such host", 0), ("127.0.0.1", 70_000)])
 def test_a_place_that_cannot_be_listened_at_is_one_line(host, port):
-    with pytest.raises(InputError, match="^the main server cannot listen on .*$"):
+    with pytest.raises(InputError, match=r"^the main server cannot listen on .*$"):
         MainLink(host, port, MAIN_KEYS, None)
 
 
 @pytest.mark.parametrize("endpoint", ["", "nowhere", "tcp://", "tcp://127.0.0.1:x", "ftp://127.0.0.1:1"])
 def test_an_address_that_is_none_is_one_line(endpoint):
-    with pytest.raises(InputError, match="^'.*' is no address of a main server .*$"):
+    with pytest.raises(InputError, match=r"^'.*' is no address of a main server .*$"):
         NodeLink(endpoint, NODE_KEYS, MAIN_KEYS.public)
 
 
 def test_a_key_that_is_none_is_one_line():
-    with pytest.raises(InputError, match="^a public key has 40 characters of Z85"):
+    with pytest.raises(InputError, match=r"^a public key has 40 characters of Z85"):
         NodeLink("tcp://127.0.0.1:1", NODE_KEYS, "secret words")
 
 

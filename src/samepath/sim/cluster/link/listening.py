@@ -19,6 +19,8 @@ def dress(socket: "zmq.Socket[bytes]", keys: Keys, limits: LinkLimits) -> None:
     # The link counts what is under way by itself; these bounds only stand behind that.
     socket.sndhwm = socket.rcvhwm = 2 * limits.waiting_messages
     socket.maxmsgsize = limits.frame_bytes
+    # A main server that is busy opens the door later; how long a node waits for that, the node itself decides.
+    socket.handshake_ivl = round(2000.0 * limits.connect_s)
     socket.tcp_keepalive = 1
     socket.tcp_keepalive_idle, socket.tcp_keepalive_intvl, socket.tcp_keepalive_cnt = 10, 5, 3
 

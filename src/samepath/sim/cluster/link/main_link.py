@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from socket import SHUT_RDWR
 from typing import Final
 
 from samepath.base.clock import SYSTEM_CLOCK
@@ -130,9 +131,7 @@ class MainLink:
 
     def forget(self, peer: bytes) -> None:
         """Cut a peer off: its connection ends, its memory is freed, whatever still comes from it is dropped."""
-        self._forgotten[peer] = None
-        if len(self._forgotten) > _FORGOTTEN_MOST:
-            self._forgotten.popitem(last=False)
+        self._fence(peer)
         found = self._peers.pop(peer, None)
         if found is not None:
             if self._by_fd.get(found.fd) is found:
@@ -261,7 +260,10 @@ class MainLink:
             return
         self._note_ended()
         if not self._gate.is_open(fd) or fd in self._by_fd:
+            if fd in self._by_fd:  # two peers at one connection: one of them has ended unseen, and the other must come again
+                line.shutdown(SHUT_RDWR)
             line.close()
+            self._fence(identity)
             return
         peer = Peer(identity, key, fd, line, Account(self._limits), wants_memory)
         peer.account.take(0)
@@ -270,6 +272,12 @@ class MainLink:
         if offer is not None:
             with suppress(LinkError):
                 self._control(peer, wire.MAP, wire.pack_offer(offer))
+
+    def _fence(self, identity: bytes) -> None:
+        """Whatever still comes under this name is dropped without a word."""
+        self._forgotten[identity] = None
+        if len(self._forgotten) > _FORGOTTEN_MOST:
+            self._forgotten.popitem(last=False)
 
     def _note_ended(self) -> None:
         """Which peers' connections have ended; what they had sent may still be unread."""

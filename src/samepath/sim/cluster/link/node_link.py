@@ -47,6 +47,7 @@ class NodeLink:
         self._inbox: list[Event] = []
         self._failure: LinkError | None = None
         self._connected = False
+        self._ended = False
         self._closed = False
         self._deadline_s = SYSTEM_CLOCK.monotonic_s() + self._limits.connect_s
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -82,7 +83,7 @@ class NodeLink:
         while True:
             now_s = SYSTEM_CLOCK.monotonic_s()
             left_s = None if deadline_s is None else max(0.0, deadline_s - now_s)
-            wait_s = 0.0 if self._inbox or self._failure is not None else left_s
+            wait_s = 0.0 if self._inbox or self._ended or self._failure is not None else left_s
             if not self._connected:
                 until_s = max(0.0, self._deadline_s - now_s)
                 wait_s = until_s if wait_s is None else min(wait_s, until_s)
@@ -121,7 +122,10 @@ class NodeLink:
     def _poll_once(self, timeout_s: float | None, events: list[Event]) -> None:
         ready, happened = self._waiter.wait(timeout_s)
         events += happened
-        ended = self._monitor in ready and self._read_monitor()
+        if self._monitor in ready:
+            self._read_monitor()
+        # Asked before the last message is read: what came before the end is handed out before it is raised.
+        ended = self._ended
         if self._drain(events) and ended and self._failure is None:
             self._failure = LinkLostError(f"the main server at {self.endpoint} has gone, or has cut this node off")
         if not self._connected and self._failure is None and SYSTEM_CLOCK.monotonic_s() >= self._deadline_s:
@@ -132,16 +136,15 @@ class NodeLink:
         if self._failure is None and self._account.owes_report(board):
             self._control(wire.REPORT, b"")
 
-    def _read_monitor(self) -> bool:
-        """What ZeroMQ reports of the connection; returns whether it has ended."""
+    def _read_monitor(self) -> None:
+        """What ZeroMQ reports of the connection."""
         from zmq.utils.monitor import parse_monitor_message
 
-        ended = False
         while True:
             try:
                 kind = parse_monitor_message(self._monitor.recv_multipart(zmq.DONTWAIT))["event"]
             except zmq.Again:
-                return ended
+                return
             if kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._connected = True
             elif kind == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
@@ -149,7 +152,7 @@ class NodeLink:
             elif kind in {zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL}:
                 self._refused("is not the one whose public key this node has, or no main server: compare the keys")
             elif kind == zmq.EVENT_DISCONNECTED and self._connected:
-                ended = True
+                self._ended = True
 
     def _refused(self, reason: str) -> None:
         if self._failure is None:
@@ -215,7 +218,7 @@ class NodeLink:
         found = arena.put(data, length)
         if found is None and arena.segment.size < self._limits.arena_bytes_max and not self._asked_bytes:
             # Negative: still to be asked for, once this letter is complete.
-            self._asked_bytes = -power_of_two(max(4 * length, 2 * arena.segment.size), self._limits.arena_bytes_max)
+            self._asked_bytes = -power_of_two(max(2 * length, 2 * arena.segment.size), self._limits.arena_bytes_max)
         return found
 
     def _await_room(self) -> None:

@@ -64,4 +64,9 @@ class Peer:
 
 def second_handle(fd: int) -> socket.socket:
     """Another handle of a connection whose first one belongs to ZeroMQ."""
-    return socket.socket(fileno=os.dup(fd))
+    double = os.dup(fd)
+    try:
+        return socket.socket(fileno=double)
+    except OSError:
+        os.close(double)
+        raise

@@ -42,9 +42,9 @@ class Segment:
             os.posix_fallocate(fd, 0, _PAGE + size)
             memory = mmap.mmap(fd, _PAGE + size)
             memory[: len(_MAGIC) + 2 * _ID_BYTES] = _MAGIC + os.urandom(2 * _ID_BYTES)
-            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
             if not nodes_write:
-                _add_write_seal(fd)
+                _seal_against_writing(fd)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         except BaseException:
             os.close(fd)
             raise
@@ -91,7 +91,8 @@ class Segment:
             self._fd = -1
 
 
-def _add_write_seal(fd: int) -> None:
+def _seal_against_writing(fd: int) -> None:
+    """Nobody but who has it in memory already can write to it."""
     try:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _F_SEAL_FUTURE_WRITE)
     except OSError as error:

@@ -53,6 +53,9 @@ class NodeStatus:
     desynchronised: int = 0  # of them, how many differed
     restarts: int = 0
     silent_s: float = 0.0  # since its last message
+    steps: int = 0  # ticks it drew for
+    steps_s: float = 0.0  # all of them, each from orders to the last frame
+    busy_s: float = 0.0  # of that, how long it drew
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,7 @@ class ClusterStatus:
     problems: tuple[str, ...] = ()  # the latest comes last; each begins with its tick
     recent_tick_s: tuple[float, ...] = ()  # up to 100, the latest comes last
     tick_times: Histogram = Histogram()
+    at_s: float = 0.0  # the main server's clock when this was so; it counts from an arbitrary start
 
 
 @cache

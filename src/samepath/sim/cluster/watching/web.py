@@ -1,8 +1,8 @@
 """The main server's window to the outside: the live page, the status, metrics, thumbnails, and three guarded requests.
 
-It runs in threads of its own and only reads what was published, so it cannot hold up a tick. It listens on loopback unless
-told otherwise. Pages of other sites cannot read it (the host a browser asks for must be this one, by name or number) nor
-change anything (that takes a token that only the owner of the run folder can read).
+It runs in threads of its own and only reads what was published: a tick never waits for it, they only share the processor. It
+listens on loopback unless told otherwise. Pages of other sites cannot read it (the host a browser asks for must be this one,
+by address or as localhost) nor change anything (that takes a token that only the owner of the run folder can read).
 """
 
 import contextlib

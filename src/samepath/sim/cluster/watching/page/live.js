@@ -19,6 +19,7 @@ function seconds(value) {
   if (value < 0.0009995) return figures(value * 1e6) + " µs";
   return value < 0.9995 ? figures(value * 1e3) + " ms" : figures(value) + " s";
 }
+function called(status) { return "samepath cluster" + (status && status.name !== "samepath" ? " " + status.name : ""); }
 function clock(date) { return date.toLocaleTimeString("en-GB"); }
 function several(count, one, many) { return whole(count) + " " + (count === 1 ? one : many); }
 
@@ -178,7 +179,7 @@ function showFacts(status) {
 }
 
 function show(status) {
-  const name = "samepath cluster " + status.name;
+  const name = called(status);
   document.title = (status.desynchronised ? status.desynchronised + " desynchronised – " : "") + name;
   say(at("title"), name);
   say(at("version"), "samepath " + status.version);
@@ -214,7 +215,7 @@ function silent(why) {
   const gone = lastAnswer && "No answer since " + clock(lastAnswer) + " (" + Math.round((Date.now() - lastAnswer) / 1000) + " s).";
   say(at("silence"), gone ? gone + " The main server is gone or cannot be reached; below is how it stood at tick " + whole(known.frame) + "."
     : "No answer" + why + ".");
-  document.title = "No answer – samepath cluster" + (known ? " " + known.name : "");
+  document.title = "No answer – " + called(known);
 }
 
 async function poll() {

@@ -1,0 +1,147 @@
+"""The vehicles of an experiment: where new ones are put, and how each is driven around its closed route.
+
+Pure pursuit steers, a PID controller has the pedals; whoever is close behind another slows down.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.base.errors import InputError
+from samepath.sim.cluster.measuring.routes import SPACING_M, Route
+from samepath.sim.control.lateral import Steering, pure_pursuit
+from samepath.sim.control.longitudinal import SpeedGains, SpeedState, control_speed
+from samepath.sim.server.frames import ACTOR_STATE
+from samepath.sim.server.records import VehicleControl
+
+_HEAD_BYTES: Final = 48 + 36  # of a message of the world's stream, before the actors
+_STEERING: Final = Steering()
+_GAINS: Final = SpeedGains()
+_LOOK_AHEAD_M: Final = 4.0
+_LOOK_AHEAD_S: Final = 0.3
+_REAR_M: Final = 1.4
+_WINDOW: Final = 24  # points ahead among which the nearest is looked for
+_STOP_GAP_M: Final = 8.0  # between middles: a vehicle and a little more
+_GAP_S: Final = 1.0
+_PLACE_EVERY_M: Final = 4.0
+_ROOM_M: Final = 9.0
+
+Rows = NDArray[np.void]
+
+
+def states_of(message: bytes) -> tuple[int, Rows]:
+    """The frame and the rows of all actors of a message of the world's stream."""
+    return int.from_bytes(message[8:16], "little"), np.frombuffer(message, ACTOR_STATE, offset=_HEAD_BYTES)
+
+
+@dataclass(eq=False)
+class Vehicle:
+    """One vehicle: its actor, its camera's home, its route and how far along it is."""
+
+    actor: int
+    home: int
+    route: Route
+    index: int
+    speed: SpeedState = field(default_factory=SpeedState)
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A place for another vehicle: a point of a route."""
+
+    route: Route
+    index: int
+
+    @property
+    def x_m(self) -> float:
+        """Where it is."""
+        return self.route.xy[self.index][0]
+
+    @property
+    def y_m(self) -> float:
+        """Where it is."""
+        return self.route.xy[self.index][1]
+
+    @property
+    def yaw_deg(self) -> float:
+        """Which way one drives there."""
+        return float(self.route.yaw_deg[self.index])
+
+
+class Fleet:
+    """All vehicles, and who drives them."""
+
+    def __init__(self, routes: tuple[Route, ...], step_s: float) -> None:
+        self._routes = routes
+        self._step_s = step_s
+        self._at: dict[int, tuple[float, float]] = {}
+        self.vehicles: list[Vehicle] = []
+        step = round(_PLACE_EVERY_M / SPACING_M)
+        self._spots = [Spot(route, index) for route in routes for index in range(0, len(route.points), step)]
+        self._places = np.array([(one.x_m, one.y_m) for one in self._spots])
+
+    def spot(self) -> Spot:
+        """The free place that is farthest from everybody."""
+        if not self._at:
+            return self._spots[0]
+        others = np.array(list(self._at.values()))
+        far_m = np.hypot(*(self._places[:, None, :] - others[None, :, :]).transpose(2, 0, 1)).min(axis=1)
+        best = int(far_m.argmax())
+        if far_m[best] < _ROOM_M:
+            raise InputError(f"fewer vehicles were wanted: there is no room on this map beside {len(self._at)} of them")
+        return self._spots[best]
+
+    def add(self, actor: int, home: int, spot: Spot) -> None:
+        """Drive another vehicle."""
+        self.vehicles.append(Vehicle(actor, home, spot.route, spot.index))
+        self._at[actor] = (spot.x_m, spot.y_m)
+
+    def decide(self, rows: Rows) -> dict[int, VehicleControl]:
+        """For every actor its next pedals, from the state of everybody."""
+        motion = dict(zip(rows["id"].tolist(), rows["motion"].tolist(), strict=True))
+        for one in self.vehicles:
+            seen = motion.get(one.actor)
+            if seen is not None:
+                self._at[one.actor] = (seen[0], seen[1])
+                one.index = _nearest(one.route, one.index, seen[0], seen[1])
+        gaps_m = self._gaps_m()
+        return {
+            one.actor: self._pedals(one, motion[one.actor], gaps_m[one.actor]) for one in self.vehicles if one.actor in motion
+        }
+
+    def _gaps_m(self) -> dict[int, float]:
+        """How far ahead on its route the next one is, for every vehicle."""
+        made: dict[int, float] = {}
+        for route in self._routes:
+            own = sorted((one for one in self.vehicles if one.route is route), key=lambda one: (one.index, one.actor))
+            for here, ahead in zip(own, [*own[1:], *own[:1]], strict=True):
+                made[here.actor] = SPACING_M * ((ahead.index - here.index) % len(route.points)) or route.length_m
+        return made
+
+    def _pedals(self, one: Vehicle, motion: list[float], gap_m: float) -> VehicleControl:
+        x_m, y_m, yaw_rad = motion[0], motion[1], math.radians(motion[4])
+        forward_x, forward_y = math.cos(yaw_rad), math.sin(yaw_rad)
+        speed_mps = motion[6] * forward_x + motion[7] * forward_y
+        ahead = round((_LOOK_AHEAD_M + _LOOK_AHEAD_S * max(speed_mps, 0.0)) / SPACING_M)
+        target = one.route.xy[(one.index + ahead) % len(one.route.xy)]
+        rear_x, rear_y = x_m - _REAR_M * forward_x, y_m - _REAR_M * forward_y
+        steer = pure_pursuit(_STEERING, rear_x, rear_y, forward_x, forward_y, *target)
+        wanted_mps = max(min(one.route.speeds_mps[one.index], (gap_m - _STOP_GAP_M) / _GAP_S), 0.0)
+        pedals, one.speed = control_speed(_GAINS, one.speed, wanted_mps, speed_mps, self._step_s)
+        return VehicleControl(throttle=pedals.throttle, steer=steer, brake=pedals.brake)
+
+
+def _nearest(route: Route, index: int, x_m: float, y_m: float) -> int:
+    """The nearest of the next points, beginning with the present one."""
+    count = len(route.xy)
+    best, least = index, math.inf
+    for step in range(_WINDOW):
+        at = (index + step) % count
+        px, py = route.xy[at]
+        square = (px - x_m) * (px - x_m) + (py - y_m) * (py - y_m)
+        if square < least:
+            best, least = at, square
+    return best
