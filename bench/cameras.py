@@ -20,7 +20,8 @@ from bench.tools import save, show, verdict
 from samepath.conditions.cpu_load import CpuLoad
 from samepath.sim.maps import load_map
 from samepath.sim.sensors.looks import ActorLook
-from samepath.sim.sensors.raster.software import FrameBatch, SoftwareRenderer
+from samepath.sim.sensors.raster.batch import FrameBatch
+from samepath.sim.sensors.raster.software import SoftwareRenderer
 from samepath.sim.sensors.renderer import Camera
 from samepath.sim.sensors.scene import Scene
 from samepath.sim.sensors.street import Street, street_of

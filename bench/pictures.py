@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from samepath.base.errors import SimulatorError
 from samepath.sim.maps import load_map
 from samepath.sim.sensors.cameras import normal_image
 from samepath.sim.sensors.looks import ActorLook, paint_of
 from samepath.sim.sensors.raster.software import SoftwareRenderer
-from samepath.sim.sensors.renderer import Camera, Channel, Frame
+from samepath.sim.sensors.renderer import Camera, Channel, Frame, Renderer, create_renderer
 from samepath.sim.sensors.scene import NO_LAMPS, Lamp
 from samepath.sim.sensors.street import street_of
 from samepath.sim.sensors.weather import Weather
@@ -37,6 +38,7 @@ ACTORS = (
     ("walker.pedestrian.0023", 75.6, -1.5, NORTH, "120,60,110"),
 )
 NOON = Weather(cloudiness=35.0, sun_azimuth_angle=40.0, sun_altitude_angle=42.0)
+MORNING = Weather(cloudiness=15.0, sun_azimuth_angle=60.0, sun_altitude_angle=32.0)
 WEATHERS = {
     "dusk": Weather(cloudiness=30.0, sun_azimuth_angle=-100.0, sun_altitude_angle=3.0),
     "night": Weather(sun_altitude_angle=-25.0, cloudiness=10.0),
@@ -53,7 +55,7 @@ _LIGHTS = [0] * 64
 
 
 def main() -> None:
-    """Draw and write all three."""
+    """Draw and write all four; the last one where opengl is there."""
     renderer = SoftwareRenderer()
     _write("street-noon", _colours(_draw(renderer, NOON, 960, 540, 3)))
     four = [_colours(_draw(renderer, weather, 480, 270, 3)) for weather in WEATHERS.values()]
@@ -62,9 +64,16 @@ def main() -> None:
     six = [_colours(frame), _depths(frame), _labels(frame), _instances(frame), normal_image(frame)[..., 2::-1], _flows(frame)]
     _write("street-channels", np.vstack([np.hstack(six[k : k + 2]) for k in (0, 2, 4)]), smooth=False)
     renderer.close()
+    try:
+        other = create_renderer("opengl")
+    except SimulatorError as error:
+        print(f"street-opengl was not drawn: {error}")
+        return
+    _write("street-opengl", _colours(_draw(other, MORNING, 960, 540, 2)))
+    other.close()
 
 
-def _draw(renderer: SoftwareRenderer, weather: Weather, width: int, height: int, samples: int) -> Frame:
+def _draw(renderer: Renderer, weather: Weather, width: int, height: int, samples: int) -> Frame:
     lamps = Lamp.LOW_BEAM | Lamp.POSITION if weather.sun_altitude_angle < 10.0 or weather.precipitation else NO_LAMPS
     street = street_of(load_map("town"))
     before, now = (street.scene(_looks(lamps, moved_m), weather, lights=_LIGHTS, tick=3) for moved_m in (-0.5, 0.0))

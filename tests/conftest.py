@@ -16,6 +16,44 @@ settings.register_profile("same", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+# Processes that share the tests; a single module is run in one, which starts sooner.
+WORKERS_MOST = 4
+# Tests of one group are run by one process, one after the other: code that is built on first use is then built once, and loads
+# that are held at a target do not meet each other.
+GROUPS = {
+    "compiled": ("sim/sensors", "sim/dataset", "sim/server/test_sensors_served.py", "simulators/test_samepath_sensing.py"),
+    "report": ("report",),
+    "loads": ("conditions/test_cpu_load.py", "conditions/test_machine.py", "execution"),
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    modules = {one.partition("::")[0] for one in config.args}
+    alone = len(modules) == 1 and modules.pop().endswith(".py")
+    cores = min(len(os.sched_getaffinity(0)), WORKERS_MOST)
+    return 0 if alone or cores == 1 else cores
+
+
+def group_of(item):
+    """The group a test belongs to: a named one, or that of the tests which share a fixture of its module with it."""
+    place = item.path.relative_to(Path(__file__).parent)
+    for name, places in GROUPS.items():
+        if any(place.is_relative_to(one) for one in places):
+            return name
+    defined = [one for found in item._fixtureinfo.name2fixturedefs.values() for one in found]
+    shared = any(one.scope == "module" and one.baseid.endswith(".py") for one in defined)
+    return place.stem if shared else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        group = group_of(item)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
 STEP_S = 0.1
 
 

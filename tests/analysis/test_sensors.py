@@ -27,7 +27,7 @@ def points(tick, count=20):
     return np.arange(count * 4, dtype=np.float32).reshape(count, 4) + np.float32(tick)
 
 
-def seen_run(repeat, *, change=lambda tick, picture, cloud: (picture, cloud), ticks=TICKS):
+def seen_run(repeat, *, change=lambda tick, picture, cloud: (picture, cloud), ticks=TICKS, every=EVERY):
     """A car that always takes the same path, with a camera and a LiDAR; ``change`` spoils what they see."""
     recorder = Recorder(repeat, ("x_m", "y_m", "z_m"), STEP_S)
     recorder.actor(1, "car")
@@ -35,8 +35,8 @@ def seen_run(repeat, *, change=lambda tick, picture, cloud: (picture, cloud), ti
         recorder.state(tick, 1, {"x_m": 0.7 * tick, "y_m": 0.0, "z_m": 0.0})
         if tick <= ticks:
             picture, cloud = change(tick, image(tick), points(tick))
-            recorder.sensor(tick, "front", CAMERA, picture, keep=tick % EVERY == 0)
-            recorder.sensor(tick, "roof", LIDAR, cloud, keep=tick % EVERY == 0)
+            recorder.sensor(tick, "front", CAMERA, picture, keep=tick % every == 0)
+            recorder.sensor(tick, "roof", LIDAR, cloud, keep=tick % every == 0)
     recorder.end(TICKS, "done")
     return recorder.finish()
 
@@ -90,6 +90,55 @@ def test_pixels_and_points_are_counted_and_measured_at_the_kept_frames(runs):
     assert roof.worst.unit == "m"
 
 
+def test_it_is_told_at_which_frame_pixels_were_compared(runs):
+    """Frames are kept every fourth tick; the first that differs is the sixth."""
+    front, _ = analyse_sensors(MemoryCell(header(), runs))
+    assert (front.first_tick, front.first.tick) == (6, 8)
+    assert front.first_words().startswith(
+        "its content was not kept; the next that was: 2 of 48 pixels at tick 8 (repeat 2), by up"
+    )
+    page = page_of(runs)
+    assert "its content was not kept; the next that was: 2 of 48 pixels at tick 8" in page
+
+
+def test_with_every_frame_kept_the_first_that_differs_is_compared_itself():
+    runs = [seen_run(0, every=1), seen_run(1, every=1), seen_run(2, change=from_tick_6, every=1)]
+    front, roof = analyse_sensors(MemoryCell(header(), runs))
+    assert (front.first_tick, front.first.tick, front.first.repeat) == (6, 6, 2)
+    assert front.first_words() == f"2 of 48 pixels, by up to 10 of 255 (mean over all: {13 / (48 * 3):.2g})"
+    assert roof.first_words().startswith("10 of 20 points, by up to 0.001")
+    assert "2 of 48 pixels, by up to 10 of 255" in page_of(runs)
+
+
+def test_the_first_pair_is_that_of_the_repeat_which_is_named():
+    """Two outcomes part at the same tick; the larger one is named, whatever the numbers of the repeats."""
+
+    def other(tick, picture, cloud):
+        picture[0, 0, 0] ^= 1 if tick >= 6 else 0
+        return picture, cloud
+
+    changes = [None, None, other, from_tick_6, from_tick_6, None]
+    runs = [seen_run(n, every=1, **({} if change is None else {"change": change})) for n, change in enumerate(changes)]
+    front, _ = analyse_sensors(MemoryCell(header(), runs))
+    assert front.outcomes == ((0, 1, 5), (3, 4), (2,))
+    assert (front.first_repeat, front.first.repeat, front.first.differing) == (3, 3, 2)
+
+
+def test_of_many_outcomes_the_earliest_to_part_is_compared_too(monkeypatch):
+    monkeypatch.setattr("samepath.analysis.sensors.MAX_COMPARED", 1)
+
+    def late(number):
+        def change(tick, picture, cloud):
+            picture[0, 0, 0] ^= number if tick >= 10 - (number == 4) * 5 else 0
+            return picture, cloud
+
+        return change
+
+    runs = [seen_run(0, every=1), seen_run(1, every=1), *(seen_run(n, every=1, change=late(n)) for n in (2, 3, 4))]
+    front, _ = analyse_sensors(MemoryCell(header(), runs))
+    assert (front.first_tick, front.first_repeat, front.first.tick, front.first.repeat) == (5, 4, 5, 4)
+
+
 def test_a_difference_that_only_sensors_saw_is_not_bit_identical(runs):
     analysis = analyse_cell(MemoryCell(header(), runs))
     assert len(analysis.outcomes) == 1
@@ -112,6 +161,8 @@ def test_frames_that_are_missing_differ(runs):
     front, _ = analyse_sensors(MemoryCell(header(), [runs[0], runs[1], seen_run(2, ticks=9)]))
     assert (front.first_tick, front.frames_differing) == (10, TICKS - 9)
     assert front.worst is None
+    assert front.first_is_gap
+    assert front.first_words() == "one repeat has no frame there"
 
 
 def test_a_repeat_that_saw_nothing_at_all_differs(runs):
@@ -221,13 +272,31 @@ def test_depth_is_compared_in_metres_and_labels_are_only_counted():
     assert (labels.worst.differing, labels.worst.max_difference) == (1, None)
 
 
-def test_the_report_has_a_table_of_sensors(runs):
+def test_events_are_counted_by_what_they_are():
+    def seen(repeat, columns):
+        recorder = Recorder(repeat, ("x_m", "y_m"), STEP_S)
+        recorder.actor(1, "car")
+        recorder.state(1, 1, {"x_m": 0.0, "y_m": 0.0})
+        events = np.array([[column, 3, 1000, 1] for column in columns], np.int64)
+        recorder.sensor(1, "eye", "sensor.camera.dvs", events, keep=True)
+        recorder.end(1, "done")
+        return recorder.finish()
+
+    (one,) = analyse_sensors(MemoryCell(header(), [seen(0, (1, 2, 3)), seen(1, (1, 2, 4))]))
+    assert one.first_words() == "1 of 3 events"
+
+
+def page_of(runs):
     from samepath.analysis.summary import parse_restriction
     from samepath.report.document import Document
     from samepath.report.html import render_html
 
     analysis = analyse_cell(MemoryCell(header(), runs))
-    page = render_html(Document("t", (analysis,), parse_restriction([], [], "collision"), "samepath"))
+    return render_html(Document("t", (analysis,), parse_restriction([], [], "collision"), "samepath"))
+
+
+def test_the_report_has_a_table_of_sensors(runs):
+    page = page_of(runs)
     assert "What the sensors saw" in page
-    assert "tick 6 (0.6 s), repeat 2" in page
+    assert "tick 6 (0.6\u00a0s), repeat 2" in page
     assert "2 of 48 pixels" in page

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from study_cells import cell, elsewhere, noisy, run
 
@@ -12,6 +13,7 @@ from samepath.simulators.interface import RunRequest
 from samepath.traces.cell import MemoryCell
 from samepath.traces.recorder import Recorder
 from samepath.traces.records import Header
+from samepath.traces.sensors import frame_of
 
 
 def control(name, repeats=20, condition=None, **settings):
@@ -93,6 +95,44 @@ def test_cells_that_repeat_themselves_but_differ_under_another_condition_are_not
         "no: each cell repeats itself, but s cpu_load=0.0 and s cpu_load=0.5 differ in bits, and otherwise in conditions of "
         "the host only"
     )
+
+
+def seeing(repeat, colour=7):
+    """A run that never varies, with a camera that sees one colour."""
+    plain = run(repeat)
+    picture = np.full((4, 5, 4), colour, np.uint8)
+    return replace(plain, sensors=(frame_of(2, "front", "sensor.camera.rgb", picture, keep=True),))
+
+
+def test_what_sensors_saw_belongs_to_the_answer():
+    determinism, _ = analyse_study([cell([seeing(n) for n in range(5)], condition={"cpu_load": x}) for x in (0.0, 0.5)]).answers
+    assert determinism.short == "yes"
+    assert "bit-identical within every cell, what sensors saw included, and the same bits under all" in determinism.text
+
+
+def test_paths_that_repeat_themselves_with_sensors_that_do_not_are_not_deterministic():
+    cells = [
+        cell([seeing(n) for n in range(5)], condition={"cpu_load": 0.0}),
+        cell([seeing(n, 7 + n // 4) for n in range(5)], condition={"cpu_load": 0.5}),
+    ]
+    determinism, domain = analyse_study(cells).answers
+    assert (determinism.short, domain.short) == ("no", "everywhere")
+    assert determinism.text.startswith(
+        "no: every path repeats itself to the bit, but in 1 of 2 cells sensors saw something else (s cpu_load=0.5: front: 1 of "
+        "5 repeats see something else, first repeat 4 at tick 2"
+    )
+
+
+def test_sensors_that_see_something_else_under_another_condition_are_found():
+    cells = [cell([seeing(n, colour) for n in range(5)], condition={"cpu_load": colour / 10}) for colour in (1, 5)]
+    determinism, _ = analyse_study(cells).answers
+    assert determinism.short == "no"
+    assert determinism.text == (
+        "no: each cell repeats itself, but s cpu_load=0.1 and s cpu_load=0.5 differ in what sensor front saw, and otherwise in "
+        "conditions of the host only"
+    )
+    blind = [cells[0], cell([run(n) for n in range(5)], condition={"cpu_load": 0.5})]
+    assert "differ in what sensor front saw" in analyse_study(blind).answers[0].text
 
 
 def test_variants_are_answered_apart_and_in_the_order_of_the_questions():

@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from forked import forked
 
 from samepath.execution.folder import locked
 
@@ -18,15 +19,26 @@ def samepath(*arguments, cwd=None):
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
 
 
-def refused(*arguments, cwd=None):
-    result = samepath(*arguments, cwd=cwd)
-    assert result.returncode == 2, result
-    assert "Traceback" not in result.stderr
-    assert result.stdout == ""
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1, lines
-    assert lines[0].startswith("samepath: ")
-    return lines[0]
+@pytest.fixture(scope="session")
+def quick():
+    """Like ``samepath``, for the many commands that need not start from nothing."""
+    with forked() as run:
+        yield run
+
+
+@pytest.fixture
+def refused(quick):
+    def run(*arguments, cwd=None):
+        result = quick(*arguments, cwd=cwd)
+        assert result.returncode == 2, result
+        assert "Traceback" not in result.stderr
+        assert result.stdout == ""
+        lines = result.stderr.strip().splitlines()
+        assert len(lines) == 1, lines
+        assert lines[0].startswith("samepath: ")
+        return lines[0]
+
+    return run
 
 
 def study_text(*cells, repeats=5, isolation="inline"):
@@ -84,24 +96,24 @@ def test_a_study_leaves_reports_for_people_and_machines(study_folder):
     assert {"cpu", "memory", "python", "libraries", "command", "seed"} <= set(provenance)
 
 
-def test_a_finished_study_can_be_run_again_reported_and_checked(study_folder, tmp_path):
+def test_a_finished_study_can_be_run_again_reported_and_checked(study_folder, tmp_path, quick):
     folder, document = study_folder
     again = samepath("study", "controls", "--repeats", 30, "--out", folder, "--json")
     assert json.loads(again.stdout)["cells"] == document["cells"]
     assert samepath("report", folder).stdout.strip() == str(folder / "report.html")
-    assert samepath("check", folder, "--tolerance", "1cm").returncode == 1
+    assert quick("check", folder, "--tolerance", "1cm").returncode == 1
     junit = tmp_path / "junit.xml"
-    assert samepath("check", folder / "cells" / "exact", "--tolerance", "0", "--junit", junit).returncode == 0
+    assert quick("check", folder / "cells" / "exact", "--tolerance", "0", "--junit", junit).returncode == 0
     assert ElementTree.parse(junit).getroot().find(".//failure") is None
 
 
-def test_the_gate_exits_0_within_and_1_beyond_the_tolerance(study_folder):
+def test_the_gate_exits_0_within_and_1_beyond_the_tolerance(study_folder, quick):
     noisy = study_folder[0] / "cells" / "gaussian-1-mm"
-    assert samepath("check", noisy, "--tolerance", "1cm").returncode == 0
-    result = samepath("check", noisy, "--tolerance", "2 mm")
+    assert quick("check", noisy, "--tolerance", "1cm").returncode == 0
+    result = quick("check", noisy, "--tolerance", "2 mm")
     assert result.returncode == 1
     assert "exceeds-tolerance" in result.stdout
-    assert samepath("check", noisy, "--tolerance", "2 mm", "--criterion", "sigma").returncode == 0
+    assert quick("check", noisy, "--tolerance", "2 mm", "--criterion", "sigma").returncode == 0
 
 
 def test_a_study_that_finds_something_else_than_it_expects_fails(tmp_path):
@@ -133,7 +145,7 @@ def test_an_interrupted_study_keeps_what_it_has_and_goes_on(tmp_path):
     assert json.loads(resumed.stdout)["cells"][0]["repeats"] == done + 3
 
 
-def test_a_study_goes_on_from_its_folder_alone_and_says_when_there_is_nothing_to_do(tmp_path):
+def test_a_study_goes_on_from_its_folder_alone_and_says_when_there_is_nothing_to_do(tmp_path, quick):
     faulty = "{simulator: 'odd_simulators:Faulty', scenario: s, name: shaky, settings: {fault: until-mark, at: 3, mark: mark}}"
     broken = "{simulator: 'odd_simulators:Faulty', scenario: s, name: broken, settings: {fault: bug, at: 1}}"
     away = "{simulator: control-exact, scenario: crossing, name: far, condition: {cores: 4095}}"
@@ -166,7 +178,7 @@ def test_a_study_goes_on_from_its_folder_alone_and_says_when_there_is_nothing_to
     assert third.returncode == 0
     assert "nothing to do: all 15 repeats are in out" in third.stderr
     assert json.loads(third.stdout) == json.loads(second.stdout)
-    analysed = json.loads(samepath("analyse", "out", "--json", cwd=tmp_path).stdout)
+    analysed = json.loads(quick("analyse", "out", "--json", cwd=tmp_path).stdout)
     same = ("cells", "missing", "verdict", "title", "command")
     assert {key: analysed[key] for key in same} == {key: json.loads(third.stdout)[key] for key in same}
     record = json.loads((tmp_path / "out" / "study.json").read_text())
@@ -194,7 +206,7 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]
 
 
-def test_a_second_study_on_a_folder_in_use_is_refused(tmp_path):
+def test_a_second_study_on_a_folder_in_use_is_refused(tmp_path, refused):
     (tmp_path / "x.yaml").write_text(study_text("{simulator: control-exact, scenario: crossing}"))
     with locked(tmp_path / "out"):
         words = f"in use by another samepath (process {os.getpid()})"
@@ -212,7 +224,7 @@ def test_a_second_study_on_a_folder_in_use_is_refused(tmp_path):
         ("{simulator: control-exact, scenario: crossing, repeats: 1000000}", "are free there: make room"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_the_first_run(tmp_path, cell, words):
+def test_what_cannot_be_run_is_refused_before_the_first_run(tmp_path, cell, words, refused):
     odd = (Path(__file__).parents[1] / "execution" / "odd_simulators.py").read_text()
     (tmp_path / "odd_simulators.py").write_text(odd)
     (tmp_path / "x.yaml").write_text(study_text(cell))
@@ -220,19 +232,19 @@ def test_what_cannot_be_run_is_refused_before_the_first_run(tmp_path, cell, word
     assert not (tmp_path / "out").exists()
 
 
-def test_logs_can_be_imported_and_analysed_again(authors_log, tmp_path):
-    result = samepath("import", authors_log, "--out", tmp_path / "traces")
+def test_logs_can_be_imported_and_analysed_again(authors_log, tmp_path, refused, quick):
+    result = quick("import", authors_log, "--out", tmp_path / "traces")
     assert result.returncode == 0, result.stderr
-    a = json.loads(samepath("analyse", tmp_path / "traces", "--json").stdout)["cells"]
-    b = json.loads(samepath("analyse", authors_log, "--json").stdout)["cells"]
+    a = json.loads(quick("analyse", tmp_path / "traces", "--json").stdout)["cells"]
+    b = json.loads(quick("analyse", authors_log, "--json").stdout)["cells"]
     assert a == b
     assert "not an empty folder" in refused("import", authors_log, "--out", tmp_path / "traces")
 
 
-def test_columns_units_and_alignment_reach_the_importer(tmp_path):
+def test_columns_units_and_alignment_reach_the_importer(tmp_path, quick):
     rows = ["run_id;t;east;north"] + [f"{r};{t};{100 * t + r};0" for r in range(3) for t in range(4)]
     (tmp_path / "log.csv").write_text("\n".join(rows))
-    result = samepath("analyse", tmp_path / "log.csv", "--map", "x=east[cm]", "--map", "y=north[cm]", "--json")
+    result = quick("analyse", tmp_path / "log.csv", "--map", "x=east[cm]", "--map", "y=north[cm]", "--json")
     assert json.loads(result.stdout)["cells"][0]["max_sigma_m"] == pytest.approx(0.01)
 
 
@@ -260,7 +272,7 @@ def test_columns_units_and_alignment_reach_the_importer(tmp_path):
         (["conformance", "control-exat"], "did you mean 'control-exact'"),
     ],
 )
-def test_bad_input_is_one_clear_line_and_exit_2(tmp_path, arguments, words):
+def test_bad_input_is_one_clear_line_and_exit_2(tmp_path, arguments, words, refused):
     (tmp_path / "empty.csv").write_text("")
     content = "repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2,1\n"
     (tmp_path / "log.csv").write_text(content)
@@ -269,7 +281,7 @@ def test_bad_input_is_one_clear_line_and_exit_2(tmp_path, arguments, words):
     assert (tmp_path / "log.csv").read_text() == content, "nothing was overwritten"
 
 
-def test_an_unreadable_file_is_one_clear_line(tmp_path):
+def test_an_unreadable_file_is_one_clear_line(tmp_path, refused):
     path = tmp_path / "log.csv"
     path.symlink_to(path)
     assert "log.csv" in refused("analyse", path)

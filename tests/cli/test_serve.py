@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from samepath.base.errors import SamepathError
 from samepath.cli.app import app
+from samepath.sim.sensors.renderer import create_renderer
 
 
 def start(*arguments):
@@ -54,6 +55,7 @@ def test_it_says_what_it_means_to_listen_to_others():
         (["--alias", "Town03=nowhere"], "there is no map 'nowhere'"),
         (["--alias", "A=town", "--alias", "A=oval"], "given twice"),
         (["--host", "no.such.host.invalid"], "cannot be served"),
+        (["--renderer", "opengll"], "unknown renderer 'opengll': did you mean 'opengl'?"),
     ],
 )
 def test_what_cannot_be_served_is_said_in_one_line(arguments, words):
@@ -69,3 +71,19 @@ def test_a_port_that_is_taken_is_said_in_one_line():
         found = CliRunner().invoke(app, ["serve", "--port", str(port)])
     assert isinstance(found.exception, SamepathError)
     assert "choose another --port" in str(found.exception)
+
+
+def test_who_draws_is_said_where_it_depends_on_a_driver(tmp_path):
+    try:
+        made = create_renderer("opengl")
+    except SamepathError as error:
+        pytest.skip(str(error))
+    made.close()
+    process = start("--port", "0", "--renderer", "opengl", "--data", str(tmp_path / "data"))
+    with process:
+        lines = [process.stderr.readline() for _ in range(2)]
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+        assert process.wait(20) == 0
+    assert "cameras are drawn by opengl (" in lines[1]
+    assert made.facts["gl_renderer"] in lines[1]

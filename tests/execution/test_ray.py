@@ -19,13 +19,14 @@ from plans import cell, marked_processes, plan
 from samepath import __version__
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import StudyError
+from samepath.base.ray_cluster import Look, Node
+from samepath.base.ray_worker import without_ray
 from samepath.cli.live import parts
 from samepath.execution.folder import read_record
 from samepath.execution.host_records import differences, in_words, with_hosts
 from samepath.execution.hosts import Desk, HostLostError
 from samepath.execution.journal import read_journal
-from samepath.execution.ray_actor import without_ray
-from samepath.execution.ray_cluster import Look, Node, choose_hosts, merged
+from samepath.execution.ray_cluster import choose_hosts, merged
 from samepath.execution.run import Result, run_plan
 from samepath.execution.runner import Finished, HostRunner
 from samepath.execution.slot_queue import SlotQueue

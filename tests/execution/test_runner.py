@@ -7,7 +7,7 @@ import pytest
 from plans import marked_processes, work
 
 from samepath.base.errors import SimulatorError
-from samepath.execution.processes import how_it_ended
+from samepath.base.processes import how_it_ended
 from samepath.execution.runner import Failed, Finished, HostRunner, real_isolation
 from samepath.study.records import Isolation
 

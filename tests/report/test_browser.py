@@ -75,39 +75,52 @@ def test_the_browser_shows_the_verdict_and_the_figures(tmp_path):
     assert "<script" not in dom
 
 
+@pytest.fixture(scope="module")
+def partial_page() -> str:
+    return render_html(document_of(*all_cells(), partial="2 cells were not run"))
+
+
 @pytest.mark.parametrize("width_px", [1200, 400])
-def test_the_page_does_not_scroll_sideways_and_no_label_is_cut_off_or_covered(tmp_path, width_px):
-    seen = look_in(tmp_path, render_html(document_of(*all_cells(), partial="2 cells were not run")), width_px)
+def test_the_page_does_not_scroll_sideways_and_no_label_is_cut_off_or_covered(tmp_path, partial_page, width_px):
+    seen = look_in(tmp_path, partial_page, width_px)
     assert seen["width"] <= width_px
     assert seen["height"] > 3000
     assert seen["cut"] == []
     assert seen["covered"] == []
 
 
-@pytest.mark.parametrize("width_px", [1200, 400])
-def test_a_study_fits_too_with_every_kind_of_figure_and_table(tmp_path, width_px):
+@pytest.fixture(scope="module")
+def study_page() -> str:
     apart = [replace(cell, header=replace(cell.header, variant="a loop with a long name")) for cell in nice_study()]
-    document = document_of(*case_study(), *apart, *controller_study(), missing=MISSING)
-    page = render_html(document)
+    return render_html(document_of(*case_study(), *apart, *controller_study(), missing=MISSING))
+
+
+@pytest.mark.parametrize("width_px", [1200, 400])
+def test_a_study_fits_too_with_every_kind_of_figure_and_table(tmp_path, study_page, width_px):
     for words in (
         "Is it deterministic?",
         "Max sigma against nice",
         "Single repeats per level of controller",
         "CARLA, published",
     ):
-        assert words in page
-    seen = look_in(tmp_path, page, width_px)
+        assert words in study_page
+    seen = look_in(tmp_path, study_page, width_px)
     assert seen["width"] <= width_px
     assert seen["cut"] == []
     assert seen["covered"] == []
 
 
+@pytest.fixture(scope="module")
+def noisy_page() -> str:
+    return render_html(document_of(noisy()))
+
+
 @pytest.mark.parametrize("width_px", [1200, 400])
-def test_the_page_is_not_blank(tmp_path, width_px):
+def test_the_page_is_not_blank(tmp_path, noisy_page, width_px):
     from matplotlib.image import imread
 
     picture = tmp_path / "page.png"
-    browse(tmp_path, render_html(document_of(noisy())), f"--window-size={width_px},2400", f"--screenshot={picture}")
+    browse(tmp_path, noisy_page, f"--window-size={width_px},2400", f"--screenshot={picture}")
     pixels = imread(picture)
     assert pixels.shape[1] == width_px
     inked = (pixels[:, :, :3].min(axis=2) < 0.95).mean(axis=1)

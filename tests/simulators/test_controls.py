@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from shared_runs import share_runs
 
 from samepath.analysis.cell import Options, analyse_cell
 from samepath.analysis.outcomes import Pattern
@@ -31,10 +32,16 @@ def run(name, repeats, settings=None, **options):
     return analyse_cell(MemoryCell(header, runs), Options(**options))
 
 
+@pytest.fixture(scope="module")
+def runs():
+    return {}
+
+
 # The game loop is held to the same checks in test_game_loop.py, on a quicker clock; carla in test_carla.py, with a server.
 @pytest.mark.parametrize("name", sorted(set(registry.BUILT_IN) - {"samepath-game-loop", "carla"}))
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
-def test_every_built_in_simulator_conforms(name, check):
+def test_every_built_in_simulator_conforms(monkeypatch, runs, name, check):
+    share_runs(monkeypatch, runs, name)
     check(lambda: registry.create(name))
 
 

@@ -1,6 +1,7 @@
 """The game-loop adapter: honest resampling, the conformance kit, and more than one outcome on the machine's own clock."""
 
 import pytest
+from shared_runs import share_runs
 
 from samepath.base.errors import UnknownNameError
 from samepath.simulators import registry
@@ -11,8 +12,14 @@ from samepath.simulators.samepath.game_loop import SamepathGameLoop, interpolate
 QUICK = {"time_scale": 200.0, "frame_cost_s": 0.0}
 
 
+@pytest.fixture(scope="module")
+def runs():
+    return {}
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_game_loop_conforms(check):
+def test_the_game_loop_conforms(monkeypatch, runs, check):
+    share_runs(monkeypatch, runs, "samepath-game-loop")
     check(lambda: SamepathGameLoop(QUICK))
 
 

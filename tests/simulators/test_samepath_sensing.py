@@ -51,6 +51,7 @@ def test_sensors_change_no_state_and_repeat_themselves(rig):
 
 def test_without_a_rig_nothing_is_sensed():
     assert run("samepath", 0).sensors == ()
+    assert run("samepath", 0, sensors="none").sensors == ()
 
 
 def test_only_ticks_that_are_logged_are_sensed(rig):

@@ -1,6 +1,7 @@
 """CARLA's recorder files as logs: one file a repeat, actors by the order of their appearance."""
 
 import dataclasses
+import struct
 
 import pytest
 
@@ -137,14 +138,29 @@ def test_a_folder_is_searched_for_recordings_but_other_logs_in_it_are_left_alone
     assert len(cell.runs) == 2
 
 
-def test_damage_is_one_line(tmp_path):
+def frame_ends(data, at):
+    """Where the frames of a recording end whose first packet is at ``at``."""
+    while at < len(data):
+        number, length = struct.unpack_from("<BI", data, at)
+        at += 5 + length
+        if number == 1:
+            yield at
+
+
+def test_a_recording_that_was_not_ended_is_read_up_to_its_last_whole_frame_and_says_so(tmp_path):
     whole = write(tmp_path / "a.log", drive(1)).read_bytes()
+    ends = list(frame_ends(whole, 28 + len("Carla/Maps/Town03")))
     for cut in range(40, len(whole), 7):
         (tmp_path / "b.log").write_bytes(whole[:cut])
-        with pytest.raises(SamepathError) as caught:
-            load_cells([tmp_path / "b.log"])
-            pytest.fail("half a recording was taken for a whole one")
-        assert "\n" not in str(caught.value)
+        frames = sum(end <= cut for end in ends)
+        if frames < 2:
+            with pytest.raises(SamepathError) as caught:
+                load_cells([tmp_path / "b.log"])
+            assert "\n" not in str(caught.value)
+            continue
+        (cell,) = load_cells([tmp_path / "b.log"])
+        assert len(cell.ticks) == frames
+        assert cell.header.source.endswith(f"b.log (cut off after frame {frames})" if cut not in ends else "b.log")
 
 
 def test_a_place_that_is_no_number_is_refused(tmp_path):

@@ -4,6 +4,7 @@ Every frame has a digest, so the first frame that differs is exact. By how much 
 kept: pixels (points, numbers) that differ, the largest and the mean difference.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samepath.base.digests import LINK_BYTES
 from samepath.traces.cell import CellTrace
 from samepath.traces.sensors import FrameTable, Sample
 
@@ -46,8 +48,10 @@ class SensorAnalysis:
     """What one sensor showed over the repeats of a cell.
 
     ``outcomes`` are classes of repeats that saw the same in every frame, the largest first. ``first_tick`` is the first frame
-    at which any repeat differs from the largest class, ``first_repeat`` one that does so there. ``frames_differing`` counts
-    over all repeats. ``first`` and ``worst`` compare contents: the earliest kept pair, and the one with most differences.
+    at which any repeat differs from the largest class, ``first_repeat`` one that does so there, ``first_is_gap`` whether one of
+    the two has no frame there at all. ``frames_differing`` counts over all repeats. ``first`` and ``worst`` compare contents:
+    the earliest kept pair, which is the first frame itself only if that was kept, and the one with most differences. ``digest``
+    is a name for all that the largest class saw.
     """
 
     sensor: str
@@ -57,11 +61,13 @@ class SensorAnalysis:
     outcomes: tuple[tuple[int, ...], ...]
     first_tick: int | None
     first_repeat: int | None
+    first_is_gap: bool
     frames_differing: int
     frames_compared: int
     samples_compared: int
     first: FrameDifference | None
     worst: FrameDifference | None
+    digest: str = ""
 
     @property
     def identical(self) -> bool:
@@ -84,15 +90,26 @@ class SensorAnalysis:
         )
         return text if self.worst is None else f"{text}; at most {difference_words(self.worst, self.kind)}"
 
+    def first_words(self) -> str:
+        """Say how much the first frame that differs does so, or at which frame that is first known; empty if none differs."""
+        if self.first_tick is None:
+            return ""
+        if self.first is not None and self.first.tick == self.first_tick:
+            return difference_words(self.first, self.kind, where=False)
+        unknown = "one repeat has no frame there" if self.first_is_gap else "its content was not kept"
+        return unknown if self.first is None else f"{unknown}; the next that was: {difference_words(self.first, self.kind)}"
 
-def difference_words(one: FrameDifference, kind: str) -> str:
-    """Say how much two frames differ."""
-    what = "pixels" if ".camera." in kind else "points" if ".lidar." in kind or kind.endswith("radar") else "numbers"
-    text = f"{one.differing} of {one.elements} {what} at tick {one.tick} (repeat {one.repeat})"
+
+def difference_words(one: FrameDifference, kind: str, *, where: bool = True) -> str:
+    """Say how much two frames differ, and at which tick that is."""
+    what = "points" if ".lidar." in kind or kind.endswith("radar") else "numbers"
+    if ".camera." in kind:
+        what = "events" if kind.endswith(".dvs") else "pixels"
+    text = f"{one.differing} of {one.elements} {what}" + (f" at tick {one.tick} (repeat {one.repeat})" if where else "")
     if one.max_difference is None:
         return text
     unit = f" {one.unit}" if one.unit else ""
-    return f"{text}, by up to {one.max_difference:.4g}{unit}, {one.mean_difference:.3g}{unit} on average"
+    return f"{text}, by up to {one.max_difference:.4g}{unit} (mean over all: {one.mean_difference:.2g})"
 
 
 def analyse_sensors(cell: CellTrace) -> tuple[SensorAnalysis, ...]:
@@ -106,19 +123,25 @@ def _analyse(cell: CellTrace, table: FrameTable, repeats: tuple[int, ...]) -> Se
     reference = outcomes[0][0]
     ticks_of = {one[0]: _rows(table, one[0]) for one in outcomes}
     first_tick, first_repeat, differing, compared = None, None, 0, 0
-    pairs: list[tuple[int, int, bytes, bytes]] = []
-    for index, outcome in enumerate(outcomes):
+    unlike: dict[int, list[int]] = {}
+    for outcome in outcomes:
         ticks, unequal = _unequal(ticks_of[reference], ticks_of[outcome[0]])
         compared += len(ticks) * len(outcome)
         differing += len(unequal) * len(outcome)
         if not unequal:
             continue
-        tick = min(unequal)
-        if first_tick is None or tick < first_tick:
-            first_tick, first_repeat = tick, outcome[0]
-        if index <= MAX_COMPARED:
-            ours, theirs = ticks_of[reference], ticks_of[outcome[0]]
-            pairs += [(one, outcome[0], ours[one], theirs[one]) for one in sorted(unequal) if one in ours and one in theirs]
+        unlike[outcome[0]] = sorted(unequal)
+        if first_tick is None or unlike[outcome[0]][0] < first_tick:
+            first_tick, first_repeat = unlike[outcome[0]][0], outcome[0]
+    # The earliest one is compared in any case.
+    chosen = {*list(unlike)[:MAX_COMPARED], *([] if first_repeat is None else [first_repeat])}
+    ours = ticks_of[reference]
+    pairs = [
+        (tick, repeat, ours[tick], ticks_of[repeat][tick])
+        for repeat in sorted(chosen)
+        for tick in unlike[repeat]
+        if tick in ours and tick in ticks_of[repeat]
+    ]
     found = _contents(cell, table.kind, reference, pairs)
     return SensorAnalysis(
         sensor=table.sensor,
@@ -128,11 +151,13 @@ def _analyse(cell: CellTrace, table: FrameTable, repeats: tuple[int, ...]) -> Se
         outcomes=outcomes,
         first_tick=first_tick,
         first_repeat=first_repeat,
+        first_is_gap=first_repeat is not None and not (first_tick in ours and first_tick in ticks_of[first_repeat]),
         frames_differing=differing,
         frames_compared=compared,
         samples_compared=len(found),
-        first=min(found, key=lambda one: (one.tick, one.repeat), default=None),
+        first=min(found, key=lambda one: (one.tick, one.repeat != first_repeat, one.repeat), default=None),
         worst=max(found, key=lambda one: (one.ratio, one.max_difference or 0.0, -one.tick), default=None),
+        digest=hashlib.blake2b(_content(table, reference), digest_size=LINK_BYTES).hexdigest(),
     )
 
 
@@ -140,9 +165,14 @@ def _outcomes(table: FrameTable, repeats: tuple[int, ...]) -> tuple[tuple[int, .
     """Classes of repeats with the same frames; a repeat without any is one too."""
     groups: dict[bytes, list[int]] = {}
     for repeat in repeats:
-        rows = table.by_repeat.get(repeat, slice(0, 0))
-        groups.setdefault(table.tick[rows].tobytes() + table.digest[rows].tobytes(), []).append(repeat)
+        groups.setdefault(_content(table, repeat), []).append(repeat)
     return tuple(tuple(one) for one in sorted(groups.values(), key=lambda one: (-len(one), one[0])))
+
+
+def _content(table: FrameTable, repeat: int) -> bytes:
+    """Everything that a repeat saw."""
+    rows = table.by_repeat.get(repeat, slice(0, 0))
+    return table.tick[rows].tobytes() + table.digest[rows].tobytes()
 
 
 def _rows(table: FrameTable, repeat: int) -> dict[int, bytes]:
@@ -185,7 +215,7 @@ def compare(kind: str, where: tuple[int, int, int], a: Sample, b: Sample) -> Fra
 def _quantities(kind: str, array: NDArray[Any]) -> NDArray[np.float64] | None:
     """What can be subtracted in a frame; None where numbers are names."""
     match kind.removeprefix("sensor."):
-        case "camera.semantic_segmentation" | "camera.instance_segmentation":
+        case "camera.semantic_segmentation" | "camera.instance_segmentation" | "camera.dvs":
             return None
         case "camera.depth" if array.shape[-1:] == (4,):
             blue, green, red = (array[..., k].astype(np.float64) for k in range(3))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
 from samepath.analysis.cell import CellAnalysis
@@ -94,9 +95,20 @@ def _deterministic(variant: str, cells: Sequence[CellAnalysis], confidence: floa
             f"no: {len(varying)} of {len(cells)} cells vary; {divergent} of {repeats} repeats diverge from the largest outcome "
             f"of their cell, by up to {most} from the mean ({far.header.cell}){some}"
         )
+    elif sensed := [(cell, one) for cell in cells for one in cell.sensors if not one.identical]:
+        short = "no"
+        cell, one = sensed[0]
+        many = len({id(other) for other, _ in sensed})
+        text = (
+            f"no: every path repeats itself to the bit, but in {many} of {len(cells)} cells sensors saw something else "
+            f"({cell.header.cell}: {one.words(cell.header.step_s)})"
+        )
     elif apart := _conditions_apart(cells):
         short = "no"
-        text = f"no: each cell repeats itself, but {joined(apart)} differ in bits, and otherwise in conditions of the host only"
+        what, *names = apart
+        text = (
+            f"no: each cell repeats itself, but {joined(names)} differ in {what}, and otherwise in conditions of the host only"
+        )
     elif verdict is Verdict.IDENTICAL_AT_RESOLUTION:
         short = "not seen to vary"
         text = (
@@ -104,16 +116,22 @@ def _deterministic(variant: str, cells: Sequence[CellAnalysis], confidence: floa
         )
     else:
         short = "yes"
-        text = f"yes, as far as {count} show: bit-identical within every cell{_across(cells)} ({below}, {_sure(confidence)})"
+        seen = ", what sensors saw included" if any(cell.sensors for cell in cells) else ""
+        same = f"bit-identical within every cell{seen}{_across(cells)}"
+        text = f"yes, as far as {count} show: {same} ({below}, {_sure(confidence)})"
     return Answer(DETERMINISTIC, variant, cells[0].header.simulator, short, text)
 
 
-def _conditions_apart(cells: Sequence[CellAnalysis]) -> tuple[str, str] | None:
-    """Two cells of equal scenario and settings, under different conditions, whose only outcomes have different bits."""
+def _conditions_apart(cells: Sequence[CellAnalysis]) -> tuple[str, str, str] | None:
+    """In what two cells of equal scenario and settings, of one outcome each, differ under different conditions, and which."""
     for group in _same_runs(cells):
         for other in group[1:]:
+            names = group[0].header.cell, other.header.cell
             if other.outcomes[0].digest != group[0].outcomes[0].digest:
-                return group[0].header.cell, other.header.cell
+                return "bits", *names
+            for ours, theirs in zip_longest(group[0].sensors, other.sensors):
+                if ours is None or theirs is None or (ours.sensor, ours.digest) != (theirs.sensor, theirs.digest):
+                    return f"what sensor {(ours or theirs).sensor} saw", *names
     return None
 
 

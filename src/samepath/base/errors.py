@@ -25,5 +25,9 @@ class StoreError(SamepathError):
     """A trace store is missing, damaged, of another version or in use."""
 
 
+class ClusterError(SamepathError):
+    """A cluster cannot be reached, started or kept together."""
+
+
 class UnknownNameError(SamepathError):
     """A name that is not in a table; the message offers the nearest known one."""

@@ -21,13 +21,22 @@ def record(
     frames: Annotated[int | None, typer.Option("--frames", help="At most so many frames.", show_default=False)] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the scenario's chance; sensors have their own.")] = 0,
     images: Annotated[str, typer.Option("--images", help="Pictures of colour as png (lossless) or jpeg.")] = "png",
+    layout: Annotated[
+        str, typer.Option("--format", help="A folder per frame (files), or one file for viewers (mcap).")
+    ] = "files",
     weather: Annotated[
         list[str] | None,
         typer.Option("--weather", metavar="NAME=VALUE", help="CARLA's weather, such as cloudiness=80; may be repeated."),
     ] = None,
+    renderer: Annotated[
+        str, typer.Option("--renderer", help="Who draws: software (the same bytes everywhere) or opengl (a GPU, or Mesa).")
+    ] = "software",
     threads: Annotated[int, typer.Option("--threads", help="Threads to draw and cast rays with; they change no byte.")] = 1,
 ) -> None:
-    """Write images, points and the truth behind them, frame by frame. The same command writes the same bytes."""
+    """Write images, points and the truth behind them, frame by frame. The same command writes the same bytes.
+
+    With the renderer opengl that is not promised: the dataset then says which driver drew it.
+    """
     from samepath.sim.sensors.extra import require_sensors
 
     require_sensors()
@@ -43,7 +52,9 @@ def record(
         most=frames,
         seed=seed,
         images=images,
+        format=layout,
         weather=weather_of(_pairs(weather or [])),
+        renderer=renderer,
     )
     console, last_s = stderr_console(), SYSTEM_CLOCK.monotonic_s()
     with progress_bar("recording", settings.frames_most) as advance:

@@ -1,7 +1,6 @@
 """``samepath serve``: CARLA's own client connects to our world."""
 
 import asyncio
-import ipaddress
 import signal
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from samepath.base.addresses import is_loopback
 from samepath.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +24,13 @@ Alias = Annotated[
 ]
 Data = Annotated[Path, typer.Option("--data", help="The only folder clients can write recordings to and read them from.")]
 Debug = Annotated[bool, typer.Option("--draw-debug", help="Draw clients' debug shapes into the pictures of colour cameras.")]
+Renderer = Annotated[
+    str, typer.Option("--renderer", help="Who draws: software (the same bytes everywhere) or opengl (a GPU, or Mesa).")
+]
+Journal = Annotated[
+    Path | None, typer.Option("--journal", help="Keep a journal here, from which a server that died can be continued.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the world of --journal; its map and data folder are known.")]
 DATA_FOLDER = Path("serve-data")
 
 
@@ -34,16 +41,35 @@ def serve(
     alias: Alias = None,
     data: Data = DATA_FOLDER,
     draw_debug: Debug = False,
+    renderer: Renderer = "software",
+    journal: Journal = None,
+    resume: Resume = False,
 ) -> None:
     """Serve a world that repeats itself to CARLA 0.9.16's Python client. Ctrl-C ends it."""
+    from samepath.sim.server.resuming import Keeping, origin_of
     from samepath.sim.server.server import ServerSettings
 
-    aliases = _aliases(alias or [])
-    settings = ServerSettings(host=host, port=port, map_name=map_name, aliases=aliases, data_folder=data, draw_debug=draw_debug)
+    aliases = read_aliases(alias or [])
+    if resume:
+        if journal is None:
+            raise InputError("--resume: the journal to go on with was wanted, but none came: give --journal FOLDER")
+        begun = origin_of(journal)
+        map_name, aliases, data, draw_debug = begun.map_name, dict(begun.aliases), begun.data_folder, begun.draw_debug
+    settings = ServerSettings(
+        host=host,
+        port=port,
+        map_name=map_name,
+        aliases=aliases,
+        data_folder=data,
+        draw_debug=draw_debug,
+        renderer=renderer,
+        keeping=None if journal is None else Keeping(journal, resume=resume),
+    )
     asyncio.run(_serve(settings))
 
 
-def _aliases(given: list[str]) -> dict[str, str]:
+def read_aliases(given: list[str]) -> dict[str, str]:
+    """Read ``--alias``."""
     found: dict[str, str] = {}
     for one in given:
         name, equals, target = one.partition("=")
@@ -63,9 +89,12 @@ async def _serve(settings: "ServerSettings") -> None:
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, over.set)
     server = Server(settings, _log)
+    drawn_by = _driver(settings.renderer)
     await server.start()
     _log(f"serving map {settings.map_name} on {settings.host}:{server.port}, streams on {server.stream_port}")
-    if not _is_loopback(settings.host):
+    if drawn_by:
+        _log(f"cameras are drawn by {settings.renderer} ({drawn_by}): pictures depend on the driver")
+    if not is_loopback(settings.host):
         _log(
             f"{settings.host} is not loopback: anybody who reaches it can drive this world, fill its data folder "
             "and use its processor; there is no password, so keep it behind a firewall"
@@ -76,13 +105,15 @@ async def _serve(settings: "ServerSettings") -> None:
     await server.stop()
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _driver(renderer: str) -> str:
+    """Who draws for a renderer that depends on a driver; refuses one that cannot be opened here, before anybody connects."""
+    from samepath.sim.sensors.renderer import check_renderer, create_renderer
+
+    if check_renderer(renderer) == "software":
+        return ""
+    made = create_renderer(renderer)
+    made.close()
+    return ", ".join(made.facts[name] for name in ("gl_renderer", "gl_version") if name in made.facts)
 
 
 def _log(line: str) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from samepath.base.clock import SYSTEM_CLOCK
+from samepath.base.processes import die_with_parent
 from samepath.conditions.crew import SHARE, Board, Footing, done_at, ready_at
-from samepath.conditions.orphans import die_with_parent
 
 PERIOD_S: Final = 0.02
 _GOLDEN: Final = 0.6180339887498949

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, Final, Protocol
 
+from samepath.base.processes import how_it_ended
 from samepath.conditions.process import command, environment
 from samepath.execution.job import Answer, Job, Order
 from samepath.execution.worker import Session
@@ -249,17 +249,6 @@ class Launcher:
     def close(self) -> None:
         """End the fork server."""
         self._server.close()
-
-
-def how_it_ended(code: int) -> str:
-    """Say how a process ended, from its exit code or, negative, its signal."""
-    if code >= 0:
-        return f"ended by itself with exit code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = "unknown"
-    return f"was ended by signal {-code} ({name})"
 
 
 def _receive(connection: Connection, worker: Worker) -> Answer:

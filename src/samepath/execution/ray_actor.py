@@ -4,16 +4,13 @@ Ray starts its processes at a lower priority and with variables of its own, the 
 is to find its host as Ray itself was started there: priority, environment and module path are put back before anything is run.
 """
 
-import os
 import pickle
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import StudyError
+from samepath.base.ray_worker import undo_environment, undo_priority
 from samepath.conditions.applicable import missing_tool
 from samepath.conditions.provenance import collect_provenance
 from samepath.execution.check import not_applicable, simulators_of
@@ -106,34 +103,10 @@ class HostActor:
 
 def put_right() -> None:
     """Give this process the priority, the variables and the module path that it would have without Ray."""
-    parent = os.getppid()
-    with suppress(OSError):  # without it, what Ray has set stays, and shows in what is read back
-        entries = Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
-        before = {os.fsdecode(name): os.fsdecode(value) for name, _, value in (one.partition(b"=") for one in entries)}
-        for name, value in without_ray(dict(os.environ), before).items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-    wanted = os.getpriority(os.PRIO_PROCESS, parent)
-    found = os.getpriority(os.PRIO_PROCESS, 0)
+    undo_environment()
+    wanted, found = undo_priority()
     if found != wanted:
-        try:
-            os.setpriority(os.PRIO_PROCESS, 0, wanted)
-        except OSError as error:
-            raise StudyError(
-                f"Ray runs its processes at nice {found} there and the kernel does not let them back to {wanted}: "
-                "start Ray with RAY_worker_niceness=0"
-            ) from error
-    own = _ray_folder()
-    sys.path[:] = [place for place in sys.path if own is None or own not in (Path(place), *Path(place).parents)]
-
-
-def without_ray(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str | None]:
-    """Return what to change in an environment to have the one that Ray was started with; None is to be removed."""
-    return {name: before.get(name) for name, value in now.items() if before.get(name) != value}
-
-
-def _ray_folder() -> Path | None:
-    found = getattr(sys.modules.get("ray"), "__file__", None)
-    return None if found is None else Path(found).parent
+        raise StudyError(
+            f"Ray runs its processes at nice {found} there and the kernel does not let them back to {wanted}: "
+            "start Ray with RAY_worker_niceness=0"
+        )

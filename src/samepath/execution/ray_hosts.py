@@ -13,17 +13,19 @@ from typing import Final
 
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import SimulatorError, StudyError
+from samepath.base.ray_cluster import ANSWER_S, Node, Ray, connect, first_line, look_at, nodes_of
 from samepath.execution.check import simulators_of
 from samepath.execution.host_records import differences
 from samepath.execution.hosts import HostLostError, Question, Reply
 from samepath.execution.job import Trouble
 from samepath.execution.ray_actor import HostActor, Survey
-from samepath.execution.ray_cluster import ANSWER_S, Node, Ray, choose_hosts, connect, first_line, look_at, merged, nodes_of
+from samepath.execution.ray_cluster import choose_hosts, merged
 from samepath.execution.rehearsal import Rehearsal, not_rehearsed
 from samepath.study.records import Plan, PlannedCell
 
 # The actor of a samepath that was killed a moment ago is still being cleared away.
 _CLEARED_S: Final = 15.0
+_NOT_INSTALLED: Final = "--ray needs Ray, which is not installed: pip install 'samepath[ray]'"
 
 
 @dataclass
@@ -109,9 +111,11 @@ class RayHosts:
 @contextmanager
 def ray_hosts(address: str, plan: Plan, say: Callable[[str], None]) -> Iterator[RayHosts]:
     """Join a cluster and make its hosts ready for a plan; ``say`` tells the user what is not as it might be."""
-    ray = connect(address)
+    ray = connect(address, _NOT_INSTALLED)
     try:
         nodes = nodes_of(ray)
+        if not nodes:
+            raise StudyError("the Ray cluster has no node with cores to run on: start some without --num-cpus=0")
         chosen = choose_hosts(look_at(ray, nodes, say), say)
         actors = {name: _start(ray, name, node) for name, node in chosen.items()}
         hosts = RayHosts(ray, plan, _surveyed(ray, plan, actors))

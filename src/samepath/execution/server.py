@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from samepath.base.clock import SYSTEM_CLOCK
-from samepath.conditions.orphans import die_with_parent
+from samepath.base.processes import die_with_parent
 from samepath.execution import worker
 from samepath.execution.job import Job, Trouble
 from samepath.simulators import registry

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import SamepathError
-from samepath.conditions.orphans import die_with_parent
+from samepath.base.processes import die_with_parent
 from samepath.conditions.process import apply, read_back
 from samepath.conditions.sampler import HostSampler
 from samepath.execution.job import Answer, Done, Job, Loop, Order, Ready, Record, Recorded, Run, Trouble

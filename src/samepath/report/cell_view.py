@@ -70,6 +70,7 @@ class SensorRow:
     frames: int
     outcomes: int
     first: str
+    there: str
     differing: str
     worst: str
 
@@ -217,7 +218,7 @@ def _sensor(one: SensorAnalysis, step_s: float) -> SensorRow:
     differing = "none" if one.identical else f"{one.frames_differing} of {one.frames_compared}"
     worst = "" if one.worst is None else difference_words(one.worst, one.kind)
     unknown = "" if one.identical else "not known: no content was kept"
-    return SensorRow(one.sensor, one.kind, one.frames, len(one.outcomes), first, differing, worst or unknown)
+    return SensorRow(one.sensor, one.kind, one.frames, len(one.outcomes), first, one.first_words(), differing, worst or unknown)
 
 
 def _figures(cell: CellAnalysis) -> Iterator[FigureView]:

@@ -49,6 +49,7 @@ class CellRow:
     before: str
     outcomes: int
     divergent: int
+    sensors: str
     verdict: VerdictView
 
 
@@ -108,8 +109,18 @@ def cell_row(cell: CellAnalysis, anchor: str, *, told: bool) -> CellRow:
         before=length(cell.before.summary.max_sigma_m) if collided else "",
         outcomes=len(cell.outcomes),
         divergent=cell.divergent,
+        sensors=_sensors(cell),
         verdict=view_verdict(cell.judgement.verdict),
     )
+
+
+def _sensors(cell: CellAnalysis) -> str:
+    """How many sensors saw the same in every repeat."""
+    unlike, every = sum(not one.identical for one in cell.sensors), len(cell.sensors)
+    if not every:
+        return ""
+    words = f"{every} identical" if not unlike else f"{unlike} of {every} differ"
+    return words.replace(" ", "\u00a0")
 
 
 def _links(group: Sequence[tuple[CellAnalysis, str]], factors: Sequence[StudyFactor]) -> tuple[CellLink, ...]:

@@ -86,3 +86,33 @@ def test_payload_and_attributes_are_carlas():
     assert len(small.payload(events)) == 12 + 13 * len(events)
     with pytest.raises(InputError, match="positive_threshold: a number above 0"):
         camera(positive_threshold=0)
+
+
+@pytest.mark.parametrize("rest_ns", [0, 400])
+def test_who_recalls_what_another_remembered_goes_on_exactly_like_it(rest_ns):
+    given = {"positive_threshold": 0.07, "negative_threshold": 0.11, "refractory_period_ns": rest_ns}
+    levels = [10, 60, 61, 30, 200, 5]
+    whole = camera(**given)
+    wanted = [whole.events(picture(level), 1_000 * number).tobytes() for number, level in enumerate(levels)]
+    memory, found = b"", []
+    for number, level in enumerate(levels):
+        fresh = camera(**given)
+        fresh.recall(memory)
+        found.append(fresh.events(picture(level), 1_000 * number).tobytes())
+        memory = fresh.memory()
+    assert found == wanted
+    assert camera().memory() == b""
+    with pytest.raises(InputError, match="a memory of 12 pixels was wanted, but 5 bytes came"):
+        camera().recall(b"short")
+    with pytest.raises(InputError, match="levels up to 1020 were wanted, but 65535 came"):
+        camera(**given).recall(memory[:8] + b"\xff" * (len(memory) - 8))
+
+
+def test_too_many_events_are_refused(monkeypatch):
+    monkeypatch.setattr("samepath.sim.sensors.events.EVENTS_MOST", 100)
+    eye = camera(positive_threshold=0.001)
+    eye.events(picture(0), 0)
+    with pytest.raises(
+        InputError, match="at most 100 events between two pictures were wanted, but more came: raise the thresholds"
+    ):
+        eye.events(picture(255), 10)

@@ -207,3 +207,44 @@ def test_a_rig_needs_an_actor_and_a_map():
     flat = Simulation(build_scenario({**SCENARIO, "map": "flat"}, "test"))
     with pytest.raises(InputError, match="the flat ground has nothing to see: give the scenario a map"):
         Suite(load_rig("small"), flat.world)
+
+
+EVENTS_RIG = """
+name: events
+sensors:
+  - &dvs {name: dvs, type: sensor.camera.dvs, at: [0, 0, 2], attributes: {image_size_x: 90, image_size_y: 60, sensor_tick: 0.1}}
+  - {<<: *dvs, name: noisy, attributes: {image_size_x: 90, image_size_y: 60, sigma_positive_threshold: 0.1}}
+"""
+
+
+def events_of(wanted, ticks=10):
+    """What event cameras tell at some ticks, whichever others are asked for."""
+    simulation = Simulation(build_scenario(SCENARIO, "test"))
+    suite = Suite(parse_rig(EVENTS_RIG, "events"), simulation.world)
+    found = {}
+    for tick in range(1, ticks + 1):
+        simulation.step()
+        suite.follow(commands=simulation.commands)
+        if tick in wanted:
+            found[tick] = {one.sensor.name: one.values for one in suite.measure(simulation.commands)}
+    suite.close()
+    simulation.close()
+    return found
+
+
+def test_event_cameras_tell_what_changed_since_their_picture_before_whoever_asks():
+    always, seldom = events_of(range(1, 11)), events_of({9})
+    assert {tick: sorted(names) for tick, names in always.items() if "dvs" in names} == {
+        tick: ["dvs", "noisy"] for tick in (1, 3, 5, 7, 9)
+    }
+    assert len(always[1]["dvs"]) == len(always[1]["noisy"]) == 0  # nothing to compare the first picture with
+    assert always[9].keys() == seldom[9].keys()
+    for name, values in seldom[9].items():
+        assert values.tobytes() == always[9][name].tobytes()
+        column, row, time_ns, polarity = values.T
+        assert len(values) > 20
+        assert column.max() < 90
+        assert row.max() < 60
+        assert set(polarity) == {0.0, 1.0}
+        since_ns = 350_000_000 if name == "dvs" else 400_000_000
+        assert since_ns <= time_ns.min() <= time_ns.max() <= 450_000_000

@@ -3,6 +3,7 @@
 import hashlib
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 import msgpack
 from serving import LIMITS, described
@@ -23,10 +24,17 @@ SEED = 7
 CARS, WALKERS = 40, 8
 SEES = find_spec("numba") is not None
 _FEELING = ("sensor.other.imu", "sensor.other.gnss", "sensor.other.collision", "sensor.other.obstacle")
-_SEEING = ("sensor.camera.rgb", "sensor.camera.optical_flow", "sensor.lidar.ray_cast", "sensor.other.radar")
+_SEEING = (
+    "sensor.camera.rgb",
+    "sensor.camera.optical_flow",
+    "sensor.camera.dvs",
+    "sensor.lidar.ray_cast",
+    "sensor.other.radar",
+)
 _SMALL = {
     "sensor.camera.rgb": {"image_size_x": 48, "image_size_y": 32, "sensor_tick": 0.1},
     "sensor.camera.optical_flow": {"image_size_x": 48, "image_size_y": 32},
+    "sensor.camera.dvs": {"image_size_x": 48, "image_size_y": 32},
     "sensor.lidar.ray_cast": {"channels": 4, "points_per_second": 4000},
     "sensor.other.radar": {"points_per_second": 400},
     "sensor.other.imu": {"noise_accel_stddev_x": 0.1},
@@ -52,7 +60,7 @@ class Client:
 class Desk:
     """An episode with its runner, without sockets or threads. ``sent`` are the sensors' messages, ``lines`` the log."""
 
-    open = []
+    open: ClassVar[list] = []
 
     def __init__(self, keeping=None, *, map_name="town", data=Path("never-made"), limits=LIMITS, **more):
         self.lines, self.posts, self.sent = [], [], []

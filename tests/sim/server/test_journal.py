@@ -238,9 +238,12 @@ def disk_of(size):
 
 
 def test_a_full_disk_ends_the_journal_with_one_line_and_the_server_goes_on(tmp_path, whole):
-    desk = journaled(tmp_path, whole, 3)
+    desk = journaled(tmp_path, whole, 2)
     path = part_path(tmp_path / "journal", 0)
-    with disk_of(path.stat().st_size + 2500):
+    before = path.stat().st_size
+    play(desk, whole[0], [2])
+    size = path.stat().st_size
+    with disk_of(size + 5 * (size - before) // 2):  # two ticks more and a half
         play(desk, whole[0], range(3, 8))
         desk.journal.snapshot(desk.episode)
     (line,) = [one for one in desk.lines if one.startswith("the journal")]
@@ -337,6 +340,7 @@ def test_a_recording_that_is_played_is_played_again_from_where_it_began(tmp_path
     assert after.episode.player.is_over
     # No snapshot while it was played, one as soon as it was over; the second server began without one.
     assert parts[0][-1] < numbers_of(tmp_path / "journal")[0][-1]
+    assert numbers_of(tmp_path / "left")[1][-1] == numbers_of(tmp_path / "left")[0][-1]
     assert any("a recording is being played" in line for line in after.lines)
     again = Desk(resumed(died(tmp_path / "left", tmp_path / "again")), data=tmp_path / "data", clock=Clock())
     assert again.state() == desk.state()
@@ -407,6 +411,12 @@ def test_clients_are_gone_after_a_resume_and_their_numbers_hold(tmp_path):
     kinds = [one.kind for one in read_part(part_path(tmp_path / "journal", 0)).records]
     assert kinds.count(Kind.CALLER) == 2
     assert kinds[-2:] == [Kind.GONE, Kind.UNHEARD]
+    desk.client.home = 3
+    desk.ask("get_sensor_token", stream_id)
+    desk.runner.leave(3)
+    assert list(desk.episode.listened) == []
+    desk.journal.flush()
+    assert read_part(part_path(tmp_path / "journal", 0)).records[-1][:2] == (Kind.LEFT, [3])
     after = Desk(resumed(died(tmp_path / "journal", tmp_path / "left")), map_name="t-junction")
     assert after.episode.traffic_managers == {}
     assert list(after.episode.listened) == []
@@ -463,7 +473,7 @@ def test_a_journal_is_kept_only_where_it_is_asked_for(tmp_path):
     assert isinstance(desk.episode, Episode)
     assert list(tmp_path.iterdir()) == []
     assert Keeping(tmp_path).settings.every_s == 10.0
-    assert LIMITS == origin_of_round_trip(tmp_path).limits
+    assert origin_of_round_trip(tmp_path).limits == LIMITS
 
 
 def origin_of_round_trip(folder):

@@ -145,7 +145,7 @@ def test_an_asynchronous_listener_gets_frames_by_itself(server):
 
 
 def test_a_stream_connection_that_says_nothing_is_closed():
-    with served(limits=Limits(idle_hello_s=0.1)) as server, RawListener(server, 1) as good:
+    with served(limits=Limits(idle_hello_s=0.5)) as server, RawListener(server, 1) as good:
         with socket.create_connection(("127.0.0.1", server.stream_port), timeout=10) as mute:
             mute.sendall(b"\x01\x00")
             assert mute.recv(10) == b""

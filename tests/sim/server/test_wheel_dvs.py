@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 from serving import served
 
+from samepath.base.errors import SimulatorError
+from samepath.sim.sensors.renderer import create_renderer
+
 pytest.importorskip("carla")
 pytest.importorskip("numba")
 
@@ -20,10 +23,9 @@ SCRIPT = Path(__file__).with_name("wheel_dvs_script.py")
 RISE, FALL, EPS = 0.2, 0.25, 0.001
 
 
-@pytest.fixture(scope="module")
-def drive(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dvs")
-    with served(map_name="t-junction", data_folder=folder / "data") as server:
+def driven(folder, renderer):
+    """What a client that drives is sent."""
+    with served(map_name="t-junction", data_folder=folder / "data", renderer=renderer) as server:
         done = subprocess.run(
             [sys.executable, str(SCRIPT), str(server.port)],
             capture_output=True,
@@ -34,6 +36,15 @@ def drive(tmp_path_factory):
         )
         assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}\n{server.lines}"
         return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module", params=["software", "opengl"])
+def drive(request, tmp_path_factory):
+    try:
+        create_renderer(request.param).close()
+    except SimulatorError as error:
+        pytest.skip(str(error))
+    return driven(tmp_path_factory.mktemp("dvs"), request.param)
 
 
 def brightness(picture):

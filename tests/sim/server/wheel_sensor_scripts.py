@@ -11,7 +11,7 @@ from wheel_scripts import car, connect, refused
 PICTURE = {"image_size_x": "90", "image_size_y": "60"}
 KINDS = {
     **{f"sensor.camera.{kind}": PICTURE for kind in ("rgb", "depth", "semantic_segmentation", "instance_segmentation")},
-    **{f"sensor.camera.{kind}": PICTURE for kind in ("normals", "optical_flow")},
+    **{f"sensor.camera.{kind}": PICTURE for kind in ("normals", "optical_flow", "dvs")},
     "sensor.lidar.ray_cast": {"range": "40", "sensor_tick": "0.15"},
     "sensor.lidar.ray_cast_semantic": {"range": "40"},
     "sensor.other.gnss": {},
@@ -75,7 +75,7 @@ def exact(port):
 
 
 def listeners(port):
-    """Three clients that listen to one camera; one of them leaves, and comes back."""
+    """Three clients that listen to one camera; one leaves, and comes back. (Twice in one client, its library aborts.)"""
     _, world = connect(port)
     vehicle = car(world)
     sensor = mounted(world, vehicle, "sensor.camera.rgb", PICTURE)
@@ -104,6 +104,8 @@ def listeners(port):
     silent = heard[1].qsize()
     ears[1].listen(heard[1].put)
     again = gather(4, range(3))
+    for ear in ears:
+        ear.stop()
     return {"together": together, "without": without, "silent": silent, "again": again}
 
 

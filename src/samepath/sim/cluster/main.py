@@ -18,9 +18,9 @@ from samepath.sim.cluster.post import ClusterMail, LinkInbox
 from samepath.sim.cluster.reporting import status_of
 from samepath.sim.cluster.roster import Roster
 from samepath.sim.cluster.settings import MainSettings
-from samepath.sim.cluster.watching.thumbnails import thumbnail_png
 from samepath.sim.cluster.watching.recent import Board
 from samepath.sim.cluster.watching.status import ClusterStatus
+from samepath.sim.cluster.watching.thumbnails import thumbnail_png
 from samepath.sim.server.atlas import Atlas
 from samepath.sim.server.episode import Episode, Place
 from samepath.sim.server.rpc import Call

@@ -22,6 +22,8 @@ LABELS: Final = "labels.json"
 Array = NDArray[Any]
 IMAGES: Final = ("png", "jpeg")
 """How pictures of colour may be written; what holds numbers is never lossy."""
+FORMATS: Final = ("files", "mcap")
+"""A folder per frame, or one MCAP file."""
 
 
 def _rgb(bgra: Array) -> Array:
@@ -107,6 +109,14 @@ class FrameFolder:
             with contextlib.suppress(OSError):
                 shutil.rmtree(partial, ignore_errors=True)
 
+    def read(self, tick: int, name: str) -> bytes:
+        """A file of a frame that is there."""
+        path = self.folder / self.name(tick) / Path(name).name
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read ({error}): delete {path.parent} and record again") from error
+
     def read_labels(self, tick: int) -> dict[str, Any]:
         """The labels of a frame that is there."""
         path = self.folder / self.name(tick) / LABELS
@@ -115,6 +125,10 @@ class FrameFolder:
         except (OSError, ValueError) as error:
             raise StoreError(f"{path} is damaged ({error}): delete {path.parent} and record again") from error
         return found
+
+    def remove(self) -> None:
+        """Take all frames away, once they are kept elsewhere."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def sync(self) -> None:
         """Flush the folder, so that renames survive a power cut."""

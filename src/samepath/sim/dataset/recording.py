@@ -1,15 +1,21 @@
-"""Recording a dataset: a scenario runs once, every so many ticks a frame is written; what is there is not drawn again."""
+"""Recording a dataset: a scenario runs once, every so many ticks a frame is written; what is there is not drawn again.
 
+An MCAP file is made of the frames when all are there; then they go.
+"""
+
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from samepath.base.digests import first_link, link
-from samepath.base.errors import InputError
+from samepath.base.errors import InputError, StoreError
 from samepath.base.files import make_folder, write_atomically
 from samepath.sim.dataset.files import LABELS, FrameFolder, content_of, file_of, json_of
 from samepath.sim.dataset.labels import frame_labels
+from samepath.sim.dataset.mcap_file import FILE, require_mcap, write_mcap
 from samepath.sim.dataset.settings import RecordSettings
 from samepath.sim.scenarios.simulation import Simulation, SimulationSettings, check_on_map
 from samepath.sim.sensors.suite import Measurement, Suite, boxes_of
@@ -37,36 +43,47 @@ def record(
 ) -> Recorded:
     """Write a dataset, or go on with one that was interrupted; ``on_frame`` is told the tick and the frames so far."""
     check_on_map(settings.scenario)
-    _open(settings, folder)
-    frames = FrameFolder(folder)
-    there, written = frames.done(), 0
-    ticks: list[int] = []
-    reason = "as many frames as asked for"
-    simulation = Simulation(settings.scenario, SimulationSettings(seed=settings.seed))
-    boxes = boxes_of(settings.scenario)
-    suite = Suite(settings.rig, simulation.world, boxes=boxes, weather=settings.weather, threads=threads)
-    try:
-        ended = None
-        while ended is None and suite.is_there and (settings.most is None or len(ticks) < settings.most):
-            ended = simulation.step().ended
-            suite.follow()
-            tick = simulation.world.tick_count
-            if tick % settings.every or not suite.is_there:
-                continue
-            if tick not in there:
-                frames.write(tick, _frame(settings, simulation, suite))
-                written += 1
-            ticks.append(tick)
-            on_frame(tick, len(ticks))
-        if ended is not None:
-            reason = ended
-        elif not suite.is_there:
-            reason = "the actor with the sensors is gone"
-    finally:
-        suite.close()
-        simulation.close()
+    if settings.format == "mcap":
+        require_mcap()
+    with (
+        closing(Simulation(settings.scenario, SimulationSettings(seed=settings.seed))) as simulation,
+        closing(_suite(settings, simulation, threads)) as suite,
+    ):
+        settings = replace(settings, drawn_by=suite.drawn_by)
+        _open(settings, folder)  # not before: what is refused leaves no folder behind
+        if settings.format == "mcap" and (folder / FILE).exists() and (folder / INDEX).exists():
+            return _finished(folder)
+        frames = FrameFolder(folder)
+        ticks, written, reason = _run(settings, simulation, suite, frames, on_frame)
     frames.sync()
     return _close(settings, folder, frames, ticks, written, reason)
+
+
+def _suite(settings: RecordSettings, simulation: Simulation, threads: int) -> Suite:
+    boxes, renderer = boxes_of(settings.scenario), settings.renderer
+    return Suite(settings.rig, simulation.world, boxes=boxes, weather=settings.weather, threads=threads, renderer=renderer)
+
+
+def _run(
+    settings: RecordSettings, simulation: Simulation, suite: Suite, frames: FrameFolder, on_frame: Callable[[int, int], None]
+) -> tuple[list[int], int, str]:
+    """Run the scenario and write the frames that are not there; return all their ticks, how many are new, why it ended."""
+    there, written, ended = frames.done(), 0, None
+    ticks: list[int] = []
+    while ended is None and suite.is_there and (settings.most is None or len(ticks) < settings.most):
+        ended = simulation.step().ended
+        suite.follow(commands=simulation.commands)
+        tick = simulation.world.tick_count
+        if tick % settings.every or not suite.is_there:
+            continue
+        if tick not in there:
+            frames.write(tick, _frame(settings, simulation, suite))
+            written += 1
+        ticks.append(tick)
+        on_frame(tick, len(ticks))
+    if ended is None:
+        ended = "as many frames as asked for" if suite.is_there else "the actor with the sensors is gone"
+    return ticks, written, ended
 
 
 def _open(settings: RecordSettings, folder: Path) -> None:
@@ -106,10 +123,25 @@ def _close(
     for tick in ticks:
         labels = frames.read_labels(tick)
         chain = link(chain, json_of(labels))
-        listed.append({"tick": tick, "time_s": labels["time_s"], "folder": f"{frames.folder.name}/{frames.name(tick)}"})
+        where = {} if settings.format == "mcap" else {"folder": f"{frames.folder.name}/{frames.name(tick)}"}
+        listed.append({"tick": tick, "time_s": labels["time_s"], **where})
+    if settings.format == "mcap":
+        write_mcap(folder / FILE, json_of(settings.as_object()), frames, ticks)
     index = json_of({"frames": listed, "reason": reason, "digest": chain.hex()})
     write_atomically(folder / INDEX, lambda partial: _write(partial, index))
+    if settings.format == "mcap":
+        frames.remove()
     return Recorded(len(ticks), written, reason, chain.hex())
+
+
+def _finished(folder: Path) -> Recorded:
+    """What the index of an MCAP file that is whole says; frames that an interruption left behind go."""
+    FrameFolder(folder).remove()
+    try:
+        index = json.loads((folder / INDEX).read_text("utf-8"))
+        return Recorded(len(index["frames"]), 0, index["reason"], index["digest"])
+    except (OSError, ValueError, KeyError) as error:
+        raise StoreError(f"{folder / INDEX} is damaged ({error}): delete {folder} and record again") from error
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -7,9 +7,10 @@ from typing import Any, Final
 from samepath import __version__
 from samepath.base.errors import InputError
 from samepath.base.suggest import unknown
-from samepath.sim.dataset.files import IMAGES
+from samepath.sim.dataset.files import FORMATS, IMAGES
 from samepath.sim.scenarios.model import ScenarioSpec
 from samepath.sim.sensors.labels import Label
+from samepath.sim.sensors.renderer import check_renderer
 from samepath.sim.sensors.rig import Rig
 from samepath.sim.sensors.weather import Weather
 
@@ -27,7 +28,11 @@ class RecordSettings:
     most: int | None = None
     seed: int = 0
     images: str = "png"
+    format: str = "files"
     weather: Weather = field(default_factory=Weather)
+    renderer: str = "software"
+    drawn_by: Mapping[str, str] = field(default_factory=dict)
+    """What pictures depend on beside all this, once the renderer is there: see :meth:`.suite.Suite.drawn_by`."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.every <= 1_000_000:
@@ -36,6 +41,10 @@ class RecordSettings:
             raise InputError(f"frames: a whole number of at least 1 was wanted, but {self.most} came")
         if self.images not in IMAGES:
             raise InputError(f"images: {' or '.join(IMAGES)} was wanted, but {self.images!r} came")
+        if self.format not in FORMATS:
+            raise InputError(f"format: {' or '.join(FORMATS)} was wanted, but {self.format!r} came")
+
+        check_renderer(self.renderer)
 
     @property
     def frames_most(self) -> int:
@@ -54,6 +63,8 @@ class RecordSettings:
             "frames_most": self.most,
             "seed": self.seed,
             "images": self.images,
+            "format": self.format,
+            "renderer": {"name": self.renderer, **self.drawn_by},
             "step_s": self.scenario.step,
             "weather": {one.name: getattr(self.weather, one.name) for one in fields(self.weather)},
             "labels": {str(int(label)): label.name.lower().replace("_", "-") for label in Label},

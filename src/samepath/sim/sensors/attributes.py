@@ -30,8 +30,8 @@ class Attribute:
         """The limits in words."""
         number = "a whole number" if self.whole else "a number"
         unit = f" {self.unit}" if self.unit else ""
-        low = f"above {self.least:.10g} and at most" if self.above else f"from {self.least:.10g} to"
-        return f"{number} {low} {self.most:.10g}{unit}"
+        least, most = (f"{int(one)}" if self.whole else f"{one:.10g}" for one in (self.least, self.most))
+        return f"{number} {f'above {least} and at most' if self.above else f'from {least} to'} {most}{unit}"
 
 
 class Flag:

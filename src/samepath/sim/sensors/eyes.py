@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.sim.sensors.ground_truth import INSTANCES
-from samepath.sim.sensors.renderer import Camera, Channel, Frame, create_renderer
+from samepath.sim.sensors.renderer import Camera, Channel, Frame, Renderer, create_renderer
 from samepath.sim.sensors.scene import Instances, Scene
 
 
@@ -22,17 +22,24 @@ class View:
 
 
 class Eyes:
-    """Draws for a rig. ``threads`` change no bit."""
+    """Draws for a rig, with the back end that was chosen. ``threads`` of the software one change no bit."""
 
-    def __init__(self, threads: int = 1) -> None:
-        self._renderer = create_renderer("software", threads=threads)
-        self._alone = create_renderer("software", threads=threads)
+    def __init__(self, threads: int = 1, renderer: str = "software") -> None:
+        self._options = {"threads": threads} if renderer == "software" else {}
+        self._renderer = create_renderer(renderer, **self._options)
+        self._alone: Renderer | None = None
         self._nothing: Instances | None = None
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Who draws: the back end's name, and what its pictures depend on."""
+        return {"name": self._renderer.name, **self._renderer.facts}
 
     def close(self) -> None:
         """Let go of threads and memory."""
         self._renderer.close()
-        self._alone.close()
+        if self._alone is not None:
+            self._alone.close()
 
     def draw(self, scene: Scene, cameras: Sequence[Camera]) -> list[Frame]:
         """Draw cameras; those that differ in nothing but their channels are drawn in one go."""
@@ -61,6 +68,8 @@ class Eyes:
         """For each camera, the pixels of actors that it would see if each were alone; those it could not see are left out."""
         wanted = [replace(one, channels=Channel.INSTANCE, samples=1) for one in cameras]
         found: list[dict[int, int]] = [{} for _ in cameras]
+        if self._alone is None:
+            self._alone = create_renderer(self._renderer.name, **self._options)
         if self._nothing is None:
             self._nothing = _rows(scene.fixed, np.empty(0, np.intp))
         for number in ids:

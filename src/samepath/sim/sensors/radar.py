@@ -80,14 +80,19 @@ class Radar:
             detections[row] = (growing_mps, *angles, depth_m[ray])
         return detections
 
-    def _rays(self, interval_s: float, chance: Chance) -> tuple[NDArray[np.float64], ...]:
-        """Sines and cosines of elevation and azimuth of every ray."""
+    def count(self, interval_s: float) -> int:
+        """How many rays go out in a measurement."""
         count = int(self.values["points_per_second"] * interval_s + 1e-6)
         if count > RAYS_MOST:
             raise InputError(
                 f"{NAME}: points_per_second: at most {RAYS_MOST} rays in a measurement were wanted, "
                 f"but {self.values['points_per_second']:.10g} a second make {count} in {interval_s:g} s"
             )
+        return count
+
+    def _rays(self, interval_s: float, chance: Chance) -> tuple[NDArray[np.float64], ...]:
+        """Sines and cosines of elevation and azimuth of every ray."""
+        count = self.count(interval_s)
         generator = Chance(int(self.values["noise_seed"]), chance.sensor, chance.tick).stream("radar")
         radius, turn = generator.random(count), generator.random(count)
         sine, cosine = sincos_of(360.0 * turn)

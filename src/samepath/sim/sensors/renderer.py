@@ -1,6 +1,6 @@
 """The narrow interface to the back ends: a scene and cameras in, frames out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
 from importlib import import_module
@@ -78,9 +78,13 @@ class Frame:
 
 
 class Renderer(Protocol):
-    """A back end. Equal scenes and cameras give equal frames, as far as the back end promises."""
+    """A back end. Equal scenes and cameras give equal frames, as far as the back end promises.
+
+    ``facts`` are what its pictures depend on beside scene and cameras, such as a driver's version; none where that is nothing.
+    """
 
     name: str
+    facts: Mapping[str, str]
 
     def render(self, scene: Scene, cameras: Sequence[Camera], out: Sequence[Frame] | None = None) -> tuple[Frame, ...]:
         """Draw all cameras; ``out`` are earlier frames of the same sizes and channels whose arrays may be written over."""
@@ -91,21 +95,30 @@ class Renderer(Protocol):
         ...
 
 
-RENDERERS: Final = MappingProxyType({"software": "samepath.sim.sensors.raster.software:SoftwareRenderer"})
+RENDERERS: Final = MappingProxyType(
+    {
+        "software": "samepath.sim.sensors.raster.software:SoftwareRenderer",
+        "opengl": "samepath.sim.sensors.opengl.renderer:OpenGLRenderer",
+    }
+)
 
-EXTRAS: Final = MappingProxyType({"software": "sensors"})
+EXTRAS: Final = MappingProxyType({"software": "sensors", "opengl": "opengl"})
 """Which extra of samepath brings what a back end needs."""
+
+
+def check_renderer(name: str) -> str:
+    """Refuse a name that no back end has."""
+    if name not in RENDERERS:
+        raise unknown("renderer", name, RENDERERS)
+    return name
 
 
 def create_renderer(name: str = "software", **options: object) -> Renderer:
     """Make the back end called ``name``; it is never exchanged for another one silently."""
-    if name not in RENDERERS:
-        raise unknown("renderer", name, RENDERERS)
-    module, _, attribute = RENDERERS[name].partition(":")
+    module, _, attribute = RENDERERS[check_renderer(name)].partition(":")
     try:
-        maker = getattr(import_module(module), attribute)
+        made: Renderer = getattr(import_module(module), attribute)(**options)
     except ModuleNotFoundError as error:
         extra = EXTRAS[name]
         raise SimulatorError(f"renderer {name!r} needs {error.name}: pip install 'samepath[{extra}]'") from None
-    made: Renderer = maker(**options)
     return made

@@ -52,7 +52,10 @@ class MountedSensor(_Model):
             raise ValueError(f"unknown type of sensor {self.type!r}; {known}")
         if not all(math.isfinite(one) and abs(one) <= _FARTHEST_M for one in self.at):
             raise ValueError(f"at: a place within {_FARTHEST_M:g} m of the actor was wanted, but {list(self.at)} came")
-        KINDS[self.type](self.attributes)
+        try:
+            KINDS[self.type](self.attributes)
+        except InputError as error:
+            raise InputError(f"sensor {self.name!r}: {error}") from error
         return self
 
     @property

@@ -11,7 +11,9 @@ from samepath.base.errors import InputError
 from samepath.sim.maps import load_map
 from samepath.sim.physics.drivetrain import GRAVITY_MPS2
 from samepath.sim.scenarios.model import ScenarioSpec
+from samepath.sim.sensors.budget import check_rays
 from samepath.sim.sensors.cameras import CameraSensor
+from samepath.sim.sensors.events import EVENT, EventCamera, nanoseconds
 from samepath.sim.sensors.eyes import Eyes, View
 from samepath.sim.sensors.gnss import Gnss, origin_of
 from samepath.sim.sensors.imu import Imu, acceleration_of
@@ -38,7 +40,8 @@ from samepath.sim.world.world import World
 class Measurement:
     """What a sensor measured: CARLA's content as a plain array, and where the sensor was.
 
-    Points of a LiDAR and detections of a radar are rows of numbers, an IMU gives accelerometer, gyroscope and compass, a
+    Points of a LiDAR, detections of a radar and events of an event camera (column, row, nanoseconds, polarity) are rows of
+    numbers, an IMU gives accelerometer, gyroscope and compass, a
     receiver latitude, longitude and altitude, the obstacle sensor distance and actor (0: scenery), or nothing.
     """
 
@@ -49,7 +52,10 @@ class Measurement:
 
 @dataclass(eq=False, slots=True)
 class _Fitted:
-    """A sensor on its actor; ``number`` names its noise. Velocities and poses are those of the last two ticks."""
+    """A sensor on its actor; ``number`` names its noise. Velocities and poses are those of the last two ticks.
+
+    ``events`` are those of an event camera since its picture before.
+    """
 
     mounted: MountedSensor
     instrument: Instrument
@@ -59,17 +65,30 @@ class _Fitted:
     before_mps: Vector | None = None
     pose: Pose | None = None
     was: Pose | None = None
+    events: NDArray[Any] | None = None
 
 
 class Suite:
     """Sensors at work. Call :meth:`follow` after every tick of the world, and :meth:`measure` whenever a frame is wanted.
 
-    What a sensor measures depends on the world and the tick alone, not on which frames were wanted before.
+    What a sensor measures depends on the world and the tick alone, not on which frames were wanted before. An event camera
+    therefore takes its pictures as it follows, one whenever it is due.
     """
 
-    def __init__(self, rig: Rig, world: World, *, boxes: Boxes = (), weather: Weather | None = None, threads: int = 1) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        world: World,
+        *,
+        boxes: Boxes = (),
+        weather: Weather | None = None,
+        threads: int = 1,
+        renderer: str = "software",
+    ) -> None:
         if world.place == "flat":
             raise InputError(f"rig {rig.name}: the flat ground has nothing to see: give the scenario a map")
+        for one in rig.sensors:
+            check_rays(one.type, one.attributes, world.settings.step_s)
         road_map = load_map(world.place)
         self.rig = rig
         self.bearer = _bearer(rig, world)
@@ -78,7 +97,7 @@ class Suite:
         self._street = street_of(road_map, boxes)
         self._origin = origin_of(road_map.georeference)
         self._caster = RayCaster(threads)
-        self._eyes = Eyes(threads)
+        self._eyes = Eyes(threads, renderer)
         self._odometer = Odometer()
         self._odometer.advance(world.states().values())
         self._start_s: float | None = None
@@ -87,6 +106,9 @@ class Suite:
             _Fitted(one, KINDS[one.type](one.attributes), number, float(one.attributes.get("sensor_tick", 0.0)))
             for number, one in enumerate(rig.sensors)
         ]
+        for fitted in self._fitted:
+            if isinstance(fitted.instrument, EventCamera):
+                fitted.instrument.number = fitted.number
         # Flow is motion since the tick before: what that looked like is only kept for those who need it.
         self._has_flow = any(one.type == "sensor.camera.optical_flow" for one in rig.sensors)
         self._past: Scene | None = None
@@ -97,8 +119,13 @@ class Suite:
         self._caster.close()
         self._eyes.close()
 
-    def follow(self, step_s: float | None = None) -> None:
-        """Follow a tick of the world, of the fixed step unless another one is given."""
+    @property
+    def drawn_by(self) -> dict[str, str]:
+        """Who draws its pictures: the back end, and what they depend on beside the world."""
+        return self._eyes.facts
+
+    def follow(self, step_s: float | None = None, commands: Mapping[int, Command] | None = None) -> None:
+        """Follow a tick of the world, of the fixed step unless another one is given; ``commands`` as for :meth:`scene`."""
         world = self._world
         self._step_s = step_s or world.settings.step_s
         if self._start_s is None:
@@ -114,6 +141,16 @@ class Suite:
             if isinstance(one.instrument, Imu | Radar):
                 one.before_mps = one.velocity_mps if self._elapsed_s else None
                 one.velocity_mps = world.velocity_at(self.bearer, Vector(pose.x_m, pose.y_m, pose.z_m))
+        self._watch([one for one in self._due() if isinstance(one.instrument, EventCamera)], commands)
+
+    def _watch(self, due: list[_Fitted], commands: Mapping[int, Command] | None) -> None:
+        """Let event cameras take their pictures."""
+        if not due:
+            return
+        eyes = [(one, one.instrument) for one in due if isinstance(one.instrument, EventCamera)]
+        frames = self._eyes.draw(self.scene(commands), [eye.at(self.pose_of(one.mounted)) for one, eye in eyes])
+        for (one, eye), frame in zip(eyes, frames, strict=True):
+            one.events = eye.events(frame, nanoseconds(self._world.time_s))
 
     @property
     def is_there(self) -> bool:
@@ -200,6 +237,8 @@ class Suite:
             case ObstacleSensor() as obstacle:
                 met = obstacle.look(world, pose, self.bearer)
                 return np.array([] if met is None else [met.distance_m, met.what if isinstance(met.what, int) else 0])
+            case EventCamera():
+                return as_rows(np.empty(0, EVENT) if one.events is None else one.events)
             case _:
                 raise TypeError(f"a {type(instrument).__name__} measures with its eyes")
 

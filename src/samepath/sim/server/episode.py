@@ -110,6 +110,7 @@ class Episode:
         self.id = 0
         self.caller: Asker = Nobody()  # who made the call that is being answered
         self.overruled = 0  # commands that another one of the same tick stood above
+        self.on_command: Callable[[int, int], None] = lambda _actor, _home: None  # told of every command for an actor
         self.rehearsed = False  # what happens has happened before: files hold it already
         self.next_actor_id = 1
         self.next_stream_id = 2
@@ -182,6 +183,7 @@ class Episode:
         whichever came first; among those of one node the last one counts.
         """
         home = max(self.caller.home, self.tickets.rank)
+        self.on_command(actor_id, home)
         if home < self.ranks.get(actor_id, HERE):
             self.overruled += 1
             return False

@@ -104,7 +104,7 @@ class Journal:
         self._episode_id = 0
         self._snapshot_s = clock.monotonic_s()
         self._snapshot_frame = 0
-        self._complained = False
+        self._complained = self._playing = False
 
     @property
     def is_on(self) -> bool:
@@ -135,7 +135,7 @@ class Journal:
         if handle is None:
             self._log(f"{self.folder} is read-only: the server goes on without a journal")
             return
-        if not self.snapshot(episode) and self._complained:
+        if not self._snapshot(episode) and self._complained:
             self._start_part(number)
             self._add(Kind.RESUMED)
             self.flush()
@@ -162,6 +162,10 @@ class Journal:
         elif isinstance(work, Gone) and id(work.caller) in self._callers:
             self._add(Kind.GONE, self._callers.pop(id(work.caller))[1])
 
+    def left(self, home: int) -> None:
+        """A node has gone, and all who listened there."""
+        self._add(Kind.LEFT, home)
+
     def ticked(self, episode: Episode, step_s: float) -> None:
         """The world ticked by itself."""
         if self._part is not None:
@@ -176,7 +180,9 @@ class Journal:
         self._frame = episode.frame
         self._add(Kind.TICK, episode.frame, bytes.fromhex(episode.world.digest), states_sum(episode))
         self.flush()
-        if self._is_due(episode):
+        was_playing, self._playing = self._playing, episode.player is not None and not episode.player.is_over
+        # What was played came from a file that may be written over: it is not to be needed again.
+        if self._is_due(episode) or (was_playing and not self._playing):
             self.snapshot(episode)
 
     def _add_map(self, episode: Episode) -> None:
@@ -219,6 +225,9 @@ class Journal:
 
     def snapshot(self, episode: Episode) -> bool:
         """Take a snapshot and begin a new part; what prevents it is said once, and the part goes on."""
+        return self.is_on and self._snapshot(episode)
+
+    def _snapshot(self, episode: Episode) -> bool:
         self._snapshot_s, self._snapshot_frame = self._clock.monotonic_s(), episode.frame
         number = self._number + 1
         try:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgpack
 
 from samepath.base.errors import InputError
+from samepath.base.files import sync_folder
 
 _HEAD: Final = struct.Struct("<II")
 _MOST_BYTES: Final = 1 << 28
@@ -39,7 +40,8 @@ class Kind(IntEnum):
     GONE = 6  # a client has gone [caller]
     MAP = 7  # the map that a client sent [OpenDRIVE]
     RESUMED = 8  # the server before this one died, and all its clients are gone []
-    END = 9  # the journal ends here on purpose [why]
+    LEFT = 9  # a node has gone, and its listeners with it [home]
+    END = 10  # the journal ends here on purpose [why]
 
 
 class Record(NamedTuple):
@@ -107,6 +109,8 @@ class PartWriter:
         self._held = bytearray()
         self._packer = msgpack.Packer(use_bin_type=True)
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        if durable:
+            sync_folder(path.parent)
 
     def add(self, kind: Kind, *fields: object) -> None:
         """Add a record."""

@@ -5,13 +5,16 @@ has for it; if it does not, an earlier snapshot is taken, and if none gives the 
 """
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from samepath.base.errors import InputError, SamepathError, SimulatorError
 from samepath.sim.maps import RoadMap
+from samepath.sim.sensors.events import KIND as EVENTS
 from samepath.sim.server import snapshot
 from samepath.sim.server.episode import Episode, Nobody, Place
 from samepath.sim.server.journal import FORMAT, Journal, JournalSettings, Origin, states_sum
@@ -21,11 +24,9 @@ from samepath.sim.server.methods import methods
 from samepath.sim.server.rpc import parse
 from samepath.sim.server.ticking import tick
 from samepath.sim.server.viewing.order import Made, Order
-from samepath.sim.server.viewing.studio import Studio
+from samepath.sim.server.viewing.studio import Studio, Workshop
 from samepath.sim.server.viewing.view import View
 
-# Sensors whose next measurement depends on their last one: they are drawn in a rehearsal too.
-_REMEMBERS: Final = frozenset({"sensor.camera.dvs"})
 _START: Final = 0
 
 
@@ -80,25 +81,26 @@ class _Silence:
 
 
 class _Rehearsal:
-    """A workshop that makes only what a sensor must remember."""
+    """A workshop that makes only what a sensor must remember for its next measurement: what an event camera saw."""
 
     wants_every_tick = False
 
-    def __init__(self) -> None:
-        self._studio = Studio()
-        self._map: RoadMap | None = None
+    def __init__(self, real: Workshop) -> None:
+        self._studio = real if isinstance(real, Studio) else Studio()
+        self.map: Callable[[], RoadMap] | None = None
 
     def prepare(self, road_map: RoadMap) -> None:
-        self._map = road_map
+        pass
 
     def work(self, view: View, orders: Sequence[Order]) -> Sequence[Made]:
-        wanted = [one for one in orders if one.type_id in _REMEMBERS or one.memory]
-        if wanted and self._map is not None:
-            self._studio.prepare(self._map)
+        wanted = [one for one in orders if one.type_id == EVENTS or one.memory]
+        if not wanted or self.map is None:
+            return []
+        self._studio.prepare(self.map())
         return [replace(one, payload=b"") for one in self._studio.work(view, wanted)]
 
     def close(self) -> None:
-        self._studio.close()
+        pass
 
 
 class _DifferentError(SimulatorError):
@@ -160,12 +162,14 @@ def resume(folder: Path, place: Place, *, whole_ticks: bool = False) -> Resumed:
     origin = origin_of(folder)
     handle = lock(folder, reading=True)
     parts, snapshots = numbers_of(folder)
-    rehearsing = replace(place, outbox=_Silence(), log=_silent, workshop=_Rehearsal())
+    rehearsal = _Rehearsal(place.workshop)
+    rehearsing = replace(place, outbox=_Silence(), log=_silent, workshop=rehearsal)
     for start in [*reversed(snapshots), *(_START for one in parts if one == _START)]:
         place.atlas.forget()
         tail = _tail_of(folder, start, parts, whole_ticks=whole_ticks)
         try:
             episode = _start(folder, start, origin, rehearsing)
+            rehearsal.map = partial(_map_of, episode)
             _play(episode, tail.records)
         except InputError:
             raise
@@ -173,8 +177,6 @@ def resume(folder: Path, place: Place, *, whole_ticks: bool = False) -> Resumed:
             where = f"snapshot {start}" if start else "the beginning"
             place.log(f"{where} does not lead to where the server was ({error}); an earlier one is tried")
             continue
-        finally:
-            rehearsing.workshop.close()
         if tail.why:
             place.log(tail.why)
         if handle is not None:
@@ -182,7 +184,13 @@ def resume(folder: Path, place: Place, *, whole_ticks: bool = False) -> Resumed:
         snapshot.go_live(episode, place)
         place.log(f"resumed from {f'snapshot {start}' if start else 'the beginning'}: frame {episode.frame}")
         return Resumed(episode, origin, max((*parts, *snapshots)) + 1, handle)
+    if handle is not None:
+        os.close(handle)
     raise InputError(f"{folder} cannot be resumed: no snapshot in it is whole and leads to where the server was")
+
+
+def _map_of(episode: Episode) -> RoadMap:
+    return episode.scene.road_map
 
 
 def _start(folder: Path, number: int, origin: Origin, place: Place) -> Episode:
@@ -263,6 +271,10 @@ def _unheard(episode: Episode, _: dict[int, _Ghost], stream_id: int, home: int) 
     episode.listened.discard(stream_id, home)
 
 
+def _left(episode: Episode, _: dict[int, _Ghost], home: int) -> None:
+    episode.listened.leave(home)
+
+
 def _gone(episode: Episode, ghosts: dict[int, _Ghost], number: int) -> None:
     ghost = ghosts.pop(number, None)
     for port in [port for port, (_, owner) in episode.traffic_managers.items() if owner is ghost]:
@@ -291,6 +303,7 @@ _PLAYS: Final[dict[Kind, Callable[..., None]]] = {
     Kind.UNHEARD: _unheard,
     Kind.GONE: _gone,
     Kind.MAP: _receive,
+    Kind.LEFT: _left,
     Kind.RESUMED: _all_gone,
     Kind.END: _nothing,
 }

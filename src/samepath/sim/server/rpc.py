@@ -272,12 +272,17 @@ class Caller(asyncio.Protocol):
             (self._office.answer_aside if method.aside else self._office.submit)(call)
 
     def _refuse(self, call_id: int | None, message: str) -> None:
-        if call_id is not None and self._transport is not None:
-            self._transport.write(codec.refusal(call_id, message))
+        if call_id is not None:
+            self._send(codec.refusal(call_id, message))
 
     def _write(self, call_id: int | None, result: bytes) -> None:
-        if call_id is not None and self._transport is not None:
-            self._transport.write(codec.answer(call_id, result))
+        if call_id is not None:
+            self._send(codec.answer(call_id, result))
+
+    def _send(self, data: bytes) -> None:
+        """Write to a client that is still there."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
 
     def answer(self, call_id: int | None, result: bytes) -> None:
         """Send the answer to a call that was submitted."""

@@ -235,6 +235,12 @@ class Runner:
         if self._journal is not None:
             self._journal.close()
 
+    def leave(self, home: int) -> None:
+        """A node has gone: nobody listens there any more; in the episode's thread."""
+        self.episode.listened.leave(home)
+        if self._journal is not None:
+            self._journal.left(home)
+
     def answer_now(self, call: Call) -> bytes:
         """Answer a quick call from what is published; in the caller's thread."""
         return call.method.run(self.episode, call.arguments, self._place.log)

@@ -50,8 +50,8 @@ _FIELDS: Final[dict[str, Any]] = {
 }
 _OTHERS: Final = frozenset(
     {
-        "place", "caller", "rehearsed", "traffic_managers", "tickets", "recorder", "player", "actors", "outlook", "world",
-        "scene", "listened", "signals", "debug", "spectator",
+        "place", "caller", "on_command", "rehearsed", "traffic_managers", "tickets", "recorder", "player", "actors", "outlook",
+        "world", "scene", "listened", "signals", "debug", "spectator",
     }
 )  # fmt: skip
 _KINDS: Final[dict[str, type[Entry]]] = {

@@ -8,10 +8,16 @@ from typing import Any, Final
 from samepath.simulators.interface import Scalar
 from samepath.traces.recorder import Recorder
 
-SETTINGS: Final[Mapping[str, Scalar]] = {"sensors": "", "sensor_samples": 20}
+SETTINGS: Final[Mapping[str, Scalar]] = {"sensors": "", "sensor_samples": 20, "renderer": "software"}
 _SAMPLES_MOST: Final = 1_000_000
 # Above the rounding of a sum of steps, far below any step.
 _ROUNDING: Final = 1e-9
+
+
+def _rig_of(values: Mapping[str, Scalar]) -> str:
+    """The rig that rides along; empty if none does."""
+    name = str(values.get("sensors", ""))
+    return "" if name == "none" else name
 
 
 class Sensing:
@@ -38,21 +44,25 @@ class Sensing:
         self._most = sys.maxsize if last is None else last
         self._tick = 0
         self._suite: Any = None
-        if values["sensors"]:
+        if _rig_of(values):
             from samepath.sim.sensors.extra import require_sensors
 
             require_sensors()
             from samepath.sim.sensors.rig import load_rig
             from samepath.sim.sensors.suite import Suite, boxes_of
 
-            rig, boxes = load_rig(str(values["sensors"])), boxes_of(simulation.scenario)
-            self._suite = Suite(rig, simulation.world, boxes=boxes)
+            rig, boxes = load_rig(_rig_of(values)), boxes_of(simulation.scenario)
+            self._suite = Suite(rig, simulation.world, boxes=boxes, renderer=str(values["renderer"]))
+            if values["renderer"] != SETTINGS["renderer"]:
+                # Pictures then depend on a driver: the trace says on which.
+                told = "; ".join(f"{name} {value}" for name, value in self._suite.drawn_by.items())
+                recorder.event(0, "renderer", detail=told)
 
     def after_step(self, step_s: float | None = None) -> None:
         """Follow a step, of the fixed length unless another is given, and measure if it reached a tick."""
         if self._suite is None:
             return
-        self._suite.follow(step_s)
+        self._suite.follow(step_s, self._simulation.commands)
         tick = floor(self._simulation.world.time_s / self._tick_s + _ROUNDING)
         if not self._tick < tick <= self._most:
             return
@@ -70,15 +80,17 @@ class Sensing:
 
 def load_sensors(scenario: Any, values: Mapping[str, Scalar]) -> None:  # noqa: ANN401 - importing the type would import the simulator
     """Load what every run with these sensors needs: the map as it looks."""
-    if values.get("sensors"):
+    if _rig_of(values):
         from samepath.sim.sensors.extra import require_sensors
 
         require_sensors()
         from samepath.sim.maps import load_map
+        from samepath.sim.sensors.renderer import check_renderer
         from samepath.sim.sensors.rig import load_rig
         from samepath.sim.sensors.street import street_of
         from samepath.sim.sensors.suite import boxes_of
 
-        load_rig(str(values["sensors"]))
+        load_rig(_rig_of(values))
+        check_renderer(str(values.get("renderer", SETTINGS["renderer"])))
         if scenario.map != "flat":
             street_of(load_map(scenario.map), boxes_of(scenario))

@@ -1,4 +1,7 @@
-"""Read a recorder file frame by frame. Whatever does not fit is an InputError of one line with the place in the file."""
+"""Read a recorder file frame by frame. Whatever does not fit is an InputError of one line with the place in the file.
+
+A file that ends within a frame is one whose simulator died while it wrote: what is before that frame is read (``Log.is_cut``).
+"""
 
 import math
 from collections.abc import Iterator
@@ -15,6 +18,8 @@ from samepath.traces.carla_log.records import MAGIC, VERSION, Content, Frame, Lo
 PACKET_MAX_BYTES: Final = 64 * 1024 * 1024
 _HEADER_MAX_BYTES: Final = 4 * 65536
 _STARTED_BYTES: Final = 8
+# Where one frame ends and the next, whose number follows, begins: a last packet that seems too long and holds this is damage.
+_NEXT_FRAME: Final = pk.HEAD.pack(pk.FRAME_END, 0) + pk.HEAD.pack(pk.FRAME_START, pk.FRAME.size)
 
 
 def is_log(head: bytes) -> bool:
@@ -50,8 +55,13 @@ class Log:
     header: LogHeader
     first_byte: int
 
+    @property
+    def is_cut(self) -> bool:
+        """Does the file end within a frame, which is left out?"""
+        return self._whole[2]
+
     def frames(self) -> Iterator[Frame]:
-        """All frames, in order."""
+        """All whole frames, in order."""
         start: tuple[int, float, float] | None = None
         fields: dict[str, Any] = {}
         for number, at, data in self._packets(skip=False):
@@ -68,18 +78,27 @@ class Log:
                 start = None
             else:
                 _read_into(fields, number, data, where)
-        if start is not None:
-            raise InputError(f"{self.path}: frame {start[0]} is cut off: the recording was not ended; record it again")
 
-    @cached_property
+    @property
     def extent(self) -> tuple[int, float]:
         """The number of the last frame and when it began; 0, 0.0 without frames. Reads no more than the heads of packets."""
-        last = (0, 0.0)
+        return self._whole[:2]
+
+    @cached_property
+    def _whole(self) -> tuple[int, float, bool]:
+        """The number of the last whole frame, when it began, and whether anything follows it."""
+        last, this, end = (0, 0.0), (0, 0.0), self.first_byte
+        try:
+            size = self.path.stat().st_size
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error.strerror or error}") from error
         for number, at, data in self._packets(skip=True):
             if number == pk.FRAME_START:
                 frame, _, elapsed_s = _start(data, f"{self.path}, byte {at}")
-                last = (frame, elapsed_s)
-        return last
+                this = (frame, elapsed_s)
+            elif number == pk.FRAME_END:
+                last, end = this, at + pk.HEAD.size
+        return *last, end < size
 
     def _packets(self, *, skip: bool) -> Iterator[tuple[int, int, bytes]]:
         """Packet id, place, content; with ``skip`` only the content of frame starts."""
@@ -92,21 +111,30 @@ class Log:
             raise InputError(f"{self.path} cannot be read: {error.strerror or error}") from error
 
     def _from_file(self, file: BinaryIO, size: int, *, skip: bool) -> Iterator[tuple[int, int, bytes]]:
-        at = self.first_byte
+        at, frame = self.first_byte, 0
         while at < size:
             head = file.read(pk.HEAD.size)
             if len(head) < pk.HEAD.size:
-                raise InputError(f"{self.path}, byte {at}: the file is cut off within a packet; record or copy it again")
+                return
             number, length = pk.HEAD.unpack(head)
             left = size - at - pk.HEAD.size
-            if length > min(left, PACKET_MAX_BYTES):
+            if length > PACKET_MAX_BYTES or (length > left and _beginning_after(frame) in file.read(left)):
                 raise InputError(f"{self.path}, byte {at}: packet {number} claims {length} bytes, but {left} are left")
+            if length > left:
+                return
             if skip and number != pk.FRAME_START:
                 file.seek(length, 1)
                 yield number, at, b""
             else:
-                yield number, at, file.read(length)
+                data = file.read(length)
+                frame = int.from_bytes(data[:8], "little") if number == pk.FRAME_START else frame
+                yield number, at, data
             at += pk.HEAD.size + length
+
+
+def _beginning_after(frame: int) -> bytes:
+    """How the frame after this one begins."""
+    return _NEXT_FRAME + ((frame + 1) % (1 << 64)).to_bytes(8, "little")
 
 
 def _start(data: bytes, where: str) -> tuple[int, float, float]:

@@ -62,9 +62,13 @@ class CarlaRecorderImporter:
             step_s=step_s,
             simulator="CARLA recorder",
             lossless=bool(options.lossless),
-            source=f"imported from {', '.join(path.name for path in paths)}",
+            source=f"imported from {', '.join(_said(log) for log in logs)}",
         )
         return [MemoryCell(header, [_repeat(log, number, channels, step_s) for number, log in enumerate(logs)])]
+
+
+def _said(log: Log) -> str:
+    return f"{log.path.name} (cut off after frame {log.extent[0]})" if log.is_cut else log.path.name
 
 
 def _step_s(log: Log, align: Align) -> float:

@@ -40,13 +40,10 @@ class Pair:
         if not done():
             wait_until(poll_and_look)
 
-    def settled(self):
-        """Poll until nothing has come for a while."""
-        quiet = 0
-        while quiet < 5:
-            before = len(self.at_main) + sum(map(len, self.at_nodes))
-            self.until(iter((False, True)).__next__)
-            quiet = quiet + 1 if before == len(self.at_main) + sum(map(len, self.at_nodes)) else 0
+    def has_room_for(self, size):
+        """Has shared memory grown so far, in both directions, that a part of this size goes through it?"""
+        (node,) = self.nodes
+        return min(node.memory_bytes) >= size
 
     @property
     def peers(self):

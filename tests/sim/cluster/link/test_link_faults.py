@@ -270,22 +270,45 @@ def test_without_shared_memory_everything_goes_over_the_wire_and_that_is_said_on
         monkeypatch.setattr(os, "memfd_create", refuse)
     elif where == "a node cannot reach it":
         monkeypatch.setattr(Segment, "open", refuse)
+    sizes = [100_000, 9_000_000, 9_000_000]
     with linked(2, node_shared=[False, False]) as pair:
         late = NodeLink(pair.main.endpoint, NODE_KEYS, linking.MAIN_KEYS.public, log=pair.log.append)
         pair.nodes.append(late)
         pair.at_nodes.append([])
-        pair.until(lambda: len(pair.main.peers()) == 3)
-        pair.settled()
-        monkeypatch.setattr(os, "memfd_create", refuse)
-        for size in (100_000, 9_000_000, 9_000_000):
-            late.send(b"up", [bytes(size)])
-            pair.main.send(late.identity, b"down", [bytes(size)])
-            pair.settled()
-        assert [len(event.bulk[0]) for event in pair.at_main] == [100_000, 9_000_000, 9_000_000]
-        assert [len(event.bulk[0]) for event in pair.at_nodes[2]] == [100_000, 9_000_000, 9_000_000]
-        assert pair.main.counts.shared_bytes == (100_000 if where == "main is short of it later" else 0)
-        assert sum("travel over the wire" in line for line in pair.log) == (2 if where == "a node cannot reach it" else 1)
-        late.close()
+        try:
+            pair.until(lambda: len(pair.main.peers()) == 3)
+            if where == "main is short of it later":
+                pair.until(lambda: late.is_local and pair.main.is_local(late.identity))
+                monkeypatch.setattr(os, "memfd_create", refuse)
+            for count, size in enumerate(sizes, 1):
+                late.send(b"up", [bytes(size)])
+                pair.main.send(late.identity, b"down", [bytes(size)])
+                pair.until(lambda c=count: len(pair.at_main) == c and len(pair.at_nodes[2]) == c)
+            assert [len(event.bulk[0]) for event in pair.at_main] == sizes
+            assert [len(event.bulk[0]) for event in pair.at_nodes[2]] == sizes
+            assert pair.main.counts.shared_bytes == (100_000 if where == "main is short of it later" else 0)
+            assert sum("travel over the wire" in line for line in pair.log) == (2 if where == "a node cannot reach it" else 1)
+        finally:
+            late.close()
+
+
+def test_a_board_that_was_replaced_while_a_node_looked_for_it_is_shown_to_it_again():
+    with linked(1) as pair, raw_dealer(pair.main.endpoint, b"slow") as slow:
+        slow.send(wire.pack(wire.HELLO, 0, wire.pack_hello(shared_memory=True)))
+        pair.until(lambda: b"slow" in pair.main.peers())
+        first = wire.unpack_offer(slow.recv()[12:])
+        pair.main.send(pair.peers[0], b"more than the board holds", [bytes(3_000_000)])
+        with pytest.raises(OSError, match="Errno"):
+            Segment.open(first, write=False)
+        slow.send(wire.pack(wire.MAPPED, 1, wire.pack_answer(wire.Answer(wire.BOARD, first.generation, False, bytes(16)))))
+        pair.until(lambda: slow.poll(0))
+        second = wire.unpack_offer(slow.recv()[12:])
+        segment = Segment.open(second, write=False)
+        answer = wire.Answer(wire.BOARD, second.generation, True, segment.nonce)
+        slow.send(wire.pack(wire.MAPPED, 2, wire.pack_answer(answer)))
+        pair.until(lambda: pair.main.is_local(b"slow"))
+        segment.close()
+        assert pair.log == []
 
 
 def test_memory_cannot_be_pulled_away_and_the_board_cannot_be_written_by_nodes():

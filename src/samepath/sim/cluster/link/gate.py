@@ -66,9 +66,11 @@ class Gate:
             elif kind == zmq.EVENT_DISCONNECTED:
                 self._open.discard(value)
                 ended.append(value)
-            else:
+            elif kind == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
                 self.refused += 1
                 self._log("a connection was refused: it does not know this main server's public key, or is no node")
+            else:
+                self._log("a connection broke off before it was let in")
 
     def is_open(self, fd: int) -> bool:
         """Is this a connection that has not ended, as far as was read?"""

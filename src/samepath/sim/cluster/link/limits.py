@@ -17,7 +17,7 @@ class LinkLimits:
     waiting_messages: int = 16_384  # sent and not known to be read
     waiting_bytes: int = 256 * _MIB  # the same in bytes, those in shared memory included
     board_bytes: int = 1 * _MIB  # of shared memory for all nodes at first
-    board_bytes_max: int = 256 * _MIB  # then bulk travels over the wire
+    board_bytes_max: int = 64 * _MIB  # then bulk travels over the wire
     arena_bytes: int = 4 * _MIB  # of shared memory for one node's results at first
     arena_bytes_max: int = 256 * _MIB
     messages_per_poll: int = 1024

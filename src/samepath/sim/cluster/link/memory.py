@@ -46,17 +46,20 @@ class Memory:
 
     def accept(self, peer: Peer, answer: Answer) -> Offer | None:
         """A node says what it read in a segment: proof or not. Returns what to offer it next."""
-        if not answer.opened:
-            if answer.which == BOARD:
-                self._say(f"node {peer.identity.hex()[-8:]} is on another host or may not read this one's memory")
-            else:
+        if answer.which == ARENA:
+            if not answer.opened:
                 peer.drop_arena(answer.generation)
+            elif peer.arena(answer.generation) is not None:
+                peer.drop_arenas_before(answer.generation)
             return None
-        if answer.which == BOARD and (answer.generation, answer.nonce) == peer.proof:
+        if self._board is not None and peer.proof[0] != self._board.generation:
+            return self.offer_board(peer)  # it was replaced while the node was looking for it
+        if answer.generation != peer.proof[0]:
+            return None  # about an older one
+        if answer.opened and answer.nonce == peer.proof[1]:
             peer.board = answer.generation
             return None if peer.arenas else self.offer_arena(peer)
-        if answer.which == ARENA and peer.arena(answer.generation) is not None:
-            peer.drop_arenas_before(answer.generation)
+        self._say(f"node {peer.identity.hex()[-8:]} is on another host or may not read this one's memory")
         return None
 
     def begin(self) -> None:

@@ -65,6 +65,11 @@ class NodeLink:
         """Is main on this host, so that bulk goes through shared memory?"""
         return self._arena is not None
 
+    @property
+    def memory_bytes(self) -> tuple[int, int]:
+        """How much shared memory there is for what main sends, and for what this node sends."""
+        return self._board[1].size if self._board is not None else 0, self._arena.segment.size if self._arena is not None else 0
+
     def send(self, message: bytes, bulk: Sequence[wire.Buffer] = ()) -> None:
         """Send to main. Waits only if very much was sent that main has not read; then for a bounded time."""
         if self._account.is_full():
@@ -132,8 +137,7 @@ class NodeLink:
             self._failure = LinkRefusedError(
                 f"no main server answered at {self.endpoint} within {self._limits.connect_s:g} s: is it running there?"
             )
-        board = self._board[1].size if self._board is not None else 0
-        if self._failure is None and self._account.owes_report(board):
+        if self._failure is None and self._account.owes_report(self.memory_bytes[0]):
             self._control(wire.REPORT, b"")
 
     def _read_monitor(self) -> None:

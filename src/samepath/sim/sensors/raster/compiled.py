@@ -5,15 +5,17 @@ bits should not depend on that; here it is made certain: functions marked here a
 instruction set without fused multiply-add. The user's own use of numba in the same process is not touched.
 
 Compiled code is kept on disk, in a folder named after the content of all sources it is made of, numba's version and the
-instruction set. Nothing may be allocated inside compiled functions: hand arrays in. ``NUMBA_DISABLE_JIT`` and
-``NUMBA_BOUNDSCHECK`` work as ever.
+instruction set; of processes that need it at once, one builds it. Nothing may be allocated inside compiled functions: hand
+arrays in. ``NUMBA_DISABLE_JIT`` and ``NUMBA_BOUNDSCHECK`` work as ever.
 """
 
+import fcntl
 import hashlib
 import inspect
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -21,6 +23,7 @@ from typing import Any, Final, TypeVar
 import numba
 from llvmlite import binding
 from numba.core import caching, codegen, config, cpu, dispatcher, registry, target_extension
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.utils import threadsafe_cached_property
 
 from samepath.base.errors import InputError
@@ -140,8 +143,35 @@ class _NoCache(caching.NullCache):  # type: ignore[misc]
         _announce(None)
 
 
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold a file as the only process to do so; where files cannot be held, go on without."""
+    try:
+        file = path.open("ab")
+    except OSError:
+        yield
+        return
+    with file:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 class _Dispatcher(dispatcher.Dispatcher):
     targetdescr = _Target(_NAME)
+    _building = False
+
+    def compile(self, sig: object) -> Callable[..., Any]:
+        """Build, or load what was built. One process at a time: two that keep their first code at once would mix it up."""
+        with global_compiler_lock:
+            if self._building or not isinstance(self._cache, _Cache):
+                return super().compile(sig)
+            self._building = True
+            try:
+                with _alone(Path(self._cache.cache_path) / f"{self.py_func.__name__}.lock"):
+                    return super().compile(sig)
+            finally:
+                self._building = False
 
     def enable_caching(self) -> None:
         kept = cache_folder(Path(inspect.getfile(self.py_func)).parent) is not None

@@ -7,7 +7,7 @@ from samepath.sim.sensors.raster.compiled import compiled, compiled_apart, compi
 from samepath.sim.sensors.raster.draw import draw_mesh, is_hidden, view_matrix
 from samepath.sim.sensors.raster.lighting import RAIN, ROAD, SHADOWS, TICK, TO_SUN
 from samepath.sim.sensors.raster.measure import measure
-from samepath.sim.sensors.raster.overlay import average, rain, vignette
+from samepath.sim.sensors.raster.overlay import average, lay_over
 from samepath.sim.sensors.raster.pixels import paint
 
 _STEEPEST = 0.14
@@ -138,7 +138,7 @@ def draw_frames(views: Views, order: I64, meshes: Meshes, placed: Placed, rows: 
                 scratch.colour, 0,
             )  # fmt: skip
             average(scratch.colour, out.colour, start, width, height, samples)
-        if shade.numbers[RAIN] > 0.0:
-            rain(out.colour, start, width, height, shade.numbers[RAIN], np.int64(shade.numbers[TICK]), shade.noise)
-        if views.vignette[c] > 0.0:
-            vignette(out.colour, start, width, height, views.vignette[c])
+        lay_over(
+            out.colour, start, width, height, shade.numbers[RAIN], np.int64(shade.numbers[TICK]), shade.noise,
+            views.vignette[c],
+        )  # fmt: skip

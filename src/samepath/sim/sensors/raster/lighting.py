@@ -22,10 +22,12 @@ PLAIN = int(Material.PLAIN)
 BODY, GLASS, FACADE, FOLIAGE = int(Material.BODY), int(Material.GLASS), int(Material.FACADE), int(Material.FOLIAGE)
 ROAD, PAVING, GRASS, PAINT = int(Material.ROAD), int(Material.PAVING), int(Material.GRASS), int(Material.PAINT)
 _BEAMS: Final = Lamp.LOW_BEAM | Lamp.HIGH_BEAM
-_SIGNAL = int(Lamp.RED | Lamp.YELLOW | Lamp.GREEN)
+SIGNAL = int(Lamp.RED | Lamp.YELLOW | Lamp.GREEN)
 _BEAM_REACH_M, _BEAM_HEIGHT_M, _BEAM_STRENGTH = 40.0, 0.7, 1.3
 _STREET_HEIGHT_M, _STREET_STRENGTH = 5.6, 0.85
 _FOG_DECAY_PER_M: Final = 0.1
+# What a shadow leaves of the light of the sky and of the sun's.
+SHADOW_SKY, SHADOW_SUN = 0.85, 0.05
 # A mid-grey: what factors on the ground are worked out for.
 _GREY: Final = 0.18
 
@@ -62,7 +64,7 @@ def _flat_factors(light: Light) -> F32:
     lit = [max(light.to_sun[2], 0.0) * one for one in light.sun]
     for k in range(3):
         base = tone_of(_GREY * (light.above[k] + lit[k]))
-        factors[1, 2 - k] = tone_of(_GREY * (0.85 * light.above[k] + 0.05 * lit[k])) / max(base, 0.5)
+        factors[1, 2 - k] = tone_of(_GREY * (SHADOW_SKY * light.above[k] + SHADOW_SUN * lit[k])) / max(base, 0.5)
     return factors
 
 
@@ -135,7 +137,7 @@ def _light_face(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, i: Num
             y = mx * turn[0, 1] + my * turn[1, 1] + mz * turn[2, 1] + placed.position[i, 1]
             z = mx * turn[0, 2] + my * turn[1, 2] + mz * turn[2, 2] + placed.position[i, 2]
             lamp = _lamp_light(shade.lamps, x, y, z, nx, ny, nz) + _lamp_light(shade.beams, x, y, z, nx, ny, nz)
-    glows, is_signal = (meshes.lamps[face] & placed.lamps[i]) != 0, (meshes.lamps[face] & _SIGNAL) != 0
+    glows, is_signal = (meshes.lamps[face] & placed.lamps[i]) != 0, (meshes.lamps[face] & SIGNAL) != 0
     wet = n[WET] * (0.42 if material == ROAD else 0.3) if material >= ROAD else 0.0
     for k in range(3):
         own = np.float64(meshes.colours[face, k])

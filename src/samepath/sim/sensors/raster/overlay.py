@@ -3,7 +3,7 @@
 import numpy as np
 
 from samepath.sim.sensors.raster.arrays import U8, U32, Number
-from samepath.sim.sensors.raster.compiled import compiled
+from samepath.sim.sensors.raster.compiled import compiled, compiled_entry
 
 _LOW, _MIDDLE, _OPAQUE = np.uint32(0x00FF00FF), np.uint32(0x000000FF), np.uint32(0xFF000000)
 
@@ -74,3 +74,20 @@ def vignette(to: U32, start: Number, width: Number, height: Number, strength: Nu
             g = (((pixel >> np.uint32(8)) & _MIDDLE) * keep) >> np.uint32(8)
             r = (((pixel >> np.uint32(16)) & _MIDDLE) * keep) >> np.uint32(8)
             to[start + row * width + column] = b | (g << np.uint32(8)) | (r << np.uint32(16)) | _OPAQUE
+
+
+@compiled
+def lay_over(to: U32, start: Number, width: Number, height: Number, strength: Number, tick: Number, tile: U8,
+             corners: Number) -> None:  # fmt: skip
+    """Rain and darker corners, where there are any."""
+    if strength > 0.0:
+        rain(to, start, width, height, strength, tick, tile)
+    if corners > 0.0:
+        vignette(to, start, width, height, corners)
+
+
+@compiled_entry
+def finish(to: U32, start: Number, width: Number, height: Number, strength: Number, tick: Number, tile: U8,
+           corners: Number) -> None:  # fmt: skip
+    """The same for a picture that was drawn elsewhere."""
+    lay_over(to, start, width, height, strength, tick, tile, corners)

@@ -13,7 +13,7 @@ SKY_SIZE: Final = 16 if config.DISABLE_JIT else 512
 """Texels across the dome; without a compiler a small one has to do."""
 _ROW: Final = SKY_SIZE + 1
 _OUTER = np.uint32(0x00FF00FF)
-_REACH: Final = 1.25
+REACH: Final = 1.25
 """The dome reaches a little below the horizon: 1 would end there."""
 _SUN, _GLOW, _HIGH, _LOW, _FOG, _CLOUD, _CLOUDS, _STRENGTH, _NIGHT, _RAIN = 0, 3, 6, 9, 12, 15, 18, 19, 20, 21
 
@@ -36,7 +36,7 @@ def build_sky(sky: U32, tile: U8, n: F64) -> None:
     """Paint the dome, blue in the lowest byte: x/(1+z) of a direction rises along the columns, y/(1+z) along the rows."""
     for j in range(_ROW):
         for i in range(_ROW):
-            u, v = (2.0 * i / SKY_SIZE - 1.0) * _REACH, (2.0 * j / SKY_SIZE - 1.0) * _REACH
+            u, v = (2.0 * i / SKY_SIZE - 1.0) * REACH, (2.0 * j / SKY_SIZE - 1.0) * REACH
             square = u * u + v * v
             z = (1.0 - square) / (1.0 + square)
             x, y = u * (1.0 + z), v * (1.0 + z)
@@ -84,7 +84,7 @@ def _green(texel: Number) -> Number:
 @compiled
 def sky_at(sky: U32, x: Number, y: Number, z: Number) -> Number:
     """Blue, green, red (0..255) of the sky in a direction, between four texels; below the horizon that of the horizon."""
-    half, scale, limit = np.float32(0.5 * SKY_SIZE), np.float32(0.5 * SKY_SIZE / _REACH), np.float32(SKY_SIZE - 0.01)
+    half, scale, limit = np.float32(0.5 * SKY_SIZE), np.float32(0.5 * SKY_SIZE / REACH), np.float32(SKY_SIZE - 0.01)
     size = np.sqrt(x * x + y * y + z * z)
     lowest = np.float32(-0.1) * size
     gain = scale / (size + (z if z > lowest else lowest))

@@ -1,102 +1,24 @@
 """The renderer: many cameras in one call, spread over threads, the same bytes whatever the number of threads."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, overload
+from types import MappingProxyType
 
 import numpy as np
 
 from samepath.base.errors import InputError
-from samepath.sim.sensors.axes import places_and_axes
 from samepath.sim.sensors.labels import Label
-from samepath.sim.sensors.raster.arrays import (
-    I64,
-    LEVELS,
-    ROW_MASK,
-    Line,
-    Outputs,
-    Placed,
-    Rows,
-    Scratch,
-    Seen,
-    Shade,
-    Views,
-)
-from samepath.sim.sensors.raster.cull import cull
+from samepath.sim.sensors.raster.arrays import I64, LEVELS, ROW_MASK, Line, Placed, Rows, Scratch, Shade, Views
+from samepath.sim.sensors.raster.batch import FrameBatch
 from samepath.sim.sensors.raster.frame import draw_frames
 from samepath.sim.sensors.raster.glow import add_lamps
-from samepath.sim.sensors.raster.lighting import (
-    GLOW_PER_M,
-    GLOW_X,
-    GLOW_Y,
-    NIGHT,
-    TICK,
-    head_lamps,
-    light_rows,
-    near_lamps,
-    shade_of,
-)
+from samepath.sim.sensors.raster.lighting import GLOW_PER_M, GLOW_X, GLOW_Y, light_rows, near_lamps
+from samepath.sim.sensors.raster.prepare import SHADOW_REACH_M, Preparer, seen_by, views_of
 from samepath.sim.sensors.raster.stage import Stage, empty_rows, grown
-from samepath.sim.sensors.renderer import FAR_M, NEAR_M, Camera, Channel, Frame
-from samepath.sim.sensors.scene import Lamp, Scene
-
-_CHANNELS: Final = (Channel.COLOUR, Channel.DEPTH, Channel.LABEL, Channel.INSTANCE, Channel.NORMAL, Channel.FLOW)
-_SHADOW_REACH_M: Final = 120.0
-_SAMPLES_MAX: Final = 4
-
-
-class FrameBatch(Sequence[Frame]):
-    """The frames of one call; their arrays lie one behind the other. Hand it back as ``out`` to have it written over."""
-
-    def __init__(self, cameras: Sequence[Camera]) -> None:
-        self.layout = [(one.width, one.height, one.channels) for one in cameras]
-        self.offsets = np.full((len(cameras), len(_CHANNELS)), -1, np.int64)
-        totals = [0] * len(_CHANNELS)
-        for c, camera in enumerate(cameras):
-            for k, channel in enumerate(_CHANNELS):
-                if camera.channels & channel:
-                    self.offsets[c, k] = totals[k]
-                    totals[k] += camera.width * camera.height
-        self.arrays = Outputs(
-            np.empty(totals[0], np.uint32), np.empty(totals[1], np.float32), np.empty(totals[2], np.uint8),
-            np.empty(totals[3], np.uint16), np.empty(3 * totals[4], np.int8), np.empty(2 * totals[5], np.float32),
-        )  # fmt: skip
-        self.cameras = cameras
-
-    def __len__(self) -> int:
-        return len(self.layout)
-
-    def __iter__(self) -> Iterator[Frame]:
-        return (self._frame(c) for c in range(len(self)))
-
-    @overload
-    def __getitem__(self, index: int) -> Frame: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Frame, ...]: ...
-    def __getitem__(self, index: int | slice) -> Frame | tuple[Frame, ...]:
-        if isinstance(index, slice):
-            return tuple(self._frame(c) for c in range(*index.indices(len(self))))
-        return self._frame(range(len(self))[index])
-
-    def _frame(self, c: int) -> Frame:
-        camera, made = self.cameras[c], self.arrays
-        height, width = camera.height, camera.width
-
-        def part(k: int, array: np.ndarray, depth: int, *shape: int) -> np.ndarray | None:
-            start = int(self.offsets[c, k])
-            return None if start < 0 else array[depth * start : depth * (start + width * height)].reshape(height, width, *shape)
-
-        return Frame(
-            camera,
-            part(0, made.colour.view(np.uint8), 4, 4),
-            part(1, made.depth, 1),
-            part(2, made.label, 1),
-            part(3, made.instance, 1),
-            part(4, made.normal, 3, 3),
-            part(5, made.flow, 2, 2),
-        )
+from samepath.sim.sensors.renderer import FAR_M, NEAR_M, Camera, Frame
+from samepath.sim.sensors.scene import Scene
 
 
 @dataclass(eq=False)
@@ -139,6 +61,7 @@ class SoftwareRenderer:
     """Draws on the CPU. ``threads`` workers share the cameras; ``detail`` 0 draws far things as finely as near ones."""
 
     name = "software"
+    facts: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, threads: int | None = None, detail: float = 1.0) -> None:
         count = threads if threads is not None else len(os.sched_getaffinity(0))
@@ -148,8 +71,7 @@ class SoftwareRenderer:
         self._detail = detail
         self._stage: Stage | None = None
         self._rows: Rows = empty_rows(1)
-        self._shade: Shade | None = None
-        self._shade_key: object = None
+        self._preparer = Preparer()
 
     def close(self) -> None:
         """End the workers."""
@@ -164,8 +86,8 @@ class SoftwareRenderer:
         if not cameras:
             return batch
         stage, shade, placed = self._prepare(scene)
-        views = _views(cameras, batch.offsets)
-        seen, used = self._cull(views, stage, placed)
+        views = views_of(cameras, batch.offsets)
+        seen, used = seen_by(views, stage, placed, self._detail)
         self._light(scene, stage, shade, placed, used)
         fine = max(one.width * one.height * one.samples**2 for one in cameras)
         averaged = fine if any(one.samples > 1 for one in cameras) else 1
@@ -174,7 +96,7 @@ class SoftwareRenderer:
         orders = _shares(views, self._threads.count)
         jobs = [
             (views, order, stage.meshes, placed, self._rows, seen, shade, scratch, batch.arrays, NEAR_M, FAR_M,
-             _SHADOW_REACH_M, int(Label.SKY))
+             SHADOW_REACH_M, int(Label.SKY))
             for order, scratch in zip(orders, self._threads.scratches, strict=False)
         ]  # fmt: skip
         if self._threads.pool is None or len(jobs) == 1:
@@ -186,39 +108,18 @@ class SoftwareRenderer:
         return batch
 
     def _prepare(self, scene: Scene) -> tuple[Stage, Shade, Placed]:
-        stage = self._stage
-        if stage is None or stage.shapes is not scene.shapes or stage.fixed is not scene.fixed:
-            stage = self._stage = Stage.of(scene.shapes, scene.fixed)
-            self._rows = empty_rows(stage.first_moving_row + 1)
-            self._shade_key = None
-        key = (scene.weather, scene.street_lamps_on)
-        if self._shade is None or self._shade_key != key:
-            self._shade, self._shade_key = shade_of(scene), key
-            stage.lit[:] = 0
-            stage.light_streets(self._shade.lamps, dark=self._shade.numbers[NIGHT] > 0.0)
-        if not (np.isfinite(scene.moving.position).all() and np.isfinite(scene.moving.axes).all()):
-            raise InputError("finite coordinates were wanted for everything that moves, but others came")
-        placed, total = stage.place(scene.moving)
+        stage, shade, placed, total = self._preparer.prepare(scene)
         if total > ROW_MASK:
             raise InputError(f"a scene of at most {ROW_MASK} faces was wanted, but {total} came")
-        if not scene.street_lamps_on:
-            placed = placed._replace(lamps=placed.lamps & np.uint16(0xFFFF ^ int(Lamp.STREET)))
+        if stage is not self._stage:
+            self._stage, self._rows = stage, empty_rows(stage.first_moving_row + 1)
         self._rows = grown(self._rows, total, stage.first_moving_row)
-        numbers, beams, glow, grid = self._shade.numbers.copy(), head_lamps(scene), stage.street_glow, stage.grid
-        numbers[TICK] = scene.tick % 65536
+        numbers, glow, grid = shade.numbers, stage.street_glow, stage.grid
         numbers[GLOW_X], numbers[GLOW_Y], numbers[GLOW_PER_M] = grid.x_m, grid.y_m, grid.cells_per_m
-        if len(beams):
+        if len(shade.beams):
             glow = glow.copy()
-            add_lamps(glow, grid.x_m, grid.y_m, grid.cells_per_m, beams)
-        return stage, self._shade._replace(beams=beams, walls=stage.walls, numbers=numbers, glow=glow), placed
-
-    def _cull(self, views: Views, stage: Stage, placed: Placed) -> tuple[Seen, np.ndarray]:
-        count, instances = len(views.focal), len(placed.mesh)
-        shape = (count, max(instances, 1))
-        seen = Seen(np.zeros(count, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.uint8), np.zeros(shape))
-        used = np.zeros((instances, LEVELS), np.uint8)
-        cull(views, stage.meshes, placed, seen, used, NEAR_M, self._detail, 0, count)
-        return seen, used
+            add_lamps(glow, grid.x_m, grid.y_m, grid.cells_per_m, shade.beams)
+        return stage, shade._replace(glow=glow), placed
 
     def _light(self, scene: Scene, stage: Stage, shade: Shade, placed: Placed, used: np.ndarray) -> None:
         """Light what is seen: fixed things once per weather, moving ones and those in the beam of a lamp at every tick."""
@@ -232,19 +133,6 @@ class SoftwareRenderer:
         light_rows(
             stage.meshes, placed, self._rows, shade, used, np.zeros((len(used), LEVELS), np.uint8), fixed, len(placed.mesh)
         )
-
-
-def _views(cameras: Sequence[Camera], offsets: I64) -> Views:
-    for one in cameras:
-        if not 1 <= one.samples <= _SAMPLES_MAX:
-            raise InputError(f"1 to {_SAMPLES_MAX} samples a side were wanted for a camera, but {one.samples} came")
-    place, axes = places_and_axes([one.pose for one in cameras])
-    if not np.isfinite(place).all():
-        raise InputError("finite coordinates were wanted for a camera, but others came")
-    was_place, was_axes = places_and_axes([one.was or one.pose for one in cameras])
-    sizes = np.array([(one.width, one.height, one.samples) for one in cameras], np.int64)
-    focal, vignette = np.array([one.focal_px for one in cameras]), np.array([one.vignette for one in cameras])
-    return Views(sizes, offsets, place, axes, focal, was_place, was_axes, vignette)
 
 
 def _shares(views: Views, count: int) -> list[I64]:

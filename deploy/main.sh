@@ -1,0 +1,32 @@
+#!/bin/bash
+# The command of the head pod: Ray as KubeRay wants it started, and the main server beside it, with the arguments given here.
+# The pod ends as soon as either of them does; asked to end, the main server takes leave of its nodes first.
+set -u
+ulimit -n 65536 2>/dev/null || true
+
+main=
+asked=
+leave() {
+    asked=yes
+    if [ -n "$main" ]; then kill -TERM "$main"; else exit 143; fi
+}
+trap leave TERM INT
+
+$KUBERAY_GEN_RAY_START_CMD &
+ray=$!
+until ray health-check --address "127.0.0.1:${RAY_PORT:-6379}" >/dev/null 2>&1; do
+    kill -0 "$ray" 2>/dev/null || { echo "samepath-main: Ray has ended before it began" >&2; exit 1; }
+    sleep 1
+done
+
+samepath cluster start --ray auto "$@" &
+main=$!
+wait -n "$ray" "$main"
+code=$?
+# The wait is over because one of them has ended, or because of a signal: then the main server is still at it.
+if kill -0 "$main" 2>/dev/null; then
+    [ -n "$asked" ] || kill -TERM "$main"
+    wait "$main"
+    [ -n "$asked" ] && code=$?
+fi
+exit "$code"

@@ -1,0 +1,187 @@
+"""The verbs of the cluster: what they refuse in one line, and one whole cluster from start to stop."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from samepath.base.clock import SYSTEM_CLOCK
+from samepath.cli.cluster.start import warnings
+from samepath.sim.cluster.link.keys import make_keys, write_keys
+from samepath.sim.cluster.running import ClusterPlan
+from samepath.sim.cluster.settings import MainSettings
+from samepath.sim.cluster.watching.site import find_site, read_status
+from samepath.sim.server.server import ServerSettings
+
+LONGEST_S = 90.0
+
+
+def samepath(folder, *words, prepare="pass"):
+    script = f"import sys; {prepare}; from samepath.cli.app import main; sys.argv[0] = 'samepath'; main()"
+    command = [sys.executable, "-c", script, "cluster", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=LONGEST_S)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("start", "--ray", "auto", "--placement", "processes"),
+            "--ray auto asks for Ray, --placement processes for something",
+        ),
+        (("start", "--link-host", "0.0.0.0"), "--link-host is where nodes find the main server, and 0.0.0.0 is no address"),
+        (("start", "--alias", "x"), "--alias: NAME=MAP was wanted"),
+        (("node", "--main", "here", "--keys", "k", "--name", "node-9"), "--main: HOST:PORT was wanted"),
+        (("node", "--main", "h:1", "--keys", "nowhere", "--name", "node-9"), "key nowhere/node.secret cannot be read"),
+        (("node", "--main", "h:1", "--keys", "k", "--name", "a b"), "--name: 1 to 64 letters"),
+        (("drain", "node-1"), "cluster-run is no folder"),
+        (("scale", "3"), "cluster-run is no folder"),
+        (("stop", "--run", "."), ". has no cluster running"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_line(tmp_path, words, said):
+    write_keys(tmp_path / "k", "node", make_keys())
+    write_keys(tmp_path / "k", "main", make_keys())
+    done = samepath(tmp_path, *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"samepath: {said}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_ray_nothing_is_started_and_both_ways_out_are_told(tmp_path):
+    done = samepath(tmp_path, "start", prepare="sys.modules['ray'] = None")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "samepath: Ray places the nodes and is not installed: pip install 'samepath[cluster]', "
+        "or do without it: --placement processes\n",
+    )
+    assert not any(tmp_path.iterdir())
+
+
+def test_who_opens_a_port_to_others_is_told_what_that_means():
+    assert warnings(ClusterPlan()) == []
+    server = ServerSettings(host="0.0.0.0")
+    plan = ClusterPlan(main=MainSettings(server=server, page_host="10.0.0.1"), node_host="10.0.0.1")
+    assert [line.partition(" is not")[0] for line in warnings(plan)] == [
+        "--host 0.0.0.0", "--node-host 10.0.0.1", "--page-host 10.0.0.1",
+    ]  # fmt: skip
+
+
+class Cluster:
+    """A cluster of plain processes that was started by the command line."""
+
+    def __init__(self, folder, *words):
+        command = [sys.executable, "-m", "samepath", "cluster", "start", "--placement", "processes", "--page-port", "0"]
+        self.folder = folder
+        with (folder / "log").open("w") as log:
+            self.process = subprocess.Popen([*command, *words], cwd=folder, stderr=log, stdout=subprocess.DEVNULL)
+
+    @property
+    def log(self):
+        return (self.folder / "log").read_text()
+
+    def status(self):
+        return read_status(find_site(self.folder / "cluster-run"))
+
+    def nodes(self):
+        """The nodes that draw, by name, with their process numbers."""
+        with suppress(Exception):  # not there yet
+            return {one.name: one.pid for one in self.status().nodes if one.state == "working"}
+        return {}
+
+    def wait(self, so, what):
+        until_s = SYSTEM_CLOCK.monotonic_s() + LONGEST_S
+        while not so():
+            assert self.process.poll() is None, self.log
+            assert SYSTEM_CLOCK.monotonic_s() < until_s, f"waited in vain for {what}: {self.log}"
+            SYSTEM_CLOCK.sleep_s(0.05)
+
+
+def alive(pid):
+    with suppress(psutil.Error):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def listening(pid):
+    return {one.laddr.ip for one in psutil.Process(pid).net_connections(kind="tcp") if one.status == psutil.CONN_LISTEN}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    one = Cluster(tmp_path_factory.mktemp("cluster"), "--nodes", "1", "--port", "0", "--link-port", "0", "--keys", "k")
+    try:
+        one.wait(lambda: set(one.nodes()) == {"node-1"}, "the first node")
+        yield one
+    finally:
+        one.process.kill()
+        one.process.wait()
+
+
+def test_nothing_of_a_cluster_listens_beyond_loopback(cluster):
+    for pid in (cluster.process.pid, *cluster.nodes().values()):
+        assert listening(pid) == {"127.0.0.1"}
+
+
+def test_a_second_main_server_on_the_same_port_says_so(cluster, tmp_path):
+    port = cluster.log.partition("nodes join at tcp://127.0.0.1:")[2].split()[0]
+    done = samepath(tmp_path, "start", "--placement", "processes", "--port", "0", "--page-port", "0", "--link-port", port)
+    assert done.returncode == 2
+    assert done.stderr.startswith("samepath: another main server (or something else) listens on 127.0.0.1:")
+
+
+def test_a_node_started_by_hand_joins_with_the_keys_of_the_folder_and_is_drained(cluster, tmp_path):
+    address = cluster.log.partition("nodes join at tcp://")[2].split()[0]
+    for name in ("main.public", "node.public", "node.secret"):
+        (tmp_path / name).write_bytes((cluster.folder / "k" / name).read_bytes())
+    (tmp_path / "node.secret").chmod(0o600)
+    command = [sys.executable, "-m", "samepath", "cluster", "node", "--main", address, "--keys", str(tmp_path)]
+    node = subprocess.Popen([*command, "--name", "node-7"], stderr=subprocess.PIPE, text=True)
+    with node:
+        cluster.wait(lambda: cluster.nodes().get("node-7") == node.pid, "the node started by hand")
+        done = samepath(cluster.folder, "drain", "node-7")
+        assert (done.returncode, done.stdout) == (0, "node-7 will be given nothing more\n")
+        assert node.wait(LONGEST_S) == 0
+        assert "it was drained" in node.stderr.read()
+    assert samepath(cluster.folder, "drain", "node-9").returncode == 2
+
+
+def test_a_killed_node_comes_back_and_there_can_be_more(cluster):
+    first = cluster.nodes()["node-1"]
+    os.kill(first, signal.SIGKILL)
+    cluster.wait(lambda: cluster.nodes().get("node-1", first) != first, "the next life of node-1")
+    done = samepath(cluster.folder, "scale", "2")
+    assert (done.returncode, done.stdout) == (0, "2 nodes wanted, 1 before\n")
+    cluster.wait(lambda: set(cluster.nodes()) == {"node-1", "node-2"}, "the second node")
+
+
+def test_stopped_by_its_verb_it_leaves_nothing(cluster):
+    pids = list(cluster.nodes().values())
+    assert len(pids) == 2
+    assert samepath(cluster.folder, "stop").stdout == "the cluster stops\n"
+    assert cluster.process.wait(LONGEST_S) == 0
+    assert not any(map(alive, pids))
+    assert not list((cluster.folder / "cluster-run").iterdir())
+    assert "Traceback" not in cluster.log
+
+
+def test_a_killed_main_server_leaves_no_node(tmp_path):
+    one = Cluster(tmp_path, "--nodes", "2", "--port", "0", "--link-port", "0")
+    try:
+        one.wait(lambda: len(children(one.process.pid)) == 2, "two processes")
+        pids = children(one.process.pid)
+    finally:
+        one.process.kill()
+        one.process.wait()
+    until_s = SYSTEM_CLOCK.monotonic_s() + LONGEST_S
+    while any(map(alive, pids)):
+        assert SYSTEM_CLOCK.monotonic_s() < until_s
+        SYSTEM_CLOCK.sleep_s(0.01)
+
+
+def children(pid):
+    return [one.pid for one in psutil.Process(pid).children() if "placement.child" in " ".join(one.cmdline())]
