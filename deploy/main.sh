@@ -4,11 +4,12 @@
 set -u
 ulimit -n 65536 2>/dev/null || true
 
-main=
+ray=
 asked=
 leave() {
     asked=yes
-    if [ -n "$main" ]; then kill -TERM "$main"; else exit 143; fi
+    # $! is what was started last: the main server from its first moment on.
+    if [ -n "$ray" ] && [ "$!" != "$ray" ]; then kill -TERM "$!" 2>/dev/null; else exit 143; fi
 }
 trap leave TERM INT
 

@@ -1,6 +1,7 @@
 """Shared helpers: small traces made by hand, so that every expected number can be checked on paper."""
 
 import os
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 # Processes that share the tests; a single module is run in one, which starts sooner.
 WORKERS_MOST = 4
-# Tests of one group are run by one process, one after the other: code that is built on first use is then built once, and loads
-# that are held at a target do not meet each other.
-GROUPS = {
+# What is run by one process, one test after the other: code that is built on first use is then built once, pages are made from
+# cells that were analysed once, and loads that are held at a target do not meet each other.
+TOGETHER = {
     "compiled": ("sim/sensors", "sim/dataset", "sim/server/test_sensors_served.py", "simulators/test_samepath_sensing.py"),
     "report": ("report",),
     "loads": ("conditions/test_cpu_load.py", "conditions/test_machine.py", "execution"),
 }
+HERE = Path(__file__).parent
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -35,23 +37,24 @@ def pytest_xdist_auto_num_workers(config):
     return 0 if alone or cores == 1 else cores
 
 
-def group_of(item):
-    """The group a test belongs to: a named one, or that of the tests which share a fixture of its module with it."""
-    place = item.path.relative_to(Path(__file__).parent)
-    for name, places in GROUPS.items():
-        if any(place.is_relative_to(one) for one in places):
-            return name
-    defined = [one for found in item._fixtureinfo.name2fixturedefs.values() for one in found]
-    shared = any(one.scope == "module" and one.baseid.endswith(".py") for one in defined)
-    return place.stem if shared else None
+@cache
+def together(module: Path) -> str | None:
+    """The name of what a module is run together with; one whose tests share a fixture is run whole; others are spread."""
+    place = module.relative_to(HERE)
+    named = [name for name, places in TOGETHER.items() if any(place.is_relative_to(one) for one in places)]
+    shares = 'scope="module"' in module.read_text("utf-8")
+    return named[0] if named else str(place) if shares else None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    for item in items:
-        group = group_of(item)
-        if group is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return together(config.rootpath / nodeid.partition("::")[0]) or nodeid
+
+    return Scheduling(config, log)
 
 
 STEP_S = 0.1

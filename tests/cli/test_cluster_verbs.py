@@ -4,12 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import chdir, suppress
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from samepath.base.clock import SYSTEM_CLOCK
+from samepath.base.errors import SamepathError
+from samepath.cli.app import app
 from samepath.cli.cluster.start import warnings
 from samepath.sim.cluster.link.keys import make_keys, write_keys
 from samepath.sim.cluster.running import ClusterPlan
@@ -20,10 +23,14 @@ from samepath.sim.server.server import ServerSettings
 LONGEST_S = 90.0
 
 
-def samepath(folder, *words, prepare="pass"):
-    script = f"import sys; {prepare}; from samepath.cli.app import main; sys.argv[0] = 'samepath'; main()"
-    command = [sys.executable, "-c", script, "cluster", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=LONGEST_S)
+def samepath(folder, *words):
+    """Run a verb in this process, in a folder; return its exit code and what it printed, or its error's one line."""
+    with chdir(folder):
+        done = CliRunner().invoke(app, ["cluster", *map(str, words)])
+    if isinstance(done.exception, SamepathError):
+        assert "\n" not in str(done.exception)
+        return 2, str(done.exception)
+    return done.exit_code, done.output
 
 
 @pytest.mark.parametrize(
@@ -31,7 +38,7 @@ def samepath(folder, *words, prepare="pass"):
     [
         (
             ("start", "--ray", "auto", "--placement", "processes"),
-            "--ray auto asks for Ray, --placement processes for something",
+            "--ray auto asks for Ray, --placement processes",
         ),
         (("start", "--link-host", "0.0.0.0"), "--link-host is where nodes find the main server, and 0.0.0.0 is no address"),
         (("start", "--alias", "x"), "--alias: NAME=MAP was wanted"),
@@ -46,18 +53,16 @@ def samepath(folder, *words, prepare="pass"):
 def test_what_cannot_be_is_told_in_one_line(tmp_path, words, said):
     write_keys(tmp_path / "k", "node", make_keys())
     write_keys(tmp_path / "k", "main", make_keys())
-    done = samepath(tmp_path, *words)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"samepath: {said}")
-    assert done.stderr.count("\n") == 1
+    code, line = samepath(tmp_path, *words)
+    assert code == 2
+    assert line.startswith(said)
 
 
-def test_without_ray_nothing_is_started_and_both_ways_out_are_told(tmp_path):
-    done = samepath(tmp_path, "start", prepare="sys.modules['ray'] = None")
-    assert (done.returncode, done.stderr) == (
+def test_without_ray_nothing_is_started_and_both_ways_out_are_told(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert samepath(tmp_path, "start") == (
         2,
-        "samepath: Ray places the nodes and is not installed: pip install 'samepath[cluster]', "
-        "or do without it: --placement processes\n",
+        "Ray places the nodes and is not installed: pip install 'samepath[cluster]', or do without it: --placement processes",
     )
     assert not any(tmp_path.iterdir())
 
@@ -129,9 +134,10 @@ def test_nothing_of_a_cluster_listens_beyond_loopback(cluster):
 
 def test_a_second_main_server_on_the_same_port_says_so(cluster, tmp_path):
     port = cluster.log.partition("nodes join at tcp://127.0.0.1:")[2].split()[0]
-    done = samepath(tmp_path, "start", "--placement", "processes", "--port", "0", "--page-port", "0", "--link-port", port)
-    assert done.returncode == 2
-    assert done.stderr.startswith("samepath: another main server (or something else) listens on 127.0.0.1:")
+    words = ("--placement", "processes", "--port", 0, "--page-port", 0, "--link-port", port)
+    code, line = samepath(tmp_path, "start", *words)
+    assert code == 2
+    assert line.startswith(f"another main server (or something else) listens on 127.0.0.1:{port}")
 
 
 def test_a_node_started_by_hand_joins_with_the_keys_of_the_folder_and_is_drained(cluster, tmp_path):
@@ -143,26 +149,24 @@ def test_a_node_started_by_hand_joins_with_the_keys_of_the_folder_and_is_drained
     node = subprocess.Popen([*command, "--name", "node-7"], stderr=subprocess.PIPE, text=True)
     with node:
         cluster.wait(lambda: cluster.nodes().get("node-7") == node.pid, "the node started by hand")
-        done = samepath(cluster.folder, "drain", "node-7")
-        assert (done.returncode, done.stdout) == (0, "node-7 will be given nothing more\n")
+        assert samepath(cluster.folder, "drain", "node-7") == (0, "node-7 will be given nothing more\n")
         assert node.wait(LONGEST_S) == 0
         assert "it was drained" in node.stderr.read()
-    assert samepath(cluster.folder, "drain", "node-9").returncode == 2
+    assert samepath(cluster.folder, "drain", "node-9")[0] == 2
 
 
 def test_a_killed_node_comes_back_and_there_can_be_more(cluster):
     first = cluster.nodes()["node-1"]
     os.kill(first, signal.SIGKILL)
     cluster.wait(lambda: cluster.nodes().get("node-1", first) != first, "the next life of node-1")
-    done = samepath(cluster.folder, "scale", "2")
-    assert (done.returncode, done.stdout) == (0, "2 nodes wanted, 1 before\n")
+    assert samepath(cluster.folder, "scale", 2) == (0, "2 nodes wanted, 1 before\n")
     cluster.wait(lambda: set(cluster.nodes()) == {"node-1", "node-2"}, "the second node")
 
 
 def test_stopped_by_its_verb_it_leaves_nothing(cluster):
     pids = list(cluster.nodes().values())
     assert len(pids) == 2
-    assert samepath(cluster.folder, "stop").stdout == "the cluster stops\n"
+    assert samepath(cluster.folder, "stop") == (0, "the cluster stops\n")
     assert cluster.process.wait(LONGEST_S) == 0
     assert not any(map(alive, pids))
     assert not list((cluster.folder / "cluster-run").iterdir())

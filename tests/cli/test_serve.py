@@ -36,6 +36,21 @@ def test_it_serves_until_it_is_told_to_stop(ending, tmp_path):
     assert not (tmp_path / "data").exists()  # nothing is made before it is needed
 
 
+def test_a_server_that_was_killed_goes_on_where_it_was(tmp_path):
+    folder = str(tmp_path / "journal")
+    with start("--port", "0", "--map", "oval", "--journal", folder) as process:
+        assert "serving map oval" in process.stderr.readline()
+        process.kill()
+        process.stderr.read()
+    with start("--port", "0", "--journal", folder, "--resume") as process:
+        lines = [process.stderr.readline() for _ in range(2)]
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+        assert process.wait(20) == 0
+    assert "resumed from the beginning: frame" in lines[0]
+    assert "serving map oval" in lines[1]
+
+
 def test_it_says_what_it_means_to_listen_to_others():
     process = start("--port", "0", "--host", "0.0.0.0")
     with process:
@@ -55,6 +70,9 @@ def test_it_says_what_it_means_to_listen_to_others():
         (["--alias", "Town03=nowhere"], "there is no map 'nowhere'"),
         (["--alias", "A=town", "--alias", "A=oval"], "given twice"),
         (["--host", "no.such.host.invalid"], "cannot be served"),
+        (["--resume"], "give --journal FOLDER"),
+        (["--resume", "--journal", "/dev/null"], "/dev/null cannot be read"),
+        (["--journal", "/dev/null/journal"], "could not be created"),
         (["--renderer", "opengll"], "unknown renderer 'opengll': did you mean 'opengl'?"),
     ],
 )

@@ -9,6 +9,7 @@ from samepath import __version__
 from samepath.base.errors import SamepathError
 from samepath.cli import (
     analyse,
+    bench,
     check,
     cluster,
     conformance,
@@ -44,6 +45,7 @@ app.command("conformance")(conformance.conformance)
 app.command("serve")(serve.serve)
 app.command("record")(record.record)
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(bench.app, name="bench")
 
 
 def _version(*, wanted: bool) -> None:

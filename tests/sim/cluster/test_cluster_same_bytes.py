@@ -57,7 +57,7 @@ def test_a_node_of_another_machine_gets_its_bytes_over_the_wire(alone):
 
 
 def test_round_robin_and_threads_change_no_byte(alone):
-    cluster = Cluster(main_changes={"policy": "round robin"})
+    cluster = Cluster(main_changes={"policy": "round-robin"})
     try:
         cluster.add(threads=2)
         cluster.add()

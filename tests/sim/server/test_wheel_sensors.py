@@ -45,6 +45,10 @@ def test_every_sensor_sends_every_frame_that_is_due_from_where_the_snapshot_says
     assert found["places"] == 12  # it moves all the time
     assert found["more"] == 0
     apart = {"sensor.lidar.ray_cast": 3, "sensor.other.imu": 2, "sensor.other.obstacle": 2}
+    events = found["told"].pop("sensor.camera.dvs")
+    assert [frame for frame, _ in events] == sorted({frame for frame, _ in events} & set(range(1, 13)))
+    assert len(events) >= 3  # it drives, so that something changes
+    assert all(same for _, same in events)
     for kind, told in found["told"].items():
         # The first frame is the first tick's: none is lost between spawning, listening and ticking.
         assert [frame for frame, _ in told] == list(range(1, 13, apart.get(kind, 1))), kind
@@ -68,6 +72,7 @@ WRONG = [
     ("sensor.camera.semantic_segmentation", "fov", "0", "fov: a number from 1 to 170 degrees was wanted, but '0' came"),
     ("sensor.camera.optical_flow", "fov", "400", "fov: a number from 1 to 170 degrees was wanted, but '400' came"),
     ("sensor.camera.instance_segmentation", "sensor_tick", "-1", "sensor_tick: a number from 0 to 86400 s was wanted"),
+    ("sensor.camera.dvs", "positive_threshold", "-1", "positive_threshold: a number above 0 and at most 100 was wanted"),
     ("sensor.lidar.ray_cast", "channels", "1000000", "channels: a whole number from 1 to 1024 was wanted, but '1000000' came"),
     ("sensor.lidar.ray_cast", "range", "-5", "range: a number above 0 and at most 10000 m was wanted, but '-5' came"),
     ("sensor.lidar.ray_cast", "points_per_second", "1000000000", "points_per_second: at most 16777216 rays in a measurement"),

@@ -22,7 +22,7 @@ _LEARN_SLOWNESS: Final = 0.1
 _SLOWNESS: Final = (0.02, 50.0)
 # A move must make the slowest node faster by this part, or sensors would wander for nothing.
 _WORTH: Final = 0.15
-POLICIES: Final = ("measured", "round robin", "random")
+POLICIES: Final = ("measured", "round-robin", "random")
 _EVERY: Final = 16
 """How many ticks pass before it is asked whether sensors should move."""
 _AWAY_S_PER_BYTE: Final = 0.5e-9
@@ -150,7 +150,7 @@ class Balance:
         """Share out the orders of a tick over nodes, by their numbers; ``homes`` says for each sensor who listens where."""
         if not nodes:
             raise ValueError("there is no node to draw")
-        if self.policy == "round robin":
+        if self.policy == "round-robin":
             placed = {one.sensor: nodes[k % len(nodes)] for k, one in enumerate(orders)}
         elif self.policy == "random":
             drawn = stream(0, "balance", orders[0].frame).integers(0, len(nodes), len(orders)).tolist()

@@ -298,6 +298,8 @@ class Roster:
         member = self._members.get(peer)
         if member is None:
             self.link.forget(peer)
+        elif member.state == DRAINING and not member.issued:
+            self._drop(peer, why)
         else:
             self.fence(member, why)
 

@@ -26,7 +26,7 @@ class Patience:
 class MainSettings:
     """A main server: what it serves, where nodes find it, how they are treated.
 
-    ``policy`` is how sensors are shared out: ``measured`` or ``round robin``.
+    ``policy`` is how sensors are shared out: ``measured`` or ``round-robin`` or ``random``.
     """
 
     server: ServerSettings = field(default_factory=ServerSettings)

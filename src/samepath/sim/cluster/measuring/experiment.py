@@ -1,4 +1,4 @@
-"""The experiment: for every number of nodes a cluster, in it episode after episode, each with more vehicles than the one before."""
+"""The experiment: for every number of nodes a cluster, in it episode after episode, each with more vehicles than before."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from samepath.base.digests import fingerprint
@@ -98,7 +99,7 @@ def quick(nodes: Sequence[int]) -> Plan:
 
 
 def _checked(what: str, values: tuple[int, ...], most: int) -> None:
-    rising = all(a < b for a, b in zip(values, values[1:], strict=False))
-    if not values or not rising or not 1 <= values[0] or not values[-1] <= most:
+    rising = all(a < b for a, b in pairwise(values))
+    if not values or not rising or values[0] < 1 or values[-1] > most:
         words = ",".join(map(str, values)) or "nothing"
         raise InputError(f"rising {what} from 1 to {most} were wanted, but {words} came")

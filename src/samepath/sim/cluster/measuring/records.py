@@ -106,5 +106,5 @@ class Episode:
 
 def _server(plain: Mapping[str, Any]) -> ServerFigures:
     given = dict(plain)
-    latencies = {name: Latency(**given.pop(name)) for name in ("answers_itself", "asks_main")}
-    return ServerFigures(**given, **latencies)
+    itself, main = (Latency(**given.pop(name)) for name in ("answers_itself", "asks_main"))
+    return ServerFigures(**given, answers_itself=itself, asks_main=main)

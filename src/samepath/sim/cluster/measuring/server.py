@@ -1,9 +1,11 @@
 """The cluster that is measured, in processes of its own: a main server, and its nodes as children of that.
 
-``python -m samepath.sim.cluster.measuring.server PARENT`` reads what to start from its standard input, and ends with its parent.
+``python -m samepath.sim.cluster.measuring.server PARENT`` reads from its standard input what to start, and
+ends with its parent.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -85,8 +87,6 @@ class RunningCluster:
 @contextmanager
 def running(nodes: int, map_name: str, threads: int, log: Path) -> Iterator[RunningCluster]:
     """Run a cluster; ``log`` takes what it says."""
-    import os
-
     with tempfile.TemporaryDirectory(prefix="samepath-bench-") as name:
         folder = Path(name)
         order = {"nodes": nodes, "map": map_name, "threads": threads, "folder": name}

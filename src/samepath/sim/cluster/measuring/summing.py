@@ -5,6 +5,7 @@ from samepath.sim.cluster.measuring.pinging import Pings
 from samepath.sim.cluster.measuring.plan import Cell
 from samepath.sim.cluster.measuring.records import Episode, Latency, ServerFigures
 from samepath.sim.cluster.measuring.wire import Heard
+from samepath.sim.cluster.watching.recent import QUANTILE_VALUES
 from samepath.sim.cluster.watching.status import ClusterStatus, NodeStatus
 
 MAIN = "main"
@@ -68,9 +69,11 @@ def _node(now: NodeStatus, then: NodeStatus | None, over_s: float, pings: Pings)
 
 
 def _commands(before: ClusterStatus, after: ClusterStatus) -> Latency:
-    """Of control commands: count and mean of the episode; quantiles of the latest thousand."""
+    """Of control commands: count and mean; quantiles are over the latest thousand, and there where all are of the episode."""
     count = after.commands.count - before.commands.count
     if not count:
         return Latency()
     mean_s = (after.commands.latencies.sum_s - before.commands.latencies.sum_s) / count
-    return Latency(count, mean_s, after.commands.latency_s_median, after.commands.latency_s_p99, None)
+    if count < QUANTILE_VALUES:
+        return Latency(count, mean_s)
+    return Latency(count, mean_s, after.commands.latency_s_median, after.commands.latency_s_p99)
