@@ -24,10 +24,11 @@ samepath cluster start --ray auto "$@" &
 main=$!
 wait -n "$ray" "$main"
 code=$?
-# The wait is over because one of them has ended, or because of a signal: then the main server is still at it.
-if kill -0 "$main" 2>/dev/null; then
-    [ -n "$asked" ] || kill -TERM "$main"
+if [ -n "$asked" ]; then
+    # The signal ended that wait, not one of the two.
     wait "$main"
-    [ -n "$asked" ] && code=$?
+    code=$?
+elif kill -TERM "$main" 2>/dev/null; then
+    wait "$main"
 fi
 exit "$code"

@@ -13,11 +13,11 @@ from samepath.base.errors import InputError, SamepathError, SimulatorError
 from samepath.simulators import registry
 from samepath.simulators.carla import Carla
 from samepath.simulators.carla.contacts import Removals, Report, first_contacts
-from samepath.simulators.carla.minds import Chassis, Driver, Seen, Stroller
-from samepath.simulators.carla.script import Place, moved, read_anchor, read_script
+from samepath.simulators.carla.script import read_anchor, read_script
 from samepath.simulators.carla.settings import SETTINGS, read_settings
 from samepath.simulators.carla.ticks import Frame, ticks_from
 from samepath.simulators.conformance import run_once
+from samepath.simulators.scripts import Chassis, Driver, Place, Seen, Stroller, moved
 
 
 def settings_with(**changes):

@@ -19,6 +19,7 @@ from samepath.cli import (
     record,
     report,
     resume,
+    script,
     serve,
     simulators,
     study,
@@ -42,6 +43,7 @@ app.command("report")(report.report)
 app.command("import")(convert.convert)
 app.command("simulators")(simulators.simulators)
 app.command("conformance")(conformance.conformance)
+app.command("script")(script.script)
 app.command("serve")(serve.serve)
 app.command("record")(record.record)
 app.add_typer(cluster.app, name="cluster")

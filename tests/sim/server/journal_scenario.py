@@ -13,12 +13,15 @@ from samepath.base.trig import sincos_deg
 from samepath.sim.server.atlas import Atlas
 from samepath.sim.server.episode import Place
 from samepath.sim.server.methods import methods
-from samepath.sim.server.records import Settings, Weather, write_settings
+from samepath.sim.server.physics_control import control_of
+from samepath.sim.server.records import Colour, LightState, Point2, Settings, Weather, write_settings
 from samepath.sim.server.resuming import Keeping, open_episode
 from samepath.sim.server.rpc import Call, parse
 from samepath.sim.server.runner import Answer, Mail, Message, Runner
 from samepath.sim.server.sensing import SensorEntry
 from samepath.sim.server.viewing.studio import Studio
+from samepath.sim.world.catalogue import actor_type
+from samepath.sim.world.records import Pose, Vector
 
 SEED = 7
 CARS, WALKERS = 40, 8
@@ -175,6 +178,9 @@ def _physics(first):
     yield "add_actor_impulse", first + 8, [0.0, 9000.0, 2000.0]
     yield "set_vehicle_light_state", first + 1, [3]
     yield "open_vehicle_door", first + 1, 6
+    steering = (Point2(0.0, 1.0), Point2(50.0, 0.5))
+    physics = control_of(actor_type("vehicle.audi.tt"), Pose())._replace(mass=2222.0, steering_curve=steering)
+    yield "apply_physics_control", first + 6, physics
     yield "set_actor_enable_gravity", first + 9, False
 
 
@@ -186,13 +192,14 @@ def _scene(first):
     yield "start_recorder", "run.log", True
     yield "samepath_call", "c0ffee" + "0" * 26, 1, "set_actor_location", msgpack.packb([[False], first + 12, [1.0, 2.0, 3.0]])
     yield "query_lights_state", "a client"
+    yield "update_lights_state", "another", [LightState(1, Vector(), 77.0, 2, Colour(1, 2, 3), active=True)], False
 
 
 def _change(first):
     yield "destroy_actor", first + 5
     yield "spawn_actor", described("static.prop.trafficcone01"), at(3.0, 3.0, 1.0)
     yield "spawn_actor", described("static.trigger.friction", friction=0.2, extent_x=9000, extent_y=9000), at(0.0, 0.0, 0.0)
-    yield "unload_map_layer", 2
+    yield "unload_map_layer", 0xFFFF
     yield "set_actor_dead", first + CARS + 1
     yield "apply_ackermann_controller_settings", first + 2, [0.2, 0.01, 0.25, 0.01, 0.0, 0.01]
 

@@ -238,23 +238,22 @@ def disk_of(size):
 
 
 def test_a_full_disk_ends_the_journal_with_one_line_and_the_server_goes_on(tmp_path, whole):
-    desk = journaled(tmp_path, whole, 2)
+    desk = journaled(tmp_path, whole, 5)
     path = part_path(tmp_path / "journal", 0)
     before = path.stat().st_size
-    play(desk, whole[0], [2])
+    play(desk, whole[0], [5])
     size = path.stat().st_size
     with disk_of(size + 5 * (size - before) // 2):  # two ticks more and a half
-        play(desk, whole[0], range(3, 8))
+        play(desk, whole[0], range(6, 11))
         desk.journal.snapshot(desk.episode)
     (line,) = [one for one in desk.lines if one.startswith("the journal")]
     assert line.startswith("the journal ends, the server goes on without: ")
     assert not desk.journal.is_on
-    assert desk.state() == whole[1][8]
+    assert desk.state() == whole[1][11]
     left = died(tmp_path / "journal", tmp_path / "left")
     after = Desk(resumed(left), data=tmp_path / "data", clock=Clock())
     assert any(one.startswith("the journal was ended: ") for one in after.lines)
-    frame = after.episode.frame
-    assert 3 < frame < 8
+    assert 7 < after.episode.frame < 11
     assert after.episode.world.digest in {one[2] for one in whole[1]}
 
 
@@ -453,6 +452,49 @@ def test_a_snapshot_of_what_was_restored_is_the_same_snapshot(tmp_path, whole):
         assert snapshot.take(back) == packed
         assert back.world.digest == desk.episode.world.digest
         assert back.actors.states.tobytes() == desk.episode.actors.states.tobytes()
+    # What it holds is not what a fresh episode has.
+    assert back.hidden
+    assert back.hidden == desk.episode.hidden
+    assert back.lamps == desk.episode.lamps
+    assert back.lamps.states[1].intensity == 77.0
+    assert back.debug.shapes == desk.episode.debug.shapes != ()
+    assert len(back.tickets) == 1
+    assert back.recorder.state() == desk.episode.recorder.state()
+    assert back.actors.find(first + 6).physics.mass == 2222.0
+    assert back.actors.find(first + 2).ackermann == desk.episode.actors.find(first + 2).ackermann
+    assert back.weather.cloudiness == 70.0
+
+
+def test_no_answer_is_sent_before_the_journal_has_its_call(tmp_path):
+    desk = Desk(kept(tmp_path / "journal"), map_name="t-junction")
+    seen = []
+
+    def deliver(posts):
+        records = read_part(part_path(tmp_path / "journal", 0)).records
+        seen.append(sum(one.kind is Kind.CALL for one in records))
+        desk.posts.extend(posts)
+
+    desk.runner._mail._deliver = deliver
+    for _ in range(3):
+        desk.ask("get_spectator")
+    assert seen == [1, 2, 3]
+
+
+def test_a_durable_journal_says_the_same(tmp_path, whole):
+    journaled(tmp_path, whole, 3, every_ticks=2, durable=True)
+    desk = Desk(resumed(died(tmp_path / "journal", tmp_path / "left")), data=tmp_path / "data", clock=Clock())
+    assert desk.state() == whole[1][3]
+
+
+def test_an_error_of_ours_in_a_snapshot_does_not_stop_the_server(tmp_path, monkeypatch):
+    monkeypatch.setattr("samepath.sim.server.snapshot.take", lambda _: 1 // 0)
+    desk = Desk(kept(tmp_path / "journal", every_ticks=1), map_name="t-junction")
+    desk.ask("get_spectator")
+    assert not desk.journal.snapshot(desk.episode)
+    assert desk.lines == [
+        "no snapshot at frame 1, resuming will take longer: ZeroDivisionError: integer division or modulo by zero"
+    ]
+    assert desk.journal.is_on
 
 
 def test_everything_of_an_episode_is_known_to_snapshots():

@@ -274,6 +274,8 @@ def _figure(
             axes.axhline(line.value, color=INK, linestyle=_DOTTED, linewidth=1.4, label=line.name)
         if logarithmic:
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axes.yaxis.set_minor_formatter(lambda *_: "")
         else:
             axes.set_ylim(bottom=0.0)
         axes.set_xlim(left=0.0)

@@ -7,6 +7,7 @@ the same wherever they are made.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 from samepath.base.streams import stream
@@ -18,8 +19,6 @@ _PICTURE_S: Final = 0.5e-3
 _PIXEL_S: Final = 1e-8
 _RAY_S: Final = 7e-8
 _LEARN: Final = 0.2
-_LEARN_SLOWNESS: Final = 0.1
-_SLOWNESS: Final = (0.02, 50.0)
 # A move must make the slowest node faster by this part, or sensors would wander for nothing.
 _WORTH: Final = 0.15
 POLICIES: Final = ("measured", "round-robin", "random")
@@ -68,6 +67,7 @@ class Costs:
         self._cost_s: dict[int, float] = {}
         self._measured: set[int] = set()
         self._slowness: dict[int, float] = {}
+        self._in_one_go: dict[int, float] = {}
 
     def cost_s(self, order: Order) -> float:
         """What an order costs on a node of speed 1."""
@@ -85,37 +85,43 @@ class Costs:
         return sensor in self._measured
 
     def slowness(self, node: int) -> float:
-        """How many times as long as a node of speed 1 a node takes."""
-        return self._slowness.get(node, 1.0)
+        """How many times as long as a node of speed 1 a node takes: what single orders say, times what whole ticks say."""
+        return self._slowness.get(node, 1.0) * self._in_one_go.get(node, 1.0)
 
     def learn(self, node: int, orders: Sequence[Order], busy_s: float, each_s: Mapping[int, float]) -> None:
-        """Take in what a tick took on a node: all of it, and each order where it was measured alone."""
-        slow = self.slowness(node)
+        """Take in what a tick took on a node: all of it, or each order by itself where that was measured."""
         if each_s:
-            # What they cost one by one is shared out of what they cost in one go, which is less.
-            expected_s = sum(self.cost_s(one) for one in orders)
-            alone_s = sum(each_s.values())
-            for one in orders:
-                part_s = each_s.get(one.sensor, 0.0) / alone_s * expected_s if alone_s > 0.0 else 0.0
-                if part_s > 0.0:
-                    rate = _LEARN if one.sensor in self._measured else 1.0
-                    self._cost_s[one.sensor] = (1.0 - rate) * self.cost_s(one) + rate * part_s
-                    self._measured.add(one.sensor)
+            self._learn_each(node, [one for one in orders if each_s.get(one.sensor, 0.0) > 0.0], each_s)
             return
-        expected_s = sum(self.cost_s(one) for one in orders)
+        expected_s = sum(self.cost_s(one) for one in orders) * self._slowness.get(node, 1.0)
         if expected_s > 0.0 and busy_s > 0.0:
-            found = min(max(busy_s / expected_s, _SLOWNESS[0]), _SLOWNESS[1])
-            rate = _LEARN_SLOWNESS if node in self._slowness else 1.0
-            self._slowness[node] = (1.0 - rate) * slow + rate * found
+            self._in_one_go[node] = _nearer(self._in_one_go.get(node), busy_s / expected_s, _LEARN)
+
+    def _learn_each(self, node: int, orders: Sequence[Order], each_s: Mapping[int, float]) -> None:
+        """The node is as slow as most of its orders say; an order that cost more than that is a dear one."""
+        if not orders:
+            return
+        found = median(each_s[one.sensor] / self.cost_s(one) for one in orders)
+        slow = self._slowness[node] = _nearer(self._slowness.get(node), found, _LEARN)
+        for one in orders:
+            before = self.cost_s(one) if one.sensor in self._measured else None
+            self._cost_s[one.sensor] = _nearer(before, each_s[one.sensor] / slow, _LEARN)
+            self._measured.add(one.sensor)
 
     def forget_node(self, node: int) -> None:
         """A node is gone; another one under its number may be of another speed."""
         self._slowness.pop(node, None)
+        self._in_one_go.pop(node, None)
 
     def forget_sensor(self, sensor: int) -> None:
         """A sensor is gone."""
         self._cost_s.pop(sensor, None)
         self._measured.discard(sensor)
+
+
+def _nearer(before: float | None, now: float, part: float) -> float:
+    """A value that follows what is measured; the first time at once."""
+    return now if before is None else (1.0 - part) * before + part * now
 
 
 class Balance:

@@ -56,10 +56,20 @@ class Main(Server):
         self._placed: dict[str, NodeOrder] = {}
         self._allowed: set[str] = set()
         self._wishes: list[Callable[[], None]] = []
+        self._has_link = False
         self.board = Board()
         self.numbers = Numbers(SYSTEM_CLOCK.monotonic_s())
 
     # -- starting ----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen for clients and for nodes."""
+        try:
+            await super().start()
+        except BaseException:
+            if self._has_link:
+                self.link.close()
+            raise
 
     def _make_runner(self) -> Runner:
         loop, settings = asyncio.get_running_loop(), self.settings
@@ -75,6 +85,7 @@ class Main(Server):
         self.link = MainLink(
             main.link_host, main.link_port, self.keys, self._lets_in, shared_memory=main.shared_memory, log=log
         )
+        self._has_link = True
         self.roster = Roster(self.link, self.numbers, main.patience, settings.aliases, settings.limits, log)
         self.conductor = Conductor(self.roster, self.numbers, main.patience, main.policy)
         mail = ClusterMail(deliver, self.roster, self.conductor)

@@ -6,6 +6,7 @@ before a client gets an answer that depends on it: when the process dies nothing
 take the last seconds, unless the journal is ``durable`` (which waits for the disk at every tick).
 """
 
+import contextlib
 import os
 import zlib
 from collections.abc import Callable, Mapping
@@ -234,9 +235,11 @@ class Journal:
             packed = snapshot.take(episode)
             path = snapshot_path(self.folder, number)
             write_atomically(path, lambda partial: _write(partial, packed), durable=self._settings.durable)
-        except (SamepathError, ValueError) as error:
+        except Exception as error:
+            # Whatever it is, the world goes on; an error of ours has a name in front.
+            ours = "" if isinstance(error, SamepathError) else f"{type(error).__name__}: "
             if not self._complained:
-                self._log(f"no snapshot at frame {episode.frame}, resuming will take longer: {error}")
+                self._log(f"no snapshot at frame {episode.frame}, resuming will take longer: {ours}{error}")
             self._complained = True
             return False
         self._complained = False
@@ -266,10 +269,11 @@ class Journal:
     def _forget_old(self, number: int) -> None:
         """Keep the last snapshots, and the parts since the older one."""
         oldest = number - _KEPT + 1
-        for found, path_of in zip(numbers_of(self.folder), (part_path, snapshot_path), strict=True):
-            for one in found:
-                if one < oldest:
-                    path_of(self.folder, one).unlink(missing_ok=True)
+        with contextlib.suppress(InputError, OSError):
+            for found, path_of in zip(numbers_of(self.folder), (part_path, snapshot_path), strict=True):
+                for one in found:
+                    if one < oldest:
+                        path_of(self.folder, one).unlink(missing_ok=True)
 
     def _end(self, why: str) -> None:
         """Stop writing, and say so: in the log, and in the journal if that is possible."""

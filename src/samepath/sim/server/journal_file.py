@@ -138,7 +138,7 @@ class PartWriter:
         if os.write(self._handle, held) != len(held):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self._durable:
-            os.fdatasync(self._handle)
+            os.fsync(self._handle)
 
     def close(self) -> None:
         """Let go of the file."""

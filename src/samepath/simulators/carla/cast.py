@@ -12,8 +12,8 @@ from samepath.sim.world.catalogue import ALIASES
 from samepath.sim.world.records import Command, WalkerCommand
 from samepath.simulators.carla.contacts import Report
 from samepath.simulators.carla.link import Link
-from samepath.simulators.carla.minds import Chassis
 from samepath.simulators.carla.ticks import Frame
+from samepath.simulators.scripts import Chassis
 
 _SENSOR: Final = "sensor.other.collision"
 _OLDER: Final = {new: old for old, new in ALIASES.items()}

@@ -9,11 +9,11 @@ from samepath.simulators.carla.cast import Cast
 from samepath.simulators.carla.clocks import ServerClock, clock_of
 from samepath.simulators.carla.contacts import first_contacts
 from samepath.simulators.carla.link import Link
-from samepath.simulators.carla.script import Script
 from samepath.simulators.carla.settings import TICK_S, CarlaSettings
 from samepath.simulators.carla.shows import TRAFFIC_MAP, ScriptedShow, Show, TrafficShow
 from samepath.simulators.carla.ticks import Frame, States, ticks_from
 from samepath.simulators.interface import DURATION
+from samepath.simulators.scripts import Script
 from samepath.traces.recorder import Recorder
 
 LAST_WAYPOINT: Final = "every actor reached its last waypoint"

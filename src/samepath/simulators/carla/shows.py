@@ -11,9 +11,9 @@ from samepath.sim.world.records import Command
 from samepath.simulators.carla.cast import Cast, Entry, chassis_of
 from samepath.simulators.carla.contacts import Removals
 from samepath.simulators.carla.link import Link
-from samepath.simulators.carla.minds import STANDING, WAITING, Chassis, Mind, Seen, mind_of
-from samepath.simulators.carla.script import Place, Role, Script, moved, read_anchor
+from samepath.simulators.carla.script import read_anchor
 from samepath.simulators.carla.ticks import Frame
+from samepath.simulators.scripts import STANDING, WAITING, Chassis, Mind, Place, Role, Script, Seen, mind_of, moved
 
 AUTOPILOT_S: Final = 20.0
 # Where traffic drives unless another map is asked for: one without dead ends, where the traffic manager destroys vehicles.

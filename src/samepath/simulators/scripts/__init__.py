@@ -1,4 +1,4 @@
-"""Scenarios as engines need them: who there is, where they start, where they go and how they are driven; nothing of ours inside.
+"""Scenarios as engines need them: who there is, where everybody starts, where they go and how they are driven.
 
 ``read_script`` gives plain frozen records, ``mind_of`` somebody who drives one of the actors from outside an engine, and
 ``document`` the same as versioned JSON, for programs in other languages.
@@ -17,6 +17,7 @@ from samepath.simulators.scripts.driving import (
     brake_force_n,
     drive_force_n,
     mind_of,
+    scripted_chassis,
 )
 from samepath.simulators.scripts.reading import moved, read_script, script_names
 from samepath.simulators.scripts.records import Body, Box, Chassis, Driving, Place, Point, Role, Script, Wheels
@@ -48,5 +49,6 @@ __all__ = [
     "moved",
     "read_script",
     "script_names",
+    "scripted_chassis",
     "to_json",
 ]

@@ -1,26 +1,47 @@
-"""What drives the actors of a scenario: pure steps from what was seen to a command, the same for the same sight.
+"""What drives the actors of a script from outside an engine: pure steps from what was seen to a command.
 
-Vehicles follow waypoints 0.1 m apart, speed by PID, steering by pure pursuit: the controllers of the simulator samepath.
-Pedestrians walk straight from waypoint to waypoint and around nobody: where one can walk on a foreign map is not known.
+The same for the same sight, whichever engine shows it. Vehicles follow waypoints 0.1 m apart, speed by PID, steering by pure
+pursuit: the controllers of the simulator samepath. Pedestrians walk straight from waypoint to waypoint and around nobody: where
+one can walk in a foreign world is not known.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from samepath.base.errors import SimulatorError
 from samepath.base.trig import sincos_deg
 from samepath.sim.control.lateral import Steering
 from samepath.sim.control.vehicle import VehicleFollower, VehicleObservation, VehicleSettings
 from samepath.sim.navigation.paths import Path, interpolate
 from samepath.sim.world.records import Command, VehicleCommand, WalkerCommand
-from samepath.simulators.carla.script import Point, Role
+from samepath.simulators.scripts.records import Chassis, Point, Role, Wheels
+
+__all__ = [
+    "STANDING",
+    "WAITING",
+    "Command",
+    "Driver",
+    "Mind",
+    "Seen",
+    "Stroller",
+    "VehicleCommand",
+    "WalkerCommand",
+    "brake_force_n",
+    "drive_force_n",
+    "follower_of",
+    "mind_of",
+    "scripted_chassis",
+]
 
 ARRIVAL_M: Final = 0.1
 # Simulated time is a sum of steps: more than its rounding, less than any step.
 _ROUNDING_S: Final = 1e-6
 STANDING: Final = VehicleCommand(brake=1.0, hand_brake=True)
 WAITING: Final = WalkerCommand()
+_GRAVITY_MPS2: Final = 9.81
+# Below this speed the engine gives what it gives here: power divided by no speed is no force.
+_SLOWEST_MPS: Final = 1.0
 
 
 class Seen(NamedTuple):
@@ -31,15 +52,6 @@ class Seen(NamedTuple):
     yaw_deg: float
     vx_mps: float
     vy_mps: float
-
-
-@dataclass(frozen=True)
-class Chassis:
-    """What steering depends on, as the server tells it."""
-
-    wheel_base_m: float
-    rear_m: float
-    max_steer_deg: float
 
 
 class Mind(Protocol):
@@ -56,14 +68,7 @@ class Driver:
     """Follows a path with a vehicle."""
 
     def __init__(self, role: Role, chassis: Chassis, control_s: float) -> None:
-        settings = VehicleSettings(
-            step_s=control_s,
-            cruise_mps=role.speed_mps,
-            look_ahead_m=role.look_ahead_m,
-            rear_m=chassis.rear_m,
-            steering=Steering(chassis.wheel_base_m, chassis.max_steer_deg),
-        )
-        self._follower = VehicleFollower(Path(interpolate(role.path)), settings)
+        self._follower = follower_of(role, chassis, control_s)
         self._state = self._follower.initial_state()
         self._start_s = role.start_s - _ROUNDING_S
         self.finished = False
@@ -112,8 +117,50 @@ def _is_reached(here: Point, behind: Point, ahead: Point) -> bool:
     return x * x + y * y <= ARRIVAL_M * ARRIVAL_M or x * (ahead[0] - behind[0]) + y * (ahead[1] - behind[1]) <= 0.0
 
 
+def follower_of(role: Role, chassis: Chassis, control_s: float) -> VehicleFollower:
+    """Return the controller of a vehicle: its path every 0.1 m, the speed wanted there, and a pure step."""
+    settings = VehicleSettings(
+        step_s=control_s,
+        cruise_mps=role.speed_mps,
+        look_ahead_m=role.look_ahead_m,
+        rear_m=chassis.rear_m,
+        steering=Steering(chassis.wheel_base_m, chassis.max_steer_deg),
+    )
+    return VehicleFollower(Path(interpolate(role.path)), settings)
+
+
+def scripted_chassis(role: Role) -> Chassis:
+    """What steering depends on where an engine's vehicle is built from the script's own numbers."""
+    return _wheels(role).chassis
+
+
 def mind_of(role: Role, chassis_of: Callable[[Role], Chassis], control_s: float) -> Mind | None:
-    """Return who drives a role; props have nobody."""
+    """Return who drives a role, asked every ``control_s``; props have nobody.
+
+    ``chassis_of`` tells what a vehicle is like in the engine; where it was built from the script, :func:`scripted_chassis`.
+    """
     if role.kind == "vehicle":
         return Driver(role, chassis_of(role), control_s)
     return Stroller(role, control_s) if role.kind == "walker" else None
+
+
+def drive_force_n(role: Role, throttle: float, speed_mps: float) -> float:
+    """What all driven wheels of a vehicle push with: the engine's power at this speed, as far as the tyres hold.
+
+    For engines that take forces instead of pedals: F = throttle min(P / v, friction m g share of the weight on driven wheels).
+    """
+    wheels, mass_kg = _wheels(role), role.body.mass_kg
+    grip_n = wheels.friction * mass_kg * _GRAVITY_MPS2 * wheels.driven_share
+    return throttle * min(wheels.power_w / max(abs(speed_mps), _SLOWEST_MPS), grip_n)
+
+
+def brake_force_n(role: Role, brake: float) -> float:
+    """What all brakes of a vehicle hold it back with, as far as the tyres hold."""
+    wheels = _wheels(role)
+    return brake * min(wheels.brake_n, wheels.friction * role.body.mass_kg * _GRAVITY_MPS2)
+
+
+def _wheels(role: Role) -> Wheels:
+    if role.wheels is None:
+        raise SimulatorError(f"actor {role.number}, a {role.type}, has no wheels")
+    return role.wheels

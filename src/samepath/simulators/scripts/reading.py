@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Final
 
 from samepath.base.errors import InputError
 from samepath.base.trig import sincos_deg, wrap_deg
@@ -11,7 +12,8 @@ from samepath.sim.scenarios.model import ActorSpec, ScenarioSpec, built_in_scena
 from samepath.sim.world.catalogue import Engine, PropType, VehicleType, WalkerType, actor_type
 from samepath.simulators.scripts.records import Body, Box, Driving, Place, Point, Role, Script, Wheels
 
-_DRIVEN_SHARE = {"front": 0.55, "rear": 0.5, "all": 1.0}
+# The part of the weight on the driven wheels, as in the simulator samepath.
+_DRIVEN_SHARE: Final = {"front": 0.55, "rear": 0.5, "all": 1.0}
 
 
 def script_names() -> tuple[str, ...]:

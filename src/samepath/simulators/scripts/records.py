@@ -1,4 +1,7 @@
-"""The records of a script. CARLA's frame: x forward, y right, z up, left-handed, metres; yaw in degrees, clockwise from above."""
+"""The records of a script. CARLA's frame: x forward, y right, z up, left-handed, metres; yaw in degrees.
+
+Seen from above, yaw turns clockwise: 90 degrees look along y. An actor's place is its middle on the ground.
+"""
 
 from dataclasses import dataclass, field
 
@@ -83,7 +86,8 @@ class Driving:
 class Role:
     """An actor of a scenario: what it is, where it starts and where it goes. ``kind`` is vehicle, walker or prop.
 
-    It sets off at ``start_s``. ``after_collision`` is go on, remove or fall. Props have no ``driving``, only vehicles ``wheels``.
+    It sets off at ``start_s``. ``after_collision`` is go on, remove or fall. Props have no
+    ``driving``, only vehicles have ``wheels``.
     """
 
     number: int

@@ -91,7 +91,8 @@ def test_an_unencrypted_client_gets_nowhere():
     plain = context.socket(zmq.DEALER)
     plain.connect(main.endpoint)
     plain.send(wire.pack(wire.HELLO, 0, wire.pack_hello(shared_memory=True)))
-    assert "refused" in until(log, main)
+    # Which of the two ends sees it first is a matter of luck.
+    assert "is no node" in until(log, main)
     assert main.peers() == ()
     context.destroy(linger=0)
     main.close()

@@ -70,7 +70,8 @@ class Gate:
                 self.refused += 1
                 self._log("a connection was refused: it does not know this main server's public key, or is no node")
             else:
-                self._log("a connection broke off before it was let in")
+                self.refused += 1
+                self._log("a connection broke off before it was let in: it died, had no key, or is no node")
 
     def is_open(self, fd: int) -> bool:
         """Is this a connection that has not ended, as far as was read?"""

@@ -1,0 +1,356 @@
+"""The cluster: what a lockstep tick costs beyond drawing, how it scales, what balance gains, how fast a dead node is made good.
+
+``python -m bench cluster`` does all; ``SAMEPATH_BENCH_CLUSTER=scaling,kills`` or ``python -m bench.cluster scaling kills`` some.
+Nobody fetches the pictures, and vehicles stand still: see ``cluster_rig``.
+"""
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.cluster_rig import Rig, Tick, pin
+from bench.tools import save, show, verdict
+from samepath.base.clock import SYSTEM_CLOCK
+from samepath.base.streams import stream
+from samepath.sim.maps import load_map
+from samepath.sim.server.viewing.order import Order, pack_orders, unpack_orders
+from samepath.sim.server.viewing.studio import Studio
+from samepath.sim.server.viewing.view import View
+
+CARS = 40
+SMALL, TINY, MIDDLE, LARGE = (180, 120), (16, 16), (360, 240), (720, 480)
+OVERHEAD_NODES = (1, 2, 4, 8)
+OVERHEAD_CAMERAS = 8
+OVERHEAD_AIM_MS = 2.0
+ROUNDS, ROUND_TICKS = 6, 50
+SCALING_CAMERAS = 8  # per core
+SCALING_AIM = 0.9
+HANDICAPS = (1.0, 1.0, 3.0, 3.0)
+BALANCE_CAMERAS = 24
+BALANCE_AIM = 1.5
+KILL_NODES, KILL_CAMERAS = 4, 24
+KILLS, FREEZES = 6, 3
+KILL_AIM_TICKS = 3.0
+WARM_UP = 70  # beyond the tick after which costs are measured again
+
+
+def main() -> bool:
+    """Measure what is asked for; return whether the aims were met."""
+    chosen = [one for one in os.environ.get("SAMEPATH_BENCH_CLUSTER", "").split(",") if one] or list(PARTS)
+    return run(chosen)
+
+
+def run(chosen: Sequence[str]) -> bool:
+    """Measure these parts."""
+    unknown = [one for one in chosen if one not in PARTS]
+    if unknown:
+        sys.exit(f"unknown part {unknown[0]!r}; known: {', '.join(PARTS)}")
+    figures: dict[str, Any] = {"cores": len(os.sched_getaffinity(0)), "cars": CARS}
+    met = [PARTS[one](figures) for one in chosen]
+    save("cluster" if list(chosen) == list(PARTS) else f"cluster-{'-'.join(chosen)}", figures)
+    return all(met)
+
+
+# -- overhead ------------------------------------------------------------------------------------------------------------
+
+
+def overhead(figures: dict[str, Any]) -> bool:
+    """A tick with nodes, less what the slowest of them drew; beside it the same pictures drawn in this process."""
+    rows, found = [], []
+    for count in OVERHEAD_NODES:
+        with Rig([1.0] * count) as rig:
+            cars = rig.fill(CARS)
+            state_bytes = 0
+            for size in (TINY, SMALL):
+                rig.cameras(cars[:OVERHEAD_CAMERAS], *size)
+                rig.tick(WARM_UP)
+                rounds = [rig.tick(ROUND_TICKS) for _ in range(ROUNDS)]
+                state_bytes = len(rig.main.conductor.state)
+                one = _overhead(count, size, rounds) | {"local_ms": _local_ms(rig)}
+                found.append(one)
+                rows.append(
+                    [
+                        _size(size),
+                        str(count),
+                        *(
+                            f"{one[name]:.2f}"
+                            for name in ("local_ms", "work_ms", "slowest_ms", "overhead_ms", "median_ms", "p99_ms")
+                        ),
+                    ]
+                )
+                _clear(rig)
+    rows.sort(key=lambda row: (row[0], int(row[1])))
+    columns = ["cameras", "nodes", "drawn here", "tick", "slowest node", "beyond it, best", "median", "99 %"]
+    show(f"a lockstep tick of {OVERHEAD_CAMERAS} cameras, {CARS} cars, ms", columns, rows)
+    cores = len(os.sched_getaffinity(0))
+    # With fewer cores than processes nodes wait for one another: then only pictures that cost nothing show what a tick costs.
+    size = SMALL if cores > max(OVERHEAD_NODES) else TINY
+    eight = next(one for one in found if one["nodes"] == max(OVERHEAD_NODES) and one["size"] == _size(size))
+    met = eight["overhead_ms"] < OVERHEAD_AIM_MS
+    print(
+        f"{eight['nodes']} nodes on {cores} cores, {eight['size']}, a state of {state_bytes} bytes: {eight['overhead_ms']:.2f} ms "
+        f"beyond the slowest node's drawing, aim {OVERHEAD_AIM_MS:g}: {verdict(met=met)}"
+    )
+    figures["overhead"] = {"ticks": found, "aim_ms": OVERHEAD_AIM_MS, "state_bytes": state_bytes, "judged": _size(size)}
+    return bool(met)
+
+
+def _overhead(count: int, size: tuple[int, int], rounds: Sequence[Sequence[Tick]]) -> dict[str, Any]:
+    every = sorted(one.overhead_s for ticks in rounds for one in ticks)
+    best = min(rounds, key=lambda ticks: statistics.fmean(one.overhead_s for one in ticks))
+    return {
+        "nodes": count,
+        "size": _size(size),
+        "drawing_nodes": max(len(one.busy_s) for one in best),
+        "work_ms": 1e3 * statistics.fmean(one.work_s for one in best),
+        "slowest_ms": 1e3 * statistics.fmean(max(one.busy_s.values()) for one in best),
+        "overhead_ms": 1e3 * statistics.fmean(one.overhead_s for one in best),
+        "median_ms": 1e3 * statistics.median(every),
+        "p99_ms": 1e3 * every[len(every) * 99 // 100],
+    }
+
+
+def _local_ms(rig: Rig) -> float:
+    """The same pictures of the same tick, drawn by the studio of a single server."""
+    if rig.shown is None:
+        raise RuntimeError("a tick was wanted")
+    view, orders = rig.shown
+    studio = Studio()
+    studio.prepare(load_map("town"))
+    times = [_timed(lambda: studio.make(view, orders)) for _ in range(30)]
+    studio.close()
+    return 1e3 * min(times)
+
+
+def _timed(work: Callable[[], object]) -> float:
+    start_s = SYSTEM_CLOCK.monotonic_s()
+    work()
+    return SYSTEM_CLOCK.monotonic_s() - start_s
+
+
+def _clear(rig: Rig) -> None:
+    """Take all cameras out."""
+    if rig.shown is not None:
+        for order in rig.shown[1]:
+            rig.caller.value("destroy_actor", order.sensor)
+
+
+def _size(size: tuple[int, int]) -> str:
+    return f"{size[0]}x{size[1]}"
+
+
+# -- scaling -------------------------------------------------------------------------------------------------------------
+
+
+def scaling(figures: dict[str, Any]) -> bool:
+    """As many nodes as cores against one node and its main server on one core; beside it processes that only draw."""
+    cores = sorted(os.sched_getaffinity(0))
+    cameras = SCALING_CAMERAS * len(cores)
+    counts = [one for one in (1, 2, 4, 8, 16, 32, 64) if one < len(cores)] + [len(cores)]
+    rows, found, shown = [], [], None
+    for count in dict.fromkeys(counts):
+        with Rig([1.0] * count) as rig:
+            cars = rig.fill(CARS)
+            rig.cameras([cars[k % len(cars)] for k in range(cameras)], *LARGE)
+            rig.pin(set(cores[:count]), [{one} for one in cores[:count]])
+            rig.tick(8)
+            per_round = max(3, 40 * count // len(cores))
+            rounds = [rig.tick(per_round) for _ in range(4)]
+            shown = rig.shown
+        pin(os.getpid(), set(cores))
+        work_s = min(statistics.fmean(one.work_s for one in ticks) for ticks in rounds)
+        found.append({"nodes": count, "work_ms": 1e3 * work_s, "images_per_s": cameras / work_s})
+    if shown is None:
+        raise RuntimeError("a tick was wanted")
+    alone = found[0]["images_per_s"]
+    drawing = _drawing_alone(shown, cores, [one["nodes"] for one in found])
+    for one in found:
+        one["efficiency"] = one["images_per_s"] / one["nodes"] / alone
+        one["drawing_efficiency"] = drawing[one["nodes"]] / one["nodes"] / drawing[1]
+        words = (
+            f"{one['work_ms']:.1f}",
+            f"{one['images_per_s']:.0f}",
+            f"{one['efficiency']:.2f}",
+            f"{one['drawing_efficiency']:.2f}",
+        )
+        rows.append([str(one["nodes"]), *words])
+    columns = ["nodes = cores", "tick, ms", "images/s", "efficiency", "processes that only draw, without a cluster"]
+    show(f"scaling: {cameras} cameras of {_size(LARGE)}, everything on so many cores", columns, rows)
+    best = found[-1]
+    met = best["efficiency"] >= SCALING_AIM
+    print(
+        f"{best['nodes']} nodes on {best['nodes']} cores: efficiency {best['efficiency']:.2f}, aim {SCALING_AIM:g}: {verdict(met=met)}; "
+        f"processes that only draw reach {best['drawing_efficiency']:.2f} on this machine"
+    )
+    figures["scaling"] = {"cameras": cameras, "size": _size(LARGE), "nodes": found, "aim": SCALING_AIM}
+    return bool(met)
+
+
+def _drawing_alone(shown: tuple[View, tuple[Order, ...]], cores: Sequence[int], counts: Sequence[int]) -> dict[int, float]:
+    """Images a second of so many processes that draw the same pictures, each on a core of its own, without any cluster."""
+    view, orders = shown
+    rates = {}
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "view").write_bytes(view.pack())
+        Path(folder, "orders").write_bytes(pack_orders(orders[:SCALING_CAMERAS]))
+        for count in counts:
+            command = [sys.executable, "-m", "bench.cluster", "draw", folder]
+            workers = [
+                subprocess.Popen([*command, str(core)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                for core in cores[:count]
+            ]
+            for one in workers:
+                _line(one)  # it is ready
+            for one in workers:
+                one.communicate if one.stdin is None else one.stdin.write("go\n")
+                if one.stdin is not None:
+                    one.stdin.flush()
+            rates[count] = sum(float(_line(one)) for one in workers)
+            for one in workers:
+                one.communicate()
+    return rates
+
+
+def _line(worker: "subprocess.Popen[str]") -> str:
+    return worker.stdout.readline() if worker.stdout is not None else ""
+
+
+def _draw(folder: str, core: int) -> None:
+    """Draw on one core for two seconds; print images a second in the best quarter of a second."""
+    pin(os.getpid(), {core})
+    view, orders = View.unpack(Path(folder, "view").read_bytes()), unpack_orders(Path(folder, "orders").read_bytes())
+    studio = Studio()
+    studio.prepare(load_map("town"))
+    for _ in range(3):
+        studio.make(view, orders)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    end_s, times = SYSTEM_CLOCK.monotonic_s() + 3.0, []
+    while SYSTEM_CLOCK.monotonic_s() < end_s:
+        times.append(_timed(lambda: studio.make(view, orders)))
+    print(len(orders) / statistics.median(times), flush=True)
+    studio.close()
+
+
+# -- balance -------------------------------------------------------------------------------------------------------------
+
+
+def balance(figures: dict[str, Any]) -> bool:
+    """Two fast and two slow nodes: sensors shared out by measured cost against by turns."""
+    rates = {}
+    for policy in ("round robin", "measured"):
+        with Rig(HANDICAPS, policy=policy) as rig:
+            cars = rig.fill(CARS)
+            rig.cameras(cars[:BALANCE_CAMERAS], *MIDDLE)
+            rig.tick(WARM_UP)
+            rounds = [rig.tick(25) for _ in range(4)]
+            placed = list(rig.main.conductor.balance.placed().values())
+            shares = [placed.count(one.number) for one in rig.members()]
+        work_s = min(statistics.fmean(one.work_s for one in ticks) for ticks in rounds)
+        rates[policy] = {"images_per_s": BALANCE_CAMERAS / work_s, "work_ms": 1e3 * work_s, "cameras_by_node": shares}
+    gain = rates["measured"]["images_per_s"] / rates["round robin"]["images_per_s"]
+    met = gain >= BALANCE_AIM
+    rows = [
+        [name, f"{one['work_ms']:.1f}", f"{one['images_per_s']:.0f}", " ".join(map(str, one["cameras_by_node"]))]
+        for name, one in rates.items()
+    ]
+    words = ", ".join(f"{one:g}" for one in HANDICAPS)
+    show(
+        f"{BALANCE_CAMERAS} cameras of {_size(MIDDLE)}, four nodes slowed down by {words}",
+        ["shared out", "tick, ms", "images/s", "cameras by node"],
+        rows,
+    )
+    print(f"measured against by turns: {gain:.2f} times, aim {BALANCE_AIM:g}: {verdict(met=met)}")
+    figures["balance"] = {"handicaps": HANDICAPS, "size": _size(MIDDLE), **rates, "gain": gain, "aim": BALANCE_AIM}
+    return bool(met)
+
+
+# -- kills ---------------------------------------------------------------------------------------------------------------
+
+
+def kills(figures: dict[str, Any]) -> bool:
+    """A node is killed, or frozen, in the middle of a tick: how long until all frames of that tick exist, in ticks."""
+    chance = stream(1, "bench", "cluster kills")
+    found: dict[str, list[float]] = {"kill -9": [], "SIGSTOP": []}
+    tick_ms = []
+    with Rig([1.0] * KILL_NODES) as rig:
+        cars = rig.fill(CARS)
+        rig.cameras(cars[:KILL_CAMERAS], *MIDDLE)
+        rig.tick(WARM_UP)
+        for number in range(KILLS + FREEZES):
+            sign = signal.SIGKILL if number < KILLS else signal.SIGSTOP
+            usual_s = statistics.median(one.work_s for one in rig.tick(20))
+            tick_ms.append(1e3 * usual_s)
+            victim = rig.members()[number % KILL_NODES]
+            took_s = _struck(rig, victim.hello.pid, sign, float(chance.uniform(0.05, 0.6)) * usual_s)
+            found["kill -9" if sign == signal.SIGKILL else "SIGSTOP"].append(took_s / usual_s)
+            rig.tick(3)
+            if sign == signal.SIGSTOP:
+                _end(victim.hello.pid)
+            rig.wait_for(KILL_NODES)
+            rig.tick(10)
+        numbers = rig.main.numbers
+        lost = {"reissued": numbers.reissued, "doubled": numbers.doubled, "desynchronised": numbers.desynchronised}
+        all_made = all(one.end_s > 0.0 for one in rig.ticks)
+    rows = [
+        [name, str(len(values)), f"{statistics.median(values):.2f}", f"{max(values):.2f}"] for name, values in found.items()
+    ]
+    show(
+        f"from a blow to all {KILL_CAMERAS} frames of that tick, in usual ticks of {statistics.median(tick_ms):.0f} ms",
+        ["blow", "times", "median", "worst"],
+        rows,
+    )
+    worst = max(found["kill -9"])
+    met = worst < KILL_AIM_TICKS and all_made
+    print(
+        f"worst of {KILLS} kills: {worst:.2f} ticks, aim {KILL_AIM_TICKS:g}: {verdict(met=met)}; a frozen node is found by its deadline"
+    )
+    figures["kills"] = {"ticks": found, "tick_ms": tick_ms, **lost, "aim_ticks": KILL_AIM_TICKS}
+    return bool(met)
+
+
+def _struck(rig: Rig, pid: int, sign: signal.Signals, after_s: float) -> float:
+    """Strike a process so long after a tick's work has begun; returns the time from there to the tick's end."""
+    struck: list[float] = []
+
+    def strike() -> None:
+        SYSTEM_CLOCK.sleep_s(after_s)
+        struck.append(SYSTEM_CLOCK.monotonic_s())
+        os.kill(pid, sign)
+
+    def begin() -> None:
+        rig.began = lambda: None
+        threading.Thread(target=strike, daemon=True).start()
+
+    rig.began = begin
+    (tick,) = rig.tick()
+    return max(tick.end_s - struck[0], 0.0) if struck else 0.0
+
+
+def _end(pid: int) -> None:
+    """End a frozen process that has not been ended yet."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+PARTS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "overhead": overhead,
+    "scaling": scaling,
+    "balance": balance,
+    "kills": kills,
+}
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["draw"]:
+        _draw(sys.argv[2], int(sys.argv[3]))
+    else:
+        sys.exit(0 if run(sys.argv[1:] or list(PARTS)) else 1)
