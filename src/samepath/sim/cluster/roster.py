@@ -51,6 +51,7 @@ from samepath.sim.server.rpc import Call, MalformedError, parse
 from samepath.sim.server.runner import Gone, Unheard, Work
 
 _MEMBERS_MOST: Final = 1024
+_READ_S: Final = 2.0
 
 
 class Roster:
@@ -76,6 +77,7 @@ class Roster:
         self._members: dict[bytes, Member] = {}
         self._numbers_by_name: dict[str, int] = {}
         self._pictures: dict[str, str] = {}
+        self._refused: dict[bytes, float] = {}
         self._bulletin = Bulletin()
         self._methods = methods()
         self.episode: Episode
@@ -167,7 +169,8 @@ class Roster:
             return
         member = self._members.get(event.peer)
         if member is None:
-            self.link.forget(event.peer)
+            if event.peer not in self._refused:
+                self.link.forget(event.peer)
             return
         member.heard_s = now_s
         if isinstance(message, Seen):
@@ -291,6 +294,8 @@ class Roster:
         self._numbers.problems.add(self.episode.frame, f"node {name} was refused: {why}")
         with suppress(LinkError):
             self.link.send(peer, written(Refused(why)), ())
+        # It is cut off a little later, so that it can read why.
+        self._refused[peer] = SYSTEM_CLOCK.monotonic_s() + _READ_S
         self._remove(peer)
 
     def fail(self, peer: bytes, why: str) -> None:
@@ -342,6 +347,9 @@ class Roster:
     def _look_after(self) -> None:
         """Take out who has been silent for too long."""
         now_s = SYSTEM_CLOCK.monotonic_s()
+        for peer in [peer for peer, until_s in self._refused.items() if now_s > until_s]:
+            del self._refused[peer]
+            self.link.forget(peer)
         for member in list(self._members.values()):
             silent_s = now_s - member.heard_s
             if member.state != JOINING and silent_s > self._patience.silent_s:

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from samepath.base.errors import SimulatorError
 from samepath.simulators.carla.contacts import Report
 from samepath.simulators.carla.settings import TICK_S, CarlaSettings
-from samepath.simulators.samepath.game_loop import interpolated
+from samepath.simulators.resampling import interpolated
 
 States = Mapping[int, Mapping[str, float]]
 # Above the rounding of a sum of steps, far below any step.

@@ -223,17 +223,3 @@ def instant_of(simulation: Any) -> Instant:  # noqa: ANN401
     ids, values = simulation.world.state_array()
     states = {n: dict(zip(STATE_FIELDS, row, strict=True)) for n, row in zip(ids.tolist(), values.tolist(), strict=True)}
     return Instant(simulation.world.time_s, states)
-
-
-def interpolated(before: Mapping[str, float], after: Mapping[str, float], share: float) -> dict[str, float]:
-    """Return the state at ``share`` of the way, 0 to 1; angles go the short way round and stay within -180..180 degrees."""
-    return {name: _between(before[name], value, share, name in ANGLES) for name, value in after.items()}
-
-
-def _between(a: float, b: float, share: float, angle: bool) -> float:
-    if share == 1.0:
-        return b
-    if not angle:
-        return a + share * (b - a)
-    turn = (b - a + 180.0) % 360.0 - 180.0
-    return (a + share * turn + 180.0) % 360.0 - 180.0
