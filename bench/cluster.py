@@ -1,6 +1,6 @@
 """The cluster: what a lockstep tick costs beyond drawing, how it scales, what balance gains, how fast a dead node is made good.
 
-``python -m bench cluster`` does all; ``SAMEPATH_BENCH_CLUSTER=scaling,kills`` or ``python -m bench.cluster scaling kills`` some.
+``python -m bench cluster`` does all; ``python -m bench.cluster scaling kills``, or ``SAMEPATH_BENCH_CLUSTER=scaling,kills``, some.
 Nobody fetches the pictures, and vehicles stand still: see ``cluster_rig``.
 """
 
@@ -95,8 +95,8 @@ def overhead(figures: dict[str, Any]) -> bool:
     eight = next(one for one in found if one["nodes"] == max(OVERHEAD_NODES) and one["size"] == _size(size))
     met = eight["overhead_ms"] < OVERHEAD_AIM_MS
     print(
-        f"{eight['nodes']} nodes on {cores} cores, {eight['size']}, a state of {state_bytes} bytes: {eight['overhead_ms']:.2f} ms "
-        f"beyond the slowest node's drawing, aim {OVERHEAD_AIM_MS:g}: {verdict(met=met)}"
+        f"{eight['nodes']} nodes on {cores} cores, {eight['size']}, a state of {state_bytes} bytes: "
+        f"{eight['overhead_ms']:.2f} ms beyond the slowest node's drawing, aim {OVERHEAD_AIM_MS:g}: {verdict(met=met)}"
     )
     figures["overhead"] = {"ticks": found, "aim_ms": OVERHEAD_AIM_MS, "state_bytes": state_bytes, "judged": _size(size)}
     return bool(met)
@@ -186,8 +186,8 @@ def scaling(figures: dict[str, Any]) -> bool:
     best = found[-1]
     met = best["efficiency"] >= SCALING_AIM
     print(
-        f"{best['nodes']} nodes on {best['nodes']} cores: efficiency {best['efficiency']:.2f}, aim {SCALING_AIM:g}: {verdict(met=met)}; "
-        f"processes that only draw reach {best['drawing_efficiency']:.2f} on this machine"
+        f"{best['nodes']} nodes on {best['nodes']} cores: efficiency {best['efficiency']:.2f}, "
+        f"aim {SCALING_AIM:g}: {verdict(met=met)}; processes that only draw reach {best['drawing_efficiency']:.2f} on this machine"
     )
     figures["scaling"] = {"cameras": cameras, "size": _size(LARGE), "nodes": found, "aim": SCALING_AIM}
     return bool(met)
@@ -209,8 +209,8 @@ def _drawing_alone(shown: tuple[View, tuple[Order, ...]], cores: Sequence[int], 
             for one in workers:
                 _line(one)  # it is ready
             for one in workers:
-                one.communicate if one.stdin is None else one.stdin.write("go\n")
                 if one.stdin is not None:
+                    one.stdin.write("go\n")
                     one.stdin.flush()
             rates[count] = sum(float(_line(one)) for one in workers)
             for one in workers:

@@ -107,7 +107,7 @@ class Rig:
         """Wait until so many nodes draw."""
         end_s = SYSTEM_CLOCK.monotonic_s() + _JOIN_S
         while len(self.members()) < nodes:
-            if SYSTEM_CLOCK.monotonic_s() > end_s:
+            if SYSTEM_CLOCK.monotonic_s() > end_s or any(" was refused: " in one for one in self.lines):
                 raise RuntimeError(f"{nodes} nodes did not join: {self.lines[-5:]}")
             SYSTEM_CLOCK.sleep_s(0.02)
 
@@ -176,8 +176,8 @@ def described(blueprint_id: str, **attributes: int) -> Description:
 
 def pin(pid: int, cores: set[int]) -> None:
     """Keep all threads of a process on these cores; threads it starts later stay with them."""
-    for task in os.listdir(f"/proc/{pid}/task"):
+    for task in Path(f"/proc/{pid}/task").iterdir():
         try:
-            os.sched_setaffinity(int(task), cores)
+            os.sched_setaffinity(int(task.name), cores)
         except ProcessLookupError:
             continue  # it has ended meanwhile

@@ -8,8 +8,9 @@ from shared_runs import share_runs
 from samepath.base.errors import UnknownNameError
 from samepath.simulators import registry
 from samepath.simulators.conformance import CHECKS, run_once
+from samepath.simulators.resampling import interpolated
 from samepath.simulators.samepath import Samepath
-from samepath.simulators.samepath.game_loop import SamepathGameLoop, interpolated
+from samepath.simulators.samepath.game_loop import SamepathGameLoop
 
 QUICK = {"time_scale": 200.0, "frame_cost_s": 0.0}
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -82,14 +82,6 @@ def connect(address: str, missing: str) -> Ray:
             said.seek(0)
             raise ClusterError(_no_entry(address, str(error), said.read().decode(errors="replace"))) from error
     return ray
-
-
-def quieten(ray: Ray) -> None:
-    """Keep Ray from printing on stdout that a process of its own has died: whoever starts it again tells that."""
-    # There is no setting for it. Where a later Ray has it elsewhere, it prints.
-    with suppress(AttributeError):
-        if callable(ray._private.worker.print_to_stdstream):
-            ray._private.worker.print_to_stdstream = lambda *_, **__: None
 
 
 @contextmanager

@@ -1,7 +1,9 @@
 """What can be known before the first run: what would fail later, and which cells this host does not permit."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+from samepath.base.digests import fingerprint
 from samepath.base.errors import SamepathError, StudyError
 from samepath.conditions.applicable import missing_tool, why_not
 from samepath.simulators import registry
@@ -15,9 +17,7 @@ def check_plan(plan: Plan, *, here: bool = True) -> None:
 
     Where the plan is not run ``here``, other hosts say which tools they have.
     """
-    infos = simulators_of(plan)
-    for cell in plan.cells:
-        info = infos[cell.simulator]
+    for cell, info in _described(plan):
         scenario = cell.scenario
         if scenario not in info.scenarios and Path(scenario).is_file():
             scenario = info.scenarios[0]  # a scenario of the user's own; whether it is a good one, the rehearsal tells
@@ -63,9 +63,31 @@ def header_of(plan: Plan, cell: PlannedCell, info: SimulatorInfo) -> Header:
 
 
 def simulators_of(plan: Plan) -> dict[str, SimulatorInfo]:
-    """Return what the simulators of a plan say of themselves."""
-    infos = {}
-    for name in dict.fromkeys(cell.simulator for cell in plan.cells):
-        with registry.create(name) as simulator:
-            infos[name] = simulator.info()
+    """Return what the simulators of a plan say of themselves; under other settings one may say something else."""
+    infos: dict[str, SimulatorInfo] = {}
+    asked: set[str] = set()
+    for cell, info in _described(plan):
+        way = _way(cell)
+        if way not in asked:
+            infos[cell.simulator if cell.simulator not in infos else f"{cell.simulator} of cell {cell.name!r}"] = info
+            asked.add(way)
     return infos
+
+
+def _way(cell: PlannedCell) -> str:
+    """Name a simulator under its settings."""
+    return f"{cell.simulator} {fingerprint(cell.settings)}"
+
+
+def _described(plan: Plan) -> Iterator[tuple[PlannedCell, SimulatorInfo]]:
+    """Ask what the simulator of every cell says of itself under the cell's settings, and nobody twice."""
+    known: dict[str, SimulatorInfo] = {}
+    for cell in plan.cells:
+        asked = _way(cell)
+        if asked not in known:
+            with registry.create(cell.simulator) as simulator:
+                try:
+                    known[asked] = simulator.described(cell.settings)
+                except SamepathError as error:
+                    raise StudyError(f"cell {cell.name!r}: {error}") from error
+        yield cell, known[asked]

@@ -100,7 +100,7 @@ def _try(plan: Plan, cell: PlannedCell, runner: HostRunner) -> Rehearsal:
 def _sizes(plan: Plan, cell: PlannedCell, outcome: Finished) -> tuple[int, int]:
     """Store a repeat somewhere else and weigh it."""
     with registry.create(cell.simulator) as simulator:
-        header = header_of(plan, cell, simulator.info())
+        header = header_of(plan, cell, simulator.described(cell.settings))
     with tempfile.TemporaryDirectory(prefix="samepath-") as name:
         with StoreWriter(Path(name) / "cell", header) as writer:
             writer.write(outcome.repeat)

@@ -110,7 +110,7 @@ def open_cells(plan: Plan, folder: Path, rehearsals: Sequence[Rehearsal], left_o
         if cell.name in left_out:
             continue
         with registry.create(cell.simulator) as simulator:
-            header = header_of(plan, cell, simulator.info())
+            header = header_of(plan, cell, simulator.described(cell.settings))
         place = folder / "cells" / cell.folder
         done = _stored(place, header)
         if any(number >= cell.repeats for number in done):

@@ -32,7 +32,7 @@ class Session:
         try:
             measured = apply(job.condition) if set_conditions else read_back()
             self._simulator = registry.create(job.simulator)
-            self._info = self._simulator.info()
+            self._info = self._simulator.described(job.settings)
             self.first = Ready(measured)
         except (Exception, SystemExit) as error:
             self.first = trouble(error)

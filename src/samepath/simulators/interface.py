@@ -88,6 +88,20 @@ class Simulator(ABC):
     def info(self) -> SimulatorInfo:
         """Describe the simulator, without starting it."""
 
+    def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
+        """Describe the simulator as it is under ``settings``, where its version, step, scenarios or channels depend on them.
+
+        Starts no run, and does not fail where the engine is missing; settings that cannot be are refused.
+        """
+        return self.info()
+
+    def unavailable(self, settings: Mapping[str, Scalar]) -> str:
+        """Say in one line why no run is possible here and what to do, such as what to install; nothing where one is.
+
+        Asked before a study begins, so it is quick: is the engine there, in a version that is supported?
+        """
+        return ""
+
     @abstractmethod
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario from its start to its end, once.

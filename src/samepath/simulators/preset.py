@@ -13,10 +13,11 @@ class Preset(Simulator):
 
     def __init__(self, simulator: Simulator, settings: Mapping[str, Scalar], scenarios: Sequence[str] = ()) -> None:
         self._simulator = simulator
-        info = simulator.info()
+        known = simulator.info()
         for name in settings:
-            if name not in info.settings:
-                raise unknown(f"setting of {info.name}", name, info.settings)
+            if name not in known.settings:
+                raise unknown(f"setting of {known.name}", name, known.settings)
+        info = simulator.described(settings)
         for name in scenarios:
             if name not in info.scenarios:
                 raise unknown(f"scenario of {info.name}", name, info.scenarios)
@@ -25,8 +26,16 @@ class Preset(Simulator):
 
     def info(self) -> SimulatorInfo:
         """Describe the simulator, with these defaults."""
-        info = self._simulator.info()
+        return self.described({})
+
+    def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
+        """Describe the simulator, with these defaults, under settings."""
+        info = self._simulator.described({**self._settings, **settings})
         return replace(info, settings={**info.settings, **self._settings}, scenarios=self._scenarios)
+
+    def unavailable(self, settings: Mapping[str, Scalar]) -> str:
+        """Ask with these defaults."""
+        return self._simulator.unavailable({**self._settings, **settings})
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run with these defaults."""

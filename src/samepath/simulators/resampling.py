@@ -1,12 +1,12 @@
 """From frames at an engine's own times to the common ticks of a trace, and how far off that may be.
 
 A state at a tick lies on the straight line between the two frames around it, angles the short way round; a frame on a tick is
-taken as it is, bit for bit. What the engine would have had at the tick itself is not known, only how far from the line it can be:
-over a gap of h seconds in which the velocity of an actor changes by no more than V, a position strays from the line by no more
-than V h / 4, which a sudden change in the middle of the gap, such as a collision, reaches (steady acceleration strays by V h / 8).
-V is taken from the mean velocities v0, v1, v2 of the gap before, of this gap and of the one after, as |v1 - v0| + |v2 - v1|: enough
-as long as the velocity along each axis rises only, or falls only, over the three. The bound of every tick and actor is
-recorded beside its state, as the channel ``resampling_m``.
+taken as it is, bit for bit. What the engine would have had at the tick itself is not known, only how far from the line it can
+be: over a gap of h seconds in which the velocity of an actor changes by no more than V, a position strays from the line by no
+more than V h / 4. A sudden change in the middle of the gap, such as a collision, reaches that; steady acceleration strays by
+V h / 8. V is taken from the mean velocities v0, v1, v2 of the gap before, of this gap and of the one after it, as |v1 - v0| +
+|v2 - v1|: enough as long as the velocity along each axis only rises or only falls over the three. The bound of every tick
+and actor is recorded beside its state, as the channel ``resampling_m``.
 """
 
 import math

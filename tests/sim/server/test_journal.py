@@ -150,6 +150,13 @@ def test_without_a_snapshot_everything_is_played_again(tmp_path, whole):
     desk = Desk(resumed(tmp_path / "again"), data=tmp_path / "data", clock=Clock())
     assert desk.lines[-1] == "resumed from snapshot 1: frame 15"
     go_on(desk, whole, 14)
+    # Also across the first crash, should the snapshot that was taken then be lost.
+    died(tmp_path / "left", tmp_path / "once more")
+    snapshot_path(tmp_path / "once more", 1).unlink()
+    desk = Desk(resumed(tmp_path / "once more"), data=tmp_path / "data", clock=Clock())
+    assert desk.lines[-1] == "resumed from the beginning: frame 15"
+    assert desk.state() == whole[1][14]
+    assert [one.kind for one in read_part(part_path(tmp_path / "once more", 1)).records[:2]] == [Kind.HEAD, Kind.RESUMED]
 
 
 def test_a_torn_tail_is_cut_off_and_the_last_whole_tick_can_be_asked_for(tmp_path, whole):

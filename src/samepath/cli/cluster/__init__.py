@@ -2,7 +2,7 @@
 
 import typer
 
-from samepath.cli.cluster import drain, node, scale, start, status, stop
+from samepath.cli.cluster import drain, node, resume, scale, start, status, stop
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 app.command("start")(start.start)
@@ -11,6 +11,7 @@ app.command("scale")(scale.scale)
 app.command("drain")(drain.drain)
 app.command("stop")(stop.stop)
 app.command("node")(node.node)
+app.command("resume")(resume.resume)
 
 
 @app.callback()

@@ -89,9 +89,8 @@ def start(
     journal: Journal = None,
 ) -> None:
     """Serve one world whose sensors are drawn by many nodes; clients connect to any of them. Ctrl-C ends it."""
-    from samepath.sim.cluster.running import ClusterPlan, cores, run_cluster
+    from samepath.sim.cluster.running import ClusterPlan, cores
     from samepath.sim.cluster.settings import MainSettings
-    from samepath.sim.server.resuming import Keeping
     from samepath.sim.server.server import ServerSettings
 
     server = ServerSettings(
@@ -101,7 +100,6 @@ def start(
         aliases=read_aliases(alias or []),
         data_folder=data,
         draw_debug=draw_debug,
-        keeping=None if journal is None else Keeping(journal),
     )
     main = MainSettings(
         server=server,
@@ -123,6 +121,13 @@ def start(
         threads=threads,
         keys=keys,
     )
+    begin(plan if journal is None else plan.keeping(journal))
+
+
+def begin(plan: "ClusterPlan") -> None:
+    """Run a cluster, with its log on stderr."""
+    from samepath.sim.cluster.running import run_cluster
+
     log = logger("samepath cluster")
     for line in warnings(plan):
         log(line)

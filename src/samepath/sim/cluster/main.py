@@ -22,7 +22,8 @@ from samepath.sim.cluster.watching.recent import Board
 from samepath.sim.cluster.watching.status import ClusterStatus
 from samepath.sim.cluster.watching.thumbnails import thumbnail_png
 from samepath.sim.server.atlas import Atlas
-from samepath.sim.server.episode import Episode, Place
+from samepath.sim.server.episode import Place
+from samepath.sim.server.resuming import open_episode
 from samepath.sim.server.rpc import Call
 from samepath.sim.server.runner import Done, Mail, Post, Runner
 from samepath.sim.server.server import Server
@@ -94,12 +95,12 @@ class Main(Server):
             atlas, mail, settings.data_folder, self.stream_port, settings.limits, log, settings.draw_debug,
             workshop=self.conductor,
         )  # fmt: skip
-        runner = Runner(self._episode_maker(place), mail, place, LinkInbox(self.roster, self.conductor, self._attend))
+        episode, journal = open_episode(place, settings.map_name, settings.keeping)
+        runner = Runner(lambda: episode, mail, place, LinkInbox(self.roster, self.conductor, self._attend))
+        if journal is not None:
+            runner.keep(journal)
         self._wire(runner, mail)
         return runner
-
-    def _episode_maker(self, place: Place) -> Callable[[], Episode]:
-        return lambda: Episode(place, self.settings.map_name)
 
     def _wire(self, runner: Runner, mail: Mail) -> None:
         episode = runner.episode

@@ -4,9 +4,9 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from samepath.base.addresses import is_everywhere, is_loopback
 from samepath.base.errors import ClusterError, InputError
@@ -18,9 +18,12 @@ from samepath.sim.cluster.placement.records import NodeOrder
 from samepath.sim.cluster.settings import MainSettings
 from samepath.sim.cluster.watching.site import RUN_FOLDER, new_token, remove_site, write_site
 from samepath.sim.cluster.watching.web import Watch
+from samepath.sim.server.resuming import Keeping, origin_of
+from samepath.sim.server.server import ServerSettings
 
 MAIN_KEYS: Final = "main"
 NODE_KEYS: Final = "node"
+_EXTRA: Final = "cluster"
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,69 @@ class ClusterPlan:
                 f"--link-host is where nodes find the main server, and {self.main.link_host} is no address to go to: "
                 "give one of this machine that they reach"
             )
+
+    def remembered(self) -> dict[str, Any]:
+        """How the cluster is run, as plain data that its journal keeps."""
+        main = self.main
+        return {
+            "nodes": self.nodes,
+            "placement": self.placement,
+            "ray": self.ray,
+            "node_host": self.node_host,
+            "node_port": self.node_port,
+            "threads": self.threads,
+            "keys": None if self.keys is None else str(self.keys.absolute()),
+            "host": main.server.host,
+            "port": main.server.port,
+            "link_host": main.link_host,
+            "link_port": main.link_port,
+            "shared_memory": main.shared_memory,
+            "policy": main.policy,
+            "page_host": main.page_host,
+            "page_port": main.page_port,
+        }
+
+    def keeping(self, journal: Path) -> "ClusterPlan":
+        """The same with a journal, from which it can be resumed."""
+        server = replace(self.main.server, keeping=Keeping(journal, extra={_EXTRA: self.remembered()}))
+        return replace(self, main=replace(self.main, server=server))
+
+
+def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
+    """How the cluster of a journal was run, to go on with its world."""
+    origin = origin_of(journal)
+    said = origin.extra.get(_EXTRA)
+    if said is None:
+        raise InputError(f"the journal in {journal} is no cluster's: go on with samepath serve --journal {journal} --resume")
+    server = ServerSettings(
+        host=said["host"],
+        port=said["port"],
+        map_name=origin.map_name,
+        aliases=origin.aliases,
+        data_folder=origin.data_folder,
+        draw_debug=origin.draw_debug,
+        keeping=Keeping(journal, resume=True, extra=origin.extra),
+    )
+    main = MainSettings(
+        server=server,
+        link_host=said["link_host"],
+        link_port=said["link_port"],
+        shared_memory=said["shared_memory"],
+        policy=said["policy"],
+        run_folder=run_folder,
+        page_host=said["page_host"],
+        page_port=said["page_port"],
+    )
+    return ClusterPlan(
+        main=main,
+        nodes=said["nodes"],
+        placement=said["placement"],
+        ray=said["ray"],
+        node_host=said["node_host"],
+        node_port=said["node_port"],
+        threads=said["threads"],
+        keys=None if said["keys"] is None else Path(said["keys"]),
+    )
 
 
 def run_cluster(plan: ClusterPlan, log: Callable[[str], None]) -> None:
@@ -80,7 +146,7 @@ class _Cluster:
         watch: Watch | None = None
         try:
             watch = self._watch()
-            self._begin()
+            await self._begin()
             await self._over.wait()
             self._log("stopping")
         finally:
@@ -91,14 +157,14 @@ class _Cluster:
         if self._trouble:
             raise ClusterError(self._trouble)
 
-    def _begin(self) -> None:
+    async def _begin(self) -> None:
         """Say where everything is and have the nodes started."""
         plan, main = self._plan, self._main
         server = plan.main.server
         self._log(f"main server: map {server.map_name} on {server.host}:{main.port}, nodes join at {main.link.endpoint}")
         if isinstance(self._placement, RayPlacement):
             self._log("starting Ray on loopback" if plan.ray is None else f"joining the Ray cluster at {plan.ray}")
-            self._placement.open()
+            await self._loop.run_in_executor(None, self._placement.open)
         first = NodeOrder(
             name="node-1",
             ordinal=1,

@@ -118,6 +118,7 @@ class Journal:
         self._lock = lock(self.folder)
         self._drop_empty()
         if any(numbers_of(self.folder)):
+            self.close()
             raise InputError(f"{self.folder} holds a journal already: resume it, or give an empty folder")
         self._see(episode)
         self._start_part(0)
@@ -138,8 +139,8 @@ class Journal:
             return
         if not self._snapshot(episode) and self._complained:
             self._start_part(number)
-            self._add(Kind.RESUMED)
-            self.flush()
+        self._add(Kind.RESUMED)
+        self.flush()
 
     def _see(self, episode: Episode) -> None:
         self._frame, self._episode_id = episode.frame, episode.id

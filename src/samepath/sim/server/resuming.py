@@ -32,7 +32,7 @@ _START: Final = 0
 
 @dataclass(frozen=True)
 class Keeping:
-    """That a journal is kept, where and how. ``resume``: the one that is there is gone on with.
+    """That a journal is kept, where and how. ``resume``: the one that is there is gone on with, see :func:`resume`.
 
     ``extra`` is plain data that :func:`origin_of` gives back to whoever resumes.
     """
@@ -40,6 +40,7 @@ class Keeping:
     folder: Path
     settings: JournalSettings = field(default_factory=JournalSettings)
     resume: bool = False
+    whole_ticks: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -122,7 +123,7 @@ def open_episode(place: Place, map_name: str, keeping: Keeping | None) -> tuple[
     if keeping is None:
         return Episode(place, map_name), None
     if keeping.resume:
-        resumed = resume(keeping.folder, place)
+        resumed = resume(keeping.folder, place, whole_ticks=keeping.whole_ticks)
         journal = Journal(keeping.folder, resumed.origin, place.log, keeping.settings, place.clock)
         journal.go_on(resumed.episode, resumed.part, resumed.lock)
         return resumed.episode, journal

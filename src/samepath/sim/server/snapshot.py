@@ -100,7 +100,7 @@ def take(episode: Episode) -> bytes:
 
 
 def restore(packed: bytes, place: Place) -> Episode:
-    """The episode of :func:`take`, rehearsed: set ``rehearsed`` to False and call :func:`go_live` when it is to go on."""
+    """The episode of :func:`take`; it is rehearsed, that is, it touches no file, until :func:`go_live`."""
     data = _content(packed)
     check_made_by(data["made_by"], "the snapshot")
     try:

@@ -4,14 +4,13 @@ CARLA promises to repeat itself if time is synchronous with a fixed step from be
 anew for every repeat, commands come in batches, and the traffic manager is synchronous and seeded.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from samepath.base.errors import InputError
-from samepath.base.suggest import nearest
 from samepath.simulators.interface import Scalar
+from samepath.simulators.values import choice, number, switch, whole, word
 
 # The tick of a trace, whatever the step of the server, so that cells with other steps can be compared.
 TICK_S: Final = 0.05
@@ -101,28 +100,28 @@ class CarlaSettings:
 def read_settings(values: Mapping[str, Scalar]) -> CarlaSettings:
     """Check a study's plain values, each alone and then against each other."""
     read = CarlaSettings(
-        host=_word(values, "host"),
-        port=_whole(values, "port", 1, 65534),
-        timeout_s=_number(values, "timeout_s", 0.1, 3600.0),
-        any_version=_switch(values, "any_version"),
-        map=_word(values, "map"),
+        host=word(values, "host"),
+        port=whole(values, "port", 1, 65534),
+        timeout_s=number(values, "timeout_s", 0.1, 3600.0),
+        any_version=switch(values, "any_version"),
+        map=word(values, "map"),
         anchor=str(values["anchor"]),
-        synchronous=_switch(values, "synchronous"),
-        fixed_delta_s=_number(values, "fixed_delta_s", 0.0, TICK_S),
-        substeps=_whole(values, "substeps", 0, 16),
-        max_substep_s=_number(values, "max_substep_s", 1e-4, 1.0),
-        deterministic_ragdolls=_switch(values, "deterministic_ragdolls"),
-        no_rendering=_switch(values, "no_rendering"),
-        reload=_choice(values, "reload", RELOADS),
-        batch=_switch(values, "batch"),
-        lead_s=_number(values, "lead_s", 0.0, 60.0),
-        settle_s=_number(values, "settle_s", 0.0, 60.0),
-        remove_after_s=_number(values, "remove_after_s", TICK_S, 60.0),
-        sensor_wait_s=_number(values, "sensor_wait_s", 0.0, 60.0),
-        vehicles=_whole(values, "vehicles", 1, 1000),
-        traffic_manager_port=_whole(values, "traffic_manager_port", 0, 65535),
-        tm_seed=_whole(values, "tm_seed", -1, 2**32 - 1),
-        hybrid_physics=_switch(values, "hybrid_physics"),
+        synchronous=switch(values, "synchronous"),
+        fixed_delta_s=number(values, "fixed_delta_s", 0.0, TICK_S),
+        substeps=whole(values, "substeps", 0, 16),
+        max_substep_s=number(values, "max_substep_s", 1e-4, 1.0),
+        deterministic_ragdolls=switch(values, "deterministic_ragdolls"),
+        no_rendering=switch(values, "no_rendering"),
+        reload=choice(values, "reload", RELOADS),
+        batch=switch(values, "batch"),
+        lead_s=number(values, "lead_s", 0.0, 60.0),
+        settle_s=number(values, "settle_s", 0.0, 60.0),
+        remove_after_s=number(values, "remove_after_s", TICK_S, 60.0),
+        sensor_wait_s=number(values, "sensor_wait_s", 0.0, 60.0),
+        vehicles=whole(values, "vehicles", 1, 1000),
+        traffic_manager_port=whole(values, "traffic_manager_port", 0, 65535),
+        tm_seed=whole(values, "tm_seed", -1, 2**32 - 1),
+        hybrid_physics=switch(values, "hybrid_physics"),
     )
     _check_step(read)
     return read
@@ -146,40 +145,3 @@ def _check_step(settings: CarlaSettings) -> None:
             f"substeps: physics needs substeps * max_substep_s of at least fixed_delta_s, but {settings.substeps} * "
             f"{settings.max_substep_s:g} s is less than {delta_s:g} s: raise one of the first two"
         )
-
-
-def _word(values: Mapping[str, Scalar], name: str) -> str:
-    value = values[name]
-    if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{name}: a word was wanted, but {value!r} came")
-    return value.strip()
-
-
-def _choice(values: Mapping[str, Scalar], name: str, known: tuple[str, ...]) -> str:
-    value = values[name]
-    if value not in known:
-        near = nearest(str(value), known)
-        hint = f"; did you mean {near}?" if near else ""
-        raise InputError(f"{name}: {' or '.join(known)} was wanted, but {value!r} came{hint}")
-    return str(value)
-
-
-def _switch(values: Mapping[str, Scalar], name: str) -> bool:
-    value = values[name]
-    if not isinstance(value, bool):
-        raise InputError(f"{name}: true or false was wanted, but {value!r} came")
-    return value
-
-
-def _number(values: Mapping[str, Scalar], name: str, least: float, most: float) -> float:
-    value = values[name]
-    if isinstance(value, bool | str) or not math.isfinite(value) or not least <= value <= most:
-        raise InputError(f"{name}: a number from {least:g} to {most:g} was wanted, but {value!r} came")
-    return float(value)
-
-
-def _whole(values: Mapping[str, Scalar], name: str, least: int, most: int) -> int:
-    value = values[name]
-    if isinstance(value, bool | str) or not least <= value <= most or value != int(value):
-        raise InputError(f"{name}: a whole number from {least} to {most} was wanted, but {value!r} came")
-    return int(value)

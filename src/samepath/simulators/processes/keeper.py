@@ -5,11 +5,12 @@ program, is the reaper of all that this program ever starts (what detaches itsel
 first process), keeps the last of what it says on stderr, and kills everything when the program has ended, when samepath says so
 or when samepath is gone. It sleeps otherwise: what is measured is not disturbed.
 
-    keeper.py CONTROL STATUS PARENT together|apart PROGRAM ARGUMENTS...
+    keeper.py CONTROL STATUS PARENT together|apart SCRATCH PROGRAM ARGUMENTS...
 
 CONTROL and STATUS are file descriptors. On CONTROL a «t» asks the program to end, anything else or its end kills. STATUS gets
 lines of JSON: ``{"pid": 7}`` or ``{"error": 2}`` (errno), and at last ``{"ended": 0, "left": ["name"], "said": "words"}``.
-``together`` keeps stdout with stderr; otherwise it goes to whoever reads the keeper's.
+``together`` keeps stdout with stderr; otherwise it goes to whoever reads the keeper's. SCRATCH, if it is not empty, is a folder to
+be removed at last, when samepath has read what is in it or is gone.
 """
 
 import ctypes
@@ -86,8 +87,8 @@ class Keeper:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.execvp(argv[0], argv)  # noqa: S606 - what samepath was asked to run
 
-    def keep(self) -> None:
-        """Wait for the program's end, or for the word to end it; return when nothing of it is left."""
+    def keep(self) -> bool:
+        """Wait for the program's end, or for the word to end it; return when nothing of it is left whether that word came."""
         poll = select.poll()
         for handle in (self._control, self._parent, self._errors, self._wake):
             poll.register(handle, select.POLLIN)
@@ -110,6 +111,15 @@ class Keeper:
         self._hear()
         said = self._said.decode("utf-8", "replace")
         self._tell({"ended": self._code, "left": left, "said": said})
+        return wanted
+
+    def wait_for_the_reader(self) -> None:
+        """Wait until samepath lets go, or is gone."""
+        poll = select.poll()
+        for handle in (self._control, self._parent):
+            poll.register(handle, select.POLLIN)
+        while all(handle == self._control and os.read(handle, 1) == b"t" for handle, _ in poll.poll()):
+            pass
 
     def _left(self) -> list[str]:
         """Return the names of what is still alive a moment after the program has ended."""
@@ -190,12 +200,31 @@ def descendants() -> dict[int, str]:
     return found
 
 
+def remove(folder: str) -> None:
+    """Remove a folder and all that is in it, links as links, as far as that is permitted."""
+    with suppress(OSError):
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    remove(entry.path)
+                else:
+                    with suppress(OSError):
+                        os.unlink(entry.path)  # noqa: PTH108 - pathlib takes long to import
+        os.rmdir(folder)  # noqa: PTH106
+
+
 def main() -> None:
     """Keep the program on the command line."""
     control, status, parent = (int(word) for word in sys.argv[1:4])
     for handle in (control, status):
         os.set_inheritable(handle, False)
-    Keeper(control, status, parent, sys.argv[5:], together=sys.argv[4] == "together").keep()
+    scratch = sys.argv[5]
+    keeper = Keeper(control, status, parent, sys.argv[6:], together=sys.argv[4] == "together")
+    let_go = keeper.keep()
+    if scratch:
+        if not let_go:
+            keeper.wait_for_the_reader()
+        remove(scratch)
 
 
 if __name__ == "__main__":

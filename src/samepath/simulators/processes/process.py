@@ -51,7 +51,8 @@ class EngineProcess:
     """A program that was started. ``name`` is what messages call it.
 
     ``talks``: it writes to stdout what we are to read, and reads from stdin what we send. Otherwise the last of what it writes
-    is kept, to be told when it fails. ``environment`` is added to ours.
+    is kept, to be told when it fails. ``environment`` is added to ours. ``scratch`` is a folder that is removed when the process is
+    closed, or with this one.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class EngineProcess:
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
         talks: bool = True,
+        scratch: Path | None = None,
     ) -> None:
         self.name = name
         self._ended: Ended | None = None
@@ -71,10 +73,11 @@ class EngineProcess:
         control_end, self._control = os.pipe()
         self._status, status_end = os.pipe()
         numbers = [str(control_end), str(status_end), str(os.getpid())]
+        last = ["" if scratch is None else str(scratch), *command]
         pipe = subprocess.PIPE if talks else subprocess.DEVNULL
         try:
             self._keeper = subprocess.Popen(  # noqa: S603 - no shell
-                [sys.executable, "-I", "-S", str(_KEEPER), *numbers, "apart" if talks else "together", *command],
+                [sys.executable, "-I", "-S", str(_KEEPER), *numbers, "apart" if talks else "together", *last],
                 stdin=pipe,
                 stdout=pipe,
                 cwd=folder,
@@ -202,7 +205,6 @@ class EngineProcess:
         found = self._look(longest_s)
         if found is None:
             raise self.trouble(f"did not end within {longest_s:g} s")
-        self.close()
         return found
 
     def finish(self, longest_s: float) -> None:

@@ -28,6 +28,7 @@ from samepath.simulators.interface import (
     last_tick,
     no_tick,
 )
+from samepath.simulators.resampling import interpolated
 from samepath.simulators.samepath.commands import decisions_of, recorded
 from samepath.simulators.samepath.sensing import Sensing
 from samepath.simulators.samepath.simulator import (
@@ -43,7 +44,6 @@ from samepath.simulators.samepath.simulator import (
     run_time_s,
     steps_per_tick,
 )
-from samepath.traces.channels import ANGLES
 from samepath.traces.recorder import Recorder
 
 LOOP_SETTINGS: Final[Mapping[str, Scalar]] = {

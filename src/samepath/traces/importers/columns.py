@@ -3,12 +3,17 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from samepath.base.errors import InputError
 from samepath.base.suggest import nearest
 from samepath.base.units import ANGLE_UNITS_DEG, DURATION_UNITS_S, LENGTH_UNITS_M, SPEED_UNITS_MPS
 from samepath.traces.channels import POSITION, ROTATION, STANDARD, VELOCITY
+
+Number = TypeVar("Number", float, NDArray[np.float64])
 
 KEYS: Final = ("cell", "repeat", "actor", "actor_type", "tick", "time_s")
 
@@ -52,6 +57,16 @@ class Column:
     name: str
     factor: float = 1.0
     unit: str = ""
+
+    def scaled(self, values: Number) -> Number:
+        """Bring values, a number or an array, to our unit.
+
+        Dividing keeps a decimal grid (1234 cm is 12.34 m to the last bit), multiplying by 0.01 does not.
+        """
+        if self.factor == 1.0:
+            return values
+        inverse = round(1 / self.factor)
+        return values / inverse if self.factor < 1 and abs(1 / self.factor - inverse) < 1e-6 else values * self.factor
 
 
 def _units_for(target: str) -> Mapping[str, float]:

@@ -78,9 +78,7 @@ def _rows(log: LogTable, columns: dict[str, Column], repeat: Ints) -> _Rows:
     values = np.empty((log.rows, len(channels)))
     for index, channel in enumerate(channels):
         column = columns[channel]
-        # Dividing keeps a decimal grid (1234 cm is 12.34 m to the last bit), multiplying by 0.01 does not.
-        data = log.floats(column.name)
-        values[:, index] = data / round(1 / column.factor) if _is_whole_inverse(column.factor) else data * column.factor
+        values[:, index] = column.scaled(log.floats(column.name))
     actor, types = _actors(log, columns)
     tick = None
     if "tick" in columns:
@@ -90,13 +88,8 @@ def _rows(log: LogTable, columns: dict[str, Column], repeat: Ints) -> _Rows:
     time_s = None
     if "time_s" in columns:
         column = columns["time_s"]
-        data = log.floats(column.name)
-        time_s = data / round(1 / column.factor) if _is_whole_inverse(column.factor) else data * column.factor
+        time_s = column.scaled(log.floats(column.name))
     return _Rows(log, np.arange(log.rows), repeat, actor, types, tick, time_s, values)
-
-
-def _is_whole_inverse(factor: float) -> bool:
-    return factor < 1 and abs(1 / factor - round(1 / factor)) < 1e-6
 
 
 def _actors(log: LogTable, columns: dict[str, Column]) -> tuple[Ints, dict[int, str]]:

@@ -113,14 +113,17 @@ def main(kind, *arguments):
     except SamepathError as error:
         say(open=str(error))
         return
-    folder = getattr(getattr(placement, "_private", None), "folder", "")
-    say(open="", folder=folder)
+    say(open="")
 
     over = threading.Event()
 
     def report():
+        folder = ""
         while True:
             last = over.is_set()
+            if getattr(placement, "folder", "") != folder:
+                folder = placement.folder
+                say(folder=folder)
             for one in placement.ended():
                 say(ended=(one.name, one.incarnation, one.why, one.restarts))
             if last:

@@ -18,7 +18,7 @@ from samepath import __version__
 from samepath.base.errors import ClusterError
 from samepath.base.processes import this_machine
 from samepath.base.ray_cluster import Look, Node
-from samepath.sim.cluster.placement.rays import check_hosts
+from samepath.sim.cluster.placement.actors import check_hosts
 from samepath.sim.cluster.placement.sweeper import belonging
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (samepath[cluster])")
@@ -29,7 +29,9 @@ RAY_CLUSTER = Path(__file__).parents[3] / "execution" / "ray_on_loopback.py"
 def story():
     """A Ray of its own: nodes are lost in every way, then the main server is killed. Returns what was seen on the way."""
     placed = Placed("ray")
-    owner, folder = placed.process.pid, placed.of("folder")[0]
+    owner = placed.process.pid
+    placed.wait(lambda: placed.of("folder"), "the folder")
+    folder = placed.of("folder")[0]
     seen = {"placed": placed}
     for name in ("calm", "frozen", "crashes", "refused", "tells"):
         placed.tell("start", name)
@@ -45,11 +47,14 @@ def story():
     placed.wait_for_life("calm", 2)
     placed.wait_for_life("frozen", 2)
     seen["gone"] = [not alive(first[name]) for name in ("calm", "frozen")]
-    nodes = [placed.pids(name)[-1] for name in ("calm", "frozen", "tells")]
+    (placer,) = [one for one in psutil.Process(owner).children() if "placement.placer" in " ".join(one.cmdline())]
+    placer.kill()
+    nodes = [placed.wait_for_life("tells", 2), placed.wait_for_life("calm", 3), placed.wait_for_life("frozen", 3)]
+    folders = (folder, placed.of("folder")[-1])
     placed.process.kill()
     wait_until(lambda: not any(map(alive, nodes)), "the nodes' end")
-    wait_until(lambda: not Path(folder).exists(), "the end of Ray's folder")
-    seen["left"] = [pid for pid in belonging(folder, owner) if alive(pid)]
+    wait_until(lambda: not any(Path(one).exists() for one in folders), "the end of Ray's folders")
+    seen["left"] = [pid for one in folders for pid in belonging(one, owner) if alive(pid)]
     placed.close()
     return seen
 
@@ -82,15 +87,18 @@ def test_a_node_has_its_order_and_finds_the_machine_as_without_ray(story):
     assert placed.lines("tells")[2].startswith(f"2 False {os.environ.get('OMP_NUM_THREADS')} ")
 
 
-def test_nodes_that_are_lost_killed_or_crash_come_back_and_a_refused_one_does_not(story):
+def test_nodes_that_are_lost_killed_or_crash_or_lose_ray_come_back_and_a_refused_one_does_not(story):
     placed = story["placed"]
     assert story["gone"] == [True, True]
     for name in ("calm", "frozen"):
-        ((number, why, again),) = placed.ends(name)
-        assert (number, again) == (1, True)
-        assert "lost" in why or "kill" in why.lower()
+        first, second = placed.ends(name)
+        assert (first[0], first[2]) == (1, True)
+        assert "lost" in first[1] or "kill" in first[1].lower()
+        assert second == (2, "was lost with Ray", True)
+    assert placed.ends("tells") == [(1, "was lost with Ray", True)]
     assert placed.ends("crashes")[0] == (1, "ended by itself with exit code 7", True)
     assert placed.ends("refused") == [(1, "ended by itself with exit code 2", False)]
+    assert "Ray has failed: its process was ended by signal 9 (SIGKILL); trying again in 1 s" in placed.of("line")
     assert not [line for line in placed.of("line") if "raylet" in line]
 
 

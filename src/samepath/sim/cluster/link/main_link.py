@@ -130,7 +130,10 @@ class MainLink:
         return self._known(peer).account.waiting_bytes
 
     def forget(self, peer: bytes) -> None:
-        """Cut a peer off: its connection ends, its memory is freed, whatever still comes from it is dropped."""
+        """Cut a peer off: its connection ends, its memory is freed, whatever still comes from it is dropped.
+
+        This is at once: what was sent to it a moment before may not arrive any more.
+        """
         self._fence(peer)
         found = self._peers.pop(peer, None)
         if found is not None:
@@ -153,13 +156,15 @@ class MainLink:
 
     def _poll_once(self, timeout_s: float | None) -> list[Event]:
         ready, happened = self._waiter.wait(timeout_s)
-        events: list[Event] = [*happened]
+        events: list[Event] = []
         if self._gate.door in ready:
             self._gate.answer()
         if self._gate.monitor in ready:
             self._note_ended()
         ended = tuple(self._ended)
-        if self._drain(events):
+        dry = self._drain(events)
+        events += happened  # after the messages: a process that has ended may have sent its work before
+        if dry:
             # All that the ended connections had brought has been read: only now may it be said that they are gone.
             for one in ended:
                 self._ended.remove(one)

@@ -1,48 +1,34 @@
-"""Nodes placed, watched and restarted by Ray: on this machine through a Ray of our own, or on the hosts of an existing cluster.
+"""Nodes placed by Ray: on this machine through a Ray of our own, or on the hosts of an existing cluster.
 
-Ray notices a killed process in one or two seconds. That is for starting the node again only: the main server notices by itself,
-and has the frames drawn elsewhere long before.
+Ray is in a process of its own (``placer``), so that its failure cannot end the main server: then that process is started again,
+and all nodes with it.
 """
 
 import importlib.util
+import json
 import os
 import queue
+import subprocess
+import sys
+import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from typing import IO, Any, Final
 
-from samepath import __version__
-from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import ClusterError
-from samepath.base.processes import how_it_ended, this_machine
-from samepath.base.ray_cluster import Look, Node, Ray, connect, first_line, look_at, nodes_of, quieten
-from samepath.sim.cluster.placement.kept import NODE_MODULE
-from samepath.sim.cluster.placement.private_ray import NOT_INSTALLED, PrivateRay
-from samepath.sim.cluster.placement.ray_node import News, NodeActor
-from samepath.sim.cluster.placement.records import GRACE_S, MOST_RESTARTS, Ended, NodeKeys, NodeOrder, starts_again
+from samepath.base.processes import how_it_ended
+from samepath.sim.cluster.placement.kept import NODE_MODULE, plain
+from samepath.sim.cluster.placement.private_ray import NOT_INSTALLED
+from samepath.sim.cluster.placement.records import Ended, NodeKeys, NodeOrder
 
-# news, stop, and one to spare.
-_CALLS_AT_ONCE: Final = 3
-# After so long without a sign of a new node, the log says what it waits for.
-_PATIENCE_S: Final = 10.0
-
-
-@dataclass
-class _Placed:
-    """A node through all its lives. ``heard``: the present one gave a sign; ``past``: the last one, which may still talk."""
-
-    order: NodeOrder
-    actor: Ray
-    begun_s: float
-    incarnation: int = 1
-    heard: bool = False
-    past: str = ""
-    life: str = ""
-    stopping: bool = False
-    killed: bool = False
-    waited: bool = False
+_PLACER: Final = "samepath.sim.cluster.placement.placer"
+_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+# Closing asks every node first and ends Ray last.
+_CLOSING_S: Final = 30.0
 
 
 class RayPlacement:
@@ -62,74 +48,43 @@ class RayPlacement:
     ) -> None:
         if importlib.util.find_spec("ray") is None:
             raise ClusterError(NOT_INSTALLED)
-        self._log, self._module = log, module
-        self._address, self._link_is_loopback = address, link_is_loopback
-        self._machine = this_machine()
-        self._private: PrivateRay | None = None
-        self._ray: Ray = None
+        self._log = log
+        self._settings = {"address": address, "link_is_loopback": link_is_loopback, "module": module}
         self._lock = threading.Lock()
-        self._nodes: dict[str, _Placed] = {}
-        self._leaving: list[_Placed] = []
+        self._nodes: dict[str, tuple[NodeOrder, NodeKeys]] = {}
+        self._lives: dict[str, int] = {}
         self._ended: deque[Ended] = deque()
-        self._heard: queue.SimpleQueue[tuple[_Placed, News | None, Exception | None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._watch, name="hears from nodes under Ray", daemon=True)
+        self._opened: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._over = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self._is_open = self._was_open = False
+        self.folder = ""
+        self._thread = threading.Thread(target=self._keep, name="keeps Ray", daemon=True)
 
     def open(self) -> None:
-        """Start Ray or join the cluster, which takes some seconds. To be called in the main thread, once, before ``start``."""
-        if self._address is None:
-            self._private = PrivateRay()
-            self._ray = self._private.ray
-        else:
-            self._ray = connect(self._address, NOT_INSTALLED)
-            try:
-                nodes = nodes_of(self._ray)
-                if nodes:
-                    check_hosts(look_at(self._ray, nodes, self._log), link_is_loopback=self._link_is_loopback)
-                else:
-                    self._log("the Ray cluster has no host with cores yet")
-            except BaseException:
-                self._end_ray()
-                raise
-        quieten(self._ray)
+        """Start Ray or join the cluster, which takes some seconds; says why that fails. To be called once, before ``start``."""
         self._thread.start()
+        refused = self._opened.get()
+        if refused:
+            self._thread.join()
+            raise ClusterError(refused)
 
     def start(self, order: NodeOrder, keys: NodeKeys) -> None:
         """Start a node; on an existing cluster it takes as many of a host's cores as it has threads, spread over the hosts."""
-        self.stop(order.name)
-        actor = self._ray.remote(NodeActor).options(
-            num_cpus=0 if self._private is not None else order.threads,
-            max_restarts=MOST_RESTARTS,
-            max_task_retries=0,
-            max_concurrency=_CALLS_AT_ONCE,
-            scheduling_strategy="SPREAD",
-        )
-        made = actor.remote(order, keys, __version__, self._machine, os.getpid(), self._module)
-        placed = _Placed(order, made, SYSTEM_CLOCK.monotonic_s())
         with self._lock:
-            self._nodes[order.name] = placed
-        self._listen(placed)
+            self._nodes[order.name] = (order, keys)
+            self._ask(do="start", order=asdict(order), keys=asdict(keys))
 
     def restart(self, name: str) -> None:
         """Kill a node and start it again."""
         with self._lock:
-            placed = self._nodes.get(name)
-            if placed is None or placed.killed or not placed.heard:
-                return  # it is being started anyway
-            placed.killed = True
-        self._ray.kill(placed.actor, no_restart=False)
+            self._ask(do="restart", name=name)
 
     def stop(self, name: str) -> None:
         """End a node for good."""
         with self._lock:
-            placed = self._nodes.pop(name, None)
-            if placed is None:
-                return
-            placed.stopping = True
-            self._leaving.append(placed)
-        if placed.heard:
-            placed.actor.stop.remote(GRACE_S)
-        else:  # it has no place yet, or none again
-            self._ray.kill(placed.actor)
+            self._nodes.pop(name, None)
+            self._ask(do="stop", name=name)
 
     def ended(self) -> list[Ended]:
         """Return the lives that have ended since the last call."""
@@ -137,127 +92,114 @@ class RayPlacement:
 
     def close(self) -> None:
         """End all nodes, and Ray if it is our own."""
-        if self._ray is None:
-            return
-        for name in list(self._nodes):
-            self.stop(name)
-        until_s = SYSTEM_CLOCK.monotonic_s() + 2.0 * GRACE_S
-        while self._leaving and SYSTEM_CLOCK.monotonic_s() < until_s:
-            SYSTEM_CLOCK.sleep_s(0.02)
-        for placed in list(self._leaving):
-            self._ray.kill(placed.actor)
-        self._heard.put(None)
-        self._thread.join()
-        self._end_ray()
-
-    def _end_ray(self) -> None:
-        if self._private is not None:
-            self._private.close()
-        else:
-            self._ray.shutdown()
-        self._private = self._ray = None
-
-    def _listen(self, placed: _Placed) -> None:
-        """Ask for the next news; they come to our own thread."""
-
-        def came(future: Any) -> None:  # noqa: ANN401 - Ray's
-            error = future.exception()
-            self._heard.put((placed, None if error is not None else future.result(), error))
-
-        placed.actor.news.remote().future().add_done_callback(came)
-
-    def _watch(self) -> None:
-        while True:
-            try:
-                heard = self._heard.get(timeout=_PATIENCE_S)
-            except queue.Empty:
-                self._complain()
-                continue
-            if heard is None:
-                return
-            placed, news, error = heard
-            if news is not None:
-                self._hear(placed, news)
-            elif error is not None:
-                self._lose(placed, error)
-
-    def _hear(self, placed: _Placed, news: News) -> None:
-        if news.life != placed.past:
-            placed.heard, placed.life = True, news.life
-        for line in news.lines:
-            self._log(f"{placed.order.name}: {line}")
-        if news.code is None or news.life == placed.past:
-            self._listen(placed)
-            return
-        # The node's process has ended, its actor lives: have Ray start both again, or let them go.
-        killed = placed.killed
-        again = not placed.stopping and (killed or starts_again(news.code, placed.incarnation - 1))
-        self._tell(placed, how_it_ended(news.code), again=again)
-        if not (again and killed):
-            self._ray.kill(placed.actor, no_restart=not again)
-        if again:
-            self._listen(placed)
-
-    def _lose(self, placed: _Placed, error: Exception) -> None:
-        """The actor was lost. Ray starts it again by itself, unless it says that it is dead."""
-        dead = isinstance(error, self._ray.exceptions.ActorDiedError)
-        if placed.stopping and not dead:
-            self._ray.kill(placed.actor)
-            dead = True
-        if placed.stopping:
-            why = "was stopped"
-        elif dead:
-            why = f"was given up by Ray ({first_line(error)})"
-        else:
-            why = "was killed to be started again" if placed.killed else "was lost with its process of Ray's"
-        if placed.heard or dead:
-            self._tell(placed, why, again=not dead)
-        if not dead:
-            self._listen(placed)
-
-    def _tell(self, placed: _Placed, why: str, *, again: bool) -> None:
-        self._ended.append(Ended(placed.order.name, placed.incarnation, why, again))
         with self._lock:
-            if again:
-                placed.incarnation += 1
-                placed.past, placed.heard, placed.killed, placed.waited = placed.life, False, False, False
-                placed.begun_s = SYSTEM_CLOCK.monotonic_s()
+            self._over.set()
+            if self._process is not None and self._process.stdin is not None:
+                with suppress(OSError):
+                    self._process.stdin.close()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSING_S)
+            with self._lock:
+                if self._process is not None:
+                    self._process.kill()  # what clears up after Ray does so after this too
+            self._thread.join()
+
+    def _ask(self, **what: Any) -> None:  # noqa: ANN401 - JSON
+        """Tell the placer, if it is there; one that is being started is told everything by its keeper."""
+        if self._is_open and self._process is not None and self._process.stdin is not None:
+            with suppress(OSError, ValueError):  # it is just ending: its keeper sees that
+                self._process.stdin.write(json.dumps(what) + "\n")
+                self._process.stdin.flush()
+
+    # -- the keeper's thread: the kernel ends the placer with it -------------------------------------------------------
+
+    def _keep(self) -> None:
+        pause_s = _PAUSE_S
+        while not self._over.is_set():
+            with tempfile.TemporaryFile() as said:
+                code, refused, was_open = self._run_placer(said)
+                words = _last_line(said) if code > 0 else ""
+                why = refused or f"Ray has failed: its process {how_it_ended(code)}{words}"
+            if not self._was_open:
+                self._opened.put(why)
                 return
-            if placed in self._leaving:
-                self._leaving.remove(placed)
-            if self._nodes.get(placed.order.name) is placed:
-                del self._nodes[placed.order.name]
+            if self._over.is_set():
+                return
+            if was_open:
+                self._lose_all()
+            pause_s = _PAUSE_S if was_open else min(2.0 * pause_s, _LONGEST_PAUSE_S)
+            self._log(f"{why}; trying again in {pause_s:g} s")
+            self._over.wait(pause_s)
 
-    def _complain(self) -> None:
-        """Say once which nodes have no place yet."""
-        late_s = SYSTEM_CLOCK.monotonic_s() - _PATIENCE_S
+    def _run_placer(self, said: IO[bytes]) -> tuple[int, str, bool]:
+        """Run the placer once; return how it ended, why it was not let into the cluster, and whether it was."""
         with self._lock:
-            waiting = [one for one in self._nodes.values() if not one.heard and not one.waited and one.begun_s < late_s]
-            for one in waiting:
-                one.waited = True
-        for one in waiting:
-            cores = "a core" if one.order.threads == 1 else f"{one.order.threads} cores"
-            self._log(f"{one.order.name} waits for a host of the Ray cluster that has {cores} free")
-
-
-def check_hosts(looks: dict[Node, Look], *, link_is_loopback: bool) -> None:
-    """Refuse hosts with another samepath, and hosts that could not reach the main server."""
-    for node, look in looks.items():
-        if look.samepath != __version__:
-            found = f"samepath {look.samepath} is" if look.samepath else f"no samepath is ({look.problem})"
-            raise ClusterError(
-                f"Ray node {node.hostname} ({node.address}): samepath {__version__} was wanted, but {found} installed there: "
-                "install the same version on every node, into the Python that Ray is started with"
+            if self._over.is_set():
+                return 0, "", False
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
+                [sys.executable, "-m", _PLACER, str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                encoding="utf-8",
+                process_group=0,  # a terminal's Ctrl-C is for the main server alone
             )
-    elsewhere = others([look.boot for look in looks.values()])
-    if elsewhere and link_is_loopback:
-        raise ClusterError(
-            f"{elsewhere} of the Ray cluster's {len(looks)} nodes are on other machines and could not reach the main server, "
-            "which listens on loopback only: give an address of this machine that they reach with --link-host"
-        )
+            process = self._process
+            if process.stdin is None or process.stdout is None:
+                raise RuntimeError("pipes were asked for")
+            process.stdin.write(json.dumps(self._settings) + "\n")
+            process.stdin.flush()
+        refused = ""
+        try:
+            for line in process.stdout:
+                refused = self._hear(json.loads(line)) or refused
+        finally:
+            with self._lock:
+                was_open, self._is_open, self._process = self._is_open, False, None
+                with suppress(OSError):
+                    process.stdin.close()
+            process.stdout.close()
+            code = process.wait()
+        return code, refused, was_open
+
+    def _hear(self, news: dict[str, Any]) -> str:
+        if "line" in news:
+            self._log(news["line"])
+        elif "ended" in news:
+            self._tell(Ended(**news["ended"]))
+        elif "folder" in news:
+            self._begin(news["folder"])
+        return str(news.get("refused", ""))
+
+    def _begin(self, folder: str) -> None:
+        """The placer is connected: it is told of all nodes that there should be."""
+        with self._lock:
+            self.folder, self._is_open = folder, True
+            for order, keys in self._nodes.values():
+                self._ask(do="start", order=asdict(order), keys=asdict(keys))
+        if not self._was_open:
+            self._was_open = True
+            self._opened.put("")
+
+    def _tell(self, ended: Ended) -> None:
+        """Count lives here: a placer that is started again knows only its own."""
+        life = self._lives.get(ended.name, 0) + 1
+        self._lives[ended.name] = life
+        self._ended.append(Ended(ended.name, life, ended.why, ended.restarts))
+        if not ended.restarts:
+            with self._lock:
+                self._nodes.pop(ended.name, None)
+
+    def _lose_all(self) -> None:
+        with self._lock:
+            names = list(self._nodes)
+        for name in names:
+            self._tell(Ended(name, 0, "was lost with Ray", restarts=True))
 
 
-def others(boots: Sequence[str]) -> int:
-    """Count the hosts that run under another kernel than this process."""
-    here = this_machine().partition("/")[0]
-    return sum(boot != here for boot in boots)
+def _last_line(said: IO[bytes]) -> str:
+    """What a process wrote on stderr last, in brackets."""
+    said.seek(0)
+    lines = [one for one in said.read().splitlines() if one.strip()]
+    return f" ({plain(lines[-1][:300])})" if lines else ""
