@@ -310,7 +310,8 @@ def kills(figures: dict[str, Any]) -> bool:
     worst = max(found["kill -9"])
     met = worst < KILL_AIM_TICKS and all_made
     print(
-        f"worst of {KILLS} kills: {worst:.2f} ticks, aim {KILL_AIM_TICKS:g}: {verdict(met=met)}; a frozen node is found by its deadline"
+        f"worst of {KILLS} kills: {worst:.2f} ticks, aim {KILL_AIM_TICKS:g}: {verdict(met=met)}; "
+        "a frozen node is found by its deadline"
     )
     figures["kills"] = {"ticks": found, "tick_ms": tick_ms, **lost, "aim_ticks": KILL_AIM_TICKS}
     return bool(met)

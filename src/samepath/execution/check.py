@@ -25,11 +25,20 @@ def check_plan(plan: Plan, *, here: bool = True) -> None:
             check_request(info, RunRequest(scenario, 0, plan.seed, cell.settings, plan.duration_s))
         except SamepathError as error:
             raise StudyError(f"cell {cell.name!r}: {error}") from error
+        if here:
+            _check_available(cell)
         if cell.condition.get("controller") == "replayed" and not info.capabilities.replays:
             raise StudyError(f"cell {cell.name!r}: {info.name} cannot replay commands: leave out controller=replayed")
     reason = missing_tool(plan.execution.load_tool) if here else None
     if reason is not None and any(cell.condition.get("cpu_load") for cell in plan.cells):
         raise StudyError(f"execution.load_tool: {reason}")
+
+
+def _check_available(cell: PlannedCell) -> None:
+    with registry.create(cell.simulator) as simulator:
+        reason = simulator.unavailable(cell.settings)
+    if reason:
+        raise StudyError(f"cell {cell.name!r}: {reason}")
 
 
 def not_applicable(plan: Plan) -> dict[str, str]:

@@ -15,6 +15,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "samepath": "samepath.simulators.samepath:Samepath",
     "samepath-game-loop": "samepath.simulators.samepath.game_loop:SamepathGameLoop",
     "carla": "samepath.simulators.carla:Carla",
+    "command": "samepath.simulators.command:Command",
     "control-exact": "samepath.simulators.controls:Exact",
     "control-gaussian": "samepath.simulators.controls:Gaussian",
     "control-rare": "samepath.simulators.controls:Rare",

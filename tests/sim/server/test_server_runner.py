@@ -88,7 +88,7 @@ def test_mail_is_handed_over_in_the_order_it_was_written():
     mail = Mail(delivered.append)
     mail.post()
     assert delivered == []
-    mail.expect(5)
+    mail.expect(5, 0)
     mail.lossless = True
     mail.publish(1, b"state")
     mail.publish(5, b"measured")
@@ -101,7 +101,7 @@ def test_mail_is_handed_over_in_the_order_it_was_written():
     mail.post()
     (posts,) = delivered
     assert posts == [
-        Expect(5),
+        Expect(5, 0),
         Message(1, b"state", lossless=True),
         Message(5, b"measured", lossless=True),
         Answer("caller", 7, b"done"),

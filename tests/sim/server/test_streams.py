@@ -66,6 +66,27 @@ def test_the_first_measurement_waits_for_its_listener(server):
             assert [frame_of(listener.message()) for _ in frames] == frames
 
 
+def test_the_first_measurement_waits_for_every_listener_that_asked(server):
+    """Three clients ask; one connects at once, the others only after ticks: none of them misses a frame."""
+    with RawClient(server) as client:
+        synchronous(client)
+        _, stream_id = spawn_gnss(client)
+        client.value("get_sensor_token", stream_id)
+        client.value("get_sensor_token", stream_id)
+        with RawListener(server, stream_id) as first:
+            frames = [client.value("tick_cue")]
+            assert frame_of(first.message()) == frames[0]
+            client.value("get_sensor_token", stream_id)
+            frames += [client.value("tick_cue") for _ in range(2)]
+            with RawListener(server, stream_id) as second:
+                assert [frame_of(second.message()) for _ in frames] == frames
+                with RawListener(server, stream_id) as third:
+                    frames.append(client.value("tick_cue"))
+                    assert [frame_of(third.message()) for _ in frames[1:]] == frames[1:]
+                    assert frame_of(second.message()) == frames[-1]
+            assert [frame_of(first.message()) for _ in frames[1:]] == frames[1:]
+
+
 def test_nothing_is_measured_for_nobody(server):
     with RawClient(server) as client:
         synchronous(client)

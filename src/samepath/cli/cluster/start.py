@@ -106,7 +106,7 @@ def start(
         link_host=link_host,
         link_port=link_port,
         shared_memory=shared_memory,
-        policy=balance.replace("-", " "),
+        policy=balance,
         run_folder=run,
         page_host=page_host,
         page_port=page_port,

@@ -164,6 +164,8 @@ class Conductor:
     def _wait(self) -> None:
         """Wait for frames; give again to others what takes too long, and take out who takes far too long."""
         self._roster.attend(self._timeout_s())
+        if len(self._made) == len(self._due):
+            return
         now_s = SYSTEM_CLOCK.monotonic_s()
         out = {sensor for member in self._roster.drawing() for issue in member.issued for sensor in issue.orders}
         lost = [one for sensor, one in self._due.items() if sensor not in self._made and sensor not in out]

@@ -9,6 +9,7 @@ from samepath import __version__
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import InputError
 from samepath.sim.cluster.conductor import Conductor, NodeMissingError
+from samepath.sim.cluster.link.allocator import hold_memory
 from samepath.sim.cluster.link.keys import Keys, make_keys
 from samepath.sim.cluster.link.main_link import MainLink
 from samepath.sim.cluster.members import JOINING, Member
@@ -25,7 +26,7 @@ from samepath.sim.server.atlas import Atlas
 from samepath.sim.server.episode import Place
 from samepath.sim.server.resuming import open_episode
 from samepath.sim.server.rpc import Call
-from samepath.sim.server.runner import Done, Mail, Post, Runner
+from samepath.sim.server.runner import Done, Post, Runner
 from samepath.sim.server.server import Server
 from samepath.sim.server.ticking import step_of
 
@@ -65,6 +66,7 @@ class Main(Server):
 
     async def start(self) -> None:
         """Listen for clients and for nodes."""
+        hold_memory()
         try:
             await super().start()
         except BaseException:
@@ -99,16 +101,17 @@ class Main(Server):
         runner = Runner(lambda: episode, mail, place, LinkInbox(self.roster, self.conductor, self._attend))
         if journal is not None:
             runner.keep(journal)
-        self._wire(runner, mail)
+        self._wire(runner)
         return runner
 
-    def _wire(self, runner: Runner, mail: Mail) -> None:
+    def _wire(self, runner: Runner) -> None:
         episode = runner.episode
         roster, conductor = self.roster, self.conductor
         roster.episode = episode
         episode.on_command = self.numbers.commands.commanded
         roster.on_seen = conductor.seen
         roster.on_lost = conductor.lost
+        roster.on_leave = runner.leave
         roster.on_failed = self._replace
         roster.answer_aside = self._aside
         roster.wanted = lambda: tuple(self._placed)

@@ -19,6 +19,7 @@ from samepath.base.errors import InputError, SamepathError
 from samepath.sim.cluster import messages as m
 from samepath.sim.cluster.drawing import Built, Drawing, Drawn, Load, Result, Show
 from samepath.sim.cluster.identity import boot_id, fingerprint, host_name, map_digest
+from samepath.sim.cluster.link.allocator import hold_memory
 from samepath.sim.cluster.link.errors import LinkError, LinkLostError
 from samepath.sim.cluster.link.events import Received
 from samepath.sim.cluster.link.keys import Keys
@@ -78,6 +79,7 @@ class Node:
     async def run(self) -> int:
         """Work until told to go; returns how it ended."""
         settings = self._settings
+        hold_memory()
         self._loop = asyncio.get_running_loop()
         self._hub = Hub(settings.limits, lambda stream: self._post(m.Quiet(stream)), self._log)
         streams = await self._listen(lambda: Listener(self._hub), settings.port + 1 if settings.port else 0)

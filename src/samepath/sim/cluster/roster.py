@@ -75,6 +75,7 @@ class Roster:
         self._limits = limits
         self._log = log
         self._members: dict[bytes, Member] = {}
+        self._in_order: list[Member] = []
         self._numbers_by_name: dict[str, int] = {}
         self._pictures: dict[str, str] = {}
         self._refused: dict[bytes, float] = {}
@@ -84,6 +85,7 @@ class Roster:
         self.last_state = b""
         self.on_seen: Callable[[Member, Seen, tuple[bytes, ...], float], None]
         self.on_lost: Callable[[Member], None]
+        self.on_leave: Callable[[int], None]
         self.on_failed: Callable[[Member, str], None] = lambda _member, _why: None
         self.answer_aside: Callable[[Call], None]
         self.wanted: Callable[[], tuple[str, ...]] = tuple
@@ -97,7 +99,10 @@ class Roster:
 
     def all(self) -> list[Member]:
         """All nodes that are connected, by number."""
-        return sorted(self._members.values(), key=lambda one: one.number)
+        return self._in_order  # never changed: who comes or goes makes another list
+
+    def _order(self) -> None:
+        self._in_order = sorted(self._members.values(), key=lambda one: one.number)
 
     def drawing(self) -> list[Member]:
         """Those that may be given orders."""
@@ -248,6 +253,7 @@ class Roster:
                 member.pidfd = os.pidfd_open(hello.pid)
                 self.link.watch(member.pidfd, peer)
         self._members[peer] = member
+        self._order()
         self.tell(member, Welcome(member.number, same_host, self._aliases))
         self._send_map(member)
 
@@ -331,7 +337,7 @@ class Roster:
         self._log(f"tick {self.episode.frame}: {line}")
         self._remove(member.peer)
         self.link.forget(member.peer)
-        self.episode.listened.leave(member.number)
+        self.on_leave(member.number)
         for caller in member.clients.values():
             self.work.append((Gone(caller), 0.0))
         self.on_lost(member)
@@ -339,6 +345,7 @@ class Roster:
 
     def _remove(self, peer: bytes) -> None:
         member = self._members.pop(peer, None)
+        self._order()
         if member is not None and member.pidfd >= 0:
             self.link.unwatch(member.pidfd)
             os.close(member.pidfd)

@@ -24,14 +24,16 @@ class Hub:
         self.log = log
         self._unheard = unheard
         self._listeners: dict[int, set[Listener]] = {}
-        self._early: dict[int, deque[bytes]] = {}
+        # For everybody who is on their way to a stream, in the order in which they asked, what was sent since.
+        self._early: dict[int, deque[deque[bytes]]] = {}
         self._latest_state = b""
         self._count = 0
 
     def expect(self, stream_id: int) -> None:
-        """Somebody asked for this stream: keep its messages until they connect."""
+        """Somebody asked for this stream: keep its messages until they connect, whoever else connects before."""
         if stream_id != WORLD_STREAM:
-            self._early.setdefault(stream_id, deque())
+            coming = self._early.setdefault(stream_id, deque(maxlen=self.limits.subscriptions))
+            coming.append(deque())
 
     def prepare(self, payload: bytes) -> None:
         """Keep a state for those who will connect, without a word to those who are connected.
@@ -47,13 +49,20 @@ class Hub:
             self._latest_state = message
         for listener in tuple(self._listeners.get(stream_id, ())):
             listener.send(message, lossless=lossless)
-        early = self._early.get(stream_id)
-        if early is not None:
+        coming = self._early.get(stream_id)
+        if coming is None:
+            return
+        for early in coming:
             early.append(message)
-            if len(early) > self.limits.early_messages or sum(map(len, early)) > self.limits.early_bytes:
-                del self._early[stream_id]
-                if not self._listeners.get(stream_id):
-                    self._unheard(stream_id)
+        while coming and self._is_too_much(coming[0]):
+            coming.popleft()
+        if not coming:
+            del self._early[stream_id]
+            if not self._listeners.get(stream_id):
+                self._unheard(stream_id)
+
+    def _is_too_much(self, early: deque[bytes]) -> bool:
+        return len(early) > self.limits.early_messages or sum(map(len, early)) > self.limits.early_bytes
 
     def forget(self, stream_id: int) -> None:
         """The sensor is gone. Its listeners stay connected, in silence: they would only connect again."""
@@ -77,8 +86,12 @@ class Hub:
             if self._latest_state:
                 listener.send(self._latest_state, lossless=True)
             return
-        for message in self._early.pop(stream_id, ()):
-            listener.send(message, lossless=True)
+        coming = self._early.get(stream_id)
+        if coming is not None:
+            for message in coming.popleft():
+                listener.send(message, lossless=True)
+            if not coming:
+                del self._early[stream_id]
 
     def part(self, stream_id: int, listener: "Listener") -> None:
         """A listener has gone."""

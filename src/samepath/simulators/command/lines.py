@@ -1,21 +1,23 @@
 """Lines of a trace: CSV or JSON, whichever the first one is; ``docs/engines/command.md`` is their description.
 
-    tick,actor,x_m,y_m,z_m                  {"tick": 1, "actor": 1, "x_m": 0.5, "y_m": 0, "z_m": 0}
-    #actor,1,vehicle.tesla.model3           {"actor": 1, "type": "vehicle.tesla.model3"}
-    #event,collision,216,1,2,-450.1,80,0    {"event": "collision", "tick": 216, "actor": 1, "other": 2, "impulse_ns": [-450.1, 80, 0]}
-    #end,everybody arrived                  {"end": "everybody arrived"}
+tick,actor,x_m,y_m,z_m                  {"tick": 1, "actor": 1, "x_m": 0.5, "y_m": 0, "z_m": 0}
+#actor,1,vehicle.tesla.model3           {"actor": 1, "type": "vehicle.tesla.model3"}
+#event,collision,216,1,2,1,8,0          {"event": "collision", "tick": 216, "actor": 1, "other": 2, "impulse_ns": [1, 8, 0]}
+#end,everybody arrived                  {"end": "everybody arrived"}
 """
 
 import csv
 import json
+import reprlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from samepath.base.errors import InputError
 from samepath.base.suggest import unknown
 from samepath.traces.channels import STANDARD
-from samepath.traces.importers.columns import Column, map_columns
+from samepath.traces.importers.columns import map_columns
 
 _MARKS: Final = ("actor", "event", "end")
 _DELIMITERS: Final = ",;\t"
@@ -189,9 +191,7 @@ class LineReader:
         if names not in self._maps:
             if len(self._maps) > 100:
                 raise InputError("rows with the same keys were wanted, but they differ again and again")
-            there = [name for name in self._channels if name in fields or name in self._wanted or name not in STANDARD]
-            needed = there if self._maps else self._channels  # later rows may leave out what does not apply
-            self._maps[names] = ColumnMap(names, needed, self._wanted)
+            self._maps[names] = ColumnMap(names, self._channels, self._wanted)
         return self._maps[names].row(fields)
 
 
@@ -219,12 +219,10 @@ def _number(value: Any, what: str) -> float | None:  # noqa: ANN401
     """Read a number; None where there is nothing."""
     if value is None or value == "":
         return None
-    try:
-        if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
-            raise ValueError
-        return float(value)
-    except (ValueError, TypeError, OverflowError):
-        raise InputError(f"a number was wanted for {what}, but {value!r} came") from None
+    if not isinstance(value, bool) and not (isinstance(value, str) and "_" in value):  # 1_000 is a number to Python alone
+        with suppress(ValueError, TypeError, OverflowError):
+            return float(value)
+    raise InputError(f"a number was wanted for {what}, but {reprlib.repr(value)} came")
 
 
 def _whole(value: Any, what: str) -> int | None:  # noqa: ANN401
@@ -241,6 +239,3 @@ def _some_whole(value: Any, what: str) -> int:  # noqa: ANN401
     if number is None:
         raise InputError(f"a whole number was wanted for {what}, but nothing came")
     return number
-
-
-__all__ = ["ActorLine", "Column", "ColumnMap", "EndLine", "EventLine", "Item", "LineReader", "Moment", "Row"]

@@ -145,7 +145,9 @@ def _words(values: Mapping[str, Scalar], name: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(_text(values, name)))
     except ValueError as error:
-        raise InputError(f"{name}: words, between quotes where they have blanks, were wanted, but {values[name]!r} came") from error
+        raise InputError(
+            f"{name}: words, between quotes where they have blanks, were wanted, but {values[name]!r} came"
+        ) from error
 
 
 def _list(text: str) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ or when samepath is gone. It sleeps otherwise: what is measured is not disturbed
 
 CONTROL and STATUS are file descriptors. On CONTROL a «t» asks the program to end, anything else or its end kills. STATUS gets
 lines of JSON: ``{"pid": 7}`` or ``{"error": 2}`` (errno), and at last ``{"ended": 0, "left": ["name"], "said": "words"}``.
-``together`` keeps stdout with stderr; otherwise it goes to whoever reads the keeper's. SCRATCH, if it is not empty, is a folder to
-be removed at last, when samepath has read what is in it or is gone.
+``together`` keeps stdout with stderr; otherwise it goes to whoever reads the keeper's. SCRATCH, if not empty, is a folder to be
+removed at last, when samepath has read what is in it or is gone.
 """
 
 import ctypes

@@ -51,8 +51,8 @@ class EngineProcess:
     """A program that was started. ``name`` is what messages call it.
 
     ``talks``: it writes to stdout what we are to read, and reads from stdin what we send. Otherwise the last of what it writes
-    is kept, to be told when it fails. ``environment`` is added to ours. ``scratch`` is a folder that is removed when the process is
-    closed, or with this one.
+    is kept, to be told when it fails. ``environment`` is added to ours. ``scratch`` is a folder to be removed at last, even if
+    this process is killed.
     """
 
     def __init__(
@@ -315,9 +315,9 @@ def find_program(program: str, name: str, how_to: str, folder: Path | None = Non
     return found
 
 
-def ask(name: str, command: Sequence[str], longest_s: float = 20.0) -> str:
+def ask(name: str, command: Sequence[str], longest_s: float = 20.0, folder: Path | None = None) -> str:
     """Run a program that says something and ends, such as its version; return the first line of stdout, or else of stderr."""
-    with EngineProcess(name, command) as process:
+    with EngineProcess(name, command, folder=folder) as process:
         process.end_of_input()
         line, first = process.line(longest_s), ""
         while line is not None:

@@ -2,6 +2,7 @@
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from samepath.sim.server.codec import WireError
@@ -10,6 +11,7 @@ from samepath.sim.world.records import Pose, Vector
 
 _AT_REST: Final = Vector()
 _TIME: Final = struct.Struct("<d")
+_KEPT: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Order:
         """The order as plain data."""
         was = None if self.was is None else list(self.was)
         return [
-            self.sensor, self.stream, self.type_id, [list(one) for one in self.attributes], self.head, list(self.pose), was,
+            self.sensor, self.stream, self.type_id, _written(self.attributes), self.head, list(self.pose), was,
             self.ordinal, self.count, self.age_s, self.delta_s, list(self.own_mps), self.memory,
         ]  # fmt: skip
 
@@ -60,7 +62,7 @@ class Order:
         try:
             sensor, stream, type_id, attributes, head, pose, was, ordinal, count, age_s, delta_s, own_mps, memory = data
             return cls(
-                sensor, stream, type_id, tuple((name, value) for name, value in attributes), head, Pose(*pose),
+                sensor, stream, type_id, _attributes(attributes), head, Pose(*pose),
                 None if was is None else Pose(*was), ordinal, count, age_s, delta_s, Vector(*own_mps), memory,
             )  # fmt: skip
         except (TypeError, ValueError) as error:
@@ -79,6 +81,18 @@ class Made:
     memory: bytes = b""
     trouble: str = ""
     cost_s: float = 0.0
+
+
+@lru_cache(_KEPT)
+def _written(attributes: tuple[tuple[str, str], ...]) -> bytes:
+    """Attributes as bytes: they are the same in every tick of a sensor, so that they need be written only once."""
+    return packed(attributes)
+
+
+@lru_cache(_KEPT)
+def _attributes(data: bytes) -> tuple[tuple[str, str], ...]:
+    """The attributes of :func:`_written`."""
+    return tuple((name, value) for name, value in unpacked(data, "attributes"))
 
 
 def pack_orders(orders: tuple[Order, ...]) -> bytes:

@@ -1,6 +1,6 @@
 """Everything that can be seen after a tick, as plain data: whoever has it needs no history to draw the tick."""
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from samepath.sim.sensors.looks import ActorLook
@@ -14,6 +14,7 @@ from samepath.sim.world.records import Pose, Vector
 _POSE, _VECTOR = 6, 3
 _STANDS: Final = -1.0
 """In place of the distance that somebody has walked who stands."""
+_WEATHER: Final = tuple(one.name for one in fields(Weather))
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class View:
                 table([[_STANDS if one.walked_m is None else one.walked_m] for one in self.looks], 1),
                 [None if one.paint is None else list(one.paint) for one in self.looks],
                 table(self.velocities, _VECTOR),
-                list(astuple(self.weather)),
+                [getattr(self.weather, name) for name in _WEATHER],
                 list(self.lights),
                 list(self.hidden),
                 _written_past(self.past),
