@@ -1,6 +1,6 @@
 """The cluster: what a lockstep tick costs beyond drawing, how it scales, what balance gains, how fast a dead node is made good.
 
-``python -m bench cluster`` does all; ``python -m bench.cluster scaling kills``, or ``SAMEPATH_BENCH_CLUSTER=scaling,kills``, some.
+``python -m bench cluster`` does all, ``python -m bench.cluster scaling kills`` some, as with ``SAMEPATH_BENCH_CLUSTER=kills``.
 Nobody fetches the pictures, and vehicles stand still: see ``cluster_rig``.
 """
 
@@ -20,6 +20,7 @@ from bench.tools import save, show, verdict
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.streams import stream
 from samepath.sim.maps import load_map
+from samepath.sim.server.audience import HERE
 from samepath.sim.server.viewing.order import Order, pack_orders, unpack_orders
 from samepath.sim.server.viewing.studio import Studio
 from samepath.sim.server.viewing.view import View
@@ -28,6 +29,7 @@ CARS = 40
 SMALL, TINY, MIDDLE, LARGE = (180, 120), (16, 16), (360, 240), (720, 480)
 OVERHEAD_NODES = (1, 2, 4, 8)
 OVERHEAD_CAMERAS = 8
+OVERHEAD_MAP, OVERHEAD_CARS = "oval", 24  # with cameras and spectator a state of 4 KB
 OVERHEAD_AIM_MS = 2.0
 ROUNDS, ROUND_TICKS = 6, 50
 SCALING_CAMERAS = 8  # per core
@@ -65,8 +67,8 @@ def overhead(figures: dict[str, Any]) -> bool:
     """A tick with nodes, less what the slowest of them drew; beside it the same pictures drawn in this process."""
     rows, found = [], []
     for count in OVERHEAD_NODES:
-        with Rig([1.0] * count) as rig:
-            cars = rig.fill(CARS)
+        with Rig([1.0] * count, map_name=OVERHEAD_MAP) as rig:
+            cars = rig.fill(OVERHEAD_CARS)
             state_bytes = 0
             for size in (TINY, SMALL):
                 rig.cameras(cars[:OVERHEAD_CAMERAS], *size)
@@ -88,7 +90,7 @@ def overhead(figures: dict[str, Any]) -> bool:
                 _clear(rig)
     rows.sort(key=lambda row: (row[0], int(row[1])))
     columns = ["cameras", "nodes", "drawn here", "tick", "slowest node", "beyond it, best", "median", "99 %"]
-    show(f"a lockstep tick of {OVERHEAD_CAMERAS} cameras, {CARS} cars, ms", columns, rows)
+    show(f"a lockstep tick of {OVERHEAD_CAMERAS} cameras, {OVERHEAD_CARS} cars, ms", columns, rows)
     cores = len(os.sched_getaffinity(0))
     # With fewer cores than processes nodes wait for one another: then only pictures that cost nothing show what a tick costs.
     size = SMALL if cores > max(OVERHEAD_NODES) else TINY
@@ -123,10 +125,16 @@ def _local_ms(rig: Rig) -> float:
         raise RuntimeError("a tick was wanted")
     view, orders = rig.shown
     studio = Studio()
-    studio.prepare(load_map("town"))
+    studio.prepare(load_map(OVERHEAD_MAP))
     times = [_timed(lambda: studio.make(view, orders)) for _ in range(30)]
     studio.close()
     return 1e3 * min(times)
+
+
+def _undisturbed(values_s: Sequence[float]) -> tuple[float, float]:
+    """The tenth that was least disturbed by other work on the machine takes at most the first; and the median."""
+    order = sorted(values_s)
+    return order[len(order) // 10], statistics.median(order)
 
 
 def _timed(work: Callable[[], object]) -> float:
@@ -165,8 +173,10 @@ def scaling(figures: dict[str, Any]) -> bool:
             rounds = [rig.tick(per_round) for _ in range(4)]
             shown = rig.shown
         pin(os.getpid(), set(cores))
-        work_s = min(statistics.fmean(one.work_s for one in ticks) for ticks in rounds)
-        found.append({"nodes": count, "work_ms": 1e3 * work_s, "images_per_s": cameras / work_s})
+        work_s, median_s = _undisturbed([one.work_s for ticks in rounds for one in ticks])
+        found.append(
+            {"nodes": count, "work_ms": 1e3 * work_s, "work_median_ms": 1e3 * median_s, "images_per_s": cameras / work_s}
+        )
     if shown is None:
         raise RuntimeError("a tick was wanted")
     alone = found[0]["images_per_s"]
@@ -187,7 +197,8 @@ def scaling(figures: dict[str, Any]) -> bool:
     met = best["efficiency"] >= SCALING_AIM
     print(
         f"{best['nodes']} nodes on {best['nodes']} cores: efficiency {best['efficiency']:.2f}, "
-        f"aim {SCALING_AIM:g}: {verdict(met=met)}; processes that only draw reach {best['drawing_efficiency']:.2f} on this machine"
+        f"aim {SCALING_AIM:g}: {verdict(met=met)}; "
+        f"processes that only draw reach {best['drawing_efficiency']:.2f} on this machine"
     )
     figures["scaling"] = {"cameras": cameras, "size": _size(LARGE), "nodes": found, "aim": SCALING_AIM}
     return bool(met)
@@ -235,7 +246,7 @@ def _draw(folder: str, core: int) -> None:
     end_s, times = SYSTEM_CLOCK.monotonic_s() + 3.0, []
     while SYSTEM_CLOCK.monotonic_s() < end_s:
         times.append(_timed(lambda: studio.make(view, orders)))
-    print(len(orders) / statistics.median(times), flush=True)
+    print(len(orders) / _undisturbed(times)[0], flush=True)
     studio.close()
 
 
@@ -245,7 +256,7 @@ def _draw(folder: str, core: int) -> None:
 def balance(figures: dict[str, Any]) -> bool:
     """Two fast and two slow nodes: sensors shared out by measured cost against by turns."""
     rates = {}
-    for policy in ("round robin", "measured"):
+    for policy in ("round-robin", "measured"):
         with Rig(HANDICAPS, policy=policy) as rig:
             cars = rig.fill(CARS)
             rig.cameras(cars[:BALANCE_CAMERAS], *MIDDLE)
@@ -253,9 +264,9 @@ def balance(figures: dict[str, Any]) -> bool:
             rounds = [rig.tick(25) for _ in range(4)]
             placed = list(rig.main.conductor.balance.placed().values())
             shares = [placed.count(one.number) for one in rig.members()]
-        work_s = min(statistics.fmean(one.work_s for one in ticks) for ticks in rounds)
+        work_s, _ = _undisturbed([one.work_s for ticks in rounds for one in ticks])
         rates[policy] = {"images_per_s": BALANCE_CAMERAS / work_s, "work_ms": 1e3 * work_s, "cameras_by_node": shares}
-    gain = rates["measured"]["images_per_s"] / rates["round robin"]["images_per_s"]
+    gain = rates["measured"]["images_per_s"] / rates["round-robin"]["images_per_s"]
     met = gain >= BALANCE_AIM
     rows = [
         [name, f"{one['work_ms']:.1f}", f"{one['images_per_s']:.0f}", " ".join(map(str, one["cameras_by_node"]))]
@@ -282,20 +293,20 @@ def kills(figures: dict[str, Any]) -> bool:
     tick_ms = []
     with Rig([1.0] * KILL_NODES) as rig:
         cars = rig.fill(CARS)
-        rig.cameras(cars[:KILL_CAMERAS], *MIDDLE)
+        rig.cameras(cars[:KILL_CAMERAS], *MIDDLE, homes=(HERE,))  # a node's own clients would go with it
         rig.tick(WARM_UP)
         for number in range(KILLS + FREEZES):
             sign = signal.SIGKILL if number < KILLS else signal.SIGSTOP
+            rig.wait_for(KILL_NODES)
             usual_s = statistics.median(one.work_s for one in rig.tick(20))
             tick_ms.append(1e3 * usual_s)
-            victim = rig.members()[number % KILL_NODES]
+            members = rig.members()
+            victim = members[number % len(members)]
             took_s = _struck(rig, victim.hello.pid, sign, float(chance.uniform(0.05, 0.6)) * usual_s)
             found["kill -9" if sign == signal.SIGKILL else "SIGSTOP"].append(took_s / usual_s)
             rig.tick(3)
             if sign == signal.SIGSTOP:
                 _end(victim.hello.pid)
-            rig.wait_for(KILL_NODES)
-            rig.tick(10)
         numbers = rig.main.numbers
         lost = {"reissued": numbers.reissued, "doubled": numbers.doubled, "desynchronised": numbers.desynchronised}
         all_made = all(one.end_s > 0.0 for one in rig.ticks)

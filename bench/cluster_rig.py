@@ -141,10 +141,10 @@ class Rig:
         chosen = [points[k * len(points) // cars] for k in range(cars)]
         return [self.caller.value("spawn_actor", described("vehicle.tesla.model3"), one)[0] for one in chosen]
 
-    def cameras(self, cars: Sequence[int], width: int, height: int) -> None:
-        """Put a camera on each of these vehicles, wanted by turns at every node."""
+    def cameras(self, cars: Sequence[int], width: int, height: int, homes: Sequence[int] = ()) -> None:
+        """Put a camera on each of these vehicles, wanted by turns at these homes, or at every node."""
         size = described("sensor.camera.rgb", image_size_x=width, image_size_y=height)
-        numbers = [one.number for one in self.members()]
+        numbers = homes or [one.number for one in self.members()]
         for k, car in enumerate(cars):
             record = self.caller.value("spawn_actor_with_parent", size, _MOUNT, car, 0, "")
             # Between ticks nobody else looks at the audience.

@@ -13,8 +13,9 @@ from samepath.traces.recorder import Recorder
 from samepath.traces.records import Header, Repeat
 
 # Property tests repeat themselves too: the same examples on every run. HYPOTHESIS_PROFILE=explore looks for new ones.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("explore", derandomize=False)
+# None has a deadline: how long an example takes is the machine's affair.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 # Processes that share the tests; a single module is run in one, which starts sooner.

@@ -37,8 +37,10 @@ def runs():
     return {}
 
 
-# The game loop is held to the same checks in test_game_loop.py, on a quicker clock; carla in test_carla.py, with a server.
-@pytest.mark.parametrize("name", sorted(set(registry.BUILT_IN) - {"samepath-game-loop", "carla"}))
+# The game loop is held to the same checks in test_game_loop.py, on a quicker clock; other engines in tests of their own.
+@pytest.mark.parametrize(
+    "name", sorted(name for name in registry.BUILT_IN if name == "samepath" or name.startswith("control-"))
+)
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
 def test_every_built_in_simulator_conforms(monkeypatch, runs, name, check):
     share_runs(monkeypatch, runs, name)

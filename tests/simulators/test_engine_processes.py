@@ -151,7 +151,7 @@ def test_who_does_not_listen_is_found_out():
     ):
         process.send(b"x" * (1 << 21), 0.05)
     with EngineProcess("gone", python("import sys; sys.exit(4)")) as process:
-        process.line(SOON_S)
+        assert process.wait(SOON_S).code == 4
         with pytest.raises(SimulatorError, match=r"^gone no longer listens: it ended by itself with exit code 4$"):
             process.send(b"x", SOON_S)
 

@@ -17,7 +17,7 @@ SIZES = [
 @pytest.mark.parametrize(("name", "full"), SIZES)
 def test_every_built_in_study_can_be_run_in_every_size(name, full):
     plan = load_plan(name, full=full)
-    check_plan(plan)
+    check_plan(plan, here=False)  # other people's engines need not be installed
     assert plan.name == name
     assert plan.description
     if full:
@@ -84,3 +84,16 @@ def test_the_source_that_needs_a_new_interpreter_has_one():
     cold = [cell.name for cell in plan.cells if plan.isolation_of(cell) is Isolation.COLD]
     assert cold == ["hash-order"]
     assert {cell.variant for cell in plan.cells} == {cell.name for cell in plan.cells}
+
+
+def test_the_ladder_moves_godots_controllers_and_nothing_else():
+    plan = load_plan("godot-ladder")
+    assert {cell.simulator for cell in plan.cells} == {"godot"}
+    assert levels(plan, "cpu_load") == [0.0, 0.75, 0.95]
+    rungs = {cell.variant: (cell.settings.get("mode"), cell.settings.get("controller"), cell.expect) for cell in plan.cells}
+    assert rungs == {
+        "external process": ("game-loop", "external", None),
+        "frame callback": ("game-loop", "frame", None),
+        "physics callback": ("game-loop", "physics", None),
+        "synchronous": (None, None, Verdict.BIT_IDENTICAL),
+    }

@@ -73,8 +73,10 @@ def cluster(
     plan = replace(plan, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
     provenance = collect_provenance(command_line().split(), None).as_dict()
     store = Store(out, plan, provenance)
-    _run(plan, store, out)
-    page = write_results(out, plan, store)
+    try:
+        _run(plan, store, out)
+    finally:  # what an interrupted experiment has found can be looked at, too
+        page = write_results(out, plan, store)
     console = stdout_console()
     console.print(summary(plan, store.episodes))
     console.print(f"report: {page}", soft_wrap=True, markup=False, highlight=False)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from samepath.base.errors import InputError
-from samepath.simulators.command.lines import ColumnMap, EndLine, Item, LineReader, Row
+from samepath.simulators.command.lines import ActorLine, ColumnMap, EndLine, EventLine, Item, LineReader, Row
 from samepath.simulators.command.settings import CommandSettings
 from samepath.simulators.processes.process import MAX_LINE_BYTES
 from samepath.traces.importers.table import read_table
@@ -20,8 +20,9 @@ def items_of(settings: CommandSettings, output: Path, events: Path) -> Iterator[
     rows = [item for item in found if isinstance(item, Row)]
     by_tick = not settings.resample and all(row.moment.tick is not None for row in rows)
     rows.sort(key=lambda row: (row.moment.tick if by_tick else row.moment.time_s) or 0)
+    yield from (item for item in found if isinstance(item, ActorLine))
     yield from rows
-    yield from (item for item in found if not isinstance(item, Row | EndLine))
+    yield from (item for item in found if isinstance(item, EventLine))
     yield from (item for item in found if isinstance(item, EndLine))
 
 

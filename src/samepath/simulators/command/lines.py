@@ -16,11 +16,13 @@ from typing import Any, Final
 
 from samepath.base.errors import InputError
 from samepath.base.suggest import unknown
-from samepath.traces.channels import STANDARD
+from samepath.traces.channels import LARGEST, POSITION, STANDARD
 from samepath.traces.importers.columns import map_columns
 
 _MARKS: Final = ("actor", "event", "end")
 _DELIMITERS: Final = ",;\t"
+_LONGEST_NAME: Final = 200
+_MOST_MAPS: Final = 100
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,13 @@ class ColumnMap:
         values = {}
         for name, column in self.channels.items():
             value = _number(fields.get(column.name), name)
-            if value is not None:
-                values[name] = column.scaled(value)
+            if value is None and name in POSITION:
+                raise InputError(f"a number was wanted for {name}, but there is none")
+            if value is None:
+                continue
+            if not abs(value) <= LARGEST:  # NaN is not
+                raise InputError(f"a finite number was wanted for {name}, but {value} came")
+            values[name] = column.scaled(value)
         return Row(moment, actor, str(known.get("actor_type") or ""), values)
 
 
@@ -138,7 +145,7 @@ class LineReader:
         if not self._header:
             self._delimiter = max(_DELIMITERS, key=text.count)
             names = self._fields(text)
-            if len(set(names)) != len(names) or not all(names):
+            if len(set(names)) != len(names) or not all(0 < len(name) <= _LONGEST_NAME for name in names):
                 raise InputError("a header of distinct column names was wanted")
             self._maps[tuple(names)] = ColumnMap(names, self._channels, self._wanted)
             self._header = names
@@ -189,8 +196,8 @@ class LineReader:
             return ActorLine(_some_whole(fields["actor"], "an actor"), str(fields["type"]))
         names = tuple(fields)
         if names not in self._maps:
-            if len(self._maps) > 100:
-                raise InputError("rows with the same keys were wanted, but they differ again and again")
+            if len(self._maps) > _MOST_MAPS or max(map(len, names), default=0) > _LONGEST_NAME:
+                raise InputError("rows with the same short keys were wanted")
             self._maps[names] = ColumnMap(names, self._channels, self._wanted)
         return self._maps[names].row(fields)
 

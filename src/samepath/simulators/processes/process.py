@@ -210,15 +210,14 @@ class EngineProcess:
     def finish(self, longest_s: float) -> None:
         """Wait for a good end: exit code 0, nothing left running. Raises for any other."""
         ended = self.wait(longest_s)
+        if ended.code == 0 and not ended.left:
+            return
+        self.close()
         if ended.code != 0:
             raise SimulatorError(f"{self.name} {ended.words}")
-        self._refuse_left(ended)
-
-    def _refuse_left(self, ended: Ended) -> None:
-        if ended.left:
-            count = "a process" if len(ended.left) == 1 else f"{len(ended.left)} processes"
-            names = ", ".join(dict.fromkeys(ended.left))
-            raise SimulatorError(f"{self.name} left {count} running when it ended ({names}): killed")
+        count = "a process" if len(ended.left) == 1 else f"{len(ended.left)} processes"
+        names = ", ".join(dict.fromkeys(ended.left))
+        raise SimulatorError(f"{self.name} left {count} running when it ended ({names}): killed")
 
     def ask_to_end(self) -> None:
         """Send SIGTERM; whoever ignores it is killed by :meth:`close`."""

@@ -1,7 +1,7 @@
 """The experiment: for every number of nodes a cluster, in it episode after episode, each with more vehicles than before."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -85,7 +85,8 @@ class _Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        with self._stack, suppress(ClusterError):
+            self._empty()
 
     @property
     def _main(self) -> Caller:
@@ -95,10 +96,7 @@ class _Client:
 
     def clear(self, mode: Mode) -> None:
         """Begin anew: nobody there, and time as the mode wants it."""
-        self._ears.forget()
-        if self._spawned:
-            self._batch(self._main, [[[_DESTROY, [one]]] for one in reversed(self._spawned)])
-        self._spawned = []
+        self._empty()
         self._lockstep = mode == "lockstep"
         settings = Settings(synchronous_mode=self._lockstep, fixed_delta_seconds=self._plan.step_s)
         self._main.value("set_episode_settings", write_settings(settings))
@@ -118,10 +116,12 @@ class _Client:
         self._callers[home].value("get_sensor_token", stream)
         self._ears.listen(self._callers[home].door.host, self._stream_ports[home], stream)
 
-    @staticmethod
-    def _batch(caller: Caller, commands: list[Any]) -> None:
-        caller.send("apply_batch", commands, False)
-        caller.receive()
+    def _empty(self) -> None:
+        """Take out everybody, cameras before those who carry them."""
+        self._ears.forget()
+        self._main.send("apply_batch", [[[_DESTROY, [one]]] for one in reversed(self._spawned)], False)
+        self._main.receive()
+        self._spawned = []
 
     # -- an episode --------------------------------------------------------------------------------------------------
 
@@ -146,9 +146,12 @@ class _Client:
 
     def _drive(self, seconds: float, ticks: int) -> None:
         """Drive for a while, or so many ticks, whichever is over first; but not for nothing."""
-        start_s, first = SYSTEM_CLOCK.monotonic_s(), self._step()
-        while (done := self._step() - first) < ticks:
-            if SYSTEM_CLOCK.monotonic_s() - start_s >= seconds and done >= _LEAST_TICKS:
+        start_s, begin = SYSTEM_CLOCK.monotonic_s(), -1
+        while True:
+            frame = self._step()
+            begin = frame - 1 if begin < 0 else begin
+            done = frame - begin
+            if done >= ticks or (done >= _LEAST_TICKS and SYSTEM_CLOCK.monotonic_s() - start_s >= seconds):
                 return
 
     def _step(self) -> int:

@@ -20,9 +20,10 @@ from samepath.sim.server.records import VehicleControl
 _HEAD_BYTES: Final = 48 + 36  # of a message of the world's stream, before the actors
 _STEERING: Final = Steering()
 _GAINS: Final = SpeedGains()
-_LOOK_AHEAD_M: Final = 4.0
-_LOOK_AHEAD_S: Final = 0.3
+_LOOK_AHEAD_M: Final = 2.0
+_LOOK_AHEAD_S: Final = 0.15
 _REAR_M: Final = 1.4
+_EAGER: Final = 1.7  # tyres slip: in bends a vehicle turns less than its wheels
 _WINDOW: Final = 24  # points ahead among which the nearest is looked for
 _STOP_GAP_M: Final = 8.0  # between middles: a vehicle and a little more
 _GAP_S: Final = 1.0
@@ -128,7 +129,7 @@ class Fleet:
         ahead = round((_LOOK_AHEAD_M + _LOOK_AHEAD_S * max(speed_mps, 0.0)) / SPACING_M)
         target = one.route.xy[(one.index + ahead) % len(one.route.xy)]
         rear_x, rear_y = x_m - _REAR_M * forward_x, y_m - _REAR_M * forward_y
-        steer = pure_pursuit(_STEERING, rear_x, rear_y, forward_x, forward_y, *target)
+        steer = max(-1.0, min(_EAGER * pure_pursuit(_STEERING, rear_x, rear_y, forward_x, forward_y, *target), 1.0))
         wanted_mps = max(min(one.route.speeds_mps[one.index], (gap_m - _STOP_GAP_M) / _GAP_S), 0.0)
         pedals, one.speed = control_speed(_GAINS, one.speed, wanted_mps, speed_mps, self._step_s)
         return VehicleControl(throttle=pedals.throttle, steer=steer, brake=pedals.brake)

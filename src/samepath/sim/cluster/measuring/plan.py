@@ -47,7 +47,7 @@ class Cell(NamedTuple):
     vehicles: int
 
     def __str__(self) -> str:
-        return f"{self.mode}, {self.nodes} nodes, {self.resolution}, {self.vehicles} vehicles"
+        return f"{self.mode}, {_count(self.nodes, 'node')}, {self.resolution}, {_count(self.vehicles, 'vehicle')}"
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,10 @@ def quick(nodes: Sequence[int]) -> Plan:
     """An experiment of about two minutes: few vehicles, short episodes, the smallest and the largest number of nodes."""
     ends = tuple(sorted({min(nodes), max(nodes)}))
     return Plan(ends, QUICK_VEHICLES, settle_s=0.4, ticks=150, episode_s=1.0)
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _checked(what: str, values: tuple[int, ...], most: int) -> None:

@@ -21,8 +21,8 @@ from samepath.sim.navigation.paths import Path, interpolate
 Floats = NDArray[np.float64]
 
 SPACING_M: Final = 0.5
-_CRUISE_MPS: Final = 8.0
-_LATERAL_MPS2: Final = 2.0
+_CRUISE_MPS: Final = 7.0
+_LATERAL_MPS2: Final = 1.2
 _BRAKING_MPS2: Final = 1.5
 _DRIVING: Final = "driving"
 

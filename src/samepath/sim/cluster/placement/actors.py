@@ -61,7 +61,7 @@ class ActorPlacement:
         link_is_loopback: bool = True,
         module: str = NODE_MODULE,
     ) -> None:
-        self._log, self._broken, self._main, self._module = log, broken, main, module
+        self._log, self._main, self._module = log, main, module
         self._machine = this_machine()
         self._private = PrivateRay() if address is None else None
         self._ray = self._private.ray if self._private is not None else connect(address or "auto", NOT_INSTALLED)
@@ -76,6 +76,8 @@ class ActorPlacement:
             except BaseException:
                 self._end_ray()
                 raise
+        if self._private is not None:
+            self._private.watch(broken)
         self._thread = threading.Thread(target=self._watch, name="hears from nodes under Ray", daemon=True)
         self._thread.start()
 
@@ -207,8 +209,6 @@ class ActorPlacement:
             why = "was killed to be started again" if placed.killed else "was lost with its process of Ray's"
         if placed.heard or dead:
             self._tell(placed, why, again=not dead)
-        if dead and not placed.stopping and self._private is not None:
-            self._broken()  # on one machine nothing else makes Ray give up a node before its restarts are used up
         if not dead:
             self._listen(placed)
 

@@ -4,9 +4,12 @@ import ipaddress
 import logging
 import os
 import secrets
+import select
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -22,6 +25,7 @@ NOT_INSTALLED: Final = (
 _LOOPBACK: Final = "127.0.0.1"
 # Only orders and log lines go through Ray; its smallest store is enough.
 _STORE_BYTES: Final = 80 << 20
+_NEEDED: Final = ("gcs_server", "raylet")
 # Set before Ray is imported, for it and for all that it starts.
 _SETTINGS: Final = {KEEP_LOOPBACK: "0", "RAY_AUTH_MODE": "token", "RAY_worker_niceness": "0"}
 
@@ -44,6 +48,7 @@ class PrivateRay:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self._closing = False
         before = listening(os.getpid())
         try:
             self._start()
@@ -84,8 +89,21 @@ class PrivateRay:
                         f"Ray listens on {address}:{port}, beyond loopback, and was ended: run samepath in a process alone"
                     )
 
+    def watch(self, broken: Callable[[], None]) -> None:
+        """Call ``broken``, from a thread, as soon as one of the two processes that Ray cannot do without has ended."""
+        needed = [one.pid for one in psutil.Process().children() if one.name() in _NEEDED]
+        handles = [os.pidfd_open(pid) for pid in needed]
+
+        def wait() -> None:
+            select.select(handles, [], [])  # a process's handle can be read once it has ended
+            if not self._closing:
+                broken()
+
+        threading.Thread(target=wait, name="watches Ray", daemon=True).start()
+
     def close(self) -> None:
         """End Ray and wait until nothing of it is left."""
+        self._closing = True
         self.ray.shutdown()
         if self._sweeper.stdin is not None:
             with suppress(BrokenPipeError):

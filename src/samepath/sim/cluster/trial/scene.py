@@ -25,6 +25,8 @@ _OTHERS: Final[tuple[tuple[str, dict[str, object]], ...]] = (
 _EVERY: Final = 8
 """One car in so many has the other sensors too."""
 STEP_S: Final = 0.05
+_DRIVE_TICKS: Final = 400
+"""After so many ticks they roll out: nobody is to leave the map."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,9 @@ def put_up(world: Remote, settings: SceneSettings) -> Stage:
 
 
 def drive(world: Remote, stage: Stage, tick: int) -> None:
-    """Command all cars for a tick: each swings along at its own pace. Depends on the tick's number alone."""
+    """Command all cars for a tick: each goes round in circles at its own pace. Depends on the tick's number alone."""
     for number, car in enumerate(stage.cars):
         if tick % 10 == number % 10:
-            side = 1.0 if (tick // 10 + number) % 2 else -1.0
-            world.control(car, VehicleControl(throttle=0.35 + 0.01 * (number % 7), steer=0.08 * side))
+            side = 1.0 if (tick // 100 + number) % 2 else -1.0
+            throttle = 0.25 + 0.01 * (number % 7) if tick < _DRIVE_TICKS else 0.0
+            world.control(car, VehicleControl(throttle=throttle, steer=(0.5 + 0.02 * (tick // 10 % 5)) * side))

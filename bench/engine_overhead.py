@@ -1,0 +1,183 @@
+"""What an adapter costs: a step of an engine through samepath, recorded, against the same engine driven directly.
+
+Starting and ending cancel out: each way is timed over a short run and a long one, and the difference is divided by the steps
+between them. Each figure is the best of some rounds, direct and adapter in turn, so that both meet the same machine.
+"""
+
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.tools import best_s, save, show, verdict
+from samepath.simulators.conformance import run_request
+from samepath.simulators.interface import RunRequest
+from samepath.simulators.playing import EngineSimulator
+
+AIM = 0.10
+SCENARIO = "table1-test2"
+SHORT_S, LONG_S = 1.0, 16.0
+ROUNDS = 9
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Two ways to run an engine for so many simulated seconds; ``steps_per_s`` is the engine's own."""
+
+    direct: Callable[[float], object]
+    adapter: Callable[[float], object]
+    steps_per_s: float
+
+
+def main() -> bool:
+    """Measure every engine that is installed; an adapter's step may take 10 % more than the engine's own."""
+    rows, figures, met = [], {}, True
+    for name, ways_of in ENGINES.items():
+        try:
+            ways = ways_of()
+        except LookupError as error:
+            rows.append([name, str(error.args[0]), "", "", ""])
+            continue
+        direct_us, adapter_us = _step_us(ways)
+        share = adapter_us / direct_us - 1
+        met &= share < AIM
+        figures[name] = {"direct_us": direct_us, "adapter_us": adapter_us, "overhead_ratio": share}
+        rows.append([name, f"{direct_us:.1f} µs", f"{adapter_us:.1f} µs", f"{share:+.1%}", verdict(met=share < AIM)])
+    show(f"{SCENARIO}, one step of the engine", ["engine", "direct", "adapter", "overhead", f"aim: {AIM:.0%}"], rows)
+    save("engine_overhead", figures)
+    return met
+
+
+def _step_us(ways: Ways) -> tuple[float, float]:
+    """Return a step's time, direct and through the adapter."""
+    best: dict[tuple[str, float], float] = {}
+    for _ in range(ROUNDS):
+        for way, run in (("direct", ways.direct), ("adapter", ways.adapter)):
+            for duration_s in (SHORT_S, LONG_S):
+                seconds = best_s(lambda run=run, duration_s=duration_s: run(duration_s), 1)
+                best[way, duration_s] = min(seconds, best.get((way, duration_s), seconds))
+    steps = (LONG_S - SHORT_S) * ways.steps_per_s
+    direct, adapter = ((best[way, LONG_S] - best[way, SHORT_S]) / steps * 1e6 for way in ("direct", "adapter"))
+    return direct, adapter
+
+
+def _godot() -> Ways:
+    """Godot in synchronous mode: the same project with nobody to read what it writes, and through the adapter."""
+    from samepath.simulators.godot import Godot
+    from samepath.simulators.godot.process import arguments, environment, find_godot
+    from samepath.simulators.godot.scene import run_json
+    from samepath.simulators.godot.settings import SETTINGS, STEPS_PER_S, TICK_S, read_settings
+    from samepath.simulators.scripts import read_script
+
+    reason = Godot().unavailable({})
+    if reason:
+        raise LookupError(reason)
+    settings, script = read_settings(SETTINGS), read_script(SCENARIO)
+    command = arguments(find_godot(""), settings)
+    scratch = tempfile.TemporaryDirectory(prefix="samepath-bench-")
+
+    def direct(duration_s: float) -> None:
+        assert scratch.name  # lives as long as this function
+        run = Path(scratch.name) / "run.json"
+        run.write_text(run_json(script, settings, round(duration_s / TICK_S)), "utf-8")
+        quiet = subprocess.DEVNULL
+        subprocess.run(command, env=environment(run), stdin=quiet, stdout=quiet, stderr=quiet, check=True)
+
+    def adapter(duration_s: float) -> None:
+        run_request(Godot(), RunRequest(SCENARIO, 0, duration_s=duration_s))
+
+    return Ways(direct, adapter, STEPS_PER_S)
+
+
+def _played(simulator: EngineSimulator, log_of: Callable[[Any], Callable[[], object]]) -> Ways:
+    """An engine in this process: the same scene and drivers, stepped and read with the engine's own words, and the adapter.
+
+    ``log_of`` takes a scene and returns what makes the steps of a tick and reads where the cars are.
+    """
+    from samepath.simulators.playing import SYNCHRONOUS, TICK_S, read_settings
+    from samepath.simulators.scripts import mind_of, read_script, scripted_chassis
+
+    reason = simulator.unavailable({})
+    if reason:
+        raise LookupError(reason)
+    values = simulator.info().settings
+    settings, script = read_settings(values, (SYNCHRONOUS,)), read_script(SCENARIO)
+
+    def direct(duration_s: float) -> list[object]:
+        world = simulator.world(script, settings, values)
+        go_on = log_of(world)
+        minds = [(role.number, mind_of(role, scripted_chassis, TICK_S)) for role in script.roles]
+        log = []
+        for tick in range(round(duration_s / TICK_S)):
+            for number, mind in minds:
+                world.command(number, mind.decide(world.see(number), tick * TICK_S))
+            log.append(go_on())
+        return log
+
+    def adapter(duration_s: float) -> None:
+        run_request(simulator, RunRequest(SCENARIO, 0, duration_s=duration_s))
+
+    return Ways(direct, adapter, settings.substeps / TICK_S)
+
+
+def _panda3d() -> Ways:
+    """Panda3D: no callbacks, and nodes instead of wheels are read."""
+    from samepath.simulators.panda3d import Panda3D
+
+    def log_of(world: Any) -> Callable[[], object]:
+        world.close()
+        bullet_world, nodes, step_s, count = world._world, [car._node for car in world._cars.values()], 1 / 120, 6
+
+        def go_on() -> object:
+            for _ in range(count):
+                bullet_world.doPhysics(step_s, 1, step_s)
+            return [(node.getPos(), node.getHpr(), node.node().getLinearVelocity()) for node in nodes]
+
+        return go_on
+
+    return _played(Panda3D(), log_of)
+
+
+def _pymunk() -> Ways:
+    """pymunk: no callbacks; a car's forces are part of driving it."""
+    from samepath.simulators.pymunk import Pymunk
+
+    def log_of(world: Any) -> Callable[[], object]:
+        space, cars, step_s, count = world._space, list(world._cars.values()), 1 / 120, 6
+        space.on_collision(1, 1)
+        bodies = [car.body for car in cars]
+
+        def go_on() -> object:
+            for _ in range(count):
+                for car in cars:
+                    car.act()
+                space.step(step_s)
+            return [(body.position, body.angle, body.velocity) for body in bodies]
+
+        return go_on
+
+    return _played(Pymunk(), log_of)
+
+
+def _mujoco() -> Ways:
+    """MuJoCo: nobody looks for contacts."""
+    from samepath.simulators.mujoco import MuJoCo
+
+    def log_of(world: Any) -> Callable[[], object]:
+        from mujoco import mj_step
+
+        model, data, count = world._model, world._data, 10
+
+        def go_on() -> object:
+            for _ in range(count):
+                mj_step(model, data)
+            return data.qpos.copy(), data.qvel.copy()
+
+        return go_on
+
+    return _played(MuJoCo(), log_of)
+
+
+ENGINES: Mapping[str, Callable[[], Ways]] = {"godot": _godot, "panda3d": _panda3d, "pymunk": _pymunk, "mujoco": _mujoco}

@@ -1,0 +1,156 @@
+"""Godot's process: found, asked for its version, started with a run, and with it the process of the external controllers."""
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from samepath.base.errors import SimulatorError
+from samepath.simulators.godot.engine import BANNER_LINES, GREETING
+from samepath.simulators.godot.scene import run_json
+from samepath.simulators.godot.settings import EXTERNAL, STEPS_PER_S, GodotSettings
+from samepath.simulators.processes import EngineProcess, find_program
+from samepath.simulators.scripts import Script
+
+PROJECT: Final = Path(__file__).with_name("project")
+VARIABLE: Final = "SAMEPATH_GODOT"
+NAMES: Final = ("godot3-server", "godot3-headless", "godot3")
+HOW_TO: Final = f"apt-get install --no-install-recommends godot3-server, or name it in {VARIABLE} or the setting program"
+# The first with the physics interface that the project uses, and the first that has another language.
+_OLDEST, _TOO_NEW = (3, 2), (4, 0)
+_START_S: Final = 60.0
+_END_S: Final = 20.0
+
+
+def find_godot(program: str) -> str:
+    """Return the path of Godot: the one that is named, else the one in the environment, else the first of the usual names."""
+    named = program or os.environ.get(VARIABLE, "")
+    if named:
+        return find_program(named, "Godot", HOW_TO)
+    for name in NAMES[:-1]:
+        try:
+            return find_program(name, "Godot", HOW_TO)
+        except SimulatorError:
+            continue
+    return find_program(NAMES[-1], "Godot", HOW_TO)
+
+
+def version_of(path: str) -> str:
+    """Ask a Godot for its version, and nobody twice."""
+    there = Path(path).stat()
+    return _asked(path, there.st_mtime_ns, there.st_size)
+
+
+@lru_cache(maxsize=16)
+def _asked(path: str, _mtime_ns: int, _size: int) -> str:
+    """Read the first line; Godot 3 ends with exit code 255 after telling its version."""
+    with EngineProcess("Godot", [path, "--version"]) as process:
+        process.end_of_input()
+        line = process.line(_END_S)
+        process.wait(_END_S)
+    return (line or b"").decode("utf-8", "replace").strip()
+
+
+def why_not(program: str) -> str:
+    """Say why no run is possible with this program; nothing where one is."""
+    try:
+        version = version_of(find_godot(program))
+    except SimulatorError as error:
+        return str(error)
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None:
+        return (
+            f"Godot 3.2 or a later 3.x was wanted, but {program or 'the program'} says {version[:60]!r} for a version: {HOW_TO}"
+        )
+    if not _OLDEST <= (int(found[1]), int(found[2])) < _TOO_NEW:
+        return f"Godot 3.2 or a later 3.x was wanted, but {version} came: {HOW_TO}"
+    return ""
+
+
+class GodotProcess:
+    """A Godot that drives one run; :meth:`line` is the next line the project writes."""
+
+    def __init__(self, scenario: str, script: Script, settings: GodotSettings, last_tick: int | None) -> None:
+        self._longest_s = settings.timeout_s
+        with ExitStack() as stack:
+            scratch = Path(tempfile.mkdtemp(prefix="samepath-godot-"))
+            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+            self._driver = stack.enter_context(_controllers(scenario)) if settings.controller == EXTERNAL else None
+            port = 0 if self._driver is None else _port_of(self._driver)
+            run = scratch / "run.json"
+            run.write_text(run_json(script, settings, last_tick, port), "utf-8")
+            self._godot = stack.enter_context(
+                EngineProcess(
+                    "Godot",
+                    arguments(find_godot(settings.program), settings),
+                    environment=environment(run),
+                    scratch=scratch,
+                )
+            )
+            self._greet()
+            self._stack = stack.pop_all()
+
+    def _greet(self) -> None:
+        for _ in range(BANNER_LINES):
+            line = self._godot.line(max(self._longest_s, _START_S))
+            if line is None:
+                self._godot.finish(_END_S)
+                break
+            if line == GREETING:
+                return
+        raise self._godot.trouble("did not start the project")
+
+    def line(self) -> bytes:
+        """Return the next line; silence, or an end without a word, is an error."""
+        line = self._godot.line(self._longest_s)
+        if line is None:
+            self._godot.finish(_END_S)
+            raise SimulatorError("Godot ended before the run did")
+        return line
+
+    def finish(self) -> None:
+        """Wait for a good end; whoever drove from outside must still be there."""
+        if self._driver is not None and not self._driver.running:
+            raise self._driver.trouble("ended before the run did")
+        self._godot.finish(_END_S)
+
+    def close(self) -> None:
+        """End everything that was started."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def arguments(path: str, settings: GodotSettings) -> list[str]:
+    """Return the command line of a run."""
+    found = [path, "--path", str(PROJECT), "--language", "en", "--disable-crash-handler"]
+    return [*found, "--fixed-fps", str(STEPS_PER_S)] if settings.synchronous else found
+
+
+def environment(run: Path) -> dict[str, str]:
+    """Return where the run is told, and folders of its own for what Godot would leave in the user's."""
+    folders = {name: str(run.parent) for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
+    return {"SAMEPATH_RUN": str(run), **folders}
+
+
+def _controllers(scenario: str) -> EngineProcess:
+    """Start the process that drives all cars from outside."""
+    command = [sys.executable, "-P", "-m", "samepath.simulators.godot.external", scenario]
+    return EngineProcess("the external controller", command)
+
+
+def _port_of(process: EngineProcess) -> int:
+    line = process.line(_START_S) or b""
+    if not line.isdigit():
+        raise process.trouble(f"said {line[:60]!r} where its port was wanted", 2.0)
+    return int(line)

@@ -1,0 +1,215 @@
+"""Driving Bullet through Panda3D: vehicles are set up, stepped and read.
+
+What is logged is read in Bullet's own callback after each step, from the points where the wheels' springs are fixed, which
+follow from the chassis as the step left it. A node's transform will not do: it is one fixed step late, and moved on by the time
+that is left over, so that the same steps look different in frames of other lengths. Drivers see it: a game has nothing else.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from panda3d import bullet, core
+
+from samepath.simulators.panda3d.scene import Car, Wheel, car_of
+from samepath.simulators.playing import PlaySettings, State, Touch, Touches, Vector, World, angles_deg
+from samepath.simulators.scripts import Role, Script, Seen, VehicleCommand, brake_force_n, drive_force_n
+
+_GRAVITY_MPS2: Final = 9.81
+_GROUND: Final = "0"
+
+
+class PandaWorld(World):
+    """A plain with the vehicles of a script on it."""
+
+    def __init__(self, script: Script, settings: PlaySettings) -> None:
+        self._settings = settings
+        self._world = bullet.BulletWorld()
+        self._world.setGravity(core.Vec3(0, 0, -_GRAVITY_MPS2))
+        self._root = core.NodePath("samepath")
+        ground = bullet.BulletRigidBodyNode(_GROUND)
+        ground.addShape(bullet.BulletPlaneShape(core.Vec3(0, 0, 1), 0))
+        self._root.attachNewNode(ground)
+        self._world.attach(ground)
+        # Bullet takes brakes as the most impulse of a step, however long the step is.
+        brake_s = settings.step_s if settings.mode != "variable-step" else settings.control_s
+        self._cars = {
+            role.number: Vehicle(role, car_of(role, role.wheels), self._world, self._root, brake_s)
+            for role in script.roles
+            if role.wheels is not None
+        }
+        self._touches = Touches()
+        self._fresh: list[tuple[int, int]] = []
+        self._states: dict[int, State] = {}
+        self._after_step: Callable[[], None] = self._read
+        self._world.setContactAddedCallback(core.PythonCallbackObject(self._on_contact))
+        self._world.setTickCallback(core.PythonCallbackObject(self._on_step), False)
+
+    def see(self, number: int) -> Seen:
+        """Return a node's transform and its body's velocity."""
+        return self._cars[number].see()
+
+    def command(self, number: int, command: VehicleCommand) -> None:
+        """Set forces, brakes and steering of a vehicle."""
+        self._cars[number].obey(command)
+
+    def states(self) -> Mapping[int, State]:
+        """Return the vehicles as the last step that was read left them."""
+        return self._states
+
+    def step(self, count: int) -> None:
+        """Make fixed steps, one by one; the last is read."""
+        step_s = self._settings.step_s
+        self._after_step = _nothing
+        for _ in range(count - 1):
+            self._world.doPhysics(step_s, 1, step_s)
+        self._after_step = self._read
+        self._world.doPhysics(step_s, 1, step_s)
+
+    def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
+        """Let Bullet make the fixed steps of a frame, as a game would."""
+
+        def after_step() -> None:
+            self._read()
+            on_step()
+
+        self._after_step = after_step
+        self._world.doPhysics(frame_s, self._settings.max_steps, self._settings.step_s)
+
+    def stretch(self, frame_s: float) -> None:
+        """Make one step as long as a frame."""
+        self._after_step = self._read
+        self._world.doPhysics(frame_s, 0)
+
+    def touches(self) -> list[Touch]:
+        """Return who touched for the first time."""
+        return self._touches.take()
+
+    def close(self) -> None:
+        """Let go of the callbacks, which hold this world."""
+        self._world.clearContactAddedCallback()
+        self._world.clearTickCallback()
+
+    def _read(self) -> None:
+        self._states = {number: car.state() for number, car in self._cars.items()}
+
+    def _on_contact(self, data: Any) -> None:  # noqa: ANN401 - Panda3D has no types
+        names = data.node0.name, data.node1.name
+        if _GROUND in names:
+            return
+        pair = int(names[0]), int(names[1])
+        if not self._touches.has_met(*pair) and pair not in self._fresh:
+            self._fresh.append(pair)
+
+    def _on_step(self, _data: Any) -> None:  # noqa: ANN401
+        if self._fresh:
+            self._read_impulses()
+        self._after_step()
+
+    def _read_impulses(self) -> None:
+        """Impulses are known once the step is solved."""
+        for one, other in self._fresh:
+            self._touches.add(one, other, self._impulse_ns(one, other))
+        self._fresh.clear()
+
+    def _impulse_ns(self, one: int, other: int) -> Vector:
+        x = y = z = 0.0
+        for manifold in self._world.getManifolds():
+            names = manifold.node0.name, manifold.node1.name
+            if names not in ((str(one), str(other)), (str(other), str(one))):
+                continue
+            sign = 1.0 if names[0] == str(one) else -1.0
+            for point in manifold.getManifoldPoints():
+                size, normal = sign * point.getAppliedImpulse(), point.getNormalWorldOnB()
+                x, y, z = x + size * normal.y, y + size * normal.x, z + size * normal.z
+        return x, y, z
+
+
+def _nothing() -> None:
+    """Do nothing after a step that nobody reads."""
+
+
+class Vehicle:
+    """A vehicle of Bullet's: a box on four rays."""
+
+    def __init__(self, role: Role, car: Car, world: Any, root: Any, brake_s: float) -> None:  # noqa: ANN401
+        self._role, self._car, self._brake_s = role, car, brake_s
+        self._body = bullet.BulletRigidBodyNode(str(car.number))
+        self._body.addShape(
+            bullet.BulletBoxShape(core.Vec3(*car.half_m)), core.TransformState.makePos(core.Point3(0, 0, car.box_z_m))
+        )
+        self._body.setMass(car.mass_kg)
+        self._body.setDeactivationEnabled(False)
+        self._body.notifyCollisions(True)
+        self._node = root.attachNewNode(self._body)
+        self._node.setPos(*car.position_m)
+        self._node.setH(car.heading_deg)
+        world.attach(self._body)
+        self._vehicle = bullet.BulletVehicle(world, self._body)
+        self._vehicle.setCoordinateSystem(bullet.ZUp)
+        world.attach(self._vehicle)
+        for one in car.wheels:
+            self._add_wheel(one)
+        # Asked for once all are there: Bullet moves its wheels about when it adds one.
+        self._wheels = [self._vehicle.getWheel(index) for index in range(len(car.wheels))]
+        self._driven = [index for index, one in enumerate(car.wheels) if one.driven]
+
+    def _add_wheel(self, one: Wheel) -> None:
+        car, wheel = self._car, self._vehicle.createWheel()
+        wheel.setChassisConnectionPointCs(core.Point3(one.x_m, one.y_m, one.z_m))
+        wheel.setWheelDirectionCs(core.Vec3(0, 0, -1))
+        wheel.setWheelAxleCs(core.Vec3(1, 0, 0))
+        wheel.setFrontWheel(one.front)
+        wheel.setWheelRadius(car.radius_m)
+        wheel.setSuspensionStiffness(car.stiffness)
+        wheel.setWheelsDampingCompression(car.damping)
+        wheel.setWheelsDampingRelaxation(car.damping)
+        wheel.setMaxSuspensionTravelCm(100 * car.travel_m)
+        wheel.setFrictionSlip(car.friction)
+        wheel.setRollInfluence(0.1)
+
+    def see(self) -> Seen:
+        """Return where the node is shown, and the body's velocity."""
+        position, velocity = self._node.getPos(), self._body.getLinearVelocity()
+        return Seen(position.y, position.x, -self._node.getH(), velocity.y, velocity.x)
+
+    def obey(self, command: VehicleCommand) -> None:
+        """Push, brake and steer."""
+        vehicle, velocity = self._vehicle, self._body.getLinearVelocity()
+        force_n = drive_force_n(self._role, command.throttle, velocity.length()) / len(self._driven)
+        force_n = -force_n if command.reverse else force_n
+        brake_ns = brake_force_n(self._role, 1.0 if command.hand_brake else command.brake) / 4 * self._brake_s
+        steer_deg = -command.steer * self._car.max_steer_deg
+        for index in self._driven:
+            vehicle.applyEngineForce(force_n, index)
+        for index in range(4):
+            vehicle.setBrake(brake_ns, index)
+        vehicle.setSteeringValue(steer_deg, 0)
+        vehicle.setSteeringValue(steer_deg, 1)
+
+    def state(self) -> State:
+        """Return the chassis in our frame: its middle on the road, angles, velocity. Right only in a step's callback."""
+        (x0, y0, z0), (x1, y1, z1), (x2, y2, z2), (x3, y3, z3) = (one.getRaycastInfo().getHardPointWs() for one in self._wheels)
+        car = self._car
+        length_m, width_m = 4 * car.wheels[0].y_m, 4 * car.wheels[1].x_m
+        # In our axes: Panda3D's first two change places.
+        forward = (y0 + y1 - y2 - y3) / length_m, (x0 + x1 - x2 - x3) / length_m, (z0 + z1 - z2 - z3) / length_m
+        right = (y1 + y3 - y0 - y2) / width_m, (x1 + x3 - x0 - x2) / width_m, (z1 + z3 - z0 - z2) / width_m
+        up = (
+            forward[1] * right[2] - forward[2] * right[1],
+            forward[2] * right[0] - forward[0] * right[2],
+            forward[0] * right[1] - forward[1] * right[0],
+        )
+        roll, pitch, yaw = angles_deg(forward, right[2], up[2])
+        above_m = car.wheels[0].z_m + car.lift_m
+        velocity = self._body.getLinearVelocity()
+        return {
+            "x_m": (y0 + y1 + y2 + y3) / 4 - up[0] * above_m,
+            "y_m": (x0 + x1 + x2 + x3) / 4 - up[1] * above_m,
+            "z_m": (z0 + z1 + z2 + z3) / 4 - up[2] * above_m,
+            "roll_deg": roll,
+            "pitch_deg": pitch,
+            "yaw_deg": yaw,
+            "vx_mps": velocity.y,
+            "vy_mps": velocity.x,
+            "vz_mps": velocity.z,
+        }

@@ -1,0 +1,32 @@
+"""Playing a script in an engine that runs in this process: what an engine must offer, the loops it is driven by, the trace."""
+
+from samepath.simulators.playing.settings import (
+    GAME_LOOP,
+    SETTINGS,
+    SYNCHRONOUS,
+    TICK_S,
+    VARIABLE_STEP,
+    PlaySettings,
+    read_settings,
+)
+from samepath.simulators.playing.simulator import CONTROLS, EngineSimulator
+from samepath.simulators.playing.world import Backlog, State, Touch, Touches, Vector, World, angles_deg
+
+__all__ = [
+    "CONTROLS",
+    "GAME_LOOP",
+    "SETTINGS",
+    "SYNCHRONOUS",
+    "TICK_S",
+    "VARIABLE_STEP",
+    "Backlog",
+    "EngineSimulator",
+    "PlaySettings",
+    "State",
+    "Touch",
+    "Touches",
+    "Vector",
+    "World",
+    "angles_deg",
+    "read_settings",
+]

@@ -1,0 +1,167 @@
+"""One run from its first step to its last: drivers are asked, the engine goes on, every tick is recorded."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from samepath.base.clock import Clock
+from samepath.base.errors import SimulatorError
+from samepath.simulators.interface import DURATION
+from samepath.simulators.playing.settings import GAME_LOOP, SYNCHRONOUS, TICK_S, PlaySettings
+from samepath.simulators.playing.world import State, Touch, World
+from samepath.simulators.resampling import Frame, Resampler
+from samepath.simulators.scripts import STANDING, Mind, Script, VehicleCommand, mind_of, scripted_chassis
+from samepath.traces.recorder import Recorder
+
+LAST_WAYPOINT: Final = "every actor reached its last waypoint"
+FIRST_COLLISION: Final = "first collision"
+TIME_OVER: Final = "simulated time is over"
+# Everybody sinks onto their wheels, brakes on, before the run begins: fixed steps in every mode.
+SETTLE_TICKS: Final = 20
+
+
+class Performance:
+    """A script played in an engine's world. ``last_tick`` ends it sooner."""
+
+    def __init__(
+        self,
+        world: World,
+        script: Script,
+        settings: PlaySettings,
+        recorder: Recorder,
+        on_tick: Callable[[int], None],
+        last_tick: int | None,
+    ) -> None:
+        self._world, self._script, self._settings = world, script, settings
+        self._recorder, self._on_tick, self._last_tick = recorder, on_tick, last_tick
+        minds = {role.number: mind_of(role, scripted_chassis, settings.control_s) for role in script.roles}
+        self._minds: dict[int, Mind] = {number: mind for number, mind in minds.items() if mind is not None}
+        self._commands: dict[int, VehicleCommand] = dict.fromkeys(self._minds, STANDING)
+        self._touches: list[tuple[int, Touch]] = []
+        self._ended = ""
+        self._tick = 0
+
+    def play(self, clock: Clock) -> None:
+        """Play from the start to the end."""
+        for role in self._script.roles:
+            self._recorder.actor(role.number, role.type)
+        self._settle()
+        notes: list[str] = []
+        if self._settings.mode == SYNCHRONOUS:
+            self._play_in_step()
+        elif self._settings.mode == GAME_LOOP:
+            self._play_frames(clock)
+        else:
+            notes.append(self._play_stretched(clock))
+        for tick, touch in self._touches:
+            if tick <= self._tick:
+                self._recorder.event(tick, "collision", touch.actor, touch.other, touch.impulse_ns)
+        for note in notes:
+            self._recorder.event(0, "note", detail=note)
+        self._recorder.end(self._tick, self._ended)
+
+    def _settle(self) -> None:
+        for number in self._minds:
+            self._world.command(number, STANDING)
+        self._world.step(SETTLE_TICKS * self._settings.substeps)
+        self._world.touches()
+
+    def _play_in_step(self) -> None:
+        world, substeps = self._world, self._settings.substeps
+        while not self._ended:
+            self._decide(self._tick * TICK_S)
+            world.step(substeps)
+            self._note_touches(self._tick + 1)
+            self._record(self._tick + 1, world.states())
+
+    def _play_frames(self, clock: Clock) -> None:
+        """Drivers go by the game's clock, the trace by the engine's: each tick is so many of its steps."""
+        world, substeps, made = self._world, self._settings.substeps, 0
+
+        def on_step() -> None:
+            nonlocal made
+            made += 1
+            if self._ended:
+                return
+            self._note_touches(self._tick + 1)
+            if made % substeps == 0:
+                self._record(self._tick + 1, world.states())
+
+        self._frames(clock, lambda frame_s: world.advance(frame_s, on_step))
+
+    def _play_stretched(self, clock: Clock) -> str:
+        """Frames end when they end; what a trace has at its ticks lies between them."""
+        world, now_s = self._world, 0.0
+        resampler = Resampler(TICK_S, Frame(0.0, self._copied()))
+        resampler.rest()  # the start itself is no tick of a trace
+
+        def one_step(frame_s: float) -> None:
+            nonlocal now_s
+            world.stretch(frame_s)
+            now_s += frame_s
+            self._note_touches(max(1, resampler.tick_of(now_s)))
+            for tick, states in resampler.take(Frame(now_s, self._copied())):
+                if not self._ended:
+                    self._record(tick, states)
+
+        self._frames(clock, one_step)
+        return resampler.note
+
+    def _frames(self, clock: Clock, go_on: Callable[[float], None]) -> None:
+        """Call ``go_on`` with the time of each frame, from the wall clock; a late frame begins at once."""
+        settings = self._settings
+        last_s = clock.monotonic_s()
+        due_s, game_s = last_s + settings.frame_s, 0.0
+        while not self._ended:
+            wait_s = due_s - clock.monotonic_s()
+            if wait_s > 0:
+                clock.sleep_s(wait_s)
+            now_s = clock.monotonic_s()
+            frame_s = (now_s - last_s) * settings.time_scale
+            last_s, due_s = now_s, max(due_s, now_s) + settings.frame_s
+            if frame_s > 0:
+                game_s += frame_s
+                self._decide(game_s)
+                go_on(frame_s)
+
+    def _decide(self, time_s: float) -> None:
+        world = self._world
+        for number, mind in self._minds.items():
+            command = mind.decide(world.see(number), time_s)
+            if not isinstance(command, VehicleCommand):
+                raise SimulatorError(f"actor {number}: only vehicles can be driven in this engine")
+            self._commands[number] = command
+            world.command(number, command)
+
+    def _copied(self) -> dict[int, dict[str, float]]:
+        return {number: dict(state) for number, state in self._world.states().items()}
+
+    def _note_touches(self, tick: int) -> None:
+        self._touches += [(tick, touch) for touch in self._world.touches()]
+
+    def _record(self, tick: int, states: Mapping[int, State]) -> None:
+        self._tick = tick
+        if self._recorder.wants(tick):
+            for number, state in states.items():
+                self._recorder.state(tick, number, self._with_control(number, state))
+        self._on_tick(tick)
+        self._ended = self._why_over(tick)
+
+    def _with_control(self, number: int, state: State) -> State:
+        command = self._commands.get(number)
+        if command is None:
+            return state
+        return {
+            **state,
+            "throttle_ratio": command.throttle,
+            "steer_ratio": command.steer,
+            "brake_ratio": command.brake,
+        }
+
+    def _why_over(self, tick: int) -> str:
+        if tick == self._last_tick:
+            return DURATION
+        if self._script.ends_early and all(mind.finished for mind in self._minds.values()):
+            return LAST_WAYPOINT
+        if self._script.end == "first-collision" and any(touched <= tick for touched, _ in self._touches):
+            return FIRST_COLLISION
+        return TIME_OVER if tick >= self._script.ticks else ""

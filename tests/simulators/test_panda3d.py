@@ -1,0 +1,89 @@
+"""Panda3D with Bullet, where it is installed."""
+
+import numpy as np
+import pytest
+from frame_clock import FrameClock
+from shared_runs import share_runs
+
+from samepath.simulators.conformance import CHECKS, run_once, run_request
+from samepath.simulators.interface import RunRequest
+from samepath.simulators.panda3d import Panda3D
+from samepath.simulators.playing import read_settings
+from samepath.simulators.preset import Preset
+from samepath.simulators.scripts import VehicleCommand, read_script
+
+pytest.importorskip("panda3d", reason="Panda3D is not installed: pip install 'samepath[panda3d]'")
+RUNS = {}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_panda3d_conforms(check, monkeypatch):
+    share_runs(monkeypatch, RUNS, "panda3d")
+    check(lambda: Preset(Panda3D(), {}, ["table1-test2"]))
+
+
+def world_of(**settings):
+    from samepath.simulators.panda3d.engine import PandaWorld
+
+    info = Panda3D(settings).info()
+    return PandaWorld(read_script("table1-test2"), read_settings(info.settings, Panda3D.modes))
+
+
+def test_cars_stand_where_the_script_says_and_both_directions_are_ours():
+    world = world_of()
+    world.step(120)
+    for role in read_script("table1-test2").roles:
+        state, seen = world.states()[role.number], world.see(role.number)
+        assert (state["x_m"], state["y_m"]) == pytest.approx((role.start.x_m, role.start.y_m), abs=0.01)
+        assert (state["z_m"], state["roll_deg"], state["pitch_deg"]) == pytest.approx((0.0, 0.0, 0.0), abs=0.01)
+        assert state["yaw_deg"] == pytest.approx(role.start.yaw_deg, abs=0.01)
+        assert (seen.x_m, seen.y_m, seen.yaw_deg) == pytest.approx((state["x_m"], state["y_m"], state["yaw_deg"]), abs=0.01)
+    world.close()
+
+
+def test_steering_to_the_right_turns_to_the_right():
+    world = world_of()
+    before = world.see(1).yaw_deg
+    world.command(1, VehicleCommand(throttle=0.5, steer=0.3))
+    world.step(240)
+    assert world.see(1).yaw_deg > before + 5
+    world.close()
+
+
+def test_the_log_does_not_depend_on_how_frames_cut_the_steps():
+    """A node's transform would: Panda3D moves it on by the time that is left over."""
+
+    def log(frames_s):
+        world, found = world_of(), []
+        world.step(60)
+        world.command(1, VehicleCommand(throttle=1.0, steer=0.1))
+        for frame_s in frames_s:
+            world.advance(frame_s, lambda: found.append(world.states()[1]))
+        world.close()
+        return found
+
+    short, long = log([0.01] * 120), log([0.031, 0.017] * 25)
+    assert len(short) > 100
+    assert short[:100] == long[:100]
+
+
+def test_the_cars_collide_as_bullet_tells_and_momentum_is_passed_on():
+    repeat = run_once(Panda3D(), "table1-test2")
+    (hit,) = [event for event in repeat.events if event.kind == "collision"]
+    assert (hit.actor, hit.other) == (1, 2)
+    columns = [repeat.channels.index(name) for name in ("vx_mps", "vy_mps")]
+    speeds = {
+        tick: repeat.values[(repeat.actor == 1) & (repeat.tick == tick)][0, columns] for tick in (hit.tick - 1, hit.tick + 1)
+    }
+    change = 1600.0 * (speeds[hit.tick + 1] - speeds[hit.tick - 1])
+    assert np.dot(change, hit.impulse_ns[:2]) > 0.8 * np.linalg.norm(change) * np.linalg.norm(hit.impulse_ns[:2])
+
+
+@pytest.mark.parametrize("mode", ["game-loop", "variable-step"])
+def test_a_game_loop_is_as_repeatable_as_its_clock(mode):
+    def digest(*late_s):
+        simulator = Panda3D({"mode": mode}, FrameClock(*late_s))
+        return run_request(simulator, RunRequest("table1-test2", 0, duration_s=3.0)).digest
+
+    assert digest(0.0, 0.004) == digest(0.0, 0.004)
+    assert digest(0.0, 0.004) != digest(0.0, 0.0041)
