@@ -162,7 +162,8 @@ def scaling(figures: dict[str, Any]) -> bool:
     cores = sorted(os.sched_getaffinity(0))
     cameras = SCALING_CAMERAS * len(cores)
     counts = [one for one in (1, 2, 4, 8, 16, 32, 64) if one < len(cores)] + [len(cores)]
-    rows, found, shown = [], [], None
+    rows, shown = [], None
+    found: list[dict[str, Any]] = []
     for count in dict.fromkeys(counts):
         with Rig([1.0] * count) as rig:
             cars = rig.fill(CARS)
@@ -255,7 +256,7 @@ def _draw(folder: str, core: int) -> None:
 
 def balance(figures: dict[str, Any]) -> bool:
     """Two fast and two slow nodes: sensors shared out by measured cost against by turns."""
-    rates = {}
+    rates: dict[str, dict[str, Any]] = {}
     for policy in ("round-robin", "measured"):
         with Rig(HANDICAPS, policy=policy) as rig:
             cars = rig.fill(CARS)

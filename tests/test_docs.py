@@ -84,13 +84,13 @@ def test_the_readmes_commands_are_make_targets():
 
 def test_every_verb_that_is_mentioned_exists():
     verbs = {one.name for one in (*app.registered_commands, *app.registered_groups)}
-    for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")):
+    for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")):
         for verb in re.findall(r"(?:\$ |`|\.venv/bin/)samepath ([a-z]+)", path.read_text("utf-8")):
             assert verb in verbs, f"{path.name}: samepath {verb}"
 
 
 def test_links_between_documents_lead_somewhere():
-    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", path.read_text("utf-8")):
             if "://" not in target:
                 assert (path.parent / target).exists(), f"{path.name}: {target}"

@@ -20,6 +20,24 @@ def test_sines_and_cosines_have_the_bits_of_single_numbers(angles_deg):
     assert cosine.tobytes() == expected[:, 1].tobytes()
 
 
+PARTS = (
+    st.floats(-1e308, 1e308) | st.floats(-2, 2) | st.integers(-8, 8).map(float) | st.sampled_from([0.0, -0.0, 5e-324, -1e-300])
+)
+
+
+@given(st.lists(st.tuples(PARTS, PARTS), min_size=1))
+def test_arc_tangents_have_the_bits_of_single_numbers(vectors):
+    x, y = np.array(vectors).T
+    expected = np.array([trig.atan2(b, a) for a, b in vectors])
+    assert trig_arrays.atan2(y, x).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_arc_tangents_of_what_is_no_vector_are_refused(bad):
+    with pytest.raises(InputError, match="finite vectors"):
+        trig_arrays.atan2(np.array([1.0, bad]), np.array([1.0, 1.0]))
+
+
 def errors_ulp(found, exact, xs):
     with localcontext() as context:
         context.prec = 60

@@ -29,6 +29,7 @@ def test_it_can_be_described_without_client_and_server_and_says_what_is_missing_
     with registry.create("carla") as simulator:
         assert simulator.info().capabilities.lossless
         assert not simulator.info().capabilities.deterministic
+        assert simulator.unavailable({}) == "CARLA's Python client is not installed: pip install 'samepath[carla]'"
         with pytest.raises(SimulatorError, match=r"pip install 'samepath\[carla\]'$"):
             run_once(simulator, "table1-test2")
 
@@ -37,6 +38,7 @@ def test_nobody_at_the_door_is_known_at_once():
     pytest.importorskip("carla")
     with pytest.raises(SimulatorError, match=r"^no CARLA server answers at 127\.0\.0\.1:1 \(Connection refused\): start one"):
         run_once(Carla({"port": 1}), "autopilot")
+    assert Carla().unavailable({"port": 1}).startswith("no CARLA server answers at 127.0.0.1:1 (Connection refused): start one")
 
 
 def test_the_defaults_are_what_carla_asks_for():

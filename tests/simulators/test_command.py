@@ -1,8 +1,11 @@
 """Any program as a simulator: the page's example as printed, and programs with every fault."""
 
+import json
 import os
 import re
+import shlex
 import shutil
+import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -10,19 +13,25 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import settings as tuned
+from hypothesis import strategies as st
+from processes_left import is_there, wait_until_gone
+from typer.testing import CliRunner
 
-from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import InputError, SimulatorError, StudyError, UnknownNameError
+from samepath.cli.app import app
 from samepath.execution.check import check_plan
 from samepath.execution.folder import stored_cells
 from samepath.execution.journal import read_journal
 from samepath.execution.run import run_plan
 from samepath.simulators.command import Command
+from samepath.simulators.command.lines import LineReader, Row
 from samepath.simulators.command.settings import PLACEHOLDERS, SETTINGS
 from samepath.simulators.conformance import CHECKS, run_once, run_request
 from samepath.simulators.interface import DURATION, RunRequest
-from samepath.simulators.preset import Preset
-from samepath.study.plan import make_plan
+from samepath.study.plan import load_plan, make_plan
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engines" / "command.md").read_text("utf-8")
 ODD = Path(__file__).with_name("odd_program.py")
@@ -73,16 +82,15 @@ def test_the_pages_study_finds_what_the_page_says(toy):
         assert note.detail.startswith("resampled from the engine's frames, linear between neighbours, to ticks of 0.05 s")
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_pages_program_conforms(toy, check):
-    settings = {
-        "program": "python3",
-        "arguments": "toy_car.py {script} fixed",
-        "version": "toy_car.py --version",
-        "channels": "x_m, y_m, yaw_deg",
-        "deterministic": True,
-    }
-    check(lambda: Preset(Command(), settings, ["table1-test2"]))
+def test_the_pages_commands_are_right(toy):
+    """The study is checked, and the conformance kit run, as the page has them."""
+    (toy / "toy-car.yaml").write_text(block("yaml"))
+    lines = block("console").replace("\\\n", "").strip().splitlines()
+    study, kit = (shlex.split(line.removeprefix("$ samepath ")) for line in lines)
+    check_plan(load_plan(study[1]))
+    result = CliRunner().invoke(app, kit)
+    assert result.exit_code == 0, result.output
+    assert result.output.count("ok ") == len(CHECKS)
 
 
 def test_every_setting_and_placeholder_is_documented():
@@ -97,6 +105,18 @@ def test_a_program_that_was_changed_is_another_version(toy):
     with (toy / "toy_car.py").open("a") as file:
         file.write("# changed\n")
     assert Command(settings).info().version != before
+
+
+def test_a_study_is_not_continued_with_a_program_that_was_changed(tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("tick,actor,x_m,y_m\n1,1,0,0\n#end,done\n")
+    settings = {"program": "cat", "arguments": str(trace), "version": "", "scenarios": "s", "channels": "x_m, y_m"}
+    cell = {"simulator": "command", "scenario": "s", "name": "cat", "settings": settings}
+    study = {"name": "x", "design": {"cells": [cell]}, "execution": {"isolation": "inline"}}
+    run_plan(make_plan(json.dumps(study), "x", repeats=2), tmp_path / "out")
+    trace.write_text(trace.read_text().replace("1,1,0,0", "1,1,1,0"))
+    with pytest.raises(StudyError, match=r"holds repeats of command \[\w{8}\], but \[\w{8}\] is installed: use that, or"):
+        run_plan(make_plan(json.dumps(study), "x", repeats=3), tmp_path / "out")
 
 
 def odd(fault, folder, **settings):
@@ -147,14 +167,6 @@ FAULTS = {
 IN_A_STUDY = ("hang", "crash", "early", "leaves a daemon", "broken csv", "hang for the watchdog")
 
 
-def gone(pids):
-    """Wait until processes are gone, zombies too: a keeper whose samepath was killed needs a moment and a reaper."""
-    until_s = SYSTEM_CLOCK.monotonic_s() + 20.0
-    while (left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]) and SYSTEM_CLOCK.monotonic_s() < until_s:
-        SYSTEM_CLOCK.sleep_s(0.01)
-    return not left
-
-
 def pids_of(folder, fault):
     return [int(word) for word in (folder / f"{fault.replace(' ', '-')}.pids").read_text().split()]
 
@@ -166,8 +178,6 @@ def test_a_fault_is_told_the_study_goes_on_and_nothing_is_left(odd_folder):
     for cell, (name, (settings, _)) in zip(cells, faults.items(), strict=True):
         cell["settings"] = odd(name, odd_folder, **settings)
     text = {"name": "faults", "design": {"cells": cells, "repeats": 3}, "execution": {"watchdog": "4 s", "order": "listed"}}
-    import yaml
-
     plan = make_plan(yaml.safe_dump(text), "faults")
     check_plan(plan)
     result = run_plan(plan, odd_folder / "out")
@@ -182,7 +192,7 @@ def test_a_fault_is_told_the_study_goes_on_and_nothing_is_left(odd_folder):
         assert len({repeat.digest for repeat in repeats_of(cell)}) == 1
     assert sum(entry["what"] == "failed" for entry in read_journal(odd_folder / "out")) == len(faults)
     for name in faults:
-        assert gone(pids_of(odd_folder, name)), name
+        wait_until_gone(pids_of(odd_folder, name))
     assert list((odd_folder / "scratch").iterdir()) == []
 
 
@@ -192,7 +202,7 @@ def test_a_fault_alone_leaves_nothing_when_the_run_is_over(odd_folder, fault):
     with pytest.raises(SimulatorError, match=f"^{words}") as caught:
         run_once(Command(odd(fault, odd_folder, **settings)), "s", 1)
     assert "\n" not in str(caught.value)
-    assert not [pid for pid in pids_of(odd_folder, fault) if Path(f"/proc/{pid}").exists()]
+    assert not any(map(is_there, pids_of(odd_folder, fault)))
     assert list((odd_folder / "scratch").iterdir()) == []
 
 
@@ -200,7 +210,7 @@ def test_zombies_of_a_program_are_reaped_and_no_fault(odd_folder):
     assert run_once(Command(odd("zombies", odd_folder)), "s", 1).end.tick == 5
     pids = pids_of(odd_folder, "zombies")
     assert len(pids) == 5
-    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert not any(map(is_there, pids))
 
 
 def writer(folder, text, **settings):
@@ -278,6 +288,40 @@ def test_a_parquet_table_is_read_bit_for_bit_in_the_order_of_time(tmp_path):
     assert run.actors[0].type == "truck"
     assert run.end.reason == "told"
     assert [one.kind for one in run.events] == ["spawn", "spawn", "beep"]
+
+
+numbers = st.floats(-1e100, 1e100)
+
+
+@given(st.integers(0, 2**53 - 1), st.integers(0, 10**6), numbers, numbers)
+def test_every_number_comes_back_bit_for_bit(tick, actor, x_m, y_m):
+    for lines in (
+        ("tick,actor,x_m,y_m", f"{tick},{actor},{x_m!r},{y_m!r}"),
+        ("tick\tactor\tx_m\ty_m", f"{tick}\t{actor}\t{x_m:.17g}\t{y_m:.17g}"),
+        (json.dumps({"tick": tick, "actor": actor, "x_m": x_m, "y_m": y_m}),),
+    ):
+        reader = LineReader(("x_m", "y_m"), {})
+        row = [reader.read(line.encode()) for line in lines][-1]
+        assert isinstance(row, Row)
+        assert (row.moment.tick, row.actor) == (tick, actor)
+        assert struct.pack("2d", *row.values.values()) == struct.pack("2d", x_m, y_m)
+
+
+WORDS = st.sampled_from(
+    ["tick,actor,x_m,y_m", "1,1,0,0", "#event,collision,1,1", "#end", "#actor,1,a", '{"tick":1}', '{"end":0}', "{", '"', "#"]
+)
+JUNK = st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode), WORDS.map(str.encode))
+
+
+@given(st.lists(st.one_of(JUNK, st.tuples(WORDS, st.text(max_size=8)).map(lambda two: "".join(two).encode())), max_size=8))
+@tuned(max_examples=300)
+def test_no_line_whatsoever_does_more_than_be_refused(lines):
+    reader = LineReader(("x_m", "y_m"), {})
+    for line in lines:
+        try:
+            reader.read(line)
+        except InputError as error:
+            assert "\n" not in str(error)
 
 
 def test_what_comes_after_the_duration_is_not_recorded(tmp_path):
@@ -377,8 +421,6 @@ def test_no_shell_reads_the_arguments_and_values_stay_in_their_word(tmp_path):
 def test_what_is_missing_is_refused_before_a_study(tmp_path):
     def study(**settings):
         cell = {"simulator": "command", "scenario": "table1-test2", "settings": settings}
-        import json
-
         return make_plan(json.dumps({"name": "x", "design": {"cells": [cell], "repeats": 2}}), "x")
 
     for settings, words in (

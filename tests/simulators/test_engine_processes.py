@@ -5,11 +5,10 @@ import signal
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
+from processes_left import is_there, wait_until_gone
 
-from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import SimulatorError
 from samepath.simulators.processes import EngineProcess, ask, find_program
 from samepath.simulators.processes.process import MAX_LINE_BYTES
@@ -19,18 +18,6 @@ SOON_S = 20.0
 
 def python(text, *arguments):
     return [sys.executable, "-I", "-S", "-c", textwrap.dedent(text), *map(str, arguments)]
-
-
-def is_there(pid):
-    """Zombies count: nobody would ever have reaped them."""
-    return Path(f"/proc/{pid}").exists()
-
-
-def wait_until_gone(pids):
-    until_s = SYSTEM_CLOCK.monotonic_s() + SOON_S
-    while any(map(is_there, pids)) and SYSTEM_CLOCK.monotonic_s() < until_s:
-        SYSTEM_CLOCK.sleep_s(0.005)
-    assert not [pid for pid in pids if is_there(pid)]
 
 
 # Starts a child, a grandchild that detaches itself, and a zombie; prints the numbers of all.
@@ -193,6 +180,18 @@ def test_when_samepath_dies_the_whole_family_dies(sign):
         os.killpg(parent.pid, sign)
         parent.wait()
     wait_until_gone(pids)
+
+
+def test_a_keeper_that_is_killed_takes_the_program_with_it_and_that_is_told():
+    with EngineProcess("orphan", python("import time; print('up', flush=True); time.sleep(3600)")) as process:
+        assert process.line(SOON_S) == b"up"
+        process._keeper.kill()
+        assert process.line(SOON_S) is None
+        with pytest.raises(
+            SimulatorError, match=r"^orphan was ended by signal 9 \(SIGKILL\); its last words: its keeper was killed$"
+        ):
+            process.finish(SOON_S)
+    wait_until_gone([process.pid])
 
 
 def test_who_is_asked_to_end_may_end_well():

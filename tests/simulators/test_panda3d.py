@@ -67,6 +67,18 @@ def test_the_log_does_not_depend_on_how_frames_cut_the_steps():
     assert short[:100] == long[:100]
 
 
+def test_synchronous_steps_are_those_of_the_usual_call():
+    """doPhysics(step, 0) steps as doPhysics(step, 1, step) does, to the bit."""
+    usual, ours, found = world_of(), world_of(), []
+    for world in (usual, ours):
+        world.command(1, VehicleCommand(throttle=1.0, steer=0.1))
+    ours.step(240)
+    for _ in range(240):
+        usual.advance(1 / 120, lambda: found.append(usual.states()[1]))
+    assert len(found) == 240
+    assert found[-1] == ours.states()[1]
+
+
 def test_the_cars_collide_as_bullet_tells_and_momentum_is_passed_on():
     repeat = run_once(Panda3D(), "table1-test2")
     (hit,) = [event for event in repeat.events if event.kind == "collision"]

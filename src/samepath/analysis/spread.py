@@ -201,9 +201,12 @@ def _certified(cell: CellTrace, name: str, spread: Spread) -> Spread:
     """Work out by rational arithmetic the columns whose last bit is not proved; reads the cell again for these alone."""
     if spread.uncertified.size == 0:
         return spread
-    if name in ANGLES or name == SPEED:
-        raise ValueError(f"the spread of {name} could not be proved: its values are beyond any physical size")
-    parts = [block.values[name][:, spread.uncertified] for block in cell.blocks([name])]
+    angles = {name: _Unwrapper()} if name in ANGLES else {}
+    logged, with_speed = (VELOCITY, True) if name == SPEED else ((name,), False)
+    parts = [
+        _columns_to_measure(block, angles, with_speed=with_speed)[name][0][:, spread.uncertified]
+        for block in cell.blocks(logged)
+    ]
     values = np.concatenate(parts)
     return with_exact_columns(spread, exact_columns(values, ~np.isnan(values)))
 

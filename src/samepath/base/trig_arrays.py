@@ -1,7 +1,7 @@
-"""Sine, cosine, exponential and logarithm of arrays, whose bits depend on nothing but their arguments.
+"""Sine, cosine, arc tangent, exponential and logarithm of arrays, whose bits depend on nothing but their arguments.
 
 As in :mod:`samepath.base.trig`, only +, -, *, /, comparisons and exact scalings are used, each of which IEEE 754 rounds in one
-way, element by element. ``sincos_deg`` gives the very bits of the function for single numbers.
+way, element by element. ``sincos_deg`` and ``atan2`` give the very bits of the functions for single numbers.
 """
 
 import math
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.base.errors import InputError
+from samepath.base import trig
 from samepath.base.trig import _RAD_PER_DEG, _RAD_PER_DEG_REST, LIMIT_DEG, _cosine, _sine
 
 Floats = NDArray[np.float64]
@@ -21,6 +22,7 @@ _PER_LN2: Final = 1.4426950408889634
 _SQRT_HALF: Final = 0.7071067811865476
 _EXP_TERMS: Final = 13
 _LOG_TERMS: Final = 12
+_FROM_AXES: Final = np.array([trig._FROM_X, trig._FROM_Y_ON, trig._FROM_Y_BACK, trig._FROM_MINUS_X])
 
 
 def sincos_deg(angle_deg: Floats) -> tuple[Floats, Floats]:
@@ -40,6 +42,30 @@ def sincos_deg(angle_deg: Floats) -> tuple[Floats, Floats]:
     turned_sine = np.choose(k, [sine, cosine, minus_sine, minus_cosine])
     turned_cosine = np.choose(k, [cosine, minus_sine, minus_cosine, 0.0 - minus_sine])
     return np.where(angle_deg < 0.0, 0.0 - turned_sine, turned_sine), turned_cosine
+
+
+def atan2(y: Floats, x: Floats) -> Floats:
+    """Return the angles of vectors (x, y) in [-pi, pi], with the usual signs of zeros; NaN and infinities are refused."""
+    width, height = np.abs(x), np.abs(y)
+    swapped = height > width
+    small, large = np.where(swapped, width, height), np.where(swapped, height, width)
+    if not np.all((small <= large) & (large < np.inf)):
+        raise InputError("finite vectors were wanted")
+    scale = np.where(large > 1e-290, np.where(large < 1e300, 1.0, 2.0**-40), 2.0**300)
+    small, large = small * scale, large * scale
+    nowhere = large == 0.0
+    large = np.where(nowhere, 1.0, large)
+    eighths = np.floor(8.0 * (small / large) + 0.5)
+    u = np.where(eighths > 0.0, (8.0 * small - eighths * large) / (8.0 * large + eighths * small), small / large)
+    z = u * u
+    rest = u * z * (trig._T3 + z * (trig._T5 + z * (trig._T7 + z * (trig._T9 + z * (trig._T11 + z * trig._T13)))))
+    back = swapped != np.signbit(x)
+    # Which of the half axes an angle is counted from: that of x, of y on, of y back, of minus x.
+    axis = np.where(back, np.where(swapped, 2, 3), np.where(swapped, 1, 0))
+    base, low = np.moveaxis(_FROM_AXES[axis, eighths.astype(np.int64)], -1, 0)
+    on = np.where(base != 0.0, base + (u + (rest + low)), u + rest)
+    angle = np.where(back, base - (u + (rest - low)), on)
+    return np.copysign(np.where(nowhere, np.where(np.signbit(x), trig.PI, 0.0), angle), y)
 
 
 def exp(x: Floats) -> Floats:

@@ -13,9 +13,9 @@ from samepath.traces.records import Header
 
 
 def check_plan(plan: Plan, *, here: bool = True) -> None:
-    """Refuse unknown simulators, scenarios and settings, what a simulator cannot do, and tools that are not there.
+    """Refuse unknown simulators, scenarios and settings, what a simulator cannot do, and what is not installed.
 
-    Where the plan is not run ``here``, other hosts say which tools they have.
+    A cell that is optional may miss its simulator. Where the plan is not run ``here``, other hosts say what they have.
     """
     for cell, info in _described(plan):
         scenario = cell.scenario
@@ -25,26 +25,32 @@ def check_plan(plan: Plan, *, here: bool = True) -> None:
             check_request(info, RunRequest(scenario, 0, plan.seed, cell.settings, plan.duration_s))
         except SamepathError as error:
             raise StudyError(f"cell {cell.name!r}: {error}") from error
-        if here:
-            _check_available(cell)
         if cell.condition.get("controller") == "replayed" and not info.capabilities.replays:
             raise StudyError(f"cell {cell.name!r}: {info.name} cannot replay commands: leave out controller=replayed")
+    missing = _unavailable(plan) if here else {}
+    for cell in plan.cells:
+        if cell.name in missing and not cell.optional:
+            raise StudyError(f"cell {cell.name!r}: {missing[cell.name]}")
     reason = missing_tool(plan.execution.load_tool) if here else None
     if reason is not None and any(cell.condition.get("cpu_load") for cell in plan.cells):
         raise StudyError(f"execution.load_tool: {reason}")
 
 
-def _check_available(cell: PlannedCell) -> None:
-    with registry.create(cell.simulator) as simulator:
-        reason = simulator.unavailable(cell.settings)
-    if reason:
-        raise StudyError(f"cell {cell.name!r}: {reason}")
-
-
 def not_applicable(plan: Plan) -> dict[str, str]:
-    """Return the cells that this host does not permit, by name, and why not."""
-    reasons = {cell.name: why_not(cell.condition) for cell in plan.cells}
+    """Return the cells that this host does not permit, or whose simulator it does not have, by name, and why not."""
+    missing = _unavailable(plan)
+    reasons = {cell.name: why_not(cell.condition) or missing.get(cell.name) for cell in plan.cells}
     return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _unavailable(plan: Plan) -> dict[str, str]:
+    """Return the cells whose simulator cannot run on this host, by name, and what to do."""
+    asked: dict[str, str] = {}
+    for cell in plan.cells:
+        if _way(cell) not in asked:
+            with registry.create(cell.simulator) as simulator:
+                asked[_way(cell)] = simulator.unavailable(cell.settings)
+    return {cell.name: reason for cell in plan.cells if (reason := asked[_way(cell)])}
 
 
 def header_of(plan: Plan, cell: PlannedCell, info: SimulatorInfo) -> Header:

@@ -36,6 +36,7 @@ class Target:
     conditions: dict[str, Levels]
     repeats: int
     expect: Verdict | None
+    optional: bool
 
     @property
     def factors(self) -> tuple[Factor, ...]:
@@ -80,6 +81,7 @@ def _crossed(design: DesignSpec, settings: dict[str, Levels], conditions: dict[s
                 conditions=own_conditions,
                 repeats=variant.repeats or design.repeats,
                 expect=variant.expect,
+                optional=variant.optional,
             )
 
 
@@ -99,6 +101,7 @@ def _single(design: DesignSpec, settings: dict[str, Levels], conditions: dict[st
             conditions=conditions | held,
             repeats=cell.repeats or design.repeats,
             expect=cell.expect,
+            optional=cell.optional,
         )
 
 
@@ -178,6 +181,7 @@ def _cell(
         repeats=asked,
         expect=target.expect if asked >= target.repeats else None,
         variant=target.variant,
+        optional=target.optional,
     )
 
 

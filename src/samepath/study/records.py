@@ -62,6 +62,7 @@ class PlannedCell:
 
     ``variant`` tells apart the ways in which one simulator is used; it is the simulator's name where there is only one.
     ``expect`` is what must be found; None where nothing is said, or where fewer repeats are run than the file stated.
+    ``optional``: where its simulator is not installed, the cell is left out and the study is run without it.
     """
 
     name: str
@@ -73,6 +74,7 @@ class PlannedCell:
     repeats: int
     expect: Verdict | None = None
     variant: str = ""
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,9 +140,10 @@ class Plan:
     def fingerprint(self) -> str:
         """Name of everything held equal: a folder begun under one plan is only continued under the same.
 
-        Neither the number of repeats nor the order is part of it, so that a study can be extended; nor is how it is judged.
+        Neither the number of repeats nor the order is part of it, so that a study can be extended; nor is how it is judged, nor
+        what may be left out.
         """
-        varying = ("repeats", "expect")
+        varying = ("repeats", "expect", "optional")
         cells = [{key: value for key, value in cell.__dict__.items() if key not in varying} for cell in self.cells]
         held = {"isolation": self.execution.isolation.value, "repeats_per_process": self.execution.repeats_per_process}
         return fingerprint(

@@ -168,6 +168,10 @@ class VariantSpec(Section):
     expect: Expect | None = Field(
         default=None, description="What must be found in each of its cells; the study fails otherwise."
     )
+    optional: bool = Field(
+        default=False,
+        description="Where it is not installed, true leaves its cells out and says how to; otherwise the study is refused.",
+    )
 
 
 class CellSpec(Section):
@@ -183,6 +187,10 @@ class CellSpec(Section):
     )
     repeats: Repeats | None = Field(default=None, description="Repeats of this cell, instead of the design's number.")
     expect: Expect | None = Field(default=None, description="What must be found; the study fails otherwise.")
+    optional: bool = Field(
+        default=False,
+        description="Where its simulator is not installed, true leaves it out and says how to; otherwise the study is refused.",
+    )
 
 
 class DesignSpec(Section):

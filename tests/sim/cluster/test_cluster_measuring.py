@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("numba")
 pytest.importorskip("zmq")
@@ -17,6 +18,7 @@ from clustering import clustered
 from serving import call, described, episode
 
 from samepath.base.errors import InputError
+from samepath.cli.app import app
 from samepath.cli.bench.cluster import default_nodes, write_results
 from samepath.cli.bench.figures import last_at_limit, limits
 from samepath.sim.cluster.measuring.experiment import measure
@@ -191,6 +193,22 @@ def test_an_experiment_that_makes_no_sense_is_refused_in_one_line(changes):
     with pytest.raises(InputError) as refused:
         replace(PLAN, **changes)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--nodes", "2,1"), "rising numbers of nodes"),
+        (("--nodes", "two"), "--nodes: numbers such as 1,2,4"),
+        (("--resolutions", "180x120,big"), "a resolution such as 180x120"),
+        (("--vehicles", "8,4"), "rising numbers of vehicles"),
+    ],
+)
+def test_the_verb_refuses_what_cannot_be_measured_before_it_starts_anything(words, said, tmp_path):
+    done = CliRunner().invoke(app, ["bench", "cluster", "--out", str(tmp_path / "out"), *words])
+    assert isinstance(done.exception, InputError)
+    assert said in str(done.exception)
+    assert not (tmp_path / "out").exists()
 
 
 def test_resolutions_and_numbers_of_nodes():

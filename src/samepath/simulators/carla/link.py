@@ -1,8 +1,10 @@
 """The connection to a CARLA server: found, of the right version, set, loaded, and left as it was."""
 
 import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, Final
 
 from samepath.base.errors import SimulatorError
@@ -23,6 +25,23 @@ def import_client() -> Any:  # noqa: ANN401 - the client has no types to speak o
     return carla
 
 
+def find_client() -> None:
+    """Is the client installed? It is not imported, see above."""
+    if sys.modules.get("carla", ...) is None or find_spec("carla") is None:
+        raise SimulatorError("CARLA's Python client is not installed: pip install 'samepath[carla]'")
+
+
+def find_server(settings: CarlaSettings) -> None:
+    """Does anybody answer? Nobody there is known at once; the client itself would wait for its whole time-out."""
+    try:
+        socket.create_connection((settings.host, settings.port), timeout=min(settings.timeout_s, _FIND_S)).close()
+    except OSError as error:
+        raise SimulatorError(
+            f"no CARLA server answers at {settings.address} ({error.strerror or error}): "
+            "start one, or give host and port in the settings"
+        ) from error
+
+
 class Link:
     """A client and what it found. Whatever CARLA raises in here comes out as one line of ours."""
 
@@ -33,7 +52,7 @@ class Link:
         self._found: Any = None
         self._is_lost = False
         with self.asking("at the start"):
-            self._find()
+            find_server(settings)
             self.client = carla.Client(settings.host, settings.port)
             self.client.set_timeout(settings.timeout_s)
             self._check_version()
@@ -55,17 +74,6 @@ class Link:
                 "is it still running? timeout_s sets the limit"
             )
         return SimulatorError(f"the CARLA server at {self.settings.address} failed {when}: {words}")
-
-    def _find(self) -> None:
-        """Nobody there is known at once; the client itself would wait for its whole time-out."""
-        settings = self.settings
-        try:
-            socket.create_connection((settings.host, settings.port), timeout=min(settings.timeout_s, _FIND_S)).close()
-        except OSError as error:
-            raise SimulatorError(
-                f"no CARLA server answers at {settings.address} ({error.strerror or error}): "
-                "start one, or give host and port in the settings"
-            ) from error
 
     def _check_version(self) -> None:
         ours, theirs = self.client.get_client_version(), self.client.get_server_version()

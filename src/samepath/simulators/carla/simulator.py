@@ -6,6 +6,7 @@ from functools import cache
 from importlib import metadata
 from typing import Final
 
+from samepath.base.errors import SimulatorError
 from samepath.simulators.carla.settings import SETTINGS, TICK_S, read_settings
 from samepath.simulators.interface import (
     Capabilities,
@@ -47,6 +48,19 @@ class Carla(Simulator):
             capabilities=Capabilities(deterministic=False, lossless=True, collisions=True, durations=True),
             settings=self._defaults,
         )
+
+    def unavailable(self, settings: Mapping[str, Scalar]) -> str:
+        """Is the client installed, and does a server answer?"""
+        from samepath.simulators.carla.link import find_client, find_server
+
+        known = {name: value for name, value in settings.items() if name in self._defaults}
+        read = read_settings({**self._defaults, **known})
+        try:
+            find_client()
+            find_server(read)
+        except SimulatorError as error:
+            return str(error)
+        return ""
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario on the server, from a freshly loaded world if the settings ask for one."""

@@ -17,7 +17,6 @@ from samepath.simulators.interface import (
     last_tick,
     no_tick,
 )
-from samepath.simulators.scripts import script_names
 from samepath.traces.recorder import Recorder
 
 
@@ -48,7 +47,7 @@ class Command(Simulator):
             name="command",
             version=version,
             summary="any program that takes a scenario and writes a trace, to stdout or into a file",
-            scenarios=read.scenarios or script_names(),
+            scenarios=read.scenarios or _our_scenarios(),
             step_s=read.step_s,
             channels=read.recorded,
             capabilities=Capabilities(read.deterministic, read.lossless, collisions=True, durations=True),
@@ -78,3 +77,9 @@ class Command(Simulator):
     def _read(self, settings: Mapping[str, Scalar]) -> CommandSettings:
         # What is not known is refused where a run is asked for, by its name.
         return read_settings({**self._defaults, **{name: settings[name] for name in settings if name in self._defaults}})
+
+
+def _our_scenarios() -> tuple[str, ...]:
+    from samepath.simulators.scripts import script_names  # which loads more than a program with its own scenarios needs
+
+    return script_names()

@@ -21,6 +21,8 @@ CONTROLLERS: Final = (PHYSICS, FRAME, EXTERNAL)
 # Powers of two: a step divided and multiplied by one keeps its bits.
 TIME_SCALES: Final = (1, 2, 4, 8)
 
+_LINES_AT_ONCE: Final = 20
+
 SETTINGS: Final[Mapping[str, Scalar]] = {
     "program": "",
     "mode": SYNCHRONOUS,
@@ -53,6 +55,11 @@ class GodotSettings:
     def frame_sleep_us(self) -> int:
         """How long the engine sleeps after a frame; not at all where nobody waits for it."""
         return 0 if self.synchronous else round(self.frame_sleep_ms * 1000)
+
+    @property
+    def lines_at_once(self) -> int:
+        """How many lines of the trace are written together; on the wall clock each as it comes."""
+        return _LINES_AT_ONCE if self.synchronous else 1
 
     @property
     def settle_steps(self) -> int:

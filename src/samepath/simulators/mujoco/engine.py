@@ -6,7 +6,7 @@ There is no callback for contacts. The list of each step is read after that step
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import mujoco
 import numpy as np
@@ -14,6 +14,10 @@ import numpy as np
 from samepath.simulators.mujoco.scene import CORNERS, Car, car_of, mjcf_of
 from samepath.simulators.playing import Backlog, PlaySettings, State, Touch, Touches, World, angles_deg
 from samepath.simulators.scripts import Role, Script, Seen, VehicleCommand, brake_force_n, drive_force_n
+
+# Cars are shorter than 10 m, and none goes 10 m in so many steps: farther apart than this, nobody touches anybody.
+_NEAR_M: Final = 20.0
+_LOOK_AHEAD_STEPS: Final = 10
 
 
 class MujocoWorld(World):
@@ -31,7 +35,6 @@ class MujocoWorld(World):
         }
         self._numbers = {self._model.geom(f"car{number}").id: number for number in self._cars}
         self._touches = Touches()
-        self._roads = len(self._cars) * len(CORNERS)
 
     def see(self, number: int) -> Seen:
         """Return where a body is and how it moves."""
@@ -49,9 +52,12 @@ class MujocoWorld(World):
     def step(self, count: int) -> None:
         """Make fixed steps, and look for contacts after each."""
         model, data = self._model, self._data
-        for _ in range(count):
+        for done in range(count):
+            if done % _LOOK_AHEAD_STEPS == 0:
+                near = self._some_may_meet()
             mujoco.mj_step(model, data)
-            if data.ncon > 0:
+            # Contacts with the road, geom 0, name it first: any other is worth a look.
+            if near and data.contact.geom1.any():
                 self._look_for_touches()
 
     def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
@@ -63,6 +69,15 @@ class MujocoWorld(World):
     def touches(self) -> list[Touch]:
         """Return who touched for the first time."""
         return self._touches.take()
+
+    def _some_may_meet(self) -> bool:
+        """Are two that have not met yet so near that they could touch within the next steps?"""
+        places = [(number, *car.place()) for number, car in self._cars.items()]
+        return any(
+            (ax - bx) ** 2 + (ay - by) ** 2 < _NEAR_M**2 and not self._touches.has_met(a, b)
+            for index, (a, ax, ay) in enumerate(places)
+            for b, bx, by in places[:index]
+        )
 
     def _look_for_touches(self) -> None:
         data, numbers = self._data, self._numbers
@@ -96,6 +111,11 @@ class Vehicle:
         self._driven = [model.actuator(f"{name}_{corner}").id for corner in car.driven]
         self._steered = [model.actuator(f"{name}_{corner}_steer").id for corner in CORNERS[:2]]
         self._wheels = [int(model.joint(f"{name}_{corner}").dofadr[0]) for corner in CORNERS]
+
+    def place(self) -> tuple[float, float]:
+        """Return where the middle of its mass is, in MuJoCo's axes."""
+        x, y = self._place[:2].tolist()
+        return x, y
 
     def obey(self, command: VehicleCommand) -> None:
         """Push, brake and steer: brakes are dry friction in the wheels' bearings."""

@@ -1,7 +1,7 @@
 """Driving Bullet through Panda3D: vehicles are set up, stepped and read.
 
-What is logged is read in Bullet's own callback after each step, from the points where the wheels' springs are fixed, which
-follow from the chassis as the step left it. A node's transform will not do: it is one fixed step late, and moved on by the time
+What is logged is where the wheels' springs are fixed, which follows from the chassis as a step left it. A game loop reads it
+in Bullet's own callback after that step. A node's transform will not do there: it is one step late, and moved on by the time
 that is left over, so that the same steps look different in frames of other lengths. Drivers see it: a game has nothing else.
 """
 
@@ -41,8 +41,9 @@ class PandaWorld(World):
         self._fresh: list[tuple[int, int]] = []
         self._states: dict[int, State] = {}
         self._after_step: Callable[[], None] = self._read
+        self._pairs = len(self._cars) * (len(self._cars) - 1) // 2
+        self._told = core.PythonCallbackObject(self._on_step)
         self._world.setContactAddedCallback(core.PythonCallbackObject(self._on_contact))
-        self._world.setTickCallback(core.PythonCallbackObject(self._on_step), False)
 
     def see(self, number: int) -> Seen:
         """Return a node's transform and its body's velocity."""
@@ -57,13 +58,13 @@ class PandaWorld(World):
         return self._states
 
     def step(self, count: int) -> None:
-        """Make fixed steps, one by one; the last is read."""
-        step_s = self._settings.step_s
-        self._after_step = _nothing
-        for _ in range(count - 1):
-            self._world.doPhysics(step_s, 1, step_s)
-        self._after_step = self._read
-        self._world.doPhysics(step_s, 1, step_s)
+        """Make fixed steps, one by one. They are those of ``doPhysics(step, 1, step)``, but nodes are not shown a step late."""
+        world, step_s = self._world, self._settings.step_s
+        for _ in range(count):
+            world.doPhysics(step_s, 0)
+            if self._fresh:
+                self._read_impulses()
+        self._read()
 
     def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
         """Let Bullet make the fixed steps of a frame, as a game would."""
@@ -73,12 +74,16 @@ class PandaWorld(World):
             on_step()
 
         self._after_step = after_step
+        self._world.setTickCallback(self._told, False)
         self._world.doPhysics(frame_s, self._settings.max_steps, self._settings.step_s)
+        self._world.clearTickCallback()
 
     def stretch(self, frame_s: float) -> None:
         """Make one step as long as a frame."""
-        self._after_step = self._read
         self._world.doPhysics(frame_s, 0)
+        if self._fresh:
+            self._read_impulses()
+        self._read()
 
     def touches(self) -> list[Touch]:
         """Return who touched for the first time."""
@@ -87,7 +92,7 @@ class PandaWorld(World):
     def close(self) -> None:
         """Let go of the callbacks, which hold this world."""
         self._world.clearContactAddedCallback()
-        self._world.clearTickCallback()
+        self._told = None
 
     def _read(self) -> None:
         self._states = {number: car.state() for number, car in self._cars.items()}
@@ -96,7 +101,7 @@ class PandaWorld(World):
         names = data.node0.name, data.node1.name
         if _GROUND in names:
             return
-        pair = int(names[0]), int(names[1])
+        pair = min(int(names[0]), int(names[1])), max(int(names[0]), int(names[1]))
         if not self._touches.has_met(*pair) and pair not in self._fresh:
             self._fresh.append(pair)
 
@@ -109,7 +114,10 @@ class PandaWorld(World):
         """Impulses are known once the step is solved."""
         for one, other in self._fresh:
             self._touches.add(one, other, self._impulse_ns(one, other))
+        self._pairs -= len(self._fresh)
         self._fresh.clear()
+        if self._pairs == 0:  # everybody has met: further contacts are no news
+            self._world.clearContactAddedCallback()
 
     def _impulse_ns(self, one: int, other: int) -> Vector:
         x = y = z = 0.0
@@ -122,10 +130,6 @@ class PandaWorld(World):
                 size, normal = sign * point.getAppliedImpulse(), point.getNormalWorldOnB()
                 x, y, z = x + size * normal.y, y + size * normal.x, z + size * normal.z
         return x, y, z
-
-
-def _nothing() -> None:
-    """Do nothing after a step that nobody reads."""
 
 
 class Vehicle:
@@ -149,8 +153,10 @@ class Vehicle:
         world.attach(self._vehicle)
         for one in car.wheels:
             self._add_wheel(one)
-        # Asked for once all are there: Bullet moves its wheels about when it adds one.
-        self._wheels = [self._vehicle.getWheel(index) for index in range(len(car.wheels))]
+        # Asked for once all are there: Bullet moves its wheels about when it adds one. Three tell where the chassis is.
+        self._rays = [self._vehicle.getWheel(index).getRaycastInfo() for index in range(3)]
+        self._wheel_base_m, self._track_m = 2 * car.wheels[0].y_m, 2 * car.wheels[1].x_m
+        self._above_m = car.wheels[0].z_m + car.lift_m
         self._driven = [index for index, one in enumerate(car.wheels) if one.driven]
 
     def _add_wheel(self, one: Wheel) -> None:
@@ -187,29 +193,26 @@ class Vehicle:
         vehicle.setSteeringValue(steer_deg, 1)
 
     def state(self) -> State:
-        """Return the chassis in our frame: its middle on the road, angles, velocity. Right only in a step's callback."""
-        (x0, y0, z0), (x1, y1, z1), (x2, y2, z2), (x3, y3, z3) = (one.getRaycastInfo().getHardPointWs() for one in self._wheels)
-        car = self._car
-        length_m, width_m = 4 * car.wheels[0].y_m, 4 * car.wheels[1].x_m
-        # In our axes: Panda3D's first two change places.
-        forward = (y0 + y1 - y2 - y3) / length_m, (x0 + x1 - x2 - x3) / length_m, (z0 + z1 - z2 - z3) / length_m
-        right = (y1 + y3 - y0 - y2) / width_m, (x1 + x3 - x0 - x2) / width_m, (z1 + z3 - z0 - z2) / width_m
-        up = (
-            forward[1] * right[2] - forward[2] * right[1],
-            forward[2] * right[0] - forward[0] * right[2],
-            forward[0] * right[1] - forward[1] * right[0],
-        )
-        roll, pitch, yaw = angles_deg(forward, right[2], up[2])
-        above_m = car.wheels[0].z_m + car.lift_m
-        velocity = self._body.getLinearVelocity()
+        """Return the chassis in our frame: its middle on the road, angles and velocity, as a step has just left it."""
+        left_front, right_front, left_rear = self._rays
+        y0, x0, z0 = left_front.getHardPointWs()
+        y1, x1, z1 = right_front.getHardPointWs()
+        y2, x2, z2 = left_rear.getHardPointWs()
+        # Panda3D's first two axes have changed places: from here on, all is in ours.
+        length_m, width_m, above_m = self._wheel_base_m, self._track_m, self._above_m
+        fx, fy, fz = (x0 - x2) / length_m, (y0 - y2) / length_m, (z0 - z2) / length_m
+        rx, ry, rz = (x1 - x0) / width_m, (y1 - y0) / width_m, (z1 - z0) / width_m
+        up_z = fx * ry - fy * rx
+        roll, pitch, yaw = angles_deg((fx, fy, fz), rz, up_z)
+        vy, vx, vz = self._body.getLinearVelocity()
         return {
-            "x_m": (y0 + y1 + y2 + y3) / 4 - up[0] * above_m,
-            "y_m": (x0 + x1 + x2 + x3) / 4 - up[1] * above_m,
-            "z_m": (z0 + z1 + z2 + z3) / 4 - up[2] * above_m,
+            "x_m": (x1 + x2) / 2 - (fy * rz - fz * ry) * above_m,
+            "y_m": (y1 + y2) / 2 - (fz * rx - fx * rz) * above_m,
+            "z_m": (z1 + z2) / 2 - up_z * above_m,
             "roll_deg": roll,
             "pitch_deg": pitch,
             "yaw_deg": yaw,
-            "vx_mps": velocity.y,
-            "vy_mps": velocity.x,
-            "vz_mps": velocity.z,
+            "vx_mps": vx,
+            "vy_mps": vy,
+            "vz_mps": vz,
         }

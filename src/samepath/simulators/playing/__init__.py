@@ -9,8 +9,8 @@ from samepath.simulators.playing.settings import (
     PlaySettings,
     read_settings,
 )
-from samepath.simulators.playing.simulator import CONTROLS, EngineSimulator
-from samepath.simulators.playing.world import Backlog, State, Touch, Touches, Vector, World, angles_deg
+from samepath.simulators.playing.simulator import EngineSimulator
+from samepath.simulators.playing.world import CONTROLS, Backlog, State, Touch, Touches, Vector, World, angles_deg
 
 __all__ = [
     "CONTROLS",

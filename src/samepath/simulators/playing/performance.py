@@ -7,8 +7,8 @@ from samepath.base.clock import Clock
 from samepath.base.errors import SimulatorError
 from samepath.simulators.interface import DURATION
 from samepath.simulators.playing.settings import GAME_LOOP, SYNCHRONOUS, TICK_S, PlaySettings
-from samepath.simulators.playing.world import State, Touch, World
-from samepath.simulators.resampling import Frame, Resampler
+from samepath.simulators.playing.world import CONTROLS, State, Touch, World
+from samepath.simulators.resampling import RESAMPLING, Frame, Resampler
 from samepath.simulators.scripts import STANDING, Mind, Script, VehicleCommand, mind_of, scripted_chassis
 from samepath.traces.recorder import Recorder
 
@@ -45,6 +45,7 @@ class Performance:
         for role in self._script.roles:
             self._recorder.actor(role.number, role.type)
         self._settle()
+        self._check_channels()
         notes: list[str] = []
         if self._settings.mode == SYNCHRONOUS:
             self._play_in_step()
@@ -64,6 +65,13 @@ class Performance:
             self._world.command(number, STANDING)
         self._world.step(SETTLE_TICKS * self._settings.substeps)
         self._world.touches()
+
+    def _check_channels(self) -> None:
+        """States are recorded as they come: their order is that of the channels, or numbers would change places."""
+        wanted = tuple(name for name in self._recorder.channels if name not in (*CONTROLS, RESAMPLING))
+        for state in self._world.states().values():
+            if tuple(state) != wanted:
+                raise SimulatorError(f"states with {', '.join(wanted)} were wanted, but {', '.join(state)} came")
 
     def _play_in_step(self) -> None:
         world, substeps = self._world, self._settings.substeps
@@ -139,23 +147,17 @@ class Performance:
         self._touches += [(tick, touch) for touch in self._world.touches()]
 
     def _record(self, tick: int, states: Mapping[int, State]) -> None:
+        """Record a tick: everybody's state in the order of the channels, then what they were told to do."""
         self._tick = tick
         if self._recorder.wants(tick):
-            for number, state in states.items():
-                self._recorder.state(tick, number, self._with_control(number, state))
+            told = self._commands
+            rows = [
+                [*state.values(), told[number].throttle, told[number].steer, told[number].brake]
+                for number, state in states.items()
+            ]
+            self._recorder.rows(tick, list(states), rows)
         self._on_tick(tick)
         self._ended = self._why_over(tick)
-
-    def _with_control(self, number: int, state: State) -> State:
-        command = self._commands.get(number)
-        if command is None:
-            return state
-        return {
-            **state,
-            "throttle_ratio": command.throttle,
-            "steer_ratio": command.steer,
-            "brake_ratio": command.brake,
-        }
 
     def _why_over(self, tick: int) -> str:
         if tick == self._last_tick:

@@ -19,7 +19,7 @@ from samepath.simulators.interface import (
     no_tick,
 )
 from samepath.simulators.playing.settings import SETTINGS, SYNCHRONOUS, TICK_S, VARIABLE_STEP, PlaySettings, read_settings
-from samepath.simulators.playing.world import World
+from samepath.simulators.playing.world import CONTROLS, World
 from samepath.simulators.resampling import RESAMPLING
 from samepath.simulators.scripts import Script, read_script
 from samepath.traces.channels import POSITION, ROTATION, VELOCITY
@@ -27,14 +27,14 @@ from samepath.traces.recorder import Recorder
 
 # Tests of Table I in which only vehicles move.
 SCENARIOS: Final = ("table1-test2", "table1-test1")
-CONTROLS: Final = ("throttle_ratio", "steer_ratio", "brake_ratio")
 
 
 class EngineSimulator(Simulator):
     """An engine of somebody else's, installed with pip; ``defaults`` replace those of the settings, ``clock`` the machine's.
 
     A subclass says what it is, which package of which version it needs and which modes it has, and sets up a world; its name
-    is that of the extra too. Its module ``engine``, beside it, is the only one that imports the engine.
+    is that of the extra too, and ``channels`` are those of its world's states, in their order. Its module ``engine``, beside
+    it, is the only one that imports the engine.
     """
 
     name: ClassVar[str]
@@ -42,7 +42,7 @@ class EngineSimulator(Simulator):
     package: ClassVar[str]
     oldest: ClassVar[tuple[int, ...]]
     modes: ClassVar[tuple[str, ...]]
-    channels: ClassVar[tuple[str, ...]] = (*POSITION, *ROTATION, *VELOCITY, *CONTROLS)
+    channels: ClassVar[tuple[str, ...]] = (*POSITION, *ROTATION, *VELOCITY)
     own_settings: ClassVar[Mapping[str, Scalar]] = {}
 
     def __init__(self, defaults: Mapping[str, Scalar] | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -65,14 +65,14 @@ class EngineSimulator(Simulator):
         """Describe it in a mode: only synchronous steps promise bits, only variable ones are resampled."""
         values = {**self._defaults, **settings}
         read = read_settings(values, self.modes)
-        channels = (*self.channels, RESAMPLING) if read.mode == VARIABLE_STEP else self.channels
+        resampled = (RESAMPLING,) if read.mode == VARIABLE_STEP else ()
         return SimulatorInfo(
             name=self.name,
             version=installed_version(self.package) or "not installed",
             summary=self.summary,
             scenarios=SCENARIOS,
             step_s=TICK_S,
-            channels=channels,
+            channels=(*self.channels, *resampled, *CONTROLS),
             capabilities=Capabilities(
                 deterministic=self.promises_bits(read, values),
                 lossless=read.mode != VARIABLE_STEP,

@@ -3,9 +3,12 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from samepath.simulators.scripts import Seen, VehicleCommand
+
+# What a driver's command is recorded as, after the channels of a state.
+CONTROLS: Final = ("throttle_ratio", "steer_ratio", "brake_ratio")
 
 Vector = tuple[float, float, float]
 State = Mapping[str, float]
@@ -32,7 +35,7 @@ class World(ABC):
 
     @abstractmethod
     def states(self) -> Mapping[int, State]:
-        """Return where everybody is after the last step, or in ``on_step`` after this one."""
+        """Return where everybody is after the last step, or in ``on_step`` after this one; channels in the adapter's order."""
 
     @abstractmethod
     def step(self, count: int) -> None:

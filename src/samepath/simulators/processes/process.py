@@ -102,7 +102,7 @@ class EngineProcess:
         if news is not None and "pid" in news:
             return int(news["pid"])
         self.close()
-        reason = os.strerror(news["error"]) if news is not None else "its keeper failed"
+        reason = os.strerror(news["error"]) if news is not None and "error" in news else "its keeper failed"
         raise SimulatorError(f"{self.name}: {program} cannot be started: {reason}")
 
     def __enter__(self) -> Self:
@@ -272,7 +272,7 @@ class EngineProcess:
         return self._ended
 
     def _next_news(self, until_s: float) -> dict[str, Any] | None:
-        """Return what the keeper says next; None where it says nothing in time, or nothing more."""
+        """Return what the keeper says next; None where it says nothing in time. A keeper that is gone has ended the program."""
         poll = select.poll()
         poll.register(self._status, select.POLLIN)
         while b"\n" not in self._news:
@@ -280,7 +280,7 @@ class EngineProcess:
                 return None
             data = os.read(self._status, _CHUNK_BYTES)
             if not data:
-                return None
+                return {"said": "its keeper was killed"}
             self._news += data
         line, _, rest = bytes(self._news).partition(b"\n")
         self._news = bytearray(rest)

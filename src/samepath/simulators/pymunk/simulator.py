@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from samepath.simulators.interface import Scalar
-from samepath.simulators.playing import CONTROLS, GAME_LOOP, SYNCHRONOUS, EngineSimulator, PlaySettings, World
+from samepath.simulators.playing import GAME_LOOP, SYNCHRONOUS, EngineSimulator, PlaySettings, World
 from samepath.simulators.pymunk.scene import read_solver
 from samepath.simulators.scripts import Script
 
@@ -17,7 +17,7 @@ class Pymunk(EngineSimulator):
     package = "pymunk"
     oldest = (7, 0)
     modes = (SYNCHRONOUS, GAME_LOOP)
-    channels = ("x_m", "y_m", "yaw_deg", "vx_mps", "vy_mps", *CONTROLS)
+    channels = ("x_m", "y_m", "yaw_deg", "vx_mps", "vy_mps")
     own_settings: ClassVar[Mapping[str, Scalar]] = {"threads": 1, "crates": 0, "iterations": 10}
 
     def promises_bits(self, settings: PlaySettings, values: Mapping[str, Scalar]) -> bool:
