@@ -9,6 +9,7 @@ import textwrap
 import pytest
 from processes_left import is_there, wait_until_gone
 
+from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import SimulatorError
 from samepath.simulators.processes import EngineProcess, ask, find_program
 from samepath.simulators.processes.process import MAX_LINE_BYTES
@@ -86,6 +87,28 @@ def test_a_program_that_ends_well_but_leaves_something_running_is_refused_and_th
     with pytest.raises(SimulatorError, match=r"^family left 2 processes running when it ended \(python\S*\): killed$"):
         process.finish(SOON_S)
     assert not [pid for pid in pids if is_there(pid)]
+
+
+def test_who_forks_and_ends_all_the_time_is_caught(tmp_path):
+    """Never the same process for long, so that a list of processes is old before it is read."""
+    text = """
+        import os, sys
+        print("up", flush=True)
+        for n in range(100000):
+            if os.fork():
+                os._exit(0)
+            os.setsid()
+            with open(sys.argv[1], "w") as file:
+                file.write(f"{os.getpid()} {n}")
+    """
+    beat = tmp_path / "beat"
+    with EngineProcess("hydra", python(text, beat)) as process:
+        assert process.line(SOON_S) == b"up"
+        with pytest.raises(SimulatorError, match=r"^hydra left .+ running when it ended \(.+\): killed$"):
+            process.finish(SOON_S)
+        last = beat.read_text()
+        SYSTEM_CLOCK.sleep_s(0.05)
+        assert beat.read_text() == last
 
 
 def test_a_zombie_alone_is_nobodys_trouble():

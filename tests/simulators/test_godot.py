@@ -143,14 +143,22 @@ def test_numbers_come_into_our_frame_unrounded():
     # Godot's own order is already ours: place, forward, up, left, velocity, spin; the car looks along y and climbs 45 degrees.
     half = struct.unpack("<f", struct.pack("<f", 0.5**0.5))[0]
     car = (tenth, 2.0, 1.0, 0, half, half, 0, -half, half, 1, 0, 0, 0, tenth, 0, 0, 0, 1.0, 0.1, -0.2, 0.3)
-    states = Reader(roles).read(state(9, car, STILL))
-    assert states.tick == 3
-    row = dict(zip(CHANNELS, states.rows[0], strict=True))
+    reader = Reader(roles)
+    assert reader.read(state(9, car, STILL)).ticks == (3,)
+    row = dict(zip(CHANNELS, reader.rows()[0, 0].tolist(), strict=True))
     assert (row["x_m"], row["y_m"], row["vy_mps"]) == (tenth, 2.0, tenth), "32 bits are widened, not rounded"
     assert row["z_m"] == pytest.approx(1.0 - 0.38 * roles[0].body.height_m)
     assert (row["yaw_deg"], row["pitch_deg"], row["roll_deg"]) == (90.0, pytest.approx(45.0), 0.0)
     assert row["wz_degps"] == pytest.approx(-57.29578), "to the left in Godot is against the clock, yaw falls"
     assert (row["throttle_ratio"], row["steer_ratio"], row["brake_ratio"]) == (0.1, -0.2, 0.3)
+
+
+def test_a_state_that_is_no_number_is_told_of():
+    reader = Reader(read_script("table1-test2").roles)
+    for step, x_m in ((3, 0.0), (6, float("nan"))):
+        reader.read(state(step, STILL, (x_m, *STILL[1:])))
+    with pytest.raises(SimulatorError, match="at tick 2 that is not a number"):
+        reader.rows()
 
 
 def test_a_pair_collides_once_and_the_lower_number_felt_it():

@@ -1,5 +1,7 @@
 """Panda3D with Bullet, where it is installed."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 from frame_clock import FrameClock
@@ -22,15 +24,24 @@ def test_panda3d_conforms(check, monkeypatch):
     check(lambda: Preset(Panda3D(), {}, ["table1-test2"]))
 
 
-def world_of(**settings):
+@pytest.fixture
+def make():
+    """Make worlds, and close them."""
     from samepath.simulators.panda3d.engine import PandaWorld
 
-    info = Panda3D(settings).info()
-    return PandaWorld(read_script("table1-test2"), read_settings(info.settings, Panda3D.modes))
+    script, settings = read_script("table1-test2"), read_settings(Panda3D().info().settings, Panda3D.modes)
+    with ExitStack() as stack:
+
+        def make_one():
+            world = PandaWorld(script, settings)
+            stack.callback(world.close)
+            return world
+
+        yield make_one
 
 
-def test_cars_stand_where_the_script_says_and_both_directions_are_ours():
-    world = world_of()
+def test_cars_stand_where_the_script_says_and_both_directions_are_ours(make):
+    world = make()
     world.step(120)
     for role in read_script("table1-test2").roles:
         state, seen = world.states()[role.number], world.see(role.number)
@@ -38,28 +49,36 @@ def test_cars_stand_where_the_script_says_and_both_directions_are_ours():
         assert (state["z_m"], state["roll_deg"], state["pitch_deg"]) == pytest.approx((0.0, 0.0, 0.0), abs=0.01)
         assert state["yaw_deg"] == pytest.approx(role.start.yaw_deg, abs=0.01)
         assert (seen.x_m, seen.y_m, seen.yaw_deg) == pytest.approx((state["x_m"], state["y_m"], state["yaw_deg"]), abs=0.01)
-    world.close()
 
 
-def test_steering_to_the_right_turns_to_the_right():
-    world = world_of()
+def test_steering_to_the_right_turns_to_the_right(make):
+    world = make()
     before = world.see(1).yaw_deg
     world.command(1, VehicleCommand(throttle=0.5, steer=0.3))
     world.step(240)
     assert world.see(1).yaw_deg > before + 5
-    world.close()
 
 
-def test_the_log_does_not_depend_on_how_frames_cut_the_steps():
+def test_transforms_do_not_pile_up(make):
+    from panda3d.core import TransformState
+
+    world = make()
+    world.step(6)
+    before = TransformState.getNumStates()
+    for _ in range(50):
+        world.step(6)
+    assert TransformState.getNumStates() <= before + 50
+
+
+def test_the_log_does_not_depend_on_how_frames_cut_the_steps(make):
     """A node's transform would: Panda3D moves it on by the time that is left over."""
 
     def log(frames_s):
-        world, found = world_of(), []
+        world, found = make(), []
         world.step(60)
         world.command(1, VehicleCommand(throttle=1.0, steer=0.1))
         for frame_s in frames_s:
             world.advance(frame_s, lambda: found.append(world.states()[1]))
-        world.close()
         return found
 
     short, long = log([0.01] * 120), log([0.031, 0.017] * 25)
@@ -67,9 +86,9 @@ def test_the_log_does_not_depend_on_how_frames_cut_the_steps():
     assert short[:100] == long[:100]
 
 
-def test_synchronous_steps_are_those_of_the_usual_call():
+def test_synchronous_steps_are_those_of_the_usual_call(make):
     """doPhysics(step, 0) steps as doPhysics(step, 1, step) does, to the bit."""
-    usual, ours, found = world_of(), world_of(), []
+    usual, ours, found = make(), make(), []
     for world in (usual, ours):
         world.command(1, VehicleCommand(throttle=1.0, steer=0.1))
     ours.step(240)

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.base.errors import InputError
 from samepath.base import trig
+from samepath.base.errors import InputError
 from samepath.base.trig import _RAD_PER_DEG, _RAD_PER_DEG_REST, LIMIT_DEG, _cosine, _sine
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ node's slowness is how many times as long as expected its ticks take. The assign
 the same wherever they are made.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -113,6 +113,10 @@ class Costs:
         self._slowness.pop(node, None)
         self._in_one_go.pop(node, None)
 
+    def known(self) -> tuple[int, ...]:
+        """The sensors of which something is known."""
+        return tuple(self._cost_s)
+
     def forget_sensor(self, sensor: int) -> None:
         """A sensor is gone."""
         self._cost_s.pop(sensor, None)
@@ -149,6 +153,12 @@ class Balance:
         """A node is gone; its sensors will be put elsewhere."""
         self.costs.forget_node(node)
         self._where = {sensor: at for sensor, at in self._where.items() if at != node}
+
+    def forget_sensors(self, sensors: Iterable[int] | None) -> None:
+        """Sensors are gone, or all of them."""
+        for sensor in self.costs.known() if sensors is None else sensors:
+            self.costs.forget_sensor(sensor)
+            self._where.pop(sensor, None)
 
     def assign(
         self, orders: Sequence[Order], nodes: Sequence[int], homes: Mapping[int, Sequence[int]] | None = None

@@ -1,10 +1,14 @@
 """Control commands and their way from a client to the tick that felt them."""
 
-from typing import NamedTuple
+from collections import deque
+from typing import Final, NamedTuple
 
 from samepath.sim.cluster.watching.recent import Commands
 from samepath.sim.cluster.watching.status import CommandRecord
 from samepath.sim.server.rpc import Call
+
+# Of more commands than this between two ticks the first are not listed; they count for the world all the same.
+_WAITING_MOST: Final = 100_000
 
 
 class Given(NamedTuple):
@@ -25,7 +29,7 @@ class CommandLog:
         self._number = 0
         self._call: Call | None = None
         self._at_s = 0.0
-        self._waiting: list[Given] = []
+        self._waiting: deque[Given] = deque(maxlen=_WAITING_MOST)
 
     def begin(self, call: Call, at_s: float) -> None:
         """A call that came at a time is about to be made: what commands it holds, the episode tells."""
@@ -44,7 +48,8 @@ class CommandLog:
 
     def felt(self, frame: int, now_s: float) -> None:
         """A tick has felt all that came: of each actor's commands the last one of the node with the highest number."""
-        waiting, self._waiting = self._waiting, []
+        waiting = tuple(self._waiting)
+        self._waiting.clear()
         winners: dict[int, Given] = {}
         for one in waiting:
             if one.actor not in winners or one.home >= winners[one.actor].home:

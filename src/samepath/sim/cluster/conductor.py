@@ -7,7 +7,7 @@ out is counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from samepath.base.clock import SYSTEM_CLOCK
@@ -113,7 +113,9 @@ class Conductor:
     def _assigned(self, orders: Sequence[Order]) -> tuple[Share, ...]:
         if not orders:
             return ()
-        workers = self._workers()
+        self._take_out_hanging(SYSTEM_CLOCK.monotonic_s())
+        found = self._workers()
+        workers = [one for one in found if not one.doubted] or found  # who hangs would make every tick wait
         homes = {one.sensor: self._homes(one) for one in orders}
         return self.balance.assign(orders, [one.number for one in workers], homes)
 
@@ -167,18 +169,15 @@ class Conductor:
         if len(self._made) == len(self._due):
             return
         now_s = SYSTEM_CLOCK.monotonic_s()
-        out = {sensor for member in self._roster.drawing() for issue in member.issued for sensor in issue.orders}
+        out = {sensor for member in self._roster.drawing() for issue in self._of_now(member) for sensor in issue.orders}
         lost = [one for sensor, one in self._due.items() if sensor not in self._made and sensor not in out]
         if lost:
             self._again(lost, exclude=())
             return
+        self._take_out_hanging(now_s)
         for member in self._roster.all():
-            late = self._late_orders(member, now_s)
-            if not late:
-                continue
-            if now_s - member.issued[0].at_s > member.issued[0].expected_s + self._patience.fence_s:
-                self._roster.fence(member, f"it has not drawn tick {self.frame} for {now_s - member.issued[0].at_s:.1f} s")
-            elif not member.doubted:
+            late = [] if member.doubted else self._late_orders(member, now_s)
+            if late:
                 member.doubted = True
                 self._again(late, exclude=(member.number,))
         self.waiting_for = tuple(one.name for one in self._roster.all() if one.issued)
@@ -195,10 +194,26 @@ class Conductor:
     def _limit_s(self, issue: Issue) -> float:
         return issue.at_s + self._patience.again_s + self._patience.again_factor * issue.expected_s
 
+    def _take_out_hanging(self, now_s: float) -> None:
+        """Take out who owes something for far too long; what has come in the meantime is looked at first."""
+        if any(self._hangs(one, now_s) for one in self._roster.all()):
+            self._roster.attend(0.0)
+        for member in self._roster.all():
+            if self._hangs(member, now_s):
+                first = member.issued[0]
+                self._roster.fence(member, f"it has not drawn tick {first.frame} for {now_s - first.at_s:.1f} s")
+
+    def _hangs(self, member: Member, now_s: float) -> bool:
+        return any(now_s - one.at_s > one.expected_s + self._patience.fence_s for one in member.issued[:1])
+
+    def _of_now(self, member: Member) -> list[Issue]:
+        """What a node owes of this tick; one that was slow may owe frames of earlier ones, which others have drawn."""
+        return [issue for issue in member.issued if issue.frame == self.frame]
+
     def _late_orders(self, member: Member, now_s: float) -> list[Order]:
         return [
             order
-            for issue in member.issued
+            for issue in self._of_now(member)
             if now_s > self._limit_s(issue)
             for order in issue.orders.values()
             if order.sensor in self._due and order.sensor not in self._made
@@ -292,6 +307,7 @@ class Conductor:
         self._late[self.frame] = (now_s, self.step_s())
         for frame in [one for one in self._late if one < self.frame - _DIGESTS_KEPT]:
             del self._late[frame]
+        self._take_out_hanging(now_s)
         free = [one for one in self._roster.drawing() if not one.issued]
         shares: tuple[Share, ...] = ()
         if orders and free:
@@ -308,9 +324,6 @@ class Conductor:
             if order.sensor not in taken:
                 self._drop(order)
         self._show(shares)
-        for member in self._roster.all():
-            if member.issued and now_s - member.issued[0].at_s > member.issued[0].expected_s + self._patience.fence_s:
-                self._roster.fence(member, f"it has drawn nothing for {now_s - member.issued[0].at_s:.1f} s")
         return []
 
     def _drop(self, order: Order) -> None:
@@ -332,6 +345,15 @@ class Conductor:
     def overtaken(self) -> None:
         """A frame came after a later one of the same sensor: nobody will get it."""
         self._numbers.lateness.drop()
+
+    def forget(self, sensors: Iterable[int] | None) -> None:
+        """Sensors are gone, or all of them; nothing is kept of them."""
+        frames = self._numbers.sensor_frames
+        for sensor in (*frames, *self.wanted_here) if sensors is None else sensors:
+            self.wanted_here.discard(sensor)
+            self.kept.pop(sensor, None)
+            frames.pop(sensor, None)
+        self.balance.forget_sensors(sensors)
 
     def keep(self, order: Order, payload: bytes) -> None:
         """Keep a payload that the main server itself asked for."""

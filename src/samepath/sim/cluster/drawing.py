@@ -67,11 +67,18 @@ class Drawing:
     """Draws in a thread of its own. ``handicap`` above 1 makes it slower by that factor: it rests after every tick."""
 
     def __init__(
-        self, number: int, threads: int, handicap: float, done: Callable[[Result], None], log: Callable[[str], None]
+        self,
+        number: int,
+        threads: int,
+        handicap: float,
+        done: Callable[[Result], None],
+        failed: Callable[[Exception], None],
+        log: Callable[[str], None],
     ) -> None:
         self._number = number
         self._handicap = handicap
         self._done = done
+        self._failed = failed
         self._log = log
         self._studio = Studio(threads)
         self._inbox: queue.SimpleQueue[Load | Show | None] = queue.SimpleQueue()
@@ -93,6 +100,9 @@ class Drawing:
                 self._done(self._built(work) if isinstance(work, Load) else self._drawn(work))
             except SamepathError as error:
                 self._log(f"something could not be drawn: {error}")
+            except Exception as error:  # a node that cannot draw must not stay
+                self._failed(error)
+                break
         self._studio.close()
 
     def _built(self, work: Load) -> Built:

@@ -112,6 +112,7 @@ class Main(Server):
         roster.on_seen = conductor.seen
         roster.on_lost = conductor.lost
         roster.on_leave = runner.leave
+        roster.on_forgotten = conductor.forget
         roster.on_failed = self._replace
         roster.answer_aside = self._aside
         roster.wanted = lambda: tuple(self._placed)
@@ -173,10 +174,15 @@ class Main(Server):
         return f"{name} will be given nothing more"
 
     def _drain(self, name: str) -> None:
+        placed = self._placed.pop(name, None)
         member = self.roster.by_name(name)
-        if member is not None:
+        if member is not None and member.state != JOINING:
             self.conductor.drain(member)
-        self._placed.pop(name, None)
+            return
+        if member is not None:
+            self.conductor.dismiss(member, "it was drained")
+        if placed is not None and self._placement is not None:
+            self._placement.stop(name)  # it does not draw yet
 
     def scale(self, nodes: int) -> str:
         """Have so many nodes; from any thread."""
@@ -187,7 +193,7 @@ class Main(Server):
             self._wishes.append(partial(self._drain, name))
         if len(names) < nodes:
             pattern = next(iter(self._placed.values()), NodeOrder("node-1", 1, self.link.endpoint))
-            taken = {one.ordinal for one in self._placed.values()}
+            taken = {one.ordinal for one in tuple(self._placed.values())}
             free = (number for number in range(1, nodes + len(taken) + 1) if number not in taken)
             for _ in range(nodes - len(names)):
                 number = next(free)

@@ -61,7 +61,8 @@ class Member:
     connected: int = 0
     clients: dict[int, RemoteCaller] = field(default_factory=dict)
     issued: list[Issue] = field(default_factory=list)
-    known_episode: int = -1
+    known_episode: int = -1  # whose map it was sent last
+    built_episode: int = -1  # whose map it has built
     calls: int = 0  # of its clients, forwarded
     doubted: bool = False  # its orders were given to others as well
     busy_s: float = 0.0
@@ -76,8 +77,8 @@ class Member:
 
     @property
     def draws(self) -> bool:
-        """May it be given orders?"""
-        return self.state in _DRAWING
+        """May it be given orders? While it builds another map it may not: that takes as long as it takes."""
+        return self.state in _DRAWING and self.built_episode == self.known_episode
 
     @property
     def listens(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from samepath.sim.maps import RoadMap, available_maps, load_map, parse_map
+from samepath.sim.maps import available_maps, load_map, parse_map
 from samepath.sim.server import records as r
 from samepath.sim.server.atlas import SENT, Atlas
 from samepath.sim.server.codec import WireError, stream_of, token
@@ -54,12 +54,11 @@ class MirrorActors:
         """The actor of this id; whoever asks has made sure that it is there."""
         return self._entries[actor_id]
 
-    def change(self, came: list[Any], gone: list[int]) -> None:
+    def change(self, came: list[r.Actor], gone: list[int]) -> None:
         """Take in who came or changed and who is gone."""
         for number in gone:
             self._entries.pop(number, None)
-        for one in came:
-            record = read_actor(one)
+        for record in came:
             self._entries[record.id] = MirrorEntry(record)
 
     def clear(self) -> None:
@@ -76,8 +75,17 @@ def read_actor(data: Any) -> r.Actor:  # noqa: ANN401 - plain data of any shape
         raise WireError("an actor was wanted, but what came has another shape") from error
 
 
+def scene_sent(shown: str, real: str, xodr: str) -> Scene:
+    """The scene of a map that the main server named; one of our own is this node's own copy, whose digest is compared."""
+    if real == SENT:
+        return scene_of(shown, parse_map(xodr, SENT))
+    if real in available_maps():
+        return scene_of(shown, load_map(real))
+    raise WireError(f"a map of ours was wanted, but {real[:80]!r} came")
+
+
 class Mirror:
-    """An episode as far as a node knows it. ``ready`` says whether it is all there."""
+    """An episode as far as a node knows it; it belongs to the event loop. ``ready`` says whether it is all there."""
 
     def __init__(self, aliases: Mapping[str, str], stream_port: int, limits: Limits, log: Callable[[str], None]) -> None:
         self.place = MirrorPlace(Atlas(aliases, log, limits), stream_port)
@@ -90,17 +98,23 @@ class Mirror:
         self.ready = False
         self._log = log
 
-    def load(self, episode: int, shown: str, real: str, xodr: str) -> RoadMap:
-        """Take in another map; one of our own is this node's own copy, whose digest is compared."""
-        if real == SENT:
-            road_map = parse_map(xodr, SENT)
-        elif real in available_maps():
-            road_map = load_map(real)
-        else:
-            raise WireError(f"a map of ours was wanted, but {real[:80]!r} came")
-        self.id, self.scene = episode, scene_of(shown, road_map)
+    def load(self, episode: int, scene: Scene) -> None:
+        """Take in another map."""
+        self.id, self.scene = episode, scene
         self.actors.clear()
-        return road_map
+
+    def change(self, came: list[r.Actor], gone: list[int], spectator: int) -> None:
+        """Take in who came or changed and who is gone."""
+        self.actors.change(came, gone)
+        self.spectator_id = spectator
+
+    def settle(self, settings: r.Settings, weather: r.Weather) -> None:
+        """Take in settings and weather."""
+        self.settings, self.weather = settings, weather
+
+    def begin(self) -> None:
+        """It is all there."""
+        self.ready = True
 
     @property
     def spectator(self) -> MirrorEntry:

@@ -6,7 +6,6 @@ the node cannot answer itself go to the main server as they came, in the order i
 
 import asyncio
 import os
-import socket
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typing import Final
 
 from samepath import __version__
 from samepath.base.clock import SYSTEM_CLOCK
-from samepath.base.errors import InputError, SamepathError
+from samepath.base.errors import SamepathError
 from samepath.sim.cluster import messages as m
 from samepath.sim.cluster.drawing import Built, Drawing, Drawn, Load, Result, Show
 from samepath.sim.cluster.identity import boot_id, fingerprint, host_name, map_digest
@@ -24,12 +23,13 @@ from samepath.sim.cluster.link.errors import LinkError, LinkLostError
 from samepath.sim.cluster.link.events import Received
 from samepath.sim.cluster.link.keys import Keys
 from samepath.sim.cluster.link.node_link import NodeLink
-from samepath.sim.cluster.mirror import HERE, Mirror
+from samepath.sim.cluster.mirror import HERE, Mirror, read_actor, scene_sent
 from samepath.sim.maps import RoadMap
 from samepath.sim.server import records as r
 from samepath.sim.server.frames import WORLD_STREAM
 from samepath.sim.server.limits import Limits
 from samepath.sim.server.methods import methods
+from samepath.sim.server.ports import listen
 from samepath.sim.server.rpc import Call, Caller, Office
 from samepath.sim.server.streams import Hub, Listener
 
@@ -82,11 +82,11 @@ class Node:
         hold_memory()
         self._loop = asyncio.get_running_loop()
         self._hub = Hub(settings.limits, lambda stream: self._post(m.Quiet(stream)), self._log)
-        streams = await self._listen(lambda: Listener(self._hub), settings.port + 1 if settings.port else 0)
+        streams = await listen(lambda: Listener(self._hub), settings.host, settings.port + 1 if settings.port else 0)
         table = {name: replace(one, quick=name in HERE or one.handler is None, aside=False) for name, one in methods().items()}
         self._office = Office(table, self._forward, self._answer, self._forward, self._gone, self._log, settings.limits)
         try:
-            calls = await self._listen(lambda: Caller(self._office), settings.port)
+            calls = await listen(lambda: Caller(self._office), settings.host, settings.port)
         except BaseException:
             streams.close()
             raise
@@ -120,15 +120,6 @@ class Node:
         for caller in tuple(self._office.callers):
             caller.abort()
         self._hub.close()
-
-    async def _listen(self, protocol: Callable[[], asyncio.Protocol], port: int) -> asyncio.Server:
-        host = self._settings.host
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            return await self._loop.create_server(protocol, host, port, family=family, start_serving=False)
-        except (OSError, OverflowError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise InputError(f"{host}:{port} cannot be served ({reason}): choose another --port or --host") from error
 
     async def _beat(self) -> None:
         while True:
@@ -199,6 +190,8 @@ class Node:
             self._end(LOST if lost else REFUSED, str(error))
         except SamepathError as error:
             self._end(LOST, f"the main server sent something that cannot be read: {error}")
+        except Exception as error:  # a node that does not listen any more must not stay behind
+            self._end(LOST, f"error of ours: {type(error).__name__}: {error}")
         finally:
             if self._number:
                 self._drawing.close()
@@ -212,10 +205,11 @@ class Node:
         elif isinstance(message, m.Streamed):
             self._loop.call_soon_threadsafe(self._deliver, message.stream, bulk[0], message.frame, message.lossless)
         elif isinstance(message, m.NewActors):
-            self._mirror.actors.change(message.came, message.gone)
-            self._mirror.spectator_id = message.spectator
+            came = [read_actor(one) for one in message.came]
+            self._loop.call_soon_threadsafe(self._mirror.change, came, message.gone, message.spectator)
         elif isinstance(message, m.NewSettings):
-            self._mirror.settings, self._mirror.weather = r.settings(message.settings), r.weather(message.weather)
+            settings, weather = r.settings(message.settings), r.weather(message.weather)
+            self._loop.call_soon_threadsafe(self._mirror.settle, settings, weather)
         elif isinstance(message, m.NewEpisode):
             self._new_episode(message, bulk[0])
         elif isinstance(message, m.Prepared):
@@ -227,7 +221,7 @@ class Node:
         elif isinstance(message, m.Welcome):
             self._welcome(message)
         elif isinstance(message, m.Joined):
-            self._mirror.ready = True
+            self._loop.call_soon_threadsafe(self._mirror.begin)
             self._loop.call_soon_threadsafe(self._open)
         elif isinstance(message, m.Refused):
             self._end(REFUSED, f"the main server refused this node: {message.why}")
@@ -237,11 +231,13 @@ class Node:
     def _welcome(self, message: m.Welcome) -> None:
         settings = self._settings
         self._mirror = Mirror(message.aliases, self._stream_port, settings.limits, self._log)
-        self._drawing = Drawing(message.number, settings.threads, settings.handicap, self._drawn, self._log)
+        self._drawing = Drawing(message.number, settings.threads, settings.handicap, self._drawn, self._hang, self._log)
         self._number = message.number
 
     def _new_episode(self, message: m.NewEpisode, xodr: bytes) -> None:
-        self._road_map = self._mirror.load(message.episode, message.shown, message.real, xodr.decode())
+        scene = scene_sent(message.shown, message.real, xodr.decode())
+        self._road_map = scene.road_map
+        self._loop.call_soon_threadsafe(self._mirror.load, message.episode, scene)
         self._drawing.put(Load(message.episode, self._road_map))
 
     def _tick(self, message: m.Tick, shown: bytes) -> None:
@@ -261,6 +257,9 @@ class Node:
         self._post(result.seen, *result.bulk)
         if result.own:
             self._loop.call_soon_threadsafe(self._deliver_own, result)
+
+    def _hang(self, error: Exception) -> None:
+        self._end(LOST, f"error of ours while drawing: {type(error).__name__}: {error}")
 
     # -- back in the event loop --------------------------------------------------------------------------------------
 

@@ -53,10 +53,10 @@ class LinkInbox:
             self._roster.attend(_POLL_S if left_s is None else min(left_s, _POLL_S))
 
     def _next(self) -> Work | None:
-        queue = self._own or self._roster.work
-        if not queue:
+        queues = [one for one in (self._own, self._roster.work) if one]
+        if not queues:
             return None
-        work, at_s = queue.popleft()
+        work, at_s = min(queues, key=_came_s).popleft()
         if isinstance(work, Call):
             self._roster.commands.begin(work, at_s)
         return work
@@ -64,6 +64,10 @@ class LinkInbox:
     def empty(self) -> bool:
         """Is there nothing to do right now?"""
         return not self._own and not self._roster.work
+
+
+def _came_s(queue: deque[tuple[Work, float]]) -> float:
+    return queue[0][1]
 
 
 class ClusterMail(Mail):
@@ -98,11 +102,13 @@ class ClusterMail(Mail):
     def frame(self, order: Order, payload: bytes, drawn_by: int) -> None:
         """Send a frame to where it is listened to; a node that drew it for its own listeners has given it to them."""
         message, frame = order.head + payload, order.frame
-        if frame <= self._delivered.get(order.stream, 0):
-            self._conductor.overtaken()
-            return
-        self._delivered[order.stream] = frame
-        for home in self._roster.episode.listened.homes(order.stream):
+        homes = self._roster.episode.listened.homes(order.stream)
+        if homes:
+            if frame <= self._delivered.get(order.stream, 0):
+                self._conductor.overtaken()
+                return
+            self._delivered[order.stream] = frame
+        for home in homes:
             if home == HERE:
                 self._here([Message(order.stream, message, self.lossless)])
             elif home != drawn_by:
@@ -125,6 +131,7 @@ class ClusterMail(Mail):
             else:
                 here.append(post)
                 if isinstance(post, Forget):
+                    self._delivered.pop(post.stream_id, None)
                     for member in self._roster.listening():
                         self._roster.tell(member, m.Forgotten(post.stream_id))
                 elif isinstance(post, Prepared):

@@ -1,8 +1,13 @@
 """Who is let in: a node that is another one than it should be is refused, with the reason by name."""
 
+import select
+from typing import Final
+
 from samepath import __version__
 from samepath.sim.cluster.identity import boot_id, fingerprint
 from samepath.sim.cluster.messages import Hello, Ready
+
+_MADE: Final = (int, bool, str, bytes, float)
 
 
 def refusal(hello: Hello) -> str:
@@ -25,6 +30,20 @@ def map_refusal(ready: Ready, map_name: str, wanted_digest: str, pictures: dict[
     if ready.picture_digest != first:
         return f"its test picture is another one than the first node's: {ready.picture_digest}, not {first}"
     return ""
+
+
+def is_made(row: object) -> bool:
+    """Is this what a node says of one order: sensor, whether its payload came along, trouble, memory, cost?"""
+    return isinstance(row, list) and tuple(type(one) for one in row) == _MADE
+
+
+def has_ended(pidfd: int) -> bool:
+    """Has a process ended that is watched through a descriptor?"""
+    if pidfd < 0:
+        return False
+    watch = select.poll()
+    watch.register(pidfd, select.POLLIN)
+    return bool(watch.poll(0))
 
 
 def is_same_host(hello: Hello) -> bool:

@@ -29,6 +29,8 @@ from samepath.sim.cluster.messages import (
     Leave,
     Left,
     Message,
+    NewActors,
+    NewEpisode,
     Prepared,
     Quiet,
     Ready,
@@ -40,7 +42,7 @@ from samepath.sim.cluster.messages import (
 )
 from samepath.sim.cluster.news import Bulletin
 from samepath.sim.cluster.numbers import Numbers
-from samepath.sim.cluster.reception import is_same_host, map_refusal, refusal
+from samepath.sim.cluster.reception import has_ended, is_made, is_same_host, map_refusal, refusal
 from samepath.sim.cluster.settings import Patience
 from samepath.sim.cluster.watching.recent import Meter
 from samepath.sim.server import codec
@@ -85,6 +87,7 @@ class Roster:
         self.last_state = b""
         self.on_seen: Callable[[Member, Seen, tuple[bytes, ...], float], None]
         self.on_lost: Callable[[Member], None]
+        self.on_forgotten: Callable[[list[int] | None], None] = lambda _: None
         self.on_leave: Callable[[int], None]
         self.on_failed: Callable[[Member, str], None] = lambda _member, _why: None
         self.answer_aside: Callable[[Call], None]
@@ -145,7 +148,13 @@ class Roster:
     def publish_news(self) -> None:
         """Tell all nodes what has changed since the last time."""
         for message, bulk in self._bulletin.news(self.episode):
+            if isinstance(message, NewEpisode):
+                self.on_forgotten(None)
+            elif isinstance(message, NewActors):
+                self.on_forgotten(message.gone)
             for member in self.listening():
+                if isinstance(message, NewEpisode):
+                    member.known_episode = message.episode
                 self.tell(member, message, *((bulk,) if bulk else ()))
 
     # -- receiving ---------------------------------------------------------------------------------------------------
@@ -169,7 +178,7 @@ class Roster:
 
     def _receive(self, event: Received, message: Message) -> None:
         now_s = SYSTEM_CLOCK.monotonic_s()
-        if isinstance(message, Hello):
+        if isinstance(message, Hello) and event.peer not in self._members:
             self._greet(event.peer, message, now_s)
             return
         member = self._members.get(event.peer)
@@ -178,9 +187,9 @@ class Roster:
                 self.link.forget(event.peer)
             return
         member.heard_s = now_s
-        if isinstance(message, Seen):
+        if isinstance(message, Seen) and all(is_made(one) for one in message.made):
             self.on_seen(member, message, event.bulk, now_s)
-        elif isinstance(message, Called):
+        elif isinstance(message, Called) and event.bulk:
             self._call(member, message, event.bulk, now_s)
         elif isinstance(message, Left):
             caller = member.clients.pop(message.client, None)
@@ -193,7 +202,7 @@ class Roster:
         elif isinstance(message, Beat):
             member.connected = message.clients
         else:
-            self.fail(event.peer, f"it sent a message that only the main server sends: {type(message).__name__}")
+            self.fail(event.peer, f"it sent a message {type(message).__name__} that does not belong here")
 
     def _call(self, member: Member, message: Called, bulk: tuple[bytes, ...], now_s: float) -> None:
         member.calls += 1
@@ -227,8 +236,8 @@ class Roster:
         why = refusal(hello)
         other = self.by_name(hello.name)
         if not why and other is not None and other.peer != peer:
-            if is_same_host(hello) and other.hello.pid != hello.pid:
-                self._drop(other.peer, "another process took its name")
+            if has_ended(other.pidfd):
+                self._drop(other.peer, "its process ended")
             else:
                 why = f"there is a node called {hello.name} already: choose another --name"
         if not why and len(self._members) >= _MEMBERS_MOST:
@@ -284,6 +293,7 @@ class Roster:
         if why:
             self._refuse(member.peer, member.name, why)
             return
+        member.built_episode = message.episode
         if member.state != JOINING:
             return
         member.state = WORKING
@@ -302,7 +312,10 @@ class Roster:
             self.link.send(peer, written(Refused(why)), ())
         # It is cut off a little later, so that it can read why.
         self._refused[peer] = SYSTEM_CLOCK.monotonic_s() + _READ_S
+        member = self._members.get(peer)
         self._remove(peer)
+        if member is not None:
+            self._bereave(member)
 
     def fail(self, peer: bytes, why: str) -> None:
         """Something is wrong with a node: it is taken out."""
@@ -337,11 +350,15 @@ class Roster:
         self._log(f"tick {self.episode.frame}: {line}")
         self._remove(member.peer)
         self.link.forget(member.peer)
+        self._bereave(member)
+        self.on_failed(member, line)
+
+    def _bereave(self, member: Member) -> None:
+        """Whoever counted on a node that is gone is told: its clients are gone too, what it owed is lost."""
         self.on_leave(member.number)
         for caller in member.clients.values():
             self.work.append((Gone(caller), 0.0))
         self.on_lost(member)
-        self.on_failed(member, line)
 
     def _remove(self, peer: bytes) -> None:
         member = self._members.pop(peer, None)
@@ -359,7 +376,7 @@ class Roster:
             self.link.forget(peer)
         for member in list(self._members.values()):
             silent_s = now_s - member.heard_s
-            if member.state != JOINING and silent_s > self._patience.silent_s:
+            if silent_s > (self._patience.joining_s if member.state == JOINING else self._patience.silent_s):
                 self.fence(member, f"it has said nothing for {silent_s:.1f} s")
 
     def dismiss_all(self, why: str) -> None:

@@ -12,13 +12,15 @@ class Patience:
 
     ``again_s``: how long it waits beyond what a node's orders should take (times ``again_factor``) before it gives them to
     another node as well; ``fence_s``: how long before it takes the node out. ``silent_s``: how long a node may say nothing at
-    all. ``empty_s``: how long a tick may wait while there is no node to draw, before the run stops.
+    all, ``joining_s`` while it joins and may have to compile. ``empty_s``: how long a tick may wait while there is no node to
+    draw, before the run stops.
     """
 
     again_s: float = 0.25
     again_factor: float = 4.0
     fence_s: float = 2.0
     silent_s: float = 5.0
+    joining_s: float = 60.0
     empty_s: float = 60.0
 
 

@@ -1,7 +1,6 @@
 """A server: two listening ports, an event loop, the episode's thread; started and stopped as one."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from samepath.base.clock import SYSTEM_CLOCK
-from samepath.base.errors import InputError
 from samepath.sim.sensors.renderer import check_renderer
 from samepath.sim.server.atlas import Atlas
 from samepath.sim.server.episode import Place
 from samepath.sim.server.limits import Limits
 from samepath.sim.server.methods import methods
+from samepath.sim.server.ports import listen
 from samepath.sim.server.resuming import Keeping, open_episode
 from samepath.sim.server.rpc import Call, Caller, Office
 from samepath.sim.server.runner import Answer, Expect, Gone, Mail, Message, Post, Prepared, Runner, Unheard
@@ -55,7 +54,7 @@ class Server:
     async def start(self) -> None:
         """Listen; returns when clients can connect."""
         self._hub = Hub(self.settings.limits, lambda stream_id: self._runner.submit(Unheard(stream_id)), self._log)
-        self._streams = await self._listen(lambda: Listener(self._hub), self._wanted_stream_port())
+        self._streams = await listen(lambda: Listener(self._hub), self.settings.host, self._wanted_stream_port())
         try:
             self.stream_port = self._streams.sockets[0].getsockname()[1]
             self._runner = self._make_runner()
@@ -68,7 +67,7 @@ class Server:
                 self._log,
                 self.settings.limits,
             )
-            self._calls = await self._listen(lambda: Caller(self._office), self.settings.port)
+            self._calls = await listen(lambda: Caller(self._office), self.settings.host, self.settings.port)
         except BaseException:
             self._streams.close()
             raise
@@ -89,16 +88,6 @@ class Server:
                 loop.call_soon_threadsafe(self._log, f"cameras, LiDARs and radars are ready, after {took_s:.0f} s")
 
         threading.Thread(target=work, name="samepath compiler", daemon=True).start()
-
-    async def _listen(self, protocol: Callable[[], asyncio.Protocol], port: int) -> asyncio.Server:
-        host = self.settings.host
-        # The client's streams speak IPv4 only; with one family a free port is the same for all addresses.
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            return await asyncio.get_running_loop().create_server(protocol, host, port, family=family, start_serving=False)
-        except (OSError, OverflowError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise InputError(f"{host}:{port} cannot be served ({reason}): choose another --port or --host") from error
 
     def _make_runner(self) -> Runner:
         loop, settings = asyncio.get_running_loop(), self.settings

@@ -4,16 +4,18 @@ Godot's numbers have 32 bits; they are widened. A car is where the middle of its
 engine's own, z_m is less by the height that the middle has in a car at rest.
 """
 
-import base64
 import binascii
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from samepath.base.errors import SimulatorError
-from samepath.base.trig import atan2, heading_deg, to_degrees
+from samepath.base.trig import to_degrees
+from samepath.base.trig_arrays import atan2
 from samepath.simulators.godot.scene import centre_of_mass_m
 from samepath.simulators.godot.settings import STEPS_PER_TICK
 from samepath.simulators.interface import DURATION
@@ -30,17 +32,18 @@ REASONS: Final = {
     "collision": "first collision",
     "over": "simulated time is over",
 }
-_CAR: Final = "18f3d"
+Floats = NDArray[np.float64]
+# What a car writes, in the order of our axes: place; where forward, up and left point; velocity, spin; how it is driven.
+_CAR: Final = np.dtype([("real", "<f4", 18), ("command", "<f8", 3)])
 _CONTACT: Final = struct.Struct("<3i3f")
 _LONGEST_TOLD: Final = 60
+_DEG_PER_RAD: Final = to_degrees(1.0)
 
 
-@dataclass(frozen=True)
-class States:
-    """Everybody after a tick, a row of :data:`CHANNELS` each."""
+class Told(NamedTuple):
+    """States of these ticks have come; the reader keeps them."""
 
-    tick: int
-    rows: tuple[tuple[float, ...], ...]
+    ticks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -68,25 +71,29 @@ class Ended:
     reason: str
 
 
-Item = States | Contact | Frames | Ended
+Item = Told | Contact | Frames | Ended
 
 
 class Reader:
-    """Reads the lines of a run with these cars."""
+    """Reads the lines of a run with these cars.
+
+    Of states only the bytes are kept as they come, so that reading takes no time from a run; :meth:`rows` reads them.
+    """
 
     def __init__(self, roles: Sequence[Role]) -> None:
-        self._state = struct.Struct("<I" + _CAR * len(roles))
-        self._heights_m = [centre_of_mass_m(role) for role in roles]
+        self._heights_m = np.array([centre_of_mass_m(role) for role in roles])
         self._numbers = {role.number for role in roles}
+        self._tick = np.dtype([("step", "<u4"), ("cars", _CAR, len(roles))])
+        self._kept: list[bytes] = []
 
     def read(self, line: bytes) -> Item:
         """Return what a line says; any other line is an error."""
         mark, _, rest = line.partition(b" ")
         try:
             if mark == b"S":
-                return self._states(base64.b64decode(rest, validate=True))
+                return self._told(binascii.a2b_base64(rest, strict_mode=True))
             if mark == b"C":
-                return self._contact(_CONTACT.unpack(base64.b64decode(rest, validate=True)))
+                return self._contact(_CONTACT.unpack(binascii.a2b_base64(rest, strict_mode=True)))
             if mark == b"F":
                 count, most = rest.split()
                 return Frames(int(count), int(most))
@@ -96,28 +103,33 @@ class Reader:
             pass
         raise SimulatorError(f"Godot wrote {line[:_LONGEST_TOLD]!r} where a state, a contact or the end was wanted")
 
-    def _states(self, data: bytes) -> States:
-        step, *values = self._state.unpack(data)
-        if step % STEPS_PER_TICK:
-            raise ValueError(step)
-        size = len(values) // len(self._heights_m)
-        rows = (_row(values[index * size : (index + 1) * size], height) for index, height in enumerate(self._heights_m))
-        return States(step // STEPS_PER_TICK, tuple(rows))
+    def _told(self, data: bytes) -> Told:
+        steps = np.frombuffer(data, self._tick)["step"]
+        if np.any(steps % STEPS_PER_TICK):
+            raise ValueError(steps)
+        self._kept.append(data)
+        return Told(tuple((steps // STEPS_PER_TICK).tolist()))
+
+    def rows(self) -> Floats:
+        """Return what was told: float64[tick, car, channel], in the order of :data:`CHANNELS`."""
+        cars = np.frombuffer(b"".join(self._kept), self._tick)["cars"]
+        real = cars["real"].astype(np.float64)
+        broken = ~np.isfinite(real).all(axis=(1, 2))
+        if broken.any():
+            raise SimulatorError(f"Godot wrote a state at tick {int(np.argmax(broken)) + 1} that is not a number")
+        x, y, z, fx, fy, fz, _, _, uz, _, _, lz, vx, vy, vz, wx, wy, wz = np.moveaxis(real, -1, 0)
+        # A turn that is one way round in a right-handed frame is the other way round in a left-handed one.
+        angles = (atan2(lz, uz), atan2(fz, np.sqrt(fx * fx + fy * fy)), atan2(fy, fx), -wx, -wy, -wz)
+        roll, pitch, yaw, *spin = (np.asarray(angle) * _DEG_PER_RAD for angle in angles)
+        yaw = np.where(yaw < 180.0, yaw, yaw - 360.0)
+        columns = (x, y, z - self._heights_m, roll, pitch, yaw, vx, vy, vz, *spin)
+        return np.concatenate([np.stack(columns, axis=-1), cars["command"]], axis=-1)
 
     def _contact(self, values: tuple[int | float, ...]) -> Contact:
         step, actor, other, x, y, z = values
         if {actor, other} - {-1} - self._numbers or actor == -1:
             raise ValueError(actor)
         return Contact(-(-int(step) // STEPS_PER_TICK), int(actor), None if other < 0 else int(other), (x, y, z))
-
-
-def _row(values: Sequence[float], height_m: float) -> tuple[float, ...]:
-    """Turn what a car wrote, in the order of our axes, into a row of channels."""
-    x, y, z, fx, fy, fz, _, _, uz, _, _, lz, vx, vy, vz, wx, wy, wz, throttle, steer, brake = values
-    yaw, pitch, roll = heading_deg(fx, fy), to_degrees(atan2(fz, sqrt(fx * fx + fy * fy))), to_degrees(atan2(lz, uz))
-    # A turn that is one way round in a right-handed frame is the other way round in a left-handed one.
-    spin = (to_degrees(-wx), to_degrees(-wy), to_degrees(-wz))
-    return x, y, z - height_m, roll, pitch, yaw, vx, vy, vz, *spin, throttle, steer, brake
 
 
 def first_contacts(contacts: Sequence[Contact]) -> list[Contact]:

@@ -47,7 +47,7 @@ def run_json(script: Script, settings: GodotSettings, last_tick: int | None, por
         "controller": settings.controller,
         "time_scale": settings.time_scale,
         "frame_sleep_us": settings.frame_sleep_us,
-        "lines_at_once": settings.lines_at_once,
+        "ticks_at_once": settings.ticks_at_once,
         "port": port,
     }
     return json.dumps(plain, allow_nan=False)

@@ -21,7 +21,7 @@ CONTROLLERS: Final = (PHYSICS, FRAME, EXTERNAL)
 # Powers of two: a step divided and multiplied by one keeps its bits.
 TIME_SCALES: Final = (1, 2, 4, 8)
 
-_LINES_AT_ONCE: Final = 20
+_TICKS_AT_ONCE: Final = 20
 
 SETTINGS: Final[Mapping[str, Scalar]] = {
     "program": "",
@@ -57,9 +57,9 @@ class GodotSettings:
         return 0 if self.synchronous else round(self.frame_sleep_ms * 1000)
 
     @property
-    def lines_at_once(self) -> int:
-        """How many lines of the trace are written together; on the wall clock each as it comes."""
-        return _LINES_AT_ONCE if self.synchronous else 1
+    def ticks_at_once(self) -> int:
+        """How many ticks of the trace are written together; on the wall clock each as it comes."""
+        return _TICKS_AT_ONCE if self.synchronous else 1
 
     @property
     def settle_steps(self) -> int:

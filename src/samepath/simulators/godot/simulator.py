@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from samepath.base.errors import SimulatorError
-from samepath.simulators.godot.engine import CHANNELS, Contact, Ended, Frames, Reader, States, first_contacts
+from samepath.simulators.godot.engine import CHANNELS, Contact, Ended, Frames, Reader, Told, first_contacts
 from samepath.simulators.godot.process import GodotProcess, find_godot, version_of, why_not
 from samepath.simulators.godot.scene import check_script
 from samepath.simulators.godot.settings import PHYSICS, SETTINGS, TICK_S, GodotSettings, read_settings
@@ -92,17 +92,17 @@ def _record(
     recorder: Recorder,
     on_tick: Callable[[int], None],
 ) -> None:
-    """Record a run from its first tick to its end, each tick as it comes."""
+    """Follow a run from its first tick to its end, then record it."""
     contacts: list[Contact] = []
     tick, frames, ended = 0, Frames(0, 0), ""
     while not ended:
         item = reader.read(godot.line())
-        if isinstance(item, States):
-            if item.tick != tick + 1:
-                raise SimulatorError(f"Godot wrote tick {item.tick} where tick {tick + 1} was wanted")
-            tick = item.tick
-            recorder.rows(tick, numbers, item.rows)
-            on_tick(tick)
+        if isinstance(item, Told):
+            for told in item.ticks:
+                if told != tick + 1:
+                    raise SimulatorError(f"Godot wrote tick {told} where tick {tick + 1} was wanted")
+                tick = told
+                on_tick(tick)
         elif isinstance(item, Contact):
             contacts.append(item)
         elif isinstance(item, Frames):
@@ -110,12 +110,14 @@ def _record(
         elif isinstance(item, Ended):
             ended = item.reason
     godot.finish()
+    for index, rows in enumerate(reader.rows().tolist()):
+        recorder.rows(index + 1, numbers, rows)
     for one in first_contacts(contacts):
         recorder.event(min(one.tick, tick), "collision", one.actor, one.other, one.impulse_ns)
     # Where the controllers hang on frames, how these fell is part of what happened; elsewhere it reaches nothing.
     if not settings.synchronous and settings.controller != PHYSICS:
-        told = f"{frames.count} frames, at most {frames.most_steps} physics steps in one"
-        recorder.event(tick, "frames", detail=told)
+        words = f"{frames.count} frames, at most {frames.most_steps} physics steps in one"
+        recorder.event(tick, "frames", detail=words)
     recorder.end(tick, ended)
 
 

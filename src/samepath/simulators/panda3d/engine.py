@@ -65,6 +65,7 @@ class PandaWorld(World):
             if self._fresh:
                 self._read_impulses()
         self._read()
+        _sweep()
 
     def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
         """Let Bullet make the fixed steps of a frame, as a game would."""
@@ -77,6 +78,7 @@ class PandaWorld(World):
         self._world.setTickCallback(self._told, False)
         self._world.doPhysics(frame_s, self._settings.max_steps, self._settings.step_s)
         self._world.clearTickCallback()
+        _sweep()
 
     def stretch(self, frame_s: float) -> None:
         """Make one step as long as a frame."""
@@ -84,6 +86,7 @@ class PandaWorld(World):
         if self._fresh:
             self._read_impulses()
         self._read()
+        _sweep()
 
     def touches(self) -> list[Touch]:
         """Return who touched for the first time."""
@@ -130,6 +133,11 @@ class PandaWorld(World):
                 size, normal = sign * point.getAppliedImpulse(), point.getNormalWorldOnB()
                 x, y, z = x + size * normal.y, y + size * normal.x, z + size * normal.z
         return x, y, z
+
+
+def _sweep() -> None:
+    """Throw away transforms nobody uses, as every game does once a frame: else they pile up and each step takes longer."""
+    core.TransformState.garbageCollect()
 
 
 class Vehicle:

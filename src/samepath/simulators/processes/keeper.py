@@ -150,7 +150,7 @@ class Keeper:
         self._hear()
 
     def _reap(self) -> bool:
-        """Collect who has ended; False when there is nobody left: whatever the program starts is, in the end, a child of ours."""
+        """Collect who has ended; False when nobody is left: whatever the program starts is, in the end, a child of ours."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)

@@ -1,5 +1,5 @@
 # One run: reads what is to be driven from the file that SAMEPATH_RUN names, drives it, and writes what happened to stdout, a line
-# each: S state of a tick, C contact, F frames, E end. Numbers are bytes in base64, so that none loses a digit.
+# each: S states of one tick or more, C contact, F frames, E end. Numbers are bytes in base64, so that none loses a digit.
 #
 # Godot's frame is right-handed with y up; ours is left-handed with z up. Godot's x is our x, its z our y, its y our z.
 extends Node
@@ -19,8 +19,9 @@ var link = null
 var steps = 0
 var ended = false
 var collided = false
-# Lines that are not yet written.
-var lines = PoolStringArray()
+# States that are not yet written, and of how many ticks.
+var states = StreamPeerBuffer.new()
+var waiting = 0
 var frames = 0
 var last_frame_steps = 0
 var most_steps = 0
@@ -139,9 +140,9 @@ func finish_if_over(tick):
 
 func finish(reason):
 	ended = true
-	write("F %d %d" % [frames, most_steps])
-	write("E " + reason)
 	flush()
+	print("F %d %d" % [frames, most_steps])
+	print("E ", reason)
 	get_tree().quit()
 
 
@@ -152,25 +153,21 @@ func fail(words, code):
 	get_tree().quit(code)
 
 
+# So many ticks are written at once: where nobody waits for the wall clock, waking the reader for each would take as long as a step.
 func write_state(now):
-	var out = StreamPeerBuffer.new()
-	out.put_u32(now)
+	states.put_u32(now)
 	for car in cars:
-		car.write(out)
-	write("S " + Marshalls.raw_to_base64(out.data_array))
-
-
-# So many lines are written at once: where nobody waits for the wall clock, waking the reader for each would take as long as a step.
-func write(line):
-	lines.append(line)
-	if lines.size() >= run["lines_at_once"]:
+		car.write(states)
+	waiting += 1
+	if waiting >= run["ticks_at_once"]:
 		flush()
 
 
 func flush():
-	if lines.size() > 0:
-		print(lines.join("\n"))
-		lines = PoolStringArray()
+	if waiting > 0:
+		print("S ", Marshalls.raw_to_base64(states.data_array))
+		states = StreamPeerBuffer.new()
+		waiting = 0
 
 
 # A car touches somebody or something; ``impulse`` is what it felt in the step that has just been done.
@@ -184,4 +181,5 @@ func touched(car, other, impulse):
 	out.put_32(other.number if other is VehicleBody else -1)
 	for value in [impulse.x, impulse.z, impulse.y]:
 		out.put_float(value)
-	write("C " + Marshalls.raw_to_base64(out.data_array))
+	flush()
+	print("C ", Marshalls.raw_to_base64(out.data_array))
