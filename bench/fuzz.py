@@ -270,6 +270,9 @@ def _transport() -> type:
         def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
             pass
 
+        def is_closing(self) -> bool:
+            return False
+
         def write(self, data: bytes) -> None:
             self.line.written += data
 

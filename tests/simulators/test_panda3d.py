@@ -7,6 +7,7 @@ import pytest
 from frame_clock import FrameClock
 from shared_runs import share_runs
 
+from samepath.base.errors import SimulatorError
 from samepath.simulators.conformance import CHECKS, run_once, run_request
 from samepath.simulators.interface import RunRequest
 from samepath.simulators.panda3d import Panda3D
@@ -84,6 +85,17 @@ def test_the_log_does_not_depend_on_how_frames_cut_the_steps(make):
     short, long = log([0.01] * 120), log([0.031, 0.017] * 25)
     assert len(short) > 100
     assert short[:100] == long[:100]
+
+
+def test_what_goes_wrong_in_a_callback_is_raised_and_not_printed(capfd):
+    def stop(tick):
+        if tick == 5:
+            raise SimulatorError("stop here")
+
+    simulator = Panda3D({"mode": "game-loop"}, FrameClock())
+    with pytest.raises(SimulatorError, match="stop here"):
+        run_request(simulator, RunRequest("table1-test2", 0, duration_s=2.0), stop)
+    assert capfd.readouterr().err == ""
 
 
 def test_synchronous_steps_are_those_of_the_usual_call(make):

@@ -1,6 +1,7 @@
 """Edges of a cluster: maps that take long to build, sensors that go, cameras that remember, nodes that are wanted no more."""
 
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -127,6 +128,30 @@ def test_costs_and_places_of_sensors_are_forgotten():
     assert not balance.costs.is_measured(6)
 
 
+def test_a_tick_that_waits_for_a_node_shows_that_and_ends_when_the_cluster_stops():
+    cluster = Cluster(patience=Patience(empty_s=3600.0))
+    doors = main_doors(cluster)
+    cluster.main._placed["node-7"] = None
+    with RawClient(doors) as client:
+
+        def tick():
+            with suppress(EOFError, OSError, AssertionError):  # the connection ends
+                client.ask("tick_cue")
+
+        synchronous(client)
+        (car,) = spawn_cars(client, 1)
+        record = spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=car, **RGB)
+        with listen(doors, stream_of(record)):
+            asking = threading.Thread(target=tick)
+            asking.start()
+            wait_for(lambda: cluster.main.status().waiting_for == ("node-7",), "the status says who is missing")
+            cluster.main._placed.clear()
+            cluster.close()
+            asking.join(20)
+            assert not asking.is_alive()
+    assert cluster.stopped == []
+
+
 class Few:
     """Nodes of a cluster, without a link."""
 
@@ -161,6 +186,19 @@ def test_orders_of_an_earlier_tick_are_not_given_again_and_who_still_owes_them_i
     conductor._take_out_hanging(2.1)
     assert roster.fenced == [("node-1", "it has not drawn tick 7 for 2.1 s")]
     assert roster.asked == 1
+
+
+def test_a_node_that_is_slow_but_speaks_is_given_longer_than_a_frozen_one():
+    slow = member(1)
+    slow.issued = [Issue(7, {5: order(5, 7)}, 0.0, 0.01)]
+    roster = Few([slow])
+    conductor = Conductor(roster, Numbers(0.0), Patience(fence_s=2.0), "measured")
+    slow.heard_s = 4.0
+    conductor._take_out_hanging(4.5)
+    assert roster.fenced == []
+    slow.heard_s = 20.0
+    conductor._take_out_hanging(20.1)
+    assert [name for name, _ in roster.fenced] == ["node-1"]
 
 
 class Ledger:

@@ -34,7 +34,7 @@ def test_killed_frozen_and_added_nodes_change_no_byte():
     assert quiet.frames == TICKS * (6 + 5)
     assert len(set(quiet.digests.values())) == len(quiet.digests)
     lines = []
-    patience = Patience(again_s=0.3, fence_s=1.0)
+    patience = Patience(again_s=0.3, fence_s=0.35)
     hurt = run_trial(
         TrialSettings(nodes=3, ticks=TICKS, scene=SCENE, faults=FAULTS, listen_at_node=True, patience=patience), lines.append
     )
@@ -97,7 +97,8 @@ def test_real_time_counts_what_is_late_and_what_is_left_out():
         with RawClient(doors) as client:
             (car,) = spawn_cars(client, 1)
             for _ in range(3):
-                record = spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=car, image_size_x="200", image_size_y="150")
+                size = {"image_size_x": "200", "image_size_y": "150"}
+                record = spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=car, **size)
             with listen(doors, stream_of(record)) as there:
                 frames = [int.from_bytes(there.message()[8:16], "little") for _ in range(4)]
                 assert frames == sorted(set(frames))
@@ -120,14 +121,15 @@ def test_no_node_outlives_a_main_server_that_is_killed(tmp_path):
 
     process = subprocess.Popen(
         [sys.executable, "-m", "samepath", "cluster", "start", "--nodes", "2", "--placement", "processes", "--port", "0",
-         "--page-port", "0", "--run", str(tmp_path / "run")],
+         "--page-port", "0", "--link-port", "0", "--run", str(tmp_path / "run")],
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     lines = []
     reader = threading.Thread(target=lambda: lines.extend(iter(process.stderr.readline, "")))
     reader.start()
     try:
-        wait_for(lambda: sum("has joined" in line for line in lines) == 2, lines, 300.0)
+        wait_for(lambda: sum("has joined" in line for line in lines) == 2 or process.poll() is not None, lines, 300.0)
+        assert process.poll() is None, lines
         children = psutil.Process(process.pid).children(recursive=True)
         assert len(children) >= 2
     finally:

@@ -126,17 +126,17 @@ def test_figures_of_an_episode_agree(finished):
     _, store, _ = finished
     for one in store.episodes:
         assert [server.name for server in one.servers] == ["main", "node-1", "node-2"]
-        assert one.images == sum(node.images for node in one.nodes) > 0
+        assert one.images == sum(node.images for node in one.nodes)
         assert one.desynchronised == 0
-        assert one.commands.count >= one.ticks
         assert all(server.answers_itself.count for server in one.servers)
         if one.cell.mode == "lockstep":
             assert one.images == one.received == one.ticks * one.cell.vehicles
-            assert one.ticks <= PLAN.ticks
+            assert 0 < one.ticks <= PLAN.ticks
+            assert one.commands.count == one.images
             assert (one.skipped, one.late_frames, one.dropped_frames) == (0, 0, 0)
             assert one.images_per_s == pytest.approx(one.cell.vehicles / one.step_s)
         else:
-            assert one.images + one.dropped_frames <= (one.ticks + 1) * one.cell.vehicles
+            assert one.commands.count > 0
             assert one.images_per_s == pytest.approx(one.images / one.wall_s)
 
 

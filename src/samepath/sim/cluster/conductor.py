@@ -31,10 +31,18 @@ if TYPE_CHECKING:
 _TIMED_EVERY: Final = 64
 _POLL_S: Final = 0.05
 _DIGESTS_KEPT: Final = 64
+_LONG_S: Final = 0.5
+# A node says something twice a second, also while it draws; after this it is taken for frozen.
+_SILENT_S: Final = 1.2
+_SLOW: Final = 10.0
 
 
 class NodeMissingError(SamepathError):
     """A frame cannot be made because a node is missing; the run stops."""
+
+
+class StoppedError(SamepathError):
+    """The cluster stops before a tick has been drawn."""
 
 
 class Conductor:
@@ -55,6 +63,9 @@ class Conductor:
         self.deliver: Callable[[Order, bytes, int], None]
         self.remember: Callable[[int, bytes], None]
         self.failed: Callable[[NodeMissingError], None]
+        self.while_waiting: Callable[[], None] = lambda: None
+        self.over = False
+        """Whether the cluster stops, and nobody is to wait any more; set by any thread."""
         self.state = b""
         self.frame = 0
         self.began_s = SYSTEM_CLOCK.monotonic_s()
@@ -135,7 +146,14 @@ class Conductor:
                     f"tick {self.frame} has {len(self._due)} frames to draw and no node to draw them for {waited_s:.0f} s: "
                     f"missing is {names}: look at its log, or start another one (samepath cluster node)"
                 )
+            self._go_on_waiting()
             self._roster.attend(_POLL_S)
+
+    def _go_on_waiting(self) -> None:
+        if self.over:
+            raise StoppedError(f"tick {self.frame} was not drawn: the cluster stops")
+        if SYSTEM_CLOCK.monotonic_s() - self.began_s > _LONG_S:
+            self.while_waiting()
 
     def _show(self, shares: Sequence[Share]) -> None:
         """Show a tick to all nodes, and give each its orders."""
@@ -181,15 +199,15 @@ class Conductor:
                 member.doubted = True
                 self._again(late, exclude=(member.number,))
         self.waiting_for = tuple(one.name for one in self._roster.all() if one.issued)
+        self._go_on_waiting()
 
     def _timeout_s(self) -> float:
+        """How long to wait for messages before somebody's orders may have to be given again."""
         now_s = SYSTEM_CLOCK.monotonic_s()
         moments = [
-            self._limit_s(issue) if not member.doubted else issue.at_s + issue.expected_s + self._patience.fence_s
-            for member in self._roster.drawing()
-            for issue in member.issued[:1]
+            self._limit_s(one) for member in self._roster.drawing() for one in self._of_now(member) if not member.doubted
         ]
-        return min(max(min(moments, default=now_s + _POLL_S) - now_s, 0.0), _POLL_S)
+        return min(min((one for one in moments if one > now_s), default=now_s + _POLL_S) - now_s, _POLL_S)
 
     def _limit_s(self, issue: Issue) -> float:
         return issue.at_s + self._patience.again_s + self._patience.again_factor * issue.expected_s
@@ -204,7 +222,10 @@ class Conductor:
                 self._roster.fence(member, f"it has not drawn tick {first.frame} for {now_s - first.at_s:.1f} s")
 
     def _hangs(self, member: Member, now_s: float) -> bool:
-        return any(now_s - one.at_s > one.expected_s + self._patience.fence_s for one in member.issued[:1])
+        """Who still says something is slow rather than frozen, and is given longer: another one may be as slow."""
+        fence_s = self._patience.fence_s
+        fence_s *= 1.0 if now_s - member.heard_s > min(_SILENT_S, fence_s) else _SLOW
+        return any(now_s - one.at_s > one.expected_s + fence_s for one in member.issued[:1])
 
     def _of_now(self, member: Member) -> list[Issue]:
         """What a node owes of this tick; one that was slow may owe frames of earlier ones, which others have drawn."""

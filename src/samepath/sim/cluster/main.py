@@ -56,7 +56,7 @@ class Main(Server):
         self._known = known or (lambda _: False)
         self._failed = failed
         self._placed: dict[str, NodeOrder] = {}
-        self._allowed: set[str] = set()
+        self._allowed: dict[str, str] = {}  # the public keys of nodes that were placed, by name
         self._wishes: list[Callable[[], None]] = []
         self._has_link = False
         self.board = Board()
@@ -121,6 +121,7 @@ class Main(Server):
         conductor.step_s = lambda: step_of(episode)
         conductor.remember = self._remember
         conductor.failed = self._stop_run
+        conductor.while_waiting = self._publish
 
     def _remember(self, sensor: int, memory: bytes) -> None:
         from samepath.sim.server.sensing import SensorEntry
@@ -140,13 +141,14 @@ class Main(Server):
         self._readers.submit(work)
 
     def _lets_in(self, public: str) -> bool:
-        return public in self._allowed or self._known(public)
+        return public in tuple(self._allowed.values()) or self._known(public)
 
     def compile_early(self) -> None:
         """Nothing is drawn here, so nothing is compiled."""
 
     async def stop(self) -> None:
         """Tell all nodes to go, close the ports, end the episode."""
+        self.conductor.over = True
         await super().stop()
         self.roster.dismiss_all("the main server stops")
         self.link.poll(_FAREWELL_S)
@@ -161,7 +163,7 @@ class Main(Server):
         if self._placement is None:
             raise InputError("this main server starts no nodes by itself: start one with samepath cluster node")
         keys = make_keys()
-        self._allowed.add(keys.public)
+        self._allowed[order.name] = keys.public
         self._placed[order.name] = order
         self._placement.start(order, NodeKeys(self.keys.public, keys.public, keys.secret))
 
@@ -175,6 +177,7 @@ class Main(Server):
 
     def _drain(self, name: str) -> None:
         placed = self._placed.pop(name, None)
+        self._allowed.pop(name, None)
         member = self.roster.by_name(name)
         if member is not None and member.state != JOINING:
             self.conductor.drain(member)
@@ -220,6 +223,9 @@ class Main(Server):
             for ended in self._placement.ended():
                 if not ended.restarts:
                     self._placed.pop(ended.name, None)
+        self._publish()
+
+    def _publish(self) -> None:
         now_s = SYSTEM_CLOCK.monotonic_s()
         if self.board.due(now_s):
             self.board.publish(self._status(now_s), now_s)

@@ -11,9 +11,9 @@ class Patience:
     """When the main server does something about a node.
 
     ``again_s``: how long it waits beyond what a node's orders should take (times ``again_factor``) before it gives them to
-    another node as well; ``fence_s``: how long before it takes the node out. ``silent_s``: how long a node may say nothing at
-    all, ``joining_s`` while it joins and may have to compile. ``empty_s``: how long a tick may wait while there is no node to
-    draw, before the run stops.
+    another node as well; ``fence_s``: how long before it takes the node out, ten times as long if the node still speaks.
+    ``silent_s``: how long a node may say nothing at all, ``joining_s`` while it joins and may have to compile. ``empty_s``: how
+    long a tick may wait while there is no node to draw, before the run stops.
     """
 
     again_s: float = 0.25

@@ -69,16 +69,24 @@ class PandaWorld(World):
 
     def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
         """Let Bullet make the fixed steps of a frame, as a game would."""
+        failures: list[BaseException] = []
 
         def after_step() -> None:
-            self._read()
-            on_step()
+            if failures:
+                return
+            try:
+                self._read()
+                on_step()
+            except BaseException as error:
+                failures.append(error)  # Panda3D would print it: it is raised once the steps are made
 
         self._after_step = after_step
         self._world.setTickCallback(self._told, False)
         self._world.doPhysics(frame_s, self._settings.max_steps, self._settings.step_s)
         self._world.clearTickCallback()
         _sweep()
+        if failures:
+            raise failures[0]
 
     def stretch(self, frame_s: float) -> None:
         """Make one step as long as a frame."""
@@ -95,6 +103,7 @@ class PandaWorld(World):
     def close(self) -> None:
         """Let go of the callbacks, which hold this world."""
         self._world.clearContactAddedCallback()
+        self._world.clearTickCallback()
         self._told = None
 
     def _read(self) -> None:

@@ -21,6 +21,7 @@ from samepath.sim.cluster.link.waiting import Waiter
 
 MAIN: Final = b""  # the peer of everything a node receives
 _NO_NONCE: Final = bytes(16)
+_REPORT_MS: Final = 200
 
 
 class NodeLink:
@@ -245,8 +246,18 @@ class NodeLink:
         try:
             self._socket.send_multipart(frames, zmq.DONTWAIT)
         except zmq.Again:
-            raise PeerStuckError(f"the main server at {self.endpoint} does not read") from None
+            raise self._why_stuck() from None
         self._account.post(size, piece)
+
+    def _why_stuck(self) -> LinkError:
+        """Nothing more is taken: it may be that there is no connection, which ZeroMQ reports a little later."""
+        self._monitor.poll(_REPORT_MS)
+        self._read_monitor()
+        if self._failure is not None:
+            return self._failure
+        if self._ended:
+            return LinkLostError(f"the main server at {self.endpoint} has gone, or has cut this node off")
+        return PeerStuckError(f"the main server at {self.endpoint} does not read")
 
     def _drop_memory(self) -> None:
         if self._arena is not None:

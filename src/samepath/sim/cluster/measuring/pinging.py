@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import threading
+from itertools import cycle
 from typing import Any, Final, NamedTuple
 
 from samepath.base.clock import SYSTEM_CLOCK
@@ -15,7 +16,6 @@ from samepath.base.errors import ClusterError
 from samepath.sim.cluster.measuring.wire import Caller, Door
 
 _PAUSE_S: Final = 0.005
-HERE, AT_MAIN = "answered there", "answered by the main server"
 
 
 class Pings(NamedTuple):
@@ -67,17 +67,19 @@ class Pinger:
 
 
 def ask_in_turn(callers: list[Caller], vehicle: int, over: threading.Event) -> Pings:
-    """Ask until it is over."""
+    """Ask until it is over, everybody at least once."""
     here: dict[str, list[float]] = {one.door.name: [] for one in callers}
     at_main: dict[str, list[float]] = {one.door.name: [] for one in callers}
-    while not over.is_set():
-        for kept, method, arguments in ((here, "version", ()), (at_main, "samepath_control", (vehicle,))):
-            for caller in callers:
-                start_s = SYSTEM_CLOCK.monotonic_s()
-                caller.value(method, *arguments)
-                kept[caller.door.name].append(SYSTEM_CLOCK.monotonic_s() - start_s)
-                if over.wait(_PAUSE_S):
-                    return Pings(here, at_main)
+    turns: list[tuple[Caller, dict[str, list[float]], str, tuple[int, ...]]] = [
+        *((one, here, "version", ()) for one in callers),
+        *((one, at_main, "samepath_control", (vehicle,)) for one in callers),
+    ]
+    for number, (caller, kept, method, arguments) in enumerate(cycle(turns)):
+        if over.wait(_PAUSE_S) and number >= len(turns):
+            break
+        start_s = SYSTEM_CLOCK.monotonic_s()
+        caller.value(method, *arguments)
+        kept[caller.door.name].append(SYSTEM_CLOCK.monotonic_s() - start_s)
     return Pings(here, at_main)
 
 
