@@ -79,7 +79,7 @@ class ThreadedNode:
 
 
 class Cluster:
-    """A main server and its nodes. ``port`` and ``stream_port`` are those of the last node, as a test of a server wants them."""
+    """A main server and its nodes. ``port`` and ``stream_port`` are the last node's, as a test of a server wants them."""
 
     def __init__(self, patience=PATIENT, placement=None, main_changes=None, **changes):
         self.lines = []

@@ -66,7 +66,9 @@ def test_a_sensor_is_drawn_where_it_is_listened_to_if_that_costs_nothing():
 
 
 @given(
-    st.integers(1, 8), st.lists(st.integers(1, 400), min_size=1, max_size=30), st.sampled_from(["measured", "round-robin", "random"])
+    st.integers(1, 8),
+    st.lists(st.integers(1, 400), min_size=1, max_size=30),
+    st.sampled_from(["measured", "round-robin", "random"]),
 )
 def test_every_order_is_given_to_exactly_one_node(nodes, sizes, policy):
     orders = [order(k, size, size) for k, size in enumerate(sizes)]

@@ -87,7 +87,7 @@ def test_a_drained_node_draws_no_more_and_goes(alone):
         def change(tick):
             if tick == 4:
                 assert "nothing more" in cluster.main.drain("node-1")
-                wait_for(lambda: cluster.nodes[0].ended.done(), "the drained node goes")
+                wait_for(cluster.nodes[0].ended.done, "the drained node goes")
 
         assert scenario(main_doors(cluster), before_tick=change) == alone
         assert cluster.nodes[0].ended.result() == 0

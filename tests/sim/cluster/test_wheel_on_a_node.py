@@ -13,8 +13,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
 import test_wheel
 import test_wheel_sensors
 from clustering import clustered
-from test_wheel_sensors import *  # noqa: F403, I001 - the fixture of the other one is to count
-from test_wheel import *  # noqa: F403
+
+# All their tests; of the two helpers called ``run`` the fixture of test_wheel is the one that tests ask for by name.
+globals().update({name: one for name, one in vars(test_wheel_sensors).items() if name.startswith("test_")})
+globals().update({name: one for name, one in vars(test_wheel).items() if name.startswith("test_") or name == "run"})
 
 
 @pytest.fixture(autouse=True)

@@ -38,8 +38,8 @@ SHAPES = (
 @given(st.lists(looks, max_size=6), st.booleans(), st.lists(st.integers(0, 4), max_size=5))
 def test_a_view_is_read_as_it_was_written(seen, with_past, lights):
     view = View(
-        3, 17, 5, tuple(seen), tuple(Vector(0.1 * k, -0.0, 1e-300) for k in range(len(seen))), Weather(fog_density=3.25), tuple(lights),
-        ("a tree", "b"), tuple((one.id, one.pose) for one in seen) if with_past else None, SHAPES,
+        3, 17, 5, tuple(seen), tuple(Vector(0.1 * k, -0.0, 1e-300) for k in range(len(seen))), Weather(fog_density=3.25),
+        tuple(lights), ("a tree", "b"), tuple((one.id, one.pose) for one in seen) if with_past else None, SHAPES,
     )  # fmt: skip
     found = View.unpack(view.pack())
     assert found == view
@@ -49,8 +49,8 @@ def test_a_view_is_read_as_it_was_written(seen, with_past, lights):
 @given(poses, st.none() | poses, st.binary(max_size=20))
 def test_orders_are_read_as_they_were_written(pose, was, memory):
     order = Order(
-        7, 9, "sensor.camera.rgb", (("fov", "90"),), bytes(8) + (41).to_bytes(8, "little") + bytes(32), pose, was, 3, 12, 0.6, 0.05,
-        Vector(1.0, -2.0, 0.0), memory,
+        7, 9, "sensor.camera.rgb", (("fov", "90"),), bytes(8) + (41).to_bytes(8, "little") + bytes(32), pose, was, 3, 12, 0.6,
+        0.05, Vector(1.0, -2.0, 0.0), memory,
     )  # fmt: skip
     assert order.frame == 41
     assert unpack_orders(pack_orders((order, order))) == (order, order)
