@@ -10,6 +10,7 @@ import typer
 
 from samepath.base.addresses import is_loopback
 from samepath.base.errors import InputError
+from samepath.base.words import printable
 
 if TYPE_CHECKING:
     from samepath.sim.server.server import ServerSettings
@@ -118,5 +119,5 @@ def _driver(renderer: str) -> str:
 
 def _log(line: str) -> None:
     # Names in it may come from clients: nothing that moves a terminal's cursor.
-    plain = "".join(letter if letter.isprintable() else "?" for letter in line)
+    plain = printable(line)
     print(f"samepath serve: {plain}", file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 import psutil
 
 from samepath.base.clock import SYSTEM_CLOCK, Clock
+from samepath.base.words import printable
 from samepath.conditions.cpu_facts import CPU_FOLDER, CoreSet
 from samepath.conditions.gpu import Gpu, NvmlLoader, load_nvml
 from samepath.conditions.host_facts import Virtualisation
@@ -106,7 +107,7 @@ def _busy(clock: Clock, processes: Callable[[], Iterable[psutil.Process]]) -> tu
 
 def _measure(process: psutil.Process) -> BusyProcess | None:
     try:
-        name = "".join(letter if letter.isprintable() else "?" for letter in process.name())
+        name = printable(process.name())
         return BusyProcess(name, process.cpu_percent(None) / 100)
     except (OSError, psutil.Error):
         return None

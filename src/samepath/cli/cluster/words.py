@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from samepath.base.words import printable
+
 if TYPE_CHECKING:
     from samepath.sim.cluster.watching.site import Site
 
@@ -19,7 +21,7 @@ def logger(name: str) -> Callable[[str], None]:
     """Return a log that writes on stderr; names in its lines may come from clients, so nothing moves a terminal's cursor."""
 
     def log(line: str) -> None:
-        plain = "".join(letter if letter.isprintable() else "?" for letter in line)
+        plain = printable(line)
         sys.stderr.write(f"{name}: {plain}\n")
         sys.stderr.flush()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import SamepathError, SimulatorError
+from samepath.base.words import printable
 from samepath.simulators.command.files import items_of
 from samepath.simulators.command.lines import LineReader
 from samepath.simulators.command.recording import Recording
@@ -44,7 +45,7 @@ def version_of(settings: CommandSettings) -> str:
 @cache
 def _told(name: str, program: str, arguments: tuple[str, ...], folder: str) -> str:
     words = ask(name, [program, *arguments], folder=Path(folder))
-    return "".join(one if one.isprintable() else "?" for one in words)[:_LONGEST_VERSION]
+    return printable(words)[:_LONGEST_VERSION]
 
 
 @cache
@@ -137,5 +138,5 @@ def _finish(settings: CommandSettings, recording: Recording) -> None:
 
 def _shown(line: bytes) -> str:
     text = line.decode("utf-8", "replace")
-    text = "".join(one if one.isprintable() else "?" for one in text)
+    text = printable(text)
     return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "...")

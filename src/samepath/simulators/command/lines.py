@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from samepath.base.errors import InputError
 from samepath.base.suggest import unknown
+from samepath.base.words import printable
 from samepath.traces.channels import LARGEST, POSITION, STANDARD
 from samepath.traces.importers.columns import map_columns
 
@@ -85,7 +86,7 @@ class ColumnMap:
         missing = [channel for channel in channels if channel not in found]
         if missing:
             raise InputError(
-                f"no column for the channel {missing[0]} among: {', '.join(names)}; "
+                f"no column for the channel {missing[0]} among: {printable(', '.join(names))}; "
                 f"give it as columns: {missing[0]}=COLUMN, or leave it out of channels"
             )
         self.keys = {name: found[name] for name in ("tick", "time_s", "actor", "actor_type") if name in found}

@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import SimulatorError
 from samepath.base.processes import how_it_ended
+from samepath.base.words import printable
 
 MAX_LINE_BYTES: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 16
@@ -298,7 +299,7 @@ def _last_words(said: str) -> str:
     words = " | ".join(lines[-_LAST_LINES:])
     if len(words) > _LONGEST_WORDS:
         words = "..." + words[-_LONGEST_WORDS:]
-    words = "".join(one if one.isprintable() else "?" for one in words)
+    words = printable(words)
     return f"; its last words: {words}" if words else ""
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from samepath.base.errors import InputError
 from samepath.base.suggest import nearest
 from samepath.base.units import ANGLE_UNITS_DEG, DURATION_UNITS_S, LENGTH_UNITS_M, SPEED_UNITS_MPS
+from samepath.base.words import printable
 from samepath.traces.channels import POSITION, ROTATION, STANDARD, VELOCITY
 
 Number = TypeVar("Number", float, NDArray[np.float64])
@@ -139,7 +140,7 @@ def _chosen(target: str, header: str, names: list[str], where: str) -> Column:
     if name not in names:
         hint = nearest(name, names)
         meant = f" did you mean {hint!r}?" if hint else ""
-        raise InputError(f"{where}: no column {name!r} for {target}:{meant} there are: {', '.join(names)}")
+        raise InputError(f"{where}: no column {name!r} for {target}:{meant} there are: {printable(', '.join(names))}")
     return Column(name, _factor(target, unit, name, where), unit or "") if unit else _with_unit(target, name, where)
 
 
@@ -164,7 +165,8 @@ def _check(found: Mapping[str, Column], names: list[str], where: str) -> None:
     if missing:
         example = missing[0].split()[0]
         raise InputError(
-            f"{where}: no column for {', '.join(missing)} among: {', '.join(names)}; name it with --map {example}=COLUMN"
+            f"{where}: no column for {', '.join(missing)} among: {printable(', '.join(names))}; "
+            f"name it with --map {example}=COLUMN"
         )
     for kind, group in _GROUPS:
         units = {target: found[target].unit for target in group if target in found}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from samepath.base.errors import InputError
+from samepath.base.words import printable
 from samepath.traces.cell import MemoryCell
 from samepath.traces.importers import ImportOptions
 from samepath.traces.importers.table import header_of
@@ -41,6 +42,7 @@ class TslImporter:
             with path.open("rb") as handle:
                 names = header_of(handle.read(4096))[0]
             if tuple(names) != HEADER:
-                raise InputError(f"{path}, line 1: the header {', '.join(HEADER)} was wanted, but {', '.join(names)} came")
+                came = printable(", ".join(names))
+                raise InputError(f"{path}, line 1: the header {', '.join(HEADER)} was wanted, but {came} came")
         fixed = ImportOptions(columns={**COLUMNS, **options.columns}, align=options.align, lossless=False)
         return TidyImporter().read(paths, fixed)

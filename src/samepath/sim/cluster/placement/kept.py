@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
+from samepath.base.words import printable
 from samepath.sim.cluster.placement.records import GRACE_S, NodeKeys, NodeOrder, packed
 
 NODE_MODULE: Final = "samepath.sim.cluster.placement.child"
@@ -108,4 +109,4 @@ class Kept:
 
 def plain(line: bytes) -> str:
     """Return what a process printed as text that moves no terminal's cursor."""
-    return "".join(letter if letter.isprintable() else "?" for letter in line.decode(errors="replace").rstrip())
+    return printable(line.decode(errors="replace").rstrip())

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from samepath.base.errors import InputError
+from samepath.base.words import printable
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -156,4 +157,4 @@ def from_json(data: bytes) -> ClusterStatus:
 
 def plain(words: str) -> str:
     """Text from elsewhere, without what moves a terminal's cursor."""
-    return "".join(letter if letter.isprintable() else "?" for letter in words)
+    return printable(words)
