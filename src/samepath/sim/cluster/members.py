@@ -64,6 +64,7 @@ class Member:
     known_episode: int = -1  # whose map it was sent last
     built_episode: int = -1  # whose map it has built
     calls: int = 0  # of its clients, forwarded
+    heard: int = 0  # the last mark behind news that it has taken in
     doubted: bool = False  # its orders were given to others as well
     busy_s: float = 0.0
     step_s: float | None = None

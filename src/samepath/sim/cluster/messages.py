@@ -59,6 +59,12 @@ class Left(NamedTuple):
     client: int
 
 
+class Heard(NamedTuple):
+    """The node has taken in everything up to a :class:`Told`."""
+
+    number: int
+
+
 class Quiet(NamedTuple):
     """Nobody at the node listens to a stream any more."""
 
@@ -116,6 +122,12 @@ class NewActors(NamedTuple):
     spectator: int
 
 
+class Told(NamedTuple):
+    """A mark behind news: the node is to say when it has taken it all in."""
+
+    number: int
+
+
 class Tick(NamedTuple):
     """A tick. Bulk: the state for clients and the view, see :func:`shown`. ``orders`` are the node's own, if it has any.
 
@@ -171,14 +183,14 @@ class Leave(NamedTuple):
 
 
 Message = (
-    Hello | Ready | Seen | Called | Left | Quiet | Beat | Welcome | Refused | Joined | NewEpisode | NewSettings | NewActors
-    | Tick | Streamed | Prepared | Expected | Forgotten | Answered | Leave
+    Hello | Ready | Seen | Called | Left | Heard | Quiet | Beat | Told | Welcome | Refused | Joined | NewEpisode | NewSettings
+    | NewActors | Tick | Streamed | Prepared | Expected | Forgotten | Answered | Leave
 )  # fmt: skip
 _KINDS: Final[dict[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
-        Hello, Ready, Seen, Called, Left, Quiet, Beat, Welcome, Refused, Joined, NewEpisode, NewSettings, NewActors, Tick,
-        Streamed, Prepared, Expected, Forgotten, Answered, Leave,
+        Hello, Ready, Seen, Called, Left, Heard, Quiet, Beat, Told, Welcome, Refused, Joined, NewEpisode, NewSettings,
+        NewActors, Tick, Streamed, Prepared, Expected, Forgotten, Answered, Leave,
     )
 }  # fmt: skip
 _TYPES: Final[dict[object, tuple[type, ...]]] = {

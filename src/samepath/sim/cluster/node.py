@@ -212,6 +212,8 @@ class Node:
             self._loop.call_soon_threadsafe(self._mirror.settle, settings, weather)
         elif isinstance(message, m.NewEpisode):
             self._new_episode(message, bulk[0])
+        elif isinstance(message, m.Told):
+            self._loop.call_soon_threadsafe(self._post, m.Heard(message.number))
         elif isinstance(message, m.Prepared):
             self._loop.call_soon_threadsafe(self._hub.prepare, bulk[0])
         elif isinstance(message, m.Expected):

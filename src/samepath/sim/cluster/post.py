@@ -96,7 +96,8 @@ class ClusterMail(Mail):
 
     def post(self) -> None:
         """Hand everything over, news first: an answer must not name what a node does not know yet."""
-        self._roster.publish_news()
+        if self._roster.publish_news():
+            self._roster.await_hearing()
         super().post()
 
     def frame(self, order: Order, payload: bytes, drawn_by: int) -> None:

@@ -24,6 +24,7 @@ from samepath.sim.cluster.messages import (
     Answered,
     Beat,
     Called,
+    Heard,
     Hello,
     Joined,
     Leave,
@@ -36,6 +37,7 @@ from samepath.sim.cluster.messages import (
     Ready,
     Refused,
     Seen,
+    Told,
     Welcome,
     read,
     written,
@@ -54,6 +56,8 @@ from samepath.sim.server.runner import Gone, Unheard, Work
 
 _MEMBERS_MOST: Final = 1024
 _READ_S: Final = 2.0
+_HEARING_S: Final = 10.0
+_HEARING_POLL_S: Final = 0.02
 
 
 class Roster:
@@ -81,6 +85,7 @@ class Roster:
         self._numbers_by_name: dict[str, int] = {}
         self._pictures: dict[str, str] = {}
         self._refused: dict[bytes, float] = {}
+        self._told = 0
         self._bulletin = Bulletin()
         self._methods = methods()
         self.episode: Episode
@@ -145,8 +150,9 @@ class Roster:
         """Send every node its message, and all the same bulk."""
         return self.link.broadcast(messages, bulk) if messages else {}
 
-    def publish_news(self) -> None:
-        """Tell all nodes what has changed since the last time."""
+    def publish_news(self) -> bool:
+        """Tell all nodes what has changed since the last time; returns whether it was more than who came and went."""
+        large = False
         for message, bulk in self._bulletin.news(self.episode):
             if isinstance(message, NewEpisode):
                 self.on_forgotten(None)
@@ -156,6 +162,17 @@ class Roster:
                 if isinstance(message, NewEpisode):
                     member.known_episode = message.episode
                 self.tell(member, message, *((bulk,) if bulk else ()))
+            large = large or not isinstance(message, NewActors)
+        return large
+
+    def await_hearing(self) -> None:
+        """Wait until all nodes have taken in the news, so that nobody who hears of it finds another node behind."""
+        self._told += 1
+        number, end_s = self._told, SYSTEM_CLOCK.monotonic_s() + _HEARING_S
+        for member in self.listening():
+            self.tell(member, Told(number))
+        while any(one.heard < number for one in self.listening()) and SYSTEM_CLOCK.monotonic_s() < end_s:
+            self.attend(_HEARING_POLL_S)
 
     # -- receiving ---------------------------------------------------------------------------------------------------
 
@@ -195,6 +212,8 @@ class Roster:
             caller = member.clients.pop(message.client, None)
             if caller is not None:
                 self.work.append((Gone(caller), now_s))
+        elif isinstance(message, Heard):
+            member.heard = max(member.heard, message.number)
         elif isinstance(message, Quiet):
             self.work.append((Unheard(message.stream, member.number), now_s))
         elif isinstance(message, Ready):

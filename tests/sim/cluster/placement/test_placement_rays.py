@@ -51,6 +51,8 @@ def story():
     raylet.kill()
     nodes = [placed.wait_for_life("tells", 2), placed.wait_for_life("calm", 3), placed.wait_for_life("frozen", 3)]
     folders = (folder, placed.of("folder")[-1])
+    placed.wait(lambda: all(len(placed.ends(name)) >= 2 for name in ("calm", "frozen")), "word of their ends")
+    placed.wait(lambda: placed.ends("tells") and placed.ends("refused"), "word of the others' ends")
     placed.process.kill()
     wait_until(lambda: not any(map(alive, nodes)), "the nodes' end")
     wait_until(lambda: not any(Path(one).exists() for one in folders), "the end of Ray's folders")
