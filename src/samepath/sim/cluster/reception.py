@@ -49,3 +49,12 @@ def has_ended(pidfd: int) -> bool:
 def is_same_host(hello: Hello) -> bool:
     """Does a node share clock and process numbers with this process?"""
     return bool(boot_id()) and hello.boot == boot_id()
+
+
+def number_for(name: str, taken: set[int]) -> int:
+    """A new node's number: the one at the end of its name where that is free, else the next."""
+    tail = name.rpartition("-")[2]
+    found = int(tail) if tail.isdecimal() and tail.isascii() and len(tail) < 5 else 0
+    if found and found not in taken:
+        return found
+    return next(one for one in range(1, len(taken) + 2) if one not in taken)

@@ -44,7 +44,7 @@ from samepath.sim.cluster.messages import (
 )
 from samepath.sim.cluster.news import Bulletin
 from samepath.sim.cluster.numbers import Numbers
-from samepath.sim.cluster.reception import has_ended, is_made, is_same_host, map_refusal, refusal
+from samepath.sim.cluster.reception import has_ended, is_made, is_same_host, map_refusal, number_for, refusal
 from samepath.sim.cluster.settings import Patience
 from samepath.sim.cluster.watching.recent import Meter
 from samepath.sim.server import codec
@@ -286,16 +286,9 @@ class Roster:
         self._send_map(member)
 
     def _number(self, name: str) -> int:
-        """A node's number: the one at the end of its name where that is free, else the next."""
-        found = self._numbers_by_name.get(name)
-        if found is None:
-            tail = name.rpartition("-")[2]
-            taken = set(self._numbers_by_name.values())
-            found = int(tail) if tail.isdecimal() and 0 < int(tail) < 10_000 else 0
-            if not found or found in taken:
-                found = next(one for one in range(1, len(taken) + 2) if one not in taken)
-            self._numbers_by_name[name] = found
-        return found
+        if name not in self._numbers_by_name:
+            self._numbers_by_name[name] = number_for(name, set(self._numbers_by_name.values()))
+        return self._numbers_by_name[name]
 
     def _send_map(self, member: Member) -> None:
         message, xodr = self._bulletin.map_of(self.episode)
