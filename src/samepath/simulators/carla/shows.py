@@ -153,11 +153,7 @@ class TrafficShow:
         self._numbers = range(1, link.settings.vehicles + 1)
 
     def enter(self) -> None:
-        """Spawn cars of all types in turn, at spawn points drawn from the study's seed, and make a traffic manager.
-
-        It is made before the cars settle: a new one runs by itself until it is told to be synchronous, and only after a tick is
-        it sure to have noticed. Cars that were handed over earlier might be steered once more or once less.
-        """
+        """Spawn cars of all types in turn, at spawn points drawn from the study's seed."""
         world, count = self._link.world, len(self._numbers)
         points = world.get_map().get_spawn_points()
         if len(points) < count:
@@ -169,16 +165,16 @@ class TrafficShow:
         entries = [Entry(n, cars[(n - 1) % len(cars)], points[order[n - 1]]) for n in self._numbers]
         self._cast.spawn(entries)
         self._cast.command(dict.fromkeys(self._numbers, STANDING))
-        settings = self._link.settings
-        self._manager = self._link.client.get_trafficmanager(settings.traffic_manager_port or _free_port())
-        self._manager.set_synchronous_mode(settings.synchronous)
-        self._manager.set_hybrid_physics_mode(settings.hybrid_physics)
-        self._manager.set_random_device_seed(self._seed if settings.tm_seed < 0 else settings.tm_seed)
 
     def begin(self, frame: Frame) -> None:
-        """Hand everybody to the traffic manager."""
+        """Hand everybody to a traffic manager made for this run."""
         settings, client = self._link.settings, self._link.client
-        port = self._manager.get_port()
+        manager = client.get_trafficmanager(settings.traffic_manager_port or _free_port())
+        self._manager = manager
+        manager.set_synchronous_mode(settings.synchronous)
+        manager.set_hybrid_physics_mode(settings.hybrid_physics)
+        manager.set_random_device_seed(self._seed if settings.tm_seed < 0 else settings.tm_seed)
+        port = manager.get_port()
         if not settings.batch:
             for number in self._numbers:
                 self._cast.actor(number).set_autopilot(True, port)
