@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from samepath.base.errors import SimulatorError
 from samepath.simulators.scripts import Seen, VehicleCommand
 
 # What a driver's command is recorded as, after the channels of a state.
@@ -46,8 +47,8 @@ class World(ABC):
         """Make the fixed steps that a frame of so long is due, at most so many as were set; call ``on_step`` after each."""
 
     def stretch(self, frame_s: float) -> None:
-        """Make one step as long as a frame was."""
-        raise NotImplementedError
+        """Make one step as long as a frame was; only engines that offer the mode ``variable-step`` can."""
+        raise SimulatorError(f"{type(self).__name__} makes fixed steps only, but one of {frame_s:g} s was wanted")
 
     @abstractmethod
     def touches(self) -> list[Touch]:
