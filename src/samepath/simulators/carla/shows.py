@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
+from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import SimulatorError
 from samepath.base.streams import stream
 from samepath.sim.control.lateral import Steering
@@ -20,6 +21,9 @@ AUTOPILOT_S: Final = 20.0
 TRAFFIC_MAP: Final = "town"
 # Dropped from so high above the ground: a vehicle by its wheels, a walker by its middle.
 _LIFT_M: Final = {"vehicle": 0.3, "walker": 1.1, "prop": 0.05}
+# A new traffic manager begins asynchronous, in a thread of its own. A cycle that began so must be over before it is given
+# vehicles, or it drives them once before the first tick; it does not tell, so it is given this time.
+_FIRST_CYCLE_S: Final = 0.25
 # How far off any lane or sidewalk an actor may start.
 _OFF_MAP_M: Final = 10.0
 _ABOVE_M: Final = 2.5
@@ -174,6 +178,8 @@ class TrafficShow:
         manager.set_synchronous_mode(settings.synchronous)
         manager.set_hybrid_physics_mode(settings.hybrid_physics)
         manager.set_random_device_seed(self._seed if settings.tm_seed < 0 else settings.tm_seed)
+        if settings.synchronous:
+            SYSTEM_CLOCK.sleep_s(_FIRST_CYCLE_S)
         port = manager.get_port()
         if not settings.batch:
             for number in self._numbers:
