@@ -193,6 +193,12 @@ def test_stored_cells_tell_what_cells_in_memory_tell(tmp_path, runs):
     assert not list((tmp_path / "c" / "spool").iterdir())
 
 
+def test_frames_of_which_no_content_was_kept_are_stored_too(tmp_path):
+    runs = [seen_run(repeat, every=TICKS + 1) for repeat in range(2)]
+    stored = store_repeats(tmp_path / "cell", header(channels=("x_m", "y_m", "z_m")), runs)
+    assert analyse_sensors(stored) == analyse_sensors(MemoryCell(stored.header, runs))
+
+
 def test_equal_runs_are_equal_files_and_contents_are_stored_once(tmp_path, runs):
     store_repeats(tmp_path / "a", header(), runs)
     with StoreWriter(tmp_path / "b", header()) as writer:

@@ -26,6 +26,9 @@ from samepath.study.plan import load_plan
 
 MISSING = Godot().unavailable({})
 needs_godot = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+DRAWN = {"rendering": "gles2"}
+DRAWS_NOT = Godot().unavailable(DRAWN)
+needs_drawing = pytest.mark.skipif(bool(DRAWS_NOT or MISSING), reason=DRAWS_NOT or MISSING)
 LOOP = {"mode": "game-loop", "time_scale": 8}
 
 
@@ -56,6 +59,7 @@ def program(tmp_path):
         ({"mode": "game-loop", "time_scale": 3}, "1, 2, 4 or 8 was wanted, but 3 came"),
         ({"time_scale": 2}, "take 1, or mode game-loop"),
         ({"frame_sleep_ms": -1}, "frame_sleep_ms: a number from 0"),
+        ({"rendering": "gles"}, "did you mean gles2"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_before_a_study_begins(settings, words):
@@ -288,6 +292,43 @@ def test_controllers_that_die_fail_the_run():
         go({**LOOP, "controller": "external"}, 2.0, on_tick=on_tick)
 
 
+def test_a_missing_screen_is_told_in_one_line(program, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    reason = Godot().unavailable({"rendering": "gles2", "program": program("")})
+    assert reason.startswith("A screen in memory is not installed (Xvfb was not found): apt-get install")
+    assert "\n" not in reason
+    assert "godot3-runner xvfb libgl1-mesa-dri" in Godot().unavailable({"rendering": "gles2"}), "no Godot that draws either"
+
+
+@needs_drawing
+def test_drawing_changes_no_bit_of_the_physics():
+    duration_s = 0.5
+    assert go(DRAWN, duration_s).digest == go({}, duration_s).digest
+
+
+@needs_drawing
+def test_a_godot_that_draws_nothing_is_told_of(program):
+    body = f"print({state(3, STILL, STILL).decode()!r}); print('F 5 1 0'); print('E over', flush=True)"
+    with pytest.raises(SimulatorError, match=r"^Godot drew nothing in 5 frames"):
+        go({**DRAWN, "program": program(body)})
+
+
+@needs_drawing
+def test_a_screen_that_dies_fails_the_run_and_leaves_nothing():
+    seen = []
+
+    def on_tick(tick):
+        if tick == 2:
+            seen.extend(children())
+            (found,) = [one for one in seen if one.name() == "Xvfb"]
+            found.kill()
+
+    # Godot does not outlive its screen: whichever of the two deaths is heard of first.
+    with pytest.raises(SimulatorError, match=r"^Xvfb ended before the run did: it was ended by signal 9|^Godot "):
+        go({**DRAWN, "mode": "game-loop", "timeout_s": 5}, 5.0, on_tick=on_tick)
+    assert not [one for one in seen if one.is_running()]
+
+
 def test_the_project_is_part_of_the_package():
     assert {path.name for path in PROJECT.iterdir()} >= {
         "project.godot",
@@ -296,4 +337,5 @@ def test_the_project_is_part_of_the_package():
         "car.gd",
         "driver.gd",
         "link.gd",
+        "view.gd",
     }

@@ -10,15 +10,25 @@ from frame_clock import FrameClock
 from scipy.spatial.transform import Rotation
 
 from samepath.base.errors import InputError, SimulatorError
+from samepath.base.streams import stream
 from samepath.simulators.conformance import run_once, run_request
 from samepath.simulators.interface import DURATION, RunRequest
 from samepath.simulators.mujoco import MuJoCo
 from samepath.simulators.panda3d import Panda3D
-from samepath.simulators.playing import Backlog, EngineSimulator, Touch, Touches, World, angles_deg
+from samepath.simulators.playing import (
+    Backlog,
+    EngineSimulator,
+    Touch,
+    Touches,
+    World,
+    angle_columns_deg,
+    angles_deg,
+    read_settings,
+)
 from samepath.simulators.playing import simulator as playing
 from samepath.simulators.pymunk import Pymunk
 from samepath.simulators.resampling import RESAMPLING
-from samepath.simulators.scripts import Seen
+from samepath.simulators.scripts import Seen, VehicleCommand, read_script
 from samepath.traces.channels import POSITION, ROTATION, VELOCITY
 
 SPEED_MPS = 8.0
@@ -160,6 +170,34 @@ def test_angles_are_those_of_carla(roll, pitch, yaw):
     forward, left, up = turned.T
     ours = (forward[0], -forward[1], forward[2])
     assert angles_deg(ours, -left[2], up[2]) == pytest.approx((roll, pitch, yaw))
+
+
+def test_many_angles_have_the_bits_of_single_ones():
+    axes = stream(1, "axes").uniform(-1.0, 1.0, (5, 4, 3, 2))
+    (fx, fy, fz, right_z, up_z), shape = axes.reshape(5, -1), axes.shape[1:]
+    fz[:3], right_z[3] = (1.0000001, -1.5, -0.0), 0.0
+    columns = angle_columns_deg(tuple(one.reshape(shape) for one in (fx, fy, fz)), right_z.reshape(shape), up_z.reshape(shape))
+    one_by_one = [
+        angles_deg((a, b, c), d, e) for a, b, c, d, e in zip(*(x.tolist() for x in (fx, fy, fz, right_z, up_z)), strict=True)
+    ]
+    assert np.stack(columns, axis=-1).tobytes() == np.array(one_by_one).tobytes()
+
+
+@pytest.mark.parametrize("simulator", [Panda3D, Pymunk, MuJoCo], ids=lambda one: one.name)
+def test_readings_are_the_states_of_their_moment_whatever_comes_after(simulator):
+    if simulator().unavailable({}):
+        pytest.skip(simulator().unavailable({}))
+    values = simulator().info().settings
+    world = simulator().world(read_script("table1-test2"), read_settings(values, simulator.modes), values)
+    readings, states = [], []
+    for _ in range(5):
+        world.command(2, VehicleCommand(throttle=0.8, steer=0.2))
+        world.step(10)
+        readings.append(world.reading())
+        states.append([list(state.values()) for state in world.states().values()])
+    assert world.rows(readings).tobytes() == np.array(states).tobytes()
+    assert not np.array_equal(states[0], states[-1])
+    world.close()
 
 
 @pytest.mark.parametrize("simulator", [Panda3D, Pymunk, MuJoCo])

@@ -6,6 +6,7 @@ import pytest
 
 from samepath.base.verdicts import Verdict
 from samepath.execution.check import check_plan
+from samepath.simulators.registry import BUILT_IN
 from samepath.study.plan import built_in_studies, load_plan
 from samepath.study.records import Combination, Isolation, Order
 
@@ -97,3 +98,48 @@ def test_the_ladder_moves_godots_controllers_and_nothing_else():
         "physics callback": ("game-loop", "physics", None),
         "synchronous": (None, None, Verdict.BIT_IDENTICAL),
     }
+
+
+def test_the_cure_compares_babylons_defaults_with_its_lockstep_and_nothing_else():
+    plan = load_plan("lockstep-cure")
+    assert {cell.simulator for cell in plan.cells} == {"babylon"}
+    assert levels(plan, "cpu_load") == [0.0, 0.75, 0.95]
+    assert {cell.settings.get("time_scale") for cell in plan.cells if cell.expect is None} == {4}
+    ways = {cell.variant: (cell.settings.get("mode"), cell.settings.get("controller"), cell.expect) for cell in plan.cells}
+    assert ways == {
+        "engine defaults": ("defaults", None, None),
+        "lockstep, frame callback": ("lockstep", "frame", None),
+        "lockstep, step callback": ("lockstep", "physics", None),
+        "synchronous": (None, None, Verdict.BIT_IDENTICAL),
+    }
+
+
+def test_every_engine_is_in_the_study_of_engines_and_may_be_missing():
+    plan = load_plan("engines")
+    assert levels(plan, "cpu_load") == [0.0, 0.75, 0.95]
+    engines = (
+        set(BUILT_IN) - {"carla", "airsim", "beamng", "command"} - {name for name in BUILT_IN if name.startswith("control-")}
+    )
+    assert {cell.simulator for cell in plan.cells} == engines, "all that can be started from here"
+    assert all(cell.optional or cell.simulator.startswith("samepath") for cell in plan.cells)
+    assert all(cell.variant.startswith(cell.simulator) for cell in plan.cells), "so that a variant says whose it is"
+    elsewhere = {cell.variant: cell.scenario for cell in plan.cells if cell.scenario != "table1-test2"}
+    assert set(elsewhere.values()) == {"sumo-grid", "two-car-race"}
+    modes = {(cell.simulator, cell.settings.get("mode", "")) for cell in plan.cells}
+    assert {("godot", "game-loop"), ("panda3d", "variable-step"), ("mujoco", "game-loop"), ("babylon", "defaults")} <= modes
+    assert {cell.repeats for cell in load_plan("engines", full=True).cells} == {1000}
+
+
+def test_variants_that_should_be_compared_differ_in_one_setting():
+    """Mode alone, where an engine takes the other settings in both; then the report names it alone."""
+    settings = {cell.variant: cell.settings for cell in load_plan("engines").cells}
+    for one, other, name in (
+        ("godot frame callback", "godot physics callback", "controller"),
+        ("panda3d game loop", "panda3d synchronous", "mode"),
+        ("mujoco game loop", "mujoco synchronous", "mode"),
+        ("pymunk 2 threads", "pymunk 1 thread", "threads"),
+        ("babylon defaults", "babylon lockstep", "mode"),
+        ("sumo game loop", "sumo synchronous", "mode"),
+        ("sumo traffic random", "sumo traffic", "random"),
+    ):
+        assert {key for key, _ in settings[one].items() ^ settings[other].items()} == {name}

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from conftest import straight_run
@@ -84,6 +85,61 @@ def test_only_every_nth_tick_is_kept_but_all_events_are():
     repeat = recorder.finish()
     assert repeat.tick.tolist() == [5, 10, 15, 20]
     assert [event.tick for event in repeat.events] == [0, 13]
+
+
+def filled(record, log_every):
+    recorder = Recorder(0, ("x_m", "y_m", "yaw_deg"), 0.1, log_every)
+    for number in (7, 3):
+        recorder.actor(number, "car")
+    values = np.arange(36.0).reshape(6, 2, 3) / 7
+    values[2, 1, 2], values[3, 0, 0] = math.nan, -0.0
+    record(recorder, values)
+    recorder.event(4, "collision", 3, 7)
+    recorder.end(6, "done")
+    return recorder.finish()
+
+
+@pytest.mark.parametrize("log_every", [1, 2])
+def test_a_block_is_what_its_rows_would_be_to_the_bit(log_every):
+    def by_rows(recorder, values):
+        for index, rows in enumerate(values.tolist()):
+            recorder.rows(index + 1, [7, 3], rows)
+
+    def by_blocks(recorder, values):
+        recorder.rows(1, [7, 3], values[0].tolist())
+        recorder.block(range(2, 5), [7, 3], values[1:4])
+        recorder.block([], [7, 3], values[:0])
+        recorder.block([5, 6], [7, 3], values[4:])
+
+    one, other = filled(by_rows, log_every), filled(by_blocks, log_every)
+    assert one.digest == other.digest
+    assert one.digests.tobytes() == other.digests.tobytes()
+    for part in ("tick", "actor", "time_s", "values"):
+        mine, its = getattr(one, part), getattr(other, part)
+        assert (mine.dtype, mine.tobytes()) == (its.dtype, its.tobytes())
+
+
+@pytest.mark.parametrize(
+    ("ticks", "actors", "shape", "words"),
+    [
+        ([1, 2], [1], (2, 1, 2), "values of shape"),
+        ([2, 2], [1], (2, 1, 3), "rising ticks"),
+        ([1, 2], [1, 1], (2, 2, 3), "of no actor twice"),
+        ([1, 2], [2], (2, 1, 3), "never announced"),
+        ([0, 9], [1], (2, 1, 3), "actor 1 cannot have a state at tick 0"),
+    ],
+)
+def test_a_block_that_cannot_be_is_refused(recorder, ticks, actors, shape, words):
+    recorder.state(0, 1, AT)
+    with pytest.raises(SimulatorError, match=words):
+        recorder.block(ticks, actors, np.zeros(shape))
+
+
+def test_a_block_without_a_position_is_refused_by_tick_actor_and_channel(recorder):
+    recorder.block([4, 5], [1], np.array([[[0.0, 0.0, 0.0]], [[0.0, math.nan, 0.0]]]))
+    recorder.end(5, "done")
+    with pytest.raises(SimulatorError, match="tick 5, actor 1: y_m is nan"):
+        recorder.finish()
 
 
 def test_the_digest_chain_parts_at_the_first_different_bit_and_never_meets_again():

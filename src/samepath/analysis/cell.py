@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from samepath.analysis.asked import ConditionCheck, Place, read_host
 from samepath.analysis.divergence import FirstDivergence, PairDistance, RepeatDeviation, Scan, find_first, scan
+from samepath.analysis.endings import Ending, find_endings
 from samepath.analysis.inference import RateBounds, rate_bounds
 from samepath.analysis.outcomes import (
     MAX_CLUSTERED,
@@ -17,6 +18,7 @@ from samepath.analysis.outcomes import (
     find_clusters,
     grow_tree,
 )
+from samepath.analysis.pace import Pace, PaceFinder
 from samepath.analysis.phases import COLLISION, PhaseBoundary, Split, find_boundary
 from samepath.analysis.sensors import SensorAnalysis, analyse_sensors
 from samepath.analysis.spread import CellSpread, SpreadSummary, measure, summarise
@@ -55,7 +57,8 @@ class CellAnalysis:
     """Everything known about a cell. Arrays are read-only and only for drawing.
 
     ``conditions`` holds what was asked of the host against what was measured; ``places`` says where each repeat was run;
-    ``sensors`` compares what was sensed. They are empty where nobody noted it, as in imported logs.
+    ``sensors`` compares what was sensed; ``pace`` is how fast it ran. They are empty where nobody noted it, as in imported
+    logs. ``endings`` groups repeats by what the test came to.
     """
 
     header: Header
@@ -86,6 +89,8 @@ class CellAnalysis:
     conditions: tuple[ConditionCheck, ...] = ()
     places: tuple[Place, ...] = ()
     sensors: tuple[SensorAnalysis, ...] = ()
+    endings: tuple[Ending, ...] = ()
+    pace: Pace | None = None
 
     @property
     def divergent(self) -> int:
@@ -127,7 +132,8 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
     divergent = sum(len(one.repeats) for one in outcomes[1:])
     before, after = boundary.before(spread), boundary.after(spread)
     phase = _PhaseBuilder(spread, options, count, found)
-    conditions, places = read_host(cell.header, cell.host_logs())
+    pace = PaceFinder(cell.header.step_s)
+    conditions, places = read_host(cell.header, pace.watch(cell.host_logs()))
     return CellAnalysis(
         header=cell.header,
         repeats=count,
@@ -157,6 +163,8 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
         conditions=conditions,
         places=places,
         sensors=sensors,
+        endings=find_endings(cell.runs),
+        pace=pace.result(),
     )
 
 

@@ -12,13 +12,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from samepath.analysis.endings import collided_pairs, pair_words
 from samepath.analysis.spread import CellSpread
 from samepath.traces.cell import CellTrace, RunInfo
-from samepath.traces.records import Actor, EventKind
+from samepath.traces.records import Actor
 
 Bools = NDArray[np.bool_]
 Key = TypeVar("Key", bound=Hashable)
-Pair = tuple[int | None, int | None]
 
 
 class FindingKind(StrEnum):
@@ -52,7 +52,7 @@ def find_differences(cell: CellTrace, spread: CellSpread) -> tuple[Finding, ...]
         reasons = sorted({run.end.reason for run in cell.runs if not run.end.completed})
         text = f"{_count(cut_off, cell)} cut off ({', '.join(reasons)}): {_named(cut_off)}"
         findings.append(Finding(FindingKind.INCOMPLETE, cut_off, text))
-    findings += _by_value(cell, FindingKind.COLLISIONS, "collided as", _collisions, _collision_words)
+    findings += _by_value(cell, FindingKind.COLLISIONS, "collided as", collided_pairs, pair_words)
     findings += _type_conflicts(cell)
     return tuple(findings)
 
@@ -149,24 +149,6 @@ def _type_conflicts(cell: CellTrace) -> list[Finding]:
             text = f"actor {actor_id} is a {types} in different repeats: {_named(affected)} differ"
             findings.append(Finding(FindingKind.ACTOR_TYPE, affected, text))
     return findings
-
-
-def _collisions(run: RunInfo) -> tuple[Pair, ...]:
-    """Which pairs collided: the outcome of the test, not the tick."""
-    pairs = set()
-    for event in run.events:
-        if event.kind == EventKind.COLLISION:
-            a, b = sorted((event.actor, event.other), key=_scenery_first)
-            pairs.add((a, b))
-    return tuple(sorted(pairs, key=lambda pair: (_scenery_first(pair[0]), _scenery_first(pair[1]))))
-
-
-def _scenery_first(actor: int | None) -> int:
-    return -1 if actor is None else actor
-
-
-def _collision_words(pairs: tuple[Pair, ...]) -> str:
-    return ", ".join(f"{'scenery' if a is None else a} with {'scenery' if b is None else b}" for a, b in pairs) or "none"
 
 
 def _end_words(end: tuple[str, int]) -> str:

@@ -14,6 +14,8 @@ from samepath.analysis.effects import Effects
 from samepath.analysis.factors import MissingCell, StudyFactor, by_variant, find_factors, joined, settings_of
 from samepath.analysis.inference import clopper_pearson
 from samepath.analysis.leaks import Leak, find_leaks
+from samepath.analysis.side_by_side import SideBySide
+from samepath.analysis.side_search import find_side_by_side
 from samepath.analysis.verdict import worst
 from samepath.base.units import format_length
 from samepath.base.verdicts import Verdict
@@ -45,7 +47,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class StudyAnalysis:
-    """Everything a study shows beyond its single cells. ``domains`` has per variant the one over all scenarios first."""
+    """Everything a study shows beyond its single cells.
+
+    ``domains`` has per variant the one over all scenarios first; ``side_by_side`` is None where there is one variant only.
+    """
 
     cells: tuple[CellAnalysis, ...]
     missing: tuple[MissingCell, ...]
@@ -55,6 +60,7 @@ class StudyAnalysis:
     leaks: tuple[Leak, ...]
     controllers: tuple[ControllerSource, ...]
     answers: tuple[Answer, ...]
+    side_by_side: SideBySide | None
 
 
 def analyse_study(
@@ -65,16 +71,19 @@ def analyse_study(
     groups = by_variant(cells)
     firsts = {one.variant: one for one in reversed(domains)}
     answers = [_deterministic(variant, members, confidence) for variant, members in groups.items()]
+    repeatable = {one.variant: one.short for one in answers}
     answers += [_permissible(firsts[variant]) for variant in groups]
+    factors = find_factors(cells)
     return StudyAnalysis(
         cells=tuple(cells),
         missing=tuple(missing),
-        factors=find_factors(cells),
+        factors=factors,
         domains=domains,
         effects=find_effects(cells, confidence),
         leaks=find_leaks(cells, confidence),
         controllers=find_controllers(cells, confidence),
         answers=tuple(answers),
+        side_by_side=find_side_by_side(cells, missing, factors, firsts, repeatable),
     )
 
 

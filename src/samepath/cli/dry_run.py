@@ -30,8 +30,8 @@ def print_plan(
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     left_out = [cell for cell in plan.cells if cell.name in not_applicable]
     console.print(f"{len(plan.cells) - len(left_out)} cells, {figures.repeats} repeats to run", highlight=False)
-    for cell in left_out:
-        console.print(f"not applicable here: {cell.name}: {not_applicable[cell.name]}", soft_wrap=True, markup=False)
+    for words in _left_out(left_out, not_applicable):
+        console.print(f"not applicable here: {words}", soft_wrap=True, markup=False)
     times = f"running {duration(figures.run_s)}, settling {duration(figures.settle_s)}, analysis {duration(figures.analysis_s)}"
     console.print(f"estimated time: {duration(figures.total_s)} ({times})", highlight=False)
     spool = f"at most {size(figures.stored_bytes)} in the end, {size(figures.spool_bytes)} more while running"
@@ -52,6 +52,17 @@ def _cells(plan: Plan, rehearsals: Sequence[Rehearsal], not_applicable: dict[str
         words = (cell.name, cell.simulator, cell.scenario, str(cell.repeats), _isolation(plan, cell), takes)
         table.add_row(*map(Text, words))
     return table
+
+
+def _left_out(cells: Sequence[PlannedCell], reasons: dict[str, str]) -> list[str]:
+    """Say why cells are left out; those of one variant with the same reason together."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        groups.setdefault((cell.variant, reasons[cell.name]), []).append(cell.name)
+    return [
+        f"{names[0] if len(names) == 1 else f'{variant} ({len(names)} cells)'}: {reason}"
+        for (variant, reason), names in groups.items()
+    ]
 
 
 def _isolation(plan: Plan, cell: PlannedCell) -> str:

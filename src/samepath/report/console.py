@@ -24,6 +24,9 @@ def print_document(console: Console, document: Document) -> None:
     console.print(cell_table(document, phases=console.width >= WIDE_COLUMNS))
     for effect in document.study.effects.growth():
         console.print(Text(effect.growth_words()), soft_wrap=True)
+    if document.study.side_by_side is not None:
+        for conclusion in document.study.side_by_side.conclusions:
+            console.print(Text(f"{conclusion.words()}."), soft_wrap=True)
     for one in document.missing:
         console.print(Text(one.words()), soft_wrap=True)
     for cell in document.cells:

@@ -8,16 +8,18 @@ from rich.table import Table
 from rich.text import Text
 
 from samepath.analysis.asked import ConditionCheck
-from samepath.analysis.factors import Scalar, joined, level_words, title
+from samepath.analysis.factors import MissingCell, Scalar, joined, level_words, title
 from samepath.base.units import format_length
 from samepath.base.verdicts import Verdict
 from samepath.report.document import Document
 from samepath.report.published import published, published_length
+from samepath.report.side_console import print_side
 from samepath.report.study_view import QuestionView, questions
 from samepath.report.words import count, sentence
 
 WIDE_COLUMNS: Final = 110
 _MAX_LINES: Final = 8
+_NO_REASON: Final = "no reason is known"
 STYLES: Final = {
     Verdict.BIT_IDENTICAL: "bold green",
     Verdict.IDENTICAL_AT_RESOLUTION: "green",
@@ -32,6 +34,9 @@ def print_study(console: Console, document: Document) -> None:
         console.print()
         console.print(Text(question.question, style="bold"))
         console.print(_answers(question))
+    side = document.study.side_by_side
+    if side is not None:
+        print_side(console, side, {one.value: style for one, style in STYLES.items()})
     console.print()
     console.print(_table_one(document, wide=console.width >= WIDE_COLUMNS))
     _print_list(console, "What matters", [sentence(one.words()) for one in document.study.effects.ranks])
@@ -39,8 +44,9 @@ def print_study(console: Console, document: Document) -> None:
     study = document.study
     found = [*(one.words() for one in study.leaks), *(one.words() for one in study.controllers)]
     _print_list(console, "Where it comes from", [sentence(one) for one in found])
+    absent = [] if side is None else [one.variant for one in side.absent]
     for kind, heading in (("failed", "Failed"), ("not run", "Not run"), ("not applicable", "Not applicable here")):
-        lines = [f"{one.name}: {one.reason or 'no reason is known'}" for one in document.missing if one.kind == kind]
+        lines = list(_missing([one for one in document.missing if one.kind == kind], absent))
         _print_list(console, heading, lines, "bold red" if kind == "failed" else "bold")
 
 
@@ -88,6 +94,19 @@ def _table_one(document: Document, *, wide: bool) -> Table:
         table.caption = "CARLA: published by Chance et al. for another machine; * 0 at the log's resolution (1 mm)"
         table.caption_justify, table.caption_style = "left", "dim"
     return table
+
+
+def _missing(cells: Sequence[MissingCell], absent: Sequence[str]) -> Iterator[str]:
+    """Say what is missing and why; variants without any figures that have one reason are told together, not cell by cell."""
+    variants: dict[str, dict[str, None]] = {}
+    for one in cells:
+        variant = one.variant or one.simulator
+        if variant in absent:
+            variants.setdefault(one.reason, {})[variant] = None
+        else:
+            yield f"{one.name}: {one.reason or _NO_REASON}"
+    for reason, names in variants.items():
+        yield f"{joined(list(names))}: {reason or _NO_REASON}"
 
 
 def _missed(document: Document) -> Iterator[str]:

@@ -1,13 +1,17 @@
-"""A study as plain data for JSON: answers, domains, effects, leaks, controllers, what is missing, what was published."""
+"""A study as plain data for JSON: answers, domains, effects, leaks, controllers, what is missing, side by side, published."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from typing import Final
 
 from samepath.analysis.asked import ConditionCheck
 from samepath.analysis.domains import Domain
 from samepath.analysis.effects import Effect, Effects, Evidence, FactorRank, Rate
+from samepath.analysis.side_by_side import SettingChange, SideBySide, SideRow, SideVariant
 from samepath.analysis.study import StudyAnalysis
 from samepath.report import published
+
+_MOST_ENDINGS: Final = 20
 
 
 def study_object(study: StudyAnalysis) -> dict[str, object]:
@@ -20,6 +24,27 @@ def study_object(study: StudyAnalysis) -> dict[str, object]:
         "leaks": [{**asdict(one), "words": one.words()} for one in study.leaks],
         "controllers": [{**asdict(one), "words": one.words()} for one in study.controllers],
         "missing": [{**asdict(one), "words": one.words()} for one in study.missing],
+        "side_by_side": None if study.side_by_side is None else side_object(study.side_by_side),
+    }
+
+
+def side_object(side: SideBySide) -> dict[str, object]:
+    """Return the variants side by side."""
+    return {
+        "conclusions": [
+            {
+                "simulator": one.simulator,
+                "variants": list(one.variants),
+                "installed": one.installed,
+                "flips": one.flips,
+                "changes": [_change(change) for change in one.changes],
+                "text": one.text,
+                "words": one.words(),
+            }
+            for one in side.conclusions
+        ],
+        "variants": [_side_variant(one) for one in side.variants],
+        "absent": [{**asdict(one), "words": one.words()} for one in side.absent],
     }
 
 
@@ -50,6 +75,52 @@ def published_objects(scenarios: Iterable[str]) -> list[dict[str, object]]:
             }
         )
     return found
+
+
+def _change(change: SettingChange) -> dict[str, object]:
+    settings = [{"name": name, "from_level": before, "to_level": after} for name, before, after in change.settings]
+    return {**asdict(change), "settings": settings, "to_verdict": change.to_verdict.value, "words": change.words()}
+
+
+def _side_variant(variant: SideVariant) -> dict[str, object]:
+    return {
+        "variant": variant.variant,
+        "simulator": variant.simulator,
+        "scenario": variant.scenario,
+        "repeatable": variant.repeatable,
+        "verdict": variant.verdict.value,
+        "flips": variant.flips,
+        "flip_words": variant.flip_words(),
+        "region": "" if variant.domain.empty else variant.domain.region(),
+        "rows": [_side_row(one) for one in variant.rows],
+    }
+
+
+def _side_row(row: SideRow) -> dict[str, object]:
+    return {
+        "cell": row.cell,
+        "levels": [{"name": name, "level": level} for name, level in row.levels],
+        "repeats": row.repeats,
+        "verdict": row.verdict.value,
+        "max_sigma_m": row.max_sigma_m,
+        "before_sigma_m": row.before_sigma_m,
+        "after_sigma_m": row.after_sigma_m,
+        "outcomes": row.outcomes,
+        "collided": row.collided,
+        "flips": row.flips,
+        "flip_words": row.flip_words(),
+        "endings": [
+            {
+                "collisions": [list(pair) for pair in one.collisions],
+                "reason": one.reason,
+                "completed": one.completed,
+                "repeats": len(one.repeats),
+            }
+            for one in row.endings[:_MOST_ENDINGS]
+        ],
+        "shift": None if row.shift is None else asdict(row.shift),
+        "pace": None if row.pace is None else asdict(row.pace),
+    }
 
 
 def _domain(domain: Domain) -> dict[str, object]:

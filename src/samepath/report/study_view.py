@@ -13,6 +13,7 @@ from samepath.analysis.study import PERMISSIBLE, MissingCell
 from samepath.base.verdicts import Verdict
 from samepath.report.cell_view import VerdictView, view_verdict
 from samepath.report.document import Document
+from samepath.report.side_view import SideView, view_side
 from samepath.report.words import answer_words, count, length, percent, permission_words, sentence
 
 _NAMED_CELLS: Final = 1
@@ -122,6 +123,7 @@ class StudyView:
     leaks: tuple[str, ...]
     controllers: tuple[str, ...]
     missing: tuple[MissingRow, ...]
+    side: SideView | None
 
 
 def view_study(document: Document, anchors: Sequence[str]) -> StudyView:
@@ -144,6 +146,7 @@ def view_study(document: Document, anchors: Sequence[str]) -> StudyView:
         leaks=tuple(sentence(one.words()) for one in study.leaks),
         controllers=tuple(sentence(one.words()) for one in study.controllers),
         missing=tuple(MissingRow(one.name, one.kind, one.reason) for one in _in_order(document.missing)),
+        side=None if study.side_by_side is None else view_side(study.side_by_side, by_name, document.tolerance_m),
     )
 
 

@@ -104,7 +104,8 @@ def names_actors_in_events(factory: Factory) -> None:
             _require(0 <= event.tick <= repeat.end.tick, f"{info_name}: {event.kind} at tick {event.tick} is outside the run")
             if event.kind == EventKind.COLLISION:
                 _require(event.actor is not None, f"{info_name}: a collision must name an actor")
-                _require(event.impulse_ns is not None, f"{info_name}: a collision must have an impulse")
+                told = event.impulse_ns is not None or bool(event.detail)
+                _require(told, f"{info_name}: a collision must have an impulse, or a detail that says why there is none")
             if event.kind == EventKind.DESTROY:
                 last = repeat.tick[repeat.actor == event.actor].max()
                 _require(int(last) <= event.tick, f"{info_name}: actor {event.actor} was destroyed but moves on")

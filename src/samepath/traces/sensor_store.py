@@ -99,7 +99,8 @@ def _once(contents: pa.Table, frames: pa.Table) -> pa.Table:
     for row, digest in enumerate(contents["digest"].to_pylist()):
         rows.setdefault(digest, row)
     wanted = set(frames["digest"].to_pylist())
-    return contents.take([rows[digest] for digest in sorted(rows) if digest in wanted]).combine_chunks()
+    kept = pa.array([rows[digest] for digest in sorted(rows) if digest in wanted], pa.int64())  # there may be none
+    return contents.take(kept).combine_chunks()
 
 
 def stored_tables(folder: Path, spooled: frozenset[int]) -> tuple[FrameTable, ...]:

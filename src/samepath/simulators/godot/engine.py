@@ -58,10 +58,11 @@ class Contact:
 
 @dataclass(frozen=True)
 class Frames:
-    """How many frames there were, and the most physics steps in one."""
+    """How many frames there were, the most physics steps in one, and the most things drawn in one."""
 
     count: int
     most_steps: int
+    most_drawn: int
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,8 @@ class Reader:
             if mark == b"C":
                 return self._contact(_CONTACT.unpack(binascii.a2b_base64(rest, strict_mode=True)))
             if mark == b"F":
-                count, most = rest.split()
-                return Frames(int(count), int(most))
+                count, most_steps, most_drawn = map(int, rest.split())
+                return Frames(count, most_steps, most_drawn)
             if mark == b"E":
                 return Ended(REASONS[rest.decode()])
         except (binascii.Error, struct.error, ValueError, KeyError):

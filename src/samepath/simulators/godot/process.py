@@ -14,6 +14,7 @@ from typing import Final, Self
 from samepath.base.errors import SimulatorError
 from samepath.simulators.godot.engine import BANNER_LINES, GREETING
 from samepath.simulators.godot.scene import run_json
+from samepath.simulators.godot.screen import SIZE, display_of, find_screen, screen_environment, start_screen
 from samepath.simulators.godot.settings import EXTERNAL, STEPS_PER_S, GodotSettings
 from samepath.simulators.processes import EngineProcess, find_program
 from samepath.simulators.scripts import Script
@@ -21,24 +22,28 @@ from samepath.simulators.scripts import Script
 PROJECT: Final = Path(__file__).with_name("project")
 VARIABLE: Final = "SAMEPATH_GODOT"
 NAMES: Final = ("godot3-server", "godot3-headless", "godot3")
-HOW_TO: Final = f"apt-get install --no-install-recommends godot3-server, or name it in {VARIABLE} or the setting program"
+NAMES_DRAWN: Final = ("godot3-runner", "godot3")
+_OR_NAMED: Final = f"or name it in {VARIABLE} or the setting program"
+HOW_TO: Final = f"apt-get install --no-install-recommends godot3-server, {_OR_NAMED}"
+HOW_TO_DRAWN: Final = f"apt-get install --no-install-recommends godot3-runner xvfb libgl1-mesa-dri, {_OR_NAMED}"
 # The first with the physics interface that the project uses, and the first that has another language.
 _OLDEST, _TOO_NEW = (3, 2), (4, 0)
 _START_S: Final = 60.0
 _END_S: Final = 20.0
 
 
-def find_godot(program: str) -> str:
+def find_godot(program: str, *, drawn: bool = False) -> str:
     """Return the path of Godot: the one that is named, else the one in the environment, else the first of the usual names."""
-    named = program or os.environ.get(VARIABLE, "")
+    named, how_to = program or os.environ.get(VARIABLE, ""), HOW_TO_DRAWN if drawn else HOW_TO
     if named:
-        return find_program(named, "Godot", HOW_TO)
-    for name in NAMES[:-1]:
+        return find_program(named, "Godot", how_to)
+    *names, last = NAMES_DRAWN if drawn else NAMES
+    for name in names:
         try:
-            return find_program(name, "Godot", HOW_TO)
+            return find_program(name, "Godot", how_to)
         except SimulatorError:
             continue
-    return find_program(NAMES[-1], "Godot", HOW_TO)
+    return find_program(last, "Godot", how_to)
 
 
 def version_of(path: str) -> str:
@@ -57,19 +62,21 @@ def _asked(path: str, _mtime_ns: int, _size: int) -> str:
     return (line or b"").decode("utf-8", "replace").strip()
 
 
-def why_not(program: str) -> str:
-    """Say why no run is possible with this program; nothing where one is."""
+def why_not(settings: GodotSettings) -> str:
+    """Say why no run is possible under these settings; nothing where one is."""
+    how_to = HOW_TO_DRAWN if settings.drawn else HOW_TO
     try:
-        version = version_of(find_godot(program))
+        version = version_of(find_godot(settings.program, drawn=settings.drawn))
+        if settings.drawn:
+            find_screen()
     except SimulatorError as error:
         return str(error)
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None:
-        return (
-            f"Godot 3.2 or a later 3.x was wanted, but {program or 'the program'} says {version[:60]!r} for a version: {HOW_TO}"
-        )
+        named = settings.program or "the program"
+        return f"Godot 3.2 or a later 3.x was wanted, but {named} says {version[:60]!r} for a version: {how_to}"
     if not _OLDEST <= (int(found[1]), int(found[2])) < _TOO_NEW:
-        return f"Godot 3.2 or a later 3.x was wanted, but {version} came: {HOW_TO}"
+        return f"Godot 3.2 or a later 3.x was wanted, but {version} came: {how_to}"
     return ""
 
 
@@ -83,13 +90,15 @@ class GodotProcess:
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             self._driver = stack.enter_context(_controllers(scenario)) if settings.controller == EXTERNAL else None
             port = 0 if self._driver is None else _port_of(self._driver)
+            self._screen = stack.enter_context(start_screen()) if settings.drawn else None
+            display = "" if self._screen is None else display_of(self._screen)
             run = scratch / "run.json"
             run.write_text(run_json(script, settings, last_tick, port), "utf-8")
             self._godot = stack.enter_context(
                 EngineProcess(
                     "Godot",
-                    arguments(find_godot(settings.program), settings),
-                    environment=environment(run),
+                    arguments(find_godot(settings.program, drawn=settings.drawn), settings),
+                    environment=environment(run, display),
                     scratch=scratch,
                 )
             )
@@ -110,15 +119,21 @@ class GodotProcess:
         """Return the next line; silence, or an end without a word, is an error."""
         line = self._godot.line(self._longest_s)
         if line is None:
+            self.check_helpers()
             self._godot.finish(_END_S)
             raise SimulatorError("Godot ended before the run did")
         return line
 
     def finish(self) -> None:
-        """Wait for a good end; whoever drove from outside must still be there."""
-        if self._driver is not None and not self._driver.running:
-            raise self._driver.trouble("ended before the run did")
+        """Wait for a good end; whoever drove from outside, and the screen, must still be there."""
+        self.check_helpers()
         self._godot.finish(_END_S)
+
+    def check_helpers(self) -> None:
+        """Fail where the controllers outside or the screen have ended."""
+        for helper in (self._driver, self._screen):
+            if helper is not None and not helper.running:
+                raise helper.trouble("ended before the run did")
 
     def close(self) -> None:
         """End everything that was started."""
@@ -134,13 +149,15 @@ class GodotProcess:
 def arguments(path: str, settings: GodotSettings) -> list[str]:
     """Return the command line of a run."""
     found = [path, "--path", str(PROJECT), "--language", "en", "--disable-crash-handler"]
+    if settings.drawn:
+        found += ["--video-driver", settings.rendering.upper(), "--audio-driver", "Dummy", "--resolution", SIZE]
     return [*found, "--fixed-fps", str(STEPS_PER_S)] if settings.synchronous else found
 
 
-def environment(run: Path) -> dict[str, str]:
-    """Return where the run is told, and folders of its own for what Godot would leave in the user's."""
+def environment(run: Path, display: str = "") -> dict[str, str]:
+    """Return where the run is told and drawn, and folders of its own for what Godot would leave in the user's."""
     folders = {name: str(run.parent) for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
-    return {"SAMEPATH_RUN": str(run), **folders}
+    return {"SAMEPATH_RUN": str(run), **folders, **screen_environment(display)}
 
 
 def _controllers(scenario: str) -> EngineProcess:

@@ -45,6 +45,7 @@ def run_json(script: Script, settings: GodotSettings, last_tick: int | None, por
         "last_tick": last_tick or 0,
         "settle_steps": settings.settle_steps,
         "controller": settings.controller,
+        "rendering": settings.rendering,
         "time_scale": settings.time_scale,
         "frame_sleep_us": settings.frame_sleep_us,
         "ticks_at_once": settings.ticks_at_once,

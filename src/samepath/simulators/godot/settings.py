@@ -18,15 +18,19 @@ GAME_LOOP: Final = "game-loop"
 PHYSICS, FRAME, EXTERNAL = "physics", "frame", "external"
 MODES: Final = (SYNCHRONOUS, GAME_LOOP)
 CONTROLLERS: Final = (PHYSICS, FRAME, EXTERNAL)
+# Without a window, or drawn by OpenGL ES 2 in software onto a screen in memory.
+NONE, GLES2 = "none", "gles2"
+RENDERINGS: Final = (NONE, GLES2)
 # Powers of two: a step divided and multiplied by one keeps its bits.
 TIME_SCALES: Final = (1, 2, 4, 8)
 
-_TICKS_AT_ONCE: Final = 20
+_TICKS_AT_ONCE: Final = 100
 
 SETTINGS: Final[Mapping[str, Scalar]] = {
     "program": "",
     "mode": SYNCHRONOUS,
     "controller": PHYSICS,
+    "rendering": NONE,
     "time_scale": 1,
     "frame_sleep_ms": 6.9,
     "settle_s": 0.5,
@@ -41,6 +45,7 @@ class GodotSettings:
     program: str
     mode: str
     controller: str
+    rendering: str
     time_scale: int
     frame_sleep_ms: float
     settle_s: float
@@ -52,14 +57,19 @@ class GodotSettings:
         return self.mode == SYNCHRONOUS
 
     @property
+    def drawn(self) -> bool:
+        """Is every frame drawn?"""
+        return self.rendering != NONE
+
+    @property
     def frame_sleep_us(self) -> int:
         """How long the engine sleeps after a frame; not at all where nobody waits for it."""
         return 0 if self.synchronous else round(self.frame_sleep_ms * 1000)
 
     @property
     def ticks_at_once(self) -> int:
-        """How many ticks of the trace are written together; on the wall clock each as it comes."""
-        return _TICKS_AT_ONCE if self.synchronous else 1
+        """How many ticks of the trace are written together; on the wall clock, and where frames take long, each as it comes."""
+        return _TICKS_AT_ONCE if self.synchronous and not self.drawn else 1
 
     @property
     def settle_steps(self) -> int:
@@ -77,6 +87,7 @@ def read_settings(values: Mapping[str, Scalar]) -> GodotSettings:
         program=str(values["program"]).strip(),
         mode=choice(values, "mode", MODES),
         controller=choice(values, "controller", CONTROLLERS),
+        rendering=choice(values, "rendering", RENDERINGS),
         time_scale=int(scale),
         frame_sleep_ms=number(values, "frame_sleep_ms", 0.0, 1000.0),
         settle_s=number(values, "settle_s", 0.0, 60.0),

@@ -44,7 +44,7 @@ class Godot(Simulator):
         read = read_settings({**self._defaults, **known})
         return SimulatorInfo(
             name="godot",
-            version=_version(read.program),
+            version=_version(read),
             summary="two cars of Godot 3's Bullet physics, headless: synchronous, or a game loop on the wall clock",
             scenarios=SCENARIOS,
             step_s=TICK_S,
@@ -55,7 +55,7 @@ class Godot(Simulator):
 
     def unavailable(self, settings: Mapping[str, Scalar]) -> str:
         """Say that Godot is not installed, or is another than the project is written for."""
-        return why_not(str({**self._defaults, **settings}["program"]).strip())
+        return why_not(read_settings({**self._defaults, **settings}))
 
     def prepare(self, request: RunRequest) -> None:
         """Read the scenario and Godot's version."""
@@ -70,7 +70,7 @@ class Godot(Simulator):
         is_file = request.scenario not in info.scenarios and request.scenario.endswith(_FILES)
         values = check_request(info, replace(request, scenario=info.scenarios[0]) if is_file else request)
         settings = read_settings(values)
-        reason = why_not(settings.program)
+        reason = why_not(settings)
         if reason:
             raise SimulatorError(reason)
         from samepath.simulators.scripts import read_script
@@ -94,9 +94,14 @@ def _record(
 ) -> None:
     """Follow a run from its first tick to its end, then record it."""
     contacts: list[Contact] = []
-    tick, frames, ended = 0, Frames(0, 0), ""
+    tick, frames, ended = 0, Frames(0, 0, 0), ""
     while not ended:
-        item = reader.read(godot.line())
+        line = godot.line()
+        try:
+            item = reader.read(line)
+        except SimulatorError:
+            godot.check_helpers()  # a line that was cut off has a reason
+            raise
         if isinstance(item, Told):
             for told in item.ticks:
                 if told != tick + 1:
@@ -110,8 +115,9 @@ def _record(
         elif isinstance(item, Ended):
             ended = item.reason
     godot.finish()
-    for index, rows in enumerate(reader.rows().tolist()):
-        recorder.rows(index + 1, numbers, rows)
+    if settings.drawn and frames.most_drawn == 0:
+        raise SimulatorError(f"Godot drew nothing in {frames.count} frames: look whether OpenGL works, or take rendering none")
+    recorder.block(range(1, tick + 1), numbers, reader.rows())
     for one in first_contacts(contacts):
         recorder.event(min(one.tick, tick), "collision", one.actor, one.other, one.impulse_ns)
     # Where the controllers hang on frames, how these fell is part of what happened; elsewhere it reaches nothing.
@@ -121,8 +127,8 @@ def _record(
     recorder.end(tick, ended)
 
 
-def _version(program: str) -> str:
+def _version(settings: GodotSettings) -> str:
     try:
-        return version_of(find_godot(program))
+        return version_of(find_godot(settings.program, drawn=settings.drawn))
     except SimulatorError:
         return "not installed"

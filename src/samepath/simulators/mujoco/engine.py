@@ -5,19 +5,21 @@ There is no callback for contacts. The list of each step is read after that step
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import mujoco
 import numpy as np
 
 from samepath.simulators.mujoco.scene import CORNERS, Car, car_of, mjcf_of
-from samepath.simulators.playing import Backlog, PlaySettings, State, Touch, Touches, World, angles_deg
+from samepath.simulators.playing import Backlog, Floats, PlaySettings, State, Touch, Touches, World, angle_columns_deg
 from samepath.simulators.scripts import Role, Script, Seen, VehicleCommand, brake_force_n, drive_force_n
+from samepath.traces.channels import POSITION, ROTATION, VELOCITY
 
-# Cars are shorter than 10 m, and none goes 10 m in so many steps: farther apart than this, nobody touches anybody.
-_NEAR_M: Final = 20.0
+CHANNELS: Final = (*POSITION, *ROTATION, *VELOCITY)
+# Contacts are looked for where two could touch within so many steps, which are a tick at most: at 60 m/s each goes 3 m in it.
 _LOOK_AHEAD_STEPS: Final = 10
+_LOOK_AHEAD_M: Final = 3.0
 
 
 class MujocoWorld(World):
@@ -35,11 +37,11 @@ class MujocoWorld(World):
         }
         self._numbers = {self._model.geom(f"car{number}").id: number for number in self._cars}
         self._touches = Touches()
+        self._positions, self._velocities = self._data.qpos, self._data.qvel  # views of MuJoCo's own arrays
 
     def see(self, number: int) -> Seen:
         """Return where a body is and how it moves."""
-        state = self._cars[number].state()
-        return Seen(state["x_m"], state["y_m"], state["yaw_deg"], state["vx_mps"], state["vy_mps"])
+        return self._cars[number].see()
 
     def command(self, number: int, command: VehicleCommand) -> None:
         """Set torques, brakes and steering of a vehicle."""
@@ -47,7 +49,17 @@ class MujocoWorld(World):
 
     def states(self) -> Mapping[int, State]:
         """Read every vehicle."""
-        return {number: car.state() for number, car in self._cars.items()}
+        rows = self.rows([self.reading()])[0].tolist()
+        return {number: dict(zip(CHANNELS, row, strict=True)) for number, row in zip(self._cars, rows, strict=True)}
+
+    def reading(self) -> Any:  # noqa: ANN401
+        """Copy all positions and velocities."""
+        return self._positions.copy(), self._velocities.copy()
+
+    def rows(self, readings: Sequence[Any]) -> Floats:
+        """Return the bodies in our frame: middle on the road, angles and velocity."""
+        positions, velocities = (np.array(one) for one in zip(*readings, strict=True))
+        return np.stack([car.rows(positions, velocities) for car in self._cars.values()], axis=1)
 
     def step(self, count: int) -> None:
         """Make fixed steps, and look for contacts after each."""
@@ -72,11 +84,11 @@ class MujocoWorld(World):
 
     def _some_may_meet(self) -> bool:
         """Are two that have not met yet so near that they could touch within the next steps?"""
-        places = [(number, *car.place()) for number, car in self._cars.items()]
+        places = [(number, car.reach_m, *car.place()) for number, car in self._cars.items()]
         return any(
-            (ax - bx) ** 2 + (ay - by) ** 2 < _NEAR_M**2 and not self._touches.has_met(a, b)
-            for index, (a, ax, ay) in enumerate(places)
-            for b, bx, by in places[:index]
+            (ax - bx) ** 2 + (ay - by) ** 2 < (reach_a + reach_b) ** 2 and not self._touches.has_met(a, b)
+            for index, (a, reach_a, ax, ay) in enumerate(places)
+            for b, reach_b, bx, by in places[:index]
         )
 
     def _look_for_touches(self) -> None:
@@ -104,10 +116,11 @@ class Vehicle:
     def __init__(self, role: Role, car: Car, model: Any, data: Any) -> None:  # noqa: ANN401
         self._role, self._car, self._model, self._data = role, car, model, data
         name = f"car{car.number}"
-        place, motion = int(model.joint(name).qposadr[0]), int(model.joint(name).dofadr[0])
+        self._at, self._moves = int(model.joint(name).qposadr[0]), int(model.joint(name).dofadr[0])
         # Views of MuJoCo's own arrays.
-        self._place = data.qpos[place : place + 7]
-        self._motion = data.qvel[motion : motion + 3]
+        self._place = data.qpos[self._at : self._at + 7]
+        self._motion = data.qvel[self._moves : self._moves + 3]
+        self.reach_m = math.hypot(role.body.length_m, role.body.width_m) / 2 + _LOOK_AHEAD_M
         self._driven = [model.actuator(f"{name}_{corner}").id for corner in car.driven]
         self._steered = [model.actuator(f"{name}_{corner}_steer").id for corner in CORNERS[:2]]
         self._wheels = [int(model.joint(f"{name}_{corner}").dofadr[0]) for corner in CORNERS]
@@ -128,23 +141,26 @@ class Vehicle:
         self._data.ctrl[self._steered] = -command.steer * car.max_steer_rad
         self._model.dof_frictionloss[self._wheels] = brake_n * car.radius_m / 4
 
-    def state(self) -> State:
-        """Return the body in our frame: its middle on the road, angles and velocity."""
-        x, y, z, qw, qx, qy, qz = self._place.tolist()
-        vx, vy, vz = self._motion.tolist()
+    def see(self) -> Seen:
+        """Return where the body is and how it moves."""
+        x, y, _, *turn = self._place.tolist()
+        vx, vy, _ = self._motion.tolist()
+        up, forward, _ = _axes(*turn)
+        lift_m, yaw_deg = self._car.lift_m, math.degrees(math.atan2(forward[1], forward[0]))
+        return Seen(x - up[0] * lift_m, -(y - up[1] * lift_m), yaw_deg, vx, -vy)
+
+    def rows(self, positions: Floats, velocities: Floats) -> Floats:
+        """Return the body at many moments."""
+        x, y, z, *turn = np.moveaxis(positions[:, self._at : self._at + 7], -1, 0)
+        vx, vy, vz = np.moveaxis(velocities[:, self._moves : self._moves + 3], -1, 0)
+        up, forward, right_z = _axes(*turn)
         lift_m = self._car.lift_m
-        # The columns of the rotation: forward, left, up, in MuJoCo's axes.
-        up = 2 * (qx * qz + qw * qy), 2 * (qy * qz - qw * qx), 1 - 2 * (qx * qx + qy * qy)
-        forward = 1 - 2 * (qy * qy + qz * qz), -2 * (qx * qy + qw * qz), 2 * (qx * qz - qw * qy)
-        roll, pitch, yaw = angles_deg(forward, -2 * (qy * qz + qw * qx), up[2])
-        return {
-            "x_m": x - up[0] * lift_m,
-            "y_m": -(y - up[1] * lift_m),
-            "z_m": z - up[2] * lift_m,
-            "roll_deg": roll,
-            "pitch_deg": pitch,
-            "yaw_deg": yaw,
-            "vx_mps": vx,
-            "vy_mps": -vy,
-            "vz_mps": vz,
-        }
+        places = x - up[0] * lift_m, -(y - up[1] * lift_m), z - up[2] * lift_m
+        return np.stack((*places, *angle_columns_deg(forward, right_z, up[2]), vx, -vy, vz), axis=-1)
+
+
+def _axes(qw: Any, qx: Any, qy: Any, qz: Any) -> tuple[Any, Any, Any]:  # noqa: ANN401 - numbers, or arrays of them
+    """Return up in MuJoCo's axes, forward in ours, and how far right points upwards: columns of the rotation."""
+    up = 2 * (qx * qz + qw * qy), 2 * (qy * qz - qw * qx), 1 - 2 * (qx * qx + qy * qy)
+    forward = 1 - 2 * (qy * qy + qz * qz), -2 * (qx * qy + qw * qz), 2 * (qx * qz - qw * qy)
+    return up, forward, -2 * (qy * qz + qw * qx)

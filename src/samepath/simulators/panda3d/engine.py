@@ -5,17 +5,20 @@ in Bullet's own callback after that step. A node's transform will not do there: 
 that is left over, so that the same steps look different in frames of other lengths. Drivers see it: a game has nothing else.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 from panda3d import bullet, core
 
 from samepath.simulators.panda3d.scene import Car, Wheel, car_of
-from samepath.simulators.playing import PlaySettings, State, Touch, Touches, Vector, World, angles_deg
+from samepath.simulators.playing import Floats, PlaySettings, State, Touch, Touches, Vector, World, angle_columns_deg
 from samepath.simulators.scripts import Role, Script, Seen, VehicleCommand, brake_force_n, drive_force_n
+from samepath.traces.channels import POSITION, ROTATION, VELOCITY
 
 _GRAVITY_MPS2: Final = 9.81
 _GROUND: Final = "0"
+CHANNELS: Final = (*POSITION, *ROTATION, *VELOCITY)
 
 
 class PandaWorld(World):
@@ -39,8 +42,10 @@ class PandaWorld(World):
         }
         self._touches = Touches()
         self._fresh: list[tuple[int, int]] = []
-        self._states: dict[int, State] = {}
-        self._after_step: Callable[[], None] = self._read
+        # What is asked of each vehicle in a reading, one after the other.
+        self._readings = [ask for car in self._cars.values() for ask in car.readings]
+        self._shape_m = [np.array([car.shape_m[part] for car in self._cars.values()]) for part in range(3)]
+        self._after_step: Callable[[], None] = _nothing
         self._pairs = len(self._cars) * (len(self._cars) - 1) // 2
         self._told = core.PythonCallbackObject(self._on_step)
         self._world.setContactAddedCallback(core.PythonCallbackObject(self._on_contact))
@@ -54,8 +59,33 @@ class PandaWorld(World):
         self._cars[number].obey(command)
 
     def states(self) -> Mapping[int, State]:
-        """Return the vehicles as the last step that was read left them."""
-        return self._states
+        """Return the vehicles as the last step left them."""
+        rows = self.rows([self.reading()])[0].tolist()
+        return {number: dict(zip(CHANNELS, row, strict=True)) for number, row in zip(self._cars, rows, strict=True)}
+
+    def reading(self) -> list[Any]:
+        """Ask Bullet for three hard points and the velocity of each vehicle."""
+        return [ask() for ask in self._readings]
+
+    def rows(self, readings: Sequence[Any]) -> Floats:
+        """Return the vehicles in our frame: middle on the road, angles and velocity, from the hard points of each reading."""
+        told = core.PTA_LVecBase3f()  # an array that takes Panda3D's own vectors, and is a buffer to others
+        for reading in readings:
+            for vector in reading:
+                told.push_back(vector)
+        # Panda3D's first two axes have changed places: from here on, all is in ours.
+        numbers = np.frombuffer(told, np.float32).astype(np.float64).reshape(len(readings), len(self._cars), 4, 3)
+        points, velocity = numbers[:, :, :3], numbers[:, :, 3]
+        (y0, x0, z0), (y1, x1, z1), (y2, x2, z2) = (np.moveaxis(points[:, :, index], -1, 0) for index in range(3))
+        length_m, width_m, above_m = self._shape_m
+        fx, fy, fz = (x0 - x2) / length_m, (y0 - y2) / length_m, (z0 - z2) / length_m
+        rx, ry, rz = (x1 - x0) / width_m, (y1 - y0) / width_m, (z1 - z0) / width_m
+        up_z = fx * ry - fy * rx
+        x_m = (x1 + x2) / 2 - (fy * rz - fz * ry) * above_m
+        y_m = (y1 + y2) / 2 - (fz * rx - fx * rz) * above_m
+        z_m = (z1 + z2) / 2 - up_z * above_m
+        angles = angle_columns_deg((fx, fy, fz), rz, up_z)
+        return np.stack((x_m, y_m, z_m, *angles, velocity[..., 1], velocity[..., 0], velocity[..., 2]), axis=-1)
 
     def step(self, count: int) -> None:
         """Make fixed steps, one by one. They are those of ``doPhysics(step, 1, step)``, but nodes are not shown a step late."""
@@ -64,7 +94,6 @@ class PandaWorld(World):
             world.doPhysics(step_s, 0)
             if self._fresh:
                 self._read_impulses()
-        self._read()
         _sweep()
 
     def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
@@ -75,7 +104,6 @@ class PandaWorld(World):
             if failures:
                 return
             try:
-                self._read()
                 on_step()
             except BaseException as error:
                 failures.append(error)  # Panda3D would print it: it is raised once the steps are made
@@ -93,7 +121,6 @@ class PandaWorld(World):
         self._world.doPhysics(frame_s, 0)
         if self._fresh:
             self._read_impulses()
-        self._read()
         _sweep()
 
     def touches(self) -> list[Touch]:
@@ -105,9 +132,6 @@ class PandaWorld(World):
         self._world.clearContactAddedCallback()
         self._world.clearTickCallback()
         self._told = None
-
-    def _read(self) -> None:
-        self._states = {number: car.state() for number, car in self._cars.items()}
 
     def _on_contact(self, data: Any) -> None:  # noqa: ANN401 - Panda3D has no types
         names = data.node0.name, data.node1.name
@@ -144,6 +168,10 @@ class PandaWorld(World):
         return x, y, z
 
 
+def _nothing() -> None:
+    """Do nothing after a step."""
+
+
 def _sweep() -> None:
     """Throw away transforms nobody uses, as every game does once a frame: else they pile up and each step takes longer."""
     core.TransformState.garbageCollect()
@@ -172,8 +200,9 @@ class Vehicle:
             self._add_wheel(one)
         # Asked for once all are there: Bullet moves its wheels about when it adds one. Three tell where the chassis is.
         self._rays = [self._vehicle.getWheel(index).getRaycastInfo() for index in range(3)]
-        self._wheel_base_m, self._track_m = 2 * car.wheels[0].y_m, 2 * car.wheels[1].x_m
-        self._above_m = car.wheels[0].z_m + car.lift_m
+        self.readings = [*(ray.getHardPointWs for ray in self._rays), self._body.getLinearVelocity]
+        # Wheel base, track, and how far the hard points are above the road.
+        self.shape_m = 2 * car.wheels[0].y_m, 2 * car.wheels[1].x_m, car.wheels[0].z_m + car.lift_m
         self._driven = [index for index, one in enumerate(car.wheels) if one.driven]
 
     def _add_wheel(self, one: Wheel) -> None:
@@ -208,28 +237,3 @@ class Vehicle:
             vehicle.setBrake(brake_ns, index)
         vehicle.setSteeringValue(steer_deg, 0)
         vehicle.setSteeringValue(steer_deg, 1)
-
-    def state(self) -> State:
-        """Return the chassis in our frame: its middle on the road, angles and velocity, as a step has just left it."""
-        left_front, right_front, left_rear = self._rays
-        y0, x0, z0 = left_front.getHardPointWs()
-        y1, x1, z1 = right_front.getHardPointWs()
-        y2, x2, z2 = left_rear.getHardPointWs()
-        # Panda3D's first two axes have changed places: from here on, all is in ours.
-        length_m, width_m, above_m = self._wheel_base_m, self._track_m, self._above_m
-        fx, fy, fz = (x0 - x2) / length_m, (y0 - y2) / length_m, (z0 - z2) / length_m
-        rx, ry, rz = (x1 - x0) / width_m, (y1 - y0) / width_m, (z1 - z0) / width_m
-        up_z = fx * ry - fy * rx
-        roll, pitch, yaw = angles_deg((fx, fy, fz), rz, up_z)
-        vy, vx, vz = self._body.getLinearVelocity()
-        return {
-            "x_m": (x1 + x2) / 2 - (fy * rz - fz * ry) * above_m,
-            "y_m": (y1 + y2) / 2 - (fz * rx - fx * rz) * above_m,
-            "z_m": (z1 + z2) / 2 - up_z * above_m,
-            "roll_deg": roll,
-            "pitch_deg": pitch,
-            "yaw_deg": yaw,
-            "vx_mps": vx,
-            "vy_mps": vy,
-            "vz_mps": vz,
-        }

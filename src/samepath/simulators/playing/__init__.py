@@ -10,7 +10,18 @@ from samepath.simulators.playing.settings import (
     read_settings,
 )
 from samepath.simulators.playing.simulator import EngineSimulator
-from samepath.simulators.playing.world import CONTROLS, Backlog, State, Touch, Touches, Vector, World, angles_deg
+from samepath.simulators.playing.world import (
+    CONTROLS,
+    Backlog,
+    Floats,
+    State,
+    Touch,
+    Touches,
+    Vector,
+    World,
+    angle_columns_deg,
+    angles_deg,
+)
 
 __all__ = [
     "CONTROLS",
@@ -21,12 +32,14 @@ __all__ = [
     "VARIABLE_STEP",
     "Backlog",
     "EngineSimulator",
+    "Floats",
     "PlaySettings",
     "State",
     "Touch",
     "Touches",
     "Vector",
     "World",
+    "angle_columns_deg",
     "angles_deg",
     "read_settings",
 ]

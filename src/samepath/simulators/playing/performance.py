@@ -1,7 +1,9 @@
 """One run from its first step to its last: drivers are asked, the engine goes on, every tick is recorded."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from samepath.base.clock import Clock
 from samepath.base.errors import SimulatorError
@@ -17,6 +19,14 @@ FIRST_COLLISION: Final = "first collision"
 TIME_OVER: Final = "simulated time is over"
 # Everybody sinks onto their wheels, brakes on, before the run begins: fixed steps in every mode.
 SETTLE_TICKS: Final = 20
+
+
+class _Kept(NamedTuple):
+    """What was taken down at a tick; commands are in the order of the actors."""
+
+    tick: int
+    reading: Any
+    commands: tuple[VehicleCommand, ...]
 
 
 class Performance:
@@ -37,6 +47,8 @@ class Performance:
         self._minds: dict[int, Mind] = {number: mind for number, mind in minds.items() if mind is not None}
         self._commands: dict[int, VehicleCommand] = dict.fromkeys(self._minds, STANDING)
         self._touches: list[tuple[int, Touch]] = []
+        self._numbers: list[int] = []
+        self._kept: list[_Kept] = []
         self._ended = ""
         self._tick = 0
 
@@ -53,6 +65,7 @@ class Performance:
             self._play_frames(clock)
         else:
             notes.append(self._play_stretched(clock))
+        self._record_kept()
         for tick, touch in self._touches:
             if tick <= self._tick:
                 self._recorder.event(tick, "collision", touch.actor, touch.other, touch.impulse_ns)
@@ -69,7 +82,9 @@ class Performance:
     def _check_channels(self) -> None:
         """States are recorded as they come: their order is that of the channels, or numbers would change places."""
         wanted = tuple(name for name in self._recorder.channels if name not in (*CONTROLS, RESAMPLING))
-        for state in self._world.states().values():
+        states = self._world.states()
+        self._numbers = list(states)
+        for state in states.values():
             if tuple(state) != wanted:
                 raise SimulatorError(f"states with {', '.join(wanted)} were wanted, but {', '.join(state)} came")
 
@@ -79,7 +94,7 @@ class Performance:
             self._decide(self._tick * TICK_S)
             world.step(substeps)
             self._note_touches(self._tick + 1)
-            self._record(self._tick + 1, world.states())
+            self._keep(self._tick + 1)
 
     def _play_frames(self, clock: Clock) -> None:
         """Drivers go by the game's clock, the trace by the engine's: each tick is so many of its steps."""
@@ -92,7 +107,7 @@ class Performance:
                 return
             self._note_touches(self._tick + 1)
             if made % substeps == 0:
-                self._record(self._tick + 1, world.states())
+                self._keep(self._tick + 1)
 
         self._frames(clock, lambda frame_s: world.advance(frame_s, on_step))
 
@@ -146,9 +161,21 @@ class Performance:
     def _note_touches(self, tick: int) -> None:
         self._touches += [(tick, touch) for touch in self._world.touches()]
 
+    def _keep(self, tick: int) -> None:
+        """Take down a tick: what the engine says, and what everybody was told to do. What follows from it waits for the end."""
+        if self._recorder.wants(tick):
+            self._kept.append(_Kept(tick, self._world.reading(), tuple(self._commands.values())))
+        self._pass(tick)
+
+    def _record_kept(self) -> None:
+        """Record all that was taken down: everybody's state in the order of the channels, then their commands."""
+        if self._kept:
+            told = [[(one.throttle, one.steer, one.brake) for one in kept.commands] for kept in self._kept]
+            rows = self._world.rows([kept.reading for kept in self._kept])
+            self._recorder.block([kept.tick for kept in self._kept], self._numbers, np.concatenate((rows, told), axis=-1))
+
     def _record(self, tick: int, states: Mapping[int, State]) -> None:
-        """Record a tick: everybody's state in the order of the channels, then what they were told to do."""
-        self._tick = tick
+        """Record a tick at once: everybody's state in the order of the channels, then what they were told to do."""
         if self._recorder.wants(tick):
             told = self._commands
             rows = [
@@ -156,6 +183,10 @@ class Performance:
                 for number, state in states.items()
             ]
             self._recorder.rows(tick, list(states), rows)
+        self._pass(tick)
+
+    def _pass(self, tick: int) -> None:
+        self._tick = tick
         self._on_tick(tick)
         self._ended = self._why_over(tick)
 

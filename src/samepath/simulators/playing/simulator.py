@@ -132,6 +132,10 @@ def _script(scenario: str) -> Script:
     return script
 
 
+# The same for adapters that play elsewhere than in this process.
+read_plain_script = _script
+
+
 def installed_version(package: str) -> str:
     """Return a package's version, or nothing where it is not installed; it is not imported."""
     try:

@@ -2,8 +2,11 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from samepath.base.errors import SimulatorError
 from samepath.simulators.scripts import Seen, VehicleCommand
@@ -13,6 +16,7 @@ CONTROLS: Final = ("throttle_ratio", "steer_ratio", "brake_ratio")
 
 Vector = tuple[float, float, float]
 State = Mapping[str, float]
+Floats = NDArray[np.float64]
 
 
 class Touch(NamedTuple):
@@ -37,6 +41,17 @@ class World(ABC):
     @abstractmethod
     def states(self) -> Mapping[int, State]:
         """Return where everybody is after the last step, or in ``on_step`` after this one; channels in the adapter's order."""
+
+    def reading(self) -> Any:  # noqa: ANN401 - what an engine says, in its own words
+        """Take down what :meth:`rows` will need of this moment; later steps must not change it.
+
+        A run is read once a tick, and this takes its time: whatever can be worked out afterwards is left for then.
+        """
+        return [[*state.values()] for state in self.states().values()]
+
+    def rows(self, readings: Sequence[Any]) -> Floats:
+        """Return readings as float64[reading, vehicle, channel], to the bit what :meth:`states` said at those moments."""
+        return np.array(readings, np.float64)
 
     @abstractmethod
     def step(self, count: int) -> None:
@@ -98,6 +113,8 @@ class Touches:
 
     def take(self) -> list[Touch]:
         """Return those who are new, by number, once."""
+        if not self._new:
+            return []
         found = sorted(self._new, key=lambda touch: (touch.actor, touch.other or 0))
         self._new.clear()
         return found
@@ -113,3 +130,17 @@ def angles_deg(forward: Vector, right_z: float, up_z: float) -> tuple[float, flo
     pitch = math.asin(max(-1.0, min(1.0, forward[2])))
     yaw = math.atan2(forward[1], forward[0])
     return math.degrees(roll), math.degrees(pitch), math.degrees(yaw)
+
+
+def angle_columns_deg(forward: tuple[Floats, Floats, Floats], right_z: Floats, up_z: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return :func:`angles_deg` of many frames, with the same bits: NumPy's own functions may round otherwise."""
+    return (
+        _each_deg(math.atan2, -right_z, up_z),
+        _each_deg(math.asin, np.clip(forward[2], -1.0, 1.0)),
+        _each_deg(math.atan2, forward[1], forward[0]),
+    )
+
+
+def _each_deg(angle_of: Callable[..., float], *columns: Floats) -> Floats:
+    found = map(math.degrees, map(angle_of, *(column.ravel().tolist() for column in columns)))
+    return np.fromiter(found, np.float64, columns[0].size).reshape(columns[0].shape)

@@ -7,12 +7,16 @@ extends Node
 const Car = preload("res://car.gd")
 const Driver = preload("res://driver.gd")
 const Link = preload("res://link.gd")
+const View = preload("res://view.gd")
 
 const BAD_RUN = 3
 const NO_ANSWER = 4
+# States of so many bytes are written, however few their ticks are: a line must not be too long for the reader.
+const MOST_BYTES = 65536
 
 var run = {}
 var cars = []
+var boxes = []
 var drivers = []
 var link = null
 # Physics steps that are done, those before the run included.
@@ -25,6 +29,8 @@ var waiting = 0
 var frames = 0
 var last_frame_steps = 0
 var most_steps = 0
+var drawn = false
+var most_drawn = 0
 
 
 func _ready():
@@ -51,6 +57,11 @@ func _ready():
 		add_child(car)
 		cars.append(car)
 		drivers.append(Driver.new(actor))
+	drawn = run["rendering"] != "none"
+	if drawn:
+		var view = View.new()
+		add_child(view)
+		view.build(run, cars, boxes)
 	if run["controller"] == "external":
 		link = Link.new()
 		if not link.open(int(run["port"]), cars):
@@ -79,6 +90,7 @@ func add_box(box):
 		Vector3(box["place"]["x_m"], box["size_m"][2] / 2, box["place"]["y_m"])
 	)
 	add_child(body)
+	boxes.append(body)
 
 
 # Physics steps since the run began; below 0 everybody still settles on their wheels.
@@ -104,6 +116,8 @@ func _process(delta):
 		return
 	var now = since_start()
 	frames += 1
+	if drawn:
+		most_drawn = int(max(most_drawn, VisualServer.get_render_info(VisualServer.INFO_OBJECTS_IN_FRAME)))
 	most_steps = int(max(most_steps, steps - last_frame_steps))
 	if now >= 0 and run["controller"] == "frame" and delta > 0.0:
 		decide(now, delta)
@@ -141,7 +155,7 @@ func finish_if_over(tick):
 func finish(reason):
 	ended = true
 	flush()
-	print("F %d %d" % [frames, most_steps])
+	print("F %d %d %d" % [frames, most_steps, most_drawn])
 	print("E ", reason)
 	get_tree().quit()
 
@@ -159,7 +173,7 @@ func write_state(now):
 	for car in cars:
 		car.write(states)
 	waiting += 1
-	if waiting >= run["ticks_at_once"]:
+	if waiting >= run["ticks_at_once"] or states.get_size() > MOST_BYTES:
 		flush()
 
 

@@ -1,0 +1,86 @@
+"""MetaDrive's process: its interpreter found, asked for versions, started with a run."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from samepath.base.errors import SimulatorError
+from samepath.simulators.metadrive.scene import run_json
+from samepath.simulators.metadrive.settings import MetaDriveSettings
+from samepath.simulators.processes import ask, find_program
+from samepath.simulators.processes.telling import Project
+from samepath.simulators.scripts import Script
+
+NAME: Final = "MetaDrive"
+PROJECT: Final = Path(__file__).with_name("project")
+MODULE: Final = "samepath_metadrive.run"
+VARIABLE: Final = "SAMEPATH_METADRIVE"
+HOW_TO: Final = (
+    "make it an environment of its own, as docs/engines/metadrive.md says, "
+    f"and name the python in it in {VARIABLE} or the setting python"
+)
+WANTED: Final = "0.3.0.1"
+# Asked of the interpreter: packages tell their versions without being imported.
+_QUESTION: Final = """
+import platform
+from importlib.metadata import PackageNotFoundError, version
+try:
+    print(version("metadrive-simulator"), "with Panda3D", version("panda3d"), "in Python", platform.python_version())
+except PackageNotFoundError as error:
+    print("none:", error)
+"""
+
+
+def find_python(python: str) -> str:
+    """Return the path of MetaDrive's interpreter: the one that is named, else the one in the environment."""
+    named = python or os.environ.get(VARIABLE, "")
+    if not named:
+        raise SimulatorError(f"{NAME} is not installed ({VARIABLE} names no python): {HOW_TO}")
+    return find_program(named, NAME, HOW_TO)
+
+
+def version_of(path: str) -> str:
+    """Ask an interpreter for its MetaDrive, and nobody twice as long as nothing is installed or removed."""
+    folders = Path(path).parent.parent.glob("lib/python3*/site-packages")
+    there = (Path(path), *sorted(folders))
+    return _asked(path, tuple(one.stat().st_mtime_ns for one in there))
+
+
+@lru_cache(maxsize=16)
+def _asked(path: str, _mtimes_ns: tuple[int, ...]) -> str:
+    return ask(f"{NAME}'s python", [path, "-E", "-s", "-c", _QUESTION], folder=PROJECT)
+
+
+def why_not(python: str) -> str:
+    """Say why no run is possible with this interpreter; nothing where one is."""
+    try:
+        path = find_python(python)
+        version = version_of(path)
+    except SimulatorError as error:
+        return str(error)
+    first = version.partition(" ")[0]
+    if first == "none:":
+        return f"{NAME} is not installed ({path} has no package metadrive-simulator): {HOW_TO}"
+    if first != WANTED:
+        return f"{NAME} {WANTED} was wanted, but {first[:60] or 'nothing'} came: {HOW_TO}"
+    return ""
+
+
+@contextmanager
+def playing(script: Script, settings: MetaDriveSettings, last_tick: int | None) -> Iterator[Project]:
+    """Start a run in a MetaDrive of its own, which has said its first line; nothing of it is left afterwards."""
+    with ExitStack() as stack:
+        scratch = Path(tempfile.mkdtemp(prefix="samepath-metadrive-"))
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        run = scratch / "run.json"
+        run.write_text(run_json(script, settings, last_tick), "utf-8")
+        command = [find_python(settings.python), "-s", "-B", "-W", "ignore", "-m", MODULE, str(run)]
+        environment = {"PYTHONHASHSEED": "0", "PYTHONPATH": str(PROJECT), "MPLBACKEND": "Agg"}
+        # Started where nothing of the user's is: an interpreter imports from its folder before it imports from elsewhere.
+        project = Project(NAME, command, settings.timeout_s, folder=scratch, environment=environment, scratch=scratch)
+        yield stack.enter_context(project)

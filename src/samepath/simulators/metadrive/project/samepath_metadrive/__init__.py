@@ -1,0 +1,1 @@
+"""What runs in MetaDrive's own interpreter. It imports nothing of samepath."""

@@ -1,0 +1,84 @@
+"""What a study may vary about MetaDrive: how time passes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from samepath.base.errors import InputError
+from samepath.simulators.interface import Scalar
+from samepath.simulators.values import choice, number, whole
+
+# MetaDrive steps its physics 5 times for a decision of its agents, and so do we: its own step of 0.02 s would make that 0.1 s.
+STEPS_PER_TICK: Final = 5
+STEP_S: Final = 0.01
+TICK_S: Final = 0.05
+
+SYNCHRONOUS: Final = "synchronous"
+GAME_LOOP: Final = "game-loop"
+MODES: Final = (SYNCHRONOUS, GAME_LOOP)
+
+_TICKS_AT_ONCE: Final = 20
+
+SETTINGS: Final[Mapping[str, Scalar]] = {
+    "python": "",
+    "mode": SYNCHRONOUS,
+    "time_scale": 1.0,
+    "frame_rate_hz": 60.0,
+    "max_steps": 10,
+    "settle_s": 1.0,
+    "timeout_s": 20.0,
+}
+
+
+@dataclass(frozen=True)
+class MetaDriveSettings:
+    """The same, checked. ``python`` is empty where the environment says whose interpreter to take."""
+
+    python: str
+    mode: str
+    time_scale: float
+    frame_rate_hz: float
+    max_steps: int
+    settle_s: float
+    timeout_s: float
+
+    @property
+    def synchronous(self) -> bool:
+        """Are drivers asked every tick, whatever the wall clock says?"""
+        return self.mode == SYNCHRONOUS
+
+    @property
+    def frame_s(self) -> float:
+        """How long a frame of the game loop is on the wall clock if nothing delays it."""
+        return 1.0 / self.frame_rate_hz
+
+    @property
+    def control_s(self) -> float:
+        """How often drivers are asked, in simulated time; in the game loop, what they may expect."""
+        return TICK_S if self.synchronous else self.frame_s * self.time_scale
+
+    @property
+    def settle_steps(self) -> int:
+        """Physics steps before the run begins, for cars to come to rest on their springs."""
+        return round(self.settle_s / STEP_S)
+
+    @property
+    def ticks_at_once(self) -> int:
+        """How many ticks of the trace are written together; on the wall clock each as it comes."""
+        return _TICKS_AT_ONCE if self.synchronous else 1
+
+
+def read_settings(values: Mapping[str, Scalar]) -> MetaDriveSettings:
+    """Check a study's plain values, each alone and then against each other."""
+    read = MetaDriveSettings(
+        python=str(values["python"]).strip(),
+        mode=choice(values, "mode", MODES),
+        time_scale=number(values, "time_scale", 0.01, 100.0),
+        frame_rate_hz=number(values, "frame_rate_hz", 1.0, 1000.0),
+        max_steps=whole(values, "max_steps", 1, 10_000),
+        settle_s=number(values, "settle_s", 0.0, 60.0),
+        timeout_s=number(values, "timeout_s", 0.1, 3600.0),
+    )
+    if read.synchronous and read.time_scale != 1:
+        raise InputError("time_scale: synchronous has no wall clock to be faster than: take 1, or mode game-loop")
+    return read
