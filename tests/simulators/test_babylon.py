@@ -323,8 +323,9 @@ def test_the_engines_defaults_are_resampled_openly(controller):
     run = go({**DEFAULTS, "controller": controller}, 2.0)
     assert (run.end.tick, run.end.reason) == (40, DURATION)
     assert sorted(set(run.tick.tolist())) == list(range(1, 41))
-    (note,) = [event.detail for event in run.events if event.kind == "note"]
-    assert note.startswith("resampled from the engine's frames")
+    (note,) = [event for event in run.events if event.kind == "note"]
+    assert note.detail.startswith("resampled from the engine's frames")
+    assert note.tick == 40, "at the end: what differs first between repeats is a state"
     bound_m = run.values[:, run.channels.index("resampling_m")]
     assert 0 < bound_m.max() < 0.2
     assert_second_has_set_off(run)

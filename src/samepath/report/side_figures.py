@@ -159,7 +159,8 @@ def _set_rows(axes: Any, rows: Rows, heading: str, above_px: float = 10) -> None
     axes.set_yticks(np.arange(len(rows.labels)), rows.labels)
     axes.set_ylim(len(rows.labels) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
-    axes.annotate(heading, (0, 1), (0, above_px), "axes fraction", "offset points", fontweight="bold", va="bottom")
+    start = (24 - rows.left_px, above_px)
+    axes.annotate(heading, (0, 1), start, "axes fraction", "offset points", fontweight="bold", va="bottom")
     last = None
     for place, one in enumerate(rows.variants):
         if last not in (None, one.simulator):

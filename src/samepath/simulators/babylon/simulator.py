@@ -125,7 +125,7 @@ def _record(
     for one in contacts:
         recorder.event(min(one.tick, tick), "collision", one.actor, one.other, one.impulse_ns)
     if reader.note:
-        recorder.event(0, "note", detail=reader.note)
+        recorder.event(tick, "note", detail=reader.note)
     # Where the controllers hang on frames and physics does not, how these fell is part of what happened.
     if settings.mode == LOCKSTEP and settings.controller == FRAME:
         words = f"{frames.count} frames, at most {frames.most_steps} physics steps in one"
