@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= runs/case-study
 
 .DEFAULT_GOAL := help
-.PHONY: help study test lint bench clean
+.PHONY: help study test lint bench engines clean
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -29,6 +29,9 @@ lint: $(VENV)/.ready  ## ruff and mypy --strict
 bench: $(VENV)/.ready  ## the long proofs; tables on the terminal, JSON under bench/results/
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || echo "engines to compare with could not be installed"
 	$(BIN)/python -m bench
+
+engines: $(VENV)/.ready  ## every engine of other people that can be installed here (about 1.5 GB)
+	.ci/engines
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

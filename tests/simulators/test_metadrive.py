@@ -66,9 +66,11 @@ def test_only_synchronous_promises_bits():
 
 
 @pytest.mark.parametrize(
-    ("variable", "words"), [("", "SAMEPATH_METADRIVE names no python"), ("/nowhere/python", "/nowhere/python was not found")]
+    ("variable", "words"),
+    [("", "/nowhere/samepath/metadrive/bin/python was not found"), ("/nowhere/python", "/nowhere/python was not found")],
 )
 def test_a_missing_metadrive_is_told_in_one_line_and_breaks_no_description(monkeypatch, variable, words):
+    monkeypatch.setenv("XDG_DATA_HOME", "/nowhere")
     monkeypatch.setenv("SAMEPATH_METADRIVE", variable)
     assert MetaDrive().info().version == "not installed"
     reason = MetaDrive().unavailable({})

@@ -15,8 +15,7 @@ from samepath.base.errors import SimulatorError
 from samepath.simulators.babylon.engine import BANNER_LINES, GREETING
 from samepath.simulators.babylon.scene import run_json
 from samepath.simulators.babylon.settings import BabylonSettings
-from samepath.simulators.processes import EngineProcess, find_program
-from samepath.simulators.processes.process import ask
+from samepath.simulators.processes import EngineProcess, ask, find_program, user_folder
 from samepath.simulators.scripts import Script
 
 PROJECT: Final = Path(__file__).with_name("project")
@@ -46,8 +45,7 @@ def modules_folder(modules: str) -> Path:
     named = modules or os.environ.get(VARIABLE, "")
     if named:
         return Path(named).expanduser().absolute()
-    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser() / "samepath" / "babylon"
+    return user_folder("babylon")
 
 
 def pinned() -> dict[str, str]:

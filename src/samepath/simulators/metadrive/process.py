@@ -12,7 +12,7 @@ from typing import Final
 from samepath.base.errors import SimulatorError
 from samepath.simulators.metadrive.scene import run_json
 from samepath.simulators.metadrive.settings import MetaDriveSettings
-from samepath.simulators.processes import ask, find_program
+from samepath.simulators.processes import ask, find_program, user_folder
 from samepath.simulators.processes.telling import Project
 from samepath.simulators.scripts import Script
 
@@ -37,10 +37,8 @@ except PackageNotFoundError as error:
 
 
 def find_python(python: str) -> str:
-    """Return the path of MetaDrive's interpreter: the one that is named, else the one in the environment."""
-    named = python or os.environ.get(VARIABLE, "")
-    if not named:
-        raise SimulatorError(f"{NAME} is not installed ({VARIABLE} names no python): {HOW_TO}")
+    """Return the path of MetaDrive's interpreter: the one that is named, else the one in the environment, else in the user's data."""
+    named = python or os.environ.get(VARIABLE, "") or str(user_folder("metadrive") / "bin" / "python")
     return find_program(named, NAME, HOW_TO)
 
 

@@ -1,5 +1,5 @@
 """Engines that are programs of their own: started, watched, ended with all they have started, whatever happens."""
 
-from samepath.simulators.processes.process import Ended, EngineProcess, ask, find_program
+from samepath.simulators.processes.process import Ended, EngineProcess, ask, find_program, user_folder
 
-__all__ = ["Ended", "EngineProcess", "ask", "find_program"]
+__all__ = ["Ended", "EngineProcess", "ask", "find_program", "user_folder"]

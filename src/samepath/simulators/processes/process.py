@@ -315,6 +315,12 @@ def find_program(program: str, name: str, how_to: str, folder: Path | None = Non
     return found
 
 
+def user_folder(name: str) -> Path:
+    """Return where an engine is looked for that is named nowhere: a folder in the user's data."""
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser() / "samepath" / name
+
+
 def ask(name: str, command: Sequence[str], longest_s: float = 20.0, folder: Path | None = None) -> str:
     """Run a program that says something and ends, such as its version; return the first line of stdout, or else of stderr."""
     with EngineProcess(name, command, folder=folder) as process:

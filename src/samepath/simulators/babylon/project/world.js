@@ -63,8 +63,7 @@ export class World {
       this.quicken();
     }
     this.numbers = new Map();
-    this.addBox(babylon, [GROUND_M, 2, GROUND_M], [0, -1, 0], 0, 0);
-    this.ground = this.last;
+    this.ground = this.addBox(babylon, [GROUND_M, 2, GROUND_M], [0, -1, 0], 0, 0);
     for (const box of run.boxes) {
       const [length, width, height] = box.size_m;
       this.addBox(babylon, [width, height, length], [box.place.y_m, height / 2, box.place.x_m], box.place.yaw_deg, 0.5);
@@ -83,8 +82,9 @@ export class World {
     const shape = new PhysicsShapeBox(Vector3.Zero(), Quaternion.Identity(), new Vector3(...size), this.scene);
     // Of two that touch, the one that grips less counts: on the ground, which does not, only tyres hold a car.
     shape.material = { friction, restitution: 0, frictionCombine: babylon.PhysicsMaterialCombineMode.MINIMUM };
-    this.last = new PhysicsBody(node, PhysicsMotionType.STATIC, false, this.scene);
-    this.last.shape = shape;
+    const body = new PhysicsBody(node, PhysicsMotionType.STATIC, false, this.scene);
+    body.shape = shape;
+    return body;
   }
 
   // So many times as many frames in a second of the wall clock, each for as much simulated time as ever.
