@@ -37,7 +37,7 @@ except PackageNotFoundError as error:
 
 
 def find_python(python: str) -> str:
-    """Return the path of MetaDrive's interpreter: the one that is named, else the one in the environment, else in the user's data."""
+    """Return the path of MetaDrive's interpreter: as named, else as in the environment, else the one in the user's data."""
     named = python or os.environ.get(VARIABLE, "") or str(user_folder("metadrive") / "bin" / "python")
     return find_program(named, NAME, HOW_TO)
 
