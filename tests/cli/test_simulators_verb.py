@@ -1,5 +1,6 @@
 """``samepath simulators``: each with its version, and what is not installed with what to do."""
 
+import pytest
 from typer.testing import CliRunner
 
 from samepath.base.errors import InputError
@@ -35,21 +36,43 @@ class Refusing(There):
         raise InputError("ENGINE_HOME: a folder was wanted, but 7 came")
 
 
-def test_versions_and_what_to_install(monkeypatch):
+@pytest.fixture
+def ask(monkeypatch):
+    """Ask the command, where only the simulators above are known and one that cannot be imported."""
     names = {"there": "There", "missing": "Missing", "refusing": "Refusing"}
     known = {**{name: f"{__name__}:{cls}" for name, cls in names.items()}, "broken": "samepath.no_such_module:Simulator"}
     monkeypatch.setattr(registry, "BUILT_IN", known)
     monkeypatch.setattr(registry, "table", lambda: known)
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["simulators"])
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
+
+    def asked(*names):
+        result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["simulators", *names])
+        assert result.exit_code == 0
+        return [line.rstrip() for line in result.stdout.splitlines()]
+
+    return asked
+
+
+def test_versions_and_what_to_install(ask):
+    lines = ask()
     (row,) = [line for line in lines if line.startswith("there")]
-    assert row.split() == ["there", "7.3.1", "straight", "speed_mps=5.0", "a", "road", "[bold]of", "its", "own[/bold]"]
+    assert row.split() == ["there", "7.3.1", "a", "road", "[bold]of", "its", "own[/bold]"]
     (row,) = [line for line in lines if line.startswith("missing ")]
     assert "see below" in row
-    assert "straight" in row
     assert "missing: Engine is not installed (engine was not found): apt-get install engine" in lines
     assert "refusing: ENGINE_HOME: a folder was wanted, but 7 came" in lines
     assert any(
         line.startswith("broken: simulator 'broken' at samepath.no_such_module:Simulator cannot be loaded") for line in lines
     )
+
+
+def test_with_names_everything_is_told_about_these(ask):
+    lines = ask("there", "missing")
+    assert lines[:4] == [
+        "there",
+        "version     7.3.1",
+        "what it is  a road [bold]of its own[/bold]",
+        "scenarios   straight",
+    ]
+    assert "promises    nothing" in lines
+    assert "settings    speed_mps=5.0" in lines
+    assert lines[-1] == "Engine is not installed (engine was not found): apt-get install engine"

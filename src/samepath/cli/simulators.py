@@ -1,5 +1,7 @@
 """``samepath simulators``: what can be measured from here, and what is not installed."""
 
+from typing import Annotated
+
 import typer
 from rich.table import Table
 from rich.text import Text
@@ -7,29 +9,66 @@ from rich.text import Text
 from samepath.base.errors import SamepathError
 from samepath.cli.options import stdout_console
 from samepath.simulators import registry
+from samepath.simulators.interface import SimulatorInfo
 
 
-def simulators() -> None:
-    """List the known simulators with version, scenarios and settings; of what is not installed, how to."""
+def simulators(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="tell all about these")] = None,
+) -> None:
+    """List the known simulators with their versions and, of what is not installed, how to; with names, all about these."""
+    if names:
+        for index, name in enumerate(names):
+            _tell(name, gap=index > 0)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("simulator", "version", "scenarios", "settings", "what it is"):
-        table.add_column(name, no_wrap=name == "simulator", overflow="fold")
+    for column in ("simulator", "version", "what it is"):
+        table.add_column(column, no_wrap=column == "simulator", overflow="fold")
     missing = []
     for name in sorted(registry.table()):
         try:
-            with registry.create(name) as simulator:
-                info, reason = simulator.described({}), simulator.unavailable({})
+            info, reason = _asked(name)
         except SamepathError as error:
             missing.append(f"{name}: {error}")
             table.add_row(Text(name), Text("cannot be loaded", style="yellow"))
             continue
         if reason:
             missing.append(f"{name}: {reason}")
-        settings = ", ".join(f"{key}={value}" for key, value in info.settings.items())
         version = Text("see below", style="yellow") if reason else Text(info.version or "-")
-        table.add_row(Text(name), version, Text(", ".join(info.scenarios)), Text(settings or "-"), Text(info.summary))
+        table.add_row(Text(name), version, Text(info.summary))
     console = stdout_console()
     console.print(table)
     for line in missing:
         console.print(Text(line, style="yellow"), soft_wrap=True)
+    typer.echo("samepath simulators NAME tells its scenarios and settings")
     typer.echo("more: install a package that announces one (entry point group samepath.simulators), or name MODULE:CLASS")
+
+
+def _asked(name: str) -> tuple[SimulatorInfo, str]:
+    """Return what a simulator says of itself, and why it cannot be run here."""
+    with registry.create(name) as simulator:
+        return simulator.described({}), simulator.unavailable({})
+
+
+def _tell(name: str, *, gap: bool) -> None:
+    info, reason = _asked(name)
+    able = info.capabilities
+    told = {
+        "version": info.version or "-",
+        "what it is": info.summary,
+        "scenarios": ", ".join(info.scenarios),
+        "step": f"{info.step_s:g} s",
+        "channels": ", ".join(info.channels),
+        "promises": "the same bits in every repeat, with these settings" if able.deterministic else "nothing",
+        "settings": "\n".join(f"{key}={value}" for key, value in info.settings.items()) or "-",
+    }
+    table = Table(box=None, pad_edge=False, show_header=False, title=Text(name), title_justify="left", title_style="bold")
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for word, value in told.items():
+        table.add_row(word, Text(value))
+    console = stdout_console()
+    if gap:
+        console.print()
+    console.print(table)
+    if reason:
+        console.print(Text(reason, style="yellow"), soft_wrap=True)

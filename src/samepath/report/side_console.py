@@ -11,7 +11,7 @@ from samepath.analysis.side_by_side import SideBySide, SideRow, SideVariant, lev
 from samepath.base.units import format_length
 from samepath.report.side_view import pace_words, tone
 
-WIDE_COLUMNS: Final = 140
+_ENDLESS: Final = 10_000
 # A row has the figures of so many cells beside each other, else the worst of them.
 _MOST_LEVELS: Final = 4
 _NONE: Final = "-"
@@ -29,13 +29,16 @@ def print_side(console: Console, side: SideBySide, styles: dict[str, str]) -> No
     console.print(lines)
     if side.variants:
         console.print()
-        console.print(_table(side, wide=console.width >= WIDE_COLUMNS))
+        every = _table(side, each=True)
+        # A table that is too wide would be pressed until names and figures are gone.
+        fits = console.measure(every, options=console.options.update(width=_ENDLESS)).maximum <= console.width
+        console.print(every if fits else _table(side, each=False))
 
 
-def _table(side: SideBySide, *, wide: bool) -> Table:
-    """One row per variant and scenario; the figures of its cells stand beside each other where there is room."""
+def _table(side: SideBySide, *, each: bool) -> Table:
+    """One row per variant and scenario: the figures of its cells beside each other, if all have the same few, or the worst."""
     levels = {tuple(level_list(one.rows)) for one in side.variants}
-    each = wide and len(levels) == 1 and all(len(one.rows) <= _MOST_LEVELS for one in side.variants)
+    each = each and len(levels) == 1 and all(len(one.rows) <= _MOST_LEVELS for one in side.variants)
     several = any(len(side.names(one)) > 1 for one in side.variants)
     split = side.variants[0].split
     title = f"Max sigma before and after the first {split}, outcomes, repeats that collide"

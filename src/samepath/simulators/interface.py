@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -14,6 +14,10 @@ from samepath.traces.recorder import Recorder
 
 Scalar = str | float | int | bool
 
+# How scenario files are named: ours, and the paper authors'.
+SCENARIO_FILES: Final = (".yaml", ".yml", ".txt", ".csv")
+# Built-in scenarios of two vehicles and nobody else: what engines are given that know no pedestrians.
+CAR_SCENARIOS: Final = ("table1-test2", "table1-test1", "glancing")
 # Why a run ended that was ended by ``RunRequest.duration_s``.
 DURATION: Final = "duration"
 
@@ -139,6 +143,12 @@ def check_request(info: SimulatorInfo, request: RunRequest) -> dict[str, Scalar]
             raise unknown(f"setting of {info.name}", name, info.settings)
     _check_abilities(info, request)
     return {**info.settings, **request.settings}
+
+
+def check_scripted_request(info: SimulatorInfo, request: RunRequest) -> dict[str, Scalar]:
+    """Do the same for a simulator that also takes the path of a scenario file; whether that is a good one, reading it tells."""
+    is_file = request.scenario not in info.scenarios and request.scenario.endswith(SCENARIO_FILES)
+    return check_request(info, replace(request, scenario=info.scenarios[0]) if is_file else request)
 
 
 def _check_abilities(info: SimulatorInfo, request: RunRequest) -> None:

@@ -1,8 +1,6 @@
 """The adapter of Babylon.js: a small project of ours on Node, in a new process for every repeat."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Final
 
 from samepath.base.errors import SimulatorError
 from samepath.simulators.babylon.engine import CHANNELS, RESAMPLED_CHANNELS, Contact, Ended, Frames, Reader, Told
@@ -10,19 +8,17 @@ from samepath.simulators.babylon.process import NodeProcess, version_words, why_
 from samepath.simulators.babylon.scene import check_script
 from samepath.simulators.babylon.settings import FRAME, LOCKSTEP, SETTINGS, TICK_S, BabylonSettings, read_settings
 from samepath.simulators.interface import (
+    CAR_SCENARIOS,
     Capabilities,
     RunRequest,
     Scalar,
     Simulator,
     SimulatorInfo,
-    check_request,
+    check_scripted_request,
     last_tick,
     no_tick,
 )
 from samepath.traces.recorder import Recorder
-
-SCENARIOS: Final = ("table1-test1", "table1-test2")
-_FILES: Final = (".yaml", ".yml", ".txt", ".csv")
 
 
 class Babylon(Simulator):
@@ -45,7 +41,7 @@ class Babylon(Simulator):
             name="babylon",
             version=version_words(read),
             summary="cars of Babylon.js with Havok, headless: synchronous, engine defaults or deterministic lockstep",
-            scenarios=SCENARIOS,
+            scenarios=CAR_SCENARIOS,
             step_s=TICK_S,
             channels=RESAMPLED_CHANNELS if read.stretched else CHANNELS,
             capabilities=Capabilities(
@@ -72,8 +68,7 @@ class Babylon(Simulator):
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario in a Node of its own."""
         info = self.described(request.settings)
-        is_file = request.scenario not in info.scenarios and request.scenario.endswith(_FILES)
-        values = check_request(info, replace(request, scenario=info.scenarios[0]) if is_file else request)
+        values = check_scripted_request(info, request)
         settings = read_settings(values)
         reason = why_not(settings)
         if reason:

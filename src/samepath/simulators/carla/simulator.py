@@ -1,7 +1,6 @@
 """The adapter of CARLA: scenarios driven through the official client, on any server of the same version."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from typing import Final
@@ -14,7 +13,7 @@ from samepath.simulators.interface import (
     Scalar,
     Simulator,
     SimulatorInfo,
-    check_request,
+    check_scripted_request,
     last_tick,
     no_tick,
 )
@@ -23,7 +22,6 @@ from samepath.traces.recorder import Recorder
 
 AUTOPILOT: Final = "autopilot"
 SCENARIOS: Final = (*(f"table1-test{number}" for number in range(1, 7)), AUTOPILOT)
-_FILES: Final = (".yaml", ".yml", ".txt", ".csv")
 
 
 class Carla(Simulator):
@@ -65,8 +63,7 @@ class Carla(Simulator):
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario on the server, from a freshly loaded world if the settings ask for one."""
         info = self.info()
-        is_file = request.scenario not in info.scenarios and request.scenario.endswith(_FILES)
-        values = check_request(info, replace(request, scenario=AUTOPILOT) if is_file else request)
+        values = check_scripted_request(info, request)
         settings = read_settings(values)
         from samepath.simulators.carla.link import import_client
         from samepath.simulators.carla.performance import perform

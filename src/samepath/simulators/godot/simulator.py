@@ -1,8 +1,6 @@
 """The adapter of Godot 3: a small project of ours, run headless, in a new process for every repeat."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Final
 
 from samepath.base.errors import SimulatorError
 from samepath.simulators.godot.engine import CHANNELS, Contact, Ended, Frames, Reader, Told, first_contacts
@@ -10,19 +8,17 @@ from samepath.simulators.godot.process import GodotProcess, find_godot, version_
 from samepath.simulators.godot.scene import check_script
 from samepath.simulators.godot.settings import PHYSICS, SETTINGS, TICK_S, GodotSettings, read_settings
 from samepath.simulators.interface import (
+    CAR_SCENARIOS,
     Capabilities,
     RunRequest,
     Scalar,
     Simulator,
     SimulatorInfo,
-    check_request,
+    check_scripted_request,
     last_tick,
     no_tick,
 )
 from samepath.traces.recorder import Recorder
-
-SCENARIOS: Final = ("table1-test1", "table1-test2")
-_FILES: Final = (".yaml", ".yml", ".txt", ".csv")
 
 
 class Godot(Simulator):
@@ -46,7 +42,7 @@ class Godot(Simulator):
             name="godot",
             version=_version(read),
             summary="two cars of Godot 3's Bullet physics, headless: synchronous, or a game loop on the wall clock",
-            scenarios=SCENARIOS,
+            scenarios=CAR_SCENARIOS,
             step_s=TICK_S,
             channels=CHANNELS,
             capabilities=Capabilities(deterministic=read.synchronous, lossless=True, collisions=True, durations=True),
@@ -67,8 +63,7 @@ class Godot(Simulator):
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario in a Godot of its own."""
         info = self.described(request.settings)
-        is_file = request.scenario not in info.scenarios and request.scenario.endswith(_FILES)
-        values = check_request(info, replace(request, scenario=info.scenarios[0]) if is_file else request)
+        values = check_scripted_request(info, request)
         settings = read_settings(values)
         reason = why_not(settings)
         if reason:

@@ -1,17 +1,16 @@
 """The adapter of MetaDrive: a small project of ours in its own interpreter, in a new process for every repeat."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Final
 
 from samepath.base.errors import SimulatorError
 from samepath.simulators.interface import (
+    CAR_SCENARIOS,
     Capabilities,
     RunRequest,
     Scalar,
     Simulator,
     SimulatorInfo,
-    check_request,
+    check_scripted_request,
     last_tick,
     no_tick,
 )
@@ -21,9 +20,6 @@ from samepath.simulators.metadrive.scene import check_script
 from samepath.simulators.metadrive.settings import SETTINGS, STEPS_PER_TICK, TICK_S, read_settings
 from samepath.simulators.processes.telling import Reader, first_contacts
 from samepath.traces.recorder import Recorder
-
-SCENARIOS: Final = ("table1-test1", "table1-test2")
-_FILES: Final = (".yaml", ".yml", ".txt", ".csv")
 
 
 class MetaDrive(Simulator):
@@ -47,7 +43,7 @@ class MetaDrive(Simulator):
             name="metadrive",
             version=_version(read.python),
             summary="two of MetaDrive's vehicles on its open plain: synchronous, or a game loop on the wall clock",
-            scenarios=SCENARIOS,
+            scenarios=CAR_SCENARIOS,
             step_s=TICK_S,
             channels=CHANNELS,
             capabilities=Capabilities(deterministic=read.synchronous, lossless=True, collisions=True, durations=True),
@@ -68,8 +64,7 @@ class MetaDrive(Simulator):
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario in a MetaDrive of its own."""
         info = self.described(request.settings)
-        is_file = request.scenario not in info.scenarios and request.scenario.endswith(_FILES)
-        settings = read_settings(check_request(info, replace(request, scenario=info.scenarios[0]) if is_file else request))
+        settings = read_settings(check_scripted_request(info, request))
         reason = why_not(settings.python)
         if reason:
             raise SimulatorError(reason)

@@ -70,7 +70,7 @@ class Performance:
             if tick <= self._tick:
                 self._recorder.event(tick, "collision", touch.actor, touch.other, touch.impulse_ns)
         for note in notes:
-            self._recorder.event(0, "note", detail=note)
+            self._recorder.event(self._tick, "note", detail=note)
         self._recorder.end(self._tick, self._ended)
 
     def _settle(self) -> None:

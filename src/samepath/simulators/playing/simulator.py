@@ -4,17 +4,18 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from importlib import import_module, metadata
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from samepath.base.clock import SYSTEM_CLOCK, Clock
 from samepath.base.errors import InputError, SimulatorError
 from samepath.simulators.interface import (
+    CAR_SCENARIOS,
     Capabilities,
     RunRequest,
     Scalar,
     Simulator,
     SimulatorInfo,
-    check_request,
+    check_scripted_request,
     last_tick,
     no_tick,
 )
@@ -26,7 +27,6 @@ from samepath.traces.channels import POSITION, ROTATION, VELOCITY
 from samepath.traces.recorder import Recorder
 
 # Tests of Table I in which only vehicles move.
-SCENARIOS: Final = ("table1-test2", "table1-test1")
 
 
 class EngineSimulator(Simulator):
@@ -70,7 +70,7 @@ class EngineSimulator(Simulator):
             name=self.name,
             version=installed_version(self.package) or "not installed",
             summary=self.summary,
-            scenarios=SCENARIOS,
+            scenarios=CAR_SCENARIOS,
             step_s=TICK_S,
             channels=(*self.channels, *resampled, *CONTROLS),
             capabilities=Capabilities(
@@ -101,7 +101,7 @@ class EngineSimulator(Simulator):
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario in a fresh world."""
         info = self.described({name: value for name, value in request.settings.items() if name in self._defaults})
-        values = check_request(info, request)
+        values = check_scripted_request(info, request)
         missing = self.unavailable(values)
         if missing:
             raise SimulatorError(missing)

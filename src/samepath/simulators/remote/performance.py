@@ -104,7 +104,7 @@ class RemotePerformance:
                 words = f"{one.detail}; {NO_IMPULSE}" if one.detail else NO_IMPULSE
                 self._recorder.event(_tick_of(one), "collision", one.actor, one.other, detail=words)
         if note:
-            self._recorder.event(0, "note", detail=note)
+            self._recorder.event(self._tick, "note", detail=note)
         self._recorder.end(self._tick, self._ended)
 
 

@@ -7,16 +7,17 @@ from typing import ClassVar
 from samepath.base.clock import SYSTEM_CLOCK, Clock
 from samepath.base.errors import SimulatorError
 from samepath.simulators.interface import (
+    CAR_SCENARIOS,
     Capabilities,
     RunRequest,
     Scalar,
     Simulator,
     SimulatorInfo,
-    check_request,
+    check_scripted_request,
     last_tick,
     no_tick,
 )
-from samepath.simulators.playing.simulator import SCENARIOS, installed_version, numbers, read_plain_script
+from samepath.simulators.playing.simulator import installed_version, numbers, read_plain_script
 from samepath.simulators.playing.world import CONTROLS
 from samepath.simulators.remote.settings import SETTINGS, TICK_S, RemoteSettings
 from samepath.simulators.remote.world import RemoteWorld
@@ -68,7 +69,7 @@ class RemoteSimulator(Simulator):
             name=self.name,
             version=f"client {self.package} {installed_version(self.package) or 'not installed'}",
             summary=self.summary,
-            scenarios=SCENARIOS,
+            scenarios=CAR_SCENARIOS,
             step_s=TICK_S,
             channels=(*POSITION, *ROTATION, *VELOCITY, *resampled, *CONTROLS),
             capabilities=Capabilities(deterministic=False, lossless=exact, collisions=True, durations=True),
@@ -94,7 +95,7 @@ class RemoteSimulator(Simulator):
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario in the program, set up anew."""
         info = self.described(request.settings)
-        values = check_request(info, request)
+        values = check_scripted_request(info, request)
         missing = self.unavailable(values)
         if missing:
             raise SimulatorError(missing)

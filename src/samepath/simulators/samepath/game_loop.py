@@ -25,6 +25,7 @@ from samepath.simulators.interface import (
     Scalar,
     Simulator,
     SimulatorInfo,
+    check_scripted_request,
     last_tick,
     no_tick,
 )
@@ -35,7 +36,6 @@ from samepath.simulators.samepath.simulator import (
     SETTINGS,
     STEP_S,
     checked_scenario,
-    checked_settings,
     control_of,
     describe,
     load_scenery,
@@ -102,7 +102,7 @@ class SamepathGameLoop(Simulator):
         from samepath.sim.sources import table
 
         info = self.info()
-        values = checked_settings(info, request)
+        values = check_scripted_request(info, request)
         until_s, last = run_time_s(info, request), last_tick(info, request)
         sources = table.parse_sources(str(values["sources"]))
         loop = table.loop_with(_loop_settings(values), sources)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from samepath.simulators.interface import (
     Scalar,
     Simulator,
     SimulatorInfo,
-    check_request,
+    check_scripted_request,
     last_tick,
     no_tick,
 )
@@ -71,7 +70,7 @@ class Samepath(Simulator):
         from samepath.sim.scenarios.simulation import Simulation
         from samepath.sim.sources.frame_work import frame_work
 
-        values = checked_settings(self.info(), request)
+        values = check_scripted_request(self.info(), request)
         settings = settings_from(values, request.seed, run_time_s(self.info(), request))
         per_tick = steps_per_tick(number(values, "step_s"))
         work = frame_work(number(values, "frame_cost_s", 0.0))
@@ -107,12 +106,6 @@ def describe(name: str, summary: str, settings: Mapping[str, Scalar], *, determi
         capabilities=Capabilities(deterministic=deterministic, lossless=True, collisions=True, durations=True, replays=True),
         settings=settings,
     )
-
-
-def checked_settings(info: SimulatorInfo, request: RunRequest) -> dict[str, Scalar]:
-    """Return the settings of a request; its scenario may also be the path of a file."""
-    is_file = request.scenario not in info.scenarios and request.scenario.endswith((".yaml", ".yml", ".txt", ".csv"))
-    return check_request(info, replace(request, scenario=info.scenarios[0]) if is_file else request)
 
 
 def run_time_s(info: SimulatorInfo, request: RunRequest) -> float | None:
