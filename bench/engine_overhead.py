@@ -21,8 +21,9 @@ from typing import Any
 
 from bench.tools import save, show, verdict
 from samepath.simulators.conformance import run_request
-from samepath.simulators.interface import RunRequest
+from samepath.simulators.interface import RunRequest, Simulator
 from samepath.simulators.playing import EngineSimulator
+from samepath.simulators.scripts import Script
 
 AIM = 0.10
 SCENARIO = "table1-test2"
@@ -111,69 +112,117 @@ def _processor_s(work: Callable[[], object], times: int) -> float:
     return used_s() - before_s
 
 
-def _godot() -> Ways:
-    """Godot in synchronous mode: the same project, its lines read and kept, and through the adapter.
+def _project(
+    simulator: Simulator,
+    told: Callable[[Script, int], str],
+    command: Callable[[Path], list[str]],
+    environment: Callable[[Path], Mapping[str, str]],
+    steps_per_s: float,
+) -> Ways:
+    """A project of ours inside an engine, in synchronous mode: started, its lines read and kept, and through the adapter.
 
     A step takes so little that ten times as many are needed: the scenario goes on when everybody has arrived.
     """
     from samepath.sim.scenarios.model import built_in_scenarios
+    from samepath.simulators.scripts import read_script
+
+    scratch = tempfile.TemporaryDirectory(prefix="samepath-bench-")
+    run, scenario, times = Path(scratch.name) / "run.json", Path(scratch.name) / "long.yaml", 10
+    text = built_in_scenarios()[SCENARIO].replace("end: last-waypoint", "end: duration")
+    scenario.write_text(text.replace("duration: 20 s", f"duration: {2 * times * LONG_S} s"), "utf-8")
+    script = read_script(str(scenario))
+    tick_s = simulator.info().step_s
+
+    def direct(duration_s: float) -> list[bytes]:
+        assert scratch.name  # lives as long as this function
+        run.write_text(told(script, round(times * duration_s / tick_s)), "utf-8")
+        around = {**os.environ, **environment(run)}
+        return subprocess.run(command(run), env=around, capture_output=True, check=True).stdout.splitlines()
+
+    def adapter(duration_s: float) -> None:
+        made = run_request(simulator, RunRequest(str(scenario), 0, duration_s=times * duration_s)).end.tick
+        assert made == round(times * duration_s / tick_s)  # as many as direct
+
+    return Ways(direct, adapter, times * steps_per_s)
+
+
+def _installed(simulator: Simulator) -> Simulator:
+    reason = simulator.unavailable({})
+    if reason:
+        raise LookupError(reason)
+    return simulator
+
+
+def _godot() -> Ways:
     from samepath.simulators.godot import Godot
     from samepath.simulators.godot.process import arguments, environment, find_godot
     from samepath.simulators.godot.scene import run_json
-    from samepath.simulators.godot.settings import SETTINGS, STEPS_PER_S, TICK_S, read_settings
-    from samepath.simulators.scripts import read_script
+    from samepath.simulators.godot.settings import SETTINGS, STEPS_PER_S, read_settings
 
-    reason = Godot().unavailable({})
-    if reason:
-        raise LookupError(reason)
-    scratch = tempfile.TemporaryDirectory(prefix="samepath-bench-")
-    run, scenario, times = Path(scratch.name) / "run.json", Path(scratch.name) / "long.yaml", 10
-    text = built_in_scenarios()[SCENARIO].replace("end: last-waypoint", "end: duration")
-    scenario.write_text(text.replace("duration: 20 s", f"duration: {2 * times * LONG_S} s"), "utf-8")
-    settings, script = read_settings(SETTINGS), read_script(str(scenario))
+    simulator, settings = _installed(Godot()), read_settings(SETTINGS)
     command = arguments(find_godot(""), settings)
-
-    def direct(duration_s: float) -> list[bytes]:
-        assert scratch.name  # lives as long as this function
-        run.write_text(run_json(script, settings, round(times * duration_s / TICK_S)), "utf-8")
-        return subprocess.run(command, env=environment(run), capture_output=True, check=True).stdout.splitlines()
-
-    def adapter(duration_s: float) -> None:
-        made = run_request(Godot(), RunRequest(str(scenario), 0, duration_s=times * duration_s)).end.tick
-        assert made == round(times * duration_s / TICK_S)  # as many as direct
-
-    return Ways(direct, adapter, times * STEPS_PER_S)
+    return _project(
+        simulator, lambda script, ticks: run_json(script, settings, ticks), lambda run: command, environment, STEPS_PER_S
+    )
 
 
 def _babylon() -> Ways:
-    """Babylon.js in synchronous mode: the same project, its lines read and kept, and through the adapter; as long as Godot."""
-    from samepath.sim.scenarios.model import built_in_scenarios
     from samepath.simulators.babylon import Babylon
     from samepath.simulators.babylon.process import ENVIRONMENT, arguments
     from samepath.simulators.babylon.scene import run_json
-    from samepath.simulators.babylon.settings import SETTINGS, STEPS_PER_S, TICK_S, read_settings
-    from samepath.simulators.scripts import read_script
+    from samepath.simulators.babylon.settings import SETTINGS, STEPS_PER_S, read_settings
 
-    reason = Babylon().unavailable({})
-    if reason:
-        raise LookupError(reason)
-    scratch = tempfile.TemporaryDirectory(prefix="samepath-bench-")
-    run, scenario, times = Path(scratch.name) / "run.json", Path(scratch.name) / "long.yaml", 10
-    text = built_in_scenarios()[SCENARIO].replace("end: last-waypoint", "end: duration")
-    scenario.write_text(text.replace("duration: 20 s", f"duration: {2 * times * LONG_S} s"), "utf-8")
-    settings, script = read_settings(SETTINGS), read_script(str(scenario))
-    command = arguments(settings, run)
+    simulator, settings = _installed(Babylon()), read_settings(SETTINGS)
+    return _project(
+        simulator,
+        lambda script, ticks: run_json(script, settings, ticks),
+        lambda run: arguments(settings, run),
+        lambda run: ENVIRONMENT,
+        STEPS_PER_S,
+    )
 
-    def direct(duration_s: float) -> list[bytes]:
-        assert scratch.name  # lives as long as this function
-        run.write_text(run_json(script, settings, round(times * duration_s / TICK_S)), "utf-8")
-        return subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, check=True).stdout.splitlines()
 
-    def adapter(duration_s: float) -> None:
-        made = run_request(Babylon(), RunRequest(str(scenario), 0, duration_s=times * duration_s)).end.tick
-        assert made == round(times * duration_s / TICK_S)  # as many as direct
+def _metadrive() -> Ways:
+    from samepath.simulators.metadrive import MetaDrive
+    from samepath.simulators.metadrive.process import ENVIRONMENT, arguments
+    from samepath.simulators.metadrive.scene import run_json
+    from samepath.simulators.metadrive.settings import SETTINGS, STEP_S, read_settings
 
-    return Ways(direct, adapter, times * STEPS_PER_S)
+    simulator, settings = _installed(MetaDrive()), read_settings(SETTINGS)
+    return _project(
+        simulator,
+        lambda script, ticks: run_json(script, settings, ticks),
+        lambda run: arguments(settings, run),
+        lambda run: ENVIRONMENT,
+        1 / STEP_S,
+    )
+
+
+def _torcs() -> Ways:
+    """TORCS alone, of which nothing is read, and through the adapter: a race of one lap, and one of eight."""
+    from samepath.simulators.torcs import Torcs
+    from samepath.simulators.torcs.process import installation, prepare
+    from samepath.simulators.torcs.settings import SETTINGS, STEP_S, read_settings
+
+    simulator, parts = _installed(Torcs()), installation("")
+    drivers, laps = "inferno 1, tita 2", {SHORT_S: 1, LONG_S: 8}  # who do not touch each other for so long
+
+    def direct(duration_s: float) -> None:
+        with tempfile.TemporaryDirectory(prefix="samepath-bench-") as folder:
+            scratch = Path(folder)
+            command = prepare(scratch, parts, read_settings({**SETTINGS, "laps": laps[duration_s], "drivers": drivers}))
+            race = scratch / "own" / "config" / "raceengine.xml"
+            race.write_bytes(race.read_bytes().replace(b'"telling"', b'"simuv2"'))  # without our module
+            (scratch / "libraries" / "modules" / "simu" / "simuv2.so").symlink_to(parts.physics)
+            around = {**os.environ, "HOME": folder, "LD_LIBRARY_PATH": str(parts.libraries / "lib")}
+            subprocess.run(command, cwd=parts.data, env=around, capture_output=True, check=True)
+
+    def adapter(duration_s: float) -> float:
+        asked = RunRequest("two-car-race", 0, settings={"laps": laps[duration_s], "drivers": drivers})
+        return run_request(simulator, asked).end.tick * simulator.info().step_s
+
+    steps = (adapter(LONG_S) - adapter(SHORT_S)) / STEP_S
+    return Ways(direct, adapter, steps / (LONG_S - SHORT_S))
 
 
 def _played(simulator: EngineSimulator, log_of: Callable[[Any], Callable[[], object]]) -> Ways:
@@ -328,4 +377,6 @@ ENGINES: Mapping[str, Callable[[], Ways]] = {
     "mujoco": _mujoco,
     "sumo": _sumo,
     "gymnasium": _gymnasium,
+    "metadrive": _metadrive,
+    "torcs": _torcs,
 }

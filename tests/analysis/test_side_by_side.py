@@ -76,20 +76,29 @@ def test_a_verdict_that_flips_under_load_is_told_with_the_load():
     assert [row.collided for row in loop.rows] == [10, 7]
     assert [row.flips for row in loop.rows] == [False, True]
     assert loop.rows[1].flip_words() == "3 of 10 repeats do not collide"
-    assert (loop.flips, loop.flip_words()) == (True, "no collision in 3 of 10 repeats at 95 % CPU load")
+    assert (loop.flips, loop.flip_words()) == (True, "no collision in 0 of 10 repeats at 0 % and 3 of 10 at 95 % CPU load")
     assert (lockstep.flips, lockstep.flip_words()) == (False, "")
     assert side.conclusions[0].flips
-    assert "The test's verdict flips: game loop: no collision in 3 of 10 repeats at 95 % CPU load" in side.conclusions[0].text
+    told = side.conclusions[0].text
+    assert "The test's verdict flips: game loop: no collision in 0 of 10 repeats at 0 % and 3 of 10 at 95 % CPU load" in told
+    assert "Repeats with a collision: game loop in 17 of 20, lockstep in 10 of 10" in told
+
+
+def test_variants_that_agree_in_themselves_but_not_with_each_other_are_told():
+    (told,) = side_of(at_load(0.0, colliding(0)), at_load(0.0, colliding(10), "lockstep")).conclusions
+    assert "Repeats with a collision: game loop in 0 of 10, lockstep in 10 of 10" in told.text
+    (told,) = side_of(at_load(0.0, colliding(10)), at_load(0.0, colliding(10), "lockstep")).conclusions
+    assert "Repeats with a collision" not in told.text
 
 
 def test_a_verdict_that_flips_between_loads_only_is_found_though_every_cell_agrees():
     side = side_of(at_load(0.0, colliding(10)), at_load(0.75, colliding(0)), at_load(0.95, colliding(0)), missing=[ABSENT])
     (variant,) = side.variants
     assert not any(row.flips for row in variant.rows)
-    assert variant.flip_words() == "a collision in 10 of 10 repeats at 0 % CPU load"
+    assert variant.flip_words() == "a collision in 10 of 10 repeats at 0 %, 0 of 10 at 75 % and 0 of 10 at 95 % CPU load"
     both = [at_load(0.0, colliding(10)), at_load(0.75, colliding(10)), at_load(0.95, colliding(0))]
     (variant,) = side_of(*both, missing=[ABSENT]).variants
-    assert variant.flip_words() == "no collision in 10 of 10 repeats at 95 % CPU load"
+    assert variant.flip_words() == "no collision in 0 of 10 repeats at 0 %, 0 of 10 at 75 % and 10 of 10 at 95 % CPU load"
 
 
 def test_other_ends_are_counted_level_by_level():

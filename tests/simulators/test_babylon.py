@@ -16,11 +16,12 @@ from shared_runs import share_runs
 from samepath.base.errors import InputError, SamepathError, SimulatorError, StudyError
 from samepath.execution.check import check_plan
 from samepath.simulators.babylon import Babylon
-from samepath.simulators.babylon.engine import CHANNELS, GREETING, RESAMPLED_CHANNELS, Contact, Ended, Reader, Told
+from samepath.simulators.babylon.engine import CHANNELS, RESAMPLED_CHANNELS, Ended, Reader, Told
 from samepath.simulators.babylon.process import PROJECT, pinned
 from samepath.simulators.conformance import CHECKS, run_request
 from samepath.simulators.interface import DURATION, RunRequest
 from samepath.simulators.preset import Preset
+from samepath.simulators.processes.telling import GREETING, Contact
 from samepath.simulators.scripts import read_script
 from samepath.study.plan import load_plan
 

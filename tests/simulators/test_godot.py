@@ -16,11 +16,13 @@ from samepath.base.errors import InputError, SamepathError, SimulatorError, Stud
 from samepath.execution.check import check_plan
 from samepath.simulators.conformance import CHECKS, run_request
 from samepath.simulators.godot import Godot
-from samepath.simulators.godot.engine import CHANNELS, GREETING, Contact, Reader, first_contacts
+from samepath.simulators.godot.engine import reader_of, states
 from samepath.simulators.godot.external import HELLO, Controllers
 from samepath.simulators.godot.process import PROJECT
 from samepath.simulators.interface import DURATION, RunRequest
 from samepath.simulators.preset import Preset
+from samepath.simulators.processes.axes import CHANNELS
+from samepath.simulators.processes.telling import GREETING
 from samepath.simulators.scripts import read_script
 from samepath.study.plan import load_plan
 
@@ -147,9 +149,9 @@ def test_numbers_come_into_our_frame_unrounded():
     # Godot's own order is already ours: place, forward, up, left, velocity, spin; the car looks along y and climbs 45 degrees.
     half = struct.unpack("<f", struct.pack("<f", 0.5**0.5))[0]
     car = (tenth, 2.0, 1.0, 0, half, half, 0, -half, half, 1, 0, 0, 0, tenth, 0, 0, 0, 1.0, 0.1, -0.2, 0.3)
-    reader = Reader(roles)
+    reader = reader_of(roles)
     assert reader.read(state(9, car, STILL)).ticks == (3,)
-    row = dict(zip(CHANNELS, reader.rows()[0, 0].tolist(), strict=True))
+    row = dict(zip(CHANNELS, states(reader, roles)[0, 0].tolist(), strict=True))
     assert (row["x_m"], row["y_m"], row["vy_mps"]) == (tenth, 2.0, tenth), "32 bits are widened, not rounded"
     assert row["z_m"] == pytest.approx(1.0 - 0.38 * roles[0].body.height_m)
     assert (row["yaw_deg"], row["pitch_deg"], row["roll_deg"]) == (90.0, pytest.approx(45.0), 0.0)
@@ -158,23 +160,12 @@ def test_numbers_come_into_our_frame_unrounded():
 
 
 def test_a_state_that_is_no_number_is_told_of():
-    reader = Reader(read_script("table1-test2").roles)
+    roles = read_script("table1-test2").roles
+    reader = reader_of(roles)
     for step, x_m in ((3, 0.0), (6, float("nan"))):
         reader.read(state(step, STILL, (x_m, *STILL[1:])))
     with pytest.raises(SimulatorError, match="at tick 2 that is not a number"):
-        reader.rows()
-
-
-def test_a_pair_collides_once_and_the_lower_number_felt_it():
-    told = [
-        Contact(0, 1, None, (1.0, 0.0, 0.0)),  # touched when the run began: no collision of this run
-        Contact(7, 1, None, (1.0, 0.0, 0.0)),
-        Contact(9, 2, 1, (3.0, -1.0, 0.0)),
-        Contact(9, 1, 2, (-3.0, 1.0, 0.0)),
-        Contact(12, 1, 2, (-9.0, 0.0, 0.0)),
-        Contact(13, 2, None, (0.0, 5.0, 0.0)),
-    ]
-    assert first_contacts(told) == [Contact(9, 1, 2, (-3.0, 1.0, -0.0)), Contact(13, 2, None, (0.0, 5.0, 0.0))]
+        states(reader, roles)
 
 
 def test_the_external_controllers_answer_what_is_theirs_and_nothing_else():

@@ -18,9 +18,9 @@ from samepath.base.trig import sincos_deg
 from samepath.simulators.conformance import CHECKS, run_request
 from samepath.simulators.interface import DURATION, RunRequest
 from samepath.simulators.metadrive import MetaDrive
-from samepath.simulators.metadrive.engine import CAR, CHANNELS, rows
 from samepath.simulators.metadrive.process import PROJECT
 from samepath.simulators.preset import Preset
+from samepath.simulators.processes.axes import CAR, CHANNELS, rows
 from samepath.simulators.scripts import Seen, document, mind_of, read_script, scripted_chassis
 
 MISSING = MetaDrive().unavailable({})

@@ -19,7 +19,7 @@ from samepath.simulators.conformance import CHECKS, run_request
 from samepath.simulators.interface import DURATION, RunRequest
 from samepath.simulators.torcs import Torcs
 from samepath.simulators.torcs.engine import CAR, CHANNELS, rows
-from samepath.simulators.torcs.process import SOURCE, _prepare, build, installation, module_path
+from samepath.simulators.torcs.process import SOURCE, build, installation, module_path, prepare
 from samepath.simulators.torcs.scene import engine_xml, race_xml
 from samepath.simulators.torcs.settings import SETTINGS, read_settings
 
@@ -228,7 +228,7 @@ def test_our_module_does_not_change_the_race(tmp_path):
     for name in ("ours", "own"):
         scratch = tmp_path / name
         scratch.mkdir()
-        command = _prepare(scratch, parts, settings)
+        command = prepare(scratch, parts, settings)
         file = scratch / "own" / "config" / "raceengine.xml"
         if name == "own":
             file.write_bytes(file.read_bytes().replace(b'"telling"', b'"simuv2"'))

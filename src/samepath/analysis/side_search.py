@@ -239,8 +239,11 @@ def _flip_words(variants: Sequence[SideVariant], simulator: str, *, several: boo
             if sum(two.variant == one.variant for two in variants) > 1:
                 name = f"{name} {one.scenario}".strip()
             flips.append(f"{name}: {one.flip_words()}" if name else one.flip_words())
+    between = _between_words(variants, simulator)
     if flips:
-        return [f"The test's verdict flips: {'; '.join(flips)}"]
+        return [f"The test's verdict flips: {'; '.join(flips)}", *between]
+    if between:
+        return between
     varying = [one for one in variants if one.repeatable == "no"]
     if not varying:
         return []
@@ -250,6 +253,21 @@ def _flip_words(variants: Sequence[SideVariant], simulator: str, *, several: boo
         sum(counts) for counts in zip(*((row.collided, row.repeats) for one in varying for row in one.rows), strict=True)
     )
     return [f"The test's verdict is the same in every repeat: {hit} of {total} of what varies collide"]
+
+
+def _between_words(variants: Sequence[SideVariant], simulator: str) -> list[str]:
+    """Say in how many repeats of each variant there was a collision, where variants of one test disagree about that."""
+    words = []
+    for scenario in dict.fromkeys(one.scenario for one in variants):
+        found = [one for one in variants if one.scenario == scenario]
+        counts = [(sum(row.collided for row in one.rows), sum(row.repeats for row in one.rows)) for one in found]
+        if len({hit / total for hit, total in counts}) > 1:
+            told = [
+                f"{short_name(one.variant, simulator)} in {hit} of {total}"
+                for one, (hit, total) in zip(found, counts, strict=True)
+            ]
+            words.append(f"Repeats with a collision: {', '.join(told)}")
+    return words
 
 
 def _absent_words(absent: Sequence[AbsentVariant], simulator: str, *, several: bool) -> list[str]:

@@ -19,7 +19,7 @@ from samepath.base.trig import to_degrees
 from samepath.base.trig_arrays import atan2
 from samepath.simulators.babylon.scene import centre_of_mass_m
 from samepath.simulators.babylon.settings import STEPS_PER_TICK, TICK_S
-from samepath.simulators.interface import DURATION
+from samepath.simulators.processes.telling import REASONS, Contact, Frames
 from samepath.simulators.resampling import RESAMPLING, Frame, Resampler
 from samepath.simulators.scripts import Role
 from samepath.traces.channels import ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
@@ -28,15 +28,6 @@ STATE: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY)
 CONTROLS: Final = ("throttle_ratio", "steer_ratio", "brake_ratio")
 CHANNELS: Final = (*STATE, *CONTROLS)
 RESAMPLED_CHANNELS: Final = (*STATE, RESAMPLING, *CONTROLS)
-GREETING: Final = b"samepath 1"
-# What Node or Babylon may say before the project does.
-BANNER_LINES: Final = 50
-REASONS: Final = {
-    "duration": DURATION,
-    "arrived": "every actor reached its last waypoint",
-    "collision": "first collision",
-    "over": "simulated time is over",
-}
 Floats = NDArray[np.float64]
 # Place, quaternion (x, y, z, w), velocity, spin and command of a car.
 _VALUES: Final = 16
@@ -51,24 +42,6 @@ class Told(NamedTuple):
     """States have come; ``tick`` is the last one they reach. The reader keeps them."""
 
     tick: int
-
-
-@dataclass(frozen=True)
-class Contact:
-    """Two touched for the first time; the impulse is what ``actor`` felt, ``other`` None is scenery."""
-
-    tick: int
-    actor: int
-    other: int | None
-    impulse_ns: tuple[float, float, float]
-
-
-@dataclass(frozen=True)
-class Frames:
-    """How many frames there were, and the most physics steps in one."""
-
-    count: int
-    most_steps: int
 
 
 @dataclass(frozen=True)

@@ -5,27 +5,27 @@ import os
 import re
 import shutil
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from samepath.base.errors import SimulatorError
-from samepath.simulators.babylon.engine import BANNER_LINES, GREETING
 from samepath.simulators.babylon.scene import run_json
 from samepath.simulators.babylon.settings import BabylonSettings
-from samepath.simulators.processes import EngineProcess, ask, find_program, user_folder
+from samepath.simulators.processes import ask, find_program, user_folder
+from samepath.simulators.processes.telling import Project
 from samepath.simulators.scripts import Script
 
 PROJECT: Final = Path(__file__).with_name("project")
 VARIABLE: Final = "SAMEPATH_BABYLON"
+NAME: Final = "Babylon.js"
 NODE_NAMES: Final = ("node", "nodejs")
 NODE_HOW_TO: Final = "apt-get install nodejs npm, or name it in the setting program"
 PACKAGES: Final = {"@babylonjs/core": "Babylon.js", "@babylonjs/havok": "Havok"}
 # The first Node whose modules the project is written in.
 _OLDEST_NODE: Final = 18
-_START_S: Final = 60.0
 _END_S: Final = 20.0
 
 
@@ -115,53 +115,16 @@ def why_not(settings: BabylonSettings) -> str:
     return ""
 
 
-class NodeProcess:
-    """A Node that drives one run; :meth:`line` is the next line the project writes."""
-
-    def __init__(self, script: Script, settings: BabylonSettings, last_tick: int | None) -> None:
-        self._longest_s = settings.timeout_s
-        with ExitStack() as stack:
-            scratch = Path(tempfile.mkdtemp(prefix="samepath-babylon-"))
-            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
-            run = scratch / "run.json"
-            run.write_text(run_json(script, settings, last_tick), "utf-8")
-            self._node = stack.enter_context(
-                EngineProcess("Babylon.js", arguments(settings, run), environment=ENVIRONMENT, scratch=scratch)
-            )
-            self._greet()
-            self._stack = stack.pop_all()
-
-    def _greet(self) -> None:
-        for _ in range(BANNER_LINES):
-            line = self._node.line(max(self._longest_s, _START_S))
-            if line is None:
-                self._node.finish(_END_S)
-                break
-            if line == GREETING:
-                return
-        raise self._node.trouble("did not start the project")
-
-    def line(self) -> bytes:
-        """Return the next line; silence, or an end without a word, is an error."""
-        line = self._node.line(self._longest_s)
-        if line is None:
-            self._node.finish(_END_S)
-            raise SimulatorError("Babylon.js ended before the run did")
-        return line
-
-    def finish(self) -> None:
-        """Wait for a good end."""
-        self._node.finish(_END_S)
-
-    def close(self) -> None:
-        """End everything that was started."""
-        self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+@contextmanager
+def playing(script: Script, settings: BabylonSettings, last_tick: int | None) -> Iterator[Project]:
+    """Start a run in a Node of its own, which has said its first line; nothing of it is left afterwards."""
+    with ExitStack() as stack:
+        scratch = Path(tempfile.mkdtemp(prefix="samepath-babylon-"))
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        run = scratch / "run.json"
+        run.write_text(run_json(script, settings, last_tick), "utf-8")
+        project = Project(NAME, arguments(settings, run), settings.timeout_s, environment=ENVIRONMENT, scratch=scratch)
+        yield stack.enter_context(project)
 
 
 # No option of yours reaches it.

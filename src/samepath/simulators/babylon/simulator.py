@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from samepath.base.errors import SimulatorError
-from samepath.simulators.babylon.engine import CHANNELS, RESAMPLED_CHANNELS, Contact, Ended, Frames, Reader, Told
-from samepath.simulators.babylon.process import NodeProcess, version_words, why_not
+from samepath.simulators.babylon.engine import CHANNELS, RESAMPLED_CHANNELS, Ended, Reader, Told
+from samepath.simulators.babylon.process import playing, version_words, why_not
 from samepath.simulators.babylon.scene import check_script
 from samepath.simulators.babylon.settings import FRAME, LOCKSTEP, SETTINGS, TICK_S, BabylonSettings, read_settings
 from samepath.simulators.interface import (
@@ -18,6 +18,7 @@ from samepath.simulators.interface import (
     last_tick,
     no_tick,
 )
+from samepath.simulators.processes.telling import Contact, Frames, Project
 from samepath.traces.recorder import Recorder
 
 
@@ -82,12 +83,12 @@ class Babylon(Simulator):
         reader = Reader(script.roles, stretched=settings.stretched)
         until = last_tick(info, request)
         most = min(round(script.duration_s / TICK_S), until or round(script.duration_s / TICK_S))
-        with NodeProcess(script, settings, until) as node:
+        with playing(script, settings, until) as node:
             _record(node, reader, numbers, settings, most, recorder, on_tick)
 
 
 def _record(
-    node: NodeProcess,
+    node: Project,
     reader: Reader,
     numbers: list[int],
     settings: BabylonSettings,
@@ -123,6 +124,5 @@ def _record(
         recorder.event(tick, "note", detail=reader.note)
     # Where the controllers hang on frames and physics does not, how these fell is part of what happened.
     if settings.mode == LOCKSTEP and settings.controller == FRAME:
-        words = f"{frames.count} frames, at most {frames.most_steps} physics steps in one"
-        recorder.event(tick, "frames", detail=words)
+        recorder.event(tick, "frames", detail=frames.words)
     recorder.end(tick, ended.reason)

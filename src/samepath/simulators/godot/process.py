@@ -5,18 +5,18 @@ import re
 import shutil
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from samepath.base.errors import SimulatorError
-from samepath.simulators.godot.engine import BANNER_LINES, GREETING
 from samepath.simulators.godot.scene import run_json
 from samepath.simulators.godot.screen import SIZE, display_of, find_screen, screen_environment, start_screen
-from samepath.simulators.godot.settings import EXTERNAL, STEPS_PER_S, GodotSettings
+from samepath.simulators.godot.settings import EXTERNAL, NAME, STEPS_PER_S, GodotSettings
 from samepath.simulators.processes import EngineProcess, find_program
+from samepath.simulators.processes.telling import Project
 from samepath.simulators.scripts import Script
 
 PROJECT: Final = Path(__file__).with_name("project")
@@ -36,14 +36,14 @@ def find_godot(program: str, *, drawn: bool = False) -> str:
     """Return the path of Godot: the one that is named, else the one in the environment, else the first of the usual names."""
     named, how_to = program or os.environ.get(VARIABLE, ""), HOW_TO_DRAWN if drawn else HOW_TO
     if named:
-        return find_program(named, "Godot", how_to)
+        return find_program(named, NAME, how_to)
     *names, last = NAMES_DRAWN if drawn else NAMES
     for name in names:
         try:
-            return find_program(name, "Godot", how_to)
+            return find_program(name, NAME, how_to)
         except SimulatorError:
             continue
-    return find_program(last, "Godot", how_to)
+    return find_program(last, NAME, how_to)
 
 
 def version_of(path: str) -> str:
@@ -55,7 +55,7 @@ def version_of(path: str) -> str:
 @lru_cache(maxsize=16)
 def _asked(path: str, _mtime_ns: int, _size: int) -> str:
     """Read the first line; Godot 3 ends with exit code 255 after telling its version."""
-    with EngineProcess("Godot", [path, "--version"]) as process:
+    with EngineProcess(NAME, [path, "--version"]) as process:
         process.end_of_input()
         line = process.line(_END_S)
         process.wait(_END_S)
@@ -80,70 +80,31 @@ def why_not(settings: GodotSettings) -> str:
     return ""
 
 
-class GodotProcess:
-    """A Godot that drives one run; :meth:`line` is the next line the project writes."""
+@contextmanager
+def playing(scenario: str, script: Script, settings: GodotSettings, last_tick: int | None) -> Iterator[Project]:
+    """Start a run in a Godot of its own, which has said its first line; nothing of it is left afterwards.
 
-    def __init__(self, scenario: str, script: Script, settings: GodotSettings, last_tick: int | None) -> None:
-        self._longest_s = settings.timeout_s
-        with ExitStack() as stack:
-            scratch = Path(tempfile.mkdtemp(prefix="samepath-godot-"))
-            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
-            self._driver = stack.enter_context(_controllers(scenario)) if settings.controller == EXTERNAL else None
-            port = 0 if self._driver is None else _port_of(self._driver)
-            self._screen = stack.enter_context(start_screen()) if settings.drawn else None
-            display = "" if self._screen is None else display_of(self._screen)
-            run = scratch / "run.json"
-            run.write_text(run_json(script, settings, last_tick, port), "utf-8")
-            self._godot = stack.enter_context(
-                EngineProcess(
-                    "Godot",
-                    arguments(find_godot(settings.program, drawn=settings.drawn), settings),
-                    environment=environment(run, display),
-                    scratch=scratch,
-                )
+    Whoever drives from outside, and the screen, are there as long as it is.
+    """
+    with ExitStack() as stack:
+        scratch = Path(tempfile.mkdtemp(prefix="samepath-godot-"))
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        driver = stack.enter_context(_controllers(scenario)) if settings.controller == EXTERNAL else None
+        port = 0 if driver is None else _port_of(driver)
+        screen = stack.enter_context(start_screen()) if settings.drawn else None
+        display = "" if screen is None else display_of(screen)
+        run = scratch / "run.json"
+        run.write_text(run_json(script, settings, last_tick, port), "utf-8")
+        yield stack.enter_context(
+            Project(
+                NAME,
+                arguments(find_godot(settings.program, drawn=settings.drawn), settings),
+                settings.timeout_s,
+                environment=environment(run, display),
+                scratch=scratch,
+                helpers=[one for one in (driver, screen) if one is not None],
             )
-            self._greet()
-            self._stack = stack.pop_all()
-
-    def _greet(self) -> None:
-        for _ in range(BANNER_LINES):
-            line = self._godot.line(max(self._longest_s, _START_S))
-            if line is None:
-                self._godot.finish(_END_S)
-                break
-            if line == GREETING:
-                return
-        raise self._godot.trouble("did not start the project")
-
-    def line(self) -> bytes:
-        """Return the next line; silence, or an end without a word, is an error."""
-        line = self._godot.line(self._longest_s)
-        if line is None:
-            self.check_helpers()
-            self._godot.finish(_END_S)
-            raise SimulatorError("Godot ended before the run did")
-        return line
-
-    def finish(self) -> None:
-        """Wait for a good end; whoever drove from outside, and the screen, must still be there."""
-        self.check_helpers()
-        self._godot.finish(_END_S)
-
-    def check_helpers(self) -> None:
-        """Fail where the controllers outside or the screen have ended."""
-        for helper in (self._driver, self._screen):
-            if helper is not None and not helper.running:
-                raise helper.trouble("ended before the run did")
-
-    def close(self) -> None:
-        """End everything that was started."""
-        self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        )
 
 
 def arguments(path: str, settings: GodotSettings) -> list[str]:

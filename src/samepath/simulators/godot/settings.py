@@ -8,6 +8,7 @@ from samepath.base.errors import InputError
 from samepath.simulators.interface import Scalar
 from samepath.simulators.values import choice, number
 
+NAME: Final = "Godot"
 # Godot's own default of physics steps in a second; a tick of the trace is a whole number of them.
 STEPS_PER_S: Final = 60
 STEPS_PER_TICK: Final = 3

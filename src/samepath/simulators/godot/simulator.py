@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from samepath.base.errors import SimulatorError
-from samepath.simulators.godot.engine import CHANNELS, Contact, Ended, Frames, Reader, Told, first_contacts
-from samepath.simulators.godot.process import GodotProcess, find_godot, version_of, why_not
+from samepath.simulators.godot.engine import reader_of, states
+from samepath.simulators.godot.process import find_godot, playing, version_of, why_not
 from samepath.simulators.godot.scene import check_script
 from samepath.simulators.godot.settings import PHYSICS, SETTINGS, TICK_S, GodotSettings, read_settings
 from samepath.simulators.interface import (
@@ -18,6 +18,8 @@ from samepath.simulators.interface import (
     last_tick,
     no_tick,
 )
+from samepath.simulators.processes.axes import CHANNELS
+from samepath.simulators.processes.telling import Frames, first_contacts
 from samepath.traces.recorder import Recorder
 
 
@@ -74,52 +76,21 @@ class Godot(Simulator):
         numbers = [role.number for role in script.roles]
         for role in script.roles:
             recorder.actor(role.number, role.type)
-        reader = Reader(script.roles)
-        with GodotProcess(request.scenario, script, settings, last_tick(info, request)) as godot:
-            _record(godot, reader, numbers, settings, recorder, on_tick)
-
-
-def _record(
-    godot: GodotProcess,
-    reader: Reader,
-    numbers: list[int],
-    settings: GodotSettings,
-    recorder: Recorder,
-    on_tick: Callable[[int], None],
-) -> None:
-    """Follow a run from its first tick to its end, then record it."""
-    contacts: list[Contact] = []
-    tick, frames, ended = 0, Frames(0, 0, 0), ""
-    while not ended:
-        line = godot.line()
-        try:
-            item = reader.read(line)
-        except SimulatorError:
-            godot.check_helpers()  # a line that was cut off has a reason
-            raise
-        if isinstance(item, Told):
-            for told in item.ticks:
-                if told != tick + 1:
-                    raise SimulatorError(f"Godot wrote tick {told} where tick {tick + 1} was wanted")
-                tick = told
-                on_tick(tick)
-        elif isinstance(item, Contact):
-            contacts.append(item)
-        elif isinstance(item, Frames):
-            frames = item
-        elif isinstance(item, Ended):
-            ended = item.reason
-    godot.finish()
-    if settings.drawn and frames.most_drawn == 0:
-        raise SimulatorError(f"Godot drew nothing in {frames.count} frames: look whether OpenGL works, or take rendering none")
-    recorder.block(range(1, tick + 1), numbers, reader.rows())
-    for one in first_contacts(contacts):
-        recorder.event(min(one.tick, tick), "collision", one.actor, one.other, one.impulse_ns)
-    # Where the controllers hang on frames, how these fell is part of what happened; elsewhere it reaches nothing.
-    if not settings.synchronous and settings.controller != PHYSICS:
-        words = f"{frames.count} frames, at most {frames.most_steps} physics steps in one"
-        recorder.event(tick, "frames", detail=words)
-    recorder.end(tick, ended)
+        reader = reader_of(script.roles)
+        with playing(request.scenario, script, settings, last_tick(info, request)) as godot:
+            followed = godot.follow(reader, on_tick)
+        frames = followed.frames or Frames(0, 0)
+        if settings.drawn and frames.most_drawn == 0:
+            raise SimulatorError(
+                f"Godot drew nothing in {frames.count} frames: look whether OpenGL works, or take rendering none"
+            )
+        recorder.block(range(1, followed.tick + 1), numbers, states(reader, script.roles))
+        for one in first_contacts(followed.contacts):
+            recorder.event(min(one.tick, followed.tick), "collision", one.actor, one.other, one.impulse_ns)
+        # Where the controllers hang on frames, how these fell is part of what happened; elsewhere it reaches nothing.
+        if not settings.synchronous and settings.controller != PHYSICS:
+            recorder.event(followed.tick, "frames", detail=frames.words)
+        recorder.end(followed.tick, followed.reason)
 
 
 def _version(settings: GodotSettings) -> str:

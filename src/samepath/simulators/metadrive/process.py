@@ -24,6 +24,7 @@ HOW_TO: Final = (
     "make it an environment of its own, as docs/engines/metadrive.md says, "
     f"and name the python in it in {VARIABLE} or the setting python"
 )
+ENVIRONMENT: Final = {"PYTHONHASHSEED": "0", "PYTHONPATH": str(PROJECT), "MPLBACKEND": "Agg"}
 WANTED: Final = "0.3.0.1"
 # Asked of the interpreter: packages tell their versions without being imported.
 _QUESTION: Final = """
@@ -69,6 +70,11 @@ def why_not(python: str) -> str:
     return ""
 
 
+def arguments(settings: MetaDriveSettings, run: Path) -> list[str]:
+    """Return the command line of a run."""
+    return [find_python(settings.python), "-s", "-B", "-W", "ignore", "-m", MODULE, str(run)]
+
+
 @contextmanager
 def playing(script: Script, settings: MetaDriveSettings, last_tick: int | None) -> Iterator[Project]:
     """Start a run in a MetaDrive of its own, which has said its first line; nothing of it is left afterwards."""
@@ -77,8 +83,8 @@ def playing(script: Script, settings: MetaDriveSettings, last_tick: int | None) 
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         run = scratch / "run.json"
         run.write_text(run_json(script, settings, last_tick), "utf-8")
-        command = [find_python(settings.python), "-s", "-B", "-W", "ignore", "-m", MODULE, str(run)]
-        environment = {"PYTHONHASHSEED": "0", "PYTHONPATH": str(PROJECT), "MPLBACKEND": "Agg"}
         # Started where nothing of the user's is: an interpreter imports from its folder before it imports from elsewhere.
-        project = Project(NAME, command, settings.timeout_s, folder=scratch, environment=environment, scratch=scratch)
+        project = Project(
+            NAME, arguments(settings, run), settings.timeout_s, folder=scratch, environment=ENVIRONMENT, scratch=scratch
+        )
         yield stack.enter_context(project)

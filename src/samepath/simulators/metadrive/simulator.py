@@ -14,11 +14,11 @@ from samepath.simulators.interface import (
     last_tick,
     no_tick,
 )
-from samepath.simulators.metadrive.engine import CAR, CHANNELS, REASONS, rows
 from samepath.simulators.metadrive.process import NAME, find_python, playing, version_of, why_not
 from samepath.simulators.metadrive.scene import check_script
 from samepath.simulators.metadrive.settings import SETTINGS, STEPS_PER_TICK, TICK_S, read_settings
-from samepath.simulators.processes.telling import Reader, first_contacts
+from samepath.simulators.processes.axes import CAR, CHANNELS, rows
+from samepath.simulators.processes.telling import REASONS, Reader, first_contacts
 from samepath.traces.recorder import Recorder
 
 
@@ -77,13 +77,11 @@ class MetaDrive(Simulator):
         reader = Reader(NAME, CAR, numbers, STEPS_PER_TICK, REASONS)
         with playing(script, settings, last_tick(info, request)) as metadrive:
             followed = metadrive.follow(reader, on_tick)
-        for index, states in enumerate(rows(reader.cars()).tolist()):
-            recorder.rows(index + 1, numbers, states)
+        recorder.block(range(1, followed.tick + 1), numbers, rows(reader.cars()))
         for one in first_contacts(followed.contacts):
             recorder.event(min(one.tick, followed.tick), "collision", one.actor, one.other, one.impulse_ns)
         if followed.frames is not None:
-            words = f"{followed.frames.count} frames, at most {followed.frames.most_steps} physics steps in one"
-            recorder.event(followed.tick, "frames", detail=words)
+            recorder.event(followed.tick, "frames", detail=followed.frames.words)
         recorder.end(followed.tick, followed.reason)
 
 

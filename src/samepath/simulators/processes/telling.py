@@ -16,11 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.base.errors import SimulatorError
+from samepath.simulators.interface import DURATION
 from samepath.simulators.processes.process import EngineProcess
 
 GREETING: Final = b"samepath 1"
 # An engine may tell about itself before the project says a word.
 _BANNER_LINES: Final = 50
+# Why runs of scripts end, in the projects' words and in ours.
+REASONS: Final = {
+    "duration": DURATION,
+    "arrived": "every actor reached its last waypoint",
+    "collision": "first collision",
+    "over": "simulated time is over",
+}
 _CONTACT: Final = struct.Struct("<3i3f")
 _LONGEST_TOLD: Final = 60
 _START_S: Final = 60.0
@@ -45,10 +53,16 @@ class Contact:
 
 @dataclass(frozen=True)
 class Frames:
-    """How many frames there were, and the most physics steps in one."""
+    """How many frames there were, the most physics steps in one and, where it is told, the most things drawn in one."""
 
     count: int
     most_steps: int
+    most_drawn: int = 0
+
+    @property
+    def words(self) -> str:
+        """How they fell, in words."""
+        return f"{self.count} frames, at most {self.most_steps} physics steps in one"
 
 
 @dataclass(frozen=True)
@@ -96,11 +110,11 @@ class Reader:
             if mark == b"C":
                 return self._contact(_CONTACT.unpack(binascii.a2b_base64(rest, strict_mode=True)))
             if mark == b"F":
-                count, most = rest.split()
-                return Frames(int(count), int(most))
+                count, most_steps, *most_drawn = map(int, rest.split())
+                return Frames(count, most_steps, *most_drawn)
             if mark == b"E":
                 return Over(self._reasons[rest.decode()])
-        except (binascii.Error, struct.error, ValueError, KeyError):
+        except (binascii.Error, struct.error, ValueError, KeyError, TypeError):
             pass
         raise SimulatorError(f"{self._engine} wrote {line[:_LONGEST_TOLD]!r} where a state, a contact or the end was wanted")
 
@@ -129,7 +143,10 @@ class Reader:
 
 
 class Project:
-    """An engine that was started with a project of ours in it; it has said the first line."""
+    """An engine that was started with a project of ours in it; it has said the first line.
+
+    ``helpers`` are processes that the run needs: where one of them is gone, that is the reason for whatever went wrong.
+    """
 
     def __init__(
         self,
@@ -140,8 +157,9 @@ class Project:
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
         scratch: Path | None = None,
+        helpers: Sequence[EngineProcess] = (),
     ) -> None:
-        self._longest_s = timeout_s
+        self._longest_s, self._helpers = timeout_s, tuple(helpers)
         self.process = EngineProcess(name, command, folder=folder, environment=environment, scratch=scratch)
         try:
             self._greet()
@@ -164,16 +182,32 @@ class Project:
         """Return the next line; silence, or an end without a word, is an error."""
         line = self.process.line(self._longest_s)
         if line is None:
-            self.process.finish(_END_S)
+            self.finish()
             raise SimulatorError(f"{self.process.name} ended before the run did")
         return line
+
+    def finish(self) -> None:
+        """Wait for a good end; the helpers must still be there."""
+        self.check_helpers()
+        self.process.finish(_END_S)
+
+    def check_helpers(self) -> None:
+        """Fail where a helper has ended."""
+        for helper in self._helpers:
+            if not helper.running:
+                raise helper.trouble("ended before the run did")
 
     def follow(self, reader: Reader, on_tick: Callable[[int], None]) -> Followed:
         """Read a run from its first tick to its end, and wait until the engine has ended too."""
         contacts: list[Contact] = []
         tick, frames, reason = 0, None, ""
         while not reason:
-            item = reader.read(self.line())
+            line = self.line()
+            try:
+                item = reader.read(line)
+            except SimulatorError:
+                self.check_helpers()  # a line that was cut off has a reason
+                raise
             if isinstance(item, Told):
                 for told in item.ticks:
                     if told != tick + 1:
@@ -188,7 +222,7 @@ class Project:
                 reason = item.reason
         if tick == 0:
             raise SimulatorError(f"{self.process.name} ended its run without a single state")
-        self.process.finish(_END_S)
+        self.finish()
         return Followed(tick, reason, tuple(contacts), frames)
 
     def close(self) -> None:

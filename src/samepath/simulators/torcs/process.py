@@ -181,7 +181,7 @@ def race(settings: TorcsSettings, ticks: int) -> Iterator[Project]:
     with ExitStack() as stack:
         scratch = Path(tempfile.mkdtemp(prefix="samepath-torcs-"))
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
-        command = _prepare(scratch, parts, settings)
+        command = prepare(scratch, parts, settings)
         environment = {
             "HOME": str(scratch),
             "LC_ALL": "C",
@@ -194,7 +194,7 @@ def race(settings: TorcsSettings, ticks: int) -> Iterator[Project]:
         yield stack.enter_context(project)
 
 
-def _prepare(scratch: Path, parts: Installation, settings: TorcsSettings) -> list[str]:
+def prepare(scratch: Path, parts: Installation, settings: TorcsSettings) -> list[str]:
     """Fill a folder with all that this race has of its own, and return the command that starts it."""
     own, libraries = scratch / "own", scratch / "libraries"
     (own / "config").mkdir(parents=True)

@@ -77,8 +77,7 @@ class Torcs(Simulator):
             for number, driver in zip(numbers, settings.drivers, strict=True):
                 _check_driver(torcs, number, driver)
             followed = torcs.follow(reader, on_tick)
-        for index, states in enumerate(rows(reader.cars()).tolist()):
-            recorder.rows(index + 1, numbers, states)
+        recorder.block(range(1, followed.tick + 1), numbers, rows(reader.cars()))
         for one in map(in_our_frame, first_contacts(followed.contacts)):
             recorder.event(min(one.tick, followed.tick), "collision", one.actor, one.other, one.impulse_ns)
         recorder.end(followed.tick, followed.reason)
