@@ -89,11 +89,8 @@ def _version_in(folder: Path, package: str, name: str) -> str:
 
 
 def version_words(settings: BabylonSettings) -> str:
-    """Say which engine this is, or that there is none."""
-    try:
-        found = versions_of(settings)
-    except SimulatorError:
-        return "not installed"
+    """Say which engine this is; raises where there is none."""
+    found = versions_of(settings)
     return f"{found['Babylon.js']} (Havok {found['Havok']}, Node.js {found['Node.js']})"
 
 

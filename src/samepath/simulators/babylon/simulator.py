@@ -7,81 +7,60 @@ from samepath.simulators.babylon.engine import CHANNELS, RESAMPLED_CHANNELS, End
 from samepath.simulators.babylon.process import playing, version_words, why_not
 from samepath.simulators.babylon.scene import check_script
 from samepath.simulators.babylon.settings import FRAME, LOCKSTEP, SETTINGS, TICK_S, BabylonSettings, read_settings
-from samepath.simulators.interface import (
-    CAR_SCENARIOS,
-    Capabilities,
-    RunRequest,
-    Scalar,
-    Simulator,
-    SimulatorInfo,
-    check_scripted_request,
-    last_tick,
-    no_tick,
-)
+from samepath.simulators.interface import RunRequest, Scalar
+from samepath.simulators.processes.simulator import ScriptedProgram
 from samepath.simulators.processes.telling import Contact, Frames, Project
+from samepath.simulators.scripts import Script
 from samepath.traces.recorder import Recorder
 
 
-class Babylon(Simulator):
-    """Babylon.js with its physics engine Havok; ``defaults`` replace those of the settings.
+class Babylon(ScriptedProgram[BabylonSettings]):
+    """Babylon.js with its physics engine Havok.
 
-    In synchronous mode it repeats itself to the bit; in its own loops it promises nothing.
+    In synchronous mode it repeats itself to the bit; in its own loops it promises nothing, and its defaults are resampled.
     """
 
-    def __init__(self, defaults: Mapping[str, Scalar] | None = None) -> None:
-        self._defaults = {**SETTINGS, **(defaults or {})}
+    name = "babylon"
+    summary = "cars of Babylon.js with Havok, headless: synchronous, engine defaults or deterministic lockstep"
+    known = SETTINGS
+    tick_s = TICK_S
 
-    def info(self) -> SimulatorInfo:
-        """Describe the simulator; where there is no Babylon.js, its version says so."""
-        return self.described({})
+    def read(self, values: Mapping[str, Scalar]) -> BabylonSettings:
+        """Check a study's plain values."""
+        return read_settings(values)
 
-    def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
-        """Describe it under settings: only synchronous promises bits, only the engine's defaults are resampled."""
-        read = self._read(settings)
-        return SimulatorInfo(
-            name="babylon",
-            version=version_words(read),
-            summary="cars of Babylon.js with Havok, headless: synchronous, engine defaults or deterministic lockstep",
-            scenarios=CAR_SCENARIOS,
-            step_s=TICK_S,
-            channels=RESAMPLED_CHANNELS if read.stretched else CHANNELS,
-            capabilities=Capabilities(
-                deterministic=read.synchronous, lossless=not read.stretched, collisions=True, durations=True
-            ),
-            settings=self._defaults,
-        )
+    def version(self, settings: BabylonSettings) -> str:
+        """Ask Node, and read those of the modules."""
+        return version_words(settings)
 
-    def unavailable(self, settings: Mapping[str, Scalar]) -> str:
+    def why_not(self, settings: BabylonSettings) -> str:
         """Say what is not installed, or is another than the project is written for."""
-        return why_not(self._read(settings))
+        return why_not(settings)
 
-    def _read(self, settings: Mapping[str, Scalar]) -> BabylonSettings:
-        known = {name: value for name, value in settings.items() if name in self._defaults}
-        return read_settings({**self._defaults, **known})
+    def check(self, script: Script) -> Script:
+        """Vehicles that go on after a collision, and boxes."""
+        return check_script(script)
 
-    def prepare(self, request: RunRequest) -> None:
-        """Read the scenario and the engine's version."""
-        from samepath.simulators.scripts import read_script
+    def channels(self, settings: BabylonSettings) -> tuple[str, ...]:
+        """Where steps are as long as frames took, how far off a state may be is recorded too."""
+        return RESAMPLED_CHANNELS if settings.stretched else CHANNELS
 
-        self.described(request.settings)
-        read_script(request.scenario)
+    def lossless(self, settings: BabylonSettings) -> bool:
+        """What is resampled is not."""
+        return not settings.stretched
 
-    def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
-        """Run a scenario in a Node of its own."""
-        info = self.described(request.settings)
-        values = check_scripted_request(info, request)
-        settings = read_settings(values)
-        reason = why_not(settings)
-        if reason:
-            raise SimulatorError(reason)
-        from samepath.simulators.scripts import read_script
-
-        script = check_script(read_script(request.scenario))
+    def play(
+        self,
+        request: RunRequest,
+        script: Script,
+        settings: BabylonSettings,
+        until: int | None,
+        recorder: Recorder,
+        on_tick: Callable[[int], None],
+    ) -> None:
+        """Run a script in a Node of its own."""
         numbers = [role.number for role in script.roles]
-        for role in script.roles:
-            recorder.actor(role.number, role.type)
         reader = Reader(script.roles, stretched=settings.stretched)
-        until = last_tick(info, request)
         most = min(round(script.duration_s / TICK_S), until or round(script.duration_s / TICK_S))
         with playing(script, settings, until) as node:
             _record(node, reader, numbers, settings, most, recorder, on_tick)

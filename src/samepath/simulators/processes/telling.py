@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from samepath.base.errors import SimulatorError
 from samepath.simulators.interface import DURATION
 from samepath.simulators.processes.process import EngineProcess
+from samepath.traces.recorder import Recorder
 
 GREETING: Final = b"samepath 1"
 # An engine may tell about itself before the project says a word.
@@ -256,3 +257,9 @@ def first_contacts(contacts: Sequence[Contact]) -> list[Contact]:
             x, y, z = one.impulse_ns
             found.append(Contact(one.tick, one.other, one.actor, (-x, -y, -z)))
     return found
+
+
+def record_contacts(recorder: Recorder, contacts: Sequence[Contact], last_tick: int) -> None:
+    """Record when each pair first touched, at its tick or, where the run was over by then, at the last."""
+    for one in first_contacts(contacts):
+        recorder.event(min(one.tick, last_tick), "collision", one.actor, one.other, one.impulse_ns)

@@ -15,7 +15,7 @@ from samepath.simulators.interface import (
     last_tick,
     no_tick,
 )
-from samepath.simulators.processes.telling import Project, Reader, first_contacts
+from samepath.simulators.processes.telling import Project, Reader, record_contacts
 from samepath.simulators.torcs.engine import CAR, CHANNELS, in_our_frame, rows
 from samepath.simulators.torcs.process import NAME, build, installation, race, version_of, why_not
 from samepath.simulators.torcs.scene import SCENARIO, actor_type
@@ -78,8 +78,7 @@ class Torcs(Simulator):
                 _check_driver(torcs, number, driver)
             followed = torcs.follow(reader, on_tick)
         recorder.block(range(1, followed.tick + 1), numbers, rows(reader.cars()))
-        for one in map(in_our_frame, first_contacts(followed.contacts)):
-            recorder.event(min(one.tick, followed.tick), "collision", one.actor, one.other, one.impulse_ns)
+        record_contacts(recorder, [in_our_frame(one) for one in followed.contacts], followed.tick)
         recorder.end(followed.tick, followed.reason)
 
     def _read(self, settings: Mapping[str, Scalar]) -> TorcsSettings:
