@@ -6,14 +6,14 @@ import os
 import stat
 import struct
 import sys
-from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+from odd_engines import check_misbehaviour, check_pedestrians_are_refused
 from shared_runs import share_runs
 
-from samepath.base.errors import InputError, SamepathError, SimulatorError, StudyError
+from samepath.base.errors import InputError, SimulatorError, StudyError
 from samepath.execution.check import check_plan
 from samepath.simulators.babylon import Babylon
 from samepath.simulators.babylon.engine import CHANNELS, RESAMPLED_CHANNELS, Ended, Reader, Told
@@ -133,13 +133,7 @@ def test_the_version_is_that_of_all_three(engine):
 
 
 def test_pedestrians_are_refused_by_name(tmp_path, engine):
-    path = tmp_path / "walk.yaml"
-    path.write_text(
-        "name: walk\nmap: t-junction\nactors:\n"
-        "  - {id: 1, type: walker.pedestrian.0001, path: [[-35, -19], [-38, -11]], speed: 1.4}\n"
-    )
-    with pytest.raises(SamepathError, match="vehicles were wanted, but actor 1 is a walker"):
-        go(engine(), scenario=str(path))
+    check_pedestrians_are_refused(go, engine(), tmp_path)
 
 
 STILL = (0.0,) * 6 + (1.0,) + (0.0,) * 9
@@ -169,13 +163,7 @@ def state(steps, time_s, *cars):
     ],
 )
 def test_a_node_that_misbehaves_is_told_of_and_nothing_of_it_is_left(engine, tmp_path, monkeypatch, body, words):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    mark = tmp_path / "pid"
-    settings = engine(f"open({str(mark)!r}, 'w').write(str(os.getpid()))\n{body}")
-    with pytest.raises(SimulatorError, match=words):
-        go({**settings, "timeout_s": 0.5 if body == "time.sleep(3600)" else 20.0})
-    assert not Path(f"/proc/{mark.read_text()}").exists()
-    assert not list(tmp_path.glob("samepath-babylon-*"))
+    check_misbehaviour(go, engine, "samepath-babylon", tmp_path, monkeypatch, body, words)
 
 
 def first_car(reader, channels):

@@ -5,14 +5,14 @@ import os
 import stat
 import struct
 import sys
-from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+from odd_engines import check_misbehaviour, check_pedestrians_are_refused
 from shared_runs import share_runs
 
-from samepath.base.errors import InputError, SamepathError, SimulatorError, StudyError
+from samepath.base.errors import InputError, SimulatorError, StudyError
 from samepath.execution.check import check_plan
 from samepath.simulators.conformance import CHECKS, run_request
 from samepath.simulators.godot import Godot
@@ -100,13 +100,7 @@ def test_the_version_is_the_programs_and_is_asked_anew_when_the_program_changes(
 
 
 def test_pedestrians_are_refused_by_name(tmp_path, program):
-    path = tmp_path / "walk.yaml"
-    path.write_text(
-        "name: walk\nmap: t-junction\nactors:\n"
-        "  - {id: 1, type: walker.pedestrian.0001, path: [[-35, -19], [-38, -11]], speed: 1.4}\n"
-    )
-    with pytest.raises(SamepathError, match="vehicles were wanted, but actor 1 is a walker"):
-        go({"program": program("")}, scenario=str(path))
+    check_pedestrians_are_refused(go, {"program": program("")}, tmp_path)
 
 
 def state(step, *cars):
@@ -134,13 +128,7 @@ STILL = (0.0,) * 3 + (1.0, 0, 0, 0, 0, 1, 0, -1, 0) + (0.0,) * 9
     ],
 )
 def test_a_godot_that_misbehaves_is_told_of_and_nothing_of_it_is_left(program, tmp_path, monkeypatch, body, words):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    mark = tmp_path / "pid"
-    path = program(f"open({str(mark)!r}, 'w').write(str(os.getpid()))\n{body}")
-    with pytest.raises(SimulatorError, match=words):
-        go({"program": path, "timeout_s": 0.5 if body == "time.sleep(3600)" else 20.0})
-    assert not Path(f"/proc/{mark.read_text()}").exists()
-    assert not list(tmp_path.glob("samepath-godot-*"))
+    check_misbehaviour(go, lambda text: {"program": program(text)}, "samepath-godot", tmp_path, monkeypatch, body, words)
 
 
 def test_numbers_come_into_our_frame_unrounded():

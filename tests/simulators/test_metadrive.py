@@ -6,14 +6,14 @@ import stat
 import struct
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+from odd_engines import check_misbehaviour, check_pedestrians_are_refused
 from shared_runs import share_runs
 
-from samepath.base.errors import InputError, SamepathError, SimulatorError
+from samepath.base.errors import InputError, SimulatorError
 from samepath.base.trig import sincos_deg
 from samepath.simulators.conformance import CHECKS, run_request
 from samepath.simulators.interface import DURATION, RunRequest
@@ -100,13 +100,7 @@ def test_a_python_without_metadrive_is_refused():
 
 
 def test_pedestrians_are_refused_by_name(tmp_path, python):
-    path = tmp_path / "walk.yaml"
-    path.write_text(
-        "name: walk\nmap: t-junction\nactors:\n"
-        "  - {id: 1, type: walker.pedestrian.0001, path: [[-35, -19], [-38, -11]], speed: 1.4}\n"
-    )
-    with pytest.raises(SamepathError, match="vehicles were wanted, but actor 1 is a walker"):
-        go({"python": python()}, scenario=str(path))
+    check_pedestrians_are_refused(go, {"python": python()}, tmp_path)
 
 
 def state(step, *cars):
@@ -132,13 +126,7 @@ STILL = (0.0,) * 3 + (1.0, 0, 0, 0, 0, 1, 0, -1, 0) + (0.0,) * 9
     ],
 )
 def test_a_metadrive_that_misbehaves_is_told_of_and_nothing_of_it_is_left(python, tmp_path, monkeypatch, body, words):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    mark = tmp_path / "pid"
-    path = python(f"open({str(mark)!r}, 'w').write(str(os.getpid()))\n{body}")
-    with pytest.raises(SimulatorError, match=words):
-        go({"python": path, "timeout_s": 0.5 if body == "time.sleep(3600)" else 20.0})
-    assert not Path(f"/proc/{mark.read_text()}").exists()
-    assert not list(tmp_path.glob("samepath-metadrive-*"))
+    check_misbehaviour(go, lambda text: {"python": python(text)}, "samepath-metadrive", tmp_path, monkeypatch, body, words)
 
 
 def test_numbers_come_into_our_frame_unrounded():

@@ -250,4 +250,4 @@ print(run_once({word}(), "table1-test2").digest)
 
 def test_what_an_engine_is_not_given_is_refused():
     with pytest.raises(InputError, match="only vehicles that go on after a collision were wanted"):
-        playing._script("table1-test3")
+        playing.read_plain_script("table1-test3")

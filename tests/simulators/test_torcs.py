@@ -7,11 +7,11 @@ import stat
 import struct
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+from odd_engines import check_misbehaviour
 from shared_runs import share_runs
 
 from samepath.base.errors import InputError, SimulatorError
@@ -136,13 +136,7 @@ STILL = (0.0,) * 14
     ],
 )
 def test_a_torcs_that_misbehaves_is_told_of_and_nothing_of_it_is_left(program, tmp_path, monkeypatch, body, words):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    mark = tmp_path / "pid"
-    path = program(f"open({str(mark)!r}, 'w').write(str(os.getpid()))\n{body}")
-    with pytest.raises(SimulatorError, match=words):
-        go({"program": path, "timeout_s": 0.5 if body == "time.sleep(3600)" else 20.0})
-    assert not Path(f"/proc/{mark.read_text()}").exists()
-    assert not list(tmp_path.glob("samepath-torcs-*"))
+    check_misbehaviour(go, lambda text: {"program": program(text)}, "samepath-torcs", tmp_path, monkeypatch, body, words)
 
 
 def test_other_drivers_than_those_wanted_are_told_of(program):

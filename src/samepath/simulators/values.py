@@ -42,6 +42,15 @@ def number(values: Mapping[str, Scalar], name: str, least: float, most: float) -
     return float(value)
 
 
+def one_of(values: Mapping[str, Scalar], name: str, known: tuple[int, ...]) -> int:
+    """Return one of some whole numbers."""
+    value = number(values, name, known[0], known[-1])
+    if value not in known:
+        *first, last = map(str, known)
+        raise InputError(f"{name}: {', '.join(first)} or {last} was wanted, but {values[name]!r} came")
+    return int(value)
+
+
 def whole(values: Mapping[str, Scalar], name: str, least: int, most: int) -> int:
     """Return a whole number within limits."""
     value = values[name]

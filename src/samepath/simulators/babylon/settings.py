@@ -6,7 +6,7 @@ from typing import Final
 
 from samepath.base.errors import InputError
 from samepath.simulators.interface import Scalar
-from samepath.simulators.values import choice, number
+from samepath.simulators.values import choice, number, one_of
 
 # Babylon's own default of physics steps in a second; a tick of the trace is a whole number of them.
 STEPS_PER_S: Final = 60
@@ -73,16 +73,12 @@ class BabylonSettings:
 
 def read_settings(values: Mapping[str, Scalar]) -> BabylonSettings:
     """Check a study's plain values, each alone and then against each other."""
-    scale = number(values, "time_scale", 1, TIME_SCALES[-1])
-    if scale not in TIME_SCALES:
-        known = ", ".join(map(str, TIME_SCALES[:-1]))
-        raise InputError(f"time_scale: {known} or {TIME_SCALES[-1]} was wanted, but {values['time_scale']!r} came")
     read = BabylonSettings(
         program=str(values["program"]).strip(),
         modules=str(values["modules"]).strip(),
         mode=choice(values, "mode", MODES),
         controller=choice(values, "controller", CONTROLLERS),
-        time_scale=int(scale),
+        time_scale=one_of(values, "time_scale", TIME_SCALES),
         settle_s=number(values, "settle_s", 0.0, 60.0),
         timeout_s=number(values, "timeout_s", 0.1, 3600.0),
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 from samepath.base.errors import InputError
 from samepath.simulators.interface import Scalar
-from samepath.simulators.values import choice, number
+from samepath.simulators.values import choice, number, one_of
 
 NAME: Final = "Godot"
 # Godot's own default of physics steps in a second; a tick of the trace is a whole number of them.
@@ -80,16 +80,12 @@ class GodotSettings:
 
 def read_settings(values: Mapping[str, Scalar]) -> GodotSettings:
     """Check a study's plain values, each alone and then against each other."""
-    scale = number(values, "time_scale", 1, TIME_SCALES[-1])
-    if scale not in TIME_SCALES:
-        known = ", ".join(map(str, TIME_SCALES[:-1]))
-        raise InputError(f"time_scale: {known} or {TIME_SCALES[-1]} was wanted, but {values['time_scale']!r} came")
     read = GodotSettings(
         program=str(values["program"]).strip(),
         mode=choice(values, "mode", MODES),
         controller=choice(values, "controller", CONTROLLERS),
         rendering=choice(values, "rendering", RENDERINGS),
-        time_scale=int(scale),
+        time_scale=one_of(values, "time_scale", TIME_SCALES),
         frame_sleep_ms=number(values, "frame_sleep_ms", 0.0, 1000.0),
         settle_s=number(values, "settle_s", 0.0, 60.0),
         timeout_s=number(values, "timeout_s", 0.1, 3600.0),

@@ -94,7 +94,7 @@ class EngineSimulator(Simulator):
 
     def prepare(self, request: RunRequest) -> None:
         """Read the scenario and import the engine."""
-        _script(request.scenario)
+        read_plain_script(request.scenario)
         if not self.unavailable(request.settings):
             import_module(f"{type(self).__module__.rpartition('.')[0]}.engine")
 
@@ -108,7 +108,7 @@ class EngineSimulator(Simulator):
         from samepath.simulators.playing.performance import Performance
 
         settings = read_settings(values, self.modes)
-        script = _script(request.scenario)
+        script = read_plain_script(request.scenario)
         world = self.world(script, settings, values)
         try:
             Performance(world, script, settings, recorder, on_tick, last_tick(info, request)).play(self._clock)
@@ -116,7 +116,7 @@ class EngineSimulator(Simulator):
             world.close()
 
 
-def _script(scenario: str) -> Script:
+def read_plain_script(scenario: str) -> Script:
     """Read a script of vehicles that go on after a collision, at our tick: others need more than these engines are given."""
     script = read_script(scenario)
     where = f"scenario {script.name}"
@@ -130,10 +130,6 @@ def _script(scenario: str) -> Script:
     if script.boxes:
         raise InputError(f"{where}: no boxes were wanted: this engine is given a plain")
     return script
-
-
-# The same for adapters that play elsewhere than in this process.
-read_plain_script = _script
 
 
 def installed_version(package: str) -> str:
