@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import SamepathError
 from samepath.sim.cluster.balance import Balance, Costs, Share
-from samepath.sim.cluster.link.errors import LinkError
+from samepath.sim.cluster.link.errors import LinkError, TooLargeError
 from samepath.sim.cluster.members import DRAINING, WORKING, Issue, Member
 from samepath.sim.cluster.messages import Leave, Seen, Tick, shown, written
 from samepath.sim.cluster.numbers import Numbers
@@ -176,8 +176,21 @@ class Conductor:
         return written(Tick(self.frame, lossless, pack_orders(share.orders), homes, timed, again))
 
     def _send(self, messages: dict[bytes, bytes]) -> None:
+        too_large: TooLargeError | None = None
         for peer, error in self._roster.broadcast(messages, self._shown).items():
-            self._roster.fail(peer, str(error))
+            if isinstance(error, TooLargeError):
+                too_large = error
+                self._take_back(peer)
+            else:
+                self._roster.fail(peer, str(error))
+        if too_large is not None:  # no node is to blame, and none would take it: whoever asked for the tick is told
+            raise TooLargeError(f"tick {self.frame} cannot be shown to nodes: {too_large}")
+
+    def _take_back(self, peer: bytes) -> None:
+        """A node was not given its orders of this tick after all."""
+        for member in self._roster.all():
+            if member.peer == peer:
+                member.issued = [one for one in member.issued if one.frame != self.frame]
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 

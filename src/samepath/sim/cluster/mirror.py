@@ -31,6 +31,7 @@ class MirrorPlace(NamedTuple):
 
     atlas: Atlas
     stream_port: int
+    limits: Limits
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Mirror:
     """An episode as far as a node knows it; it belongs to the event loop. ``ready`` says whether it is all there."""
 
     def __init__(self, aliases: Mapping[str, str], stream_port: int, limits: Limits, log: Callable[[str], None]) -> None:
-        self.place = MirrorPlace(Atlas(aliases, log, limits), stream_port)
+        self.place = MirrorPlace(Atlas(aliases, log, limits), stream_port, limits)
         self.id = 0
         self.scene: Scene
         self.settings = r.Settings()

@@ -1,12 +1,17 @@
 """What changes in an episode, for the nodes' mirrors: map, settings, weather, who is there."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from samepath.sim.cluster.identity import map_digest
 from samepath.sim.cluster.messages import Message, NewActors, NewEpisode, NewSettings
 from samepath.sim.server.episode import Episode
 from samepath.sim.server.records import Actor, Settings, Weather, write_settings
+from samepath.sim.server.viewing.packing import packed
+
+# How much of who came is told at once: far below what the link takes in one message, whatever texts their attributes hold.
+_PART_BYTES: Final = 1 << 20
 
 
 @dataclass
@@ -35,14 +40,14 @@ class Bulletin:
             gone = [number for number in self._actors if number not in now]
             self._actors = now
             if came or gone:
-                made.append((NewActors([_plain(one) for one in came], gone, episode.spectator.id), b""))
+                made.extend((one, b"") for one in _actors(came, gone, episode.spectator.id))
         return made
 
     @staticmethod
     def everything(episode: Episode) -> list[tuple[Message, bytes]]:
         """All there is to know, but for the map."""
-        actors = [_plain(entry.record) for entry in episode.actors]
-        return [(_settings(episode), b""), (NewActors(actors, [], episode.spectator.id), b"")]
+        actors = [entry.record for entry in episode.actors]
+        return [(_settings(episode), b""), *((one, b"") for one in _actors(actors, [], episode.spectator.id))]
 
     @staticmethod
     def map_of(episode: Episode) -> tuple[Message, bytes]:
@@ -60,5 +65,16 @@ def _settings(episode: Episode) -> NewSettings:
     return NewSettings(list(write_settings(episode.settings)), list(episode.weather))
 
 
-def _plain(record: Actor) -> list[Any]:
-    return list(record)
+def _actors(came: Sequence[Actor], gone: list[int], spectator: int) -> Iterator[NewActors]:
+    """Who came and who is gone, in as many messages as it takes; the first says who is gone."""
+    part: list[list[Any]] = []
+    size_bytes = 0
+    for one in came:
+        plain = list(one)
+        plain_bytes = len(packed(plain))
+        if part and size_bytes + plain_bytes > _PART_BYTES:
+            yield NewActors(part, gone, spectator)
+            part, gone, size_bytes = [], [], 0
+        part.append(plain)
+        size_bytes += plain_bytes
+    yield NewActors(part, gone, spectator)

@@ -19,7 +19,7 @@ from samepath.sim.cluster import messages as m
 from samepath.sim.cluster.drawing import Built, Drawing, Drawn, Load, Result, Show
 from samepath.sim.cluster.identity import boot_id, fingerprint, host_name, map_digest
 from samepath.sim.cluster.link.allocator import hold_memory
-from samepath.sim.cluster.link.errors import LinkError, LinkLostError
+from samepath.sim.cluster.link.errors import LinkError, LinkLostError, TooLargeError
 from samepath.sim.cluster.link.events import Received
 from samepath.sim.cluster.link.keys import Keys
 from samepath.sim.cluster.link.node_link import NodeLink
@@ -183,8 +183,7 @@ class Node:
                     if isinstance(event, Received):
                         self._receive(m.read(event.message), event.bulk)
                 while self._outgoing:
-                    message, bulk = self._outgoing.popleft()
-                    self._link.send(m.written(message), bulk)
+                    self._send(*self._outgoing.popleft())
         except LinkError as error:
             lost = isinstance(error, LinkLostError)
             self._end(LOST if lost else REFUSED, str(error))
@@ -196,6 +195,17 @@ class Node:
             if self._number:
                 self._drawing.close()
             self._link.close()
+
+    def _send(self, message: m.Message, bulk: tuple[bytes, ...]) -> None:
+        try:
+            self._link.send(m.written(message), bulk)
+        except TooLargeError as error:
+            if not isinstance(message, m.Seen):
+                raise
+            # A picture, or what its sensor remembers, is too large: the main server is told why there is none.
+            trouble = f"it is too large for a cluster, choose a smaller picture: {error}"
+            made = [[sensor, False, trouble, b"", cost_s] for sensor, _, _, _, cost_s in message.made]
+            self._link.send(m.written(message._replace(made=made)))
 
     def _receive(self, message: m.Message, bulk: tuple[bytes, ...]) -> None:  # noqa: PLR0912 - one branch per message
         if isinstance(message, m.Tick):

@@ -14,7 +14,7 @@ from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import SamepathError
 from samepath.sim.cluster.commands import CommandLog
 from samepath.sim.cluster.identity import map_digest
-from samepath.sim.cluster.link.errors import LinkError
+from samepath.sim.cluster.link.errors import LinkError, TooLargeError
 from samepath.sim.cluster.link.events import Event, Received
 from samepath.sim.cluster.link.events import Gone as PeerGone
 from samepath.sim.cluster.link.events import Ready as FdReady
@@ -140,9 +140,11 @@ class Roster:
         self.link.send(member.peer, message, bulk)
 
     def tell(self, member: Member, message: Message, *bulk: bytes) -> None:
-        """Send something to a node; one that cannot be reached is taken out."""
+        """Send something to a node; one that cannot be reached is taken out. What the link does not take is left out."""
         try:
             self.link.send(member.peer, written(message), bulk)
+        except TooLargeError as error:  # that is no fault of the node's
+            self._left_out(f"{type(message).__name__} for {member.name} was left out: {error}")
         except LinkError as error:
             self.fail(member.peer, str(error))
 
@@ -246,8 +248,21 @@ class Roster:
             self.work.append((call, message.at_s if member.same_host else now_s))
 
     def _reply(self, caller: RemoteCaller, call_id: int | None, result: bytes) -> None:
-        if self._members.get(caller.member.peer) is caller.member:
-            self.tell(caller.member, Answered(caller.client, call_id), result)
+        if self._members.get(caller.member.peer) is not caller.member:
+            return
+        answered = Answered(caller.client, call_id)
+        try:
+            self.link.send(caller.member.peer, written(answered), (result,))
+        except TooLargeError as error:
+            # Whoever asked must not wait in vain. Only answers with a value can be so large, so the error has their shape.
+            self._left_out(f"an answer to {caller.name} was refused: {error}")
+            self.tell(caller.member, answered, codec.value_error(f"the answer is too large to be sent through a node: {error}"))
+        except LinkError as error:
+            self.fail(caller.member.peer, str(error))
+
+    def _left_out(self, line: str) -> None:
+        self._numbers.problems.add(self.episode.frame, line)
+        self._log(line)
 
     # -- coming and going --------------------------------------------------------------------------------------------
 

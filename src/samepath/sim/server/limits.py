@@ -14,6 +14,7 @@ class Limits:
     connections: int = 128  # clients at once
     subscriptions: int = 2048  # streams listened to at once, all clients together
     calls_waiting: int = 64  # calls of one client that wait for the world; then it is read no further until they are done
+    answer_bytes: int = 32 * _MIB  # one answer whose size a client decides by what it asks for
     unread_answer_bytes: int = 16 * _MIB  # answers a client has not fetched; then it is read no further
     backlog_bytes: int = 64 * _MIB  # of one stream that its listener has not fetched; then it is cut off
     early_messages: int = 256  # of a stream that was asked for, kept until its listener arrives

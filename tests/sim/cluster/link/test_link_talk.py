@@ -9,6 +9,7 @@ from linking import collect, linked, node_process
 
 from samepath.base.streams import stream
 from samepath.sim.cluster.link import LinkLimits, PeerGoneError, Ready, Received, Woken
+from samepath.sim.cluster.link.errors import TooLargeError
 from samepath.sim.cluster.link.limits import LinkLimits as Limits
 
 SIZES = (0, 1, 2048, 2049, 4096, 86_400, 1_000_000)
@@ -149,7 +150,10 @@ def test_what_is_beyond_the_limits_is_refused_before_it_is_sent():
     with linked(limits=limits) as pair:
         for send in (pair.nodes[0].send, lambda *args: pair.main.send(pair.peers[0], *args)):
             for message, bulk in ((bytes(101), ()), (b"", [bytes(10_001)]), (b"", [b""] * 4)):
-                with pytest.raises(ValueError, match="limit"):
+                with pytest.raises(TooLargeError, match="limit"):
                     send(message, bulk)
             send(bytes(100), [bytes(10_000)] * 3)
         pair.until(lambda: received(pair.at_main) and received(pair.at_nodes[0]))
+        refused = pair.main.broadcast({pair.peers[0]: b""}, bytes(10_001))
+        assert [type(error) for error in refused.values()] == [TooLargeError]
+        assert pair.main.broadcast({pair.peers[0]: b""}, bytes(10_000)) == {}

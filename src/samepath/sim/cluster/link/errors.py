@@ -23,5 +23,9 @@ class PeerStuckError(LinkError):
     """A peer that does not read: so much is waiting for it that nothing more is taken."""
 
 
+class TooLargeError(LinkError):
+    """A message that is larger than the link takes; nothing was sent, and the link is as it was."""
+
+
 class MalformedError(Exception):
     """Bytes of an authenticated peer that are no message of this link. Never leaves the package."""

@@ -11,7 +11,7 @@ class LinkLimits:
     """How large messages may be, and how much may wait for a peer that does not read."""
 
     message_bytes: int = 16 * _MIB  # one message, its bulk not counted
-    bulk_bytes: int = 64 * _MIB  # one part of the bulk
+    bulk_bytes: int = 64 * _MIB + (1 << 16)  # one part of the bulk: the largest picture that a server draws, and its head
     bulk_parts: int = 4096  # of one message
     embedded_bytes: int = 2048  # bulk up to this size travels within the message itself
     waiting_messages: int = 16_384  # sent and not known to be read

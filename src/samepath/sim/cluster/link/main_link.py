@@ -9,7 +9,7 @@ from typing import Final
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.sim.cluster.link import wire
 from samepath.sim.cluster.link.account import Account, Piece
-from samepath.sim.cluster.link.errors import LinkError, MalformedError, PeerGoneError, PeerStuckError
+from samepath.sim.cluster.link.errors import LinkError, MalformedError, PeerGoneError, PeerStuckError, TooLargeError
 from samepath.sim.cluster.link.events import Event, Gone, LinkCounts, Received
 from samepath.sim.cluster.link.extra import zmq
 from samepath.sim.cluster.link.gate import Gate
@@ -59,7 +59,7 @@ class MainLink:
         self._waiter = Waiter(self._socket, self._gate.door, self._gate.monitor)
 
     def send(self, peer: bytes, message: bytes, bulk: Sequence[wire.Buffer] = ()) -> None:
-        """Send without ever waiting; PeerGoneError or PeerStuckError say that nothing was sent."""
+        """Send without ever waiting; PeerGoneError, PeerStuckError or TooLargeError say that nothing was sent."""
         found = self._ready_peer(peer)
         memory = self._memory
         put = None
@@ -76,6 +76,11 @@ class MainLink:
         Returns those to whom nothing could be sent, and why; the others have theirs.
         """
         failed: dict[bytes, LinkError] = {}
+        if len(bulk) > self._limits.bulk_bytes:
+            error = TooLargeError(
+                f"{len(bulk)} bytes for all nodes are beyond the limit of the link, {self._limits.bulk_bytes} bytes"
+            )
+            return dict.fromkeys(messages, error)
         memory, stored = self._memory, None
         if memory is not None and len(bulk) > self._limits.embedded_bytes:
             memory.begin()

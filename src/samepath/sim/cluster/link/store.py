@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from samepath.sim.cluster.link.account import Piece
-from samepath.sim.cluster.link.errors import MalformedError
+from samepath.sim.cluster.link.errors import MalformedError, TooLargeError
 from samepath.sim.cluster.link.limits import LinkLimits
 from samepath.sim.cluster.link.ring import Ring
 from samepath.sim.cluster.link.segments import Segment
@@ -38,15 +38,19 @@ def compose(
 ) -> tuple[list[Buffer], int, Piece | None]:
     """The frames of a letter with bulk, its size in all, and the shared memory it refers to."""
     if len(message) > limits.message_bytes or len(bulk) > limits.bulk_parts:
-        raise ValueError(f"a message of {len(message)} bytes with {len(bulk)} parts is beyond the limits of the link")
+        raise TooLargeError(
+            f"a message of {len(message)} bytes with {len(bulk)} parts is beyond the limits of the link, "
+            f"{limits.message_bytes} bytes and {limits.bulk_parts} parts"
+        )
+    # Looked at before anything is put into shared memory: what is refused leaves nothing behind.
+    sizes = [len(part) if isinstance(part, bytes) else part.nbytes for part in bulk]
+    if max(sizes, default=0) > limits.bulk_bytes:
+        raise TooLargeError(f"a part of {max(sizes)} bytes is beyond the limit of the link, {limits.bulk_bytes} bytes")
     places: list[Place] = []
     embedded: list[Buffer] = []
     frames: list[Buffer] = []
     start, end, generation, size = -1, -1, 0, 0
-    for part in bulk:
-        length = len(part) if isinstance(part, bytes) else part.nbytes
-        if length > limits.bulk_bytes:
-            raise ValueError(f"a part of {length} bytes is beyond the limit of the link, {limits.bulk_bytes}")
+    for part, length in zip(bulk, sizes, strict=True):
         size += length
         if length <= limits.embedded_bytes:
             places.append(Place(EMBEDDED, 0, 0, length))
