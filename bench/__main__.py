@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 
 BENCHMARKS = ("spread", "store", "controls", "sim", "engines", "repeats", "load", "cameras", "lidar", "isolation", "kills")
-BENCHMARKS += ("server", "fuzz", "sensors", "opengl", "link", "cluster", "faults", "engine_overhead")
+BENCHMARKS += ("server", "fuzz", "sensors", "opengl", "deadlock", "link", "cluster", "faults", "engine_overhead")
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or list(BENCHMARKS)

@@ -21,8 +21,8 @@ STEP_M = 20.0
 
 
 @contextmanager
-def serving(map_name: str = "oval") -> Iterator[int]:
-    """Run a server on one core and this process on another, where there are two; yields the port."""
+def serving(map_name: str = "oval", *, apart: bool = True) -> Iterator[int]:
+    """Run a server on one core and this process on another, where there are two, unless told otherwise; yields the port."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "samepath", "serve", "--port", "0", "--map", map_name, "--data", folder]
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -31,8 +31,9 @@ def serving(map_name: str = "oval") -> Iterator[int]:
             found = re.search(r":(\d+), streams", server.stderr.readline() if server.stderr else "")
             if found is None:
                 raise RuntimeError("the server did not start")
-            psutil.Process(server.pid).cpu_affinity(cores[:1])
-            own.cpu_affinity(cores[1:] or cores)
+            if apart:
+                psutil.Process(server.pid).cpu_affinity(cores[:1])
+                own.cpu_affinity(cores[1:] or cores)
             yield int(found[1])
         finally:
             own.cpu_affinity(cores)

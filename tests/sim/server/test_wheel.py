@@ -174,6 +174,10 @@ def test_autopilot(run):
     assert found["moved"][len(found["moved"]) // 2] > 20.0
 
 
+def test_a_synchronous_traffic_manager_ticks_on(run):
+    assert run("synchronous_traffic_manager")["ticks"] == 1500
+
+
 def test_scenery(run):
     found = run("scenery", "town")
     assert found["houses"][0] == found["houses"][1] > 5

@@ -465,6 +465,20 @@ def autopilot(port):
     return {"vehicles": len(vehicles), "away": max(away), "moved": sorted(moved)}
 
 
+def synchronous_traffic_manager(port):
+    """Ticks as fast as they go, where the client is quickest to lose its wake-up; it never comes back then."""
+    client, world = connect(port)
+    manager = client.get_trafficmanager(port + 41)
+    manager.set_synchronous_mode(True)
+    first = world.get_snapshot().frame
+    ticks(world, 1000)
+    vehicle = car(world)
+    vehicle.set_autopilot(True, manager.get_port())
+    ticks(world, 500)
+    manager.shut_down()
+    return {"ticks": world.get_snapshot().frame - first}
+
+
 def scenery(port):
     _, world = connect(port)
     houses = world.get_environment_objects(carla.CityObjectLabel.Buildings)

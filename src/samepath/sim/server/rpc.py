@@ -13,6 +13,7 @@ import msgpack
 
 from samepath.sim.server import codec
 from samepath.sim.server.limits import Limits
+from samepath.sim.server.managers import ASKS, CUES, NOTED, Managers
 from samepath.sim.server.methods.table import Method
 
 _REQUEST, _NOTIFICATION = 0, 2
@@ -175,6 +176,7 @@ class Office:
         self.log = log
         self.limits = limits
         self.callers: set[Caller] = set()
+        self.managers = Managers()
 
 
 class Caller(asyncio.Protocol):
@@ -186,6 +188,7 @@ class Caller(asyncio.Protocol):
         self._queue: deque[bytes] = deque()
         self._transport: asyncio.Transport | None = None
         self._waiting = 0
+        self._noted: dict[int | None, str] = {}  # of the calls that wait those that matter to traffic managers
         self._unread = False
         self._paused = False
         self.name = "somebody"
@@ -213,6 +216,7 @@ class Caller(asyncio.Protocol):
         self._queue.clear()
         if self in self._office.callers:
             self._office.callers.discard(self)
+            self._office.managers.gone(self)
             self._office.gone(self)
 
     def data_received(self, data: bytes) -> None:
@@ -264,12 +268,21 @@ class Caller(asyncio.Protocol):
             self._refuse(request.id, str(error))
             return
         call = Call(self, request.id, method, arguments, raw)
-        result = self._office.answer_now(call) if method.quick and not self._waiting else None
+        self._office.managers.called(self, request.name, arguments)
+        result = self._office.answer_now(call) if method.quick and self._may_be_first(request.name) else None
         if result is not None:
             self._write(request.id, result)
+            if request.name == ASKS:
+                self._office.managers.settled(self)
         else:
             self._waiting += 1
+            if request.name in NOTED:
+                self._noted[request.id] = request.name
             (self._office.answer_aside if method.aside else self._office.submit)(call)
+
+    def _may_be_first(self, name: str) -> bool:
+        """May a quick call be answered before those that wait? Settings are the same before a tick and after it."""
+        return not self._waiting or (name == ASKS and self._waiting == list(self._noted.values()).count("tick_cue"))
 
     def _refuse(self, call_id: int | None, message: str) -> None:
         if call_id is not None:
@@ -285,11 +298,20 @@ class Caller(asyncio.Protocol):
             self._transport.write(data)
 
     def answer(self, call_id: int | None, result: bytes) -> None:
-        """Send the answer to a call that was submitted."""
+        """Send the answer to a call that was submitted; that to a tick may have to wait for traffic managers."""
+        if self._noted.get(call_id) in CUES:
+            self._office.managers.hold(lambda: self._answer(call_id, result))
+        else:
+            self._answer(call_id, result)
+
+    def _answer(self, call_id: int | None, result: bytes) -> None:
         self._waiting -= 1
+        noted = self._noted.pop(call_id, None)
         if self._transport is None:
             return
         self._write(call_id, result)
+        if noted == ASKS:
+            self._office.managers.settled(self)
         if self._queue:
             try:
                 self._work()
