@@ -1,5 +1,8 @@
 """Clients of any node: what a node answers, what goes to the main server, and that both are one world."""
 
+import select
+
+import numpy as np
 import pytest
 
 pytest.importorskip("numba")
@@ -8,6 +11,7 @@ pytest.importorskip("zmq")
 from clustering import clustered, wait_for
 from scenes import (
     RGB,
+    STEP,
     Doors,
     control,
     frame_of,
@@ -22,6 +26,7 @@ from scenes import (
 from serving import RawClient, RawListener
 
 from samepath.sim.cluster.mirror import HERE
+from samepath.sim.server.frames import ACTOR_STATE
 from samepath.sim.server.methods import methods
 
 
@@ -230,3 +235,23 @@ def test_a_bad_call_is_refused_through_a_node_as_by_the_main_server(clients):
     ):
         answers = [client.ask(name, *arguments) for client in clients]
         assert answers[0] == answers[1] == answers[2], name
+
+
+def test_an_actor_that_has_vanished_ends_no_client_of_a_node(clients):
+    answers = [client.ask("get_actor_bounding_box", 4_000_000) for client in clients]
+    assert answers[0] == answers[1] == answers[2]
+    assert clients[1].value("get_actor_bounding_box", 4_000_000)[1] == [0.0, 0.0, 0.0]
+    for name in ("set_actor_simulate_physics", "set_actor_collisions"):
+        assert [client.ask(name, 4_000_000, True) for client in clients] == [(None, [[False]])] * 3
+
+
+def test_in_asynchronous_mode_a_spawn_through_a_node_is_answered_when_its_state_shows_the_actor(clients):
+    main, first, _ = clients
+    main.value("set_episode_settings", [False, *STEP[1:]])
+    with RawListener(first.doors, 1) as listener:
+        for number in range(5):
+            actor = spawn(first, "static.prop.trafficcone01", transform(3.0 * number, 0.0, 5.0))[0]
+            message = listener.message()
+            while select.select([listener.socket], [], [], 0)[0]:
+                message = listener.message()
+            assert actor in np.frombuffer(message[84:], ACTOR_STATE)["id"]

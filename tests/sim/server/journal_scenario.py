@@ -90,6 +90,7 @@ class Desk:
         raw = msgpack.packb([0, self._number, name, [[False], *arguments]])
         method = methods()[name]
         self.runner._do(Call(self.client, self._number, method, method.read(parse(raw, LIMITS).arguments), raw))
+        self.runner._answer_held(self.runner._held.all())  # no tick comes by itself here that a spawn could wait for
         self._mail.post()
         posts, self.posts[:] = list(self.posts), []
         self.sent += [(one.stream_id, one.payload) for one in posts if isinstance(one, Message) and one.stream_id != 1]

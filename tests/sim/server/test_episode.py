@@ -14,6 +14,8 @@ from samepath.sim.server.limits import Limits
 from samepath.sim.server.records import Transform, pose_of
 from samepath.sim.server.spawning import COLLISION, INVALID
 from samepath.sim.server.ticking import substeps_of
+from samepath.sim.server.ticking import tick as step
+from samepath.traces.carla_log import open_log
 
 MODEL3 = "vehicle.tesla.model3"
 SETTINGS = "get_episode_settings"
@@ -50,7 +52,57 @@ def test_a_tick_advances_frame_and_time_by_the_fixed_step():
     first = call(host, "tick_cue")
     assert call(host, "tick_cue") == first + 1
     sensor_type, frame, elapsed_s = struct.unpack_from("<QQd", host.place.outbox.sent[-1][1])
-    assert (sensor_type, frame, elapsed_s) == (17, first + 1, 0.1)
+    assert (sensor_type, frame, elapsed_s) == (17, first + 1, 2 * float(np.float32(0.05)))
+
+
+@pytest.mark.parametrize("uptime_s", [(), (0.31,), (1.0,) * 900, (1 / 30, 0.034, 0.0329) * 500])
+def test_how_often_a_tenth_of_a_second_passes_does_not_depend_on_how_long_the_server_has_run(uptime_s):
+    host = episode()
+    for step_s in uptime_s:
+        step(host, step_s)
+    last_s, fired = host.elapsed_s, []
+    for number in range(2000):
+        call(host, "tick_cue")
+        ((_, payload),) = host.place.outbox.sent[-1:]
+        (now_s,) = struct.unpack_from("<d", payload, 16)
+        if now_s - last_s >= 0.1:
+            fired.append(number)
+            last_s = now_s
+    assert fired == list(range(1, 2000, 2))
+
+
+@pytest.mark.parametrize("steps_s", [(0.05,) * 7, (0.033, 0.0501, 0.2, 1e-5, 3.0)])
+def test_time_is_the_sum_of_the_steps_that_clients_are_told(steps_s):
+    host, told_s = episode(), 0.0
+    for step_s in steps_s:
+        step(host, step_s)
+        _, payload = host.place.outbox.sent[-1]
+        (elapsed_s,), (delta_s,) = struct.unpack_from("<d", payload, 16), struct.unpack_from("<f", payload, 48 + 16)
+        told_s += delta_s
+        assert elapsed_s == told_s
+
+
+def test_a_recording_has_the_same_times(tmp_path):
+    host = episode(folder=tmp_path)
+    call(host, "start_recorder", "times.log", False)
+    ticks(host, 1)
+    start_s = host.elapsed_s
+    ticks(host, 100)
+    wanted_s = host.elapsed_s
+    call(host, "stop_recorder")
+    assert list(open_log(tmp_path / "times.log").frames())[-1].elapsed_s == pytest.approx(wanted_s - start_s, abs=1e-13)
+
+
+@pytest.mark.parametrize("uptime_s", [(), (0.31,), (1 / 3,) * 99])
+def test_how_long_a_shape_is_drawn_does_not_depend_on_how_long_the_server_has_run(uptime_s):
+    host, seen = episode(), []
+    for step_s in uptime_s:
+        step(host, step_s)
+    call(host, "draw_debug_shape", ((0, ((0.0, 0.0, 0.0), 1.0)), (1, 2, 3), float(np.float32(0.1)), False))
+    for _ in range(5):
+        call(host, "tick_cue")
+        seen.append(len(host.debug.shapes))
+    assert seen == [1, 1, 0, 0, 0]
 
 
 def test_a_synchronous_world_without_a_step_of_its_own_still_repeats_itself():

@@ -1,12 +1,15 @@
 """The streaming port: nothing is lost on the way to a listener, and a listener that does not read stops nobody."""
 
+import select
 import socket
 import struct
 
+import numpy as np
 import pytest
 from serving import RawClient, RawListener, served
 
 from samepath.sim.server import blueprints
+from samepath.sim.server.frames import ACTOR_STATE
 from samepath.sim.server.limits import Limits
 
 
@@ -163,6 +166,62 @@ def test_an_asynchronous_listener_gets_frames_by_itself(server):
     with RawListener(server, 1) as listener:
         frames = [frame_of(listener.message()) for _ in range(4)]
     assert frames == list(range(frames[0], frames[0] + 4))
+
+
+def spawn_call(name="static.prop.trafficcone01", x=0.0, z=5.0):
+    blueprint = blueprints.find(name)
+    return [blueprint.uid, blueprint.id, []], [[x, 0.0, z], [0.0, 0.0, 0.0]]
+
+
+def shown_by_now(listener):
+    """The ids in the last state that has arrived."""
+    message = listener.message()
+    while select.select([listener.socket], [], [], 0)[0]:
+        message = listener.message()
+    return set(np.frombuffer(message[84:], ACTOR_STATE)["id"].tolist())
+
+
+def test_in_asynchronous_mode_a_spawn_is_answered_when_a_state_shows_the_actor(server):
+    with RawClient(server) as client, RawListener(server, 1) as listener:
+        for number in range(10):
+            actor = client.value("spawn_actor", *spawn_call(x=3.0 * number))[0]
+            assert actor in shown_by_now(listener)
+            sensor = client.value("spawn_actor_with_parent", *spawn_call("sensor.other.gnss"), actor, 0, "")[0]
+            assert sensor in shown_by_now(listener)
+
+
+def test_in_asynchronous_mode_a_batch_that_spawns_is_answered_when_a_state_shows_the_actors(server):
+    with RawClient(server) as client, RawListener(server, 1) as listener:
+        for number in range(5):
+            batch = [[[0, [*spawn_call(x=3.0 * one, z=5.0 + 5.0 * number), [False], 0, "", []]]] for one in range(4)]
+            _, answers = client.ask("apply_batch", batch, False)
+            ids = {value for ((fine, value),) in answers if fine}
+            assert len(ids) == 4
+            assert ids <= shown_by_now(listener)
+
+
+def test_in_synchronous_mode_a_spawn_is_answered_at_once(server):
+    with RawClient(server, timeout_s=2.0) as client, RawListener(server, 1) as listener:
+        synchronous(client)
+        client.value("tick_cue")
+        actor = client.value("spawn_actor", *spawn_call())[0]
+        client.ask("apply_batch", [[[0, [*spawn_call(x=3.0), [False], 0, "", []]]]], False)
+        assert actor not in shown_by_now(listener)
+        client.value("tick_cue")
+        assert actor in shown_by_now(listener)
+
+
+def test_who_waits_for_a_state_when_the_mode_becomes_synchronous_waits_no_longer(server):
+    with RawClient(server, timeout_s=5.0) as one, RawClient(server) as other:
+        settings = other.value("get_episode_settings")
+        settings[2] = [True, 1.0]
+        other.value("set_episode_settings", settings)
+        there = len(other.value("get_actors_by_id", list(range(200))))
+        one.send("spawn_actor", *spawn_call())
+        while len(other.value("get_actors_by_id", list(range(200)))) == there:
+            pass
+        synchronous(other)
+        assert one.receive()[2][0][0] == 1
 
 
 def test_a_stream_connection_that_says_nothing_is_closed():

@@ -63,6 +63,7 @@ _box: Final = struct_of(Box, r.bounding_box, r.rotation, number)
 _text: Final = struct_of(Text, r.vector, text, flag)
 _KINDS: Final[tuple[Reader[Any], ...]] = (_point, _line, _arrow, _box, _text, _point, _line, _arrow, _box)
 _FIRST_HUD: Final = 5
+_SAME_S: Final = 1e-6
 _SHAPES: Final = (Point, Line, Arrow, Box, Text)
 
 
@@ -97,9 +98,10 @@ class DebugShapes:
         self._shapes.append((None if for_ever else now_s + shape.life_time_s, shape))
 
     def fade(self, now_s: float) -> None:
-        """Drop what has been there for its time."""
-        if any(end_s is not None and end_s < now_s for end_s, _ in self._shapes):
-            kept = [one for one in self._shapes if one[0] is None or one[0] >= now_s]
+        """Drop what has been there for its time; how that was rounded depends on the server's age and must not count."""
+        past_s = now_s - _SAME_S
+        if any(end_s is not None and end_s < past_s for end_s, _ in self._shapes):
+            kept = [one for one in self._shapes if one[0] is None or one[0] >= past_s]
             self._shapes = deque(kept, maxlen=self._shapes.maxlen)
 
     def clear(self, *, texts_only: bool = False) -> None:

@@ -94,6 +94,16 @@ class Moment(NamedTuple):
     elapsed_s: float
 
 
+def as_sent(step_s: float) -> float:
+    """A step as clients get it: ``delta_seconds`` has 32 bits on the wire, and 0.05 is a little more in them.
+
+    CARLA's clocks (``UCarlaEpisode::TickTimers``, the recorder, the replayer) are 64-bit sums of such steps. Ours must be too:
+    by rounding alone two steps of 0.05 s exactly are now more, now less than 0.1 s, so that how often a script acts which waits
+    for 0.1 s to pass would depend on how long the server has been running.
+    """
+    return float(np.float32(step_s))
+
+
 def framed(payload: bytes) -> bytes:
     """A message as it is sent: its length first."""
     return _LENGTH.pack(len(payload)) + payload

@@ -9,6 +9,7 @@ from samepath.base.errors import SamepathError
 from samepath.sim.sensors.mounts import seen_from
 from samepath.sim.server.actors import Entry, SignEntry, VehicleEntry, WalkerEntry
 from samepath.sim.server.episode import SPECTATOR, Episode
+from samepath.sim.server.frames import as_sent
 from samepath.sim.server.recorder import Recording, Replay, ReplayStep
 from samepath.sim.server.records import AttributeValue, Description, VehicleControl, WalkerControl, transform_of
 from samepath.sim.server.sensing import SensorEntry
@@ -98,7 +99,7 @@ class Recorder:
             kinematics=tuple(self._kinematics(episode)),
             boxes=tuple(_box(one) for one in fresh if one.has_body) if self._additional else (),
         )
-        self._recording.frame(content, episode.delta_s)
+        self._recording.frame(content, as_sent(episode.delta_s))
 
     def _hit(self, episode: Episode, one: Collision) -> log.Hit:
         self._hits += 1

@@ -6,6 +6,7 @@ asynchronous mode a tick comes at every frame of the wall clock: as long as the 
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 FRAME_S: Final = 1.0 / 30.0
 _CATCH_UP_S: Final = 0.25
 _POST_AFTER: Final = 64
+# How long a client has to read a state before it is told of an actor in it. Who spawns one after the other gets one per frame.
+_READ_S: Final = FRAME_S / 2
 # How long the world stands still after a load, in real time.
 _REST_S: Final = 0.05
 
@@ -202,6 +205,54 @@ class Pace:
         return frame_s
 
 
+class Held:
+    """Answers to spawns that wait until clients have seen the actor; for asynchronous mode.
+
+    CARLA's client knows where an actor is from the state alone: asked before, it says 0, 0, 0, and a walker's controller that
+    starts there crashes the client. So a spawn is answered behind the next state, which comes by itself; and a little behind,
+    because answers and states come on different connections and the client says nothing when it has read a state.
+    In synchronous mode the next state comes when a client asks for it, who may be the very one that waits: nothing is held.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._unseen: list[Answer] = []
+        self._seen: deque[tuple[float, Answer]] = deque()
+
+    def add(self, answer: Answer) -> None:
+        """Hold an answer that names an actor which no state has shown yet."""
+        self._unseen.append(answer)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Does somebody wait for a state?"""
+        return bool(self._unseen)
+
+    def sent(self) -> None:
+        """A state with everybody in it was sent."""
+        due_s = self._clock.monotonic_s() + _READ_S
+        self._seen.extend((due_s, one) for one in self._unseen)
+        self._unseen = []
+
+    def wait_s(self) -> float | None:
+        """Seconds until an answer is due; None: there is none, or it waits for a state."""
+        return max(0.0, self._seen[0][0] - self._clock.monotonic_s()) if self._seen else None
+
+    def due(self) -> list[Answer]:
+        """Let go of the answers that are due."""
+        found = []
+        while self.wait_s() == 0.0:
+            found.append(self._seen.popleft()[1])
+        return found
+
+    def all(self) -> list[Answer]:
+        """Let go of all: the mode changes, or nothing will be sent any more."""
+        found = [*(one for _, one in self._seen), *self._unseen]
+        self._seen.clear()
+        self._unseen = []
+        return found
+
+
 class Runner:
     """Runs an episode in a thread of its own."""
 
@@ -211,6 +262,7 @@ class Runner:
         self._place = place
         self._pace = Pace(place.clock)
         self._last_error = ""
+        self._held = Held(place.clock)
         self._journal: Journal | None = None
         self.episode = make_episode()
         self._thread = threading.Thread(target=self._run, name="samepath episode", daemon=True)
@@ -249,18 +301,25 @@ class Runner:
         prepare(self.episode)
         self._mail.post()
         while True:
-            work = self._inbox.get(self._pace.wait_s(self.episode))
+            waits_s = [one for one in (self._pace.wait_s(self.episode), self._held.wait_s()) if one is not None]
+            work = self._inbox.get(min(waits_s, default=None))
             if isinstance(work, Stop):
                 break
             if work is not None:
                 self._do(work)
+            self._answer_held(self._held.due())
             if self._pace.wait_s(self.episode) == 0.0:
                 self._tick()
             if self._inbox.empty() or len(self._mail) >= _POST_AFTER:
                 self._mail.post()
         if self.episode.recorder is not None:
             self.episode.recorder.close()
+        self._answer_held(self._held.all())
         self._mail.post()
+
+    def _answer_held(self, answers: list[Answer]) -> None:
+        for one in answers:
+            self._mail.answer(*one)
 
     def _tick(self) -> None:
         step_s = self._pace.step_s(self.episode)
@@ -273,15 +332,24 @@ class Runner:
             self._last_error = text
         if self._journal is not None:
             self._journal.ticked(self.episode, step_s)
+        if self._held.is_waiting:
+            self._mail.post()
+            self._held.sent()
 
     def _do(self, work: Work) -> None:
         episode = self.episode
         self._mail.lossless = episode.settings.synchronous_mode
         if isinstance(work, Call):
-            episode.caller, before = work.caller, episode.id
+            episode.caller, before, next_actor_id = work.caller, episode.id, episode.next_actor_id
             result = work.method.run(episode, work.arguments, self._place.log)
             self._mail.lossless = episode.settings.synchronous_mode
-            self._mail.answer(work.caller, work.id, result)
+            is_spawn = episode.id == before and episode.next_actor_id != next_actor_id
+            if is_spawn and not episode.settings.synchronous_mode:
+                self._held.add(Answer(work.caller, work.id, result))
+            else:
+                self._mail.answer(work.caller, work.id, result)
+            if episode.id != before or episode.settings.synchronous_mode:
+                self._answer_held(self._held.all())
             if episode.id != before:
                 self._pace.rest(episode)
         elif isinstance(work, Unheard):

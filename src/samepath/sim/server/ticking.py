@@ -61,12 +61,13 @@ def tick(episode: Episode, step_s: float) -> None:
     episode.ranks.clear()
     _drive_ackermann(episode, step_s)
     episode.signals.tick(step_s)
+    sent_s = frames.as_sent(step_s)
     if episode.player is not None:
-        episode.player.tick(episode, step_s)
+        episode.player.tick(episode, sent_s)
     collisions = _step(episode, step_s)
     episode.frame += 1
     episode.delta_s = step_s
-    episode.elapsed_s += step_s
+    episode.elapsed_s += sent_s
     _let_go(episode)
     _carry(episode)
     episode.actors.fill(episode.world)

@@ -18,6 +18,20 @@ from samepath.sim.world.records import Pose, Vector, WalkerCommand
 
 TABLE: Final = Table()
 
+# Calls that threads of CARLA's client make by themselves, while actors come and go. Nothing catches an error there: it ends the
+# user's process (``terminate called ...``). So none of them may fail because an actor has vanished:
+# - Traffic manager (``TrafficManagerLocal::Run``): get_actor_bounding_box gives an empty box, as in CARLA;
+#   set_actor_simulate_physics does nothing (CARLA gives an error, and its users know the abort); get_actors_by_id leaves
+#   unknown ids out; apply_batch has its errors in the answers of the commands; an error of destroy_actor is caught in the
+#   client, one of set_actor_target_velocity not read; get_episode_settings, get_weather_parameters and
+#   get_vehicle_light_states name no actor.
+# - State stream (``Episode::Listen``), when lights or the episode changed: query_lights_state, update_lights_state,
+#   get_map_info, get_map_data, get_required_files, request_file name no actor.
+# - Walker navigation, in the user's own tick() and wait_for_tick(), where an error that is not theirs ends the script:
+#   set_actor_collisions does nothing (an error in CARLA); get_actors_by_id, apply_batch, destroy_actor as above; an error of
+#   set_actor_dead is not read.
+# - Streams of sensors, lane invasion: no calls.
+
 # CARLA takes angular impulses and torques in Unreal's units: kg cm² and degrees.
 _UNREAL_TURN: Final = 3.141592653589793 / 180.0 * 1e-4
 
@@ -97,8 +111,9 @@ def destroy_actor(episode: Episode, actor_id: int) -> bool:
 
 @TABLE.value(u32)
 def get_actor_bounding_box(episode: Episode, actor_id: int) -> r.BoundingBox:
-    """An actor's box."""
-    return episode.actors.get(actor_id, Entry, "an actor").record.bounding_box
+    """An actor's box; one that has vanished has an empty one."""
+    entry = episode.actors.find(actor_id)
+    return entry.record.bounding_box if entry is not None else r.BoundingBox()
 
 
 @TABLE.void(u32, r.vector)
@@ -222,17 +237,17 @@ def _turn(value: Vector) -> Vector:
 
 @TABLE.void(u32, flag)
 def set_actor_simulate_physics(episode: Episode, actor_id: int, on: bool) -> None:
-    """Let physics move an actor, or not."""
-    entry = episode.actors.get(actor_id, Entry, "an actor")
-    if entry.has_body and entry.relative is None:
+    """Let physics move an actor, or not; nothing happens to one that has vanished."""
+    entry = episode.actors.find(actor_id)
+    if entry is not None and entry.has_body and entry.relative is None:
         episode.world.set_simulated(actor_id, on=on)
 
 
 @TABLE.void(u32, flag)
 def set_actor_collisions(episode: Episode, actor_id: int, on: bool) -> None:
-    """Let an actor touch others, or not."""
-    entry = episode.actors.get(actor_id, Entry, "an actor")
-    if entry.has_body:
+    """Let an actor touch others, or not; nothing happens to one that has vanished."""
+    entry = episode.actors.find(actor_id)
+    if entry is not None and entry.has_body:
         episode.world.set_collisions(actor_id, on=on)
 
 
