@@ -1,5 +1,8 @@
-"""Traffic managers on the wire: their settings and the answer to a tick never reach a client together."""
+"""Traffic managers on the wire: their settings and the answer to a tick never reach a client together; who sleeps is woken."""
 
+import contextlib
+import socket
+import threading
 import time
 
 import msgpack
@@ -143,3 +146,110 @@ def test_a_traffic_manager_that_does_not_ask_is_waited_for_once(server, monkeypa
             took_s.append(time.perf_counter() - start_s)
         assert took_s[0] > 0.9
         assert max(took_s[1:]) < 0.9
+
+
+class ListeningManager:
+    """The port of a traffic manager: takes calls down and answers them, where it is told to wait only when it may."""
+
+    def __init__(self):
+        self.calls, self.may_answer = [], threading.Event()
+        self.may_answer.set()
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            connection, _ = self._socket.accept()
+            unpacker = msgpack.Unpacker()
+            with connection:
+                while data := connection.recv(4096):
+                    unpacker.feed(data)
+                    for kind, number, name, arguments in unpacker:
+                        assert kind == 0
+                        self.calls.append((name, *arguments))
+                        if name == "set_synchronous_mode":
+                            self.may_answer.wait(LONG_S)
+                        connection.sendall(msgpack.packb([1, number, None, None]))
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+ALIVE = [("health_check_remote_TM",)]
+WOKEN = [*ALIVE, ("set_synchronous_mode", False), ("set_synchronous_mode", True)]
+
+
+@pytest.fixture
+def listening(monkeypatch):
+    for name, value in {"_SILENT_S": 0.3, "_SURE_S": 0.3, "_LOOK_S": 0.05}.items():
+        monkeypatch.setattr(managers, name, value)
+    found = ListeningManager()
+    yield found
+    found.close()
+
+
+def until(condition):
+    end_s = time.perf_counter() + LONG_S
+    while not condition() and time.perf_counter() < end_s:
+        time.sleep(0.01)
+    return condition()
+
+
+def tick_after_a_cycle(client):
+    client.cycle()
+    client.value("get_episode_settings")
+    client.value("tick_cue")
+
+
+def test_a_traffic_manager_that_misses_its_cycle_is_woken_and_its_calls_wait_for_that(server, listening):
+    with Manager(server, listening.port) as client:
+        listening.may_answer.clear()
+        tick_after_a_cycle(client)
+        assert until(lambda: listening.calls == WOKEN[:2])
+        number = client.send("get_vehicle_light_states")
+        client.socket.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.receive()
+        client.socket.settimeout(LONG_S)
+        listening.may_answer.set()
+        assert client.receive()[0] == number
+        assert listening.calls == WOKEN
+        assert until(lambda: any("was woken" in line for line in server.lines))
+
+
+def test_a_traffic_manager_that_was_only_late_is_left_alone(server, listening, monkeypatch):
+    monkeypatch.setattr(managers, "_SURE_S", 1.5)
+    with Manager(server, listening.port) as client:
+        tick_after_a_cycle(client)
+        assert until(lambda: listening.calls == ALIVE)
+        client.cycle()
+        time.sleep(2.0)
+        assert listening.calls == ALIVE
+        assert not any("woken" in line for line in server.lines)
+
+
+@pytest.mark.parametrize("how", ["no tick", "no cycle", "its cycle follows", "another client ticks", "two of them"])
+def test_a_traffic_manager_is_not_disturbed_where_no_cycle_is_missed(server, listening, how):
+    with Manager(server, listening.port) as client, RawClient(server) as ticker:
+        if how == "two of them":
+            client.value("add_traffic_manager_running", ["127.0.0.1", 8001])
+        if how != "no cycle":
+            client.cycle()
+            client.value("get_episode_settings")
+        if how != "no tick":
+            (ticker if how == "another client ticks" else client).value("tick_cue")
+        if how == "its cycle follows":
+            client.cycle()
+        time.sleep(1.0)
+        assert listening.calls == []
+
+
+def test_a_traffic_manager_that_cannot_be_reached_is_a_line_in_the_log(server, listening):
+    listening.close()
+    with Manager(server, listening.port) as client:
+        tick_after_a_cycle(client)
+        assert until(lambda: any("cannot be woken" in line for line in server.lines))
+        assert client.value("version") == "0.9.16"

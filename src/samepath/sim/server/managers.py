@@ -1,4 +1,4 @@
-"""Traffic managers of clients, and why the answer to a tick sometimes waits for one.
+"""Traffic managers of clients, why the answer to a tick sometimes waits for one, and how one is woken that sleeps for ever.
 
 CARLA's client can lose a wake-up of its own. In synchronous mode its traffic manager works in a thread: after each cycle that
 thread asks for the episode's settings, looks whether ``step_begin`` is set, and if not waits on a condition variable. Whoever
@@ -12,6 +12,10 @@ once, also while a tick is being made; a tick is answered when every traffic man
 has had them for a moment. Only the answer is held back, for only the client that ticks is in danger: the state and the sensors
 have been sent, and nothing in the world depends on it.
 
+A moment is not always enough: on a machine with more work than cores a thread may be late by many. A traffic manager that made
+a cycle after every tick, and after the last one no call at all for seconds, has lost its wake-up: it is woken (``waking.py``),
+and all goes on as if nothing had been lost.
+
 Lives in the event loop.
 """
 
@@ -19,7 +23,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+from samepath.sim.server.waking import wake
 
 ASKS: Final = "get_episode_settings"  # the last call of a cycle
 _CYCLES: Final = "get_vehicle_light_states"  # a call of every cycle, with or without vehicles
@@ -31,6 +37,23 @@ NOTED: Final = CUES | {ASKS}
 _APART_S: Final = 0.0002
 # The longest that a tick is held back: a thread that does not ask for so long is not on its way to the wait.
 _LONGEST_S: Final = 0.02
+# A traffic manager that is silent for so long when its cycle is due is looked at; it is woken if it answers but makes no call
+# for another while. All of that together may not take longer than the last.
+_SILENT_S: Final = 3.0
+_SURE_S: Final = 1.0
+_WAKE_S: Final = 10.0
+_LOOK_S: Final = 0.5
+
+
+class Client(Protocol):
+    """Whose traffic managers they are."""
+
+    name: str
+    host: str
+
+    def heed(self, on: bool) -> None:
+        """Take its calls, or let them wait."""
+        ...
 
 
 class _Phase(Enum):
@@ -43,12 +66,19 @@ class _Phase(Enum):
 
 @dataclass
 class _Manager:
-    """The traffic managers of one connection; ``doubted``: a tick waited for it in vain, and it has not asked since."""
+    """The traffic managers of one connection.
+
+    ``doubted``: a tick waited for it in vain, and it has not asked since. ``due``: its own client was answered a tick, after a
+    cycle that ended, so the next one follows. ``heard_s``: when its client last called or was answered a tick.
+    """
 
     ports: set[int] = field(default_factory=set)
     phase: _Phase = _Phase.TICKED
     settled_s: float = 0.0
     doubted: bool = False
+    due: bool = False
+    heard_s: float = 0.0
+    waking: asyncio.Task[None] | None = None
 
     def wait_s(self, now_s: float) -> float:
         """How long a tick's answer is to be held back for it."""
@@ -61,6 +91,7 @@ class _Manager:
 class _Held:
     """An answer that waits."""
 
+    client: Client
     send: Callable[[], None]
     until_s: float
     timer: asyncio.TimerHandle | None = None
@@ -69,30 +100,35 @@ class _Held:
 class Managers:
     """The traffic managers of all connections of a server or a node, and the answers that wait for them."""
 
-    def __init__(self) -> None:
-        self._managers: dict[object, _Manager] = {}
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._managers: dict[Client, _Manager] = {}
         self._held: list[_Held] = []
+        self._looking = False
 
-    def called(self, caller: object, name: str, arguments: tuple[Any, ...]) -> None:
+    def called(self, client: Client, name: str, arguments: tuple[Any, ...]) -> None:
         """Take note of a call that came."""
         if name == "add_traffic_manager_running":
             ((_, port),) = arguments
-            self._managers.setdefault(caller, _Manager()).ports.add(port)
+            self._managers.setdefault(client, _Manager()).ports.add(port)
+            if not self._looking:
+                self._look()
             return
-        manager = self._managers.get(caller)
+        manager = self._managers.get(client)
         if manager is None:
             return
+        manager.heard_s = asyncio.get_running_loop().time()
         if name == "destroy_traffic_manager":
             manager.ports.discard(arguments[0])
             if not manager.ports:
-                self.gone(caller)
+                self.gone(client)
         elif name == _CYCLES and manager.phase is _Phase.TICKED:
             # Later in the same tick it is the user's own call.
             manager.phase = _Phase.CYCLING
 
-    def settled(self, caller: object) -> None:
+    def settled(self, client: Client) -> None:
         """Somebody has been told the settings: a traffic manager waits in a moment, and ticks wait for that moment."""
-        manager = self._managers.get(caller)
+        manager = self._managers.get(client)
         if manager is None:
             return
         ends = manager.phase is _Phase.CYCLING
@@ -100,21 +136,25 @@ class Managers:
         if ends:
             self._look_again()
 
-    def gone(self, caller: object) -> None:
+    def gone(self, client: Client) -> None:
         """Its traffic managers are no more."""
-        if self._managers.pop(caller, None) is not None:
-            self._look_again()
+        manager = self._managers.pop(client, None)
+        if manager is None:
+            return
+        if manager.waking is not None:
+            manager.waking.cancel()
+        self._look_again()
 
-    def hold(self, send: Callable[[], None]) -> None:
+    def hold(self, client: Client, send: Callable[[], None]) -> None:
         """Send the answer to a tick: now, or as soon as it is safe."""
         if not self._managers:
             send()
             return
         now_s = asyncio.get_running_loop().time()
         if self._wait_s(now_s) <= 0.0:
-            self._send(send)
+            self._send(client, send)
             return
-        self._held.append(_Held(send, now_s + _LONGEST_S))
+        self._held.append(_Held(client, send, now_s + _LONGEST_S))
         self._look_again()
 
     def _wait_s(self, now_s: float) -> float:
@@ -132,9 +172,38 @@ class Managers:
         self._held.remove(held)
         for one in self._managers.values():
             one.doubted = one.doubted or one.phase is _Phase.CYCLING
-        self._send(held.send)
+        self._send(held.client, held.send)
 
-    def _send(self, send: Callable[[], None]) -> None:
-        for one in self._managers.values():
+    def _send(self, client: Client, send: Callable[[], None]) -> None:
+        for owner, one in self._managers.items():
+            one.due = owner is client and one.phase is _Phase.SETTLED
             one.phase = _Phase.TICKED
+        if client in self._managers:
+            self._managers[client].heard_s = asyncio.get_running_loop().time()
         send()
+
+    def _look(self) -> None:
+        """Look for traffic managers that sleep, now and then, as long as there are any."""
+        loop = asyncio.get_running_loop()
+        for client, one in self._managers.items():
+            # Of several of one client nobody knows which one sleeps, and waking another would make a cycle too many.
+            if one.due and one.phase is _Phase.TICKED and len(one.ports) == 1 and loop.time() - one.heard_s > _SILENT_S:
+                one.due = False
+                one.waking = loop.create_task(self._wake(client, one))
+        self._looking = bool(self._managers)
+        if self._looking:
+            loop.call_later(_LOOK_S, self._look)
+
+    async def _wake(self, client: Client, manager: _Manager) -> None:
+        (port,), heard_s = manager.ports, manager.heard_s
+        try:
+            async with asyncio.timeout(_WAKE_S):
+                woken = await wake(client.host, port, _SURE_S, lambda: manager.heard_s == heard_s, client.heed)
+        except (OSError, TimeoutError) as error:
+            why = f"port {port} of {client.host} did not let us: {type(error).__name__}"
+            self._log(f"{client.name} seems to wait for its own traffic manager, which cannot be woken: {why}")
+        else:
+            if woken:
+                self._log(f"the traffic manager of {client.name} had lost its wake-up and was woken")
+        finally:
+            manager.waking = None

@@ -176,7 +176,7 @@ class Office:
         self.log = log
         self.limits = limits
         self.callers: set[Caller] = set()
-        self.managers = Managers()
+        self.managers = Managers(log)
 
 
 class Caller(asyncio.Protocol):
@@ -191,7 +191,9 @@ class Caller(asyncio.Protocol):
         self._noted: dict[int | None, str] = {}  # of the calls that wait those that matter to traffic managers
         self._unread = False
         self._paused = False
+        self._heeded = True
         self.name = "somebody"
+        self.host = ""
         self.home = 0
         self.stream_port: int | None = None
 
@@ -200,7 +202,7 @@ class Caller(asyncio.Protocol):
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("a stream transport was wanted")
         peer = transport.get_extra_info("peername") or ("?", 0)
-        self.name = f"{peer[0]}:{peer[1]}"
+        self.host, self.name = str(peer[0]), f"{peer[0]}:{peer[1]}"
         office = self._office
         if len(office.callers) >= office.limits.connections:
             office.log(f"{self.name} was turned away: {office.limits.connections} clients are connected already")
@@ -245,7 +247,7 @@ class Caller(asyncio.Protocol):
 
     def _throttle(self) -> None:
         """Read on only when what came before has been taken up."""
-        held = bool(self._queue) or self._unread
+        held = bool(self._queue) or self._unread or not self._heeded
         if self._transport is None or held == self._paused:
             return
         self._paused = held
@@ -300,7 +302,7 @@ class Caller(asyncio.Protocol):
     def answer(self, call_id: int | None, result: bytes) -> None:
         """Send the answer to a call that was submitted; that to a tick may have to wait for traffic managers."""
         if self._noted.get(call_id) in CUES:
-            self._office.managers.hold(lambda: self._answer(call_id, result))
+            self._office.managers.hold(self, lambda: self._answer(call_id, result))
         else:
             self._answer(call_id, result)
 
@@ -322,6 +324,11 @@ class Caller(asyncio.Protocol):
         """Disconnect."""
         if self._transport is not None:
             self._transport.abort()
+
+    def heed(self, on: bool) -> None:
+        """Take the calls that come, or let them wait."""
+        self._heeded = on
+        self._throttle()
 
     def pause_writing(self) -> None:
         """The client does not fetch its answers: stop reading from it."""
