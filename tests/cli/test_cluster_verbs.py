@@ -205,6 +205,26 @@ def test_a_killed_main_server_leaves_no_node_and_its_world_goes_on(tmp_path):
         again.process.wait()
 
 
+def test_a_second_signal_ends_a_cluster_that_waits_for_frozen_nodes_and_leaves_none(tmp_path):
+    one = Cluster(tmp_path, "--nodes", "2", "--port", "0", "--link-port", "0")
+    try:
+        one.wait(lambda: len(children(one.process.pid)) == 2 and one.frame() > 0, "two processes and a tick")
+        pids = children(one.process.pid)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        one.process.send_signal(signal.SIGINT)
+        one.wait(lambda: "stopping" in one.log, "the first signal was heard")
+        one.process.send_signal(signal.SIGTERM)
+        assert one.process.wait(LONGEST_S) == 128 + signal.SIGTERM
+    finally:
+        one.process.kill()
+        one.process.wait()
+    until_s = SYSTEM_CLOCK.monotonic_s() + LONGEST_S
+    while any(map(alive, pids)):
+        assert SYSTEM_CLOCK.monotonic_s() < until_s
+        SYSTEM_CLOCK.sleep_s(0.01)
+
+
 def children(pid):
     """The processes of nodes that a main server has started."""
     found = []

@@ -1,7 +1,6 @@
 """``samepath serve``: CARLA's own client connects to our world."""
 
 import asyncio
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from samepath.base.addresses import is_loopback
+from samepath.base.ending import Ending, ending
 from samepath.base.errors import InputError
 from samepath.base.words import printable
 
@@ -32,7 +32,13 @@ Journal = Annotated[
     Path | None, typer.Option("--journal", help="Keep a journal here, from which a server that died can be continued.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the world of --journal; its map and data folder are known.")]
+MapSeconds = Annotated[
+    float, typer.Option("--map-seconds", min=1.0, max=86400.0, help="Processor time that building a client's own map may take.")
+]
+MapMemory = Annotated[int, typer.Option("--map-mib", min=64, max=1 << 20, help="Memory that building it may take, in MiB.")]
 DATA_FOLDER = Path("serve-data")
+MAP_SECONDS = 60.0
+MAP_MIB = 1024
 
 
 def serve(
@@ -45,8 +51,11 @@ def serve(
     renderer: Renderer = "software",
     journal: Journal = None,
     resume: Resume = False,
+    map_seconds: MapSeconds = MAP_SECONDS,
+    map_mib: MapMemory = MAP_MIB,
 ) -> None:
-    """Serve a world that repeats itself to CARLA 0.9.16's Python client. Ctrl-C ends it."""
+    """Serve a world that repeats itself to CARLA 0.9.16's Python client. Ctrl-C ends it, a second one at once."""
+    from samepath.sim.server.limits import Limits
     from samepath.sim.server.resuming import Keeping, origin_of
     from samepath.sim.server.server import ServerSettings
 
@@ -62,11 +71,13 @@ def serve(
         map_name=map_name,
         aliases=aliases,
         data_folder=data,
+        limits=Limits(map_s=map_seconds, map_bytes=map_mib << 20),
         draw_debug=draw_debug,
         renderer=renderer,
         keeping=None if journal is None else Keeping(journal, resume=resume),
     )
-    asyncio.run(_serve(settings))
+    with ending() as end:
+        asyncio.run(_serve(settings, end))
 
 
 def read_aliases(given: list[str]) -> dict[str, str]:
@@ -82,13 +93,12 @@ def read_aliases(given: list[str]) -> dict[str, str]:
     return found
 
 
-async def _serve(settings: "ServerSettings") -> None:
+async def _serve(settings: "ServerSettings", end: Ending) -> None:
     from samepath.sim.server.server import Server
 
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, over.set)
+    end.ask(lambda: loop.call_soon_threadsafe(over.set))
     server = Server(settings, _log)
     drawn_by = _driver(settings.renderer)
     await server.start()

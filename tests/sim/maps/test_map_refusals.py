@@ -1,6 +1,7 @@
 """What is malformed or not understood is refused in one line that names it."""
 
 import re
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,7 +23,7 @@ WIDTH = '<width sOffset="0" a="3" b="0" c="0" d="0"/>'
 
 BROKEN = {
     "endless road": (one_road(length="1e8"), "at most 100000 m"),
-    "endless turn": (one_road(LINE.replace("<line/>", '<arc curvature="50"/>')), "road 7: <arc>: a turn of at most 1000 rad"),
+    "endless turn": (one_road(LINE.replace("<line/>", '<arc curvature="50"/>')), "road 7: <arc>: a turn of at most 100 rad"),
     "not XML": ("hello", "well-formed XML"),
     "cut off": (one_road()[:200], "well-formed XML"),
     "empty": ("", "well-formed XML"),
@@ -91,6 +92,152 @@ BROKEN = {
     "road id as a word": (one_road().replace('id="7"', 'id="main"'), "a whole number was wanted for 'id'"),
     "road twice": (one_road().replace("</OpenDRIVE>", one_road().split("/>", 1)[1]), "road id 7 is used twice"),
 }
+
+
+SPIRAL = LINE.replace("<line/>", '<spiral curvStart="{}" curvEnd="{}"/>')
+MARK = '<width sOffset="0" a="3" b="0" c="0" d="0"/><roadMark sOffset="{}" type="broken" width="{}"/>'
+CROSSING = '<objects><object id="3" type="crosswalk" s="5" t="0" {}>{}</object></objects>'
+CORNERS = "".join(f'<cornerRoad s="{s}" t="{t}" dz="0" height="0"/>' for s, t in ((10, -3), (10, 3), ("{0}", 3), ("{0}", -3)))
+SIGNAL = '<signals><signal id="4" s="5" t="4" {}/></signals>'
+ELEVATION = '<elevationProfile><elevation s="{}" a="{}" b="0" c="0" d="{}"/></elevationProfile>'
+MANY_LANES = "".join(f'<lane id="-{k}" type="driving">{WIDTH}</lane>' for k in range(1, 101))
+WIDE = '<laneSection s="0"><center><lane id="0" type="none"/></center><right>' + MANY_LANES + "</right></laneSection>"
+LONG_SPIRAL = '<geometry s="0" x="0" y="0" hdg="0" length="99000"><spiral curvStart="0" curvEnd="0.001"/></geometry>'
+LONG_LINE = LINE.replace("100", "90000")
+
+HOSTILE = {
+    "endless lane id": (
+        one_road(lanes=LANES.replace('id="1"', 'id="1000000000"')),
+        "road 7: <lane>: 'id' between -100 and 100 was wanted, but 1000000000 came",
+    ),
+    "lane id of many digits": (one_road(lanes=LANES.replace('id="-1"', f'id="-{"9" * 5000}"')), "a whole number was wanted"),
+    "lane link to a lane far away": (
+        one_road(lanes=LANES.replace("<link/>", '<link><successor id="-1000000000"/></link>', 1)),
+        "lane 1: <successor>: 'id' between -100 and 100",
+    ),
+    "the same lane many times": (
+        one_road(lanes=LANES.replace("<right>", "<right>" + 300 * f'<lane id="-1" type="none">{WIDTH}</lane>')),
+        "<laneSection>: at most 201 lanes were wanted, but 303 came",
+    ),
+    "endless lane": (one_road(lanes=LANES.replace('a="3"', 'a="1e9"')), "<width>: at most 100 m was wanted along its road"),
+    "lane that grows without end": (
+        one_road(lanes=LANES.replace('d="0"/>', 'd="1"/>')),
+        "lane 1: <width>: at most 100 m was wanted along its road, but a=3 b=0 c=0 d=1 from sOffset=0 come to 1e+06 m",
+    ),
+    "lane that bulges": (
+        one_road(lanes=LANES.replace('b="0" c="0"', 'b="100" c="-1"')),
+        "come to 2503 m",
+    ),
+    "lane offset without end": (
+        one_road(lanes='<laneOffset s="0" a="0" b="1e6" c="0" d="0"/>' + LANES),
+        "<laneOffset>: at most 1000 m",
+    ),
+    "width past the road": (
+        one_road(lanes=LANES.replace('sOffset="0"', 'sOffset="1e9"')),
+        "<width>: 'sOffset' between -1 and 101 was wanted, but 1e+09 came",
+    ),
+    "road mark before the road": (
+        one_road(lanes=LANES.replace(WIDTH, MARK.format("-1e9", "0.1"))),
+        "lane 1: <roadMark>: 'sOffset' between -1 and 101 was wanted, but -1e+09 came",
+    ),
+    "road mark as wide as a country": (
+        one_road(lanes=LANES.replace(WIDTH, MARK.format("0", "1e6"))),
+        "<roadMark>: 'width' between",
+    ),
+    "mountain": (one_road(before=ELEVATION.format(0, "1e8", 0)), "<elevation>: at most 10000 m was wanted along its road"),
+    "cliff": (one_road(before=ELEVATION.format(0, 0, 1)), "come to 1e+06 m"),
+    "elevation elsewhere": (one_road(before=ELEVATION.format("1e9", 0, 0)), "<elevation>: 's' between -1 and 101"),
+    "endless crossing": (
+        one_road(after=CROSSING.format('length="1e9" width="3"', "")),
+        "object '3': <object>: 'length' between 0 and 1000 was wanted, but 1e+09 came",
+    ),
+    "crossing whose corners are far away": (
+        one_road(SPIRAL.format(0, "0.02"), after=CROSSING.format("", f"<outline>{CORNERS.format('1e9')}</outline>")),
+        "object '3': <cornerRoad>: 's' between -100 and 200 was wanted, but 1e+09 came",
+    ),
+    "corner far beside": (
+        one_road(after=CROSSING.format("", '<outline><cornerLocal u="1e9" v="0" z="0"/></outline>')),
+        "<cornerLocal>: 'u' between -1000 and 1000",
+    ),
+    "outline of very many corners": (
+        one_road(after=CROSSING.format("", "<outline>" + 1001 * '<cornerLocal u="1" v="0" z="0"/>' + "</outline>")),
+        "an outline of at most 1000 corners was wanted, but 1001 came",
+    ),
+    "object far beside": (one_road(after=OBJECT.format('s="5" t="-1e9"')), "<object>: 't' between -1000 and 1000"),
+    "tower": (one_road(after=OBJECT.format('s="5" t="1" height="1e6"')), "<object>: 'height' between 0 and 1000"),
+    "signal far beside": (one_road(after=SIGNAL.format("").replace('t="4"', 't="1e9"')), "signal '4': <signal>: 't' between"),
+    "signal as large as a town": (one_road(after=SIGNAL.format('width="1e9"')), "<signal>: 'width' between -100 and 100"),
+    "valid for lanes far away": (
+        one_road(after=SIGNAL.format("").replace("/></s", '><validity fromLane="1" toLane="9999999"/></signal></s')),
+        "<validity>: 'toLane' between -100 and 100",
+    ),
+    "spiral that winds up": (
+        one_road(SPIRAL.format(0, 10)),
+        "<spiral>: a turn of at most 100 rad was wanted, but curvEnd=10 over 100 m came",
+    ),
+    "far away": (one_road(LINE.replace('x="0"', 'x="9e8"')), "<geometry>: 'x' between -1e+07 and 1e+07"),
+    "jump": (
+        one_road(
+            '<geometry s="0" x="0" y="0" hdg="0" length="50"><line/></geometry>'
+            '<geometry s="50" x="50" y="1e6" hdg="0" length="50"><line/></geometry>'
+        ),
+        "within 10 m of (50, 0), where the one before ends, was wanted at s=50, but x=50 y=1e+06 came",
+    ),
+    "curve much longer than it says": (
+        one_road(LINE.replace("<line/>", '<paramPoly3 aU="0" bU="1e8" cU="0" dU="0" aV="0" bV="0" cV="0" dV="0"/>')),
+        "<paramPoly3>: a curve of length=100 was wanted, but its formula is 1e+08 m long",
+    ),
+    "very many elements": (
+        one_road(top="<userData/>" * 600_000).replace("<userData/>", "<a/>"),
+        "at most 500000 tags of XML were wanted",
+    ),
+    "speed of light": (
+        one_road(before='<type s="0" type="town"><speed max="3e8" unit="m/s"/></type>'),
+        "<speed>: 'max' between 0 and 10000",
+    ),
+    "long, wide and bent": (
+        one_road(LONG_SPIRAL, WIDE, length="99000"),
+        "a map of at most 5e+07 steps of work was wanted, but this one would take about",
+    ),
+    "lines painted over each other": (
+        one_road(
+            LONG_LINE,
+            LANES.replace(WIDTH, WIDTH + "".join(MARK[len(WIDTH) :].format(k % 2 * 90000, 0.1) for k in range(6000)), 1),
+            length="90000",
+        ),
+        "steps of work",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_number_beyond_its_meaning_is_refused_at_once_in_one_line_that_names_it(case):
+    text, wanted = HOSTILE[case]
+    start_s = time.process_time()
+    with pytest.raises(InputError) as caught:
+        parse_map(text, "broken")
+    assert time.process_time() - start_s < 2.0
+    message = str(caught.value)
+    assert wanted in message
+    assert "\n" not in message
+    assert len(message) < 400
+    assert message.startswith("map 'broken'")
+
+
+def test_a_long_road_with_broken_lines_is_built_in_time():
+    broken = LANES.replace(WIDTH, MARK.format(0, "0.1"))
+    start_s = time.process_time()
+    road_map = parse_map(one_road(LINE.replace("100", "20000"), broken, length="20000"), "long")
+    assert sum(len(mesh.vertices) for mesh in road_map.meshes) > 20_000
+    assert time.process_time() - start_s < 10.0
+
+
+def test_a_corner_past_the_end_of_its_road_is_as_high_as_the_end():
+    pieces = "".join(f'<elevation s="{s}" a="0" b="0" c="0" d="{d}"/>' for s, d in ((0, 0), (99, 9)))
+    steep = f"<elevationProfile>{pieces}</elevationProfile>"
+    corners = f"<outline>{CORNERS.format('150')}</outline>"
+    (crossing,) = parse_map(one_road(before=steep, after=CROSSING.format("", corners)), "steep").crosswalks
+    assert crossing.vertices[:, 2].tolist() == [0.0, 0.0, 9.0, 9.0]
 
 
 @pytest.mark.parametrize("case", BROKEN)

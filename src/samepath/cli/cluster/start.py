@@ -7,7 +7,19 @@ import typer
 
 from samepath.base.addresses import is_loopback
 from samepath.cli.cluster.words import logger
-from samepath.cli.serve import DATA_FOLDER, Alias, Data, Debug, Host, Map, read_aliases
+from samepath.cli.serve import (
+    DATA_FOLDER,
+    MAP_MIB,
+    MAP_SECONDS,
+    Alias,
+    Data,
+    Debug,
+    Host,
+    Map,
+    MapMemory,
+    MapSeconds,
+    read_aliases,
+)
 
 if TYPE_CHECKING:
     from samepath.sim.cluster.running import ClusterPlan
@@ -87,10 +99,13 @@ def start(
     page_host: PageHost = "127.0.0.1",
     page_port: PagePort = 8200,
     journal: Journal = None,
+    map_seconds: MapSeconds = MAP_SECONDS,
+    map_mib: MapMemory = MAP_MIB,
 ) -> None:
-    """Serve one world whose sensors are drawn by many nodes; clients connect to any of them. Ctrl-C ends it."""
+    """Serve one world whose sensors are drawn by many nodes; clients connect to any. Ctrl-C ends it, a second one at once."""
     from samepath.sim.cluster.running import ClusterPlan, cores
     from samepath.sim.cluster.settings import MainSettings
+    from samepath.sim.server.limits import Limits
     from samepath.sim.server.server import ServerSettings
 
     server = ServerSettings(
@@ -99,6 +114,7 @@ def start(
         map_name=map_name,
         aliases=read_aliases(alias or []),
         data_folder=data,
+        limits=Limits(map_s=map_seconds, map_bytes=map_mib << 20),
         draw_debug=draw_debug,
     )
     main = MainSettings(

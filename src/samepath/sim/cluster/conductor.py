@@ -176,21 +176,12 @@ class Conductor:
         return written(Tick(self.frame, lossless, pack_orders(share.orders), homes, timed, again))
 
     def _send(self, messages: dict[bytes, bytes]) -> None:
-        too_large: TooLargeError | None = None
         for peer, error in self._roster.broadcast(messages, self._shown).items():
-            if isinstance(error, TooLargeError):
-                too_large = error
-                self._take_back(peer)
-            else:
-                self._roster.fail(peer, str(error))
-        if too_large is not None:  # no node is to blame, and none would take it: whoever asked for the tick is told
-            raise TooLargeError(f"tick {self.frame} cannot be shown to nodes: {too_large}")
-
-    def _take_back(self, peer: bytes) -> None:
-        """A node was not given its orders of this tick after all."""
-        for member in self._roster.all():
-            if member.peer == peer:
-                member.issued = [one for one in member.issued if one.frame != self.frame]
+            if isinstance(error, TooLargeError):  # no node is to blame: whoever asked for the tick is told, and nobody owes it
+                for member in self._roster.all():
+                    member.issued = [one for one in member.issued if one.frame != self.frame]
+                raise TooLargeError(f"tick {self.frame} cannot be shown to nodes: {error}")
+            self._roster.fail(peer, str(error))
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 

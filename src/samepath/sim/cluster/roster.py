@@ -12,36 +12,14 @@ from typing import Final
 
 from samepath.base.clock import SYSTEM_CLOCK
 from samepath.base.errors import SamepathError
+from samepath.sim.cluster import messages as m
 from samepath.sim.cluster.commands import CommandLog
 from samepath.sim.cluster.identity import map_digest
 from samepath.sim.cluster.link.errors import LinkError, TooLargeError
-from samepath.sim.cluster.link.events import Event, Received
+from samepath.sim.cluster.link.events import Event, Ready, Received
 from samepath.sim.cluster.link.events import Gone as PeerGone
-from samepath.sim.cluster.link.events import Ready as FdReady
 from samepath.sim.cluster.link.main_link import MainLink
 from samepath.sim.cluster.members import DRAINING, FENCED, GONE, JOINING, WORKING, Member, RemoteCaller
-from samepath.sim.cluster.messages import (
-    Answered,
-    Beat,
-    Called,
-    Heard,
-    Hello,
-    Joined,
-    Leave,
-    Left,
-    Message,
-    NewActors,
-    NewEpisode,
-    Prepared,
-    Quiet,
-    Ready,
-    Refused,
-    Seen,
-    Told,
-    Welcome,
-    read,
-    written,
-)
 from samepath.sim.cluster.news import Bulletin
 from samepath.sim.cluster.numbers import Numbers
 from samepath.sim.cluster.reception import has_ended, is_made, is_same_host, map_refusal, number_for, refusal
@@ -90,7 +68,7 @@ class Roster:
         self._methods = methods()
         self.episode: Episode
         self.last_state = b""
-        self.on_seen: Callable[[Member, Seen, tuple[bytes, ...], float], None]
+        self.on_seen: Callable[[Member, m.Seen, tuple[bytes, ...], float], None]
         self.on_lost: Callable[[Member], None]
         self.on_forgotten: Callable[[list[int] | None], None] = lambda _: None
         self.on_leave: Callable[[int], None]
@@ -139,10 +117,10 @@ class Roster:
         """Send something to a node."""
         self.link.send(member.peer, message, bulk)
 
-    def tell(self, member: Member, message: Message, *bulk: bytes) -> None:
+    def tell(self, member: Member, message: m.Message, *bulk: bytes) -> None:
         """Send something to a node; one that cannot be reached is taken out. What the link does not take is left out."""
         try:
-            self.link.send(member.peer, written(message), bulk)
+            self.link.send(member.peer, m.written(message), bulk)
         except TooLargeError as error:  # that is no fault of the node's
             self._left_out(f"{type(message).__name__} for {member.name} was left out: {error}")
         except LinkError as error:
@@ -156,15 +134,15 @@ class Roster:
         """Tell all nodes what has changed since the last time; returns whether it was more than who came and went."""
         large = False
         for message, bulk in self._bulletin.news(self.episode):
-            if isinstance(message, NewEpisode):
+            if isinstance(message, m.NewEpisode):
                 self.on_forgotten(None)
-            elif isinstance(message, NewActors):
+            elif isinstance(message, m.NewActors):
                 self.on_forgotten(message.gone)
             for member in self.listening():
-                if isinstance(message, NewEpisode):
+                if isinstance(message, m.NewEpisode):
                     member.known_episode = message.episode
                 self.tell(member, message, *((bulk,) if bulk else ()))
-            large = large or not isinstance(message, NewActors)
+            large = large or not isinstance(message, m.NewActors)
         return large
 
     def await_hearing(self) -> None:
@@ -172,7 +150,7 @@ class Roster:
         self._told += 1
         number, end_s = self._told, SYSTEM_CLOCK.monotonic_s() + _HEARING_S
         for member in self.listening():
-            self.tell(member, Told(number))
+            self.tell(member, m.Told(number))
         while any(one.heard < number for one in self.listening()) and SYSTEM_CLOCK.monotonic_s() < end_s:
             self.attend(_HEARING_POLL_S)
 
@@ -187,17 +165,17 @@ class Roster:
     def _handle(self, event: Event) -> None:
         if isinstance(event, Received):
             try:
-                self._receive(event, read(event.message))
+                self._receive(event, m.read(event.message))
             except (SamepathError, MalformedError) as error:
                 self.fail(event.peer, f"it sent something that cannot be read: {error}")
         elif isinstance(event, PeerGone):
             self._drop(event.peer, "its connection ended")
-        elif isinstance(event, FdReady) and isinstance(event.key, bytes):
+        elif isinstance(event, Ready) and isinstance(event.key, bytes):
             self._drop(event.key, "its process ended")
 
-    def _receive(self, event: Received, message: Message) -> None:
+    def _receive(self, event: Received, message: m.Message) -> None:
         now_s = SYSTEM_CLOCK.monotonic_s()
-        if isinstance(message, Hello) and event.peer not in self._members:
+        if isinstance(message, m.Hello) and event.peer not in self._members:
             self._greet(event.peer, message, now_s)
             return
         member = self._members.get(event.peer)
@@ -206,26 +184,26 @@ class Roster:
                 self.link.forget(event.peer)
             return
         member.heard_s = now_s
-        if isinstance(message, Seen) and all(is_made(one) for one in message.made):
+        if isinstance(message, m.Seen) and all(is_made(one) for one in message.made):
             self.on_seen(member, message, event.bulk, now_s)
-        elif isinstance(message, Called) and event.bulk:
+        elif isinstance(message, m.Called) and event.bulk:
             self._call(member, message, event.bulk, now_s)
-        elif isinstance(message, Left):
+        elif isinstance(message, m.Left):
             caller = member.clients.pop(message.client, None)
             if caller is not None:
                 self.work.append((Gone(caller), now_s))
-        elif isinstance(message, Heard):
+        elif isinstance(message, m.Heard):
             member.heard = max(member.heard, message.number)
-        elif isinstance(message, Quiet):
+        elif isinstance(message, m.Quiet):
             self.work.append((Unheard(message.stream, member.number), now_s))
-        elif isinstance(message, Ready):
+        elif isinstance(message, m.Ready):
             self._ready(member, message)
-        elif isinstance(message, Beat):
+        elif isinstance(message, m.Beat):
             member.connected = message.clients
         else:
             self.fail(event.peer, f"it sent a message {type(message).__name__} that does not belong here")
 
-    def _call(self, member: Member, message: Called, bulk: tuple[bytes, ...], now_s: float) -> None:
+    def _call(self, member: Member, message: m.Called, bulk: tuple[bytes, ...], now_s: float) -> None:
         member.calls += 1
         request = parse(bulk[0], self._limits)
         method = self._methods.get(request.name)
@@ -250,9 +228,9 @@ class Roster:
     def _reply(self, caller: RemoteCaller, call_id: int | None, result: bytes) -> None:
         if self._members.get(caller.member.peer) is not caller.member:
             return
-        answered = Answered(caller.client, call_id)
+        answered = m.Answered(caller.client, call_id)
         try:
-            self.link.send(caller.member.peer, written(answered), (result,))
+            self.link.send(caller.member.peer, m.written(answered), (result,))
         except TooLargeError as error:
             # Whoever asked must not wait in vain. Only answers with a value can be so large, so the error has their shape.
             self._left_out(f"an answer to {caller.name} was refused: {error}")
@@ -266,7 +244,7 @@ class Roster:
 
     # -- coming and going --------------------------------------------------------------------------------------------
 
-    def _greet(self, peer: bytes, hello: Hello, now_s: float) -> None:
+    def _greet(self, peer: bytes, hello: m.Hello, now_s: float) -> None:
         why = refusal(hello)
         other = self.by_name(hello.name)
         if not why and other is not None and other.peer != peer:
@@ -297,7 +275,7 @@ class Roster:
                 self.link.watch(member.pidfd, peer)
         self._members[peer] = member
         self._order()
-        self.tell(member, Welcome(member.number, same_host, self._aliases))
+        self.tell(member, m.Welcome(member.number, same_host, self._aliases))
         self._send_map(member)
 
     def _number(self, name: str) -> int:
@@ -310,7 +288,7 @@ class Roster:
         member.known_episode = self.episode.id
         self.tell(member, message, xodr)
 
-    def _ready(self, member: Member, message: Ready) -> None:
+    def _ready(self, member: Member, message: m.Ready) -> None:
         if message.episode != self.episode.id:
             if member.known_episode != self.episode.id:
                 self._send_map(member)  # the map changed while it was building the one before
@@ -328,15 +306,15 @@ class Roster:
         for news, bulk in self._bulletin.everything(self.episode):
             self.tell(member, news, *((bulk,) if bulk else ()))
         if self.last_state:
-            self.tell(member, Prepared(self.episode.frame), self.last_state)
-        self.tell(member, Joined(self.episode.frame))
+            self.tell(member, m.Prepared(self.episode.frame), self.last_state)
+        self.tell(member, m.Joined(self.episode.frame))
         self._log(f"{member.name} has joined at tick {self.episode.frame}: clients reach it at {member.address}")
 
     def _refuse(self, peer: bytes, name: str, why: str) -> None:
         self._log(f"node {name} was refused: {why}")
         self._numbers.problems.add(self.episode.frame, f"node {name} was refused: {why}")
         with suppress(LinkError):
-            self.link.send(peer, written(Refused(why)), ())
+            self.link.send(peer, m.written(m.Refused(why)), ())
         # It is cut off a little later, so that it can read why.
         self._refused[peer] = SYSTEM_CLOCK.monotonic_s() + _READ_S
         member = self._members.get(peer)
@@ -359,7 +337,7 @@ class Roster:
         if self._members.get(member.peer) is not member:
             return
         with suppress(LinkError):
-            self.link.send(member.peer, written(Leave(f"taken out: {why}")), ())
+            self.link.send(member.peer, m.written(m.Leave(f"taken out: {why}")), ())
         member.state = FENCED
         self._numbers.fenced += 1
         self._out(member, f"{member.name} was taken out: {why}")
@@ -410,4 +388,4 @@ class Roster:
         """The end: tell everybody to go."""
         for member in list(self._members.values()):
             with suppress(LinkError):
-                self.link.send(member.peer, written(Leave(why)), ())
+                self.link.send(member.peer, m.written(m.Leave(why)), ())

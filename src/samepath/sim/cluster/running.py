@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from samepath.base.addresses import is_everywhere, is_loopback
+from samepath.base.ending import Ending, ending
 from samepath.base.errors import ClusterError, InputError
 from samepath.sim.cluster.link.keys import Keys, make_keys, read_keys, read_public, write_keys
 from samepath.sim.cluster.main import Main
@@ -18,6 +18,7 @@ from samepath.sim.cluster.placement.records import NodeOrder
 from samepath.sim.cluster.settings import MainSettings
 from samepath.sim.cluster.watching.site import RUN_FOLDER, new_token, remove_site, write_site
 from samepath.sim.cluster.watching.web import Watch
+from samepath.sim.server.limits import Limits
 from samepath.sim.server.resuming import Keeping, origin_of
 from samepath.sim.server.server import ServerSettings
 
@@ -66,6 +67,8 @@ class ClusterPlan:
             "keys": None if self.keys is None else str(self.keys.absolute()),
             "host": main.server.host,
             "port": main.server.port,
+            "map_s": main.server.limits.map_s,
+            "map_bytes": main.server.limits.map_bytes,
             "link_host": main.link_host,
             "link_port": main.link_port,
             "shared_memory": main.shared_memory,
@@ -92,6 +95,7 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         map_name=origin.map_name,
         aliases=origin.aliases,
         data_folder=origin.data_folder,
+        limits=Limits(map_s=said["map_s"], map_bytes=said["map_bytes"]),
         draw_debug=origin.draw_debug,
         keeping=Keeping(journal, resume=True, extra=origin.extra),
     )
@@ -118,14 +122,18 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
 
 
 def run_cluster(plan: ClusterPlan, log: Callable[[str], None]) -> None:
-    """Run a cluster until SIGINT, SIGTERM or a request to stop; nothing of it is left when this returns."""
+    """Run a cluster until SIGINT, SIGTERM or a request to stop; nothing of it is left when this returns.
+
+    A second signal ends this process at once; nodes and whoever placed them see that and go by themselves.
+    """
     placement: RayPlacement | ProcessPlacement | None = None
     if plan.nodes:
         if plan.placement == "ray":
             placement = RayPlacement(log, address=plan.ray, link_is_loopback=is_loopback(plan.main.link_host))
         else:
             placement = ProcessPlacement(log)
-    asyncio.run(_Cluster(plan, placement, log).run())
+    with ending() as end:
+        asyncio.run(_Cluster(plan, placement, log).run(end))
 
 
 class _Cluster:
@@ -135,11 +143,10 @@ class _Cluster:
         self._plan, self._placement, self._log = plan, placement, log
         self._trouble = ""
 
-    async def run(self) -> None:
+    async def run(self, end: Ending) -> None:
         plan = self._plan
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        for one in (signal.SIGINT, signal.SIGTERM):
-            self._loop.add_signal_handler(one, self._interrupt, one)
+        end.ask(self._stop)
         keys, known = _keys(plan.keys) if plan.keys is not None else (None, None)
         self._main = Main(plan.main, self._log, self._placement, keys=keys, known=known, failed=self._fail)
         await self._main.start()
@@ -196,11 +203,6 @@ class _Cluster:
         watch.start()
         self._log(f"live page: {watch.url}")
         return watch
-
-    def _interrupt(self, one: signal.Signals) -> None:
-        if one is signal.SIGINT:
-            self._loop.remove_signal_handler(one)  # a second Ctrl-C ends it at once; what is left is cleared away all the same
-        self._over.set()
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._over.set)

@@ -167,6 +167,11 @@ class ParamPoly3:
             lengths.append(lengths[-1] + integrate(self._speed, start, end))
         return tuple(lengths)
 
+    @property
+    def true_length_m(self) -> float:
+        """The arc length of the whole curve, whatever the file says."""
+        return self._table[-1]
+
     def parameter(self, distance_m: float) -> float:
         """The p whose arc length from the start is ``distance_m``: table, then Newton."""
         table = self._table

@@ -1,13 +1,28 @@
 """Read OpenDRIVE 1.4 text into records; what would change a road and is not understood is refused by name."""
 
+import math
+from itertools import pairwise
 from typing import Final
 
 from samepath.base.errors import InputError
+from samepath.sim.maps.bounds import (
+    CURVATURE_MAX_PER_M,
+    ELEVATION_MAX_M,
+    HEADING_MAX_RAD,
+    JUMP_MAX_M,
+    LANE_ID_MAX,
+    OFFSET_MAX_M,
+    POSITION_MAX_M,
+    ROAD_MAX_M,
+    STRETCH_MAX,
+    TURN_MAX_RAD,
+    check_work,
+)
 from samepath.sim.maps.geometry import Arc, Cubic, Curve, Geometry, Line, ParamPoly3, Spiral, poly3
 from samepath.sim.maps.lane_reader import read_sections
 from samepath.sim.maps.object_reader import read_objects, read_signal_references, read_signals
 from samepath.sim.maps.records import Connection, Controller, Junction, OpenDrive, Road, RoadLink, SpeedLimit
-from samepath.sim.maps.values import read_cubics, read_speed_mps
+from samepath.sim.maps.values import read_cubics, read_speed_mps, read_station
 from samepath.sim.maps.xmlread import Node, parse_xml
 
 _KNOWN_ROAD_PARTS: Final = frozenset(
@@ -15,8 +30,6 @@ _KNOWN_ROAD_PARTS: Final = frozenset(
 )
 _KNOWN_PARTS: Final = frozenset({"header", "road", "junction", "controller"})
 _GAP_MAX_M: Final = 0.1
-_ROAD_MAX_M: Final = 1e5
-_TURN_MAX_RAD: Final = 1e3
 
 
 def read_opendrive(text: str, name: str) -> OpenDrive:
@@ -39,7 +52,7 @@ def read_opendrive(text: str, name: str) -> OpenDrive:
     _unique([junction.id for junction in junctions], "junction", name)
     ignored.extend(f"<{node.tag}>" for node in root.children() if node.tag not in _KNOWN_PARTS)
     _check_references(roads, junctions, name)
-    return OpenDrive(
+    document = OpenDrive(
         name=header.text("name", ""),
         georeference=(georeference.element.text or "").strip() if georeference else "",
         box=_read_box(header),
@@ -48,11 +61,13 @@ def read_opendrive(text: str, name: str) -> OpenDrive:
         ignored=tuple(dict.fromkeys(ignored)),
         controllers=tuple(_read_controller(node) for node in root.children("controller")),
     )
+    check_work(document, name)
+    return document
 
 
 def _read_box(header: Node) -> tuple[float, float, float, float] | None:
     """West, south, east, north; None where the file leaves them out or writes zeros."""
-    west, south, east, north = (header.number(key, 0.0) for key in ("west", "south", "east", "north"))
+    west, south, east, north = (header.about(key, POSITION_MAX_M, 0.0) for key in ("west", "south", "east", "north"))
     return (west, south, east, north) if west < east and south < north else None
 
 
@@ -68,8 +83,8 @@ def _read_road(node: Node, name: str, ignored: list[str]) -> Road:
     road_id = node.integer("id")
     node = node.inside(f"map {name!r}, road {road_id}")
     length_m = node.positive("length")
-    if length_m > _ROAD_MAX_M:
-        raise node.fail(f"a road of at most {_ROAD_MAX_M:g} m was wanted, but length={length_m:g} came")
+    if length_m > ROAD_MAX_M:
+        raise node.fail(f"a road of at most {ROAD_MAX_M:g} m was wanted, but length={length_m:g} came")
     if node.text("rule", "RHT") != "RHT":
         raise node.fail(f"right-hand traffic was wanted, but rule={node.text('rule')!r} came")
     for part in node.children():
@@ -91,10 +106,10 @@ def _read_road(node: Node, name: str, ignored: list[str]) -> Road:
         junction_id=None if junction_id < 0 else junction_id,
         predecessor=_read_link(link, "predecessor"),
         successor=_read_link(link, "successor"),
-        speeds=_read_speeds(node),
+        speeds=_read_speeds(node, length_m),
         plan=_read_plan(node, length_m),
-        elevation=read_cubics(profile, "elevation", "s") if profile else (),
-        lane_offset=read_cubics(lanes, "laneOffset", "s"),
+        elevation=read_cubics(profile, "elevation", "s", length_m, ELEVATION_MAX_M) if profile else (),
+        lane_offset=read_cubics(lanes, "laneOffset", "s", length_m, OFFSET_MAX_M),
         sections=read_sections(lanes, length_m, ignored, road_id),
         objects=read_objects(node.child("objects"), length_m, ignored, road_id),
         signals=read_signals(node.child("signals"), length_m, ignored, road_id),
@@ -126,12 +141,12 @@ def _read_link(link: Node | None, tag: str) -> RoadLink | None:
     return RoadLink(kind, node.integer("elementId"), contact)
 
 
-def _read_speeds(road: Node) -> tuple[SpeedLimit, ...]:
+def _read_speeds(road: Node, length_m: float) -> tuple[SpeedLimit, ...]:
     limits = []
     for node in road.children("type"):
         speed = node.child("speed")
         if speed is not None:
-            limits.append(SpeedLimit(node.number("s", 0.0), read_speed_mps(speed)))
+            limits.append(SpeedLimit(read_station(node, "s", length_m, 0.0), read_speed_mps(speed)))
     return tuple(sorted(limits, key=lambda limit: limit.start_m))
 
 
@@ -148,6 +163,13 @@ def _read_plan(road: Node, length_m: float) -> tuple[Geometry, ...]:
         end_m = piece.start_m + piece.length_m
     if abs(end_m - length_m) > _GAP_MAX_M:
         raise road.fail(f"geometry up to length={length_m:g} was wanted, but it ends at s={end_m:g}")
+    for before, after in pairwise(pieces):
+        end = before.pose(before.start_m + before.length_m)
+        if math.dist((end.x_m, end.y_m), (after.x_m, after.y_m)) > JUMP_MAX_M:
+            raise road.fail(
+                f"a geometry within {JUMP_MAX_M:g} m of ({end.x_m:g}, {end.y_m:g}), where the one before ends, was wanted at "
+                f"s={after.start_m:g}, but x={after.x_m:g} y={after.y_m:g} came"
+            )
     return tuple(pieces)
 
 
@@ -157,7 +179,11 @@ def _read_geometry(node: Node) -> Geometry:
     if len(shapes) != 1:
         raise node.fail(f"exactly one curve was wanted, but {len(shapes)} came")
     curve = _read_curve(shapes[0], length_m)
-    return Geometry(node.positive("s", zero=True), node.number("x"), node.number("y"), node.number("hdg"), length_m, curve)
+    return Geometry(node.positive("s", zero=True), *_read_pose(node), length_m, curve)
+
+
+def _read_pose(node: Node) -> tuple[float, float, float]:
+    return node.about("x", POSITION_MAX_M), node.about("y", POSITION_MAX_M), node.about("hdg", HEADING_MAX_RAD)
 
 
 def _read_curve(node: Node, length_m: float) -> Curve:
@@ -170,7 +196,7 @@ def _read_curve(node: Node, length_m: float) -> Curve:
             start, end = (_read_curvature(node, key, length_m) for key in ("curvStart", "curvEnd"))
             return Spiral(start, end, length_m)
         case "poly3":
-            return poly3(node.number("a"), node.number("b"), node.number("c"), node.number("d"), length_m)
+            return poly3(node.about("a", JUMP_MAX_M), node.number("b"), node.number("c"), node.number("d"), length_m)
         case "paramPoly3":
             kind = node.text("pRange", "normalized")
             if kind not in {"normalized", "arcLength"}:
@@ -178,15 +204,18 @@ def _read_curve(node: Node, length_m: float) -> Curve:
             u, v = (Cubic(0.0, *(node.number(f"{power}{axis}") for power in "abcd")) for axis in "UV")
             if all(number == 0.0 for number in (u.b, u.c, u.d, v.b, v.c, v.d)):
                 raise node.fail("a curve was wanted, but all its derivatives are 0")
-            return ParamPoly3(u, v, length_m if kind == "arcLength" else 1.0, length_m)
+            curve = ParamPoly3(u, v, length_m if kind == "arcLength" else 1.0, length_m)
+            if max(curve.true_length_m, abs(u.a), abs(v.a)) > STRETCH_MAX * length_m + JUMP_MAX_M:
+                raise node.fail(f"a curve of length={length_m:g} was wanted, but its formula is {curve.true_length_m:g} m long")
+            return curve
         case _:
             raise node.fail("this geometry is not known; known: line, arc, spiral, poly3, paramPoly3")
 
 
 def _read_curvature(node: Node, key: str, length_m: float) -> float:
-    curvature = node.number(key)
-    if abs(curvature) * length_m > _TURN_MAX_RAD:
-        raise node.fail(f"a turn of at most {_TURN_MAX_RAD:g} rad was wanted, but {key}={curvature:g} over {length_m:g} m came")
+    curvature = node.about(key, CURVATURE_MAX_PER_M)
+    if abs(curvature) * length_m > TURN_MAX_RAD:
+        raise node.fail(f"a turn of at most {TURN_MAX_RAD:g} rad was wanted, but {key}={curvature:g} over {length_m:g} m came")
     return curvature
 
 
@@ -200,7 +229,9 @@ def _read_junction(node: Node, name: str) -> Junction:
         contact = part.text("contactPoint")
         if contact not in {"start", "end"}:
             raise part.fail(f"contactPoint 'start' or 'end' was wanted, but {contact!r} came")
-        links = tuple((link.integer("from"), link.integer("to")) for link in part.children("laneLink"))
+        links = tuple(
+            (link.integer("from", LANE_ID_MAX), link.integer("to", LANE_ID_MAX)) for link in part.children("laneLink")
+        )
         connections.append(
             Connection(part.text("id"), part.integer("incomingRoad"), part.integer("connectingRoad"), contact, links)
         )

@@ -177,9 +177,10 @@ class Road:
         return geometry_at(self.plan, inside).pose(inside)
 
     def elevation_m(self, s_m: float) -> float:
-        """Height of the reference line."""
-        piece = cubic_at(self.elevation, s_m)
-        return piece.value(s_m) if piece else 0.0
+        """Height of the reference line, clamped to the road: past its end a cubic goes anywhere."""
+        inside = min(max(s_m, 0.0), self.length_m)
+        piece = cubic_at(self.elevation, inside)
+        return piece.value(inside) if piece else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What lies flat: road, junctions, sidewalks with kerbs, painted lines, the ground; as meshes and as polygons."""
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from samepath.sim.maps.frames import frozen_points, on_grid
@@ -103,6 +104,7 @@ def _paint_mesh(road: Road) -> MeshBuilder:
     """Lines on the outer borders of lanes (lane 0: on the reference line), a little above the road."""
     builder = MeshBuilder("lane-marking", f"road {road.id}")
     for section in road.sections:
+        stations = stations_m(road, section)
         for lane in section.lanes:
             for index, mark in enumerate(lane.marks):
                 if mark.kind in {"none", "curb"} or mark.width_m <= 0.0:
@@ -111,7 +113,8 @@ def _paint_mesh(road: Road) -> MeshBuilder:
                 following = lane.marks[index + 1 : index + 2]
                 end_m = min(section.end_m, section.start_m + following[0].s_offset_m if following else section.end_m)
                 for from_m, to_m in _dashes(mark, start_m, end_m) if start_m < end_m else ():
-                    _paint_line(builder, road, section, lane, mark.width_m, from_m, to_m)
+                    between = stations[bisect_right(stations, from_m) : bisect_left(stations, to_m)]
+                    _paint_line(builder, road, section, lane, mark.width_m, (from_m, *between, to_m))
     return builder
 
 
@@ -126,9 +129,8 @@ def _dashes(mark: RoadMark, start_m: float, end_m: float) -> Iterator[tuple[floa
 
 
 def _paint_line(
-    builder: MeshBuilder, road: Road, section: LaneSection, lane: Lane, width_m: float, start_m: float, end_m: float
+    builder: MeshBuilder, road: Road, section: LaneSection, lane: Lane, width_m: float, stations: Sequence[float]
 ) -> None:
-    stations = [start_m, *(s_m for s_m in stations_m(road, section) if start_m < s_m < end_m), end_m]
     left: list[Point] = []
     right: list[Point] = []
     for s_m in stations:

@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 SIZE_MAX_BYTES: Final = 16 * 1024 * 1024
+TAGS_MAX: Final = 500_000  # that open or close an element; Town04: 40,000
 NUMBER_MAX: Final = 1e9
+ID_MAX: Final = 2**31 - 1
 
 
 def parse_xml(text: str, name: str) -> "Element":
-    """Parse ``text``; entities, document types and files over 16 MiB are refused."""
+    """Parse ``text``; entities, document types, files over 16 MiB and those of far more elements than a town are refused."""
     size = len(text.encode("utf-8", errors="surrogatepass"))
     if size > SIZE_MAX_BYTES:
         raise InputError(f"map {name!r}: at most {SIZE_MAX_BYTES} bytes of OpenDRIVE were wanted, but {size} came")
+    tags = text.count("<")
+    if tags > TAGS_MAX:  # an element takes fifty times the memory of its text
+        raise InputError(f"map {name!r}: at most {TAGS_MAX} tags of XML were wanted, but {tags} came")
     try:
         root: Element = SafeTree.fromstring(text, forbid_dtd=True, forbid_entities=True, forbid_external=True)
     except DefusedXmlException as error:
@@ -88,6 +93,17 @@ class Node:
             raise self.fail(f"a finite number up to {NUMBER_MAX:g} was wanted for {key!r}, but {raw[:40]!r} came")
         return value
 
+    def within(self, key: str, low: float, high: float, default: float | None = None) -> float:
+        """A number in a range, ends included."""
+        value = self.number(key, default)
+        if not low <= value <= high:
+            raise self.fail(f"{key!r} between {low:g} and {high:g} was wanted, but {value:g} came")
+        return value
+
+    def about(self, key: str, most: float, default: float | None = None) -> float:
+        """A number of either sign up to a size."""
+        return self.within(key, -most, most, default)
+
     def positive(self, key: str, *, zero: bool = False) -> float:
         """A number above 0 (or not below 0)."""
         value = self.number(key)
@@ -95,13 +111,16 @@ class Node:
             raise self.fail(f"{key!r} must be {'at least' if zero else 'more than'} 0, but {value:g} came")
         return value
 
-    def integer(self, key: str) -> int:
-        """A whole number."""
+    def integer(self, key: str, most: int = ID_MAX) -> int:
+        """A whole number of either sign up to a size."""
         raw = self.text(key)
         try:
-            return int(raw)
+            value = int(raw)
         except ValueError:
             raise self.fail(f"a whole number was wanted for {key!r}, but {raw[:40]!r} came") from None
+        if abs(value) > most:
+            raise self.fail(f"{key!r} between {-most} and {most} was wanted, but {raw[:40]} came")
+        return value
 
 
 def _local(tag: str) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 from samepath.base.errors import InputError
 from samepath.sim.maps import RoadMap, available_maps, load_map, parse_map
 from samepath.sim.server.limits import Limits
+from samepath.sim.server.map_trial import MapTrial
 from samepath.sim.server.scene import scene_of
 
 SENT: Final = "OpenDriveMap"
@@ -29,6 +30,7 @@ class Atlas:
         self._aliases = dict(aliases)
         self._log = log
         self._limits = limits
+        self._trial = MapTrial(limits)
         self._sent: RoadMap | None = None
 
     @property
@@ -50,10 +52,19 @@ class Atlas:
         sent = (SENT,) if self._sent is not None else ()
         return tuple(f"/Game/{_FOLDER}/{name}" for name in (*available_maps(), *self._aliases, *sent))
 
-    def receive(self, xodr: str) -> None:
-        """Keep a map that a client sent; it is read at once, so that what is wrong with it is said at once."""
-        if len(xodr.encode()) > self._limits.opendrive_bytes:
+    def close(self) -> None:
+        """The end: a map that is being tried is given up; from any thread."""
+        self._trial.close()
+
+    def receive(self, xodr: str, *, tried: bool = False) -> None:
+        """Keep a map that a client sent; it is built at once, so that what is wrong with it is said at once.
+
+        Unless it was ``tried`` before, another process does so first: whatever a client sends, this one goes on.
+        """
+        if len(xodr.encode("utf-8", errors="surrogatepass")) > self._limits.opendrive_bytes:
             raise InputError(f"an OpenDRIVE file of at most {self._limits.opendrive_bytes} bytes was wanted")
+        if not tried:
+            self._trial.run(xodr, SENT)
         road_map = parse_map(xodr, SENT)
         sections = (one for road in road_map.document.roads for one in road.sections)
         lanes_m = sum((one.end_m - one.start_m) * len(one.lanes) for one in sections)

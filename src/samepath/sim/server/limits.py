@@ -24,6 +24,8 @@ class Limits:
     batch_depth: int = 8  # commands that follow commands that follow ...
     opendrive_bytes: int = 16 * _MIB
     road_m: float = 300_000.0  # length of all lanes of a client's map together
+    map_s: float = 60.0  # of processor time for reading and building a client's map; Town04: 9 s
+    map_bytes: int = 1024 * _MIB  # of memory for the same; Town04: 140 MiB
     name_characters: int = 4096
     image_pixels: int = 1 << 23  # of one camera
     recording_bytes: int = 512 * _MIB  # a recording that grows beyond ends

@@ -283,7 +283,7 @@ def _gone(episode: Episode, ghosts: dict[int, _Ghost], number: int) -> None:
 
 
 def _receive(episode: Episode, _: dict[int, _Ghost], xodr: str) -> None:
-    episode.place.atlas.receive(xodr)
+    episode.place.atlas.receive(xodr, tried=True)  # it was when it was sent: only those that were taken are in a journal
 
 
 def _all_gone(episode: Episode, ghosts: dict[int, _Ghost]) -> None:

@@ -142,6 +142,7 @@ class Server:
     async def stop(self) -> None:
         """Close the ports, end the episode, disconnect everybody."""
         self._closing = True
+        self._runner.episode.place.atlas.close()  # before the episode is waited for, which may be waiting for a map
         self._calls.close()
         self._streams.close()
         await asyncio.get_running_loop().run_in_executor(None, self._runner.stop)

@@ -122,10 +122,10 @@ def _content(packed: bytes) -> dict[str, Any]:
 def _build(data: dict[str, Any], place: Place) -> Episode:
     atlas = place.atlas
     if data["loaded"] is not None:
-        atlas.receive(data["loaded"])
+        atlas.receive(data["loaded"], tried=True)
     episode = Episode(place, data["map"])
     if data["sent"] is not None:
-        atlas.receive(data["sent"])
+        atlas.receive(data["sent"], tried=True)
     if link(b"", episode.scene.road_map.xodr.encode()) != data["map_digest"]:
         raise SimulatorError(f"map {data['map']} is not the one that it was taken on")
     episode.rehearsed = True
