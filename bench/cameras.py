@@ -11,22 +11,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 from bench.other_renderers import Others, best_cpu_s, mujoco_speed, opengl_speed, panda_speed
 from bench.tools import save, show, verdict
-from samepath.conditions.cpu_load import CpuLoad
-from samepath.sim.maps import load_map
-from samepath.sim.sensors.looks import ActorLook
-from samepath.sim.sensors.raster.batch import FrameBatch
-from samepath.sim.sensors.raster.software import SoftwareRenderer
-from samepath.sim.sensors.renderer import Camera
-from samepath.sim.sensors.scene import Scene
-from samepath.sim.sensors.street import Street, street_of
-from samepath.sim.sensors.weather import Weather
-from samepath.sim.world.records import Pose
+from samepath.core.states import Pose
+from samepath.instrument.conditions.cpu_load import CpuLoad
+from samepath.simulator.maps import load_map
+from samepath.simulator.sensors.labels import ActorLook
+from samepath.simulator.sensors.raster.arrays import FrameBatch
+from samepath.simulator.sensors.raster.software import SoftwareRenderer
+from samepath.simulator.sensors.renderer import Camera, Scene
+from samepath.simulator.sensors.street import Street, street_of
+from samepath.simulator.sensors.weather import Weather
+from tests.support import ROOT, SUPPORT
 
 SIZES = ((180, 120), (360, 240), (720, 480), (1440, 960))
 AIMS = (1500.0, 700.0, 250.0, 60.0)
@@ -35,7 +34,7 @@ NOON = Weather(cloudiness=30.0, sun_azimuth_angle=-60.0, sun_altitude_angle=45.0
 NIGHT = Weather(sun_altitude_angle=-30.0)
 # Figures of the thesis, on a GTX 1080 Ti: colour only, one camera.
 CARLA = ("CARLA, GTX 1080 Ti (thesis; colour only)", (80.0, None, None, 70.0))
-PROOF = Path(__file__).parents[1] / "tests" / "sim" / "sensors"
+PROOF = ROOT / "tests" / "simulator" / "sensors"
 REPEATS = int(os.environ.get("SAMEPATH_BENCH_CAMERA_REPEATS", "100"))
 
 
@@ -161,7 +160,7 @@ def _same_bytes(figures: dict[str, object]) -> bool:
 
 
 def _digests(threads: str, changes: dict[str, str]) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(PROOF), **changes}
-    command = [sys.executable, str(PROOF / "camera_bytes.py"), threads]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **changes}
+    command = [sys.executable, str(SUPPORT / "camera_bytes.py"), threads]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return json.dumps(json.loads(done.stdout), sort_keys=True)

@@ -17,13 +17,11 @@ from typing import Any
 
 from bench.cluster_rig import Rig, Tick, pin
 from bench.tools import save, show, verdict
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.base.streams import stream
-from samepath.sim.maps import load_map
-from samepath.sim.server.audience import HERE
-from samepath.sim.server.viewing.order import Order, pack_orders, unpack_orders
-from samepath.sim.server.viewing.studio import Studio
-from samepath.sim.server.viewing.view import View
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.streams import stream
+from samepath.simulator.maps import load_map
+from samepath.simulator.server.rendering import Order, Studio, View, pack_orders, unpack_orders
+from samepath.simulator.server.streams import HERE
 
 CARS = 40
 SMALL, TINY, MIDDLE, LARGE = (180, 120), (16, 16), (360, 240), (720, 480)

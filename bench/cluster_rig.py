@@ -13,20 +13,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.sim.cluster.main import Main
-from samepath.sim.cluster.measuring.wire import Caller, Door
-from samepath.sim.cluster.members import Member
-from samepath.sim.cluster.messages import Seen
-from samepath.sim.cluster.placement.processes import ProcessPlacement
-from samepath.sim.cluster.placement.records import NodeOrder
-from samepath.sim.cluster.settings import MainSettings, Patience
-from samepath.sim.server import blueprints
-from samepath.sim.server.codec import stream_of
-from samepath.sim.server.records import AttributeValue, Description, Settings, write_settings
-from samepath.sim.server.server import ServerSettings
-from samepath.sim.server.viewing.order import Made, Order
-from samepath.sim.server.viewing.view import View
+from bench.thesis.wire import Caller, Door
+from samepath.cluster.main import Main
+from samepath.cluster.membership import Member
+from samepath.cluster.messages import Seen
+from samepath.cluster.placement.processes import ProcessPlacement
+from samepath.cluster.placement.records import NodeOrder
+from samepath.cluster.settings import MainSettings, Patience
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.simulator.carla import blueprints
+from samepath.simulator.carla.codec import stream_of
+from samepath.simulator.carla.records import AttributeValue, Description, Settings, write_settings
+from samepath.simulator.server.rendering import Made, Order, View
+from samepath.simulator.server.server import ServerSettings
 
 STEP_S = 0.05
 _JOIN_S = 300.0

@@ -4,10 +4,10 @@ import tempfile
 from pathlib import Path
 
 from bench.tools import save, show, verdict
-from samepath.analysis.cell import Options, analyse_cell
-from samepath.base.units import format_length
-from samepath.execution.run import run_plan, stored_cells
-from samepath.study.plan import load_plan
+from samepath.core.units import format_length
+from samepath.instrument.analysis.cell import Options, analyse_cell
+from samepath.instrument.execution.run import run_plan, stored_cells
+from samepath.instrument.study.plan import load_plan
 
 
 def main() -> bool:

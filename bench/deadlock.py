@@ -17,7 +17,7 @@ import numpy as np
 
 from bench.server import serving
 from bench.tools import save, show, verdict
-from samepath.base.clock import SYSTEM_CLOCK
+from samepath.core.clock import SYSTEM_CLOCK
 
 TICKS = int(os.environ.get("SAMEPATH_BENCH_DEADLOCK_TICKS", "20000"))
 VEHICLES = tuple(map(int, os.environ.get("SAMEPATH_BENCH_DEADLOCK_VEHICLES", "0,1,10,100").split(",")))

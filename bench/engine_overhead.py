@@ -20,10 +20,10 @@ from statistics import median
 from typing import Any
 
 from bench.tools import save, show, verdict
-from samepath.simulators.conformance import run_request
-from samepath.simulators.interface import RunRequest, Simulator
-from samepath.simulators.playing import EngineSimulator
-from samepath.simulators.scripts import Script
+from samepath.engines.conformance import run_request
+from samepath.engines.in_process import EngineSimulator
+from samepath.engines.interface import RunRequest, Simulator
+from samepath.scenarios.scripts import Script
 
 AIM = 0.10
 SCENARIO = "table1-test2"
@@ -123,8 +123,8 @@ def _project(
 
     A step takes so little that ten times as many are needed: the scenario goes on when everybody has arrived.
     """
-    from samepath.sim.scenarios.model import built_in_scenarios
-    from samepath.simulators.scripts import read_script
+    from samepath.scenarios.model import built_in_scenarios
+    from samepath.scenarios.scripts import read_script
 
     scratch = tempfile.TemporaryDirectory(prefix="samepath-bench-")
     run, scenario, times = Path(scratch.name) / "run.json", Path(scratch.name) / "long.yaml", 10
@@ -154,10 +154,8 @@ def _installed(simulator: Simulator) -> Simulator:
 
 
 def _godot() -> Ways:
-    from samepath.simulators.godot import Godot
-    from samepath.simulators.godot.process import arguments, environment, find_godot
-    from samepath.simulators.godot.scene import run_json
-    from samepath.simulators.godot.settings import SETTINGS, STEPS_PER_S, read_settings
+    from samepath.engines.godot import Godot
+    from samepath.engines.godot.engine import SETTINGS, STEPS_PER_S, arguments, environment, find_godot, read_settings, run_json
 
     simulator, settings = _installed(Godot()), read_settings(SETTINGS)
     command = arguments(find_godot(""), settings)
@@ -167,10 +165,8 @@ def _godot() -> Ways:
 
 
 def _babylon() -> Ways:
-    from samepath.simulators.babylon import Babylon
-    from samepath.simulators.babylon.process import ENVIRONMENT, arguments
-    from samepath.simulators.babylon.scene import run_json
-    from samepath.simulators.babylon.settings import SETTINGS, STEPS_PER_S, read_settings
+    from samepath.engines.babylon import Babylon
+    from samepath.engines.babylon.engine import ENVIRONMENT, SETTINGS, STEPS_PER_S, arguments, read_settings, run_json
 
     simulator, settings = _installed(Babylon()), read_settings(SETTINGS)
     return _project(
@@ -183,10 +179,8 @@ def _babylon() -> Ways:
 
 
 def _metadrive() -> Ways:
-    from samepath.simulators.metadrive import MetaDrive
-    from samepath.simulators.metadrive.process import ENVIRONMENT, arguments
-    from samepath.simulators.metadrive.scene import run_json
-    from samepath.simulators.metadrive.settings import SETTINGS, STEP_S, read_settings
+    from samepath.engines.metadrive import MetaDrive
+    from samepath.engines.metadrive.engine import ENVIRONMENT, SETTINGS, STEP_S, arguments, read_settings, run_json
 
     simulator, settings = _installed(MetaDrive()), read_settings(SETTINGS)
     return _project(
@@ -200,9 +194,8 @@ def _metadrive() -> Ways:
 
 def _torcs() -> Ways:
     """TORCS alone, of which nothing is read, and through the adapter: a race of one lap, and one of eight."""
-    from samepath.simulators.torcs import Torcs
-    from samepath.simulators.torcs.process import installation, prepare
-    from samepath.simulators.torcs.settings import SETTINGS, STEP_S, read_settings
+    from samepath.engines.torcs import Torcs
+    from samepath.engines.torcs.engine import SETTINGS, STEP_S, installation, prepare, read_settings
 
     simulator, parts = _installed(Torcs()), installation("")
     drivers, laps = "inferno 1, tita 2", {SHORT_S: 1, LONG_S: 8}  # who do not touch each other for so long
@@ -230,9 +223,8 @@ def _played(simulator: EngineSimulator, log_of: Callable[[Any], Callable[[], obj
 
     ``log_of`` takes a scene and returns what makes the steps of a tick and reads where the cars are.
     """
-    from samepath.simulators.playing import SYNCHRONOUS, TICK_S, read_settings
-    from samepath.simulators.playing.performance import SETTLE_TICKS
-    from samepath.simulators.scripts import STANDING, mind_of, read_script, scripted_chassis
+    from samepath.engines.in_process import SETTLE_TICKS, SYNCHRONOUS, TICK_S, read_settings
+    from samepath.scenarios.scripts import STANDING, mind_of, read_script, scripted_chassis
 
     reason = simulator.unavailable({})
     if reason:
@@ -264,7 +256,7 @@ def _played(simulator: EngineSimulator, log_of: Callable[[Any], Callable[[], obj
 
 def _panda3d() -> Ways:
     """Panda3D: no callbacks, and nodes instead of wheels are read; transforms are swept up, as in every game."""
-    from samepath.simulators.panda3d import Panda3D
+    from samepath.engines.panda3d import Panda3D
 
     def log_of(world: Any) -> Callable[[], object]:  # noqa: ANN401 - its engine has no types
         from panda3d.core import TransformState
@@ -285,7 +277,7 @@ def _panda3d() -> Ways:
 
 def _pymunk() -> Ways:
     """pymunk: no callbacks; a car's forces are part of driving it."""
-    from samepath.simulators.pymunk import Pymunk
+    from samepath.engines.pymunk import Pymunk
 
     def log_of(world: Any) -> Callable[[], object]:  # noqa: ANN401
         space, cars, step_s, count = world._space, list(world._cars.values()), 1 / 120, 6
@@ -306,7 +298,7 @@ def _pymunk() -> Ways:
 
 def _mujoco() -> Ways:
     """MuJoCo: nobody looks for contacts."""
-    from samepath.simulators.mujoco import MuJoCo
+    from samepath.engines.mujoco import MuJoCo
 
     def log_of(world: Any) -> Callable[[], object]:  # noqa: ANN401
         from mujoco import mj_step
@@ -325,7 +317,7 @@ def _mujoco() -> Ways:
 
 def _sumo() -> Ways:
     """SUMO: nobody asks for collisions; telling speeds is part of driving it."""
-    from samepath.simulators.sumo import Sumo
+    from samepath.engines.sumo import Sumo
 
     def log_of(world: Any) -> Callable[[], object]:  # noqa: ANN401
         import libsumo
@@ -353,7 +345,7 @@ def _sumo() -> Ways:
 
 def _gymnasium() -> Ways:
     """highway-env: the same vehicles on the same road."""
-    from samepath.simulators.gymnasium import Gymnasium
+    from samepath.engines.gymnasium import Gymnasium
 
     def log_of(world: Any) -> Callable[[], object]:  # noqa: ANN401
         cars, road, step_s = list(world._cars.values()), world._road, 1 / 20

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.tools import save, show, verdict
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.base.errors import SamepathError
-from samepath.sim.cluster.identity import fingerprint
-from samepath.sim.cluster.settings import Patience
-from samepath.sim.cluster.trial.faults import schedule
-from samepath.sim.cluster.trial.scene import SceneSettings
-from samepath.sim.cluster.trial.trial import Outcome, TrialSettings, run_trial
+from samepath.cluster.mirror import fingerprint
+from samepath.cluster.settings import Patience
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.errors import SamepathError
+from tests.support.trial import Outcome, SceneSettings, TrialSettings, run_trial, schedule
 
 ASKED = os.environ.get("SAMEPATH_BENCH_FAULTS", "100")
 FIRST, LAST = (int(one) for one in (ASKED if "-" in ASKED else f"1-{ASKED}").split("-"))

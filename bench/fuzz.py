@@ -17,15 +17,16 @@ import numpy as np
 import psutil
 
 from bench.tools import save, show, verdict
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.base.streams import stream
-from samepath.sim.server import blueprints, codec, commands
-from samepath.sim.server import records as r
-from samepath.sim.server.atlas import Atlas
-from samepath.sim.server.episode import Episode, Place
-from samepath.sim.server.limits import Limits
-from samepath.sim.server.methods import methods
-from samepath.sim.server.rpc import Call, Caller, Office
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.streams import stream
+from samepath.simulator.carla import blueprints, codec
+from samepath.simulator.carla import records as commands
+from samepath.simulator.carla import records as r
+from samepath.simulator.server.episode import Episode, Place
+from samepath.simulator.server.limits import Limits
+from samepath.simulator.server.maps import Atlas
+from samepath.simulator.server.methods import methods
+from samepath.simulator.server.rpc import Call, Caller, Office
 
 INPUTS = 1_000_000
 GROWTH_AIM_MIB = 64.0

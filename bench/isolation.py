@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterator
 
 from bench.tools import save, show
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.execution.job import Job
-from samepath.execution.runner import Finished, HostRunner, Work
-from samepath.study.records import Isolation
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.instrument.execution.hosts import Finished, HostRunner, Work
+from samepath.instrument.execution.job import Job
+from samepath.instrument.study.records import Isolation
 
 REPEATS = {Isolation.INLINE: 60, Isolation.BATCH: 60, Isolation.PROCESS: 60, Isolation.COLD: 12}
 RUNS = (("control-exact", "crossing"), ("samepath", "table1-test1"))

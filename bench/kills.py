@@ -11,11 +11,10 @@ import tempfile
 from pathlib import Path
 
 from bench.tools import save, show, verdict
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.base.streams import stream
-from samepath.execution.folder import read_record
-from samepath.execution.journal import read_journal
-from samepath.traces.store import stored_repeats
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.streams import stream
+from samepath.instrument.execution.folder import read_journal, read_record
+from samepath.instrument.traces.store import stored_repeats
 
 KILLS = int(os.environ.get("SAMEPATH_BENCH_KILLS", "50"))
 LONGEST_S = 5.0

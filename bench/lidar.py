@@ -3,16 +3,16 @@
 import numpy as np
 
 from bench.tools import best_s, save, show, verdict
-from samepath.sim.maps import load_map
-from samepath.sim.physics.frames import axes_of, quaternion_of
-from samepath.sim.sensors.lidar import Lidar
-from samepath.sim.sensors.looks import ActorLook
-from samepath.sim.sensors.noise import Chance
-from samepath.sim.sensors.radar import Radar
-from samepath.sim.sensors.rays.caster import RayCaster
-from samepath.sim.sensors.scene import Scene
-from samepath.sim.sensors.street import Street, street_of
-from samepath.sim.world.records import Pose, Vector
+from samepath.core.states import Pose, Vector
+from samepath.simulator.maps import load_map
+from samepath.simulator.physics.frames import axes_of, quaternion_of
+from samepath.simulator.sensors.labels import ActorLook
+from samepath.simulator.sensors.lidar import Lidar
+from samepath.simulator.sensors.radar import Radar
+from samepath.simulator.sensors.rays.caster import RayCaster
+from samepath.simulator.sensors.renderer import Scene
+from samepath.simulator.sensors.sensor import Chance
+from samepath.simulator.sensors.street import Street, street_of
 
 AIM_MRAYS = 5.0
 CHANNELS, COLUMNS, CARS = 32, 1024, 40

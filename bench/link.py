@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from functools import partial
 
 from bench.tools import save, show, verdict
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.sim.cluster.link import Keys, LinkError, MainLink, NodeLink, Received, hold_memory, make_keys
+from samepath.cluster.link import Keys, LinkError, MainLink, NodeLink, Received, hold_memory, make_keys
+from samepath.core.clock import SYSTEM_CLOCK
 
 NODES = (1, 2, 4, 8)
 STATE = bytes(range(256)) * 16

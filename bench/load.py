@@ -19,15 +19,15 @@ from functools import partial
 import psutil
 
 from bench.tools import save, show, verdict
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.conditions import stress_ng
-from samepath.conditions.applicable import why_not
-from samepath.conditions.cpu_load import busy_ratio
-from samepath.conditions.crew import Footing
-from samepath.conditions.gpu import GpuMeter
-from samepath.conditions.gpu_load import GpuLoad, usable_backends
-from samepath.conditions.machine import MachineLoads
-from samepath.conditions.sampler import read_core_times
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.instrument.conditions import stress_ng
+from samepath.instrument.conditions.applicable import why_not
+from samepath.instrument.conditions.cpu_load import busy_ratio
+from samepath.instrument.conditions.gpu_load import GpuLoad, usable_backends
+from samepath.instrument.conditions.machine import MachineLoads
+from samepath.instrument.conditions.workers import Footing
+from samepath.instrument.host.gpu import GpuMeter
+from samepath.instrument.host.sampler import read_core_times
 
 SECONDS = float(os.environ.get("SAMEPATH_BENCH_LOAD_S", "60"))
 TRIES = int(os.environ.get("SAMEPATH_BENCH_LOAD_TRIES", "3"))

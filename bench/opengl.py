@@ -18,15 +18,14 @@ import numpy as np
 from bench.cameras import NIGHT, NOON, SIZES, traffic
 from bench.other_renderers import best_cpu_s
 from bench.tools import best_s, save, show
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.base.errors import SimulatorError
-from samepath.conditions.cpu_load import CpuLoad
-from samepath.sim.sensors.opengl.context import is_on_cpu
-from samepath.sim.sensors.renderer import Camera, Channel, Frame, Renderer, create_renderer
-from samepath.sim.sensors.weather import Weather
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.errors import SimulatorError
+from samepath.instrument.conditions.cpu_load import CpuLoad
+from samepath.simulator.sensors.opengl.context import is_on_cpu
+from samepath.simulator.sensors.renderer import Camera, Channel, Frame, Renderer, create_renderer
+from samepath.simulator.sensors.weather import Weather
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[1]
-SCENES = ROOT / "tests" / "sim" / "sensors"
 REPEATS = int(os.environ.get("SAMEPATH_BENCH_OPENGL_REPEATS", "20"))
 # Mesa takes seconds for what a GPU does in milliseconds: fewer cameras, the same scene.
 CAMERAS, CAMERAS_ON_CPU = 40, 4
@@ -92,8 +91,7 @@ def _speeds(name: str, *, on_cpu: bool) -> dict[str, list[float]]:
 
 
 def _scenes() -> tuple[list[str], dict[str, tuple[object, list[Camera]]]]:
-    sys.path.insert(0, str(SCENES))
-    from camera_scenes import WEATHERS, cameras, street_scene
+    from tests.support.camera_scenes import WEATHERS, cameras, street_scene
 
     return list(WEATHERS), {name: (street_scene(name), cameras(ALL, 240, 160)) for name in WEATHERS}
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from samepath.sim.sensors.axes import places_and_axes
-from samepath.sim.sensors.scene import Instances, Scene
-from samepath.sim.world.records import Pose
+from samepath.core.states import Pose
+from samepath.simulator.sensors.mounts import places_and_axes
+from samepath.simulator.sensors.renderer import Instances, Scene
 
 FOV_DEG = 90.0
 NEAR_M, FAR_M = 0.1, 1000.0

@@ -5,16 +5,15 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from samepath.base.errors import SimulatorError
-from samepath.sim.maps import load_map
-from samepath.sim.sensors.cameras import normal_image
-from samepath.sim.sensors.looks import ActorLook, paint_of
-from samepath.sim.sensors.raster.software import SoftwareRenderer
-from samepath.sim.sensors.renderer import Camera, Channel, Frame, Renderer, create_renderer
-from samepath.sim.sensors.scene import NO_LAMPS, Lamp
-from samepath.sim.sensors.street import street_of
-from samepath.sim.sensors.weather import Weather
-from samepath.sim.world.records import Pose
+from samepath.core.errors import SimulatorError
+from samepath.core.states import Pose
+from samepath.simulator.maps import load_map
+from samepath.simulator.sensors.cameras import normal_image
+from samepath.simulator.sensors.labels import ActorLook, paint_of
+from samepath.simulator.sensors.raster.software import SoftwareRenderer
+from samepath.simulator.sensors.renderer import NO_LAMPS, Camera, Channel, Frame, Lamp, Renderer, create_renderer
+from samepath.simulator.sensors.street import street_of
+from samepath.simulator.sensors.weather import Weather
 
 DOCS = Path(__file__).parents[1] / "docs"
 # Waiting at the market cross of the town, looking north.

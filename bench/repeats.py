@@ -10,11 +10,11 @@ import tempfile
 from pathlib import Path
 
 from bench.tools import save, show, verdict
-from samepath.analysis.cell import analyse_cell
-from samepath.conditions.cpu_load import CpuLoad
-from samepath.execution.run import run_plan, stored_cells
-from samepath.sim.scenarios.model import built_in_scenarios
-from samepath.study.plan import make_plan
+from samepath.instrument.analysis.cell import analyse_cell
+from samepath.instrument.conditions.cpu_load import CpuLoad
+from samepath.instrument.execution.run import run_plan, stored_cells
+from samepath.instrument.study.plan import make_plan
+from samepath.scenarios.model import built_in_scenarios
 
 REPEATS = int(os.environ.get("SAMEPATH_BENCH_REPEATS", "1000"))
 LOADED_REPEATS = int(os.environ.get("SAMEPATH_BENCH_LOADED_REPEATS", str(REPEATS)))

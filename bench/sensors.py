@@ -12,11 +12,11 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
-TESTS = Path(__file__).parents[1] / "tests" / "sim"
-SCRIPT = TESTS / "sensors" / "sensor_bytes.py"
-PINNED = TESTS / "sensors" / "sensor_golden.json"
+from tests.support import ROOT, SUPPORT
+
+SCRIPT = SUPPORT / "sensor_bytes.py"
+PINNED = ROOT / "tests" / "simulator" / "sensors" / "sensor_golden.json"
 REPEATS = int(os.environ.get("SAMEPATH_BENCH_SENSOR_REPEATS", "100"))
 AT_ONCE = 2
 Digests = dict[str, dict[str, str]]
@@ -43,7 +43,7 @@ VARIANTS = {
 def main() -> bool:
     """Run everything; return whether every process gave the pinned digests."""
     from bench.tools import save, show, verdict
-    from samepath.conditions.cpu_load import CpuLoad
+    from samepath.instrument.conditions.cpu_load import CpuLoad
 
     pinned = json.loads(PINNED.read_text("utf-8"))
     repeats, rows, outcomes, good = max(1, REPEATS // len(VARIANTS)), [], {}, True
@@ -67,7 +67,7 @@ def main() -> bool:
 
 def _measured(how: Circumstances) -> Digests:
     """The digests of one fresh process."""
-    path = os.pathsep.join([str(TESTS / "sensors"), str(TESTS / "server"), *filter(None, sys.path)])
+    path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
     environment = {**os.environ, "PYTHONPATH": path, **how.environment}
     command = [sys.executable, str(SCRIPT), str(how.threads)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)

@@ -5,16 +5,16 @@ import tempfile
 from pathlib import Path
 
 from bench.tools import best_s, save, show, verdict
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.execution.run import run_plan
-from samepath.sim.physics.engine import Physics, PhysicsSettings
-from samepath.sim.scenarios.model import load_scenario
-from samepath.sim.scenarios.simulation import Simulation
-from samepath.sim.world.catalogue import actor_type
-from samepath.sim.world.records import Pose, VehicleCommand, WalkerCommand
-from samepath.sim.world.world import World
-from samepath.simulators import conformance, registry
-from samepath.study.plan import make_plan
+from samepath.core.catalogue import actor_type
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.states import Pose, VehicleCommand, WalkerCommand
+from samepath.engines import conformance, registry
+from samepath.instrument.execution.run import run_plan
+from samepath.instrument.study.plan import make_plan
+from samepath.scenarios.model import load_scenario
+from samepath.simulator.physics.engine import Physics, PhysicsSettings
+from samepath.simulator.simulation import Simulation
+from samepath.simulator.world.world import World
 
 SPEED_AIM, COST_AIM = 500.0, 1.3
 STUDY = """

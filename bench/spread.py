@@ -3,8 +3,8 @@
 import numpy as np
 
 from bench.tools import best_s, peak_bytes, save, show, verdict
-from samepath.analysis.exact import SpreadAccumulator, spread_of
-from samepath.base.streams import stream
+from samepath.core.streams import stream
+from samepath.instrument.analysis.exact import SpreadAccumulator, spread_of
 
 REPEATS, COLUMNS = 1000, 10 * 2000 * 3
 TIME_AIM, MEMORY_AIM = 3.0, 1.5

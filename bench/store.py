@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from bench.tools import best_s, save, show
-from samepath.analysis.spread import measure
-from samepath.base.streams import stream
-from samepath.traces.channels import ACCELERATION, ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
-from samepath.traces.records import Actor, End, Header, Repeat, row_digests
-from samepath.traces.store import StoredCell, store_repeats
+from samepath.core.channels import ACCELERATION, ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
+from samepath.core.streams import stream
+from samepath.instrument.analysis.spread import measure
+from samepath.instrument.traces.records import Actor, End, Header, Repeat, row_digests
+from samepath.instrument.traces.store import StoredCell, store_repeats
 
 STATE = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.conditions.provenance import collect_provenance
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.instrument.host.provenance import collect_provenance
 
 RESULTS = Path(__file__).parent / "results"
 

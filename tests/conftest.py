@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from samepath.traces.cell import MemoryCell
-from samepath.traces.recorder import Recorder
-from samepath.traces.records import Header, Repeat
+from samepath.instrument.traces.cell import MemoryCell
+from samepath.instrument.traces.recorder import Recorder
+from samepath.instrument.traces.records import Header, Repeat
 
 # Property tests repeat themselves too: the same examples on every run. HYPOTHESIS_PROFILE=explore looks for new ones.
 # None has a deadline: how long an example takes is the machine's affair.
@@ -23,9 +23,18 @@ WORKERS_MOST = 4
 # What is run by one process, one test after the other: code that is built on first use is then built once, pages are made from
 # cells that were analysed once, and loads that are held at a target do not meet each other.
 TOGETHER = {
-    "compiled": ("sim/sensors", "sim/dataset", "sim/server/test_sensors_served.py", "simulators/test_samepath_sensing.py"),
-    "report": ("report",),
-    "loads": ("conditions/test_cpu_load.py", "conditions/test_machine.py", "execution"),
+    "compiled": (
+        "simulator/sensors",
+        "simulator/dataset",
+        "simulator/server/test_sensors_served.py",
+        "engines/test_samepath_sensing.py",
+    ),
+    "report": ("instrument/report",),
+    "loads": (
+        "instrument/conditions/test_cpu_load.py",
+        "instrument/conditions/test_machine.py",
+        "instrument/execution",
+    ),
 }
 HERE = Path(__file__).parent
 

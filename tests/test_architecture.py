@@ -76,7 +76,7 @@ def test_nobody_uses_a_global_random_generator():
 def test_importing_samepath_and_its_command_line_imports_no_plotting_and_no_simulator():
     script = "import sys, samepath, samepath.cli.app; print(' '.join(sys.modules))"
     loaded = set(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split())
-    for heavy in ("matplotlib", "jinja2", "ray", "carla", "pandas", "samepath.simulators.controls"):
+    for heavy in ("matplotlib", "jinja2", "ray", "carla", "pandas", "samepath.engines.reference"):
         assert heavy not in loaded
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from samepath.analysis.cell import analyse_cell
-from samepath.analysis.inference import repeats_needed, repeats_until_stop
 from samepath.cli.app import app
-from samepath.report.document import cell_object
-from samepath.simulators import registry
-from samepath.simulators.conformance import CHECKS
-from samepath.study.levels import CONDITIONS
-from samepath.study.plan import built_in_studies, make_plan
-from samepath.study.records import Combination, Isolation, Order
-from samepath.study.spec import AnalysisSpec, CellSpec, DesignSpec, ExecutionSpec, StudySpec, VariantSpec, keys_of
-from samepath.traces.importers import ImportOptions
+from samepath.engines import registry
+from samepath.engines.conformance import CHECKS
+from samepath.instrument.analysis.cell import analyse_cell
+from samepath.instrument.analysis.verdict import repeats_needed, repeats_until_stop
+from samepath.instrument.report.document import cell_object
+from samepath.instrument.study.levels import CONDITIONS
+from samepath.instrument.study.plan import built_in_studies, make_plan
+from samepath.instrument.study.records import Combination, Isolation, Order
+from samepath.instrument.study.spec import AnalysisSpec, CellSpec, DesignSpec, ExecutionSpec, StudySpec, VariantSpec, keys_of
+from samepath.instrument.traces.importers import ImportOptions
 
 ROOT = Path(__file__).parents[1]
 
@@ -97,7 +97,7 @@ def test_links_between_documents_lead_somewhere():
 
 
 def test_every_key_of_the_json_is_documented():
-    from conftest import cell_of, straight_run
+    from tests.conftest import cell_of, straight_run
 
     documented = (ROOT / "docs" / "json.md").read_text("utf-8")
     for key in cell_object(analyse_cell(cell_of([straight_run(0), straight_run(1)]))):

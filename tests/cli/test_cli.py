@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from forked import forked
 
-from samepath.execution.folder import locked
+from samepath.instrument.execution.folder import locked
+from tests.support import SUPPORT
+from tests.support.forked import forked
 
 
 def samepath(*arguments, cwd=None):
@@ -152,7 +152,7 @@ def test_a_study_goes_on_from_its_folder_alone_and_says_when_there_is_nothing_to
     good = "{simulator: control-exact, scenario: crossing, name: exact, expect: bit-identical}"
     (tmp_path / "x.yaml").write_text(study_text(good, faulty, broken, away, isolation="process"))
     odd = tmp_path / "odd_simulators.py"
-    odd.write_text((Path(__file__).parents[1] / "execution" / "odd_simulators.py").read_text())
+    odd.write_text((SUPPORT / "odd_simulators.py").read_text())
     first = samepath("study", "x.yaml", "--out", "out", "--json", cwd=tmp_path)
     assert first.returncode == 1, first.stderr
     document = json.loads(first.stdout)
@@ -225,7 +225,7 @@ def test_a_second_study_on_a_folder_in_use_is_refused(tmp_path, refused):
     ],
 )
 def test_what_cannot_be_run_is_refused_before_the_first_run(tmp_path, cell, words, refused):
-    odd = (Path(__file__).parents[1] / "execution" / "odd_simulators.py").read_text()
+    odd = (SUPPORT / "odd_simulators.py").read_text()
     (tmp_path / "odd_simulators.py").write_text(odd)
     (tmp_path / "x.yaml").write_text(study_text(cell))
     assert words in refused("study", "x.yaml", "--out", "out", cwd=tmp_path)

@@ -10,15 +10,15 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.base.errors import SamepathError
 from samepath.cli.app import app
 from samepath.cli.cluster.start import warnings
-from samepath.sim.cluster.link.keys import make_keys, write_keys
-from samepath.sim.cluster.running import ClusterPlan, resumed_plan
-from samepath.sim.cluster.settings import MainSettings
-from samepath.sim.cluster.watching.site import find_site, read_status
-from samepath.sim.server.server import ServerSettings
+from samepath.cluster.link.keys import make_keys, write_keys
+from samepath.cluster.monitor.site import find_site, read_status
+from samepath.cluster.running import ClusterPlan, resumed_plan
+from samepath.cluster.settings import MainSettings
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.errors import SamepathError
+from samepath.simulator.server.server import ServerSettings
 
 LONGEST_S = 90.0
 

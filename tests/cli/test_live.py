@@ -1,8 +1,8 @@
 """What is shown while a study runs."""
 
 from samepath.cli.live import duration, parts
-from samepath.execution.state import Progress
-from samepath.study.records import PlannedCell
+from samepath.instrument.execution.run import Progress
+from samepath.instrument.study.records import PlannedCell
 
 CELL = PlannedCell("game loop, cpu_load 75 %", "g", "samepath-game-loop", "table1-test2", {}, {"cpu_load": 0.75}, 100)
 

@@ -9,9 +9,9 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from samepath.base.errors import SamepathError
 from samepath.cli.app import app
-from samepath.sim.sensors.renderer import create_renderer
+from samepath.core.errors import SamepathError
+from samepath.simulator.sensors.renderer import create_renderer
 
 
 def start(*arguments):

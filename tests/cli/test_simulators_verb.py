@@ -3,10 +3,10 @@
 import pytest
 from typer.testing import CliRunner
 
-from samepath.base.errors import InputError
 from samepath.cli.app import app
-from samepath.simulators import registry
-from samepath.simulators.interface import Simulator, SimulatorInfo
+from samepath.core.errors import InputError
+from samepath.engines import registry
+from samepath.engines.interface import Simulator, SimulatorInfo
 
 
 class There(Simulator):

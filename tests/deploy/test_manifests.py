@@ -13,7 +13,7 @@ import yaml
 
 from samepath import __version__
 from samepath.cli.app import app
-from samepath.sim.maps import available_maps
+from samepath.simulator.maps import available_maps
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import typer
 
-from samepath.analysis.phases import COLLISION
-from samepath.analysis.verdict import Criterion
 from samepath.cli import options as opt
 from samepath.cli.study_report import given, study_folder_document
-from samepath.report.console import limits_line, print_document
-from samepath.report.document import Document, to_json
-from samepath.traces.importers import Align
-from samepath.traces.load import load_cells
+from samepath.instrument.analysis.phases import COLLISION
+from samepath.instrument.analysis.verdict import Criterion
+from samepath.instrument.report.console import limits_line, print_document
+from samepath.instrument.report.document import Document, to_json
+from samepath.instrument.traces.importers import Align
+from samepath.instrument.traces.load import load_cells
 
 
 def read_and_analyse(

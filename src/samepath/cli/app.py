@@ -6,10 +6,8 @@ from typing import Annotated
 import typer
 
 from samepath import __version__
-from samepath.base.errors import SamepathError
 from samepath.cli import (
     analyse,
-    bench,
     check,
     cluster,
     conformance,
@@ -24,6 +22,7 @@ from samepath.cli import (
     simulators,
     study,
 )
+from samepath.core.errors import SamepathError
 
 app = typer.Typer(
     name="samepath",
@@ -47,7 +46,6 @@ app.command("script")(script.script)
 app.command("serve")(serve.serve)
 app.command("record")(record.record)
 app.add_typer(cluster.app, name="cluster")
-app.add_typer(bench.app, name="bench")
 
 
 def _version(*, wanted: bool) -> None:

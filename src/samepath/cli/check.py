@@ -5,15 +5,15 @@ from typing import Annotated
 
 import typer
 
-from samepath.analysis.phases import COLLISION
-from samepath.analysis.verdict import Criterion
-from samepath.base.files import write_text_atomically
 from samepath.cli import options as opt
 from samepath.cli.analyse import read_and_analyse
-from samepath.report.console import print_document
-from samepath.report.document import to_json
-from samepath.report.junit import render_junit
-from samepath.traces.importers import Align
+from samepath.core.files import write_text_atomically
+from samepath.instrument.analysis.phases import COLLISION
+from samepath.instrument.analysis.verdict import Criterion
+from samepath.instrument.report.console import print_document
+from samepath.instrument.report.document import to_json
+from samepath.instrument.report.junit import render_junit
+from samepath.instrument.traces.importers import Align
 
 
 def check(

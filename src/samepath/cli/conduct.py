@@ -9,25 +9,29 @@ from types import FrameType
 
 import typer
 
-from samepath.base.errors import StoreError
 from samepath.cli import options as opt
 from samepath.cli.dry_run import print_plan
 from samepath.cli.live import live_progress
 from samepath.cli.study_report import study_document
-from samepath.conditions.provenance import collect_provenance
-from samepath.execution.check import check_plan, not_applicable
-from samepath.execution.disk import check_room, check_writable
-from samepath.execution.estimate import estimate
-from samepath.execution.folder import StudyRecord, begin, found_record, locked
-from samepath.execution.host_records import differences
-from samepath.execution.ray_hosts import RayHosts, ray_hosts
-from samepath.execution.rehearsal import Rehearsal, not_rehearsed, rehearse
-from samepath.execution.run import Result, run_plan
-from samepath.report.console import limits_line, print_document
-from samepath.report.document import Document, to_json
-from samepath.report.write import write_reports
-from samepath.study.records import Plan
-from samepath.traces.store import stored_repeats
+from samepath.core.errors import StoreError
+from samepath.instrument.execution.folder import (
+    StudyRecord,
+    begin,
+    check_room,
+    check_writable,
+    differences,
+    found_record,
+    locked,
+)
+from samepath.instrument.execution.ray_hosts import RayHosts, ray_hosts
+from samepath.instrument.execution.rehearsal import Rehearsal, check_plan, estimate, not_applicable, not_rehearsed, rehearse
+from samepath.instrument.execution.run import Result, run_plan
+from samepath.instrument.host.provenance import collect_provenance
+from samepath.instrument.report.console import limits_line, print_document
+from samepath.instrument.report.document import Document, to_json
+from samepath.instrument.report.html import write_reports
+from samepath.instrument.study.records import Plan
+from samepath.instrument.traces.store import stored_repeats
 
 _INTERRUPTED = "Interrupted: this report covers the repeats that were finished. Continue with:"
 

@@ -5,11 +5,10 @@ from typing import Annotated
 import typer
 import yaml
 
-from samepath.base.errors import InputError
-from samepath.simulators import registry
-from samepath.simulators.conformance import check_all
-from samepath.simulators.interface import Scalar
-from samepath.simulators.preset import Preset
+from samepath.core.errors import InputError
+from samepath.engines import registry
+from samepath.engines.conformance import check_all
+from samepath.engines.interface import Preset, Scalar
 
 
 def conformance(

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from samepath.base.errors import InputError
 from samepath.cli import options as opt
-from samepath.traces.cell import MemoryCell
-from samepath.traces.importers import Align
-from samepath.traces.load import load_cells
-from samepath.traces.store import store_repeats
+from samepath.core.errors import InputError
+from samepath.instrument.traces.cell import MemoryCell
+from samepath.instrument.traces.importers import Align
+from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.store import store_repeats
 
 
 def convert(

@@ -10,17 +10,19 @@ from rich.table import Table
 from rich.text import Text
 
 from samepath.cli.options import Json, progress_bar, stdout_console
-from samepath.conditions.doctor import Diagnosis, examine, read_host
-from samepath.conditions.limits import Limits
-from samepath.conditions.memory_test import (
+from samepath.instrument.host.doctor import (
     LEAST_BYTES,
+    Diagnosis,
     MemoryTest,
     bounded_bytes,
     check_memory,
     count_steps,
+    examine,
     parse_size_bytes,
+    read_host,
 )
-from samepath.conditions.probe import Probe, Unknown
+from samepath.instrument.host.facts import Limits
+from samepath.instrument.host.probe import Probe, Unknown
 
 # The order of the table, and how a status looks in a terminal.
 STYLES = {"warning": "bold red", "note": "yellow", "unknown": "magenta", "good": "green"}

@@ -8,12 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from samepath.cli.live import duration
-from samepath.execution.disk import free_bytes, size
-from samepath.execution.estimate import Estimate
-from samepath.execution.rehearsal import Rehearsal, find
-from samepath.execution.runner import real_isolation
-from samepath.study.levels import level_text
-from samepath.study.records import Isolation, Plan, PlannedCell
+from samepath.instrument.execution.folder import free_bytes, size
+from samepath.instrument.execution.hosts import real_isolation
+from samepath.instrument.execution.rehearsal import Estimate, Rehearsal, find
+from samepath.instrument.study.levels import level_text
+from samepath.instrument.study.records import Isolation, Plan, PlannedCell
 
 
 def print_plan(

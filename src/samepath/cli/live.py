@@ -9,11 +9,11 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.base.units import format_length
 from samepath.cli.options import stderr_console
-from samepath.execution.state import Progress as StudyProgress
-from samepath.study.levels import level_text
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.units import format_length
+from samepath.instrument.execution.run import Progress as StudyProgress
+from samepath.instrument.study.levels import level_text
 
 # On a terminal the display moves by itself once a second; more often would be load beside what is measured.
 _REFRESH_S: Final = 1.0

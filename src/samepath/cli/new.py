@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from samepath.base.errors import InputError
-from samepath.base.files import write_text_atomically
-from samepath.study.json_schema import FILE_NAME, TITLE, study_schema_text
-from samepath.study.plan import make_plan
-from samepath.study.starter import starter_text
+from samepath.core.errors import InputError
+from samepath.core.files import write_text_atomically
+from samepath.instrument.study.plan import make_plan
+from samepath.instrument.study.starter import FILE_NAME, TITLE, starter_text, study_schema_text
 
 
 def new(

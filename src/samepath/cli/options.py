@@ -11,15 +11,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from samepath.analysis.cell import CellAnalysis, Options, analyse_cell
-from samepath.analysis.phases import parse_split
-from samepath.analysis.summary import parse_restriction
-from samepath.analysis.verdict import Criterion
-from samepath.base.errors import InputError
-from samepath.base.units import parse_tolerance_m
-from samepath.report.document import Document
-from samepath.traces.cell import CellTrace
-from samepath.traces.importers import Align, ImportOptions
+from samepath.core.errors import InputError
+from samepath.core.units import parse_tolerance_m
+from samepath.instrument.analysis.cell import CellAnalysis, Options, analyse_cell
+from samepath.instrument.analysis.phases import parse_split
+from samepath.instrument.analysis.study import parse_restriction
+from samepath.instrument.analysis.verdict import Criterion
+from samepath.instrument.report.document import Document
+from samepath.instrument.traces.cell import CellTrace
+from samepath.instrument.traces.importers import Align, ImportOptions
 
 Paths = Annotated[
     list[Path],

@@ -5,9 +5,9 @@ from typing import Annotated, Final
 
 import typer
 
-from samepath.base.clock import SYSTEM_CLOCK
-from samepath.base.errors import InputError
 from samepath.cli.options import progress_bar, stderr_console
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.errors import InputError
 
 # Where there is no terminal to draw a bar on, a line now and then.
 _LINE_S: Final = 10.0
@@ -37,13 +37,13 @@ def record(
 
     With the renderer opengl that is not promised: the dataset then says which driver drew it.
     """
-    from samepath.sim.sensors.extra import require_sensors
+    from samepath.simulator.sensors.sensor import require_sensors
 
     require_sensors()
-    from samepath.sim.dataset.recording import record as record_dataset
-    from samepath.sim.dataset.settings import RecordSettings, weather_of
-    from samepath.sim.scenarios.model import load_scenario
-    from samepath.sim.sensors.rig import load_rig
+    from samepath.scenarios.model import load_scenario
+    from samepath.simulator.dataset.files import RecordSettings, weather_of
+    from samepath.simulator.dataset.recording import record as record_dataset
+    from samepath.simulator.sensors.rig import load_rig
 
     settings = RecordSettings(
         scenario=load_scenario(scenario),

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from samepath.analysis.phases import COLLISION
-from samepath.analysis.verdict import Criterion
-from samepath.base.files import make_folder
 from samepath.cli import options as opt
 from samepath.cli.analyse import read_and_analyse
 from samepath.cli.study_report import study_folder_document
-from samepath.report.write import write_reports
-from samepath.traces.importers import Align
+from samepath.core.files import make_folder
+from samepath.instrument.analysis.phases import COLLISION
+from samepath.instrument.analysis.verdict import Criterion
+from samepath.instrument.report.html import write_reports
+from samepath.instrument.traces.importers import Align
 
 
 def report(

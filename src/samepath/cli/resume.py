@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from samepath.base.units import parse_tolerance_m
 from samepath.cli import options as opt
 from samepath.cli.conduct import conduct
-from samepath.execution.folder import read_record
+from samepath.core.units import parse_tolerance_m
+from samepath.instrument.execution.folder import read_record
 
 
 def resume(

@@ -14,7 +14,7 @@ def script(
     """Print who is in a scenario, where they start and go, and how they are driven."""
     from rich.table import Table
 
-    from samepath.simulators.scripts import read_script, to_json
+    from samepath.scenarios.scripts import read_script, to_json
 
     read = read_script(scenario)
     if json:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samepath.base.addresses import is_loopback
-from samepath.base.ending import Ending, ending
-from samepath.base.errors import InputError
-from samepath.base.words import printable
+from samepath.core.errors import InputError, printable
+from samepath.core.network import is_loopback
+from samepath.core.processes import Ending, ending
 
 if TYPE_CHECKING:
-    from samepath.sim.server.server import ServerSettings
+    from samepath.simulator.server.server import ServerSettings
 
 
 Host = Annotated[str, typer.Option("--host", help="Address to listen on; anything but loopback lets others in.")]
@@ -55,9 +54,9 @@ def serve(
     map_mib: MapMemory = MAP_MIB,
 ) -> None:
     """Serve a world that repeats itself to CARLA 0.9.16's Python client. Ctrl-C ends it, a second one at once."""
-    from samepath.sim.server.limits import Limits
-    from samepath.sim.server.resuming import Keeping, origin_of
-    from samepath.sim.server.server import ServerSettings
+    from samepath.simulator.server.limits import Limits
+    from samepath.simulator.server.resume import Keeping, origin_of
+    from samepath.simulator.server.server import ServerSettings
 
     aliases = read_aliases(alias or [])
     if resume:
@@ -94,7 +93,7 @@ def read_aliases(given: list[str]) -> dict[str, str]:
 
 
 async def _serve(settings: "ServerSettings", end: Ending) -> None:
-    from samepath.sim.server.server import Server
+    from samepath.simulator.server.server import Server
 
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -118,7 +117,7 @@ async def _serve(settings: "ServerSettings", end: Ending) -> None:
 
 def _driver(renderer: str) -> str:
     """Who draws for a renderer that depends on a driver; refuses one that cannot be opened here, before anybody connects."""
-    from samepath.sim.sensors.renderer import check_renderer, create_renderer
+    from samepath.simulator.sensors.renderer import check_renderer, create_renderer
 
     if check_renderer(renderer) == "software":
         return ""

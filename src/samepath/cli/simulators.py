@@ -6,10 +6,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from samepath.base.errors import SamepathError
 from samepath.cli.options import stdout_console
-from samepath.simulators import registry
-from samepath.simulators.interface import SimulatorInfo
+from samepath.core.errors import SamepathError
+from samepath.engines import registry
+from samepath.engines.interface import SimulatorInfo
 
 
 def simulators(

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from samepath.base.errors import StudyError
-from samepath.base.units import parse_tolerance_m
 from samepath.cli import options as opt
 from samepath.cli.conduct import conduct, dry_run
-from samepath.study.plan import load_plan
+from samepath.core.errors import StudyError
+from samepath.core.units import parse_tolerance_m
+from samepath.instrument.study.plan import load_plan
 
 
 def study(

@@ -6,19 +6,17 @@ from pathlib import Path
 
 import typer
 
-from samepath.analysis.cell import Options, analyse_cell
-from samepath.analysis.factors import MissingCell
-from samepath.analysis.phases import parse_split
-from samepath.analysis.summary import parse_restriction
-from samepath.analysis.verdict import Criterion
-from samepath.base.errors import InputError
-from samepath.base.units import parse_tolerance_m
 from samepath.cli import options as opt
-from samepath.execution.absent import absent_cells
-from samepath.execution.folder import STUDY_FILE, StudyRecord, read_record, stored_cells
-from samepath.execution.host_records import with_hosts
-from samepath.report.document import Document
-from samepath.study.records import Judging
+from samepath.core.errors import InputError
+from samepath.core.units import parse_tolerance_m
+from samepath.instrument.analysis.cell import Options, analyse_cell
+from samepath.instrument.analysis.factors import MissingCell
+from samepath.instrument.analysis.phases import parse_split
+from samepath.instrument.analysis.study import parse_restriction
+from samepath.instrument.analysis.verdict import Criterion
+from samepath.instrument.execution.folder import STUDY_FILE, StudyRecord, absent_cells, read_record, stored_cells, with_hosts
+from samepath.instrument.report.document import Document
+from samepath.instrument.study.records import Judging
 
 
 def study_document(

@@ -11,6 +11,6 @@ NodeName = Annotated[str, typer.Argument(metavar="NODE", help="The node's name, 
 
 def drain(node: NodeName, run: RunFolder = None) -> None:
     """Give a node nothing more; it goes when it owes no frame and its clients have left."""
-    from samepath.sim.cluster.watching.site import drain as ask
+    from samepath.cluster.monitor.site import drain as ask
 
     typer.echo(ask(running(run), node))

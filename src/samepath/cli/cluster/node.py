@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from samepath.base.errors import InputError
 from samepath.cli.cluster.start import SharedMemory, Threads
 from samepath.cli.cluster.words import logger
 from samepath.cli.serve import Host, Port
+from samepath.core.errors import InputError
 
 MainOption = Annotated[
     str, typer.Option("--main", metavar="HOST:PORT", help="Where the main server's link listens.", show_default=False)
@@ -33,9 +33,9 @@ def node(
     shared_memory: SharedMemory = True,
 ) -> None:
     """Draw for a main server until it says that it is over. Exit 0: told to go; 1: main server lost; 2: refused."""
-    from samepath.sim.cluster.link.keys import read_keys, read_public
-    from samepath.sim.cluster.node import NodeSettings, run_node
-    from samepath.sim.cluster.running import MAIN_KEYS, NODE_KEYS
+    from samepath.cluster.link.keys import read_keys, read_public
+    from samepath.cluster.node import NodeSettings, run_node
+    from samepath.cluster.running import MAIN_KEYS, NODE_KEYS
 
     ordinal = re.search(r"[0-9]{1,6}$", name)
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):

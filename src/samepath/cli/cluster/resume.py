@@ -22,7 +22,7 @@ PlacementOption = Annotated[
 
 def resume(journal: JournalFolder, nodes: Nodes = None, placement: PlacementOption = None, run: Run = RUN) -> None:
     """Go on from the last snapshot and what the journal has since, with nodes, ports and settings as before."""
-    from samepath.sim.cluster.running import resumed_plan
+    from samepath.cluster.running import resumed_plan
 
     plan = resumed_plan(journal, run)
     if nodes is not None:

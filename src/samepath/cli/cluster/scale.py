@@ -11,6 +11,6 @@ Count = Annotated[int, typer.Argument(metavar="NODES", min=1, max=1024, help="Ho
 
 def scale(nodes: Count, run: RunFolder = None) -> None:
     """Have so many nodes: new ones are started, the last ones drained. No frame is lost."""
-    from samepath.sim.cluster.watching.site import scale as ask
+    from samepath.cluster.monitor.site import scale as ask
 
     typer.echo(ask(running(run), nodes))

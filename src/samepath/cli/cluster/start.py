@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from samepath.base.addresses import is_loopback
 from samepath.cli.cluster.words import logger
 from samepath.cli.serve import (
     DATA_FOLDER,
@@ -20,9 +19,11 @@ from samepath.cli.serve import (
     MapSeconds,
     read_aliases,
 )
+from samepath.core.network import is_loopback
 
 if TYPE_CHECKING:
-    from samepath.sim.cluster.running import ClusterPlan
+    from samepath.cluster.running import ClusterPlan
+
 
 Nodes = Annotated[
     int | None,
@@ -103,10 +104,10 @@ def start(
     map_mib: MapMemory = MAP_MIB,
 ) -> None:
     """Serve one world whose sensors are drawn by many nodes; clients connect to any. Ctrl-C ends it, a second one at once."""
-    from samepath.sim.cluster.running import ClusterPlan, cores
-    from samepath.sim.cluster.settings import MainSettings
-    from samepath.sim.server.limits import Limits
-    from samepath.sim.server.server import ServerSettings
+    from samepath.cluster.running import ClusterPlan, cores
+    from samepath.cluster.settings import MainSettings
+    from samepath.simulator.server.limits import Limits
+    from samepath.simulator.server.server import ServerSettings
 
     server = ServerSettings(
         host=host,
@@ -142,7 +143,7 @@ def start(
 
 def begin(plan: "ClusterPlan") -> None:
     """Run a cluster, with its log on stderr."""
-    from samepath.sim.cluster.running import run_cluster
+    from samepath.cluster.running import run_cluster
 
     log = logger("samepath cluster")
     for line in warnings(plan):

@@ -10,15 +10,16 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from samepath.base.clock import SYSTEM_CLOCK, Clock
-from samepath.base.errors import InputError
 from samepath.cli.cluster.words import RunFolder, running
 from samepath.cli.live import duration
 from samepath.cli.options import Json, stdout_console
+from samepath.core.clock import SYSTEM_CLOCK, Clock
+from samepath.core.errors import InputError
 
 if TYPE_CHECKING:
-    from samepath.sim.cluster.watching.site import Site
-    from samepath.sim.cluster.watching.status import ClusterStatus, NodeStatus
+    from samepath.cluster.monitor.site import Site
+    from samepath.cluster.monitor.status import ClusterStatus, NodeStatus
+
 
 STYLES = {"working": "green", "joining": "blue", "draining": "yellow", "fenced": "bold red", "gone": "dim"}
 _EVERY_S = 1.0
@@ -33,7 +34,7 @@ Watch = Annotated[bool, typer.Option("--watch", help="Ask again every second unt
 
 def status(run: RunFolder = None, url: Url = None, as_json: Json = False, watch: Watch = False) -> None:
     """Say how a running cluster stands: nodes, load, frames a second, lateness, desynchronisation."""
-    from samepath.sim.cluster.watching.site import read_status
+    from samepath.cluster.monitor.site import read_status
 
     site = _site(run, url)
     found = read_status(site)
@@ -56,7 +57,7 @@ def status(run: RunFolder = None, url: Url = None, as_json: Json = False, watch:
 
 
 def _site(run: Path | None, url: str | None) -> "Site":
-    from samepath.sim.cluster.watching.site import Site
+    from samepath.cluster.monitor.site import Site
 
     if run is not None and url is not None:
         raise InputError(f"--run or --url was wanted, but both came: {run} and {url}")
@@ -71,7 +72,7 @@ def _repeat(
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
     """Show the first status and then, every second, the next one, or for how long nobody has answered."""
-    from samepath.sim.cluster.watching.site import SilentError, read_status
+    from samepath.cluster.monitor.site import SilentError, read_status
 
     show(first)
     answered_s = clock.monotonic_s()
@@ -102,14 +103,14 @@ def _watch_live(console: Console, site: "Site", first: "ClusterStatus") -> None:
 
 
 def _json(found: "ClusterStatus") -> str:
-    from samepath.sim.cluster.watching.status import to_json
+    from samepath.cluster.monitor.status import to_json
 
     return to_json(found).decode()
 
 
 def line(found: "ClusterStatus") -> str:
     """The status as one line."""
-    from samepath.sim.cluster.watching.status import plain
+    from samepath.cluster.monitor.status import plain
 
     working = sum(node.state == "working" for node in found.nodes)
     return plain(
@@ -121,7 +122,7 @@ def line(found: "ClusterStatus") -> str:
 
 def view(found: "ClusterStatus", url: str, *, wide: bool = True) -> RenderableType:
     """The status as a few lines and a table of nodes; with fewer columns where a terminal is narrow."""
-    from samepath.sim.cluster.watching.status import plain
+    from samepath.cluster.monitor.status import plain
 
     commands = found.commands
     parts: list[RenderableType] = [
@@ -165,7 +166,7 @@ def _verdict(found: "ClusterStatus") -> Text:
 
 def node_table(nodes: tuple["NodeStatus", ...], *, wide: bool) -> Table:
     """One row per node."""
-    from samepath.sim.cluster.watching.status import plain
+    from samepath.cluster.monitor.status import plain
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     names = ["node", "state", "busy", "frames/s", "step", "late", "dropped", "desync."]

@@ -7,6 +7,6 @@ from samepath.cli.cluster.words import RunFolder, running
 
 def stop(run: RunFolder = None) -> None:
     """End a cluster: its nodes, what placed them, and the main server."""
-    from samepath.sim.cluster.watching.site import stop as ask
+    from samepath.cluster.monitor.site import stop as ask
 
     typer.echo(ask(running(run)))

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samepath.base.words import printable
+from samepath.core.errors import printable
 
 if TYPE_CHECKING:
-    from samepath.sim.cluster.watching.site import Site
+    from samepath.cluster.monitor.site import Site
+
 
 RunFolder = Annotated[
     Path | None, typer.Option("--run", help="The run folder of the cluster. [default: cluster-run]", show_default=False)
@@ -30,6 +31,6 @@ def logger(name: str) -> Callable[[str], None]:
 
 def running(folder: Path | None) -> "Site":
     """Find the cluster that runs in a folder."""
-    from samepath.sim.cluster.watching.site import RUN_FOLDER, find_site
+    from samepath.cluster.monitor.site import RUN_FOLDER, find_site
 
     return find_site(folder or RUN_FOLDER)

@@ -1,0 +1,43 @@
+"""The link between a main server and its nodes: ZeroMQ with CURVE keys, and shared memory for bulk on one host."""
+
+from samepath.cluster.link.keys import Keys, make_keys, read_keys, read_public, write_keys
+from samepath.cluster.link.main_link import MainLink
+from samepath.cluster.link.memory import hold_memory
+from samepath.cluster.link.node_link import NodeLink
+from samepath.cluster.link.wire import (
+    Event,
+    Gone,
+    LinkCounts,
+    LinkError,
+    LinkLimits,
+    LinkLostError,
+    LinkRefusedError,
+    PeerGoneError,
+    PeerStuckError,
+    Ready,
+    Received,
+    Woken,
+)
+
+__all__ = [
+    "Event",
+    "Gone",
+    "Keys",
+    "LinkCounts",
+    "LinkError",
+    "LinkLimits",
+    "LinkLostError",
+    "LinkRefusedError",
+    "MainLink",
+    "NodeLink",
+    "PeerGoneError",
+    "PeerStuckError",
+    "Ready",
+    "Received",
+    "Woken",
+    "hold_memory",
+    "make_keys",
+    "read_keys",
+    "read_public",
+    "write_keys",
+]

@@ -1,0 +1,105 @@
+"""What a node is started with, how it ended, and what every placement can do."""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final, Protocol
+
+from samepath.core.errors import InputError
+
+# After so many ends of one node something else is wrong: it is given up, and said so.
+MOST_RESTARTS: Final = 100
+# How long a node may take to end by itself once it is asked to.
+GRACE_S: Final = 2.0
+# Exit codes after which a node is not started again: it has left, or it was refused and would be again.
+LEFT: Final = 0
+REFUSED: Final = 2
+
+
+@dataclass(frozen=True)
+class NodeOrder:
+    """What a node is started with.
+
+    ``host`` is the address on which its two CARLA ports listen, ``port`` the first of them (0: any two), ``handicap`` the
+    factor by which it draws slower than it could, ``main_endpoint`` where the main server's link listens. ``port_step`` is how
+    far ports of one node and the next are apart; 0: all have the same, each on a host of its own.
+    """
+
+    name: str
+    ordinal: int
+    main_endpoint: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    threads: int = 1
+    handicap: float = 1.0
+    shared_memory: bool = True
+    port_step: int = 2
+
+    def another(self, ordinal: int) -> "NodeOrder":
+        """Return the order of another node of this kind."""
+        port = self.port and self.port + self.port_step * (ordinal - self.ordinal)
+        return replace(self, name=f"node-{ordinal}", ordinal=ordinal, port=port)
+
+
+@dataclass(frozen=True)
+class NodeKeys:
+    """A node's own pair of keys, and the main server's public one. They never stand on a command line or in a log."""
+
+    main_public: str
+    public: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One life of a node is over. ``restarts``: its placement starts it again, as the next incarnation."""
+
+    name: str
+    incarnation: int
+    why: str
+    restarts: bool
+
+
+class Placement(Protocol):
+    """Starts nodes and keeps them going. No method but ``close`` waits for anything; any thread may call them."""
+
+    def start(self, order: NodeOrder, keys: NodeKeys) -> None:
+        """Start a node. One that ends without having been asked to is started again, under the same order and keys."""
+        ...
+
+    def restart(self, name: str) -> None:
+        """Kill a node, frozen or not, and start it again; nothing is done where that is under way already."""
+        ...
+
+    def stop(self, name: str) -> None:
+        """End a node for good: it is asked to, and killed if it takes longer than ``GRACE_S``."""
+        ...
+
+    def ended(self) -> list[Ended]:
+        """Return the lives that have ended since the last call, in the order in which that was noticed."""
+        ...
+
+    def close(self) -> None:
+        """End all nodes and whatever started them; nothing is left when this returns."""
+        ...
+
+
+def packed(order: NodeOrder, keys: NodeKeys, watched: int | None) -> bytes:
+    """Put into one line what a node's process reads first; ``watched`` is a process that it must not outlive."""
+    return json.dumps({"order": asdict(order), "keys": asdict(keys), "watched": watched}).encode() + b"\n"
+
+
+def unpacked(line: bytes) -> tuple[NodeOrder, NodeKeys, int | None]:
+    """Read that line."""
+    try:
+        said = json.loads(line)
+        return NodeOrder(**said["order"]), NodeKeys(**said["keys"]), said["watched"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            "a rendering node's process reads its order from whoever started it, and something else came: "
+            "start one by hand with samepath cluster node"
+        ) from error
+
+
+def starts_again(code: int, earlier: int) -> bool:
+    """Is a node that ended with this exit code (negative: signal) started again, after so many earlier restarts?"""
+    return code not in (LEFT, REFUSED) and earlier < MOST_RESTARTS

@@ -1,0 +1,253 @@
+"""A whole cluster from start to end: the main server, who places its nodes, and the page it is watched on."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from samepath.cluster.link.keys import Keys, make_keys, read_keys, read_public, write_keys
+from samepath.cluster.main import Main
+from samepath.cluster.monitor.site import RUN_FOLDER, new_token, remove_site, write_site
+from samepath.cluster.monitor.web import Watch
+from samepath.cluster.placement.processes import ProcessPlacement
+from samepath.cluster.placement.rays import RayPlacement
+from samepath.cluster.placement.records import NodeOrder
+from samepath.cluster.settings import MainSettings
+from samepath.core.errors import ClusterError, InputError
+from samepath.core.network import is_everywhere, is_loopback
+from samepath.core.processes import Ending, ending
+from samepath.simulator.server.limits import Limits
+from samepath.simulator.server.resume import Keeping, origin_of
+from samepath.simulator.server.server import ServerSettings
+
+MAIN_KEYS: Final = "main"
+NODE_KEYS: Final = "node"
+_EXTRA: Final = "cluster"
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """A cluster to be run. ``nodes`` are started by Ray or as plain processes; 0: none, they are started by hand.
+
+    ``ray`` is the address of an existing Ray cluster, None: a Ray of our own. Nodes listen on ``node_host``. Each has the port
+    ``node_port``, for one node per host; None: the k-th has those 2 k above the main server's, or any if that has any. ``keys``
+    is the folder of keys for nodes started by hand.
+    """
+
+    main: MainSettings = field(default_factory=MainSettings)
+    nodes: int = 1
+    placement: Literal["ray", "processes"] = "ray"
+    ray: str | None = None
+    node_host: str = "127.0.0.1"
+    node_port: int | None = None
+    threads: int = 1
+    keys: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.ray is not None and self.placement != "ray":
+            raise InputError(f"--ray {self.ray} asks for Ray, --placement {self.placement} for something else: leave one out")
+        if is_everywhere(self.main.link_host):
+            raise InputError(
+                f"--link-host is where nodes find the main server, and {self.main.link_host} is no address to go to: "
+                "give one of this machine that they reach"
+            )
+
+    def remembered(self) -> dict[str, Any]:
+        """How the cluster is run, as plain data that its journal keeps."""
+        main = self.main
+        return {
+            "nodes": self.nodes,
+            "placement": self.placement,
+            "ray": self.ray,
+            "node_host": self.node_host,
+            "node_port": self.node_port,
+            "threads": self.threads,
+            "keys": None if self.keys is None else str(self.keys.absolute()),
+            "host": main.server.host,
+            "port": main.server.port,
+            "map_s": main.server.limits.map_s,
+            "map_bytes": main.server.limits.map_bytes,
+            "link_host": main.link_host,
+            "link_port": main.link_port,
+            "shared_memory": main.shared_memory,
+            "policy": main.policy,
+            "page_host": main.page_host,
+            "page_port": main.page_port,
+        }
+
+    def keeping(self, journal: Path) -> "ClusterPlan":
+        """The same with a journal, from which it can be resumed."""
+        server = replace(self.main.server, keeping=Keeping(journal, extra={_EXTRA: self.remembered()}))
+        return replace(self, main=replace(self.main, server=server))
+
+
+def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
+    """How the cluster of a journal was run, to go on with its world."""
+    origin = origin_of(journal)
+    said = origin.extra.get(_EXTRA)
+    if said is None:
+        raise InputError(f"the journal in {journal} is no cluster's: go on with samepath serve --journal {journal} --resume")
+    server = ServerSettings(
+        host=said["host"],
+        port=said["port"],
+        map_name=origin.map_name,
+        aliases=origin.aliases,
+        data_folder=origin.data_folder,
+        limits=Limits(map_s=said["map_s"], map_bytes=said["map_bytes"]),
+        draw_debug=origin.draw_debug,
+        keeping=Keeping(journal, resume=True, extra=origin.extra),
+    )
+    main = MainSettings(
+        server=server,
+        link_host=said["link_host"],
+        link_port=said["link_port"],
+        shared_memory=said["shared_memory"],
+        policy=said["policy"],
+        run_folder=run_folder,
+        page_host=said["page_host"],
+        page_port=said["page_port"],
+    )
+    return ClusterPlan(
+        main=main,
+        nodes=said["nodes"],
+        placement=said["placement"],
+        ray=said["ray"],
+        node_host=said["node_host"],
+        node_port=said["node_port"],
+        threads=said["threads"],
+        keys=None if said["keys"] is None else Path(said["keys"]),
+    )
+
+
+def run_cluster(plan: ClusterPlan, log: Callable[[str], None]) -> None:
+    """Run a cluster until SIGINT, SIGTERM or a request to stop; nothing of it is left when this returns.
+
+    A second signal ends this process at once; nodes and whoever placed them see that and go by themselves.
+    """
+    placement: RayPlacement | ProcessPlacement | None = None
+    if plan.nodes:
+        if plan.placement == "ray":
+            placement = RayPlacement(log, address=plan.ray, link_is_loopback=is_loopback(plan.main.link_host))
+        else:
+            placement = ProcessPlacement(log)
+    with ending() as end:
+        asyncio.run(_Cluster(plan, placement, log).run(end))
+
+
+class _Cluster:
+    def __init__(
+        self, plan: ClusterPlan, placement: RayPlacement | ProcessPlacement | None, log: Callable[[str], None]
+    ) -> None:
+        self._plan, self._placement, self._log = plan, placement, log
+        self._trouble = ""
+
+    async def run(self, end: Ending) -> None:
+        plan = self._plan
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        end.ask(self._stop)
+        keys, known = _keys(plan.keys) if plan.keys is not None else (None, None)
+        self._main = Main(plan.main, self._log, self._placement, keys=keys, known=known, failed=self._fail)
+        await self._main.start()
+        watch: Watch | None = None
+        try:
+            watch = self._watch()
+            await self._begin()
+            await self._over.wait()
+            self._log("stopping")
+        finally:
+            if watch is not None:
+                watch.stop()
+                remove_site(plan.main.run_folder or RUN_FOLDER)
+            await self._main.stop()
+        if self._trouble:
+            raise ClusterError(self._trouble)
+
+    async def _begin(self) -> None:
+        """Say where everything is and have the nodes started."""
+        plan, main = self._plan, self._main
+        server = plan.main.server
+        self._log(f"main server: map {server.map_name} on {server.host}:{main.port}, nodes join at {main.link.endpoint}")
+        if isinstance(self._placement, RayPlacement):
+            self._log("starting Ray on loopback" if plan.ray is None else f"joining the Ray cluster at {plan.ray}")
+            await self._loop.run_in_executor(None, self._placement.open)
+        first = NodeOrder(
+            name="node-1",
+            ordinal=1,
+            main_endpoint=main.link.endpoint,
+            host=plan.node_host,
+            port=(server.port and server.port + 2) if plan.node_port is None else plan.node_port,
+            threads=plan.threads,
+            shared_memory=plan.main.shared_memory,
+            port_step=2 if plan.node_port is None else 0,
+        )
+        for ordinal in range(1, plan.nodes + 1):
+            main.place(first.another(ordinal))
+
+    def _watch(self) -> Watch | None:
+        settings = self._plan.main
+        if settings.page_port is None:
+            return None
+        token = new_token()
+        watch = Watch(
+            self._main.status,
+            self._main.thumbnail,
+            _Wishes(self._main, self._stop),
+            token,
+            host=settings.page_host,
+            port=settings.page_port,
+            log=self._log,
+        )
+        write_site(settings.run_folder or RUN_FOLDER, watch.url, token)
+        watch.start()
+        self._log(f"live page: {watch.url}")
+        return watch
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+
+    def _fail(self, words: str) -> None:
+        self._trouble = self._trouble or words
+        self._stop()
+
+
+class _Wishes:
+    """What may be asked for from outside."""
+
+    def __init__(self, main: Main, stop: Callable[[], None]) -> None:
+        self._main, self._stop = main, stop
+
+    def drain(self, node: str) -> str:
+        """Give this node nothing more."""
+        return self._main.drain(node)
+
+    def scale(self, nodes: int) -> str:
+        """Have so many nodes."""
+        return self._main.scale(nodes)
+
+    def stop(self) -> str:
+        """End the cluster."""
+        self._stop()
+        return "the cluster stops"
+
+
+def _keys(folder: Path) -> tuple[Keys, Callable[[str], bool]]:
+    """Return the main server's keys and who else is let in: whoever has a public key in the folder.
+
+    Missing pairs are made: the main server's, and one that a node started by hand can use.
+    """
+    for name in (MAIN_KEYS, NODE_KEYS):
+        if not (folder / f"{name}.secret").exists() and not (folder / f"{name}.public").exists():
+            write_keys(folder, name, make_keys())
+
+    def known(public: str) -> bool:
+        names = sorted(path.stem for path in folder.glob("*.public"))
+        return any(read_public(folder, name) == public for name in names if name != MAIN_KEYS)
+
+    return read_keys(folder, MAIN_KEYS), known
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))

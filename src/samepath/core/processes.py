@@ -1,0 +1,133 @@
+"""Processes: helpers that end with whoever started them, and how a process ended in words."""
+
+import ctypes
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def die_with_parent(parent: int, sign: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel send ``sign`` to this process as soon as ``parent``, which started it, is gone. Survives ``exec``.
+
+    The kernel watches the *thread* that started this process: start workers from a thread that lives as long as they should.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, sign, 0, 0, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"the kernel will not watch the parent ({os.strerror(code)})")
+    # The parent may have ended before the kernel began to watch: then there is another one by now.
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def die_with(pid: int) -> None:
+    """End this process, at once and without a word, as soon as the process ``pid`` is gone; it need not be the parent."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        os._exit(1)
+
+    def watch() -> None:
+        select.select([handle], [], [])  # a process's handle can be read once it has ended
+        os._exit(1)
+
+    threading.Thread(target=watch, name=f"watches process {pid}", daemon=True).start()
+
+
+def how_it_ended(code: int) -> str:
+    """Say how a process ended, from its exit code or, negative, its signal."""
+    if code >= 0:
+        return f"ended by itself with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    return f"was ended by signal {-code} ({name})"
+
+
+def this_machine() -> str:
+    """Return what two processes have in common if they share process numbers, loopback and ``/dev/shm``.
+
+    Containers on one kernel share none of them, so the kernel's own identity is not enough.
+    """
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    spaces = [str(Path(f"/proc/self/ns/{one}").stat().st_ino) for one in ("pid", "net")]
+    memory = Path("/dev/shm")  # noqa: S108 - looked at, not written to
+    return "/".join([boot, *spaces, str(memory.stat().st_dev if memory.is_dir() else 0)])
+
+
+# SIGINT and SIGTERM for programs that serve: the first asks them to end, the second ends them, whatever they are
+# doing.
+#
+# Python runs signal handlers in the main thread, between two steps of its own code. A main thread that sits in
+# compiled code runs none, and asyncio's handlers wait for the event loop besides. The C part of Python, however,
+# writes the number of every signal to a pipe the moment it arrives. A thread reads that pipe, and needs the main
+# thread for nothing.
+
+ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+_OVER: Final = 0  # no signal has this number
+
+
+class Ending:
+    """What becomes of the signals; :meth:`ask` says what the first one leads to."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: Callable[[], object] | None = None
+        self.is_wanted = False
+
+    def ask(self, begin: Callable[[], object]) -> None:
+        """Have this called, in another thread, when the first signal comes, or at once if it has come."""
+        with self._lock:
+            self._asked = begin
+            wanted = self.is_wanted
+        if wanted:
+            begin()
+
+    def _first(self) -> None:
+        with self._lock:
+            self.is_wanted = True
+            begin = self._asked
+        if begin is not None:
+            begin()
+
+    def _watch(self, pipe: int) -> None:
+        while numbers := os.read(pipe, 64):
+            for number in numbers:
+                if number == _OVER:
+                    return
+                if number not in ENDING:
+                    continue
+                if self.is_wanted:
+                    os._exit(128 + number)  # nothing is tidied up: whoever asks twice wants just that
+                self._first()
+
+
+@contextmanager
+def ending() -> Iterator[Ending]:
+    """Take the signals over, in the main thread. Once one has come the next ends the process, also after this is left."""
+    found = Ending()
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    watcher = threading.Thread(target=found._watch, args=(read_end,), name="samepath signals", daemon=True)
+    watcher.start()
+    wakeup = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    # Without a handler of Python's own the pipe hears nothing.
+    before = {one: signal.signal(one, lambda *_: None) for one in ENDING}
+    try:
+        yield found
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, signal.SIG_DFL if found.is_wanted else handler)
+        signal.set_wakeup_fd(wakeup)
+        os.write(write_end, bytes([_OVER]))
+        watcher.join()
+        for end in (read_end, write_end):
+            os.close(end)

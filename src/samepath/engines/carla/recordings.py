@@ -1,0 +1,143 @@
+"""CARLA's recorder files (``client.start_recorder``): one file is one repeat, and all files together are one cell.
+
+Actors are numbered in the order in which they appear, since CARLA gives them new ids in every run. Places are 32-bit floats in
+the file, which is what CARLA itself computes with; say ``--lossless`` if that is where the recording comes from.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from samepath.core.channels import ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
+from samepath.core.errors import InputError, SimulatorError
+from samepath.instrument.traces.cell import MemoryCell
+from samepath.instrument.traces.importers import Align, ImportOptions
+from samepath.instrument.traces.recorder import Recorder
+from samepath.instrument.traces.records import EventKind, Header, Repeat
+from samepath.simulator.carla.recorder_file import Frame, Log, is_log, open_log
+from samepath.simulator.carla.recorder_records import NO_ACTOR, Content
+
+_CONTROL: Final = ("throttle_ratio", "steer_ratio", "brake_ratio", "hand_brake_bool", "gear_index")
+_SPEED: Final = "walk_speed_mps"
+_MOVING: Final = ("vehicle.", "walker.", "static.prop.")
+# A step is the usual one when it differs by less than this part of it.
+_STEADY: Final = 0.02
+
+
+class CarlaRecorderImporter:
+    """Reads recorder files, known by their first bytes."""
+
+    name = "carla-recorder"
+
+    def accepts(self, path: Path, head: bytes) -> bool:
+        """Take files that begin like a recording."""
+        return is_log(head)
+
+    def read(self, paths: Sequence[Path], options: ImportOptions) -> list[MemoryCell]:
+        """Read all files as repeats of one cell."""
+        if options.columns:
+            raise InputError(f"{paths[0]} is a CARLA recorder file: it has no columns to map")
+        logs = [open_log(path) for path in paths]
+        for log in logs:
+            if log.header.map_name != logs[0].header.map_name:
+                raise InputError(
+                    f"{log.path} was recorded on {log.header.map_name}, but {logs[0].path.name} on {logs[0].header.map_name}; "
+                    "analyse them apart"
+                )
+        steps = [_step_s(log, options.align) for log in logs]
+        if max(steps) - min(steps) > _STEADY * min(steps) and options.align is not Align.ROW:
+            raise InputError(f"recordings with the same step were wanted, but they have {min(steps):g} to {max(steps):g} s")
+        step_s = steps[0]
+        speeds = all(_has_kinematics(log) for log in logs)
+        channels = (*POSITION, *ROTATION, *((*VELOCITY, *ANGULAR_VELOCITY) if speeds else ()), *_CONTROL, _SPEED)
+        name = paths[0].stem if len(paths) == 1 else paths[0].resolve().parent.name
+        header = Header(
+            experiment=name,
+            cell=name,
+            scenario=logs[0].header.map_name.rpartition("/")[2] or name,
+            channels=channels,
+            step_s=step_s,
+            simulator="CARLA recorder",
+            lossless=bool(options.lossless),
+            source=f"imported from {', '.join(_said(log) for log in logs)}",
+        )
+        return [MemoryCell(header, [_repeat(log, number, channels, step_s) for number, log in enumerate(logs)])]
+
+
+def _said(log: Log) -> str:
+    return f"{log.path.name} (cut off after frame {log.extent[0]})" if log.is_cut else log.path.name
+
+
+def _step_s(log: Log, align: Align) -> float:
+    """The time between frames; they must be evenly apart, unless rows are matched by number."""
+    times = np.array([frame.elapsed_s for frame in log.frames()])
+    if len(times) < 2:
+        raise InputError(f"{log.path}: a recording of at least two frames was wanted, but it has {len(times)}")
+    gaps = np.diff(times)
+    usual = float(np.median(gaps))
+    uneven = np.flatnonzero(np.abs(gaps - usual) > _STEADY * usual)
+    if usual <= 0.0 or (uneven.size and align is not Align.ROW):
+        frame = int(uneven[0]) + 2 if uneven.size else 2
+        raise InputError(
+            f"{log.path}: frame {frame} comes {gaps[frame - 2]:g} s after the one before, others {usual:g} s: "
+            "use --align row for a variable step"
+        )
+    return round(usual, 9)
+
+
+def _has_kinematics(log: Log) -> bool:
+    """Was additional data recorded with every place of a vehicle?"""
+    for frame in log.frames():
+        moving = {one.actor for one in frame.content.vehicles}
+        if moving and not moving <= {one.actor for one in frame.content.kinematics}:
+            return False
+    return any(frame.content.kinematics for frame in log.frames())
+
+
+def _repeat(log: Log, number: int, channels: tuple[str, ...], step_s: float) -> Repeat:
+    recorder = Recorder(number, channels, step_s)
+    known: dict[int, int] = {}
+    count = tick = 0
+    try:
+        for tick, frame in enumerate(log.frames()):
+            for one in frame.content.added:
+                if one.type.startswith(_MOVING):
+                    count += 1
+                    known[one.actor] = count
+                    recorder.actor(count, one.type, tick)
+            _note(recorder, frame, tick, known, channels)
+        recorder.end(tick, "end of recording")
+        return recorder.finish()
+    except SimulatorError as error:
+        raise InputError(f"{log.path}: {error}") from error
+
+
+def _note(recorder: Recorder, frame: Frame, tick: int, known: dict[int, int], channels: tuple[str, ...]) -> None:
+    content = frame.content
+    inputs = _inputs(content)
+    speeds = {one.actor: dict(zip((*VELOCITY, *ANGULAR_VELOCITY), one[1:], strict=True)) for one in content.kinematics}
+    gone = set(content.removed)
+    for one in content.placed:
+        if one.actor in known:
+            values = dict(zip((*POSITION, *ROTATION), one[1:], strict=True)) | inputs.get(one.actor, {})
+            if VELOCITY[0] in channels:
+                values |= speeds.get(one.actor, {})
+            recorder.state(tick, known[one.actor], values, frame.elapsed_s)
+    for hit in content.hits:
+        if hit.actor in known and (hit.other in known or hit.other == NO_ACTOR):
+            recorder.event(tick, EventKind.COLLISION, known[hit.actor], known.get(hit.other))
+    for actor in sorted(gone & set(known)):
+        recorder.event(tick, EventKind.DESTROY, known.pop(actor))
+
+
+def _inputs(content: Content) -> dict[int, dict[str, float]]:
+    """How actors are driven, as channels."""
+    found: dict[int, dict[str, float]] = {}
+    for one in content.vehicles:
+        row = (one.throttle, one.steer, one.brake, float(one.hand_brake), float(one.gear))
+        found[one.actor] = dict(zip(_CONTROL, row, strict=True))
+    for walker in content.walkers:
+        found[walker.actor] = {_SPEED: walker.speed_mps}
+    return found

@@ -1,0 +1,5 @@
+"""Any program that takes a scenario and writes what happened, to stdout or into a file."""
+
+from samepath.engines.command.simulator import Command
+
+__all__ = ["Command"]

@@ -1,0 +1,272 @@
+"""The conformance kit: what every simulator adapter must do, as checks that authors of adapters can run.
+
+From the command line: ``samepath conformance NAME``. In an adapter's own tests::
+
+    from samepath.engines.conformance import CHECKS
+
+    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+    def test_my_adapter_conforms(check):
+        check(MySimulator)
+
+A check returns None or raises :class:`samepath.core.errors.SimulatorError`, in words.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from samepath.core.channels import check_channels
+from samepath.core.errors import SimulatorError, UnknownNameError
+from samepath.engines.interface import DURATION, CommandLog, RunRequest, Simulator, SimulatorInfo, no_tick
+from samepath.instrument.traces.recorder import Recorder
+from samepath.instrument.traces.records import EventKind, Repeat
+
+Factory = Callable[[], Simulator]
+Check = Callable[[Factory], None]
+
+_FEW_TICKS: Final = 10
+
+
+def run_once(simulator: Simulator, scenario: str, repeat: int = 0, on_tick: Callable[[int], None] = no_tick) -> Repeat:
+    """Run a scenario with default settings and return its record."""
+    return run_request(simulator, RunRequest(scenario, repeat), on_tick)
+
+
+def run_request(simulator: Simulator, request: RunRequest, on_tick: Callable[[int], None] = no_tick) -> Repeat:
+    """Run what is asked for and return its record."""
+    info = simulator.info()
+    recorder = Recorder(request.repeat, info.channels, info.step_s)
+    simulator.run(request, recorder, on_tick)
+    return recorder.finish()
+
+
+def describes_itself(factory: Factory) -> None:
+    """Name, version, summary, a step, at least one scenario and valid channels; twice the same."""
+    with factory() as simulator:
+        info = simulator.info()
+        _require(all((info.name, info.version, info.summary)), "name, version and summary must not be empty")
+        _require(math.isfinite(info.step_s) and info.step_s > 0, f"step_s must be above 0, not {info.step_s}")
+        _require(len(info.scenarios) > 0, "at least one scenario must be offered")
+        _require(len(set(info.scenarios)) == len(info.scenarios), "scenario names must be distinct")
+        check_channels(info.channels)
+        _require(simulator.info() == info, "info() must say the same each time")
+
+
+def records_a_whole_run(factory: Factory) -> None:
+    """Every scenario gives states of announced actors at rising ticks, and an end."""
+    for info_name, repeat in _each_scenario(factory):
+        _require(len(repeat.actors) > 0, f"{info_name}: no actor was announced")
+        _require(len(repeat.tick) > 0, f"{info_name}: no state was recorded")
+        silent = {actor.id for actor in repeat.actors} - set(np.unique(repeat.actor).tolist())
+        _require(not silent, f"{info_name}: actors {sorted(silent)} were announced but never had a state")
+        _require(bool(np.all(np.diff(repeat.tick) >= 0)), f"{info_name}: ticks must not fall")
+        _require(int(repeat.tick.max()) <= repeat.end.tick, f"{info_name}: states after the end at tick {repeat.end.tick}")
+        _require(bool(repeat.end.reason), f"{info_name}: the end needs a reason")
+
+
+def keeps_time(factory: Factory) -> None:
+    """Simulated time rises strictly with the tick, and is the same for all actors of a tick."""
+    for info_name, repeat in _each_scenario(factory):
+        for tick in np.unique(repeat.tick)[:50].tolist():
+            times = np.unique(repeat.time_s[repeat.tick == tick])
+            _require(len(times) == 1, f"{info_name}: actors disagree on the time of tick {tick}")
+        _, first = np.unique(repeat.tick, return_index=True)
+        _require(bool(np.all(np.diff(repeat.time_s[first]) > 0)), f"{info_name}: time must rise with the tick")
+
+
+def uses_declared_channels(factory: Factory) -> None:
+    """Every declared channel is recorded for at least one actor of at least one scenario."""
+    used: dict[str, bool] = {}
+    for _, repeat in _each_scenario(factory):
+        for index, channel in enumerate(repeat.channels):
+            used[channel] = used.get(channel, False) or not bool(np.all(np.isnan(repeat.values[:, index])))
+    for channel, found in used.items():
+        _require(found, f"channel {channel} is declared but never recorded")
+
+
+def calls_on_tick(factory: Factory) -> None:
+    """``on_tick`` is called once per tick, rising, up to the end."""
+    with factory() as simulator:
+        for scenario in simulator.info().scenarios:
+            ticks: list[int] = []
+            repeat = run_once(simulator, scenario, on_tick=ticks.append)
+            _require(ticks == sorted(set(ticks)), f"{scenario}: on_tick must be called with rising ticks, once each")
+            _require(bool(ticks) and ticks[-1] == repeat.end.tick, f"{scenario}: on_tick must reach the end tick")
+
+
+def names_actors_in_events(factory: Factory) -> None:
+    """Events lie within the run; a collision names an actor; a destroyed actor has no later state."""
+    for info_name, repeat in _each_scenario(factory):
+        for event in repeat.events:
+            _require(0 <= event.tick <= repeat.end.tick, f"{info_name}: {event.kind} at tick {event.tick} is outside the run")
+            if event.kind == EventKind.COLLISION:
+                _require(event.actor is not None, f"{info_name}: a collision must name an actor")
+                told = event.impulse_ns is not None or bool(event.detail)
+                _require(told, f"{info_name}: a collision must have an impulse, or a detail that says why there is none")
+            if event.kind == EventKind.DESTROY:
+                last = repeat.tick[repeat.actor == event.actor].max()
+                _require(int(last) <= event.tick, f"{info_name}: actor {event.actor} was destroyed but moves on")
+
+
+def repeats_itself_if_it_says_so(factory: Factory) -> None:
+    """Where determinism is declared, three repeats have the same digest, in one instance and in a fresh one."""
+    with factory() as simulator, factory() as fresh:
+        if not simulator.info().capabilities.deterministic:
+            return
+        for scenario in simulator.info().scenarios:
+            digests = {run_once(simulator, scenario, repeat).digest for repeat in (0, 1)}
+            digests.add(run_once(fresh, scenario, 2).digest)
+            _require(len(digests) == 1, f"{scenario}: declared deterministic, but three repeats gave {len(digests)} digests")
+
+
+def forgets_the_run_before(factory: Factory) -> None:
+    """Where determinism is declared, one and the same repeat has the same digest when it is run again in the same process."""
+    with factory() as simulator:
+        if not simulator.info().capabilities.deterministic:
+            return
+        for scenario in simulator.info().scenarios:
+            again = run_once(simulator, scenario).digest == run_once(simulator, scenario).digest
+            _require(again, f"{scenario}: run again, repeat 0 gave other bits: a run must not depend on any run before it")
+
+
+def ends_at_a_duration_if_it_says_so(factory: Factory) -> None:
+    """Where durations are declared, they end a run at their tick; where determinism is too, it is the whole run cut short."""
+    with factory() as simulator:
+        info = simulator.info()
+        if not info.capabilities.durations:
+            return
+        for scenario in info.scenarios:
+            whole = run_once(simulator, scenario) if info.capabilities.deterministic else None
+            for ticks in (1, _FEW_TICKS):
+                heard: list[int] = []
+                request = RunRequest(scenario, 0, duration_s=ticks * info.step_s)
+                short = run_request(simulator, request, heard.append)
+                where = f"{scenario}: a duration of {ticks} ticks"
+                _check_end(short, ticks, where)
+                _require(heard[-1:] == [short.end.tick], f"{where}: on_tick must reach the end tick")
+                if whole is not None:
+                    same = np.array_equal(short.digests, whole.digests[whole.tick <= short.end.tick])
+                    _require(same, f"{where} gave other states than the first {ticks} ticks of the whole run")
+
+
+def replays_if_it_says_so(factory: Factory) -> None:
+    """Where replays are declared, commands can be recorded and replayed; where determinism is too, the same run comes back."""
+    with factory() as simulator:
+        info = simulator.info()
+        if not info.capabilities.replays:
+            return
+        exact = info.capabilities.deterministic
+        # Without determinism a replay promises no bits, so that a short one shows as much.
+        duration_s = _FEW_TICKS * info.step_s if info.capabilities.durations and not exact else None
+        for scenario in info.scenarios:
+            request = RunRequest(scenario, 0, duration_s=duration_s)
+            log = simulator.record_commands(request)
+            in_loop = run_request(simulator, request)
+            _check_commands(log, in_loop, info, scenario)
+            replayed = [run_request(simulator, replace(request, repeat=repeat, commands=log)) for repeat in (0, 1)]
+            for one in replayed:
+                _require(one.actors == in_loop.actors, f"{scenario}: the replay has other actors than the run with controllers")
+                same = not exact or one.digest == in_loop.digest
+                _require(same, f"{scenario}: declared deterministic, but the replay differs from the run with controllers")
+
+
+def refuses_the_unknown(factory: Factory) -> None:
+    """An unknown scenario or setting is refused by name before anything runs."""
+    with factory() as simulator:
+        info = simulator.info()
+        for request in (
+            RunRequest("no such scenario", 0),
+            RunRequest(info.scenarios[0], 0, settings={"no_such_setting": 1}),
+        ):
+            recorder = Recorder(0, info.channels, info.step_s)
+            try:
+                simulator.run(request, recorder)
+            except UnknownNameError:
+                continue
+            raise SimulatorError(f"{request} must be refused with an UnknownNameError: use interface.check_request")
+
+
+def closes_twice(factory: Factory) -> None:
+    """Closing is allowed twice, also before the first run."""
+    simulator = factory()
+    simulator.close()
+    simulator.close()
+
+
+CHECKS: tuple[Check, ...] = (
+    describes_itself,
+    records_a_whole_run,
+    keeps_time,
+    uses_declared_channels,
+    calls_on_tick,
+    names_actors_in_events,
+    repeats_itself_if_it_says_so,
+    forgets_the_run_before,
+    ends_at_a_duration_if_it_says_so,
+    replays_if_it_says_so,
+    refuses_the_unknown,
+    closes_twice,
+)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """A check's name, what it demands, and what was wrong (empty: nothing)."""
+
+    name: str
+    demand: str
+    problem: str
+
+
+def check_all(factory: Factory) -> Iterator[CheckResult]:
+    """Run every check, one after the other."""
+    for check in CHECKS:
+        name = getattr(check, "__name__", str(check)).replace("_", " ")
+        problem = ""
+        try:
+            check(factory)
+        except SimulatorError as error:
+            problem = str(error)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        yield CheckResult(name, (check.__doc__ or "").splitlines()[0], problem)
+
+
+def _each_scenario(factory: Factory) -> Iterator[tuple[str, Repeat]]:
+    with factory() as simulator:
+        for scenario in simulator.info().scenarios:
+            yield scenario, run_once(simulator, scenario)
+
+
+def _check_end(short: Repeat, ticks: int, where: str) -> None:
+    """A run may end by itself before its duration, and otherwise ends with it."""
+    end = short.end
+    found = f"{where} ended at tick {end.tick} with the reason {end.reason!r}"
+    _require(
+        end.tick <= ticks and (end.reason == DURATION) == (end.tick == ticks), f"{found}, not {DURATION!r} at tick {ticks}"
+    )
+    _require(end.completed or end.reason != DURATION, f"{where} must count as a completed run")
+    late = len(short.tick) > 0 and int(short.tick.max()) > end.tick
+    _require(not late, f"{where}: states after the end at tick {end.tick}")
+
+
+def _check_commands(log: CommandLog, in_loop: Repeat, info: SimulatorInfo, scenario: str) -> None:
+    """A log says of every entry when, who and what."""
+    _require(len(log.time_s) > 0, f"{scenario}: no command was recorded")
+    lengths = {len(log.time_s), len(log.actors), len(log.values)}
+    _require(len(lengths) == 1, f"{scenario}: commands need as many times as actors and values")
+    _require(all(len(one) == len(log.channels) for one in log.values), f"{scenario}: a value for each channel is wanted")
+    _require(list(log.time_s) == sorted(log.time_s), f"{scenario}: commands must be in order of time")
+    end_s = (in_loop.end.tick + 1) * info.step_s
+    within = not info.capabilities.deterministic or log.time_s[-1] < end_s
+    _require(within and log.time_s[0] >= 0, f"{scenario}: commands must lie within the run")
+    strangers = set(log.actors) - {actor.id for actor in in_loop.actors}
+    _require(not strangers, f"{scenario}: commands of actors {sorted(strangers)}, who were never announced")
+
+
+def _require(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise SimulatorError(otherwise)

@@ -1,0 +1,561 @@
+"""Playing a script in an engine that runs in this process: what an engine must offer, the loops it is driven by, the trace."""
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.channels import POSITION, ROTATION, VELOCITY
+from samepath.core.clock import SYSTEM_CLOCK, Clock
+from samepath.core.errors import InputError, SimulatorError
+from samepath.engines.interface import (
+    CAR_SCENARIOS,
+    DURATION,
+    Capabilities,
+    RunRequest,
+    Scalar,
+    Simulator,
+    SimulatorInfo,
+    check_scripted_request,
+    choice,
+    last_tick,
+    no_tick,
+    number,
+    whole,
+)
+from samepath.engines.resampling import RESAMPLING, Frame, Resampler
+from samepath.instrument.traces.recorder import Recorder
+from samepath.scenarios.scripts import STANDING, Mind, Script, Seen, VehicleCommand, mind_of, read_script, scripted_chassis
+
+# What a study may vary about an engine in this process: what drives its time, and how finely it steps.
+
+# The tick of a trace, and how often drivers are asked in synchronous mode.
+TICK_S: Final = 0.05
+# Fixed steps, as many as a tick has, as fast as they go.
+SYNCHRONOUS: Final = "synchronous"
+# Frames on the wall clock, drivers asked once a frame; as many fixed steps as fit into the frame's time.
+GAME_LOOP: Final = "game-loop"
+# Frames on the wall clock, drivers asked once a frame; one step as long as the frame took.
+VARIABLE_STEP: Final = "variable-step"
+
+SETTINGS: Final[Mapping[str, Scalar]] = {
+    "mode": SYNCHRONOUS,
+    "substeps": 6,
+    "frame_rate_hz": 60.0,
+    "time_scale": 1.0,
+    "max_steps": 10,
+}
+
+
+@dataclass(frozen=True)
+class PlaySettings:
+    """The same, checked. A tick has ``substeps`` fixed steps, a frame has at most ``max_steps`` of them.
+
+    ``time_scale`` is how many simulated seconds a second of the wall clock is.
+    """
+
+    mode: str
+    substeps: int
+    frame_rate_hz: float
+    time_scale: float
+    max_steps: int
+
+    @property
+    def step_s(self) -> float:
+        """How long a fixed step is."""
+        return TICK_S / self.substeps
+
+    @property
+    def frame_s(self) -> float:
+        """How long a frame is on the wall clock if nothing delays it."""
+        return 1.0 / self.frame_rate_hz
+
+    @property
+    def control_s(self) -> float:
+        """How often drivers are asked, in simulated time; on the wall clock, what they may expect."""
+        return TICK_S if self.mode == SYNCHRONOUS else self.frame_s * self.time_scale
+
+
+def read_settings(values: Mapping[str, Scalar], modes: tuple[str, ...]) -> PlaySettings:
+    """Check a study's plain values."""
+    return PlaySettings(
+        mode=choice(values, "mode", modes),
+        substeps=whole(values, "substeps", 1, 1000),
+        frame_rate_hz=number(values, "frame_rate_hz", 1.0, 1000.0),
+        time_scale=number(values, "time_scale", 0.01, 100.0),
+        max_steps=whole(values, "max_steps", 1, 10_000),
+    )
+
+
+# What an engine must offer to be played with, and small things that engines have in common.
+
+# What a driver's command is recorded as, after the channels of a state.
+CONTROLS: Final = ("throttle_ratio", "steer_ratio", "brake_ratio")
+
+Vector = tuple[float, float, float]
+State = Mapping[str, float]
+Floats = NDArray[np.float64]
+
+
+class Touch(NamedTuple):
+    """Two that touch for the first time, and the impulse upon ``actor`` in that step; ``other`` None is scenery."""
+
+    actor: int
+    other: int | None
+    impulse_ns: Vector
+
+
+class World(ABC):
+    """A script set up in an engine. Everything is in our frame and units; the engine's own stay behind this."""
+
+    @abstractmethod
+    def see(self, number: int) -> Seen:
+        """Return what the driver of an actor sees."""
+
+    @abstractmethod
+    def command(self, number: int, command: VehicleCommand) -> None:
+        """Put an actor under a command, until the next one."""
+
+    @abstractmethod
+    def states(self) -> Mapping[int, State]:
+        """Return where everybody is after the last step, or in ``on_step`` after this one; channels in the adapter's order."""
+
+    def reading(self) -> Any:  # noqa: ANN401 - what an engine says, in its own words
+        """Take down what :meth:`rows` will need of this moment; later steps must not change it.
+
+        A run is read once a tick, and this takes its time: whatever can be worked out afterwards is left for then.
+        """
+        return [[*state.values()] for state in self.states().values()]
+
+    def rows(self, readings: Sequence[Any]) -> Floats:
+        """Return readings as float64[reading, vehicle, channel], to the bit what :meth:`states` said at those moments."""
+        return np.array(readings, np.float64)
+
+    @abstractmethod
+    def step(self, count: int) -> None:
+        """Make so many fixed steps."""
+
+    @abstractmethod
+    def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
+        """Make the fixed steps that a frame of so long is due, at most so many as were set; call ``on_step`` after each."""
+
+    def stretch(self, frame_s: float) -> None:
+        """Make one step as long as a frame was; only engines that offer the mode ``variable-step`` can."""
+        raise SimulatorError(f"{type(self).__name__} makes fixed steps only, but one of {frame_s:g} s was wanted")
+
+    @abstractmethod
+    def touches(self) -> list[Touch]:
+        """Return who touched for the first time since this was last asked."""
+
+    def close(self) -> None:  # noqa: B027 - most engines let go by themselves
+        """Let go of the engine."""
+
+
+class Backlog:
+    """Time that frames have brought and steps have not yet used; what is beyond ``most`` steps in one frame is dropped."""
+
+    def __init__(self, step_s: float, most: int) -> None:
+        self._step_s, self._most = step_s, most
+        self._left_s = 0.0
+
+    def due(self, frame_s: float) -> int:
+        """Return how many steps a frame of so long is due."""
+        self._left_s += frame_s
+        count = int(self._left_s / self._step_s)
+        self._left_s -= count * self._step_s
+        return min(count, self._most)
+
+
+class Touches:
+    """Remembers which pairs have touched, and who is new among them."""
+
+    def __init__(self) -> None:
+        self._met: set[tuple[int, int]] = set()
+        self._new: list[Touch] = []
+
+    def has_met(self, one: int, other: int | None) -> bool:
+        """Have these two touched before? 0 stands for scenery."""
+        return _pair(one, other) in self._met
+
+    def add(self, one: int, other: int | None, impulse_on_one: Vector) -> None:
+        """Take down that two touch, unless they did before."""
+        pair = _pair(one, other)
+        if pair in self._met:
+            return
+        self._met.add(pair)
+        if other is not None and other < one:
+            x, y, z = impulse_on_one
+            self._new.append(Touch(other, one, (-x, -y, -z)))
+        else:
+            self._new.append(Touch(one, other, impulse_on_one))
+
+    def take(self) -> list[Touch]:
+        """Return those who are new, by number, once."""
+        if not self._new:
+            return []
+        found = sorted(self._new, key=lambda touch: (touch.actor, touch.other or 0))
+        self._new.clear()
+        return found
+
+
+def _pair(one: int, other: int | None) -> tuple[int, int]:
+    return min(one, other or 0), max(one, other or 0)
+
+
+def angles_deg(forward: Vector, right_z: float, up_z: float) -> tuple[float, float, float]:
+    """Return roll, pitch and yaw of an upright frame from its axes, in CARLA's sense: yaw to the right, pitch nose up."""
+    roll = math.atan2(-right_z, up_z)
+    pitch = math.asin(max(-1.0, min(1.0, forward[2])))
+    yaw = math.atan2(forward[1], forward[0])
+    return math.degrees(roll), math.degrees(pitch), math.degrees(yaw)
+
+
+def angle_columns_deg(forward: tuple[Floats, Floats, Floats], right_z: Floats, up_z: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return :func:`angles_deg` of many frames, with the same bits: NumPy's own functions may round otherwise."""
+    return (
+        _each_deg(math.atan2, -right_z, up_z),
+        _each_deg(math.asin, np.clip(forward[2], -1.0, 1.0)),
+        _each_deg(math.atan2, forward[1], forward[0]),
+    )
+
+
+def _each_deg(angle_of: Callable[..., float], *columns: Floats) -> Floats:
+    found = map(math.degrees, map(angle_of, *(column.ravel().tolist() for column in columns)))
+    return np.fromiter(found, np.float64, columns[0].size).reshape(columns[0].shape)
+
+
+# The adapter that engines in this process share; each says what it is and sets up a world.
+
+# Tests of Table I in which only vehicles move.
+
+
+class EngineSimulator(Simulator):
+    """An engine of somebody else's, installed with pip; ``defaults`` replace those of the settings, ``clock`` the machine's.
+
+    A subclass says what it is, which package of which version it needs and which modes it has, and sets up a world; its name
+    is that of the extra too, and ``channels`` are those of its world's states, in their order. Its module ``engine``, beside
+    it, is the only one that imports the engine.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    package: ClassVar[str]
+    oldest: ClassVar[tuple[int, ...]]
+    modes: ClassVar[tuple[str, ...]]
+    channels: ClassVar[tuple[str, ...]] = (*POSITION, *ROTATION, *VELOCITY)
+    own_settings: ClassVar[Mapping[str, Scalar]] = {}
+
+    def __init__(self, defaults: Mapping[str, Scalar] | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._defaults = {**SETTINGS, **self.own_settings, **(defaults or {})}
+        self._clock = clock
+
+    @abstractmethod
+    def world(self, script: Script, settings: PlaySettings, values: Mapping[str, Scalar]) -> World:
+        """Set up a script in the engine; the engine is imported here and not before."""
+
+    def promises_bits(self, settings: PlaySettings, values: Mapping[str, Scalar]) -> bool:
+        """Does the engine promise to repeat itself to the bit?"""
+        return settings.mode == SYNCHRONOUS
+
+    def info(self) -> SimulatorInfo:
+        """Describe the simulator; the engine need not be there."""
+        return self.described({})
+
+    def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
+        """Describe it in a mode: only synchronous steps promise bits, only variable ones are resampled."""
+        values = {**self._defaults, **settings}
+        read = read_settings(values, self.modes)
+        resampled = (RESAMPLING,) if read.mode == VARIABLE_STEP else ()
+        return SimulatorInfo(
+            name=self.name,
+            version=installed_version(self.package) or "not installed",
+            summary=self.summary,
+            scenarios=CAR_SCENARIOS,
+            step_s=TICK_S,
+            channels=(*self.channels, *resampled, *CONTROLS),
+            capabilities=Capabilities(
+                deterministic=self.promises_bits(read, values),
+                lossless=read.mode != VARIABLE_STEP,
+                collisions=True,
+                durations=True,
+            ),
+            settings=self._defaults,
+        )
+
+    def unavailable(self, settings: Mapping[str, Scalar]) -> str:
+        """Say what to install where the engine is missing or too old."""
+        how = f"pip install 'samepath[{self.name}]'"
+        version = installed_version(self.package)
+        if not version:
+            return f"{self.package} is not installed: {how}"
+        if numbers(version) < self.oldest:
+            return f"{self.package} {'.'.join(map(str, self.oldest))} or newer was wanted, but {version} is installed: {how}"
+        return ""
+
+    def prepare(self, request: RunRequest) -> None:
+        """Read the scenario and import the engine."""
+        read_plain_script(request.scenario)
+        if not self.unavailable(request.settings):
+            import_module(f"{type(self).__module__.rpartition('.')[0]}.engine")
+
+    def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
+        """Run a scenario in a fresh world."""
+        info = self.described({name: value for name, value in request.settings.items() if name in self._defaults})
+        values = check_scripted_request(info, request)
+        missing = self.unavailable(values)
+        if missing:
+            raise SimulatorError(missing)
+
+        settings = read_settings(values, self.modes)
+        script = read_plain_script(request.scenario)
+        world = self.world(script, settings, values)
+        try:
+            Performance(world, script, settings, recorder, on_tick, last_tick(info, request)).play(self._clock)
+        finally:
+            world.close()
+
+
+def read_plain_script(scenario: str) -> Script:
+    """Read a script of vehicles that go on after a collision, at our tick: others need more than these engines are given."""
+    script = read_script(scenario)
+    where = f"scenario {script.name}"
+    if script.step_s != TICK_S:
+        raise InputError(f"{where}: a step of {TICK_S} s was wanted, but {script.step_s:g} s came")
+    for role in script.roles:
+        if role.kind != "vehicle" or role.after_collision != "go on":
+            raise InputError(
+                f"{where}: only vehicles that go on after a collision were wanted, but actor {role.number} is not one"
+            )
+    if script.boxes:
+        raise InputError(f"{where}: no boxes were wanted: this engine is given a plain")
+    return script
+
+
+def installed_version(package: str) -> str:
+    """Return a package's version, or nothing where it is not installed; it is not imported."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers a version begins with."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()
+
+
+__all__ = [
+    "CONTROLS",
+    "GAME_LOOP",
+    "SETTINGS",
+    "SYNCHRONOUS",
+    "TICK_S",
+    "VARIABLE_STEP",
+    "Backlog",
+    "EngineSimulator",
+    "Floats",
+    "PlaySettings",
+    "State",
+    "Touch",
+    "Touches",
+    "Vector",
+    "World",
+    "angle_columns_deg",
+    "angles_deg",
+    "read_settings",
+]
+
+
+# One run from its first step to its last: drivers are asked, the engine goes on, every tick is recorded.
+
+LAST_WAYPOINT: Final = "every actor reached its last waypoint"
+FIRST_COLLISION: Final = "first collision"
+TIME_OVER: Final = "simulated time is over"
+# Everybody sinks onto their wheels, brakes on, before the run begins: fixed steps in every mode.
+SETTLE_TICKS: Final = 20
+
+
+class _Kept(NamedTuple):
+    """What was taken down at a tick; commands are in the order of the actors."""
+
+    tick: int
+    reading: Any
+    commands: tuple[VehicleCommand, ...]
+
+
+class Performance:
+    """A script played in an engine's world. ``last_tick`` ends it sooner."""
+
+    def __init__(
+        self,
+        world: World,
+        script: Script,
+        settings: PlaySettings,
+        recorder: Recorder,
+        on_tick: Callable[[int], None],
+        last_tick: int | None,
+    ) -> None:
+        self._world, self._script, self._settings = world, script, settings
+        self._recorder, self._on_tick, self._last_tick = recorder, on_tick, last_tick
+        minds = {role.number: mind_of(role, scripted_chassis, settings.control_s) for role in script.roles}
+        self._minds: dict[int, Mind] = {actor_id: mind for actor_id, mind in minds.items() if mind is not None}
+        self._commands: dict[int, VehicleCommand] = dict.fromkeys(self._minds, STANDING)
+        self._touches: list[tuple[int, Touch]] = []
+        self._numbers: list[int] = []
+        self._kept: list[_Kept] = []
+        self._ended = ""
+        self._tick = 0
+
+    def play(self, clock: Clock) -> None:
+        """Play from the start to the end."""
+        for role in self._script.roles:
+            self._recorder.actor(role.number, role.type)
+        self._settle()
+        self._check_channels()
+        notes: list[str] = []
+        if self._settings.mode == SYNCHRONOUS:
+            self._play_in_step()
+        elif self._settings.mode == GAME_LOOP:
+            self._play_frames(clock)
+        else:
+            notes.append(self._play_stretched(clock))
+        self._record_kept()
+        for tick, touch in self._touches:
+            if tick <= self._tick:
+                self._recorder.event(tick, "collision", touch.actor, touch.other, touch.impulse_ns)
+        for note in notes:
+            self._recorder.event(self._tick, "note", detail=note)
+        self._recorder.end(self._tick, self._ended)
+
+    def _settle(self) -> None:
+        for actor_id in self._minds:
+            self._world.command(actor_id, STANDING)
+        self._world.step(SETTLE_TICKS * self._settings.substeps)
+        self._world.touches()
+
+    def _check_channels(self) -> None:
+        """States are recorded as they come: their order is that of the channels, or numbers would change places."""
+        wanted = tuple(name for name in self._recorder.channels if name not in (*CONTROLS, RESAMPLING))
+        states = self._world.states()
+        self._numbers = list(states)
+        for state in states.values():
+            if tuple(state) != wanted:
+                raise SimulatorError(f"states with {', '.join(wanted)} were wanted, but {', '.join(state)} came")
+
+    def _play_in_step(self) -> None:
+        world, substeps = self._world, self._settings.substeps
+        while not self._ended:
+            self._decide(self._tick * TICK_S)
+            world.step(substeps)
+            self._note_touches(self._tick + 1)
+            self._keep(self._tick + 1)
+
+    def _play_frames(self, clock: Clock) -> None:
+        """Drivers go by the game's clock, the trace by the engine's: each tick is so many of its steps."""
+        world, substeps, made = self._world, self._settings.substeps, 0
+
+        def on_step() -> None:
+            nonlocal made
+            made += 1
+            if self._ended:
+                return
+            self._note_touches(self._tick + 1)
+            if made % substeps == 0:
+                self._keep(self._tick + 1)
+
+        self._frames(clock, lambda frame_s: world.advance(frame_s, on_step))
+
+    def _play_stretched(self, clock: Clock) -> str:
+        """Frames end when they end; what a trace has at its ticks lies between them."""
+        world, now_s = self._world, 0.0
+        resampler = Resampler(TICK_S, Frame(0.0, self._copied()))
+        resampler.rest()  # the start itself is no tick of a trace
+
+        def one_step(frame_s: float) -> None:
+            nonlocal now_s
+            world.stretch(frame_s)
+            now_s += frame_s
+            self._note_touches(max(1, resampler.tick_of(now_s)))
+            for tick, states in resampler.take(Frame(now_s, self._copied())):
+                if not self._ended:
+                    self._record(tick, states)
+
+        self._frames(clock, one_step)
+        return resampler.note
+
+    def _frames(self, clock: Clock, go_on: Callable[[float], None]) -> None:
+        """Call ``go_on`` with the time of each frame, from the wall clock; a late frame begins at once."""
+        settings = self._settings
+        last_s = clock.monotonic_s()
+        due_s, game_s = last_s + settings.frame_s, 0.0
+        while not self._ended:
+            wait_s = due_s - clock.monotonic_s()
+            if wait_s > 0:
+                clock.sleep_s(wait_s)
+            now_s = clock.monotonic_s()
+            frame_s = (now_s - last_s) * settings.time_scale
+            last_s, due_s = now_s, max(due_s, now_s) + settings.frame_s
+            if frame_s > 0:
+                game_s += frame_s
+                self._decide(game_s)
+                go_on(frame_s)
+
+    def _decide(self, time_s: float) -> None:
+        world = self._world
+        for actor_id, mind in self._minds.items():
+            command = mind.decide(world.see(actor_id), time_s)
+            if not isinstance(command, VehicleCommand):
+                raise SimulatorError(f"actor {actor_id}: only vehicles can be driven in this engine")
+            self._commands[actor_id] = command
+            world.command(actor_id, command)
+
+    def _copied(self) -> dict[int, dict[str, float]]:
+        return {actor_id: dict(state) for actor_id, state in self._world.states().items()}
+
+    def _note_touches(self, tick: int) -> None:
+        self._touches += [(tick, touch) for touch in self._world.touches()]
+
+    def _keep(self, tick: int) -> None:
+        """Take down a tick: what the engine says, and what everybody was told to do. What follows from it waits for the end."""
+        if self._recorder.wants(tick):
+            self._kept.append(_Kept(tick, self._world.reading(), tuple(self._commands.values())))
+        self._pass(tick)
+
+    def _record_kept(self) -> None:
+        """Record all that was taken down: everybody's state in the order of the channels, then their commands."""
+        if self._kept:
+            told = [[(one.throttle, one.steer, one.brake) for one in kept.commands] for kept in self._kept]
+            rows = self._world.rows([kept.reading for kept in self._kept])
+            self._recorder.block([kept.tick for kept in self._kept], self._numbers, np.concatenate((rows, told), axis=-1))
+
+    def _record(self, tick: int, states: Mapping[int, State]) -> None:
+        """Record a tick at once: everybody's state in the order of the channels, then what they were told to do."""
+        if self._recorder.wants(tick):
+            told = self._commands
+            rows = [
+                [*state.values(), told[actor_id].throttle, told[actor_id].steer, told[actor_id].brake]
+                for actor_id, state in states.items()
+            ]
+            self._recorder.rows(tick, list(states), rows)
+        self._pass(tick)
+
+    def _pass(self, tick: int) -> None:
+        self._tick = tick
+        self._on_tick(tick)
+        self._ended = self._why_over(tick)
+
+    def _why_over(self, tick: int) -> str:
+        if tick == self._last_tick:
+            return DURATION
+        if self._script.ends_early and all(mind.finished for mind in self._minds.values()):
+            return LAST_WAYPOINT
+        if self._script.end == "first-collision" and any(touched <= tick for touched, _ in self._touches):
+            return FIRST_COLLISION
+        return TIME_OVER if tick >= self._script.ticks else ""

@@ -1,0 +1,419 @@
+"""A simulator that is a program with a project of ours in it, which plays scripts: what all of these have in common."""
+
+import binascii
+import struct
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from samepath.core.channels import ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
+from samepath.core.errors import SimulatorError
+from samepath.core.trig import to_degrees
+from samepath.core.trig_arrays import atan2
+from samepath.engines.interface import (
+    CAR_SCENARIOS,
+    DURATION,
+    Capabilities,
+    RunRequest,
+    Scalar,
+    Simulator,
+    SimulatorInfo,
+    check_scripted_request,
+    last_tick,
+    no_tick,
+)
+from samepath.engines.subprocess.process import EngineProcess
+from samepath.instrument.traces.recorder import Recorder
+from samepath.scenarios.scripts import Script, read_script
+
+# Cars that tell their place and where their axes point, in 32 bits, along our axes: to channels, in our frame and
+# units.
+
+CHANNELS: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, "throttle_ratio", "steer_ratio", "brake_ratio")
+# What is told of a car: place; where forward, up and left point; velocity, spin; how it is driven.
+CAR: Final = np.dtype([("real", "<f4", 18), ("command", "<f8", 3)])
+_DEG_PER_RAD: Final = to_degrees(1.0)
+
+
+def rows(cars: NDArray[Any], heights_m: ArrayLike = 0.0) -> NDArray[np.float64]:
+    """Return states as float64[tick, car, channel], in the order of :data:`CHANNELS`.
+
+    Numbers are widened, not rounded. ``heights_m`` is what the z that is told of each car is above the one that is meant.
+    """
+    real = np.moveaxis(cars["real"].astype(np.float64), -1, 0)
+    x, y, z, fx, fy, fz, _, _, uz, _, _, lz, vx, vy, vz, wx, wy, wz = real
+    # A turn that is one way round in a right-handed frame is the other way round in a left-handed one.
+    angles = (atan2(lz, uz), atan2(fz, np.sqrt(fx * fx + fy * fy)), atan2(fy, fx), -wx, -wy, -wz)
+    roll, pitch, yaw, *spin = (np.asarray(angle) * _DEG_PER_RAD for angle in angles)
+    yaw = np.where(yaw < 180.0, yaw, yaw - 360.0)
+    columns = (x, y, z - np.asarray(heights_m), roll, pitch, yaw, vx, vy, vz, *spin)
+    return np.concatenate([np.stack(columns, axis=-1), cars["command"]], axis=-1)
+
+
+class ProgramSettings(Protocol):
+    """What is asked of the settings of any such program."""
+
+    @property
+    def synchronous(self) -> bool:
+        """Does it step when it is told to, and never by the wall clock?"""
+        ...
+
+
+S = TypeVar("S", bound=ProgramSettings)
+
+
+class ScriptedProgram(Simulator, Generic[S]):
+    """A program that is started for every repeat; ``defaults`` replace those of the settings.
+
+    Only in synchronous mode it promises bits.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    known: ClassVar[Mapping[str, Scalar]]
+    tick_s: ClassVar[float]
+
+    def __init__(self, defaults: Mapping[str, Scalar] | None = None) -> None:
+        self._defaults = {**self.known, **(defaults or {})}
+
+    @abstractmethod
+    def read(self, values: Mapping[str, Scalar]) -> S:
+        """Check a study's plain values."""
+
+    @abstractmethod
+    def version(self, settings: S) -> str:
+        """Return the program's version; raises where it is not installed."""
+
+    @abstractmethod
+    def why_not(self, settings: S) -> str:
+        """Say why no run is possible; nothing where one is."""
+
+    @abstractmethod
+    def check(self, script: Script) -> Script:
+        """Refuse what the project cannot play."""
+
+    @abstractmethod
+    def play(
+        self,
+        request: RunRequest,
+        script: Script,
+        settings: S,
+        until: int | None,
+        recorder: Recorder,
+        on_tick: Callable[[int], None],
+    ) -> None:
+        """Run a script in a program of its own, and record it; actors are announced already."""
+
+    def channels(self, settings: S) -> tuple[str, ...]:
+        """Return what is recorded."""
+        return CHANNELS
+
+    def lossless(self, settings: S) -> bool:
+        """Are the program's own numbers recorded?"""
+        return True
+
+    def info(self) -> SimulatorInfo:
+        """Describe the simulator; where the program is missing, its version says so."""
+        return self.described({})
+
+    def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
+        """Describe it under settings."""
+        read = self._read(settings)
+        try:
+            version = self.version(read)
+        except SimulatorError:
+            version = "not installed"
+        return SimulatorInfo(
+            name=self.name,
+            version=version,
+            summary=self.summary,
+            scenarios=CAR_SCENARIOS,
+            step_s=self.tick_s,
+            channels=self.channels(read),
+            capabilities=Capabilities(
+                deterministic=read.synchronous, lossless=self.lossless(read), collisions=True, durations=True
+            ),
+            settings=self._defaults,
+        )
+
+    def unavailable(self, settings: Mapping[str, Scalar]) -> str:
+        """Say that the program is not installed, or is another than the project is written for."""
+        return self.why_not(self._read(settings))
+
+    def _read(self, settings: Mapping[str, Scalar]) -> S:
+        # What is not known is refused where a run is asked for, by its name.
+        return self.read({**self._defaults, **{name: settings[name] for name in settings if name in self._defaults}})
+
+    def prepare(self, request: RunRequest) -> None:
+        """Read the scenario and the program's version."""
+        self.described(request.settings)
+        read_script(request.scenario)
+
+    def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
+        """Run a scenario in a program of its own."""
+        info = self.described(request.settings)
+        settings = self.read(check_scripted_request(info, request))
+        reason = self.why_not(settings)
+        if reason:
+            raise SimulatorError(reason)
+        script = self.check(read_script(request.scenario))
+        for role in script.roles:
+            recorder.actor(role.number, role.type)
+        self.play(request, script, settings, last_tick(info, request), recorder, on_tick)
+
+
+# What a project of ours inside an engine tells on its stdout, line by line, and how it is followed from its start to
+# its end.
+#
+# The first line is ``samepath 1``. Then come S with states of one tick or more, C with a contact, F with how frames
+# fell, and E with why the run is over. Numbers are bytes in base64, so that none loses a digit.
+
+GREETING: Final = b"samepath 1"
+# An engine may tell about itself before the project says a word.
+_BANNER_LINES: Final = 50
+# Why runs of scripts end, in the projects' words and in ours.
+REASONS: Final = {
+    "duration": DURATION,
+    "arrived": "every actor reached its last waypoint",
+    "collision": "first collision",
+    "over": "simulated time is over",
+}
+_CONTACT: Final = struct.Struct("<3i3f")
+_LONGEST_TOLD: Final = 60
+_START_S: Final = 60.0
+_END_S: Final = 20.0
+
+
+class Told(NamedTuple):
+    """States of these ticks have come; the reader keeps them."""
+
+    ticks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Contact:
+    """A car began to touch another or, ``other`` None, scenery; the impulse is what ``actor`` felt, in the engine's axes."""
+
+    tick: int
+    actor: int
+    other: int | None
+    impulse_ns: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """How many frames there were, the most physics steps in one and, where it is told, the most things drawn in one."""
+
+    count: int
+    most_steps: int
+    most_drawn: int = 0
+
+    @property
+    def words(self) -> str:
+        """How they fell, in words."""
+        return f"{self.count} frames, at most {self.most_steps} physics steps in one"
+
+
+@dataclass(frozen=True)
+class Over:
+    """Why the run is over."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A run that came to its end: its last tick and why it was the last, contacts, and frames where there were any."""
+
+    tick: int
+    reason: str
+    contacts: tuple[Contact, ...]
+    frames: Frames | None
+
+
+class Reader:
+    """Reads the lines of a run with these cars; ``car`` is what is told of each, ``reasons`` are the ends that there are.
+
+    Of states only the bytes are kept as they come, so that reading takes no time from a run; :meth:`cars` reads them.
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        car: np.dtype[Any],
+        numbers: Sequence[int],
+        steps_per_tick: int,
+        reasons: Mapping[str, str],
+    ) -> None:
+        self._engine, self._reasons, self._steps_per_tick = engine, dict(reasons), steps_per_tick
+        self._numbers = set(numbers)
+        self._tick = np.dtype([("step", "<u4"), ("cars", car, len(numbers))])
+        self._kept: list[bytes] = []
+
+    def read(self, line: bytes) -> Told | Contact | Frames | Over:
+        """Return what a line says; any other line is an error."""
+        mark, _, rest = line.partition(b" ")
+        try:
+            if mark == b"S":
+                return self._told(binascii.a2b_base64(rest, strict_mode=True))
+            if mark == b"C":
+                return self._contact(_CONTACT.unpack(binascii.a2b_base64(rest, strict_mode=True)))
+            if mark == b"F":
+                count, most_steps, *most_drawn = map(int, rest.split())
+                return Frames(count, most_steps, *most_drawn)
+            if mark == b"E":
+                return Over(self._reasons[rest.decode()])
+        except (binascii.Error, struct.error, ValueError, KeyError, TypeError):
+            pass
+        raise SimulatorError(f"{self._engine} wrote {line[:_LONGEST_TOLD]!r} where a state, a contact or the end was wanted")
+
+    def _told(self, data: bytes) -> Told:
+        steps = np.frombuffer(data, self._tick)["step"]
+        if np.any(steps % self._steps_per_tick):
+            raise ValueError(steps)
+        self._kept.append(data)
+        return Told(tuple((steps // self._steps_per_tick).tolist()))
+
+    def _contact(self, values: tuple[int | float, ...]) -> Contact:
+        step, actor, other, x, y, z = values
+        if {actor, other} - {-1} - self._numbers or actor == -1:
+            raise ValueError(actor)
+        tick = -(-int(step) // self._steps_per_tick)
+        return Contact(tick, int(actor), None if other < 0 else int(other), (x, y, z))
+
+    def cars(self) -> NDArray[Any]:
+        """Return what was told, [tick, car], in the engine's own numbers; one that is no number is an error."""
+        cars: NDArray[Any] = np.frombuffer(b"".join(self._kept), self._tick)["cars"]
+        for name in cars.dtype.names or ():
+            broken = ~np.isfinite(cars[name]).reshape(len(cars), -1).all(axis=1)
+            if broken.any():
+                raise SimulatorError(f"{self._engine} wrote a state at tick {int(np.argmax(broken)) + 1} that is not a number")
+        return cars
+
+
+class Project:
+    """An engine that was started with a project of ours in it; it has said the first line.
+
+    ``helpers`` are processes that the run needs: where one of them is gone, that is the reason for whatever went wrong.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        timeout_s: float,
+        *,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        scratch: Path | None = None,
+        helpers: Sequence[EngineProcess] = (),
+    ) -> None:
+        self._longest_s, self._helpers = timeout_s, tuple(helpers)
+        self.process = EngineProcess(name, command, folder=folder, environment=environment, scratch=scratch)
+        try:
+            self._greet()
+        except BaseException:
+            self.close()
+            raise
+
+    def _greet(self) -> None:
+        self.process.end_of_input()
+        for _ in range(_BANNER_LINES):
+            line = self.process.line(max(self._longest_s, _START_S))
+            if line is None:
+                self.process.finish(_END_S)
+                break
+            if line == GREETING:
+                return
+        raise self.process.trouble("did not start the project")
+
+    def line(self) -> bytes:
+        """Return the next line; silence, or an end without a word, is an error."""
+        line = self.process.line(self._longest_s)
+        if line is None:
+            self.finish()
+            raise SimulatorError(f"{self.process.name} ended before the run did")
+        return line
+
+    def finish(self) -> None:
+        """Wait for a good end; the helpers must still be there."""
+        self.check_helpers()
+        self.process.finish(_END_S)
+
+    def check_helpers(self) -> None:
+        """Fail where a helper has ended."""
+        for helper in self._helpers:
+            if not helper.running:
+                raise helper.trouble("ended before the run did")
+
+    def follow(self, reader: Reader, on_tick: Callable[[int], None]) -> Followed:
+        """Read a run from its first tick to its end, and wait until the engine has ended too."""
+        contacts: list[Contact] = []
+        tick, frames, reason = 0, None, ""
+        while not reason:
+            line = self.line()
+            try:
+                item = reader.read(line)
+            except SimulatorError:
+                self.check_helpers()  # a line that was cut off has a reason
+                raise
+            if isinstance(item, Told):
+                for told in item.ticks:
+                    if told != tick + 1:
+                        raise SimulatorError(f"{self.process.name} wrote tick {told} where tick {tick + 1} was wanted")
+                    tick = told
+                    on_tick(tick)
+            elif isinstance(item, Contact):
+                contacts.append(item)
+            elif isinstance(item, Frames):
+                frames = item
+            else:
+                reason = item.reason
+        if tick == 0:
+            raise SimulatorError(f"{self.process.name} ended its run without a single state")
+        self.finish()
+        return Followed(tick, reason, tuple(contacts), frames)
+
+    def close(self) -> None:
+        """End everything that was started."""
+        self.process.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def first_contacts(contacts: Sequence[Contact]) -> list[Contact]:
+    """Return when each pair first touched in the run, as the actor with the lower number felt it.
+
+    Both cars of a pair may tell of it. Who touches already when the run begins is not counted.
+    """
+    met: set[tuple[int, int]] = set()
+    found = []
+    for one in contacts:
+        low, high = (one.actor, -1) if one.other is None else sorted((one.actor, one.other))
+        if (low, high) in met:
+            continue
+        met.add((low, high))
+        if one.tick < 1:
+            continue
+        if one.other is None or one.actor < one.other:
+            found.append(one)
+        else:
+            x, y, z = one.impulse_ns
+            found.append(Contact(one.tick, one.other, one.actor, (-x, -y, -z)))
+    return found
+
+
+def record_contacts(recorder: Recorder, contacts: Sequence[Contact], last_tick: int) -> None:
+    """Record when each pair first touched, at its tick or, where the run was over by then, at the last."""
+    for one in first_contacts(contacts):
+        recorder.event(min(one.tick, last_tick), "collision", one.actor, one.other, one.impulse_ns)

@@ -1,0 +1,209 @@
+"""The analysis of one cell, end to end: two readings of the trace, one record of results."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.errors import InputError
+from samepath.instrument.analysis.conditions import ConditionCheck, Pace, PaceFinder, Place, read_host
+from samepath.instrument.analysis.divergence import (
+    Finding,
+    FirstDivergence,
+    PairDistance,
+    RepeatDeviation,
+    Scan,
+    find_differences,
+    find_first,
+    scan,
+)
+from samepath.instrument.analysis.outcomes import (
+    MAX_CLUSTERED,
+    Branch,
+    Clusters,
+    Ending,
+    Outcome,
+    classify,
+    find_clusters,
+    find_endings,
+    grow_tree,
+)
+from samepath.instrument.analysis.phases import COLLISION, PhaseBoundary, Split, find_boundary
+from samepath.instrument.analysis.sensors import SensorAnalysis, analyse_sensors
+from samepath.instrument.analysis.spread import CellSpread, SpreadSummary, measure, summarise
+from samepath.instrument.analysis.verdict import Criterion, Judgement, RateBounds, judge, rate_bounds
+from samepath.instrument.traces.cell import CellTrace
+from samepath.instrument.traces.records import Actor, Header
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to judge. The defaults are the paper's case study: 1 cm, split at the first collision."""
+
+    tolerance_m: float = 0.01
+    criterion: Criterion = Criterion.DEVIATION
+    split: Split = COLLISION
+    confidence: float = 0.95
+    structure_fails: bool = True
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the runs: its figures and its own verdict. ``judgement`` is None where the phase is empty."""
+
+    name: str
+    summary: SpreadSummary
+    judgement: Judgement | None
+
+
+@dataclass(frozen=True)
+class CellAnalysis:
+    """Everything known about a cell. Arrays are read-only and only for drawing.
+
+    ``conditions`` holds what was asked of the host against what was measured; ``places`` says where each repeat was run;
+    ``sensors`` compares what was sensed; ``pace`` is how fast it ran. They are empty where nobody noted it, as in imported
+    logs. ``endings`` groups repeats by what the test came to.
+    """
+
+    header: Header
+    repeats: int
+    actors: tuple[Actor, ...]
+    options: Options
+    spread: CellSpread
+    summary: SpreadSummary
+    judgement: Judgement
+    judgement_by_sigma: Judgement
+    findings: tuple[Finding, ...]
+    boundary: PhaseBoundary
+    first_collision_tick: int | None
+    before: Phase
+    after: Phase
+    after_involved: Phase
+    after_uninvolved: Phase
+    before_own: Phase
+    outcomes: tuple[Outcome, ...]
+    tree: Branch
+    clusters: Clusters
+    bounds: RateBounds
+    deviations: tuple[RepeatDeviation, ...]
+    pairs: tuple[PairDistance, ...]
+    beyond_tolerance: int
+    first_divergence: FirstDivergence | None
+    paths: dict[int, Floats]
+    conditions: tuple[ConditionCheck, ...] = ()
+    places: tuple[Place, ...] = ()
+    sensors: tuple[SensorAnalysis, ...] = ()
+    endings: tuple[Ending, ...] = ()
+    pace: Pace | None = None
+
+    @property
+    def divergent(self) -> int:
+        """How many repeats are not of the largest outcome."""
+        return self.bounds.divergent
+
+
+def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysis:
+    """Measure, compare, explain and judge one cell."""
+    options = options or Options()
+    count = len(cell.runs)
+    if count < 2:
+        raise InputError(f"cell {cell.header.cell!r}: at least 2 repeats are needed to compare, but {count} came")
+    if cell.columns == 0:
+        raise InputError(f"cell {cell.header.cell!r}: none of its {count} repeats logged a state: nothing to compare")
+    spread = measure(cell, _growth_sizes(count))
+    outcomes = classify(cell)
+    boundary = find_boundary(cell, options.split)
+    found = scan(cell, spread, outcomes, MAX_CLUSTERED, boundary.before(spread))
+    split_ticks = {one.repeat: one.divergent_tick for one in found.deviations}
+    outcomes = tuple(replace(one, split_tick=split_ticks[one.repeats[0]]) for one in outcomes)
+    findings = find_differences(cell, spread)
+    sensors = analyse_sensors(cell)
+    summary = summarise(spread)
+    structural = tuple(one.message for one in findings) if options.structure_fails else ()
+    judged = {
+        criterion: judge(
+            identical=len(outcomes) == 1,
+            resolution=spread.resolution,
+            max_sigma_m=summary.max_sigma_m,
+            max_deviation_m=summary.max_deviation_m,
+            structural=structural,
+            tolerance_m=options.tolerance_m,
+            criterion=criterion,
+            sensed=next((one.words(cell.header.step_s) for one in sensors if not one.identical), ""),
+        )
+        for criterion in Criterion
+    }
+    divergent = sum(len(one.repeats) for one in outcomes[1:])
+    before, after = boundary.before(spread), boundary.after(spread)
+    phase = _PhaseBuilder(spread, options, count, found)
+    pace = PaceFinder(cell.header.step_s)
+    conditions, places = read_host(cell.header, pace.watch(cell.host_logs()))
+    return CellAnalysis(
+        header=cell.header,
+        repeats=count,
+        actors=cell.actors,
+        options=options,
+        spread=spread,
+        summary=summary,
+        judgement=judged[options.criterion],
+        judgement_by_sigma=judged[Criterion.SIGMA],
+        findings=findings,
+        boundary=boundary,
+        first_collision_tick=find_boundary(cell, COLLISION).first_tick,
+        before=phase(f"before {options.split.name}", before),
+        after=phase(f"after {options.split.name}", after),
+        after_involved=phase(f"after {options.split.name}, involved", boundary.after(spread, involved=True)),
+        after_uninvolved=phase(f"after {options.split.name}, not involved", boundary.after(spread, involved=False)),
+        before_own=phase(f"before own {options.split.name}", boundary.before_own(spread)),
+        outcomes=outcomes,
+        tree=grow_tree(outcomes, found.digests, {run.repeat: run.events for run in cell.runs}, spread.ticks),
+        clusters=find_clusters(outcomes, found.features),
+        bounds=rate_bounds(divergent, count, options.confidence),
+        deviations=found.deviations,
+        pairs=found.pairs,
+        beyond_tolerance=sum(one.max_deviation_m > options.tolerance_m for one in found.deviations),
+        first_divergence=find_first(cell, outcomes, found.deviations),
+        paths=found.paths,
+        conditions=conditions,
+        places=places,
+        sensors=sensors,
+        endings=find_endings(cell.runs),
+        pace=pace.result(),
+    )
+
+
+@dataclass(frozen=True)
+class _PhaseBuilder:
+    spread: CellSpread
+    options: Options
+    repeats: int
+    found: Scan
+
+    def __call__(self, name: str, mask: Bools) -> Phase:
+        """Judge the pairs of ``mask``: identical if every repeat has the same history there, whatever happens elsewhere."""
+        summary = summarise(self.spread, mask)
+        if summary.pairs == 0:
+            return Phase(name, summary, None)
+        identical = bool(np.all(self.found.identical[mask]))
+        count = self.spread.channels[self.spread.axes[0]].count
+        uneven = bool(np.any(mask & (count > 0) & (count < self.repeats)))
+        structural = ("not every repeat has the same actors and ticks in this phase",) if uneven else ()
+        judgement = judge(
+            identical=identical,
+            resolution=self.spread.resolution,
+            max_sigma_m=summary.max_sigma_m,
+            max_deviation_m=summary.max_deviation_m,
+            structural=structural if self.options.structure_fails else (),
+            tolerance_m=self.options.tolerance_m,
+            criterion=self.options.criterion,
+        )
+        return Phase(name, summary, judgement)
+
+
+def _growth_sizes(count: int) -> list[int]:
+    """10, 20, 50, 100, 200, ... below ``count``."""
+    sizes = [factor * 10**power for power in range(1, 10) for factor in (1, 2, 5)]
+    return [size for size in sizes if size < count]

@@ -1,0 +1,473 @@
+"""Divergence: where, when and in what two runs part for the first time, and how far each repeat strays."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.channels import POSITION
+from samepath.core.digests import link
+from samepath.instrument.analysis.outcomes import Outcome, collided_pairs, pair_words
+from samepath.instrument.analysis.spread import CellSpread
+from samepath.instrument.traces.cell import Block, CellTrace, RunInfo
+from samepath.instrument.traces.records import Actor, Event, Repeat
+
+Floats = NDArray[np.float64]
+
+FEATURE_COLUMNS = 96
+KEPT_PATHS = 60
+TREE_OUTCOMES = 12
+
+
+@dataclass(frozen=True)
+class RepeatDeviation:
+    """How one repeat departs: from the largest outcome (bits) and from the mean path (metres, worst axis).
+
+    ``max_deviation_before_m`` is that before the first collision, or whatever splits the phases; 0 where nothing is before.
+    ``differs_before``: its states before the split are not those that most repeats have there.
+    """
+
+    repeat: int
+    divergent_tick: int | None
+    max_deviation_m: float
+    max_deviation_tick: int
+    max_deviation_actor: int
+    max_deviation_before_m: float
+    differs_before: bool
+
+
+@dataclass(frozen=True)
+class PairDistance:
+    """How far two repeats that follow each other are apart: the farthest that any actor is, on the worst axis, at any tick.
+
+    Each repeat is in one pair, so that pairs know nothing of each other: where one odd repeat moves the mean path, and with it
+    the deviation of every other repeat, it moves one distance only. What is compared between cells is compared by pairs.
+    """
+
+    first: int
+    second: int
+    apart_m: float
+    apart_before_m: float
+
+
+@dataclass(frozen=True)
+class FirstDivergence:
+    """The first difference between two repeats, in the reader's words."""
+
+    reference_repeat: int
+    repeat: int
+    tick: int
+    time_s: float
+    actor: int | None
+    actor_type: str
+    field: str
+    reference_value: float | str | None
+    value: float | str | None
+    distance_m: float | None
+    differing_fields: tuple[str, ...]
+    last_common_event: str
+
+    def words(self) -> str:
+        """Say it in one line."""
+        who = "the run" if self.actor is None else f"actor {self.actor} ({self.actor_type})"
+        apart = "" if self.distance_m is None else f", {self.distance_m:.3g} m apart"
+        return (
+            f"repeat {self.repeat} parts from repeat {self.reference_repeat} at tick {self.tick} ({self.time_s:g} s): "
+            f"{self.field} of {who} is {_show(self.value)} instead of {_show(self.reference_value)}{apart}; "
+            f"last common event: {self.last_common_event}"
+        )
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a second reading of the cell yields.
+
+    ``identical`` marks the (tick, actor) pairs up to which every repeat has the same history of that actor.
+    """
+
+    deviations: tuple[RepeatDeviation, ...]
+    pairs: tuple[PairDistance, ...]
+    identical: NDArray[np.bool_]
+    features: dict[int, Floats]
+    digests: dict[int, NDArray[np.uint64]]
+    paths: dict[int, Floats]
+
+
+def scan(
+    cell: CellTrace, spread: CellSpread, outcomes: tuple[Outcome, ...], max_features: int, before: NDArray[np.bool_]
+) -> Scan:
+    """Read the cell a second time, against the mean path and the largest outcome; ``before`` masks the phase before."""
+    reference = outcomes[0].repeats[0]
+    reference_digests = next(
+        block.digests[block.repeats.index(reference)]
+        for block in cell.blocks([], digests=True)
+        if reference in block.repeats and block.digests is not None
+    )
+    runs = {run.repeat: run for run in cell.runs}
+    means = {axis: spread.channels[axis].mean for axis in spread.axes}
+    top = _widest_columns(spread)
+    first_of = [one.repeats[0] for one in outcomes]
+    keep_features = set(first_of[:: max(1, -(-len(first_of) // max_features))])
+    keep_paths, keep_digests = set(first_of[:KEPT_PATHS]), set(first_of[:TREE_OUTCOMES])
+    actors = len(spread.actor_ids)
+    pairs = _Pairs(before)
+    departures: list[tuple[int, int | None, float, int, int, float]] = []
+    histories: list[bytes] = []
+    identical = np.ones(cell.columns, np.bool_)
+    features: dict[int, Floats] = {}
+    digests: dict[int, NDArray[np.uint64]] = {}
+    paths: dict[int, Floats] = {}
+    for block in cell.blocks(spread.axes, digests=True):
+        worst = np.zeros((len(block.repeats), cell.columns))
+        for axis in spread.axes:
+            np.fmax(worst, np.abs(block.values[axis] - means[axis]), out=worst)
+        pairs.add(block)
+        if block.digests is not None:
+            identical &= np.all(block.digests == reference_digests, axis=(0, 2))
+        for row, repeat in enumerate(block.repeats):
+            raw = block.digests[row] if block.digests is not None else reference_digests
+            column = int(np.argmax(worst[row]))
+            tick = _first_difference(raw, reference_digests, spread, runs[repeat], runs[reference])
+            where = (int(spread.ticks[column // actors]), int(spread.actor_ids[column % actors]))
+            early_m = float(worst[row][before].max(initial=0.0))
+            departures.append((repeat, tick, float(worst[row, column]), *where, early_m))
+            histories.append(link(b"", raw[before].tobytes()))
+            if repeat in keep_features:
+                stacked = np.concatenate([block.values[axis][row, top] for axis in spread.axes])
+                base = np.concatenate([means[axis][top] for axis in spread.axes])
+                features[repeat] = np.where(np.isnan(stacked), 0.0, stacked - base)
+            if repeat in keep_digests:
+                digests[repeat] = raw.reshape(len(spread.ticks), actors, 2).copy()
+            if repeat in keep_paths:
+                xy = [block.values[axis][row] for axis in POSITION[:2]]
+                paths[repeat] = np.stack(xy, axis=-1).reshape(len(spread.ticks), actors, 2)
+    usual = Counter(histories).most_common(1)[0][0]
+    deviations = tuple(
+        RepeatDeviation(*departure, differs_before=history != usual)
+        for departure, history in zip(departures, histories, strict=True)
+    )
+    return Scan(deviations, tuple(pairs.found), identical, features, digests, paths)
+
+
+class _Pairs:
+    """Pairs repeats as they come, the first with the second, the third with the fourth; of an odd number the last is left."""
+
+    def __init__(self, before: NDArray[np.bool_]) -> None:
+        self.found: list[PairDistance] = []
+        self._before = before
+        self._waiting: tuple[int, dict[str, Floats]] | None = None
+
+    def add(self, block: Block) -> None:
+        for row, repeat in enumerate(block.repeats):
+            positions = {axis: values[row] for axis, values in block.values.items()}
+            if self._waiting is None:
+                self._waiting = (repeat, positions)
+                continue
+            first, others = self._waiting
+            apart = np.zeros(len(self._before))
+            for axis, values in positions.items():
+                np.fmax(apart, np.abs(values - others[axis]), out=apart)  # NaN: one of the two is not there
+            early_m = float(apart[self._before].max(initial=0.0))
+            self.found.append(PairDistance(first, repeat, float(apart.max(initial=0.0)), early_m))
+            self._waiting = None
+
+
+def _widest_columns(spread: CellSpread) -> NDArray[np.int64]:
+    """The pairs with the largest sigma, where clusters show best."""
+    sigma = np.nan_to_num(spread.worst_axis("sigma"), nan=-1.0)
+    return np.argsort(-sigma, kind="stable")[:FEATURE_COLUMNS]
+
+
+def _first_difference(
+    raw: NDArray[np.uint64], reference: NDArray[np.uint64], spread: CellSpread, run: RunInfo, reference_run: RunInfo
+) -> int | None:
+    """The first tick at which states, events or the end differ; None if nothing does."""
+    if run.digest == reference_run.digest:
+        return None
+    candidates = []
+    differing = np.flatnonzero(np.any(raw != reference, axis=1))
+    if differing.size:
+        candidates.append(int(spread.ticks[differing[0] // len(spread.actor_ids)]))
+    event = _first_event_difference(run.events, reference_run.events)
+    if event is not None:
+        candidates.append(min(one.tick for one in event if one is not None))
+    if run.end != reference_run.end:
+        candidates.append(min(run.end.tick, reference_run.end.tick))
+    return min(candidates)
+
+
+def _first_event_difference(
+    events: tuple[Event, ...], reference: tuple[Event, ...]
+) -> tuple[Event | None, Event | None] | None:
+    for index in range(max(len(events), len(reference))):
+        a = events[index] if index < len(events) else None
+        b = reference[index] if index < len(reference) else None
+        if a is None or b is None or a.to_bytes() != b.to_bytes():
+            return a, b
+    return None
+
+
+def find_first(
+    cell: CellTrace, outcomes: tuple[Outcome, ...], deviations: tuple[RepeatDeviation, ...]
+) -> FirstDivergence | None:
+    """Describe the earliest divergence from the largest outcome; ties go to the lowest repeat."""
+    ticks = [(one.divergent_tick, one.repeat) for one in deviations if one.divergent_tick is not None]
+    if not ticks:
+        return None
+    tick, repeat = min(ticks)
+    return describe(cell, cell.load(outcomes[0].repeats[0]), cell.load(repeat), tick)
+
+
+def describe(cell: CellTrace, reference: Repeat, other: Repeat, tick: int) -> FirstDivergence:
+    """Say how ``other`` differs from ``reference`` at ``tick``: in a state, else in an event, else in the end."""
+    found = _state_difference(cell, reference, other, tick) or _event_or_end_difference(reference, other, tick)
+    return FirstDivergence(
+        reference_repeat=reference.repeat,
+        repeat=other.repeat,
+        tick=tick,
+        time_s=cell.time_s(tick),
+        actor=found.actor,
+        actor_type=found.actor_type,
+        field=found.fields[0],
+        reference_value=found.reference_value,
+        value=found.value,
+        distance_m=found.distance_m,
+        differing_fields=found.fields,
+        last_common_event=_last_common_event(reference, other, tick),
+    )
+
+
+@dataclass(frozen=True)
+class _Difference:
+    fields: tuple[str, ...]
+    reference_value: float | str | None
+    value: float | str | None
+    actor: int | None = None
+    actor_type: str = ""
+    distance_m: float | None = None
+
+
+def _state_difference(cell: CellTrace, reference: Repeat, other: Repeat, tick: int) -> _Difference | None:
+    """The first actor, by id, whose state at ``tick`` differs in any bit."""
+    rows_a, rows_b = _rows_at(reference, tick), _rows_at(other, tick)
+    types = {actor.id: actor.type for actor in (*reference.actors, *other.actors)}
+    names = ("time_s", *cell.header.channels)
+    axes = [names.index(name) for name in POSITION if name in names]
+    for actor in sorted({*rows_a, *rows_b}):
+        if (actor in rows_a) != (actor in rows_b):
+            words = ["present" if actor in rows else "absent" for rows in (rows_a, rows_b)]
+            return _Difference(("presence",), words[0], words[1], actor, types[actor])
+        a, b = rows_a[actor], rows_b[actor]
+        fields = tuple(name for name, x, y in zip(names, a, b, strict=True) if _bits(x) != _bits(y))
+        if fields:
+            at = names.index(fields[0])
+            apart = math.dist([a[i] for i in axes], [b[i] for i in axes])
+            distance = apart if math.isfinite(apart) else None
+            return _Difference(fields, _value(a[at]), _value(b[at]), actor, types[actor], distance)
+    return None
+
+
+def _event_or_end_difference(reference: Repeat, other: Repeat, tick: int) -> _Difference:
+    event = _first_event_difference(other.events, reference.events)
+    if event is not None and min(one.tick for one in event if one is not None) == tick:
+        words = ["none" if one is None else _event_words_in_full(one) for one in event]
+        return _Difference(("event",), words[1], words[0])
+    ends = [f"{one.end.reason} at tick {one.end.tick}" for one in (reference, other)]
+    return _Difference(("end",), ends[0], ends[1])
+
+
+def _rows_at(repeat: Repeat, tick: int) -> dict[int, list[float]]:
+    low, high = np.searchsorted(repeat.tick, [tick, tick + 1])
+    rows = range(int(low), int(high))
+    return {int(repeat.actor[row]): [float(repeat.time_s[row]), *repeat.values[row].tolist()] for row in rows}
+
+
+def _last_common_event(reference: Repeat, other: Repeat, tick: int) -> str:
+    common = "start"
+    for a, b in zip(reference.events, other.events, strict=False):
+        if a.to_bytes() != b.to_bytes() or a.tick > tick:
+            break
+        common = _event_words(a)
+    return common
+
+
+def _event_words(event: Event) -> str:
+    who = "" if event.actor is None else f" of actor {event.actor}"
+    other = "" if event.other is None else f" with actor {event.other}"
+    detail = f" ({event.detail})" if event.detail else ""
+    return f"{event.kind}{who}{other} at tick {event.tick}{detail}"
+
+
+def _event_words_in_full(event: Event) -> str:
+    if event.impulse_ns is None:
+        return _event_words(event)
+    return f"{_event_words(event)} [impulse {', '.join(repr(one) for one in event.impulse_ns)} N s]"
+
+
+def _bits(value: float) -> bytes:
+    return np.float64(value).tobytes()
+
+
+def _value(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _show(value: float | str | None) -> str:
+    return "not there" if value is None else repr(value) if isinstance(value, float) else value
+
+
+# Structure: differences that no distance can express.
+#
+# Runs of unequal length, actors that are missing, gaps in the log, collisions that happen in some repeats only, runs
+# cut off. Each is a finding of its own; nothing is cut to the shortest run to make it go away.
+
+Bools = NDArray[np.bool_]
+Key = TypeVar("Key", bound=Hashable)
+
+
+class FindingKind(StrEnum):
+    """What differs."""
+
+    LENGTH = "length"
+    MISSING_ACTOR = "missing-actor"
+    ACTOR_LENGTH = "actor-length"
+    MISSING_TICKS = "missing-ticks"
+    END = "end"
+    INCOMPLETE = "incomplete"
+    COLLISIONS = "collisions"
+    ACTOR_TYPE = "actor-type"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A structural difference: which repeats depart from the rest, and how."""
+
+    kind: FindingKind
+    repeats: tuple[int, ...]
+    message: str
+
+
+def find_differences(cell: CellTrace, spread: CellSpread) -> tuple[Finding, ...]:
+    """List every structural difference between the repeats, most telling first."""
+    findings = [*_presence(cell, spread)]
+    findings += _by_value(cell, FindingKind.END, "ended by", lambda run: (run.end.reason, run.end.tick), _end_words)
+    cut_off = tuple(run.repeat for run in cell.runs if not run.end.completed)
+    if cut_off:
+        reasons = sorted({run.end.reason for run in cell.runs if not run.end.completed})
+        text = f"{_count(cut_off, cell)} cut off ({', '.join(reasons)}): {_named(cut_off)}"
+        findings.append(Finding(FindingKind.INCOMPLETE, cut_off, text))
+    findings += _by_value(cell, FindingKind.COLLISIONS, "collided as", collided_pairs, pair_words)
+    findings += _type_conflicts(cell)
+    return tuple(findings)
+
+
+def _presence(cell: CellTrace, spread: CellSpread) -> list[Finding]:
+    if len(spread.presence) < 2:
+        return []
+    groups = sorted(spread.presence.items(), key=lambda item: (-len(item[1]), item[1][0]))
+    usual = _mask(groups[0][0], spread)
+    findings = []
+    for packed, repeats in groups[1:]:
+        found = _mask(packed, spread)
+        findings += _presence_findings(cell, spread, usual, found, repeats)
+    return findings
+
+
+def _mask(packed: bytes, spread: CellSpread) -> Bools:
+    ticks, actors = spread.shape
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=ticks * actors).astype(np.bool_).reshape(ticks, actors)
+
+
+def _presence_findings(
+    cell: CellTrace,
+    spread: CellSpread,
+    usual: Bools,
+    found: Bools,
+    repeats: tuple[int, ...],
+) -> list[Finding]:
+    findings = []
+    who, named = _count(repeats, cell), _named(repeats)
+    last_usual, last_found = _last(usual, spread), _last(found, spread)
+    if not found.any():
+        return [Finding(FindingKind.LENGTH, repeats, f"{who} have no states at all: {named}")]
+    if last_usual != last_found:
+        word = "end early" if last_found < last_usual else "go on longer"
+        text = f"{who} {word}, at tick {last_found} instead of {last_usual}: {named}"
+        findings.append(Finding(FindingKind.LENGTH, repeats, text))
+    shared = spread.ticks <= min(last_usual, last_found)
+    for index, actor in enumerate(spread.actor_ids.tolist()):
+        a, b = usual[shared, index], found[shared, index]
+        if bool(np.all(a == b)):
+            continue
+        ticks = spread.ticks[shared]
+        if a.any() != b.any():
+            word = "lack" if a.any() else "have an extra"
+            text = f"{who} {word} actor {actor}: {named}"
+            findings.append(Finding(FindingKind.MISSING_ACTOR, repeats, text))
+        elif int(ticks[a].max()) != int(ticks[b].max()):
+            text = f"{who} log actor {actor} until tick {int(ticks[b].max())} instead of {int(ticks[a].max())}: {named}"
+            findings.append(Finding(FindingKind.ACTOR_LENGTH, repeats, text))
+        else:
+            first = int(ticks[a != b][0])
+            text = f"{who} differ in {int((a != b).sum())} logged ticks of actor {actor}, first at tick {first}: {named}"
+            findings.append(Finding(FindingKind.MISSING_TICKS, repeats, text))
+    return findings
+
+
+def _last(mask: Bools, spread: CellSpread) -> int:
+    """The last tick at which any actor was logged; -1 if none was."""
+    rows = np.flatnonzero(mask.any(axis=1))
+    return int(spread.ticks[rows[-1]]) if rows.size else -1
+
+
+def _by_value(
+    cell: CellTrace,
+    kind: FindingKind,
+    verb: str,
+    key: Callable[[RunInfo], Key],
+    words: Callable[[Key], str],
+) -> list[Finding]:
+    """Group repeats by a property and report every group but the largest."""
+    groups: dict[Key, list[int]] = {}
+    for run in cell.runs:
+        groups.setdefault(key(run), []).append(run.repeat)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1][0]))
+    usual = ordered[0][0]
+    findings = []
+    for value, repeats in ordered[1:]:
+        text = f"{_count(repeats, cell)} {verb} {words(value)}, the others {words(usual)}: {_named(repeats)}"
+        findings.append(Finding(kind, tuple(repeats), text))
+    return findings
+
+
+def _type_conflicts(cell: CellTrace) -> list[Finding]:
+    """Report ids that stand for different types of actor in different repeats."""
+    by_id: dict[int, list[Actor]] = {}
+    for actor in cell.actors:
+        by_id.setdefault(actor.id, []).append(actor)
+    findings = []
+    for actor_id, versions in by_id.items():
+        if len(versions) > 1:
+            types = " and ".join(actor.type for actor in versions)
+            affected = tuple(run.repeat for run in cell.runs if versions[1] in run.actors)
+            text = f"actor {actor_id} is a {types} in different repeats: {_named(affected)} differ"
+            findings.append(Finding(FindingKind.ACTOR_TYPE, affected, text))
+    return findings
+
+
+def _end_words(end: tuple[str, int]) -> str:
+    return f"{end[0]!r} at tick {end[1]}"
+
+
+def _count(repeats: Sequence[int], cell: CellTrace) -> str:
+    return f"{len(repeats)} of {len(cell.runs)} repeats"
+
+
+def _named(repeats: Sequence[int]) -> str:
+    shown = ", ".join(str(one) for one in repeats[:8])
+    return f"repeat{'s' if len(repeats) > 1 else ''} {shown}" + (", ..." if len(repeats) > 8 else "")

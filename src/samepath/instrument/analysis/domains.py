@@ -1,0 +1,599 @@
+"""Domains of permissible variance: the largest region of conditions and phases in which the tolerance holds.
+
+The paper's «pre-collision and up to 75 % CPU». A region is a set of scenarios, a phase (whole runs, or only what is before the
+first collision) and a limit on each factor; it is the largest by the number of (cell, phase) pairs that it admits.
+"""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from samepath.core.units import format_length
+from samepath.core.verdicts import Verdict
+from samepath.instrument.analysis.cell import CellAnalysis
+from samepath.instrument.analysis.factors import (
+    Level,
+    StudyFactor,
+    by_scenario,
+    by_variant,
+    find_factors,
+    joined,
+    level_of,
+    level_words,
+    load_missed,
+    number,
+    title,
+    variant_of,
+)
+from samepath.instrument.analysis.verdict import clopper_pearson, worst
+
+WHOLE: Final = "whole run"
+ALL: Final = "all scenarios"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How a domain restricts one factor, by the levels of its cells.
+
+    An ordered factor has ``lowest`` and ``highest``; one without an order has ``levels``. ``excluded`` are the levels left out.
+    """
+
+    factor: str
+    ordered: bool
+    lowest: float | None
+    highest: float | None
+    levels: tuple[Level, ...]
+    excluded: tuple[Level, ...]
+
+    @property
+    def restricts(self) -> bool:
+        """Is any measured level left out?"""
+        return bool(self.excluded)
+
+    def words(self) -> str:
+        """Say which levels are admitted: ``up to 75 % CPU load``."""
+        if not self.ordered or self.lowest is None or self.highest is None:
+            return f"{title(self.factor)} {joined([level_words(self.factor, one) for one in self.levels], 'or')}"
+        low, high = level_words(self.factor, self.lowest), level_words(self.factor, self.highest)
+        below = any(number(one) < self.lowest for one in self.excluded)
+        above = any(number(one) > self.highest for one in self.excluded)
+        if above and not below and high.endswith("%"):
+            return f"up to {high} {title(self.factor)}"
+        if below != above:
+            return f"{title(self.factor)} {f'up to {high}' if above else f'from {low}'}"
+        return f"{title(self.factor)} {low}" if low == high else f"{title(self.factor)} {low} to {high}"
+
+
+@dataclass(frozen=True)
+class CounterExample:
+    """A cell just outside a domain in which the tolerance does not hold. ``beyond_what`` is the limit that it oversteps."""
+
+    cell: str
+    scenario: str
+    beyond_what: str
+    phase: str
+    repeats: int
+    beyond: int
+    max_sigma_m: float | None
+    max_deviation_m: float | None
+    reason: str
+
+    def words(self) -> str:
+        """Say it in a few words."""
+        return f"{self.beyond_what} ({self.cell}: {self.reason})"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The largest region of one variant in which the tolerance holds, and the evidence for it.
+
+    ``scope`` is "all scenarios", or the one scenario that the domain is about. ``scenarios`` are those admitted, out of
+    ``scenarios_measured``. ``phase`` is "whole run" or "before collision" (or whatever splits the runs). ``beyond`` of
+    ``repeats`` repeats are beyond the tolerance in the region; ``rate_upper`` bounds their true rate over the region as a
+    whole, ``rate_upper_cell`` that in any single cell (the smallest sample decides), both exact and with ``confidence``.
+    ``missed`` are the admitted cells whose load missed its target: they count with the load that was measured.
+    ``unmeasured`` counts the combinations of levels inside the region that no cell covers. ``verdict`` is the worst inside;
+    None where there is no domain. ``whole_run`` is the largest region for whole runs, where the domain is of a phase and
+    there is one; ``before_split`` the largest for the phase before, where the domain is of whole runs and that one reaches
+    farther. ``complete`` is False where the search was cut short.
+    """
+
+    variant: str
+    simulator: str
+    scope: str
+    scenarios: tuple[str, ...]
+    scenarios_measured: tuple[str, ...]
+    phase: str
+    limits: tuple[Limit, ...]
+    cells: tuple[str, ...]
+    cells_measured: int
+    repeats: int
+    beyond: int
+    rate_upper: float | None
+    rate_upper_cell: float | None
+    confidence: float
+    tolerance_m: float
+    max_sigma_m: float | None
+    max_deviation_m: float | None
+    verdict: Verdict | None
+    outside: tuple[CounterExample, ...]
+    missed: tuple[str, ...]
+    unmeasured: int
+    whole_run: "Domain | None"
+    before_split: "Domain | None"
+    complete: bool
+
+    @property
+    def empty(self) -> bool:
+        """Does the tolerance hold nowhere?"""
+        return not self.cells
+
+    @property
+    def everything(self) -> bool:
+        """Does the tolerance hold in every cell, in whole runs?"""
+        return len(self.cells) == self.cells_measured and self.phase == WHOLE
+
+    @property
+    def title(self) -> str:
+        """What the domain is about."""
+        return ", ".join(one for one in (self.variant, self.scope) if one)
+
+    def region(self) -> str:
+        """Say the region alone: ``before the first collision and up to 75 % CPU load``."""
+        left_out = [one for one in self.scenarios_measured if one not in self.scenarios]
+        but = f"all scenarios but {joined(left_out)}"
+        where = f"in {joined(self.scenarios) if len(self.scenarios) <= len(left_out) else but}" if left_out else ""
+        parts = [phase_words(self.phase)] if self.phase != WHOLE else []
+        parts += [one.words() for one in self.limits if one.restricts]
+        free = [one.words() for one in self.limits if not one.restricts]
+        text = ", ".join(one for one in (where, joined(parts) if parts else "") if one)
+        if not free:
+            return text or "everywhere"
+        return f"{text} (measured: {', '.join(free)})" if text else f"everywhere ({', '.join(free)})"
+
+    def words(self) -> str:
+        """Say the domain and its evidence in one line."""
+        limit = format_length(self.tolerance_m)
+        if self.empty:
+            example = f"not held even {self.outside[0].words()}" if self.outside else "held nowhere"
+            return f"no domain of permissible variance: {limit} is {example}"
+        text = f"{self.region()}: permissible ({self.evidence()})"
+        if self.outside:
+            text += f"; not {joined([one.words() for one in self.outside], 'or')}"
+        if self.whole_run is not None:
+            text += f"; whole runs: {self.whole_run.region()}"
+        if self.before_split is not None:
+            text += f"; also {self.before_split.region()}"
+        if self.unmeasured:
+            text += f"; {self.unmeasured} combinations of these levels were not measured"
+        if self.missed:
+            text += f"; counted with the load measured, not the one asked: {joined(self.missed)}"
+        return text if self.complete else f"{text}; there may be a larger one: the search was cut short"
+
+    def evidence(self) -> str:
+        """Say what the region rests on."""
+        if self.rate_upper is None or self.rate_upper_cell is None:
+            return "no repeats"
+        alike = {Verdict.BIT_IDENTICAL: "every repeat bit-identical, ", Verdict.IDENTICAL_AT_RESOLUTION: "all logs equal, "}
+        text = f"{alike.get(self.verdict, '') if self.verdict else ''}{self.beyond} of {self.repeats} repeats beyond "
+        text += f"{format_length(self.tolerance_m)}; the true rate is below {_percent(self.rate_upper)}"
+        if len(self.cells) > 1:
+            text += f" over all {len(self.cells)} cells, below {_percent(self.rate_upper_cell)} in any one of them"
+        text += f", {_percent(self.confidence)} confidence"
+        if self.max_deviation_m:
+            text += f"; largest deviation {format_length(self.max_deviation_m)}"
+        return text
+
+
+def phase_words(phase: str) -> str:
+    """Print a phase in a sentence."""
+    event = phase.removeprefix("before ")
+    return phase if phase == WHOLE or event.startswith("tick ") else f"before the first {event}"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:.3g} %"
+
+
+# The largest box without a failing point: the search behind domains of permissible variance.
+#
+# A point has one level on every axis. A box admits some levels of each axis, in one of three shapes: from the lowest
+# level up to a limit, a run of neighbouring levels, or any set. A box without failing points leaves each of them out
+# by one of its levels; so the whole space is cut at one failing point after the other, best box first, and the
+# largest clean box is reached without trying them all.
+
+MAX_BOXES: Final = 20_000
+
+Box = tuple[int, ...]  # for every axis a bit per admitted level
+
+
+class Shape(StrEnum):
+    """Which sets of levels may be admitted on an axis."""
+
+    UP_TO = "up to"
+    RANGE = "range"
+    SET = "set"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """``count`` levels, numbered from 0 in their order, and the shape that limits on them may have."""
+
+    count: int
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement: a level on every axis, what it counts for, and whether the tolerance holds there."""
+
+    levels: tuple[int, ...]
+    weight: int
+    passes: bool
+
+
+@dataclass(frozen=True)
+class Region:
+    """The box found: levels admitted on each axis, and the weight of the points within. Not ``complete``: cut short."""
+
+    admitted: tuple[tuple[int, ...], ...]
+    weight: int
+    complete: bool
+
+    def admits(self, levels: Sequence[int]) -> bool:
+        """Is a point in the box?"""
+        return all(level in axis for level, axis in zip(levels, self.admitted, strict=True))
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Weight, levels of the first axis, levels of all axes: more is better."""
+        return self.weight, len(self.admitted[0]), sum(len(axis) for axis in self.admitted)
+
+
+def largest_region(axes: Sequence[Axis], points: Sequence[Point], max_boxes: int = MAX_BOXES) -> Region | None:
+    """Find the box without failing points that holds the most weight; None where there is none.
+
+    Ties go to the box with more levels on the first axis, then to the one with more levels in all, then to the first in the
+    order of their levels. After ``max_boxes`` boxes the search ends with a box that cannot be widened, and the region says so.
+    """
+    space = _Space(axes, points)
+    whole: Box = tuple((1 << axis.count) - 1 for axis in axes)
+    waiting, seen = [space.ranked(whole)], {whole}
+    for _ in range(max_boxes):
+        if not waiting:
+            return None
+        # What is cut out of a box has neither more weight nor more levels: the first clean box is the best.
+        rank = heapq.heappop(waiting)
+        if rank[0] == 0:
+            return None
+        box = rank[-1]
+        failing = space.first_failing(box)
+        if failing is None:
+            return space.region(box, complete=True)
+        for part in space.without(box, failing):
+            if part not in seen:
+                seen.add(part)
+                heapq.heappush(waiting, space.ranked(part))
+    around = [space.grow(point) for point in points if point.passes]
+    grown = [space.ranked(one) for one in around if one is not None]
+    return space.region(min(grown)[-1], complete=False) if grown else None
+
+
+class _Space:
+    """Points as bits of whole numbers, so that a box's points are found by a few and-operations."""
+
+    def __init__(self, axes: Sequence[Axis], points: Sequence[Point]) -> None:
+        self._axes = axes
+        self._points = points
+        self._at = [[0] * axis.count for axis in axes]
+        self._failing = 0
+        self._passing: dict[int, int] = {}
+        for index, point in enumerate(points):
+            for axis, level in enumerate(point.levels):
+                self._at[axis][level] |= 1 << index
+            if point.passes:
+                self._passing[point.weight] = self._passing.get(point.weight, 0) | 1 << index
+            else:
+                self._failing |= 1 << index
+
+    def ranked(self, box: Box) -> tuple[int, int, int, Box]:
+        """Order boxes, best first."""
+        inside = self._inside(box)
+        weight = sum(weight * (inside & members).bit_count() for weight, members in self._passing.items())
+        levels = [axis.bit_count() for axis in box]
+        return -weight, -levels[0], -sum(levels), box
+
+    def first_failing(self, box: Box) -> Point | None:
+        """Return the first failing point in the box."""
+        failing = self._inside(box) & self._failing
+        return self._points[(failing & -failing).bit_length() - 1] if failing else None
+
+    def without(self, box: Box, point: Point) -> list[Box]:
+        """Return the largest boxes within ``box`` that leave the point out, one or two for each axis."""
+        parts = []
+        for index, (axis, level) in enumerate(zip(self._axes, point.levels, strict=True)):
+            below, above = (1 << level) - 1, -1 << (level + 1)
+            kept = {Shape.UP_TO: (below,), Shape.RANGE: (below, above), Shape.SET: (below | above,)}[axis.shape]
+            parts += [(*box[:index], box[index] & mask, *box[index + 1 :]) for mask in kept if box[index] & mask]
+        return parts
+
+    def grow(self, point: Point) -> Box | None:
+        """Widen the smallest box around a point, level by level, until every step would take in a failing point."""
+        box: Box = tuple(
+            (2 << level) - 1 if axis.shape is Shape.UP_TO else 1 << level
+            for axis, level in zip(self._axes, point.levels, strict=True)
+        )
+        if self.first_failing(box) is not None:
+            return None
+        steps = [(index, level) for index, axis in enumerate(self._axes) for level in range(axis.count)]
+        widened = True
+        while widened:
+            widened = False
+            for index, level in steps:
+                neighbour = (box[index] << 1 | box[index] >> 1) >> level & 1 or self._axes[index].shape is Shape.SET
+                wider = (*box[:index], box[index] | 1 << level, *box[index + 1 :])
+                if neighbour and wider != box and self.first_failing(wider) is None:
+                    box, widened = wider, True
+        return box
+
+    def region(self, box: Box, *, complete: bool) -> Region:
+        """Spell a box out."""
+        admitted = tuple(tuple(level for level in range(axis.bit_length()) if axis >> level & 1) for axis in box)
+        return Region(admitted, -self.ranked(box)[0], complete)
+
+    def _inside(self, box: Box) -> int:
+        inside = -1
+        for members, axis in zip(self._at, box, strict=True):
+            found = 0
+            for level, here in enumerate(members):
+                if axis >> level & 1:
+                    found |= here
+            inside &= found
+        return inside
+
+
+# Finding the domains of permissible variance: cells and their phases become points, and the largest clean box is
+# described.
+
+
+def find_domains(cells: Sequence[CellAnalysis], confidence: float = 0.95) -> tuple[Domain, ...]:
+    """Find the domains of each variant: over all scenarios first, then of each scenario where there are several."""
+    domains = []
+    for members in by_variant(cells).values():
+        factors = find_factors(members)
+        scenarios = by_scenario(members)
+        domains.append(_domain(members, ALL if len(scenarios) > 1 else next(iter(scenarios)), factors, confidence))
+        if len(scenarios) > 1:
+            domains += [_domain(group, name, factors, confidence) for name, group in scenarios.items()]
+    return tuple(domains)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A phase of a cell, as a point of the search."""
+
+    cell: CellAnalysis
+    phase: str
+    levels: tuple[int, ...]
+    weight: int
+    verdict: Verdict
+    reason: str
+    max_sigma_m: float | None
+    max_deviation_m: float | None
+    beyond: int
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The axes of one scope: scenarios first, then the factors that vary in it; ``levels`` names the levels of each axis."""
+
+    factors: tuple[StudyFactor, ...]
+    levels: tuple[tuple[Level, ...], ...]
+
+    @property
+    def axes(self) -> list[Axis]:
+        shapes = [Shape.UP_TO if one.load else Shape.RANGE if one.ordered else Shape.SET for one in self.factors]
+        return [Axis(len(levels), shape) for levels, shape in zip(self.levels, [Shape.SET, *shapes], strict=True)]
+
+    def place(self, cell: CellAnalysis) -> tuple[int, ...]:
+        values = [cell.header.scenario, *(_coordinate(cell, one) for one in self.factors)]
+        return tuple(levels.index(value) for levels, value in zip(self.levels, values, strict=True))
+
+
+def _domain(cells: list[CellAnalysis], scope: str, factors: Sequence[StudyFactor], confidence: float) -> Domain:
+    grid = _grid(cells, factors)
+    wholes = [_whole(cell, grid) for cell in cells]
+    befores = [part for cell in cells if (part := _before(cell, grid)) is not None]
+    split = any(cell.boundary.first_tick is not None for cell in cells)
+    whole = largest_region(grid.axes, [_point(part) for part in wholes])
+    before = largest_region(grid.axes, [_point(part) for part in befores]) if split and befores else None
+    domain = _describe(cells, scope, grid, wholes, whole, confidence)
+    if before is None:
+        return replace(domain, outside=_nearest_failure(befores if split and befores else wholes)) if domain.empty else domain
+    early = _describe(cells, scope, grid, befores, before, confidence)
+    after = _after_split([part for part in wholes if before.admits(part.levels)], early.phase)
+    early = replace(early, outside=(*early.outside, *after))
+    if whole is None or before.rank > whole.rank:
+        return replace(early, whole_run=None if domain.empty else domain)
+    farther = any(before.admits(part.levels) and not whole.admits(part.levels) for part in befores)
+    return replace(domain, before_split=early if farther else None)
+
+
+def _grid(cells: Sequence[CellAnalysis], factors: Sequence[StudyFactor]) -> _Grid:
+    varied, levels = [], [tuple[Level, ...](by_scenario(cells))]
+    for factor in factors:
+        found = list(dict.fromkeys(_coordinate(cell, factor) for cell in cells))
+        if len(found) > 1:
+            varied.append(factor)
+            levels.append(tuple(sorted(found, key=number) if factor.ordered else found))
+    return _Grid(tuple(varied), tuple(levels))
+
+
+def _coordinate(cell: CellAnalysis, factor: StudyFactor) -> Level:
+    """Where a cell stands on a factor's axis: a load that missed its target stands where it was measured."""
+    missed = load_missed(cell, factor)
+    return level_of(cell, factor) if missed is None else missed
+
+
+def _whole(cell: CellAnalysis, grid: _Grid) -> _Part:
+    """A whole run counts for as many pairs as it has phases."""
+    options, summary = cell.options, cell.summary
+    odd = {one.repeat for one in cell.deviations if one.max_deviation_m > options.tolerance_m}
+    if options.structure_fails:
+        odd |= {repeat for finding in cell.findings for repeat in finding.repeats}
+    phases = sum(phase.judgement is not None for phase in (cell.before, cell.after))
+    return _Part(
+        cell=cell,
+        phase=WHOLE,
+        levels=grid.place(cell),
+        weight=max(1, phases),
+        verdict=cell.judgement.verdict,
+        reason=cell.judgement.reason,
+        max_sigma_m=summary.max_sigma_m,
+        max_deviation_m=summary.max_deviation_m,
+        beyond=len(odd),
+    )
+
+
+def _before(cell: CellAnalysis, grid: _Grid) -> _Part | None:
+    judgement, summary = cell.before.judgement, cell.before.summary
+    if judgement is None:
+        return None
+    return _Part(
+        cell=cell,
+        phase=cell.before.name,
+        levels=grid.place(cell),
+        weight=1,
+        verdict=judgement.verdict,
+        reason=judgement.reason,
+        max_sigma_m=summary.max_sigma_m,
+        max_deviation_m=summary.max_deviation_m,
+        beyond=sum(one.max_deviation_before_m > cell.options.tolerance_m for one in cell.deviations),
+    )
+
+
+def _point(part: _Part) -> Point:
+    return Point(part.levels, part.weight, part.verdict.passes)
+
+
+def _describe(
+    cells: list[CellAnalysis], scope: str, grid: _Grid, parts: list[_Part], region: Region | None, confidence: float
+) -> Domain:
+    inside = [] if region is None else [part for part in parts if region.admits(part.levels)]
+    header = cells[0].header
+    repeats, beyond = sum(part.cell.repeats for part in inside), sum(part.beyond for part in inside)
+    uppers = [clopper_pearson(part.beyond, part.cell.repeats, confidence)[1] for part in inside]
+    scenarios = tuple(by_scenario(part.cell for part in inside))
+    return Domain(
+        variant=variant_of(header),
+        simulator=header.simulator,
+        scope=scope,
+        scenarios=scenarios,
+        scenarios_measured=tuple(by_scenario(cells)),
+        phase=parts[0].phase,
+        limits=() if region is None else tuple(_limits(grid, region, inside)),
+        cells=tuple(part.cell.header.cell for part in inside),
+        cells_measured=len(cells),
+        repeats=repeats,
+        beyond=beyond,
+        rate_upper=clopper_pearson(beyond, repeats, confidence)[1] if inside else None,
+        rate_upper_cell=max(uppers, default=None),
+        confidence=confidence,
+        tolerance_m=cells[0].options.tolerance_m,
+        max_sigma_m=max((part.max_sigma_m for part in inside if part.max_sigma_m is not None), default=None),
+        max_deviation_m=max((part.max_deviation_m for part in inside if part.max_deviation_m is not None), default=None),
+        verdict=worst([part.verdict for part in inside]) if inside else None,
+        outside=() if region is None else tuple(_outside(grid, region, parts)),
+        missed=tuple(
+            part.cell.header.cell for part in inside if any(load_missed(part.cell, one) is not None for one in grid.factors)
+        ),
+        unmeasured=_unmeasured(grid, inside),
+        whole_run=None,
+        before_split=None,
+        complete=region is None or region.complete,
+    )
+
+
+def _limits(grid: _Grid, region: Region, inside: list[_Part]) -> list[Limit]:
+    limits = []
+    for index, factor in enumerate(grid.factors, start=1):
+        names = grid.levels[index]
+        held = [names[level] for level in sorted({part.levels[index] for part in inside})]
+        excluded = tuple(name for level, name in enumerate(names) if level not in region.admitted[index])
+        lowest, highest = (number(held[0]), number(held[-1])) if factor.ordered else (None, None)
+        limits.append(Limit(factor.name, factor.ordered, lowest, highest, tuple(held), excluded))
+    return limits
+
+
+def _unmeasured(grid: _Grid, inside: list[_Part]) -> int:
+    """How many combinations of the levels inside, as they were asked for, have no cell."""
+    asked = {(part.cell.header.scenario, *(level_of(part.cell, one) for one in grid.factors)) for part in inside}
+    total = 1
+    for axis in zip(*asked, strict=True):
+        total *= len(set(axis))
+    return total - len(asked) if asked else 0
+
+
+def _outside(grid: _Grid, region: Region, parts: list[_Part]) -> list[CounterExample]:
+    """For each side on which the region ends, the worst cell that oversteps that side alone and by least."""
+    found = []
+    for index, (names, admitted) in enumerate(zip(grid.levels, region.admitted, strict=True)):
+        rest = [axis for axis in range(len(grid.levels)) if axis != index]
+        near = [
+            part
+            for part in parts
+            if not part.verdict.passes
+            and part.levels[index] not in admitted
+            and all(part.levels[axis] in region.admitted[axis] for axis in rest)
+        ]
+        factor = grid.factors[index - 1] if index else None
+        ordered = factor is not None and factor.ordered
+        sides = (admitted[-1] + 1, admitted[0] - 1) if ordered else range(len(names))
+        for side in sides:
+            beyond = [part for part in near if part.levels[index] == side]
+            if beyond:
+                found.append(_example(max(beyond, key=_far), _level_phrase(factor, names[side])))
+    return found
+
+
+def _level_phrase(factor: StudyFactor | None, level: Level) -> str:
+    if factor is None:
+        return f"in {level}"
+    text = level_words(factor.name, level)
+    return f"at {text} {title(factor.name)}" if text.endswith("%") else f"with {title(factor.name)} {text}"
+
+
+def _after_split(wholes: list[_Part], phase: str) -> list[CounterExample]:
+    """The worst cell of a domain of a phase whose whole runs break the tolerance."""
+    broken = [part for part in wholes if not part.verdict.passes]
+    event = phase_words(phase).removeprefix("before ")
+    return [_example(max(broken, key=_far), f"after {event}")] if broken else []
+
+
+def _nearest_failure(parts: list[_Part]) -> tuple[CounterExample, ...]:
+    """Where nothing holds: the failing cell with the lowest levels, the least far off of these."""
+    failing = [part for part in parts if not part.verdict.passes]
+    if not failing:
+        return ()
+    mildest = min(failing, key=lambda part: (sum(part.levels[1:]), part.max_deviation_m or 0.0, part.levels))
+    return (_example(mildest, "in whole runs" if mildest.phase == WHOLE else phase_words(mildest.phase)),)
+
+
+def _far(part: _Part) -> float:
+    return part.max_deviation_m or 0.0
+
+
+def _example(part: _Part, what: str) -> CounterExample:
+    return CounterExample(
+        cell=part.cell.header.cell,
+        scenario=part.cell.header.scenario,
+        beyond_what=what,
+        phase=part.phase,
+        repeats=part.cell.repeats,
+        beyond=part.beyond,
+        max_sigma_m=part.max_sigma_m,
+        max_deviation_m=part.max_deviation_m,
+        reason=part.reason,
+    )

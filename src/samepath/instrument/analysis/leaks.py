@@ -1,0 +1,315 @@
+"""Leaks: does a repeat depend on what ran before it in the same process? If so, that is a finding of its own."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from samepath.core.units import format_length
+from samepath.instrument.analysis.cell import CellAnalysis
+from samepath.instrument.analysis.divergence import RepeatDeviation
+from samepath.instrument.analysis.effects import Signed, combine, compare_rates, compare_sizes, correct
+from samepath.instrument.analysis.factors import by_variant, find_twins, variant_of
+from samepath.instrument.analysis.verdict import clopper_pearson
+
+SHARED: Final = ("batch", "inline")
+FRESH: Final = ("process", "cold")
+
+
+@dataclass(frozen=True)
+class Leak:
+    """One look for state that leaks between repeats of a process.
+
+    ``kind`` "position": repeats that are the first of their process against later ones, over all cells of a variant (``cell``
+    is then "24 cells" or the like) or in one; ``twin`` is empty. ``kind`` "twin": a cell whose repeats share processes against
+    the same cell run in fresh ones. ``leaks`` is None where it cannot be told. ``p_value`` is corrected for the number of
+    looks; None where all repeats have the same bits.
+    """
+
+    kind: str
+    variant: str
+    scenario: str
+    cell: str
+    twin: str
+    leaks: bool | None
+    p_value: float | None
+    text: str
+
+    def words(self) -> str:
+        """Say it in one line."""
+        return f"{self.variant}, {self.cell}: {self.text}"
+
+
+def find_leaks(cells: Sequence[CellAnalysis], confidence: float = 0.95) -> tuple[Leak, ...]:
+    """Look at every variant whose repeats share processes, and at every such cell that has a twin in fresh processes."""
+    looks = [look for variant, members in by_variant(cells).items() for look in _by_position(variant, members)]
+    for twins in find_twins(cells, "isolation"):
+        for shared in SHARED:
+            looks += [_by_twin(twins[shared], twins[fresh]) for fresh in FRESH if shared in twins and fresh in twins]
+    corrected = iter(correct([look.p_value for look in looks if look.p_value is not None]))
+    found = [(look, look.conclude(None if look.p_value is None else next(corrected), 1 - confidence)) for look in looks]
+    return tuple(leak for look, leak in found if not look.only_if_shown or leak.leaks)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A comparison before its p-value is corrected, and what to say if it shows something and if it does not."""
+
+    kind: str
+    variant: str
+    scenario: str
+    cell: str
+    twin: str
+    p_value: float | None
+    attainable: float
+    is_leak: bool | None
+    shown: str
+    not_shown: str
+    only_if_shown: bool = False
+
+    def conclude(self, corrected: float | None, threshold: float) -> Leak:
+        leaks: bool | None
+        if corrected is None:
+            leaks, text = False, self.not_shown
+        elif corrected < threshold:
+            leaks, text = self.is_leak, f"{self.shown} (corrected p = {corrected:.2g})"
+        elif self.attainable >= threshold:
+            leaks, text = None, f"{self.not_shown}, but these are too few to tell whether state leaks between repeats"
+        else:
+            leaks, text = False, f"{self.not_shown} (corrected p = {corrected:.2g})"
+        return Leak(self.kind, self.variant, self.scenario, self.cell, self.twin, leaks, corrected, text)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A cell's repeats in the order of their processes: the first of each process, and the later ones."""
+
+    cell: CellAnalysis
+    first: tuple[RepeatDeviation, ...]
+    later: tuple[RepeatDeviation, ...]
+
+    @property
+    def odd(self) -> tuple[int, int]:
+        """How many first and how many later repeats are not of the largest outcome."""
+        largest = _largest({one.digest: len(one.repeats) for one in self.cell.outcomes})
+        usual = {repeat for one in self.cell.outcomes if one.digest == largest for repeat in one.repeats}
+        return sum(one.repeat not in usual for one in self.first), sum(one.repeat not in usual for one in self.later)
+
+    def tests(self) -> tuple[Signed, Signed]:
+        """Are first repeats odd more or less often, and are they farther from the mean path or nearer?"""
+        rates = compare_rates((self.odd[0], len(self.first)), (self.odd[1], len(self.later)))
+        deviations_m = [[one.max_deviation_m for one in group] for group in (self.first, self.later)]
+        return rates, compare_sizes(deviations_m, (0.0, 1.0))
+
+
+def _by_position(variant: str, cells: Sequence[CellAnalysis]) -> list[_Look]:
+    """Hold the first repeats of their processes against later ones: over all cells of a variant, then in each one."""
+    orders = [order for cell in cells if (order := _order(cell)) is not None]
+    if not orders:
+        return []
+    varying = [order for order in orders if len(order.cell.outcomes) > 1]
+    count = _count(orders)
+    who = orders[0].cell.header.cell if len(orders) == 1 else f"{len(orders)} cells"
+    if not varying:
+        same = f"no state leaks between repeats, as far as {count} show: all of a cell have the same bits, first or later"
+        return [_Look("position", variant, "", who, "", None, 0.0, None, "", same)]
+    both = [order.tests() for order in varying]
+    pooled = [combine([rates for rates, _ in both]), combine([sizes for _, sizes in both])]
+    singles = []
+    for order, tests in zip(varying, both, strict=True):
+        header = order.cell.header
+        where = ("position", variant, header.scenario, header.cell, "")
+        follows = _follows_from_position(order)
+        p_value, attainable = _smallest(tests, follows)
+        texts = _shown([order], tests, follows), f"no dependence on the place in the process is shown by {_count([order])}"
+        singles.append(_Look(*where, p_value, attainable, True, *texts, only_if_shown=len(orders) > 1))
+    if len(orders) == 1:
+        return singles
+    texts = _shown(varying, pooled), f"no dependence on the place in the process is shown by {count}"
+    return [_Look("position", variant, "", who, "", *_smallest(pooled), True, *texts), *singles]
+
+
+def _order(cell: CellAnalysis) -> _Order | None:
+    """Sort a cell's repeats by their place; None where nothing is known of it or every process ran one repeat."""
+    positions = {place.repeat: place.position for place in cell.places}
+    known = [one for one in cell.deviations if one.repeat in positions]
+    first = tuple(one for one in known if positions[one.repeat] == 0)
+    later = tuple(one for one in known if positions[one.repeat] > 0)
+    return _Order(cell, first, later) if first and later else None
+
+
+def _count(orders: Sequence[_Order]) -> str:
+    first, later = sum(len(one.first) for one in orders), sum(len(one.later) for one in orders)
+    return f"{first + later} repeats in {first} process{'es' if first > 1 else ''}"
+
+
+def _shown(orders: Sequence[_Order], tests: Sequence[Signed], follows: float = 1.0) -> str:
+    """Say what shows the leak: the outcomes, or else the distances."""
+    rates, sizes = (1.0 if one.p_value is None else one.p_value for one in tests)
+    if follows < min(rates, sizes):
+        return "state leaks between repeats: each place in the process has an outcome of its own"
+    if rates <= sizes:
+        first, later = sum(len(one.first) for one in orders), sum(len(one.later) for one in orders)
+        odd_first, odd_later = (sum(one.odd[side] for one in orders) for side in (0, 1))
+        return (
+            f"state leaks between repeats: of the first repeats of their process {odd_first} of {first} are not of the largest "
+            f"outcome of their cell, of later ones {odd_later} of {later}"
+        )
+    way = "farther from" if tests[1].sign < 0 else "nearer to"
+    return f"state leaks between repeats: the first ones of their process are {way} the mean path than later ones"
+
+
+def _by_twin(cell: CellAnalysis, twin: CellAnalysis) -> _Look:
+    """Hold a cell whose repeats share processes against the same cell in fresh ones: the same outcomes, as far apart?"""
+    apart = f"in fresh processes ({twin.header.cell})"
+    both = Counter({one.digest: len(one.repeats) for one in cell.outcomes})
+    both.update({one.digest: len(one.repeats) for one in twin.outcomes})
+    count = f"{cell.repeats} repeats that share processes and {twin.repeats} {apart}"
+    header = cell.header
+    who = ("twin", variant_of(header), header.scenario, header.cell, twin.header.cell)
+    if len(both) == 1:
+        return _Look(*who, None, 0.0, None, "", f"no state leaks between repeats: {count} have the same bits")
+    usual = _largest(both)
+    odd = [sum(len(one.repeats) for one in side.outcomes if one.digest != usual) for side in (cell, twin)]
+    tests = [
+        compare_rates((odd[1], twin.repeats), (odd[0], cell.repeats)),
+        compare_sizes([[pair.apart_m for pair in one.pairs] for one in (twin, cell)], (0.0, 1.0)),
+    ]
+    p_value, attainable = _smallest(tests)
+    varies = (len(cell.outcomes) > 1, len(twin.outcomes) > 1)
+    is_leak, shown = {
+        (True, False): (True, f"state leaks between repeats: they vary when they share a process and do not {apart}"),
+        (False, False): (True, f"state leaks between repeats: they end elsewhere than {apart}, though neither varies"),
+        (False, True): (False, f"no leak: repeats vary {apart} only, so that what differs between processes is a source"),
+        (True, True): (None, f"repeats vary in both, but not alike: sharing a process changes what they do against {apart}"),
+    }[varies]
+    not_shown = f"no difference is shown between {count}"
+    return _Look(*who, p_value, attainable, is_leak, shown, not_shown)
+
+
+def _largest(sizes: Mapping[str, int]) -> str:
+    """The digest that most repeats have. Ties go by the digest itself: by the order of repeats they would favour first ones."""
+    return min(sizes, key=lambda digest: (-sizes[digest], digest))
+
+
+def _smallest(tests: Sequence[Signed], *bounds: float) -> tuple[float, float]:
+    """The smallest p-value of several looks at the same repeats, times their number; and the smallest that it could be."""
+    looks = len(tests) + len(bounds)
+    found = [1.0 if one.p_value is None else one.p_value for one in tests]
+    return min(1.0, looks * min(*found, *bounds)), min(1.0, looks * min(one.attainable for one in tests))
+
+
+def _follows_from_position(order: _Order) -> float:
+    """Bound the chance that the outcome is a function of the position though it has nothing to do with it; 1 if it is none.
+
+    Of all ways to deal the outcomes to the repeats, no more than outcomes ^ positions are functions of the position.
+    """
+    positions = {place.repeat: place.position for place in order.cell.places}
+    seen: dict[int, set[int]] = {}
+    sizes = []
+    for index, outcome in enumerate(order.cell.outcomes):
+        members = [repeat for repeat in outcome.repeats if repeat in positions]
+        sizes.append(len(members))
+        for repeat in members:
+            seen.setdefault(positions[repeat], set()).add(index)
+    if any(len(outcomes) > 1 for outcomes in seen.values()):
+        return 1.0
+    ways = math.lgamma(sum(sizes) + 1) - sum(math.lgamma(size + 1) for size in sizes)
+    return math.exp(min(0.0, len(seen) * math.log(len(sizes)) - ways))
+
+
+# Controllers: is it the ego controller or the world that varies?
+
+IN_LOOP: Final = "in-loop"
+REPLAYED: Final = "replayed"
+_SAYS: Final = {
+    "controller": "the controller is the source",
+    "world": "the world varies by itself; that the controller adds to it is not shown",
+    "both": "the world varies by itself, and the controller adds to it",
+    "neither": "neither the controller nor the world is seen to vary",
+    "replay": "only the replay varies: replaying is not exact here, and nothing follows for the controller",
+    "undecided": "only the runs with the controller vary, but so few that chance explains it",
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two cells: its repeats, how many diverge from the largest outcome, and the largest deviation."""
+
+    cell: str
+    repeats: int
+    divergent: int
+    max_deviation_m: float | None
+
+    @property
+    def varies(self) -> bool:
+        """Has it more than one outcome?"""
+        return self.divergent > 0
+
+
+@dataclass(frozen=True)
+class ControllerSource:
+    """The same world with the controller in the loop and with its recorded commands replayed (the paper, VII-C5).
+
+    ``source``: "controller" (only runs with the controller vary), "world" (both vary), "both" (both vary, the runs with the
+    controller more), "neither", "replay" (only the replay varies), or "undecided" (only runs with the controller vary, but not
+    beyond chance). ``p_value`` is that of the comparison; None where neither varies.
+    """
+
+    variant: str
+    simulator: str
+    scenario: str
+    in_loop: Side
+    replayed: Side
+    source: str
+    p_value: float | None
+    confidence: float
+
+    def words(self) -> str:
+        """Say which of the two varies, and the evidence."""
+        loop = self._side("with the controller in the loop", self.in_loop)
+        replay = self._side("with its commands replayed", self.replayed)
+        chance = "" if self.p_value is None else f" (p = {self.p_value:.2g})"
+        return f"{self.variant}, {self.scenario}: {_SAYS[self.source]}: {loop}; {replay}{chance}"
+
+    def _side(self, what: str, side: Side) -> str:
+        if side.varies:
+            far = format_length(side.max_deviation_m or 0.0)
+            return f"{what} {side.divergent} of {side.repeats} repeats diverge, by up to {far} from the mean"
+        upper = clopper_pearson(0, side.repeats, self.confidence)[1]
+        return f"{what} all {side.repeats} repeats are the same (true rate below {100 * upper:.3g} %)"
+
+
+def find_controllers(cells: Sequence[CellAnalysis], confidence: float = 0.95) -> tuple[ControllerSource, ...]:
+    """Hold cells against each other that are equal but for the condition ``controller``."""
+    found = []
+    for twins in find_twins(cells, "controller"):
+        if IN_LOOP in twins and REPLAYED in twins:
+            loop, replay = twins[IN_LOOP], twins[REPLAYED]
+            source, p_value = _source(loop, replay, 1 - confidence)
+            header = loop.header
+            sides = _side(loop), _side(replay)
+            found.append(
+                ControllerSource(variant_of(header), header.simulator, header.scenario, *sides, source, p_value, confidence)
+            )
+    return tuple(found)
+
+
+def _side(cell: CellAnalysis) -> Side:
+    return Side(cell.header.cell, cell.repeats, cell.divergent, cell.summary.max_deviation_m)
+
+
+def _source(loop: CellAnalysis, replay: CellAnalysis, threshold: float) -> tuple[str, float | None]:
+    rate = compare_rates((replay.divergent, replay.repeats), (loop.divergent, loop.repeats))
+    match loop.divergent > 0, replay.divergent > 0:
+        case False, False:
+            return "neither", None
+        case False, True:
+            return "replay", rate.p_value
+        case True, False:
+            certain = rate.p_value is not None and rate.p_value < threshold
+            return "controller" if certain else "undecided", rate.p_value
+    size = compare_sizes([[pair.apart_m for pair in cell.pairs] for cell in (replay, loop)], (0.0, 1.0))
+    adds = size.p_value is not None and size.p_value < threshold and size.sign > 0
+    return "both" if adds else "world", size.p_value

@@ -1,0 +1,279 @@
+"""Outcomes: classes of bit-identical repeats, when they split, and whether they form a few clusters or mere noise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.digests import link
+from samepath.instrument.traces.cell import CellTrace, RunInfo
+from samepath.instrument.traces.records import Event, EventKind
+
+Floats = NDArray[np.float64]
+
+MAX_CLUSTERED = 2000
+MAX_CLUSTERS = 8
+MIN_REPEATS = 10
+# In noise of one mode the largest gap between merges is a modest multiple of the one before it, and outliers are rare.
+MIN_GAP_RATIO = 3.0
+
+
+class Pattern(StrEnum):
+    """How the outcomes are spread."""
+
+    SINGLE = "single"
+    BIFURCATION = "bifurcation"
+    OUTLIERS = "outliers"
+    SAME_PATHS = "same-paths"
+    NOISE = "noise"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A class of bit-identical repeats. ``split_tick``: where it parts from the largest class (None for that class)."""
+
+    digest: str
+    repeats: tuple[int, ...]
+    split_tick: int | None = None
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A node of the outcome tree: these outcomes are identical until ``until_tick``, then part into ``children``."""
+
+    outcomes: tuple[int, ...]
+    repeats: int
+    until_tick: int | None
+    children: tuple["Branch", ...] = ()
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Repeats grouped by how near their paths are, when the gaps between groups dwarf the spread within."""
+
+    pattern: Pattern
+    sizes: tuple[int, ...]
+    gap_m: float | None
+    within_m: float | None
+    sampled: int | None
+
+    def words(self) -> str:
+        """Say it in one line."""
+        sizes = " + ".join(str(size) for size in self.sizes[:MAX_CLUSTERS]) + (
+            " + ..." if len(self.sizes) > MAX_CLUSTERS else ""
+        )
+        match self.pattern:
+            case Pattern.SINGLE:
+                return "one outcome"
+            case Pattern.BIFURCATION:
+                return f"bifurcation into {len(self.sizes)} clusters ({sizes})"
+            case Pattern.OUTLIERS:
+                return f"one cluster and rare outliers ({sizes})"
+            case Pattern.SAME_PATHS:
+                return f"equal paths where all repeats have them; {len(self.sizes)} classes by length or events ({sizes})"
+            case Pattern.NOISE:
+                return "noise: no clusters"
+            case Pattern.UNDECIDED:
+                return f"too few repeats to tell clusters from noise (at least {MIN_REPEATS})"
+
+
+def classify(cell: CellTrace) -> tuple[Outcome, ...]:
+    """Group repeats by their digest: largest class first, ties by the lowest repeat."""
+    classes: dict[str, list[int]] = {}
+    for run in cell.runs:
+        classes.setdefault(run.digest, []).append(run.repeat)
+    outcomes = [Outcome(digest, tuple(repeats)) for digest, repeats in classes.items()]
+    return tuple(sorted(outcomes, key=lambda one: (-len(one.repeats), one.repeats[0])))
+
+
+def find_clusters(outcomes: tuple[Outcome, ...], features: dict[int, Floats]) -> Clusters:
+    """Tell a few clusters from noise by single linkage over the largest distance between paths.
+
+    ``features`` maps the first repeat of each outcome (of at most ``MAX_CLUSTERED`` of them) to positions at the pairs
+    where the cell spreads most. Clusters are real when cutting the dendrogram at its largest relative gap separates groups
+    at least ``MIN_GAP_RATIO`` times farther apart than any step within them.
+    """
+    total = sum(len(one.repeats) for one in outcomes)
+    if len(outcomes) == 1:
+        return Clusters(Pattern.SINGLE, (total,), None, None, None)
+    from scipy.cluster import hierarchy
+    from scipy.spatial import distance
+
+    chosen = [one for one in outcomes if one.repeats[0] in features]
+    sampled = len(chosen) if len(chosen) < len(outcomes) else None
+    if total < MIN_REPEATS:
+        return Clusters(Pattern.UNDECIDED, (), None, None, sampled)
+    weights = np.array([len(one.repeats) for one in chosen])
+    points = np.array([features[one.repeats[0]] for one in chosen])
+    if len(chosen) < 2 or points.shape[1] == 0:
+        return Clusters(Pattern.UNDECIDED, (), None, None, sampled)
+    tree = hierarchy.linkage(distance.pdist(points, "chebyshev"), "single")
+    # Repeats of one outcome merge at height zero before the distinct ones do.
+    heights = np.concatenate([np.zeros(total - len(chosen) if sampled is None else 0), tree[:, 2]])
+    if not heights.any():
+        return Clusters(Pattern.SAME_PATHS, tuple(weights.tolist()), None, None, sampled)
+    best, ratio = _largest_gap(heights)
+    if ratio < MIN_GAP_RATIO:
+        return Clusters(Pattern.NOISE, (), None, None, sampled)
+    labels = hierarchy.fcluster(tree, best, "maxclust")
+    sizes = tuple(sorted((int(weights[labels == one].sum()) for one in np.unique(labels)), reverse=True))
+    within, gap = float(heights[-best]), float(heights[-best + 1])
+    rare = sum(sizes[1:]) <= 0.05 * sum(sizes)
+    return Clusters(Pattern.OUTLIERS if rare else Pattern.BIFURCATION, sizes, gap, within, sampled)
+
+
+def _largest_gap(heights: Floats) -> tuple[int, float]:
+    """Find into how many clusters (2..MAX_CLUSTERS) to cut: where the next merge is relatively farthest."""
+    best, ratio = 2, 0.0
+    for clusters in range(2, min(MAX_CLUSTERS, len(heights) - 1) + 1):
+        above, below = heights[-clusters + 1], heights[-clusters]
+        found = np.inf if below == 0 < above else (above / below if below > 0 else 0.0)
+        if found > ratio:
+            best, ratio = clusters, float(found)
+    return best, ratio
+
+
+def grow_tree(
+    outcomes: tuple[Outcome, ...],
+    digests: dict[int, NDArray[np.uint64]],
+    events: dict[int, tuple[Event, ...]],
+    ticks: NDArray[np.int64],
+) -> Branch:
+    """Build the tree of how outcomes part, in states or events, from each outcome's first repeat.
+
+    ``digests[repeat]`` are chained, ``[tick, actor]``. Outcomes without digests (beyond the largest few) hang below the root
+    as one branch of their own.
+    """
+    known = [index for index, one in enumerate(outcomes) if one.repeats[0] in digests]
+    rest = [index for index, one in enumerate(outcomes) if one.repeats[0] not in digests]
+    histories = {
+        index: _history(digests[outcomes[index].repeats[0]], events[outcomes[index].repeats[0]], ticks) for index in known
+    }
+    root = _grow(outcomes, known, histories, ticks, 0)
+    if not rest:
+        return root
+    others = Branch(tuple(rest), sum(len(outcomes[index].repeats) for index in rest), None)
+    splits = [outcomes[index].split_tick for index in rest]
+    until = min(tick for tick in (root.until_tick, *splits) if tick is not None)
+    return Branch((*root.outcomes, *rest), root.repeats + others.repeats, until, (*(root.children or (root,)), others))
+
+
+def _history(raw: NDArray[np.uint64], events: tuple[Event, ...], ticks: NDArray[np.int64]) -> list[bytes]:
+    """One name per tick for everything until then: the actors' chained digests and the events so far."""
+    names = []
+    chain, position = b"", 0
+    for index, tick in enumerate(ticks.tolist()):
+        while position < len(events) and events[position].tick <= tick:
+            chain = link(chain, events[position].to_bytes())
+            position += 1
+        names.append(raw[index].tobytes() + chain)
+    return names
+
+
+def _grow(
+    outcomes: tuple[Outcome, ...], group: list[int], histories: dict[int, list[bytes]], ticks: NDArray[np.int64], start: int
+) -> Branch:
+    repeats = sum(len(outcomes[index].repeats) for index in group)
+    if len(group) == 1:
+        return Branch(tuple(group), repeats, None)
+    for position in range(start, len(ticks)):
+        parts: dict[bytes, list[int]] = {}
+        for index in group:
+            parts.setdefault(histories[index][position], []).append(index)
+        if len(parts) > 1:
+            children = tuple(_grow(outcomes, part, histories, ticks, position) for part in parts.values())
+            return Branch(tuple(group), repeats, int(ticks[position]), children)
+    # Equal to the last logged tick: they differ in how the run ended.
+    children = tuple(Branch((index,), len(outcomes[index].repeats), None) for index in group)
+    return Branch(tuple(group), repeats, None, children)
+
+
+# What a test came to: who collided with whom, and why the run ended. Where repeats of one test disagree, its verdict
+# flips.
+
+Pair = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a test came to in some repeats: which pairs collided (None is scenery) and why the run ended; ticks do not count."""
+
+    collisions: tuple[Pair, ...]
+    reason: str
+    completed: bool
+    repeats: tuple[int, ...]
+
+
+def collided_pairs(run: RunInfo) -> tuple[Pair, ...]:
+    """Return which pairs collided: the outcome of the test, not the tick."""
+    pairs = set()
+    for event in run.events:
+        if event.kind == EventKind.COLLISION:
+            a, b = sorted((event.actor, event.other), key=_scenery_first)
+            pairs.add((a, b))
+    return tuple(sorted(pairs, key=lambda pair: (_scenery_first(pair[0]), _scenery_first(pair[1]))))
+
+
+def pair_words(pairs: tuple[Pair, ...]) -> str:
+    """Print pairs: ``1 with 2, 2 with scenery``."""
+    return ", ".join(f"{'scenery' if a is None else a} with {'scenery' if b is None else b}" for a, b in pairs) or "none"
+
+
+def find_endings(runs: Sequence[RunInfo]) -> tuple[Ending, ...]:
+    """Group repeats by what the test came to: the usual one first."""
+    groups: dict[tuple[tuple[Pair, ...], str, bool], list[int]] = {}
+    for run in runs:
+        groups.setdefault((collided_pairs(run), run.end.reason, run.end.completed), []).append(run.repeat)
+    endings = [Ending(*key, tuple(repeats)) for key, repeats in groups.items()]
+    return tuple(sorted(endings, key=lambda one: (-len(one.repeats), one.repeats[0])))
+
+
+def collided(endings: Sequence[Ending]) -> int:
+    """In how many repeats was there a collision?"""
+    return sum(len(one.repeats) for one in endings if one.collisions)
+
+
+def flip_words(endings: Sequence[Ending]) -> str:
+    """Say how the verdict flips between repeats, as a sentence without a subject's name; nothing where all agree."""
+    if len(endings) < 2:
+        return ""
+    total = sum(len(one.repeats) for one in endings)
+    hit = collided(endings)
+    parts = []
+    if 0 < hit < total:
+        missed = total - hit
+        parts.append(
+            f"{_repeats(hit, total)} {_verb(hit, 'collide')}" if hit < missed else f"{_repeats(missed, total)} {_not(missed)}"
+        )
+    usual = endings[0]
+    others = [one for one in endings[1:] if bool(one.collisions) == bool(usual.collisions)]
+    if elsewhere := [one for one in others if one.collisions != usual.collisions]:
+        few, how = sum(len(one.repeats) for one in elsewhere), pair_words(elsewhere[0].collisions)
+        told = f"{how}{', ...' if len({one.collisions for one in elsewhere}) > 1 else ''}"
+        parts.append(
+            f"{_repeats(few, total)} {_verb(few, 'collide')} otherwise ({told}; usually {pair_words(usual.collisions)})"
+        )
+    if ends := [one for one in others if one.collisions == usual.collisions]:
+        few, how = sum(len(one.repeats) for one in ends), ends[0].reason
+        told = f"by {how!r}{' and others' if len({one.reason for one in ends}) > 1 else ''}"
+        parts.append(f"{_repeats(few, total)} {_verb(few, 'end')} {told}, the others by {usual.reason!r}")
+    return "; ".join(parts)
+
+
+def _repeats(few: int, total: int) -> str:
+    return f"{few} of {total} repeats"
+
+
+def _verb(few: int, verb: str) -> str:
+    return f"{verb}s" if few == 1 else verb
+
+
+def _not(few: int) -> str:
+    return "does not collide" if few == 1 else "do not collide"
+
+
+def _scenery_first(actor: int | None) -> int:
+    return -1 if actor is None else actor

@@ -1,0 +1,313 @@
+"""Spread of a cell: sigma of every actor at every logged tick, and how it grows with the number of repeats."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.channels import ANGLES, POSITION, VELOCITY
+from samepath.instrument.analysis.exact import Spread, SpreadAccumulator, exact_columns, with_exact_columns
+from samepath.instrument.traces.cell import Block, CellTrace
+
+# The log's own resolution: how fine the stored numbers are.
+#
+# Two identical logs prove that the runs were identical only as finely as the log can tell. Numbers printed with three
+# decimals lie on a grid of 1 mm; the grid is found from the values themselves, so it does not matter what the log
+# claims to be.
+
+Floats = NDArray[np.float64]
+
+MAX_DECIMALS = 12
+
+
+class GridKind(StrEnum):
+    """What the stored numbers look like."""
+
+    LOSSLESS = "lossless"
+    DECIMAL = "decimal"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The finest difference the log can show; 0.0 when it holds full float64 numbers."""
+
+    step_m: float
+    kind: GridKind
+
+    @property
+    def limits_equality(self) -> bool:
+        """Can equal logs come from unequal runs?"""
+        return self.step_m > 0
+
+
+class ResolutionFinder:
+    """Streams position values and finds the coarsest grid that all of them lie on."""
+
+    def __init__(self) -> None:
+        self._decimals = 0
+        self._float32 = True
+        self._float32_cm = True
+        self._largest = 0.0
+
+    def add(self, values: Floats) -> None:
+        """Look at more values; NaN (absent) is passed over."""
+        finite = values[np.isfinite(values)]
+        if finite.size == 0:
+            return
+        self._largest = max(self._largest, float(np.abs(finite).max()))
+        with np.errstate(over="ignore", under="ignore"):  # numbers beyond float32's range are no float32
+            self._float32 = self._float32 and bool(np.all(finite.astype(np.float32) == finite))
+            # Unreal counts in centimetres: its numbers are 32-bit floats only in that unit.
+            as_cm = (finite * 100.0).astype(np.float32).astype(np.float64)
+            self._float32_cm = self._float32_cm and bool(np.all(as_cm / 100.0 == finite))
+        while self._decimals <= MAX_DECIMALS and not _on_grid(finite, self._decimals):
+            self._decimals += 1
+
+    def result(self) -> Resolution:
+        """Name the grid of what has been seen."""
+        if self._decimals <= MAX_DECIMALS:
+            return Resolution(10.0**-self._decimals, GridKind.DECIMAL)
+        if self._float32:
+            return Resolution(float(np.spacing(np.float32(self._largest))), GridKind.FLOAT32)
+        if self._float32_cm:
+            return Resolution(float(np.spacing(np.float32(self._largest * 100.0))) / 100.0, GridKind.FLOAT32)
+        return Resolution(0.0, GridKind.FLOAT64)
+
+
+def _on_grid(values: Floats, decimals: int) -> bool:
+    """Is every value the float64 nearest to a decimal number with so many decimals?
+
+    k / 10**d is correctly rounded for whole k below 2**53, so it equals what any correct parser makes of the printed text.
+    """
+    scale = 10.0**decimals
+    with np.errstate(over="ignore"):  # what overflows is above 2**53 and on no grid
+        whole = np.rint(values * scale)
+    return bool(np.all(np.abs(whole) < 2.0**53) and np.all(whole / scale == values))
+
+
+Bools = NDArray[np.bool_]
+
+SPEED = "speed_mps"
+
+
+@dataclass(frozen=True)
+class GrowthPoint:
+    """What the first ``repeats`` repeats alone would have shown (the paper, VII-D: grow n by orders of magnitude)."""
+
+    repeats: int
+    max_sigma_m: float | None
+    max_deviation_m: float | None
+
+
+@dataclass(frozen=True)
+class CellSpread:
+    """Spread per channel; arrays are flat over (tick, actor) pairs, tick-major, as in ``traces.cell``."""
+
+    ticks: NDArray[np.int64]
+    actor_ids: NDArray[np.int64]
+    channels: dict[str, Spread]
+    growth: tuple[GrowthPoint, ...]
+    resolution: Resolution
+    presence: dict[bytes, tuple[int, ...]]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The position axes that were logged."""
+        return tuple(name for name in POSITION if name in self.channels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(ticks, actors)."""
+        return len(self.ticks), len(self.actor_ids)
+
+    def worst_axis(self, what: str) -> Floats:
+        """Return the largest over the position axes of ``sigma``, ``variance``, ``max_deviation`` or ``range``; NaN: none."""
+        return _max_ignoring_nan([getattr(self.channels[axis], what) for axis in self.axes])
+
+    def total_sigma(self) -> Floats:
+        """Square root of the sum of the axes' variances."""
+        total = np.zeros(len(self.channels[self.axes[0]].variance))
+        for axis in self.axes:
+            total = total + self.channels[axis].variance
+        return np.sqrt(total)
+
+
+@dataclass(frozen=True)
+class SpreadSummary:
+    """The figures of a set of (tick, actor) pairs: a whole cell, a phase, an actor."""
+
+    pairs: int
+    max_sigma_m: float | None
+    max_sigma_total_m: float | None
+    psi_m2: float | None
+    mean_sigma_m: float | None
+    max_deviation_m: float | None
+    max_range_m: float | None
+    max_sigma_tick: int | None
+    max_sigma_actor: int | None
+    max_sigma_axis: str | None
+    other_max_sigma: dict[str, float]
+
+
+NOTHING = SpreadSummary(0, None, None, None, None, None, None, None, None, None, {})
+
+
+def measure(cell: CellTrace, sizes: Sequence[int] = ()) -> CellSpread:
+    """Read the cell once and work out the spread of every channel, at each of ``sizes`` repeats on the way."""
+    logged = cell.header.channels
+    with_speed = all(name in logged for name in VELOCITY)
+    names = (*logged, SPEED) if with_speed else logged
+    sums = {name: SpreadAccumulator(cell.columns) for name in names}
+    angles = {name: _Unwrapper() for name in logged if name in ANGLES}
+    finder = ResolutionFinder()
+    growth: list[GrowthPoint] = []
+    presence: dict[bytes, list[int]] = {}
+    done = 0
+    marks = sorted({size for size in sizes if 2 <= size < len(cell.runs)})
+    axes = [name for name in POSITION if name in logged]
+    for block in cell.blocks(logged):
+        _note_presence(presence, block, cell.columns)
+        if not cell.header.lossless:
+            for axis in axes:
+                finder.add(block.values[axis])
+        columns = _columns_to_measure(block, angles, with_speed=with_speed)
+        start, count = 0, len(block.repeats)
+        while start < count:
+            ahead = [mark for mark in marks if mark > done]
+            stop = min(count, start + ahead[0] - done) if ahead else count
+            for name, (values, present) in columns.items():
+                sums[name].add(values[start:stop], None if present is None else present[start:stop])
+            done += stop - start
+            start = stop
+            if done in marks:
+                growth.append(_growth_point(done, [sums[axis] for axis in axes]))
+    channels = {name: _certified(cell, name, total.result()) for name, total in sums.items()}
+    spread = CellSpread(
+        ticks=cell.ticks,
+        actor_ids=cell.actor_ids,
+        channels=channels,
+        growth=(),
+        resolution=Resolution(0.0, GridKind.LOSSLESS) if cell.header.lossless else finder.result(),
+        presence={key: tuple(repeats) for key, repeats in presence.items()},
+    )
+    last = GrowthPoint(done, _largest(spread.worst_axis("sigma")), _largest(spread.worst_axis("max_deviation")))
+    return CellSpread(**{**spread.__dict__, "growth": (*growth, last)})
+
+
+def summarise(spread: CellSpread, mask: Bools | None = None) -> SpreadSummary:
+    """Reduce the pairs chosen by ``mask`` (all if None) that at least two repeats share."""
+    variance = spread.worst_axis("variance")
+    chosen = np.isfinite(variance) | np.isposinf(variance)
+    if mask is not None:
+        chosen &= mask
+    if not chosen.any():
+        return NOTHING
+    sigma = spread.worst_axis("sigma")
+    at = int(np.flatnonzero(chosen)[np.argmax(sigma[chosen])])
+    actors = len(spread.actor_ids)
+    axis = max(spread.axes, key=lambda name: _number(spread.channels[name].sigma[at]))
+    others = {}
+    for name, channel in spread.channels.items():
+        if name not in POSITION:
+            values = channel.sigma[chosen & np.isfinite(channel.sigma)]
+            if values.size:
+                others[name] = float(values.max())
+    return SpreadSummary(
+        pairs=int(chosen.sum()),
+        max_sigma_m=float(sigma[at]),
+        max_sigma_total_m=float(spread.total_sigma()[chosen].max()),
+        psi_m2=float(variance[chosen].max()),
+        mean_sigma_m=math.sqrt(math.fsum(variance[chosen]) / int(chosen.sum())),
+        max_deviation_m=float(spread.worst_axis("max_deviation")[chosen].max()),
+        max_range_m=float(spread.worst_axis("range")[chosen].max()),
+        max_sigma_tick=int(spread.ticks[at // actors]),
+        max_sigma_actor=int(spread.actor_ids[at % actors]),
+        max_sigma_axis=axis,
+        other_max_sigma=others,
+    )
+
+
+class _Unwrapper:
+    """Brings angles to within half a turn of the first one seen, so that -179.9 and 179.9 are 0.2 degrees apart."""
+
+    def __init__(self) -> None:
+        self._first: Floats | None = None
+
+    def __call__(self, values: Floats) -> Floats:
+        if self._first is None:
+            self._first = np.full(values.shape[1], np.nan)
+        unknown = np.isnan(self._first)
+        if unknown.any():
+            valid = ~np.isnan(values)
+            candidate = values[valid.argmax(axis=0), np.arange(values.shape[1])]
+            self._first = np.where(unknown & valid.any(axis=0), candidate, self._first)
+        turns = np.rint((values - self._first) / 360.0)
+        turning = np.nan_to_num(turns) != 0
+        return np.where(turning, values - 360.0 * turns, values) if turning.any() else values
+
+
+def _columns_to_measure(
+    block: Block, angles: dict[str, _Unwrapper], *, with_speed: bool
+) -> dict[str, tuple[Floats, Bools | None]]:
+    columns = {name: angles[name](values) if name in angles else values for name, values in block.values.items()}
+    if with_speed:
+        vx, vy, vz = (block.values[name] for name in VELOCITY)
+        columns[SPEED] = np.sqrt(vx * vx + vy * vy + vz * vz)
+    result: dict[str, tuple[Floats, Bools | None]] = {}
+    for name, values in columns.items():
+        applies = ~np.isnan(values)
+        result[name] = (values, None if applies.all() else applies)
+    return result
+
+
+def _note_presence(presence: dict[bytes, list[int]], block: Block, columns: int) -> None:
+    """Group repeats by which (tick, actor) pairs they have."""
+    if block.present is None:
+        presence.setdefault(np.packbits(np.ones(columns, np.bool_)).tobytes(), []).extend(block.repeats)
+        return
+    for repeat, row in zip(block.repeats, block.present, strict=True):
+        presence.setdefault(np.packbits(row).tobytes(), []).append(repeat)
+
+
+def _certified(cell: CellTrace, name: str, spread: Spread) -> Spread:
+    """Work out by rational arithmetic the columns whose last bit is not proved; reads the cell again for these alone."""
+    if spread.uncertified.size == 0:
+        return spread
+    angles = {name: _Unwrapper()} if name in ANGLES else {}
+    logged, with_speed = (VELOCITY, True) if name == SPEED else ((name,), False)
+    parts = [
+        _columns_to_measure(block, angles, with_speed=with_speed)[name][0][:, spread.uncertified]
+        for block in cell.blocks(logged)
+    ]
+    values = np.concatenate(parts)
+    return with_exact_columns(spread, exact_columns(values, ~np.isnan(values)))
+
+
+def _growth_point(done: int, sums: list[SpreadAccumulator]) -> GrowthPoint:
+    results = [total.result() for total in sums]
+    return GrowthPoint(
+        done,
+        _largest(_max_ignoring_nan([one.sigma for one in results])),
+        _largest(_max_ignoring_nan([one.max_deviation for one in results])),
+    )
+
+
+def _max_ignoring_nan(arrays: list[Floats]) -> Floats:
+    result = arrays[0]
+    for other in arrays[1:]:
+        result = np.fmax(result, other)
+    return result
+
+
+def _largest(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if known.size else None
+
+
+def _number(value: float) -> float:
+    return -1.0 if math.isnan(value) else float(value)

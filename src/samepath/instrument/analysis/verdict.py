@@ -1,0 +1,169 @@
+"""Judging: from figures to one of the four verdicts of :mod:`samepath.core.verdicts`, with the reason."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from samepath.core.units import format_length
+from samepath.core.verdicts import Verdict
+from samepath.instrument.analysis.spread import Resolution
+
+
+class Criterion(StrEnum):
+    """What is held against the tolerance.
+
+    ``deviation``  no repeat may be farther from the mean path than the tolerance (and sigma neither): the default,
+                   because 3 repeats in 1000 that are 10 cm off have a max sigma of only 5.5 mm.
+    ``sigma``      max sigma alone, as in the paper.
+    """
+
+    DEVIATION = "deviation"
+    SIGMA = "sigma"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict and why."""
+
+    verdict: Verdict
+    reason: str
+
+
+def judge(
+    *,
+    identical: bool,
+    resolution: Resolution,
+    max_sigma_m: float | None,
+    max_deviation_m: float | None,
+    structural: tuple[str, ...],
+    tolerance_m: float,
+    criterion: Criterion,
+    sensed: str = "",
+) -> Judgement:
+    """Choose the verdict; ``structural`` differences exceed every tolerance, ``sensed`` ones only mar sameness."""
+    if identical and not sensed:
+        if resolution.limits_equality:
+            step = format_length(resolution.step_m)
+            return Judgement(Verdict.IDENTICAL_AT_RESOLUTION, f"all logs are equal; the log cannot show less than {step}")
+        return Judgement(Verdict.BIT_IDENTICAL, "every repeat has the same bits")
+    if structural and not identical:
+        return Judgement(Verdict.EXCEEDS_TOLERANCE, structural[0])
+    sigma, deviation = max_sigma_m or 0.0, max_deviation_m or 0.0
+    limit = format_length(tolerance_m)
+    if sigma > tolerance_m:
+        return Judgement(Verdict.EXCEEDS_TOLERANCE, f"max sigma {format_length(sigma)} is above {limit}")
+    if criterion is Criterion.DEVIATION and deviation > tolerance_m:
+        reason = f"a repeat is {format_length(deviation)} from the mean path, above {limit} (max sigma {format_length(sigma)})"
+        return Judgement(Verdict.EXCEEDS_TOLERANCE, reason)
+    reason = f"max sigma {format_length(sigma)} and max deviation {format_length(deviation)}, tolerance {limit}"
+    if identical:
+        reason = f"every repeat takes the same path to the bit, but not all see the same: {sensed}"
+    return Judgement(Verdict.WITHIN_TOLERANCE, reason)
+
+
+def worst(verdicts: list[Verdict]) -> Verdict:
+    """Return the worst of some verdicts."""
+    return max(verdicts, key=lambda one: one.rank)
+
+
+# What n repeats can and cannot say about the rate at which runs diverge.
+#
+# All bounds are exact binomial statements, no normal approximation: 0 of 100 repeats only bounds the rate at 2.95 %.
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class RateBounds:
+    """What ``divergent`` of ``repeats`` says about the true rate, at ``confidence``.
+
+    ``upper`` and ``lower`` are one-sided Clopper-Pearson bounds: each alone holds with the stated confidence.
+    ``anytime_upper`` and ``anytime_lower`` hold at *every* n at once: look after each repeat and stop when you like.
+    """
+
+    divergent: int
+    repeats: int
+    confidence: float
+    lower: float
+    upper: float
+    anytime_lower: float
+    anytime_upper: float
+
+
+def rate_bounds(divergent: int, repeats: int, confidence: float = CONFIDENCE) -> RateBounds:
+    """Bound the rate of divergence."""
+    if not 0 <= divergent <= repeats or repeats < 1:
+        raise ValueError(f"0 <= divergent <= repeats was wanted, but {divergent} of {repeats} came")
+    lower, upper = clopper_pearson(divergent, repeats, confidence)
+    anytime_lower, anytime_upper = confidence_sequence(divergent, repeats, confidence)
+    return RateBounds(divergent, repeats, confidence, lower, upper, anytime_lower, anytime_upper)
+
+
+def clopper_pearson(successes: int, trials: int, confidence: float) -> tuple[float, float]:
+    """One-sided exact bounds of a binomial rate (Clopper & Pearson 1934): each holds with ``confidence`` on its own."""
+    from scipy.special import betaincinv
+
+    lower = 0.0 if successes == 0 else float(betaincinv(successes, trials - successes + 1, 1.0 - confidence))
+    upper = 1.0 if successes == trials else float(betaincinv(successes + 1, trials - successes, confidence))
+    return lower, upper
+
+
+def repeats_needed(rate: float, probability: float) -> int:
+    """Return how many repeats show at least one divergence of ``rate`` with ``probability``: (1 - p)^n <= 1 - q."""
+    if not 0 < rate < 1 or not 0 < probability < 1:
+        raise ValueError(f"a rate and a probability between 0 and 1 were wanted, but {rate} and {probability} came")
+    needed = math.ceil(math.log1p(-probability) / math.log1p(-rate))
+    # The quotient may land a rounding error above a whole number.
+    while needed > 1 and (needed - 1) * math.log1p(-rate) <= math.log1p(-probability):
+        needed -= 1
+    return needed
+
+
+def chance_to_see(rate: float, repeats: int) -> float:
+    """Return the probability that n repeats show at least one divergence of ``rate``."""
+    return -math.expm1(repeats * math.log1p(-rate))
+
+
+def confidence_sequence(successes: int, trials: int, confidence: float) -> tuple[float, float]:
+    r"""Bounds of a binomial rate that are valid under peeking.
+
+    The mixture :math:`M_n(p) = \frac{B(k + a, n - k + b)}{B(a, b)\,p^k (1-p)^{n-k}}` with a = b = 1/2 is a martingale of
+    mean 1 under the true p, so by Ville's inequality it ever reaches 1/alpha with probability at most alpha (Robbins 1970).
+    The p with M_n(p) < 1/alpha form an interval that covers the truth at all n simultaneously, two-sided.
+    """
+    from scipy import optimize, special
+
+    threshold = -math.log(1.0 - confidence)
+    failures = trials - successes
+    mixture = special.betaln(successes + 0.5, failures + 0.5) - special.betaln(0.5, 0.5)
+
+    def excess(p: float) -> float:
+        return float(mixture - special.xlogy(successes, p) - special.xlog1py(failures, -p)) - threshold
+
+    mode = successes / trials
+    lower = 0.0 if successes == 0 else float(optimize.brentq(excess, 1e-300, mode, xtol=1e-15))
+    upper = 1.0 if failures == 0 else float(optimize.brentq(excess, mode, 1 - 1e-16, xtol=1e-15))
+    return lower, upper
+
+
+def may_stop(bounds: RateBounds, target_rate: float) -> str | None:
+    """Say why repeating may stop, or None to go on: valid however often it is asked.
+
+    Stop when the rate is shown to be below the target, or shown to be above it.
+    """
+    if bounds.anytime_upper <= target_rate:
+        return f"rate is at most {bounds.anytime_upper:.3g}, below the target {target_rate:g}"
+    if bounds.anytime_lower > target_rate:
+        return f"rate is at least {bounds.anytime_lower:.3g}, above the target {target_rate:g}"
+    return None
+
+
+def repeats_until_stop(target_rate: float, confidence: float = CONFIDENCE) -> int:
+    """Return how many repeats without any divergence the stopping rule needs to accept ``target_rate``."""
+    low, high = 1, 2
+    while confidence_sequence(0, high, confidence)[1] > target_rate:
+        low, high = high, high * 2
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if confidence_sequence(0, middle, confidence)[1] <= target_rate else (middle, high)
+    return high

@@ -1,0 +1,185 @@
+"""CPU load of the whole machine, held at a target while a simulator is measured.
+
+One worker per core is busy for a share of every 20 ms; a control loop compares the machine's measured utilisation with the
+target and corrects the share, so that what the simulator itself uses is counted in. Where ``stress-ng`` is used it makes the
+bulk of the load, and our workers the rest: they can be corrected four times a second, it must be started anew.
+"""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.errors import StudyError
+from samepath.instrument.conditions import stress_ng
+from samepath.instrument.conditions.stress_ng import StressNg
+from samepath.instrument.conditions.workers import ControlLoop, Crew, Footing, corrected
+from samepath.instrument.host.sampler import CoreTimes, read_core_times
+
+CONTROL_S: Final = 0.25
+GAIN: Final = 0.5
+TOLERANCE: Final = 0.05
+REST: Final = 0.08
+"""What our workers should be left to do beside stress-ng: enough to correct downwards, little enough to be the rest."""
+REST_LEAST, REST_MOST = 0.02, 0.2
+PATIENCE: Final = 3
+"""Steps in a row that the rest must be outside its range before stress-ng is started anew."""
+BULK_LEAST: Final = 0.05
+
+CoreReader = Callable[[], tuple[CoreTimes, ...]]
+
+
+class CpuLoad:
+    """Holds the machine at ``target`` (0..1) of its CPU time. ``measured`` is what it really was since :meth:`mark`.
+
+    ``tool`` is auto, stress-ng or samepath; auto takes stress-ng where it is installed. Utilisation is that of all cores the
+    kernel counts; workers only use the cores of their ``footing``, so that in a limited container a target may not be reached.
+    """
+
+    def __init__(
+        self, target: float, read_cores: CoreReader = read_core_times, *, tool: str = "auto", footing: Footing | None = None
+    ) -> None:
+        self.target = _checked(target)
+        self.tool = chosen_tool(tool)
+        self._read_cores = read_cores
+        self._footing = footing or Footing.here()
+        self._crew: Crew | None = None
+        self._stress: StressNg | None = None
+        self._loop = ControlLoop(CONTROL_S, self._begin, self._step, self._end)
+        self._demand = target
+        self._strained = 0
+        self._mark = self._before = read_cores()
+
+    def __enter__(self) -> Self:
+        if self.target > 0:
+            self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the workers."""
+        self._loop.start()
+
+    def close(self) -> None:
+        """End the load; nothing of it is left."""
+        self._loop.close()
+
+    def hold(self, target: float) -> None:
+        """Go on with another target above 0."""
+        self._demand = min(1.0, max(0.0, self._demand + target - self.target))
+        self.target = _checked(target)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that make the load."""
+        bulk = self._stress.pid if self._stress is not None else None
+        return (*(self._crew.pids if self._crew is not None else ()), *(() if bulk is None else (bulk,)))
+
+    def check(self) -> None:
+        """Raise StudyError if the load has ended by itself."""
+        self._loop.check()
+
+    def _begin(self) -> None:
+        self._crew = Crew("CPU", len(self._footing.cores), self._footing)
+        if self.tool == stress_ng.NAME:
+            self._stress = StressNg(self._footing)
+            self._stress.run_at(_percent(bulk_of(self._demand)))
+        self._before = self._read_cores()
+        self._share_out()
+
+    def _step(self) -> None:
+        if self._crew is None:
+            return
+        self._crew.check()
+        if self._stress is not None:
+            self._stress.check()
+        now = self._read_cores()
+        measured = busy_ratio(self._before, now)
+        if measured is None:
+            return
+        self._before = now
+        self._demand = corrected(self._demand, self.target, measured, GAIN)
+        self._share_out()
+
+    def _share_out(self) -> None:
+        if self._crew is None:
+            return
+        bulk = 0.0 if self._stress is None else self._stress.percent / 100
+        if self._stress is not None:
+            self._strained = 0 if suits(self._demand, bulk) else self._strained + 1
+            if self._strained >= PATIENCE:
+                self._strained, bulk = 0, bulk_of(self._demand)
+                self._stress.run_at(_percent(bulk))
+        self._crew.share = max(0.0, self._demand - bulk)
+
+    def _end(self) -> None:
+        if self._stress is not None:
+            self._stress.close()
+        if self._crew is not None:
+            self._crew.close()
+        self._stress = self._crew = None
+
+    def settle(self, longest_s: float = 6.0) -> float:
+        """Wait until the load is near its target for a second, or the time is up; mark, and return what was measured last."""
+        measured = 0.0
+        near = 0
+        start_s = SYSTEM_CLOCK.monotonic_s()
+        while self.target > 0 and near < 2 and SYSTEM_CLOCK.monotonic_s() - start_s < longest_s:
+            before = self._read_cores()
+            SYSTEM_CLOCK.sleep_s(0.5)
+            self.check()
+            measured = busy_ratio(before, self._read_cores()) or 0.0
+            near = near + 1 if abs(measured - self.target) <= TOLERANCE else 0
+        self.mark()
+        return measured
+
+    def mark(self) -> None:
+        """Begin to measure."""
+        self._mark = self._read_cores()
+
+    def measured(self) -> float | None:
+        """Return the utilisation of the whole machine since :meth:`mark`."""
+        return busy_ratio(self._mark, self._read_cores())
+
+
+def _checked(target: float) -> float:
+    if not 0 <= target <= 1:
+        raise StudyError(f"a CPU load between 0 and 1 was wanted, but {target:g} came: 0.95 is 95 %")
+    return target
+
+
+def chosen_tool(tool: str) -> str:
+    """Return what makes the load: stress-ng or samepath."""
+    if tool == "auto":
+        return stress_ng.NAME if stress_ng.installed() else "samepath"
+    if tool == stress_ng.NAME and not stress_ng.installed():
+        raise StudyError(f"load_tool {tool} was asked for, but it is not installed: {stress_ng.INSTALL}")
+    return tool
+
+
+def busy_ratio(before: tuple[CoreTimes, ...], now: tuple[CoreTimes, ...]) -> float | None:
+    """Return the busy share of all cores between two readings; None if the counters have not moved or cores came or went."""
+    if len(before) != len(now):
+        return None
+    busy_s = sum(b.busy_s - a.busy_s for a, b in zip(before, now, strict=True))
+    idle_s = sum(b.idle_s - a.idle_s for a, b in zip(before, now, strict=True))
+    return None if busy_s + idle_s <= 1e-6 else min(1.0, max(0.0, busy_s / (busy_s + idle_s)))
+
+
+def suits(demand: float, bulk: float) -> bool:
+    """Say whether stress-ng at ``bulk`` leaves our workers a rest they can correct in both directions."""
+    if bulk == 0:
+        return demand <= BULK_LEAST + REST_MOST
+    return REST_LEAST <= demand - bulk <= REST_MOST
+
+
+def bulk_of(demand: float) -> float:
+    """Return the part of a demand that stress-ng should make; none where it would hardly matter."""
+    bulk = demand - REST
+    return bulk if bulk >= BULK_LEAST else 0.0
+
+
+def _percent(bulk: float) -> int:
+    return round(100 * bulk)

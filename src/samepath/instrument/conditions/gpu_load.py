@@ -1,0 +1,109 @@
+"""GPU utilisation, held at a target: a worker launches kernels for a share of every period, steered by what NVML reads."""
+
+import ctypes
+import importlib.util
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.instrument.conditions.workers import ControlLoop, Crew, Footing, corrected
+from samepath.instrument.host.gpu import GpuMeter
+
+SAMPLE_S: Final = 0.2
+MOST_SAMPLES: Final = 10_000
+STEPS_PER_CORRECTION: Final = 5
+"""NVML averages over up to a second, so that a correction is only seen after as long: correct no faster."""
+GAIN: Final = 0.5
+
+BACKENDS: Final = ("torch", "cupy", "driver")
+
+
+def usable_backends(
+    has_module: Callable[[str], bool] = lambda name: importlib.util.find_spec(name) is not None,
+    has_driver: Callable[[], bool] | None = None,
+) -> tuple[str, ...]:
+    """Return the ways to load a GPU that may work here, best first; whether one does, only trying tells."""
+    found = [name for name in ("torch", "cupy") if has_module(name)]
+    return (*found, "driver") if (has_driver or _has_driver)() else tuple(found)
+
+
+def _has_driver() -> bool:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+class GpuLoad:
+    """Holds the busiest GPU at ``target`` (0..1) of its time, by work on the first one."""
+
+    def __init__(self, target: float, footing: Footing, meter: GpuMeter, backends: tuple[str, ...] | None = None) -> None:
+        self.target = target
+        self.backend = ""
+        self._footing = footing
+        self._meter = meter
+        self._backends = usable_backends() if backends is None else backends
+        self._crew: Crew | None = None
+        self._loop = ControlLoop(SAMPLE_S, self._begin, self._step, self._end)
+        self._samples: deque[tuple[float, float]] = deque(maxlen=MOST_SAMPLES)
+        self._recent: list[float] = []
+        self._mark_s = 0.0
+
+    def start(self) -> None:
+        """Start the worker, which may take seconds where a large library is imported."""
+        self._loop.start()
+
+    def close(self) -> None:
+        """End the load; nothing of it is left."""
+        self._loop.close()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that make the load."""
+        return () if self._crew is None else self._crew.pids
+
+    def hold(self, target: float) -> None:
+        """Go on with another target above 0."""
+        if self._crew is not None:
+            self._crew.share = min(1.0, max(0.0, self._crew.share + target - self.target))
+        self.target = target
+
+    def check(self) -> None:
+        """Raise StudyError if the load has ended by itself."""
+        self._loop.check()
+
+    def _begin(self) -> None:
+        self._crew = Crew("GPU", 1, self._footing, {"backends": list(self._backends)})
+        self.backend = self._backends[self._crew.answer - 1]
+        self._crew.share = self.target
+
+    def _step(self) -> None:
+        if self._crew is None:
+            return
+        self._crew.check()
+        ratio = self._meter.ratio()
+        if ratio is None:
+            return
+        self._samples.append((SYSTEM_CLOCK.monotonic_s(), ratio))
+        self._recent.append(ratio)
+        if len(self._recent) >= STEPS_PER_CORRECTION:
+            # The older half was still shaped by the share before.
+            fresh = self._recent[len(self._recent) // 2 :]
+            self._crew.share = corrected(self._crew.share, self.target, sum(fresh) / len(fresh), GAIN)
+            self._recent = []
+
+    def _end(self) -> None:
+        if self._crew is not None:
+            self._crew.close()
+        self._crew = None
+
+    def mark(self) -> None:
+        """Begin to measure."""
+        self._mark_s = SYSTEM_CLOCK.monotonic_s()
+
+    def measured(self) -> float | None:
+        """Return the mean utilisation since :meth:`mark`; after less time than NVML's window takes, that window's."""
+        window = [ratio for at_s, ratio in list(self._samples) if at_s >= self._mark_s]
+        return sum(window) / len(window) if window else self._meter.ratio()

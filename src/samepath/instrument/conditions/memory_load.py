@@ -1,0 +1,136 @@
+"""Memory bandwidth taken by workers that copy arrays larger than the caches, held at a share of what they can take at most.
+
+Full speed is what the same workers reach when nothing holds them back, measured for a second before the first load.
+"""
+
+import re
+from typing import Final
+
+import psutil
+
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.errors import StudyError
+from samepath.instrument.conditions.workers import ControlLoop, Crew, Footing, corrected
+from samepath.instrument.host.doctor import format_size
+from samepath.instrument.host.facts import read_limits
+from samepath.instrument.host.probe import Probe
+
+CONTROL_S: Final = 0.25
+GAIN: Final = 0.5
+CALIBRATION_S: Final = 1.0
+WARM_UP_S: Final = 0.2
+MOST_WORKERS: Final = 8
+"""More copying cores than this bring no more bandwidth on the machines we know, and cost memory."""
+LEAST_BYTES: Final = 64 * 2**20
+
+
+class MemoryLoad:
+    """Holds the bytes moved at ``target`` (0..1) of full speed, which is measured at the start if it is not known."""
+
+    def __init__(self, target: float, footing: Footing, full_bps: float | None = None) -> None:
+        self.target = target
+        self.full_bps = full_bps or 0.0
+        self._footing = footing
+        self._crew: Crew | None = None
+        self._loop = ControlLoop(CONTROL_S, self._begin, self._step, self._end)
+        self._before = (0.0, 0.0)
+        self._mark = (0.0, 0.0)
+
+    def start(self) -> None:
+        """Start the workers and measure their full speed."""
+        self._loop.start()
+        self.mark()
+
+    def close(self) -> None:
+        """End the load; nothing of it is left."""
+        self._loop.close()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that make the load."""
+        return () if self._crew is None else self._crew.pids
+
+    def hold(self, target: float) -> None:
+        """Go on with another target above 0."""
+        if self._crew is not None:
+            self._crew.share = min(1.0, max(0.0, self._crew.share + target - self.target))
+        self.target = target
+
+    def check(self) -> None:
+        """Raise StudyError if the load has ended by itself."""
+        self._loop.check()
+
+    def _begin(self) -> None:
+        workers = worker_count(len(self._footing.cores))
+        size = array_bytes(Probe(), workers, read_room_bytes(Probe()))
+        self._crew = Crew("memory", workers, self._footing, {"array_bytes": size})
+        if not self.full_bps:
+            self._crew.share = 1.0
+            SYSTEM_CLOCK.sleep_s(WARM_UP_S)
+            before = self._reading()
+            SYSTEM_CLOCK.sleep_s(CALIBRATION_S)
+            self.full_bps = _rate(before, self._reading())
+        self._crew.share = self.target
+        self._before = self._reading()
+
+    def _step(self) -> None:
+        if self._crew is None:
+            return
+        self._crew.check()
+        now = self._reading()
+        measured = _rate(self._before, now) / self.full_bps
+        self._before = now
+        self._crew.share = corrected(self._crew.share, self.target, measured, GAIN)
+
+    def _end(self) -> None:
+        if self._crew is not None:
+            self._crew.close()
+        self._crew = None
+
+    def _reading(self) -> tuple[float, float]:
+        crew = self._crew
+        return SYSTEM_CLOCK.monotonic_s(), 0.0 if crew is None else crew.done
+
+    def mark(self) -> None:
+        """Begin to measure."""
+        self._mark = self._reading()
+
+    def measured(self) -> float:
+        """Return the bytes moved since :meth:`mark`, as a share of full speed."""
+        return _rate(self._mark, self._reading()) / self.full_bps
+
+
+def worker_count(cores: int) -> int:
+    """Return how many workers copy on so many cores."""
+    return min(cores, MOST_WORKERS)
+
+
+def _rate(before: tuple[float, float], now: tuple[float, float]) -> float:
+    return (now[1] - before[1]) / max(now[0] - before[0], 1e-9)
+
+
+def last_level_cache_bytes(probe: Probe) -> int:
+    """Return the size of the largest cache that the kernel shows; 0 where it shows none."""
+    paths = probe.find("sys/devices/system/cpu/cpu0/cache/index*/size")
+    sizes = (re.fullmatch(r"(\d+)([KMG]?)", probe.read(path)) for path in paths)
+    units = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+    return max((int(size[1]) * units[size[2]] for size in sizes if size), default=0)
+
+
+def read_room_bytes(probe: Probe) -> int:
+    """Return the memory that is free for use, the control group's limit considered."""
+    limit = read_limits(probe).memory_limit_bytes
+    free = int(psutil.virtual_memory().available)
+    return min(free, limit) if isinstance(limit, int) else free
+
+
+def array_bytes(probe: Probe, workers: int, room_bytes: int) -> int:
+    """Return how large a worker's source array is (its target is as large): twice the last cache, at least 64 MiB.
+
+    Raises StudyError where all arrays together would take more than a quarter of the memory.
+    """
+    wanted = max(LEAST_BYTES, 2 * last_level_cache_bytes(probe))
+    if 2 * workers * wanted > room_bytes // 4:
+        needed, quarter = format_size(2 * workers * wanted), format_size(room_bytes // 4)
+        raise StudyError(f"a memory load needs {needed} for its arrays, but a quarter of the free memory is only {quarter}")
+    return wanted

@@ -1,0 +1,97 @@
+"""What a worker process is given and what it sends back: plain frozen records, so that they can go to any process."""
+
+import sys
+from dataclasses import dataclass, field
+
+from samepath.engines.interface import CommandLog, RunRequest
+from samepath.instrument.study.records import Plan, PlannedCell, Scalar
+from samepath.instrument.traces.records import Repeat
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all repeats of a cell share. ``path`` is where modules are looked for, ``condition`` what is set in the child."""
+
+    simulator: str
+    scenario: str
+    settings: dict[str, Scalar] = field(default_factory=dict)
+    condition: dict[str, Scalar] = field(default_factory=dict)
+    seed: int = 0
+    log_every: int = 1
+    duration_s: float | None = None
+    commands: CommandLog | None = None
+    path: tuple[str, ...] = ()
+
+    def request(self, number: int) -> RunRequest:
+        """Return what the simulator is asked for one repeat."""
+        return RunRequest(self.scenario, number, self.seed, self.settings, self.duration_s, self.commands)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Order: run this repeat and send it back."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """Order: run once with the controllers in the loop and send back what they decided."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Order: run the same again and again, throw the results away, never end by yourself."""
+
+
+Order = Run | Record | Loop
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Answer: the simulator is there; ``measured`` is what was read back of the conditions set in the process."""
+
+    measured: dict[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Done:
+    """Answer: a finished repeat and how long the simulator took."""
+
+    repeat: Repeat
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Answer: what the controllers decided."""
+
+    commands: CommandLog
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Answer: what went wrong, in one line; ``detail``, for the journal, leads to the place."""
+
+    reason: str
+    detail: str = ""
+
+
+Answer = Ready | Done | Recorded | Trouble
+
+
+def job_of(
+    plan: Plan, cell: PlannedCell, commands: CommandLog | None = None, condition: dict[str, Scalar] | None = None
+) -> Job:
+    """Return the job of a cell, under its own condition unless another is given."""
+    return Job(
+        simulator=cell.simulator,
+        scenario=cell.scenario,
+        settings=cell.settings,
+        condition=cell.condition if condition is None else condition,
+        seed=plan.seed,
+        log_every=plan.log_every,
+        duration_s=plan.duration_s,
+        commands=commands,
+        path=tuple(sys.path),
+    )

@@ -1,0 +1,296 @@
+"""The rehearsal: one trial repeat of every distinct simulator, scenario and settings, under no load and not kept.
+
+Finds what is broken before the first run, and says how long a repeat takes and how much it writes.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from samepath.core.digests import fingerprint
+from samepath.core.errors import SamepathError, SimulatorError, StudyError
+from samepath.engines import registry
+from samepath.engines.interface import RunRequest, SimulatorInfo, check_request
+from samepath.instrument.conditions.applicable import missing_tool, why_not
+from samepath.instrument.conditions.process import needs_new_interpreter
+from samepath.instrument.execution.hosts import Failed, Finished, HostRunner, Work, real_isolation
+from samepath.instrument.execution.job import job_of
+from samepath.instrument.study.records import Isolation, Plan, PlannedCell, Scalar, Slot
+from samepath.instrument.traces.records import Header
+from samepath.instrument.traces.store import StoreWriter
+
+# What can be known before the first run: what would fail later, and which cells this host does not permit.
+
+
+def check_plan(plan: Plan, *, here: bool = True) -> None:
+    """Refuse unknown simulators, scenarios and settings, what a simulator cannot do, and what is not installed.
+
+    A cell that is optional may miss its simulator. Where the plan is not run ``here``, other hosts say what they have.
+    """
+    for cell, info in _described(plan):
+        scenario = cell.scenario
+        if scenario not in info.scenarios and Path(scenario).is_file():
+            scenario = info.scenarios[0]  # a scenario of the user's own; whether it is a good one, the rehearsal tells
+        try:
+            check_request(info, RunRequest(scenario, 0, plan.seed, cell.settings, plan.duration_s))
+        except SamepathError as error:
+            raise StudyError(f"cell {cell.name!r}: {error}") from error
+        if cell.condition.get("controller") == "replayed" and not info.capabilities.replays:
+            raise StudyError(f"cell {cell.name!r}: {info.name} cannot replay commands: leave out controller=replayed")
+    missing = _unavailable(plan) if here else {}
+    for cell in plan.cells:
+        if cell.name in missing and not cell.optional:
+            raise StudyError(f"cell {cell.name!r}: {missing[cell.name]}")
+    reason = missing_tool(plan.execution.load_tool) if here else None
+    if reason is not None and any(cell.condition.get("cpu_load") for cell in plan.cells):
+        raise StudyError(f"execution.load_tool: {reason}")
+
+
+def not_applicable(plan: Plan) -> dict[str, str]:
+    """Return the cells that this host does not permit, or whose simulator it does not have, by name, and why not."""
+    missing = _unavailable(plan)
+    reasons = {cell.name: why_not(cell.condition) or missing.get(cell.name) for cell in plan.cells}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _unavailable(plan: Plan) -> dict[str, str]:
+    """Return the cells whose simulator cannot run on this host, by name, and what to do."""
+    asked: dict[str, str] = {}
+    for cell in plan.cells:
+        if _way(cell) not in asked:
+            with registry.create(cell.simulator) as simulator:
+                asked[_way(cell)] = simulator.unavailable(cell.settings)
+    return {cell.name: reason for cell in plan.cells if (reason := asked[_way(cell)])}
+
+
+def header_of(plan: Plan, cell: PlannedCell, info: SimulatorInfo) -> Header:
+    """Return what all repeats of a cell share."""
+    held: dict[str, str | float | int | bool] = {"seed": plan.seed, "log_every": plan.log_every}
+    if plan.duration_s is not None:
+        held["duration_s"] = plan.duration_s
+    if "isolation" not in cell.condition:
+        held["isolation"] = plan.execution.isolation.value
+    if plan.isolation_of(cell) is Isolation.BATCH:
+        held["repeats_per_process"] = plan.execution.repeats_per_process
+    return Header(
+        experiment=plan.name,
+        cell=cell.name,
+        scenario=cell.scenario,
+        channels=info.channels,
+        step_s=info.step_s,
+        simulator=info.name,
+        simulator_version=info.version,
+        condition=cell.condition,
+        settings={**info.settings, **cell.settings, **held},
+        lossless=info.capabilities.lossless,
+        variant=cell.variant,
+    )
+
+
+def simulators_of(plan: Plan) -> dict[str, SimulatorInfo]:
+    """Return what the simulators of a plan say of themselves; under other settings one may say something else."""
+    infos: dict[str, SimulatorInfo] = {}
+    asked: set[str] = set()
+    for cell, info in _described(plan):
+        way = _way(cell)
+        if way not in asked:
+            infos[cell.simulator if cell.simulator not in infos else f"{cell.simulator} of cell {cell.name!r}"] = info
+            asked.add(way)
+    return infos
+
+
+def _way(cell: PlannedCell) -> str:
+    """Name a simulator under its settings."""
+    return f"{cell.simulator} {fingerprint(cell.settings)}"
+
+
+def _described(plan: Plan) -> Iterator[tuple[PlannedCell, SimulatorInfo]]:
+    """Ask what the simulator of every cell says of itself under the cell's settings, and nobody twice."""
+    known: dict[str, SimulatorInfo] = {}
+    for cell in plan.cells:
+        asked = _way(cell)
+        if asked not in known:
+            with registry.create(cell.simulator) as simulator:
+                try:
+                    known[asked] = simulator.described(cell.settings)
+                except SamepathError as error:
+                    raise StudyError(f"cell {cell.name!r}: {error}") from error
+        yield cell, known[asked]
+
+
+# Nothing is known yet of how long a run takes; a study whose runs take longer says so.
+LONGEST_S: Final = 600.0
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What one trial repeat took: ``cost_s`` with its process, ``spool_bytes`` when just finished, ``stored_bytes`` packed."""
+
+    simulator: str
+    scenario: str
+    settings: dict[str, Scalar]
+    cost_s: float
+    run_s: float
+    rows: int
+    spool_bytes: int
+    stored_bytes: int
+
+    def is_of(self, cell: PlannedCell) -> bool:
+        """Is this what ``cell`` runs?"""
+        return (self.simulator, self.scenario, self.settings) == (cell.simulator, cell.scenario, cell.settings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+
+def find(rehearsals: Iterable[Rehearsal], cell: PlannedCell) -> Rehearsal | None:
+    """Return the rehearsal of a cell."""
+    return next((one for one in rehearsals if one.is_of(cell)), None)
+
+
+def not_rehearsed(cells: Iterable[PlannedCell], known: Sequence[Rehearsal]) -> list[PlannedCell]:
+    """Return one cell of each kind that has not been tried."""
+    chosen: list[PlannedCell] = []
+    for cell in cells:
+        alike = [
+            one
+            for one in chosen
+            if (one.simulator, one.scenario, one.settings) == (cell.simulator, cell.scenario, cell.settings)
+        ]
+        if not alike and find(known, cell) is None:
+            chosen.append(cell)
+    return chosen
+
+
+def rehearse(
+    plan: Plan, cells: Sequence[PlannedCell], known: Sequence[Rehearsal], on_progress: Callable[[str], None] = lambda name: None
+) -> tuple[Rehearsal, ...]:
+    """Try what ``cells`` run and is not ``known`` yet; return all that is known then. Raises SimulatorError where one fails."""
+    found = list(known)
+    missing = not_rehearsed(cells, known)
+    with HostRunner() as runner:
+        for cell in missing:
+            found.append(_try(plan, cell, runner))
+            on_progress(cell.name)
+    return tuple(found)
+
+
+def _try(plan: Plan, cell: PlannedCell, runner: HostRunner) -> Rehearsal:
+    asked = plan.isolation_of(cell)
+    # Never in samepath's own process: the first measured repeat there is to find nothing that a trial left behind.
+    isolation = Isolation.COLD if real_isolation(asked, cell.condition) is Isolation.COLD else Isolation.PROCESS
+    job = job_of(plan, cell, condition={})
+    work = Work(job, isolation, watchdog_s=plan.execution.watchdog_s or LONGEST_S)
+    (outcome,) = runner.run(work, [0])
+    if isinstance(outcome, Failed):
+        raise SimulatorError(f"cell {cell.name!r} was tried before the study and failed: {outcome.reason}")
+    spool_bytes, stored_bytes = _sizes(plan, cell, outcome)
+    return Rehearsal(
+        simulator=cell.simulator,
+        scenario=cell.scenario,
+        settings=dict(cell.settings),
+        cost_s=outcome.cost_s,
+        run_s=outcome.seconds,
+        rows=len(outcome.repeat.tick),
+        spool_bytes=spool_bytes,
+        stored_bytes=stored_bytes,
+    )
+
+
+def _sizes(plan: Plan, cell: PlannedCell, outcome: Finished) -> tuple[int, int]:
+    """Store a repeat somewhere else and weigh it."""
+    with registry.create(cell.simulator) as simulator:
+        header = header_of(plan, cell, simulator.described(cell.settings))
+    with tempfile.TemporaryDirectory(prefix="samepath-") as name:
+        with StoreWriter(Path(name) / "cell", header) as writer:
+            writer.write(outcome.repeat)
+            spool_bytes = sum(path.stat().st_size for path in writer.folder.glob("spool/*"))
+        return spool_bytes, sum(path.stat().st_size for path in writer.folder.glob("*.parquet"))
+
+
+# How long a study will take and how much it will write: an estimate from the rehearsal, for people to plan by.
+
+LOADS: Final = ("cpu_load", "gpu_load", "memory_load")
+# Finished repeats wait unpacked until their cell is complete, or until all that wait are larger than this.
+SPOOL_BYTES: Final = 1 << 30
+# Reading, comparing and drawing a row (one actor at one tick) takes about this long on one core.
+_ANALYSIS_S_PER_ROW: Final = 2e-6
+_ANALYSIS_S_PER_CELL: Final = 0.5
+# Storing a finished repeat and asking for the next.
+_STORE_S: Final = 0.005
+_SPARE: Final = 1.1
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Times and sizes of what is still to be run. ``spool_bytes`` is the most that waits unpacked at once."""
+
+    repeats: int
+    run_s: float
+    settle_s: float
+    analysis_s: float
+    spool_bytes: int
+    stored_bytes: int
+
+    @property
+    def total_s(self) -> float:
+        """Everything together."""
+        return self.run_s + self.settle_s + self.analysis_s
+
+    @property
+    def needed_bytes(self) -> int:
+        """The disk space to have, a tenth to spare."""
+        return int((self.spool_bytes + self.stored_bytes) * _SPARE)
+
+
+def estimate(
+    plan: Plan,
+    rehearsals: Sequence[Rehearsal],
+    done: Mapping[str, Collection[int]] | None = None,
+    left_out: Collection[str] = (),
+) -> Estimate:
+    """Add up what is missing; ``done`` has the finished repeats by the cell's name, ``left_out`` cells that are not run."""
+    done = done or {}
+    cells = [cell for cell in plan.cells if cell.name not in left_out]
+    left = {cell.name: cell.repeats - len(done.get(cell.name, ())) for cell in cells}
+    figures = {cell.name: found for cell in cells if (found := find(rehearsals, cell)) is not None}
+    run_s = sum(left[name] * repeat_s(plan, cell, figures[name]) for cell in cells if (name := cell.name) in figures)
+    rows = sum(cell.repeats * figures[cell.name].rows for cell in cells if cell.name in figures)
+    spool = sum(left[name] * one.spool_bytes for name, one in figures.items())
+    stored = sum(left[name] * one.stored_bytes for name, one in figures.items())
+    largest = max((left[name] * one.spool_bytes for name, one in figures.items()), default=0)
+    return Estimate(
+        repeats=sum(left.values()),
+        run_s=run_s,
+        settle_s=settle_time_s(plan, plan.slots, left_out),
+        analysis_s=len(cells) * _ANALYSIS_S_PER_CELL + rows * _ANALYSIS_S_PER_ROW,
+        spool_bytes=min(spool, SPOOL_BYTES + largest),
+        stored_bytes=stored,
+    )
+
+
+def repeat_s(plan: Plan, cell: PlannedCell, rehearsal: Rehearsal) -> float:
+    """Guess what a repeat of a cell takes: the rehearsal's time, longer where it must share the machine."""
+    isolation = plan.isolation_of(cell)
+    shared = isolation in (Isolation.BATCH, Isolation.INLINE) and not needs_new_interpreter(cell.condition)
+    alone_s = (rehearsal.run_s if shared else rehearsal.cost_s) + _STORE_S
+    load = float(cell.condition.get("cpu_load", 0.0))
+    crowd = max(1.0, int(cell.condition.get("instances", 1)) / (os.cpu_count() or 1))
+    return alone_s * (1 + load / 2) * crowd / max(1, plan.execution.processes)
+
+
+def settle_time_s(plan: Plan, slots: Iterable[Slot], left_out: Collection[str] = ()) -> float:
+    """Return how long settling takes at most: once for each change to another load."""
+    changes, held = 0, dict[str, Scalar]()
+    for slot in slots:
+        cell = plan.cells[slot.cell]
+        if cell.name in left_out:
+            continue
+        wanted = {name: cell.condition[name] for name in LOADS if cell.condition.get(name)}
+        changes += bool(wanted) and wanted != held
+        held = wanted
+    return changes * plan.execution.settle_s

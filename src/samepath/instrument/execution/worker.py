@@ -1,0 +1,105 @@
+"""The child's side: a process that makes one simulator and runs what it is asked for, one order at a time.
+
+The same code serves a child of the fork server, an interpreter of its own (``python -m`` this module) and,
+without a connection, samepath's own process.
+"""
+
+import os
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NoReturn
+
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.errors import SamepathError
+from samepath.core.processes import die_with_parent
+from samepath.engines import registry
+from samepath.instrument.conditions.process import apply, read_back
+from samepath.instrument.execution.job import Answer, Done, Job, Loop, Order, Ready, Record, Recorded, Run, Trouble
+from samepath.instrument.host.sampler import HostSampler
+from samepath.instrument.traces.recorder import Recorder
+
+
+class Session:
+    """A simulator and the job it serves. Whatever goes wrong inside comes back as an answer."""
+
+    def __init__(self, job: Job, *, set_conditions: bool = True) -> None:
+        self._job = job
+        self.first: Answer
+        try:
+            measured = apply(job.condition) if set_conditions else read_back()
+            self._simulator = registry.create(job.simulator)
+            self._info = self._simulator.described(job.settings)
+            self.first = Ready(measured)
+        except (Exception, SystemExit) as error:
+            self.first = trouble(error)
+
+    def answer(self, order: Order) -> Answer:
+        """Do what is asked."""
+        try:
+            match order:
+                case Run(number):
+                    return self._run(number)
+                case Record():
+                    return Recorded(self._simulator.record_commands(self._job.request(0)))
+                case Loop():
+                    while True:
+                        self._run(0)
+        except (Exception, SystemExit) as error:
+            return trouble(error)
+
+    def _run(self, number: int) -> Done:
+        info = self._info
+        recorder = Recorder(number, info.channels, info.step_s, self._job.log_every)
+        with HostSampler() as sampler:
+            start_s = SYSTEM_CLOCK.monotonic_s()
+            self._simulator.run(self._job.request(number), recorder, sampler.tick)
+            seconds = SYSTEM_CLOCK.monotonic_s() - start_s
+        return Done(recorder.finish(sampler.log()), seconds)
+
+    def close(self) -> None:
+        """Let go of the simulator; its last troubles are nobody's any more."""
+        with suppress(Exception):
+            self._simulator.close()
+
+
+def trouble(error: BaseException) -> Trouble:
+    """Put an error into one line; of an unexpected one, keep where it came from."""
+    if isinstance(error, SamepathError):
+        return Trouble(str(error))
+    words = " ".join(str(error).split())
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    reason = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    return Trouble(f"{reason} ({Path(place.filename).name}, line {place.lineno})", "".join(traceback.format_exception(error)))
+
+
+def serve(connection: Connection) -> None:
+    """Serve one job until the other end closes the connection; the caller then ends the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    session: Session | None = None
+    try:
+        job: Job = connection.recv()
+        sys.path[:] = job.path
+        session = Session(job)
+        connection.send(session.first)
+        while True:
+            connection.send(session.answer(connection.recv()))
+    except (EOFError, ConnectionError):
+        if session is not None:
+            session.close()
+
+
+def main() -> NoReturn:
+    """Serve the connection whose number, with the parent's, is on the command line."""
+    handle, parent = int(sys.argv[1]), int(sys.argv[2])
+    die_with_parent(parent)
+    serve(Connection(handle))
+    sys.stderr.flush()
+    os._exit(0)  # as forked workers end: what a simulator leaves running must not hold the process
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,386 @@
+"""A cell's section of the page: every number as the words and drawings the template sets in place."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from samepath.core.channels import unit_of
+from samepath.core.verdicts import Verdict
+from samepath.instrument.analysis.cell import CellAnalysis, Phase
+from samepath.instrument.analysis.conditions import ConditionCheck
+from samepath.instrument.analysis.divergence import TREE_OUTCOMES
+from samepath.instrument.analysis.factors import StudyFactor, level_of, level_words, title, variant_of
+from samepath.instrument.analysis.outcomes import Pattern
+from samepath.instrument.analysis.sensors import SensorAnalysis, difference_words
+from samepath.instrument.report import figures, published
+from samepath.instrument.report.document import Document
+from samepath.instrument.report.path_figure import find_zoom
+from samepath.instrument.report.words import (
+    NO_DATA,
+    VERDICT_NAMES,
+    boundary_words,
+    count,
+    length,
+    limits,
+    pattern_words,
+    percent,
+    resolution_words,
+    sentence,
+)
+
+_MAX_FINDINGS: Final = 12
+
+
+@dataclass(frozen=True)
+class VerdictView:
+    """A verdict as the page shows it: a word, and a class for its colour."""
+
+    name: str
+    style: str
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure with its name and, where it helps, a note."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class PhaseRow:
+    """A phase of the runs."""
+
+    name: str
+    pairs: int
+    sigma: str
+    mean_sigma: str
+    deviation: str
+    verdict: VerdictView | None
+
+
+@dataclass(frozen=True)
+class SensorRow:
+    """What a sensor showed."""
+
+    name: str
+    kind: str
+    frames: int
+    outcomes: int
+    first: str
+    there: str
+    differing: str
+    worst: str
+
+
+@dataclass(frozen=True)
+class FigureView:
+    """A drawing and what it shows."""
+
+    svg: Markup
+    caption: str
+
+
+@dataclass(frozen=True)
+class CellView:
+    """A cell's section."""
+
+    anchor: str
+    name: str
+    about: str
+    verdict: VerdictView
+    reason: str
+    by_sigma: str
+    folded: bool
+    repeats: int
+    facts: tuple[Fact, ...]
+    conditions: tuple[ConditionCheck, ...]
+    others: tuple[Fact, ...]
+    findings: tuple[str, ...]
+    findings_left_out: int
+    first_divergence: str
+    boundary: str
+    phases: tuple[PhaseRow, ...]
+    figures: tuple[FigureView, ...]
+    pattern: str
+    limits: tuple[str, ...]
+    sensors: tuple[SensorRow, ...] = ()
+
+
+def view_verdict(verdict: Verdict) -> VerdictView:
+    """Name a verdict for people."""
+    return VerdictView(VERDICT_NAMES[verdict], verdict.value)
+
+
+def view_figure(svg: str, caption: str) -> FigureView:
+    """Trust a drawing of ours to be markup."""
+    return FigureView(Markup(svg), caption)  # noqa: S704 - our own drawing, whose text the drawing escapes
+
+
+def view_cell(cell: CellAnalysis, anchor: str, *, folded: bool) -> CellView:
+    """Put a cell into words and drawings."""
+    same = cell.judgement_by_sigma.verdict is cell.judgement.verdict
+    collided = cell.boundary.first_tick is not None
+    phases = (cell.before, cell.after, cell.after_involved, cell.after_uninvolved)
+    return CellView(
+        anchor=anchor,
+        name=cell.header.cell,
+        about=_about(cell),
+        verdict=view_verdict(cell.judgement.verdict),
+        reason=cell.judgement.reason,
+        by_sigma="" if same else VERDICT_NAMES[cell.judgement_by_sigma.verdict].lower(),
+        folded=folded,
+        repeats=cell.repeats,
+        facts=_facts(cell),
+        conditions=cell.conditions,
+        others=tuple(Fact(name, _other(name, value)) for name, value in sorted(cell.summary.other_max_sigma.items())),
+        findings=tuple(one.message for one in cell.findings[:_MAX_FINDINGS]),
+        findings_left_out=max(0, len(cell.findings) - _MAX_FINDINGS),
+        first_divergence="" if cell.first_divergence is None else sentence(cell.first_divergence.words()),
+        boundary=boundary_words(cell.boundary, cell.header.step_s),
+        phases=tuple(_phase(one) for one in phases) if collided else (),
+        figures=tuple(_figures(cell)),
+        pattern="" if cell.clusters.pattern is Pattern.SINGLE else pattern_words(cell.clusters),
+        limits=limits(cell),
+        sensors=tuple(_sensor(one, cell.header.step_s) for one in cell.sensors),
+    )
+
+
+def _about(cell: CellAnalysis) -> str:
+    header = cell.header
+    parts = [
+        header.variant,
+        f"{header.simulator} {header.simulator_version}".strip(),
+        header.scenario,
+        *(f"{title(name)} {level_words(name, value)}" for name, value in header.condition.items()),
+        count(cell.repeats, "repeat"),
+        count(len(cell.spread.actor_ids), "actor"),
+        count(len(cell.spread.ticks), "logged tick"),
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _facts(cell: CellAnalysis) -> tuple[Fact, ...]:
+    summary, bounds = cell.summary, cell.bounds
+    where = ""
+    if summary.max_sigma_tick is not None and summary.max_sigma_m:
+        axis = (summary.max_sigma_axis or "").removesuffix("_m")
+        where = f"{axis} of actor {summary.max_sigma_actor} at {summary.max_sigma_tick * cell.header.step_s:g} s"
+    limit, sure = length(cell.options.tolerance_m), percent(bounds.confidence)
+    psi = NO_DATA if summary.psi_m2 is None else "0 (exact)" if summary.psi_m2 == 0 else f"{summary.psi_m2:.3g} m²"
+    return (
+        Fact("Max sigma", length(summary.max_sigma_m), where),
+        Fact("Max sigma, all axes", length(summary.max_sigma_total_m), "root of the summed variances"),
+        Fact("Psi", psi, "largest variance of any axis"),
+        Fact("Mean sigma", length(summary.mean_sigma_m), "root of the mean variance"),
+        Fact(
+            "Max deviation",
+            length(summary.max_deviation_m),
+            f"{cell.beyond_tolerance} of {cell.repeats} repeats beyond {limit}",
+        ),
+        Fact("Range", length(summary.max_range_m), "between the two farthest repeats, worst axis"),
+        Fact("Log's resolution", *resolution_words(cell.spread.resolution)),
+        Fact("Outcomes", str(len(cell.outcomes)), "classes of bit-identical repeats"),
+        Fact("Divergent repeats", f"{bounds.divergent} of {bounds.repeats}", "not of the largest outcome"),
+        Fact("Rate of divergence", _below(bounds.upper), f"upper bound, {sure} confidence"),
+    )
+
+
+def _below(rate: float) -> str:
+    """Print an upper bound; one that excludes nothing says so."""
+    return f"below {percent(rate)}" if rate < 0.9995 else "no bound below 100 %"
+
+
+def _other(channel: str, value: float) -> str:
+    """Print a figure of a channel that is no position, in its own unit."""
+    unit = unit_of(channel)
+    return "0 (exact)" if value == 0 else f"{value:.3g}" if unit in ("1", "0/1") else f"{value:.3g} {unit}"
+
+
+def _phase(phase: Phase) -> PhaseRow:
+    summary = phase.summary
+    return PhaseRow(
+        name=phase.name,
+        pairs=summary.pairs,
+        sigma=length(summary.max_sigma_m),
+        mean_sigma=length(summary.mean_sigma_m),
+        deviation=length(summary.max_deviation_m),
+        verdict=None if phase.judgement is None else view_verdict(phase.judgement.verdict),
+    )
+
+
+def _sensor(one: SensorAnalysis, step_s: float) -> SensorRow:
+    first = (
+        "" if one.first_tick is None else f"tick {one.first_tick} ({one.first_tick * step_s:g} s), repeat {one.first_repeat}"
+    )
+    differing = "none" if one.identical else f"{one.frames_differing} of {one.frames_compared}"
+    worst = "" if one.worst is None else difference_words(one.worst, one.kind)
+    unknown = "" if one.identical else "not known: no content was kept"
+    return SensorRow(one.sensor, one.kind, one.frames, len(one.outcomes), first, one.first_words(), differing, worst or unknown)
+
+
+def _figures(cell: CellAnalysis) -> Iterator[FigureView]:
+    """Draw what has something to show: one outcome needs no tree, and zeros do not grow."""
+    yield view_figure(
+        figures.sigma_over_time(cell),
+        "Sigma per actor (worst axis) over simulated time. Exact zeros lie in the shaded band; a line has a gap where fewer "
+        "than two repeats have the actor.",
+    )
+    if len(cell.outcomes) > 1:
+        others = len(cell.outcomes) - TREE_OUTCOMES
+        more = f" The smallest ({count(others, 'outcome')}) share one dashed line." if others > 0 else ""
+        yield view_figure(
+            figures.outcome_tree(cell), f"Which repeats run together and when they part; wider lines hold more of them.{more}"
+        )
+    if len(cell.spread.growth) > 1 and any(point.max_sigma_m for point in cell.spread.growth):
+        yield view_figure(figures.growth(cell), "What the first n repeats alone would have shown.")
+    yield view_figure(figures.paths(cell), _paths_caption(cell))
+
+
+def _paths_caption(cell: CellAnalysis) -> str:
+    drawn = f"{len(cell.paths)} of {count(len(cell.outcomes), 'outcome')} drawn, one repeat each"
+    text = f"Paths in plan view: {drawn}. The frame is left-handed: y points right and is drawn downwards."
+    zoom = find_zoom(cell)
+    if zoom is None:
+        return text
+    time_s = cell.spread.ticks[zoom.tick_index] * cell.header.step_s
+    where = f"actor {cell.spread.actor_ids[zoom.actor_index]} at {time_s:g} s"
+    return f"{text} The zoom shows {where}, where the paths lie farthest apart: a dot is an outcome, larger for more repeats."
+
+
+# The page's tables of cells: Table I, with what was published beside it, and one line per cell.
+
+
+@dataclass(frozen=True)
+class CellLink:
+    """A link to where a cell is told."""
+
+    anchor: str
+    name: str
+    style: str
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of Table I; ``published`` are the two columns for CARLA, empty where nothing was published."""
+
+    variant: str
+    scenario: str
+    cells: tuple[CellLink, ...]
+    collision: str
+    repeats: int
+    unrestricted: str
+    unrestricted_verdict: VerdictView
+    restricted: str
+    restricted_verdict: VerdictView | None
+    published: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """A cell in one line. ``anchor`` is set where this line is all the page says about it, ``link`` where there is more."""
+
+    name: str
+    anchor: str
+    link: str
+    repeats: int
+    sigma: str
+    deviation: str
+    before: str
+    outcomes: int
+    divergent: int
+    sensors: str
+    verdict: VerdictView
+
+
+def table_rows(document: Document, anchors: Sequence[str]) -> list[TableRow]:
+    """Return Table I; a cell is linked by the levels that tell it apart in its row."""
+    groups: dict[tuple[str, str, str], list[tuple[CellAnalysis, str]]] = {}
+    for cell, anchor in zip(document.cells, anchors, strict=True):
+        key = (variant_of(cell.header), cell.header.simulator, cell.header.scenario)
+        groups.setdefault(key, []).append((cell, anchor))
+    factors = document.study.factors
+    rows = []
+    for row in document.table:
+        known = published.published(row.scenario)
+        both = () if known is None else (known.unrestricted_sigma_m, known.restricted_sigma_m)
+        rows.append(
+            TableRow(
+                variant=row.variant or "not named",
+                scenario=row.scenario,
+                cells=_links(groups[row.variant, row.simulator, row.scenario], factors),
+                collision=row.collision,
+                repeats=row.repeats,
+                unrestricted=length(row.unrestricted_sigma_m),
+                unrestricted_verdict=view_verdict(row.unrestricted),
+                restricted=length(row.restricted_sigma_m),
+                restricted_verdict=None if row.restricted is None else view_verdict(row.restricted),
+                published=tuple(published.published_length(one) for one in both),
+            )
+        )
+    return rows
+
+
+def published_notes(document: Document) -> tuple[str, ...]:
+    """Say where the published figures come from and where they disagree; nothing where none are shown."""
+    known = published.published_among(cell.header.scenario for cell in document.cells)
+    if not known:
+        return ()
+    notes = [published.NOTE_SOURCE]
+    if any(published.as_measured(value) == 0 for one in known for value in (one.restricted_sigma_m, *one.max_sigma_m)):
+        notes.append(f"* {published.NOTE_ZERO}")
+    if any(one.test == 4 for one in known):
+        notes.append(published.NOTE_TEST_4)
+    if any(one.before_m for one in known):
+        notes.append(published.NOTE_PHASES)
+    return tuple(notes)
+
+
+def cell_row(cell: CellAnalysis, anchor: str, *, told: bool) -> CellRow:
+    """Put a cell on one line; ``told`` says that it has a section of its own."""
+    collided = cell.boundary.first_tick is not None
+    return CellRow(
+        name=cell.header.cell,
+        anchor="" if told else anchor,
+        link=anchor if told else "",
+        repeats=cell.repeats,
+        sigma=length(cell.summary.max_sigma_m),
+        deviation=length(cell.summary.max_deviation_m),
+        before=length(cell.before.summary.max_sigma_m) if collided else "",
+        outcomes=len(cell.outcomes),
+        divergent=cell.divergent,
+        sensors=_sensors(cell),
+        verdict=view_verdict(cell.judgement.verdict),
+    )
+
+
+def _sensors(cell: CellAnalysis) -> str:
+    """How many sensors saw the same in every repeat."""
+    unlike, every = sum(not one.identical for one in cell.sensors), len(cell.sensors)
+    if not every:
+        return ""
+    words = f"{every} identical" if not unlike else f"{unlike} of {every} differ"
+    return words.replace(" ", "\u00a0")
+
+
+def _links(group: Sequence[tuple[CellAnalysis, str]], factors: Sequence[StudyFactor]) -> tuple[CellLink, ...]:
+    own = [one for one in factors if one.variant == variant_of(group[0][0].header)]
+    labels = [_levels(cell, own) for cell, _ in group]
+    return tuple(
+        CellLink(
+            anchor,
+            label if len(group) > 1 and label and labels.count(label) == 1 else cell.header.cell,
+            cell.judgement.verdict.value,
+        )
+        for (cell, anchor), label in zip(group, labels, strict=True)
+    )
+
+
+def _levels(cell: CellAnalysis, factors: Sequence[StudyFactor]) -> str:
+    """The levels of a cell; those that are words without a unit are told with the factor's name where there are several."""
+    named = len(factors) > 1
+    parts = [(one.name, level_words(one.name, level_of(cell, one))) for one in factors]
+    return ", ".join(f"{name} {words}" if named and not words.endswith("%") else words for name, words in parts)

@@ -1,0 +1,236 @@
+"""Tables for the terminal."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from samepath.core.units import format_length
+from samepath.core.verdicts import Verdict
+from samepath.instrument.analysis.cell import CellAnalysis
+from samepath.instrument.analysis.conditions import ConditionCheck
+from samepath.instrument.analysis.factors import MissingCell, Scalar, joined, level_words, title
+from samepath.instrument.report.document import Document
+from samepath.instrument.report.published import published, published_length
+from samepath.instrument.report.side_by_side import print_side
+from samepath.instrument.report.study_view import QuestionView, questions
+from samepath.instrument.report.words import count, exclusion, sentence
+
+# A study on the terminal: the answers, Table I, what matters, and what is missing, before any single cell.
+
+STUDY_COLUMNS: Final = 110
+_MAX_LINES: Final = 8
+_NO_REASON: Final = "no reason is known"
+STYLES: Final = {
+    Verdict.BIT_IDENTICAL: "bold green",
+    Verdict.IDENTICAL_AT_RESOLUTION: "green",
+    Verdict.WITHIN_TOLERANCE: "yellow",
+    Verdict.EXCEEDS_TOLERANCE: "bold red",
+}
+
+
+def print_study(console: Console, document: Document) -> None:
+    """Print what a study of many cells shows, for one look."""
+    for question in questions(document):
+        console.print()
+        console.print(Text(question.question, style="bold"))
+        console.print(_answers(question))
+    side = document.study.side_by_side
+    if side is not None:
+        print_side(console, side, {one.value: style for one, style in STYLES.items()})
+    console.print()
+    console.print(_table_one(document, wide=console.width >= STUDY_COLUMNS))
+    _print_list(console, "What matters", [sentence(one.words()) for one in document.study.effects.ranks])
+    _print_list(console, "Asked, but not reached", list(_missed(document)))
+    study = document.study
+    found = [*(one.words() for one in study.leaks), *(one.words() for one in study.controllers)]
+    _print_list(console, "Where it comes from", [sentence(one) for one in found])
+    absent = [] if side is None else [one.variant for one in side.absent]
+    for kind, heading in (("failed", "Failed"), ("not run", "Not run"), ("not applicable", "Not applicable here")):
+        lines = list(_missing([one for one in document.missing if one.kind == kind], absent))
+        _print_list(console, heading, lines, "bold red" if kind == "failed" else "bold")
+
+
+def _answers(question: QuestionView) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=bool(question.answers[0].rest))
+    table.add_column()
+    for one in question.answers:
+        first = Text(one.first, style=STYLES[one.tone])
+        if one.rest:
+            table.add_row(Text(f"  {one.variants[0]}"), first.append(f"{one.rest}.", style="default not bold"))
+        else:
+            table.add_row(Text("  ").append_text(first), Text(", ".join(one.variants)))
+    return table
+
+
+def _table_one(document: Document, *, wide: bool) -> Table:
+    """Table I; CARLA's published figures stand beside it where there is room."""
+    known = [published(row.scenario) for row in document.table]
+    beside = wide and any(one is not None for one in known)
+    title_text = f"Table I: max sigma. Restricted: {document.restriction}."
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title_text, title_justify="left", title_style="bold")
+    for name in ("variant", "scenario"):
+        table.add_column(name, no_wrap=True)
+    for name in ("n", "unrestricted", "restricted"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    if beside:
+        table.add_column("CARLA, unrestricted", justify="right", no_wrap=True, style="dim")
+        table.add_column("restricted", justify="right", no_wrap=True, style="dim")
+    last = None
+    for row, test in zip(document.table, known, strict=True):
+        both = ("", "") if test is None else (test.unrestricted_sigma_m, test.restricted_sigma_m)
+        table.add_row(
+            Text(row.variant if row.variant != last else ""),
+            Text(row.scenario),
+            str(row.repeats),
+            Text(_length(row.unrestricted_sigma_m), style=STYLES[row.unrestricted]),
+            Text(_length(row.restricted_sigma_m), style="" if row.restricted is None else STYLES[row.restricted]),
+            Text(row.unrestricted.value, style=STYLES[row.unrestricted]),
+            *((one if isinstance(one, str) else published_length(one) for one in both) if beside else ()),
+        )
+        last = row.variant
+    if beside:
+        table.caption = "CARLA: published by Chance et al. for another machine; * 0 at the log's resolution (1 mm)"
+        table.caption_justify, table.caption_style = "left", "dim"
+    return table
+
+
+def _missing(cells: Sequence[MissingCell], absent: Sequence[str]) -> Iterator[str]:
+    """Say what is missing and why; variants without any figures that have one reason are told together, not cell by cell."""
+    variants: dict[str, dict[str, None]] = {}
+    for one in cells:
+        variant = one.variant or one.simulator
+        if variant in absent:
+            variants.setdefault(one.reason, {})[variant] = None
+        else:
+            yield f"{one.name}: {one.reason or _NO_REASON}"
+    for reason, names in variants.items():
+        yield f"{joined(list(names))}: {reason or _NO_REASON}"
+
+
+def _missed(document: Document) -> Iterator[str]:
+    """Say what was asked for and not reached, cells of the same level together."""
+    groups: dict[tuple[str, Scalar | None], list[tuple[str, ConditionCheck]]] = {}
+    for cell in document.cells:
+        for check in cell.conditions:
+            if check.missed:
+                groups.setdefault((check.name, check.asked), []).append((cell.header.cell, check))
+    for (name, asked), found in groups.items():
+        read = {level: None for _, check in found for level in _levels(check)}
+        numbers = sorted(one for one in read if isinstance(one, float))
+        if len(numbers) == len(read) > 1:
+            got = f"{level_words(name, numbers[0])} to {level_words(name, numbers[-1])}"
+        else:
+            got = joined([level_words(name, one) for one in read])
+        where = found[0][0] if len(found) == 1 else count(len(found), "cell")
+        yield f"{title(name)} {level_words(name, asked)} asked, {got} measured: {where}"
+
+
+def _levels(check: ConditionCheck) -> tuple[Scalar | None, ...]:
+    return check.measured if isinstance(check.measured, tuple) else (check.measured,)
+
+
+def _print_list(console: Console, heading: str, lines: Sequence[str], style: str = "bold") -> None:
+    """Print lines under a heading, each with a mark of its own; too many are counted."""
+    if not lines:
+        return
+    console.print()
+    console.print(Text(heading, style=style))
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for line in lines[:_MAX_LINES]:
+        table.add_row("  -", Text(line))
+    if len(lines) > _MAX_LINES:
+        table.add_row("  -", Text(f"and {len(lines) - _MAX_LINES} more, in the report", style="dim"))
+    console.print(table)
+
+
+def _length(value_m: float | None) -> str:
+    return "-" if value_m is None else format_length(value_m)
+
+
+WIDE_COLUMNS = 100
+FEW_CELLS = 3
+
+
+def print_document(console: Console, document: Document) -> None:
+    """Print the verdict; of few cells a row each and what stands out, of many what they show together."""
+    console.print(verdict_line(document))
+    if len(document.cells) > FEW_CELLS:
+        print_study(console, document)
+        return
+    console.print(cell_table(document, phases=console.width >= WIDE_COLUMNS))
+    for effect in document.study.effects.growth():
+        console.print(Text(effect.growth_words()), soft_wrap=True)
+    if document.study.side_by_side is not None:
+        for conclusion in document.study.side_by_side.conclusions:
+            console.print(Text(f"{conclusion.words()}."), soft_wrap=True)
+    for one in document.missing:
+        console.print(Text(one.words()), soft_wrap=True)
+    for cell in document.cells:
+        notes = cell_notes(cell)
+        if notes:
+            console.print(Text(cell.header.cell, style="bold"))
+            for note in notes:
+                console.print(Text(f"  {note}"), soft_wrap=True)
+
+
+def verdict_line(document: Document) -> RenderableType:
+    """Say the overall verdict in one line."""
+    failing = [cell for cell in document.cells if not cell.judgement.verdict.passes]
+    limit = format_length(document.tolerance_m)
+    count = len(document.cells)
+    cells = "1 cell" if count == 1 else f"{count} cells"
+    detail = f"{len(failing)} of {cells} exceed {limit}" if failing else f"{cells}, tolerance {limit}"
+    lines = [Text.assemble((document.verdict.value, STYLES[document.verdict]), f"  {detail}")]
+    if document.partial:
+        lines.append(Text(document.partial, style="bold yellow"))
+    return Group(*lines)
+
+
+def cell_table(document: Document, *, phases: bool) -> Table:
+    """One row per cell; on a narrow terminal without the columns of phases."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    names = ["cell", "n", "max sigma", "max dev.", "outcomes", "divergent", "verdict"]
+    if phases:
+        names[4:4] = ["sigma before", "after collision"]
+    for name in names:
+        table.add_column(name, justify="left" if name in ("cell", "verdict") else "right", no_wrap=name != "cell")
+    for cell in document.cells:
+        verdict = cell.judgement.verdict
+        before = cell.before.summary.max_sigma_m if cell.boundary.first_tick is not None else None
+        table.add_row(
+            Text(cell.header.cell),
+            str(cell.repeats),
+            _length(cell.summary.max_sigma_m),
+            _length(cell.summary.max_deviation_m),
+            *((_length(before), _length(cell.after.summary.max_sigma_m)) if phases else ()),
+            str(len(cell.outcomes)),
+            str(cell.divergent),
+            Text(verdict.value, style=STYLES[verdict]),
+        )
+    return table
+
+
+def cell_notes(cell: CellAnalysis) -> list[str]:
+    """What a reader needs beside the figures: the reason, differences, the first divergence, the limits of n."""
+    if cell.judgement.verdict is Verdict.BIT_IDENTICAL:
+        return []
+    notes = [cell.judgement.reason]
+    unlike = [one.words(cell.header.step_s) for one in cell.sensors if not one.identical]
+    notes += [words for words in unlike if words not in cell.judgement.reason][:4]
+    notes += [one.message for one in cell.findings if one.message != cell.judgement.reason][:4]
+    if cell.first_divergence is not None:
+        notes.append(f"{cell.clusters.words()}; {cell.divergent} of {cell.repeats} repeats diverge")
+        notes.append(cell.first_divergence.words())
+    return notes
+
+
+def limits_line(document: Document) -> str:
+    """Say what the smallest sample cannot exclude."""
+    return exclusion(document)

@@ -1,0 +1,458 @@
+"""A study's part of the page: answers, domains, effects, conditions, findings and gaps, in words the template sets in place."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from samepath.core.verdicts import Verdict
+from samepath.instrument.analysis.cell import CellAnalysis
+from samepath.instrument.analysis.conditions import ConditionCheck
+from samepath.instrument.analysis.domains import CounterExample, Domain
+from samepath.instrument.analysis.effects import Effect, Evidence, Rate
+from samepath.instrument.analysis.factors import StudyFactor, by_scenario, joined, level_words, title
+from samepath.instrument.analysis.study import PERMISSIBLE, MissingCell
+from samepath.instrument.report import published
+from samepath.instrument.report.cell_view import FigureView, VerdictView, view_figure, view_verdict
+from samepath.instrument.report.document import Document
+from samepath.instrument.report.factor_figures import (
+    Group,
+    Line,
+    deviation_boxes,
+    find_hue,
+    groups_over,
+    is_share,
+    lines_over,
+    measured_load,
+    members,
+    phases_against,
+    published_sigma,
+    sigma_against,
+)
+from samepath.instrument.report.side_by_side import SideView, view_side
+from samepath.instrument.report.svg import LengthAxis, length_axis
+from samepath.instrument.report.words import answer_words, count, length, percent, permission_words, sentence
+
+_NAMED_CELLS: Final = 1
+_FEW_VARIANTS: Final = 4
+TONES: Final = {
+    "yes": Verdict.BIT_IDENTICAL,
+    "everywhere": Verdict.BIT_IDENTICAL,
+    "not seen to vary": Verdict.IDENTICAL_AT_RESOLUTION,
+    "in a domain": Verdict.WITHIN_TOLERANCE,
+    "no": Verdict.EXCEEDS_TOLERANCE,
+    "nowhere": Verdict.EXCEEDS_TOLERANCE,
+}
+
+
+@dataclass(frozen=True)
+class AnswerView:
+    """The answer of a variant, or of several: what is said first, the rest of the sentence, and how good that is."""
+
+    variants: tuple[str, ...]
+    first: str
+    rest: str
+    tone: Verdict
+
+
+@dataclass(frozen=True)
+class QuestionView:
+    """A question and the answers to it; ``rest`` is empty where variants are grouped by their answer."""
+
+    question: str
+    answers: tuple[AnswerView, ...]
+
+
+@dataclass(frozen=True)
+class DomainRow:
+    """A domain of permissible variance: of a variant (``overall``) or of one of its scenarios."""
+
+    variant: str
+    scope: str
+    overall: bool
+    region: str
+    beyond: str
+    rate: str
+    rate_in_cell: str
+    deviation: str
+    outside: tuple[tuple[str, str, str], ...]  # what is overstepped, where that is told, and the reason
+    notes: tuple[str, ...]
+    verdict: VerdictView | None
+
+
+@dataclass(frozen=True)
+class TestView:
+    """What a test compares and its p-value; ``shown``: more than chance."""
+
+    text: str
+    chance: str
+    shown: bool
+
+
+@dataclass(frozen=True)
+class EffectRow:
+    """What a factor does in one scenario and phase: how far repeats are apart, how often they part, how often by too much."""
+
+    variant: str
+    factor: str
+    where: str
+    levels: str
+    size: TestView
+    diverging: TestView
+    beyond: TestView
+
+
+@dataclass(frozen=True)
+class ConditionRow:
+    """A condition of a cell as asked and as measured."""
+
+    cell: str
+    anchor: str
+    name: str
+    asked: str
+    measured: str
+    span: str
+    missed: bool
+
+
+@dataclass(frozen=True)
+class MissingRow:
+    """A cell without figures, and why."""
+
+    name: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """Everything the page says about all cells together."""
+
+    questions: tuple[QuestionView, ...]
+    domains: tuple[DomainRow, ...]
+    confidence: str
+    ranks: tuple[str, ...]
+    effects: tuple[EffectRow, ...]
+    more_effects: tuple[EffectRow, ...]
+    method: str
+    missed: tuple[ConditionRow, ...]
+    conditions: tuple[ConditionRow, ...]
+    leaks: tuple[str, ...]
+    controllers: tuple[str, ...]
+    missing: tuple[MissingRow, ...]
+    side: SideView | None
+
+
+def view_study(document: Document, anchors: Sequence[str]) -> StudyView:
+    """Put a study into words; ``anchors`` says where on the page each cell is."""
+    study = document.study
+    several = len({one.scenario for one in study.effects.effects}) > 1
+    main = [one for one in study.effects.effects if one.scenario is None or not several]
+    rows = tuple(_condition_rows(document.cells, anchors))
+    by_name = {cell.header.cell: anchor for cell, anchor in zip(document.cells, anchors, strict=True)}
+    return StudyView(
+        questions=tuple(questions(document)),
+        domains=tuple(_domain(one, by_name, overall=overall) for one, overall in _told(study.domains)),
+        confidence=percent(document.cells[0].options.confidence),
+        ranks=tuple(sentence(one.words()) for one in study.effects.ranks),
+        effects=tuple(_effect(one) for one in main),
+        more_effects=tuple(_effect(one) for one in study.effects.effects if one not in main),
+        method=study.effects.words(),
+        missed=tuple(one for one in rows if one.missed),
+        conditions=rows,
+        leaks=tuple(sentence(one.words()) for one in study.leaks),
+        controllers=tuple(sentence(one.words()) for one in study.controllers),
+        missing=tuple(MissingRow(one.name, one.kind, one.reason) for one in _in_order(document.missing)),
+        side=None if study.side_by_side is None else view_side(study.side_by_side, by_name, document.tolerance_m),
+    )
+
+
+def questions(document: Document) -> Iterator[QuestionView]:
+    """Yield every variant's answers; where the variance is permissible is told from its domain over all scenarios.
+
+    Of many variants, those with the same answer are named together, and what it rests on is left to the tables.
+    """
+    answers = document.study.answers
+    domains = {one.variant: one for one in reversed(document.study.domains)}
+    for question in dict.fromkeys(one.question for one in answers):
+        views = []
+        for one in answers:
+            if one.question == question:
+                words = permission_words(domains[one.variant]) if question == PERMISSIBLE else answer_words(one)
+                views.append(AnswerView((one.variant or "not named",), *words, TONES.get(one.short, Verdict.WITHIN_TOLERANCE)))
+        yield QuestionView(question, tuple(views) if len(views) <= _FEW_VARIANTS else _together(views))
+
+
+def _together(views: list[AnswerView]) -> tuple[AnswerView, ...]:
+    groups: dict[tuple[str, Verdict], list[str]] = {}
+    for one in views:
+        groups.setdefault((one.first, one.tone), []).extend(one.variants)
+    ordered = sorted(groups.items(), key=lambda item: item[0][1].rank)
+    return tuple(AnswerView(tuple(variants), first, "", tone) for (first, tone), variants in ordered)
+
+
+def _told(domains: tuple[Domain, ...]) -> Iterator[tuple[Domain, bool]]:
+    """Yield the domain of each variant over all its scenarios, and those of single ones (False) unless it implies them."""
+    overall: dict[str, Domain] = {}
+    for one in domains:
+        first = overall.setdefault(one.variant, one)
+        if one is first or not first.everything:
+            yield one, one is first and len(one.scenarios_measured) > 1
+
+
+def _where(example: CounterExample, domain: Domain) -> str:
+    """Say what a counter-example oversteps, and the scenario where nothing else does."""
+    told = len(domain.scenarios_measured) == 1 or example.scenario in example.beyond_what
+    return example.beyond_what if told else f"{example.beyond_what}, {example.scenario}"
+
+
+def _domain(domain: Domain, anchors: dict[str, str], *, overall: bool) -> DomainRow:
+    notes = []
+    if domain.whole_run is not None:
+        notes.append(f"Whole runs: {domain.whole_run.region()}.")
+    if domain.before_split is not None:
+        notes.append(f"Also {domain.before_split.region()}.")
+    if domain.unmeasured:
+        notes.append(f"{count(domain.unmeasured, 'combination')} of these levels not measured.")
+    if domain.missed:
+        some = ", ".join(domain.missed) if len(domain.missed) <= _NAMED_CELLS else count(len(domain.missed), "cell")
+        notes.append(f"With the load measured, not the one asked: {some}.")
+    if not domain.complete:
+        notes.append("There may be a larger one: the search was cut short.")
+    return DomainRow(
+        variant=domain.variant or "not named",
+        scope=domain.scope,
+        overall=overall,
+        region="nowhere" if domain.empty else domain.region(),
+        beyond="" if domain.empty else f"{domain.beyond} of {domain.repeats}",
+        rate=_below(domain.rate_upper),
+        rate_in_cell=_below(domain.rate_upper_cell),
+        deviation="" if domain.empty else length(domain.max_deviation_m),
+        outside=tuple((_where(one, domain), anchors.get(one.cell, ""), one.reason) for one in domain.outside),
+        notes=tuple(notes),
+        verdict=None if domain.verdict is None else view_verdict(domain.verdict),
+    )
+
+
+def _below(rate: float | None) -> str:
+    return "" if rate is None else percent(rate)
+
+
+def _effect(effect: Effect) -> EffectRow:
+    size = effect.size
+    farther = f"farther with probability {size.superiority:.2f}"
+    medians = f"{length(size.median_low_m)} → {length(size.median_high_m)}"
+    return EffectRow(
+        variant=effect.variant or "not named",
+        factor=title(effect.factor),
+        where=effect.where,
+        levels=f"{level_words(effect.factor, effect.low)} → {level_words(effect.factor, effect.high)}",
+        size=_test(medians if size.evidence.corrected is None else f"{medians}; {farther}", size.evidence),
+        diverging=_rate(effect.diverging),
+        beyond=_rate(effect.beyond),
+    )
+
+
+def _rate(rate: Rate) -> TestView:
+    return _test(f"{percent(rate.low)} → {percent(rate.high)}", rate.evidence)
+
+
+def _test(text: str, evidence: Evidence) -> TestView:
+    if evidence.corrected is None:
+        return TestView(text, "no difference", shown=False)
+    if not evidence.tellable and not evidence.shown:
+        return TestView(text, "too few repeats to tell", shown=False)
+    return TestView(text, evidence.words(), evidence.shown)
+
+
+def _condition_rows(cells: tuple[CellAnalysis, ...], anchors: Sequence[str]) -> Iterator[ConditionRow]:
+    for cell, anchor in zip(cells, anchors, strict=True):
+        for check in cell.conditions:
+            measured, span = _measured(check)
+            yield ConditionRow(
+                cell=cell.header.cell,
+                anchor=anchor,
+                name=title(check.name),
+                asked="nothing" if check.asked is None else level_words(check.name, check.asked),
+                measured=measured,
+                span=span,
+                missed=check.missed,
+            )
+
+
+def _measured(check: ConditionCheck) -> tuple[str, str]:
+    """Print what was read back, and the range over single repeats where there is one."""
+    if check.measured is None:
+        return "not read back", ""
+    if isinstance(check.measured, tuple):
+        return ", ".join(level_words(check.name, one) for one in check.measured), ""
+    span = ""
+    if check.low is not None and check.high is not None:
+        span = f"{level_words(check.name, check.low)} to {level_words(check.name, check.high)}"
+    return level_words(check.name, check.measured), span
+
+
+def _in_order(missing: tuple[MissingCell, ...]) -> list[MissingCell]:
+    """Failures first, then what was not run, then what does not apply."""
+    order = ("failed", "not run", "not applicable")
+    return sorted(missing, key=lambda one: order.index(one.kind) if one.kind in order else 0)
+
+
+# Which figures a study gets: only of what it varied, and only where there is something to see.
+
+MAX_PANELS: Final = 8
+_FEW_LINES: Final = 3
+
+
+@dataclass(frozen=True)
+class FigureGroup:
+    """Panels that belong together, with what they show in words."""
+
+    name: str
+    note: str
+    figures: tuple[FigureView, ...]
+
+
+def study_figures(document: Document) -> tuple[FigureGroup, ...]:
+    """Draw what the study varied: the paper's Figs 5, 6b, 7b and 8 where they apply, and their like for any other factor."""
+    groups = [*_over_levels(document), *_over_phases(document), *_boxes(document)]
+    return tuple(groups)
+
+
+def draws_levels(document: Document) -> bool:
+    """Is there a figure of max sigma against some factor?"""
+    return any(factor.ordered for factor in document.study.factors)
+
+
+def _over_levels(document: Document) -> Iterator[FigureGroup]:
+    """Max sigma against every ordered factor, a panel per variant, all on one scale."""
+    factors, tolerance_m = document.study.factors, document.tolerance_m
+    for name in dict.fromkeys(one.name for one in factors if one.ordered):
+        drawn = [
+            (one, *lines_over(one, factors, document.cells, lambda cell: cell.summary.max_sigma_m))
+            for one in factors
+            if one.ordered and one.name == name
+        ]
+        still = [factor.variant for factor, lines, _ in drawn if not any(line.widest_m for line in lines)]
+        if len(drawn) <= _FEW_LINES:
+            still = []
+        shown = [one for one in drawn if one[0].variant not in still]
+        left_out = [factor.variant for factor, _, _ in shown[MAX_PANELS:]]
+        known = _published(name, document.cells)
+        axis = _axis(tolerance_m, [line for _, lines, _ in drawn for line in lines], known)
+        panels = [view_figure(sigma_against(factor, lines, axis, tolerance_m), "") for factor, lines, _ in shown[:MAX_PANELS]]
+        if known:
+            panels.append(view_figure(published_sigma(known, axis, tolerance_m), ""))
+        notes = [_levels_note(drawn[0][0], document.cells)]
+        if any(folded for _, _, folded in shown):
+            notes.append("A point is the worst of all cells that differ in other factors.")
+        if still:
+            notes.append(f"No spread at any level: {joined(still)}.")
+        if left_out:
+            notes.append(f"Not drawn: {joined(left_out)}.")
+        if known:
+            notes.append("The last panel shows CARLA as published, on the same scale (* 0 at the resolution of its log).")
+        yield FigureGroup(f"Max sigma against {title(name)}", " ".join(notes), tuple(panels))
+
+
+def _over_phases(document: Document) -> Iterator[FigureGroup]:
+    """Before and after the collision against every ordered factor, a panel per scenario that has one and spreads."""
+    factors, tolerance_m = document.study.factors, document.tolerance_m
+    for name in dict.fromkeys(one.name for one in factors if one.ordered):
+        found, still = [], []
+        for factor in (one for one in factors if one.ordered and one.name == name):
+            for scenario, cells in by_scenario(members(document.cells, factor)).items():
+                split = [cell for cell in cells if cell.boundary.first_tick is not None]
+                lines = _phase_lines(factor, split)
+                if lines is None:
+                    continue
+                if any(line.widest_m for line in lines):
+                    found.append((factor, scenario, *lines))
+                else:
+                    still.append(f"{scenario} ({factor.variant})")
+        if not found:
+            continue
+        known = _published(name, document.cells)
+        event = document.cells[0].boundary.split.name
+        found.sort(key=lambda one: -max(one[2].widest_m, one[3].widest_m))
+        kept = sorted(found[:MAX_PANELS], key=lambda one: (one[0].variant, one[1]))
+        tests = [one for one in known if one.before_m and any(one.scenario == scenario for _, scenario, _, _ in kept)]
+        axis = _axis(tolerance_m, [line for _, _, before, after in kept for line in (before, after)], tests)
+        panels = tuple(
+            view_figure(phases_against(factor, scenario, before, after, axis, tolerance_m, published.published(scenario)), "")
+            for factor, scenario, before, after in kept
+        )
+        paper = ", as the paper's Figs 6b and 7b" if name == "cpu_load" else ""
+        notes = [f"Max sigma before and from the first {event} on{paper}; the worst cell where others differ as well."]
+        if still:
+            notes.append(f"No spread in either phase: {joined(still)}.")
+        if len(found) > MAX_PANELS:
+            notes.append(f"The {MAX_PANELS} widest of {len(found)} are drawn.")
+        yield FigureGroup(f"Before and after {event} against {title(name)}", " ".join(notes), panels)
+
+
+def _boxes(document: Document) -> Iterator[FigureGroup]:
+    """Box plots of single repeats per level of every factor that is no load; loads tell boxes apart within a level."""
+    factors, tolerance_m = document.study.factors, document.tolerance_m
+    for name in dict.fromkeys(one.name for one in factors if not one.load):
+        found: list[tuple[StudyFactor, StudyFactor | None, str, list[Group]]] = []
+        still = []
+        for factor in (one for one in factors if one.name == name):
+            hue = find_hue(factor, factors)
+            for scenario, cells in by_scenario(members(document.cells, factor)).items():
+                groups = list(groups_over(factor, hue, cells))
+                if any(any(one.deviations_m) for one in groups):
+                    found.append((factor, hue, scenario, groups))
+                else:
+                    still.append(f"{scenario} ({factor.variant})")
+        if not found:
+            continue
+        found.sort(key=lambda one: -max(max(group.deviations_m) for group in one[3]))
+        kept = sorted(found[:MAX_PANELS], key=lambda one: (one[0].variant, one[2]))
+        axis = length_axis([tolerance_m, *(d for *_, groups in kept for group in groups for d in group.deviations_m)])
+        panels = tuple(view_figure(deviation_boxes(*one, axis, tolerance_m), "") for one in kept)
+        paper = ", as the paper's Fig. 8" if name == "nice" else ""
+        notes = [
+            f"How far single repeats are from the mean path at each level{paper}: box from the first to the third quartile, "
+            "bar at the median, whiskers to the farthest repeat within 1.5 quartile ranges, dots beyond."
+        ]
+        if any(hue is not None and is_share(hue) for _, hue, _, _ in kept):
+            notes.append("Loads are named as they were asked.")
+        if still:
+            notes.append(f"No repeat strays: {joined(still)}.")
+        if len(found) > MAX_PANELS:
+            notes.append(f"The {MAX_PANELS} widest of {len(found)} are drawn.")
+        yield FigureGroup(f"Single repeats per level of {title(name)}", " ".join(notes), panels)
+
+
+def _phase_lines(factor: StudyFactor, cells: Sequence[CellAnalysis]) -> tuple[Line, Line] | None:
+    """The lines before and after, over at least two levels; whatever else differs, the worst cell counts."""
+    if not cells:
+        return None
+    (before, *_), _ = lines_over(factor, (), cells, lambda cell: cell.before.summary.max_sigma_m)
+    (after, *_), _ = lines_over(factor, (), cells, lambda cell: cell.after.summary.max_sigma_m)
+    if len(before.points) < 2:
+        return None
+    return replace(before, label=cells[0].before.name), replace(after, label=cells[0].after.name)
+
+
+def _levels_note(factor: StudyFactor, cells: Sequence[CellAnalysis]) -> str:
+    paper = ", as the paper's Fig. 5" if factor.name == "cpu_load" else ""
+    text = f"Largest sigma of whole runs{paper}. Lines between points are only a guide; exact zeros lie in the shaded band."
+    if is_share(factor):
+        read = any(measured_load(cell, factor) is not None for cell in cells)
+        where = (
+            "Points stand at the load that was measured" if read else "No load was measured: points stand where it was asked"
+        )
+        text += f" {where}."
+    return sentence(text)
+
+
+def _published(name: str, cells: Sequence[CellAnalysis]) -> tuple[published.PublishedTest, ...]:
+    return published.published_among(cell.header.scenario for cell in cells) if name == "cpu_load" else ()
+
+
+def _axis(tolerance_m: float, lines: Sequence[Line], known: Sequence[published.PublishedTest]) -> LengthAxis:
+    values = [tolerance_m, *(one.sigma_m for line in lines for one in line.points if one.sigma_m is not None)]
+    for test in known:
+        values += [published.as_measured(one) for one in (*test.max_sigma_m, *test.before_m, *test.after_m)]
+    return length_axis(values)

@@ -1,0 +1,386 @@
+"""Study files into plans: read, checked whole, spelled out cell by cell and put in order. Nothing is run here."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from samepath.core.digests import link
+from samepath.core.documents import read_yaml, validate
+from samepath.core.errors import InputError, StudyError, unknown
+from samepath.core.streams import stream
+from samepath.core.verdicts import Verdict
+from samepath.instrument.study.designs import MAX_ROWS, Design, combine
+from samepath.instrument.study.levels import MACHINE_LOADS, START_CONDITIONS, Levels, level_text, read_conditions, read_settings
+from samepath.instrument.study.records import (
+    MAX_REPEATS,
+    Combination,
+    Execution,
+    Factor,
+    Isolation,
+    Judging,
+    Order,
+    Plan,
+    PlannedCell,
+    Scalar,
+    Slot,
+)
+from samepath.instrument.study.spec import CellSpec, DesignSpec, StudySpec, VariantSpec, check_places, check_together, model_at
+
+# From the stages of a study file to its cells: who is run on what, times the combinations of levels; names and
+# folders.
+
+_SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_FOLDER: Final = 100
+BASE: Final = "base"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to be run under every combination of its levels: a simulator, used in one way, on one scenario.
+
+    A setting or condition with one level is held, with several it is a factor of this target. ``words`` begin the names of
+    its cells.
+    """
+
+    place: str
+    words: tuple[str, ...]
+    variant: str
+    simulator: str
+    scenario: str
+    settings: dict[str, Levels]
+    conditions: dict[str, Levels]
+    repeats: int
+    expect: Verdict | None
+    optional: bool
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """What is varied, settings first."""
+        kinds = (("setting", self.settings), ("condition", self.conditions))
+        return tuple(Factor(name, kind, levels) for kind, group in kinds for name, levels in group.items() if len(levels) > 1)
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The cells of a study, what is varied in any of them, and what the design cannot tell."""
+
+    cells: tuple[PlannedCell, ...]
+    factors: tuple[Factor, ...]
+    notes: tuple[str, ...]
+
+
+def targets_of(spec: StudySpec, where: str) -> list[Target]:
+    """Put the stages together: simulators x scenarios, then the single cells."""
+    _check_asked(spec, where)
+    settings = read_settings(spec.settings, f"{where}: settings")
+    conditions = read_conditions(spec.conditions, f"{where}: conditions")
+    return [*_crossed(spec.design, settings, conditions, where), *_single(spec.design, settings, conditions, where)]
+
+
+def _crossed(design: DesignSpec, settings: dict[str, Levels], conditions: dict[str, Levels], where: str) -> Iterator[Target]:
+    # A name says what differs: the only simulator or scenario of a study need not be in it.
+    name_variants, name_scenarios = (len(each) > 1 or bool(design.cells) for each in (design.simulators, design.scenarios))
+    for index, variant in enumerate(design.simulators):
+        place = f"{where}: design.simulators[{index}]"
+        name = variant.as_ or variant.simulator
+        own_settings = settings | read_settings(variant.settings, f"{place}.settings")
+        own_conditions = conditions | read_conditions(variant.conditions, f"{place}.conditions")
+        for scenario in design.scenarios:
+            yield Target(
+                place=place,
+                words=(*((name,) if name_variants else ()), *((scenario,) if name_scenarios else ())),
+                variant=name,
+                simulator=variant.simulator,
+                scenario=scenario,
+                settings=own_settings,
+                conditions=own_conditions,
+                repeats=variant.repeats or design.repeats,
+                expect=variant.expect,
+                optional=variant.optional,
+            )
+
+
+def _single(design: DesignSpec, settings: dict[str, Levels], conditions: dict[str, Levels], where: str) -> Iterator[Target]:
+    variants = _variants_of_cells(design.cells, design.simulators)
+    for index, (cell, variant) in enumerate(zip(design.cells, variants, strict=True)):
+        place = f"{where}: design.cells[{index}]"
+        held = read_conditions(cell.condition, f"{place}.condition", lists=False)
+        stated = (f"{name} {level_text(name, level)}" for name, (level,) in held.items())
+        yield Target(
+            place=place,
+            words=(cell.name,) if cell.name else (cell.as_ or cell.simulator, cell.scenario, *stated),
+            variant=variant,
+            simulator=cell.simulator,
+            scenario=cell.scenario,
+            settings=settings | read_settings(cell.settings, f"{place}.settings", lists=False),
+            conditions=conditions | held,
+            repeats=cell.repeats or design.repeats,
+            expect=cell.expect,
+            optional=cell.optional,
+        )
+
+
+def _check_asked(spec: StudySpec, where: str) -> None:
+    """Is there anything to run, and is each thing asked for once?"""
+    design = spec.design
+    if design.simulators and not design.scenarios:
+        raise InputError(f"{where}: design.scenarios: at least one scenario was wanted for the simulators to run")
+    if design.scenarios and not design.simulators:
+        raise InputError(f"{where}: design.simulators: at least one simulator was wanted to run the scenarios")
+    if not design.simulators and not design.cells:
+        raise InputError(f"{where}: design: simulators and scenarios, or cells, were wanted: there is nothing to run")
+    for index, scenario in enumerate(design.scenarios):
+        if scenario in design.scenarios[:index]:
+            raise InputError(f"{where}: design.scenarios[{index}]: {scenario} is listed already")
+    names = [one.as_ or one.simulator for one in design.simulators]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InputError(f"{where}: design.simulators[{index}]: the name {name!r} is taken: tell the two apart with 'as'")
+
+
+def _variants_of_cells(cells: Sequence[CellSpec], simulators: Sequence[VariantSpec]) -> list[str]:
+    """Cells of one simulator that differ in settings are different ways of using it, and are called by their own names."""
+    ways: dict[str, list[object]] = {}
+    uses = [*((one.simulator, one.settings) for one in simulators), *((one.simulator, one.settings) for one in cells)]
+    for simulator, settings in uses:
+        found = ways.setdefault(simulator, [])
+        if settings not in found:
+            found.append(settings)
+    return [cell.as_ or (cell.name if len(ways[cell.simulator]) > 1 else None) or cell.simulator for cell in cells]
+
+
+def expand(
+    targets: Iterable[Target], combination: Combination, resolution: int | None, where: str, repeats: int | None
+) -> Expansion:
+    """Cross every target with the combinations of its levels; ``repeats`` overrides every number."""
+    cells: dict[str, PlannedCell] = {}
+    designs: dict[tuple[Factor, ...], tuple[Design, list[str]]] = {}
+    for target in targets:
+        factors = target.factors
+        if factors not in designs:
+            try:
+                designs[factors] = combine(factors, combination, resolution), []
+            except StudyError as error:
+                raise StudyError(f"{where}: design.combination: {error}") from error
+        design, users = designs[factors]
+        users.append(target.variant)
+        for row in design.rows:
+            cell = _cell(target, factors, row, combination, repeats)
+            if cell.name in cells:
+                raise StudyError(f"{target.place}: the name {cell.name!r} is taken: give each cell a name of its own")
+            cells[cell.name] = cell
+            if len(cells) > MAX_ROWS:
+                raise StudyError(f"{where}: more than {MAX_ROWS} cells came together: ask for fewer levels or scenarios")
+    several = sum(bool(design.notes) for design, _ in designs.values()) > 1
+    notes = [
+        f"{', '.join(dict.fromkeys(users))}: {note}" if several else note
+        for design, users in designs.values()
+        for note in design.notes
+    ]
+    placed = tuple(replace(cell, folder=folder) for cell, folder in zip(cells.values(), _folders(list(cells)), strict=True))
+    return Expansion(placed, _union(designs), tuple(dict.fromkeys(notes)))
+
+
+def _cell(
+    target: Target, factors: Sequence[Factor], row: Sequence[int], combination: Combination, repeats: int | None
+) -> PlannedCell:
+    chosen = {(one.kind, one.name): one.levels[index] for one, index in zip(factors, row, strict=True)}
+    asked = repeats or target.repeats
+    return PlannedCell(
+        name=", ".join(_words(target, factors, row, combination)),
+        folder="",
+        simulator=target.simulator,
+        scenario=target.scenario,
+        settings={name: chosen.get(("setting", name), levels[0]) for name, levels in target.settings.items()},
+        condition={name: chosen.get(("condition", name), levels[0]) for name, levels in target.conditions.items()},
+        repeats=asked,
+        expect=target.expect if asked >= target.repeats else None,
+        variant=target.variant,
+        optional=target.optional,
+    )
+
+
+def _words(target: Target, factors: Sequence[Factor], row: Sequence[int], combination: Combination) -> tuple[str, ...]:
+    """Name a cell by what tells it from the others: all its levels, or where most are the base's, those that are not."""
+    shown = [
+        f"{one.name} {level_text(one.name if one.kind == 'condition' else '', one.levels[index])}"
+        for one, index in zip(factors, row, strict=True)
+        if index or combination is Combination.FULL
+    ]
+    if factors and not shown:
+        shown = [BASE]
+    return (*target.words, *shown) or (target.variant, target.scenario)
+
+
+def _folders(names: Sequence[str]) -> list[str]:
+    """Return a folder for each name: readable, and unlike every other even where case does not count."""
+    taken: dict[str, int] = {}
+    folders = []
+    for name in names:
+        folder = _SLUG.sub("-", name).strip("-.") or "cell"
+        if len(folder) > _LONGEST_FOLDER:
+            folder = f"{folder[:_LONGEST_FOLDER]}-{link(b'', name.encode()).hex()[:8]}"
+        candidate = folder
+        while candidate.lower() in taken:
+            taken[folder.lower()] += 1
+            candidate = f"{folder}-{taken[folder.lower()]}"
+        taken[candidate.lower()] = 1
+        folders.append(candidate)
+    return folders
+
+
+def _union(designs: Iterable[tuple[Factor, ...]]) -> tuple[Factor, ...]:
+    """Gather the factors of all targets; one that has other levels in another target has them all, the longest list first."""
+    found: dict[tuple[str, str], list[Levels]] = {}
+    for factors in designs:
+        for one in factors:
+            found.setdefault((one.name, one.kind), []).append(one.levels)
+    return tuple(
+        Factor(name, kind, tuple(dict.fromkeys(level for levels in sorted(lists, key=len, reverse=True) for level in levels)))
+        for (name, kind), lists in found.items()
+    )
+
+
+# The order in which a plan is run, drawn from its seed: the same file gives the same order.
+#
+# Each cell has a lot of its own in every block, keyed by its folder: a cell more in a study leaves the order of the
+# others.
+
+
+def draw_slots(cells: Sequence[PlannedCell], order: Order, blocks: int, seed: int) -> tuple[Slot, ...]:
+    """Return every repeat of every cell once; each block holds an even share of every cell."""
+    slots = []
+    for block in range(blocks):
+        for index in _sequence(cells, order, block, seed):
+            first, stop = share(cells[index].repeats, block, blocks)
+            if first < stop:
+                slots.append(Slot(block, index, first, stop))
+    return tuple(slots)
+
+
+def share(repeats: int, block: int, blocks: int) -> tuple[int, int]:
+    """Return which repeats belong to a block: first and stop. Shares differ by one at most."""
+    return repeats * block // blocks, repeats * (block + 1) // blocks
+
+
+def loads_of(cell: PlannedCell) -> tuple[tuple[str, Scalar], ...]:
+    """Return the loads of the whole machine that a cell asks for: slow to change, so that order may group by them."""
+    return tuple((name, cell.condition[name]) for name in MACHINE_LOADS if name in cell.condition)
+
+
+def _sequence(cells: Sequence[PlannedCell], order: Order, block: int, seed: int) -> list[int]:
+    listed = list(range(len(cells)))
+    if order is Order.LISTED:
+        return listed
+
+    def lot(purpose: str, name: str) -> bytes:
+        return stream(seed, "order", purpose, block, name).bytes(16)
+
+    lots = {index: lot("cell", cells[index].folder) for index in listed}
+    if order is Order.RANDOM:
+        return sorted(listed, key=lambda index: (lots[index], index))
+    loads = {index: loads_of(cells[index]) for index in listed}
+    load_lots = {load: (lot("load", repr(load)), repr(load)) for load in loads.values()}
+    return sorted(listed, key=lambda index: (load_lots[loads[index]], lots[index], index))
+
+
+__all__ = ["Plan", "PlannedCell", "built_in_studies", "load_plan", "make_plan"]
+
+
+def built_in_studies() -> dict[str, str]:
+    """Return the studies that come with samepath: name -> YAML text."""
+    folder = resources.files("samepath.instrument.study") / "studies"
+    texts = {
+        entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".yaml")
+    }
+    return dict(sorted(texts.items()))
+
+
+def load_plan(name_or_path: str, repeats: int | None = None, full: bool = False) -> Plan:
+    """Read a built-in study or a file; ``repeats`` overrides every number in it, ``full`` takes its full size."""
+    studies = built_in_studies()
+    if name_or_path in studies:
+        return make_plan(studies[name_or_path], f"study {name_or_path}", repeats, full)
+    path = Path(name_or_path)
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and path.suffix not in (".yaml", ".yml"):
+            raise unknown("study", name_or_path, studies) from error
+        reason = getattr(error, "strerror", None) or error
+        raise StudyError(
+            f"{path} cannot be read: {reason}; a YAML study file or one of {', '.join(studies)} was wanted"
+        ) from error
+    return make_plan(text, str(path), repeats, full)
+
+
+def make_plan(text: str, where: str, repeats: int | None = None, full: bool = False) -> Plan:
+    """Check a study file's text and spell it out. Its full size is checked too, whether it is asked for or not."""
+    if repeats is not None and not 2 <= repeats <= MAX_REPEATS:
+        raise StudyError(f"2 to {MAX_REPEATS} repeats were wanted, but {repeats} came: one run cannot be compared")
+    data = read_yaml(text, where, "study", StudySpec.model_fields)
+    plan = _plan_of(data, where, repeats)
+    if not data.get("full"):
+        if full:
+            raise StudyError(f"{where}: --full was asked for, but the study has no key 'full' that says what it replaces")
+        return plan
+    whole = _merged({key: value for key, value in data.items() if key != "full"}, data["full"])
+    large = _plan_of(whole, f"{where}: full", repeats)
+    return large if full else plan
+
+
+def _merged(base: Any, change: Any) -> Any:  # noqa: ANN401 - plain data of any depth
+    """Mappings are merged key by key; anything else takes the other's place."""
+    if not isinstance(base, dict) or not isinstance(change, dict | None):
+        return change
+    change = change or {}
+    return {**base, **{key: _merged(base.get(key), value) for key, value in change.items()}}
+
+
+def _plan_of(data: Mapping[str, Any], where: str, repeats: int | None) -> Plan:
+    check_places(data, where)
+    spec = validate(StudySpec, data, where, model_at)
+    design, run, judge = spec.design, spec.execution, spec.analysis
+    found = expand(targets_of(spec, where), design.combination, design.resolution, where, repeats)
+    plan = Plan(
+        name=spec.name,
+        description=spec.description,
+        tolerance_m=design.tolerance,
+        seed=design.seed,
+        log_every=design.log_every,
+        cells=found.cells,
+        duration_s=design.duration,
+        factors=found.factors,
+        combination=design.combination,
+        execution=Execution(
+            isolation=_isolation(spec, found.cells),
+            repeats_per_process=run.repeats_per_process,
+            processes=run.processes,
+            watchdog_s=run.watchdog,
+            order=run.order,
+            blocks=run.blocks,
+            settle_s=run.settle,
+            load_tool=run.load_tool,
+        ),
+        judging=Judging(
+            criterion=judge.criterion,
+            split_at=judge.split_at,
+            structure=judge.structure,
+            restrict=tuple(judge.restrict),
+            confidence=judge.confidence,
+        ),
+        notes=found.notes,
+    )
+    check_together(plan, spec, where)
+    return replace(plan, slots=draw_slots(plan.cells, run.order, run.blocks, plan.seed))
+
+
+def _isolation(spec: StudySpec, cells: Sequence[PlannedCell]) -> Isolation:
+    """Return the isolation of all cells that state none: the file's, or else process, or cold where a condition needs it."""
+    if "isolation" in spec.execution.model_fields_set:
+        return spec.execution.isolation
+    stated = [cell.condition for cell in cells if "isolation" not in cell.condition]
+    return Isolation.COLD if any(name in one for one in stated for name in START_CONDITIONS) else Isolation.PROCESS

@@ -1,0 +1,88 @@
+"""Other people's logs: a table of importers, open to more.
+
+To add one, write a class with ``name``, ``accepts`` and ``read`` (see :class:`Importer`) and name it in an entry point of the
+group ``samepath.importers``, or add it to ``BUILT_IN``. ``docs/importers.md`` has a complete example.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol, cast
+
+from samepath.core.errors import InputError, unknown
+from samepath.instrument.traces.cell import MemoryCell
+
+
+class Align(StrEnum):
+    """How rows of different repeats are matched.
+
+    ``time``: equal simulated time. ``start``: time since each repeat's first row. ``row``: the n-th row of each actor.
+    """
+
+    TIME = "time"
+    START = "start"
+    ROW = "row"
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What the user says about a log: ``columns`` maps a key or channel to a column, ``x_m`` -> ``pos_x[cm]``."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    align: Align = Align.TIME
+    lossless: bool | None = None
+
+
+class Importer(Protocol):
+    """Turns log files into cells."""
+
+    name: str
+
+    def accepts(self, path: Path, head: bytes) -> bool:
+        """Can this importer read the file? ``head`` is its first 4096 bytes."""
+        ...
+
+    def read(self, paths: Sequence[Path], options: ImportOptions) -> list[MemoryCell]:
+        """Read files that were all accepted; raise InputError in one clear line."""
+        ...
+
+
+# First match wins: the particular before the general.
+BUILT_IN: Mapping[str, str] = {
+    "carla-recorder": "samepath.engines.carla.recordings:CarlaRecorderImporter",
+    "tsl": "samepath.instrument.traces.importers.tidy:TslImporter",
+    "tidy": "samepath.instrument.traces.importers.tidy:TidyImporter",
+}
+
+
+def importers() -> dict[str, Importer]:
+    """Return all importers by name, those of other packages first."""
+    table = {point.name: point.value for point in entry_points(group="samepath.importers")} | dict(BUILT_IN)
+    found = {}
+    for name, target in table.items():
+        module, _, attribute = target.partition(":")
+        found[name] = cast(Importer, getattr(import_module(module), attribute)())
+    return found
+
+
+def choose_importer(path: Path, name: str | None = None) -> Importer:
+    """Return the importer for a file: the named one, or the first that accepts it."""
+    known = importers()
+    if name is not None:
+        if name not in known:
+            raise unknown("importer", name, known)
+        return known[name]
+    try:
+        with path.open("rb") as handle:
+            head = handle.read(4096)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not head.strip():
+        raise InputError(f"{path} is empty: a log with a header and rows was wanted")
+    for importer in known.values():
+        if importer.accepts(path, head):
+            return importer
+    raise InputError(f"{path}: no importer knows this format ({', '.join(known)}): write CSV or Parquet, or add an importer")

@@ -1,0 +1,354 @@
+"""Any tidy log: one row per repeat, actor and moment, in CSV or Parquet, columns found by name or mapped by the user.
+
+Files that have no repeat column hold one repeat each; those of one folder form a cell.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.channels import POSITION, STANDARD, check_channels
+from samepath.core.errors import InputError, printable
+from samepath.instrument.traces.cell import MemoryCell
+from samepath.instrument.traces.importers import Align, ImportOptions
+from samepath.instrument.traces.importers.tables import KEYS, Column, LogTable, header_of, map_columns, read_table
+from samepath.instrument.traces.records import Actor, End, Header, Repeat, row_digests
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Number = TypeVar("Number", np.float64, np.int64)
+
+# A time is on the grid when it is within this part of a step of a whole number of steps.
+GRID_TOLERANCE = 0.02
+
+
+class TidyImporter:
+    """Reads CSV and Parquet."""
+
+    name = "tidy"
+
+    def accepts(self, path: Path, head: bytes) -> bool:
+        """Take Parquet, and text whose first line has several fields."""
+        if head.startswith(b"PAR1") or path.suffix == ".parquet":
+            return True
+        return b"\x00" not in head and any(delimiter in head.splitlines()[0] for delimiter in (b",", b";", b"\t"))
+
+    def read(self, paths: Sequence[Path], options: ImportOptions) -> list[MemoryCell]:
+        """Read files; each with a repeat column is a cell of its own, the others one repeat each of their folder's cell."""
+        cells: list[MemoryCell] = []
+        single: dict[Path, list[LogTable]] = {}
+        for path in paths:
+            log = read_table(path)
+            columns = map_columns(log.names, options.columns, str(path))
+            if "repeat" in columns:
+                cells += _cells_of(log, columns, options)
+            else:
+                single.setdefault(path.parent, []).append(log)
+        for folder, logs in single.items():
+            cells.append(_cell_of_files(folder, logs, options))
+        return cells
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of one cell as arrays, in file order; ``row`` is the row in its file."""
+
+    log: LogTable
+    row: Ints
+    repeat: Ints
+    actor: Ints
+    types: dict[int, str]
+    tick: Ints | None
+    time_s: Floats | None
+    values: Floats
+
+
+def _channels(columns: dict[str, Column]) -> tuple[str, ...]:
+    named = [name for name in STANDARD if name in columns]
+    return check_channels((*named, *sorted(name for name in columns if name not in STANDARD and name not in KEYS)))
+
+
+def _rows(log: LogTable, columns: dict[str, Column], repeat: Ints) -> _Rows:
+    channels = _channels(columns)
+    values = np.empty((log.rows, len(channels)))
+    for index, channel in enumerate(channels):
+        column = columns[channel]
+        values[:, index] = column.scaled(log.floats(column.name))
+    actor, types = _actors(log, columns)
+    tick = None
+    if "tick" in columns:
+        tick = log.whole(columns["tick"].name)
+        if tick is None:
+            raise InputError(f"{log.path}: whole numbers were wanted in column {columns['tick'].name!r} (tick)")
+    time_s = None
+    if "time_s" in columns:
+        column = columns["time_s"]
+        time_s = column.scaled(log.floats(column.name))
+    return _Rows(log, np.arange(log.rows), repeat, actor, types, tick, time_s, values)
+
+
+def _actors(log: LogTable, columns: dict[str, Column]) -> tuple[Ints, dict[int, str]]:
+    """Number the actors: by their own whole numbers, or by the sorted order of their names."""
+    if "actor" not in columns:
+        return np.zeros(log.rows, np.int64), {0: "actor"}
+    name = columns["actor"].name
+    ids = log.whole(name)
+    labels = [""] * log.rows
+    if ids is None:
+        labels = log.words(name)
+        order = {label: number for number, label in enumerate(sorted(set(labels)))}
+        ids = np.array([order[label] for label in labels], np.int64)
+    types = log.words(columns["actor_type"].name) if "actor_type" in columns else labels
+    first = {}
+    for index in np.unique(ids, return_index=True)[1].tolist():
+        word = " ".join(part for part in dict.fromkeys((types[index], labels[index])) if part)
+        first[int(ids[index])] = word or "actor"
+    return ids, first
+
+
+def _repeat_numbers(log: LogTable, column: str) -> Ints:
+    numbers = log.whole(column)
+    if numbers is not None:
+        return numbers
+    order: dict[str, int] = {}
+    return np.array([order.setdefault(word, len(order)) for word in log.words(column)], np.int64)
+
+
+def _cells_of(log: LogTable, columns: dict[str, Column], options: ImportOptions) -> list[MemoryCell]:
+    rows = _rows(log, columns, _repeat_numbers(log, columns["repeat"].name))
+    if "cell" not in columns:
+        return [_build(log.path.stem, log.path, [rows], columns, options)]
+    words = np.array(log.words(columns["cell"].name))
+    cells = []
+    for word in sorted(set(words.tolist())):
+        chosen = np.flatnonzero(words == word)
+        cells.append(_build(word, log.path, [_take(rows, chosen)], columns, options))
+    return cells
+
+
+def _take(rows: _Rows, chosen: NDArray[np.intp]) -> _Rows:
+    tick = None if rows.tick is None else rows.tick[chosen]
+    time_s = None if rows.time_s is None else rows.time_s[chosen]
+    picked = (rows.row[chosen], rows.repeat[chosen], rows.actor[chosen])
+    return _Rows(rows.log, *picked, rows.types, tick, time_s, rows.values[chosen])
+
+
+def _cell_of_files(folder: Path, logs: list[LogTable], options: ImportOptions) -> MemoryCell:
+    if len(logs) == 1:
+        raise InputError(
+            f"{logs[0].path}: no column tells the repeats apart among: {', '.join(logs[0].names)}; "
+            "name it with --map repeat=COLUMN, or give one file per repeat"
+        )
+    mapped = [map_columns(log.names, options.columns, str(log.path)) for log in logs]
+    for log, columns in zip(logs, mapped, strict=True):
+        if _channels(columns) != _channels(mapped[0]):
+            raise InputError(
+                f"{log.path}: channels {', '.join(_channels(columns))}, "
+                f"but {logs[0].path.name} has {', '.join(_channels(mapped[0]))}"
+            )
+    parts = [
+        _rows(log, columns, np.full(log.rows, number)) for number, (log, columns) in enumerate(zip(logs, mapped, strict=True))
+    ]
+    return _build(folder.name or str(folder), folder, parts, mapped[0], options)
+
+
+def _build(name: str, path: Path, parts: list[_Rows], columns: dict[str, Column], options: ImportOptions) -> MemoryCell:
+    channels = _channels(columns)
+    step_s, ticks = _ticks(parts, options.align, path)
+    repeats: list[Repeat] = []
+    for part, tick in zip(parts, ticks, strict=True):
+        for number in np.unique(part.repeat).tolist():
+            chosen = np.flatnonzero(part.repeat == number)
+            repeats.append(_one_repeat(part, chosen, tick[chosen], number, step_s, channels, options.align))
+    _refuse_mixed_units(repeats, path)
+    used = {column.name for column in columns.values()}
+    ignored = [column for column in parts[0].log.names if column not in used]
+    source = f"imported from {path.name}" + (f"; columns ignored: {', '.join(ignored)}" if ignored else "")
+    header = Header(
+        experiment=path.stem,
+        cell=name,
+        scenario=name,
+        channels=channels,
+        step_s=step_s,
+        simulator="imported log",
+        lossless=bool(options.lossless),
+        source=source,
+    )
+    return MemoryCell(header, repeats)
+
+
+def _ticks(parts: list[_Rows], align: Align, path: Path) -> tuple[float, list[Ints]]:
+    """Give every row a whole tick; the step is the smallest distance between two times, which all must fit."""
+    if align is Align.ROW:
+        return _step_by_row(parts), [_row_numbers(part) for part in parts]
+    if all(part.tick is not None for part in parts):
+        ticks = [part.tick for part in parts if part.tick is not None]
+        if align is Align.START:
+            ticks = [tick - _first_of_each(part.repeat, tick) for part, tick in zip(parts, ticks, strict=True)]
+        return _step_of(parts, ticks), ticks
+    times = []
+    for part in parts:
+        if part.time_s is None:
+            raise InputError(f"{part.log.path}: no time and no tick column, but other files have them")
+        times.append(part.time_s - _first_of_each(part.repeat, part.time_s) if align is Align.START else part.time_s)
+    distinct = np.unique(np.concatenate(times))
+    gaps = np.diff(distinct)
+    gaps = gaps[gaps > 1e-9]
+    if gaps.size == 0:
+        raise InputError(f"{path}: all rows have the same time: a log over time was wanted")
+    step = _round_step(float(np.median(gaps)), distinct)
+    for part, time in zip(parts, times, strict=True):
+        off = np.flatnonzero(np.abs(time / step - np.rint(time / step)) > GRID_TOLERANCE)
+        if off.size:
+            row = int(part.row[off[0]])
+            raise InputError(
+                f"{part.log.place(row, 'time')}: {time[off[0]]:g} s is not on the grid of {step:g} s of the other times; "
+                "use --align start if repeats start at different times, --align row for a variable step"
+            )
+    return step, [np.rint(time / step).astype(np.int64) for time in times]
+
+
+def _round_step(step: float, distinct: Floats) -> float:
+    """Print times have few decimals: prefer the step with the fewest decimals that fits all times as well."""
+    for decimals in range(7):
+        candidate = round(step, decimals)
+        if candidate > 0 and abs(candidate - step) < step * 0.01:
+            worst = np.abs(distinct / candidate - np.rint(distinct / candidate)).max()
+            if worst <= GRID_TOLERANCE:
+                return float(candidate)
+    return step
+
+
+def _first_of_each(repeat: Ints, values: NDArray[Number]) -> NDArray[Number]:
+    """The smallest value of each row's repeat."""
+    numbers, inverse = np.unique(repeat, return_inverse=True)
+    first = np.array([values[repeat == number].min() for number in numbers], values.dtype)
+    return first[inverse]
+
+
+def _row_numbers(part: _Rows) -> Ints:
+    tick = np.zeros(len(part.row), np.int64)
+    seen: dict[tuple[int, int], int] = {}
+    for index, key in enumerate(zip(part.repeat.tolist(), part.actor.tolist(), strict=True)):
+        tick[index] = seen.get(key, 0)
+        seen[key] = int(tick[index]) + 1
+    return tick
+
+
+def _step_by_row(parts: list[_Rows]) -> float:
+    times = [part.time_s for part in parts if part.time_s is not None]
+    if not times:
+        return 1.0
+    gaps = np.diff(np.unique(np.concatenate(times)))
+    return float(np.median(gaps)) if gaps.size else 1.0
+
+
+def _step_of(parts: list[_Rows], ticks: list[Ints]) -> float:
+    """Seconds per tick, from rows that have both; 1 where there is no time."""
+    for part, tick in zip(parts, ticks, strict=True):
+        if part.time_s is not None and tick.max() > tick.min():
+            a, b = int(np.argmin(tick)), int(np.argmax(tick))
+            step = float((part.time_s[b] - part.time_s[a]) / (tick[b] - tick[a]))
+            if step > 0:
+                return round(step, 9)
+    return 1.0
+
+
+def _one_repeat(
+    part: _Rows,
+    chosen: NDArray[np.intp],
+    tick: Ints,
+    number: int,
+    step_s: float,
+    channels: tuple[str, ...],
+    align: Align,
+) -> Repeat:
+    actor = part.actor[chosen]
+    order = np.lexsort((actor, tick))
+    tick, actor, rows = tick[order], actor[order], chosen[order]
+    doubled = np.flatnonzero((np.diff(tick) == 0) & (np.diff(actor) == 0))
+    if doubled.size:
+        first, second = int(part.row[rows[doubled[0]]]), int(part.row[rows[doubled[0] + 1]])
+        earlier, later = sorted((first, second))
+        raise InputError(
+            f"{part.log.place(later, 'actor')}: a duplicate row: repeat {number}, actor {actor[doubled[0]]} "
+            f"at the same time as in {part.log.place(earlier, 'actor').split(', ')[-2]}; remove one"
+        )
+    time_s: Floats = (tick * step_s).astype(np.float64)
+    if align is Align.TIME and part.time_s is not None:
+        time_s = part.time_s[rows]
+    actors = tuple(Actor(one, part.types[one]) for one in np.unique(actor).tolist())
+    values = part.values[rows]
+    return Repeat(
+        repeat=number,
+        actors=actors,
+        channels=channels,
+        tick=tick,
+        actor=actor,
+        time_s=time_s,
+        values=values,
+        events=(),
+        end=End(int(tick[-1]), "end of log"),
+        digests=row_digests(actors, channels, tick, actor, time_s, values),
+    )
+
+
+def _refuse_mixed_units(repeats: list[Repeat], path: Path) -> None:
+    """Refuse repeats whose path is another one times 10, 100 or 1000: the same run in another unit, not a divergence."""
+    axes = [repeats[0].channels.index(axis) for axis in POSITION if axis in repeats[0].channels]
+    sizes = np.array([np.abs(one.values[:, axes]).mean() for one in repeats])
+    usual = int(np.argsort(sizes)[len(sizes) // 2])
+    base = repeats[usual].values[:, axes]
+    for one, size in zip(repeats, sizes, strict=True):
+        if sizes[usual] == 0 or not (size / sizes[usual] > 5 or size / sizes[usual] < 0.2):
+            continue
+        for factor in (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001):
+            values = one.values[:, axes]
+            if values.shape == base.shape and np.abs(values / factor - base).max() < 0.05 * np.abs(base).max():
+                raise InputError(
+                    f"{path}: mixed units: the positions of repeat {one.repeat} are those of repeat {repeats[usual].repeat} "
+                    f"times {factor:g}; write all repeats in one unit"
+                )
+
+
+# The logs of the paper's authors (Trustworthy Systems Lab, University of Bristol).
+#
+# Header ``repeatNo, agentNo, agentID, agentType, agentTypeNo, time, fps, x, y, z, yaw``; metres, degrees, seconds,
+# three decimals. ``agentID`` is CARLA's id, new in every repeat; ``agentNo`` names the actor.
+
+HEADER = ("repeatNo", "agentNo", "agentID", "agentType", "agentTypeNo", "time", "fps", "x", "y", "z", "yaw")
+COLUMNS = {
+    "repeat": "repeatNo",
+    "actor": "agentNo",
+    "actor_type": "agentType",
+    "time_s": "time",
+    "x_m": "x",
+    "y_m": "y",
+    "z_m": "z",
+    "yaw_deg": "yaw",
+}
+
+
+class TslImporter:
+    """Reads the authors' logs; the log is rounded to 1 mm, whatever the user says."""
+
+    name = "tsl"
+
+    def accepts(self, path: Path, head: bytes) -> bool:
+        """Take files with exactly the authors' header."""
+        return b"\x00" not in head and tuple(header_of(head)[0]) == HEADER
+
+    def read(self, paths: Sequence[Path], options: ImportOptions) -> list[MemoryCell]:
+        """Read each file as a cell."""
+        for path in paths:
+            with path.open("rb") as handle:
+                names = header_of(handle.read(4096))[0]
+            if tuple(names) != HEADER:
+                came = printable(", ".join(names))
+                raise InputError(f"{path}, line 1: the header {', '.join(HEADER)} was wanted, but {came} came")
+        fixed = ImportOptions(columns={**COLUMNS, **options.columns}, align=options.align, lossless=False)
+        return TidyImporter().read(paths, fixed)

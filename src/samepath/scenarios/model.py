@@ -1,0 +1,202 @@
+"""Scenario files: YAML in, a checked record out. Nothing runs before everything in the file has been looked at."""
+
+import csv
+import io
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from samepath.core.catalogue import PropType, VehicleType, WalkerType, actor_type
+from samepath.core.documents import read_yaml, validate
+from samepath.core.errors import InputError, SamepathError, unknown
+from samepath.core.units import SPEED_UNITS_MPS, parse_duration_s, parse_length_m, parse_quantity
+
+_LIMIT_M: Final = 1e5
+
+
+def _as_error(convert: Any) -> Any:  # noqa: ANN401 - a decorator of converters
+    """Let pydantic see our errors as its own."""
+
+    def converted(value: object) -> float:
+        try:
+            result: float = convert(str(value))
+        except SamepathError as error:
+            raise ValueError(str(error)) from error
+        return result
+
+    return converted
+
+
+def _speed(text: str) -> float:
+    return parse_quantity(text, SPEED_UNITS_MPS, "speed", "8 m/s, 30 km/h or 8")
+
+
+Length = Annotated[float, BeforeValidator(_as_error(parse_length_m))]
+Duration = Annotated[float, BeforeValidator(_as_error(parse_duration_s))]
+Speed = Annotated[float, BeforeValidator(_as_error(_speed))]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ActorSpec(_Model):
+    """One actor: what it is, where it goes, how fast, and who drives it."""
+
+    id: int = Field(ge=1)
+    type: str
+    path: tuple[tuple[float, float], ...] = Field(min_length=1)
+    speed: Speed = Field(default=8.0, ge=0, le=100)
+    look_ahead: Length = Field(default=2.0, gt=0, le=100)
+    heading_deg: float | None = None
+    start_delay: Duration = Field(default=0.0, ge=0)
+    after_collision: Literal["go on", "remove", "fall"] = "go on"
+    controller: str | None = None
+    process: tuple[str, ...] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "ActorSpec":
+        kind = actor_type(self.type)
+        for x_m, y_m in self.path:
+            if abs(x_m) > _LIMIT_M or abs(y_m) > _LIMIT_M:
+                raise ValueError(f"waypoint ({x_m:g}, {y_m:g}) is farther than {_LIMIT_M:g} m from the origin")
+        if isinstance(kind, PropType) and len(self.path) > 1:
+            raise ValueError(f"a {self.type} stands still: give it one point, not a path")
+        if not isinstance(kind, PropType) and self.controller is None and self.process is None and len(self.path) < 2:
+            raise ValueError("a path of at least two points is needed to follow")
+        if self.controller is not None and self.process is not None:
+            raise ValueError("either a controller or a process drives an actor, not both")
+        if self.controller is not None and self.controller.count(":") != 1:
+            raise ValueError(f"a controller is named module:function, not {self.controller!r}")
+        if self.after_collision == "fall" and isinstance(kind, VehicleType):
+            raise ValueError("only walkers fall")
+        return self
+
+    @property
+    def start_heading_deg(self) -> float:
+        """The heading it starts with: given, or along the first piece of its path."""
+        if self.heading_deg is not None or len(self.path) < 2:
+            return self.heading_deg or 0.0
+        (x0, y0), (x1, y1) = self.path[:2]
+        from samepath.core.trig import heading_deg
+
+        return heading_deg(x1 - x0, y1 - y0)
+
+
+class BoxSpec(_Model):
+    """A box of scenery beside what the map has."""
+
+    name: str
+    at: tuple[float, float]
+    size: tuple[float, float, float]
+    yaw_deg: float = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> "BoxSpec":
+        if min(self.size) <= 0:
+            raise ValueError(f"a box needs a positive size, not {self.size}")
+        return self
+
+
+class ScenarioSpec(_Model):
+    """A scenario file."""
+
+    name: str
+    description: str = ""
+    map: str = "flat"
+    duration: Duration = Field(default=20.0, gt=0, le=3600)
+    step: Duration = Field(default=0.05, gt=0, le=1)
+    substeps: int = Field(default=5, ge=1, le=100)
+    end: Literal["last-waypoint", "first-collision", "duration"] = "last-waypoint"
+    actors: tuple[ActorSpec, ...] = Field(min_length=1)
+    boxes: tuple[BoxSpec, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> "ScenarioSpec":
+        ids = [actor.id for actor in self.actors]
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"actor ids must be distinct, but {ids} came")
+        if ids != list(range(1, len(ids) + 1)):
+            raise ValueError(f"actor ids must be 1, 2, 3, ... in order, but {ids} came")
+        ticks = self.duration / self.step
+        if abs(ticks - round(ticks)) > 1e-6:
+            raise ValueError(f"a duration of {self.duration:g} s is no whole number of steps of {self.step:g} s")
+        return self
+
+    @property
+    def ticks(self) -> int:
+        """How many steps the duration is."""
+        return round(self.duration / self.step)
+
+
+def built_in_scenarios() -> dict[str, str]:
+    """Return the scenarios that come with samepath: name -> YAML text."""
+    folder = resources.files("samepath.scenarios") / "data"
+    found = {one.name.removesuffix(".yaml"): one.read_text("utf-8") for one in folder.iterdir() if one.name.endswith(".yaml")}
+    return dict(sorted(found.items()))
+
+
+def load_scenario(name_or_path: str) -> ScenarioSpec:
+    """Read a built-in scenario or a file (YAML, or the paper authors' CSV)."""
+    known = built_in_scenarios()
+    if name_or_path in known:
+        return parse_scenario(known[name_or_path], f"scenario {name_or_path}")
+    path = Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml", ".txt", ".csv"):
+        raise unknown("scenario", name_or_path, known)
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if path.suffix in (".txt", ".csv"):
+        return scenario_from_authors(text, str(path))
+    return parse_scenario(text, str(path))
+
+
+def parse_scenario(text: str, where: str) -> ScenarioSpec:
+    """Check a scenario file's text."""
+    return build_scenario(read_yaml(text, where, "scenario", ScenarioSpec.model_fields), where)
+
+
+def build_scenario(data: Mapping[str, Any], where: str) -> ScenarioSpec:
+    """Check a scenario's plain data."""
+    return validate(ScenarioSpec, data, where, _model_at)
+
+
+def _model_at(location: list[str | int]) -> type[BaseModel]:
+    parts: dict[str | int, type[BaseModel]] = {"actors": ActorSpec, "boxes": BoxSpec}
+    return parts.get(location[0], ScenarioSpec) if len(location) > 1 else ScenarioSpec
+
+
+# The paper authors' own inputs as scenarios: ``AgentNo,AgentType,X,Y,V,Colour``, one waypoint a line.
+
+HEADER = ["AgentNo", "AgentType", "X", "Y", "V", "Colour"]
+
+
+def scenario_from_authors(text: str, where: str) -> ScenarioSpec:
+    """Read waypoints per agent; speeds are metres per second. The authors' own town is not ours: the ground is flat."""
+    rows = [row for row in csv.reader(io.StringIO(text), skipinitialspace=True) if any(field.strip() for field in row)]
+    if not rows or [field.strip() for field in rows[0]] != HEADER:
+        raise InputError(
+            f"{where}, line 1: the header {','.join(HEADER)} was wanted, but {','.join(rows[0]) if rows else 'nothing'} came"
+        )
+    agents: dict[int, dict[str, Any]] = {}
+    for line, row in enumerate(rows[1:], start=2):
+        if len(row) != len(HEADER):
+            raise InputError(f"{where}, line {line}: {len(HEADER)} values were wanted, but {len(row)} came")
+        try:
+            number, kind, x_m, y_m, speed_mps = int(row[0]), row[1].strip(), float(row[2]), float(row[3]), float(row[4])
+        except ValueError as error:
+            raise InputError(f"{where}, line {line}: {error}") from error
+        agent = agents.setdefault(number, {"id": number, "type": kind, "path": [], "speed": speed_mps})
+        agent["path"].append([x_m, y_m])
+    for agent in agents.values():
+        if isinstance(actor_type(agent["type"]), WalkerType):
+            # The authors' pedestrians cover 0.98 m a second in their logs whatever V says.
+            agent["speed"] = min(agent["speed"], 1.0)
+    name = where.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    data = {"name": name, "description": "waypoints of the paper's authors", "map": "flat", "duration": 20.0, "end": "duration"}
+    return build_scenario({**data, "actors": [agents[number] for number in sorted(agents)]}, where)

@@ -1,0 +1,505 @@
+"""The records of a script. CARLA's frame: x forward, y right, z up, left-handed, metres; yaw in degrees.
+
+Seen from above, yaw turns clockwise: 90 degrees look along y. An actor's place is its middle on the ground.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, NamedTuple, Protocol
+
+from samepath.core.catalogue import Engine, PropType, VehicleType, WalkerType, actor_type
+from samepath.core.errors import InputError, SimulatorError
+from samepath.core.states import Command, VehicleCommand, WalkerCommand
+from samepath.core.trig import sincos_deg, wrap_deg
+from samepath.scenarios.drivers import Steering, VehicleFollower, VehicleObservation, VehicleSettings
+from samepath.scenarios.model import ActorSpec, ScenarioSpec, built_in_scenarios, load_scenario
+from samepath.scenarios.paths import SPACING_M, Path, interpolate
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A point of a map and a heading there."""
+
+    x_m: float
+    y_m: float
+    yaw_deg: float
+
+
+@dataclass(frozen=True)
+class Body:
+    """An upright box around an actor; a walker is the capsule in it. ``mass_kg`` 0: it cannot be moved."""
+
+    length_m: float
+    width_m: float
+    height_m: float
+    mass_kg: float
+
+
+@dataclass(frozen=True)
+class Chassis:
+    """What steering depends on; ``rear_m`` is how far the rear axle is behind the vehicle's middle."""
+
+    wheel_base_m: float
+    rear_m: float
+    max_steer_deg: float
+
+
+@dataclass(frozen=True)
+class Wheels:
+    """What makes a body a vehicle: two axles at equal distances from its middle, and what drives and stops it.
+
+    ``power_w`` is the most that reaches the wheels, ``brake_n`` what all brakes do together, ``driven`` front, rear or all.
+    """
+
+    wheel_base_m: float
+    track_m: float
+    radius_m: float
+    clearance_m: float
+    max_steer_deg: float
+    friction: float
+    driven: str
+    driven_share: float
+    power_w: float
+    brake_n: float
+    drag_area_m2: float
+    rolling_resistance: float
+
+    @property
+    def chassis(self) -> Chassis:
+        """What steering depends on."""
+        return Chassis(self.wheel_base_m, self.wheel_base_m / 2, self.max_steer_deg)
+
+
+@dataclass(frozen=True)
+class Driving:
+    """How a path is followed. Speed by PID, gains per m/s of error; steering by pure pursuit of a point on the path.
+
+    That point is ``look_ahead_m`` + ``look_ahead_s`` x speed beyond the nearest waypoint. Waypoints are ``spacing_m`` apart.
+    """
+
+    look_ahead_m: float
+    look_ahead_s: float
+    spacing_m: float
+    arrival_m: float
+    lateral_acceleration_mps2: float
+    braking_mps2: float
+    creep_mps: float
+    proportional: float
+    integral: float
+    derivative: float
+    integral_limit: float
+
+
+@dataclass(frozen=True)
+class Role:
+    """An actor of a scenario: what it is, where it starts and where it goes. ``kind`` is vehicle, walker or prop.
+
+    It sets off at ``start_s``. ``after_collision`` is go on, remove or fall. Props have no
+    ``driving``, only vehicles have ``wheels``.
+    """
+
+    number: int
+    type: str
+    kind: str
+    start: Place
+    path: tuple[Point, ...]
+    speed_mps: float
+    look_ahead_m: float
+    start_s: float
+    after_collision: str
+    body: Body
+    wheels: Wheels | None = None
+    driving: Driving | None = None
+
+    @property
+    def removed_when_hit(self) -> bool:
+        """Is it taken away when it was hit?"""
+        return self.after_collision == "remove"
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box of scenery that stands on the ground: its middle, and its size along its own axes."""
+
+    name: str
+    place: Place
+    size_m: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Script:
+    """A scenario. ``end`` is last-waypoint (everybody who is there has arrived), first-collision or duration.
+
+    At ``duration_s`` it is over in any case. ``step_s`` is the tick of its traces and how often drivers are asked, ``substeps``
+    how often physics steps in it where an engine lets us choose.
+    """
+
+    name: str
+    description: str
+    map: str
+    duration_s: float
+    step_s: float
+    substeps: int
+    end: str
+    roles: tuple[Role, ...]
+    boxes: tuple[Box, ...] = field(default=())
+
+    @property
+    def ends_early(self) -> bool:
+        """Is it over when everybody has arrived?"""
+        return self.end == "last-waypoint"
+
+    @property
+    def ticks(self) -> int:
+        """How many ticks its duration is."""
+        return round(self.duration_s / self.step_s)
+
+
+# A scenario of ours, or a file, as a script; moved to another place of a map if asked.
+
+# The part of the weight on the driven wheels, as in the simulator samepath.
+_DRIVEN_SHARE: Final = {"front": 0.55, "rear": 0.5, "all": 1.0}
+
+
+def script_names() -> tuple[str, ...]:
+    """Return the names of the scenarios that come with samepath."""
+    return tuple(built_in_scenarios())
+
+
+def read_script(name_or_path: str) -> Script:
+    """Read one of our scenarios or a file (YAML, or the paper authors' CSV).
+
+    Controllers of the user's own are refused: they are written for the simulator samepath.
+    """
+    spec = load_scenario(name_or_path)
+    for index, actor in enumerate(spec.actors):
+        if actor.controller is not None or actor.process is not None:
+            raise InputError(
+                f"scenario {spec.name}: actors[{index}]: controllers of your own run on the simulator samepath only"
+            )
+    return _script(spec)
+
+
+def _script(spec: ScenarioSpec) -> Script:
+    return Script(
+        name=spec.name,
+        description=spec.description,
+        map=spec.map,
+        duration_s=spec.duration,
+        step_s=spec.step,
+        substeps=spec.substeps,
+        end=spec.end,
+        roles=tuple(_role(actor) for actor in spec.actors),
+        boxes=tuple(Box(box.name, Place(*box.at, box.yaw_deg), box.size) for box in spec.boxes),
+    )
+
+
+def _role(actor: ActorSpec) -> Role:
+    kind = actor_type(actor.type)
+    word, body = _looks(kind)
+    return Role(
+        number=actor.id,
+        type=actor.type,
+        kind=word,
+        start=Place(*actor.path[0], actor.start_heading_deg),
+        path=actor.path,
+        speed_mps=actor.speed,
+        look_ahead_m=actor.look_ahead,
+        start_s=actor.start_delay,
+        after_collision=actor.after_collision,
+        body=body,
+        wheels=_wheels_of(kind) if isinstance(kind, VehicleType) else None,
+        driving=None if isinstance(kind, PropType) else _driving(actor),
+    )
+
+
+def _looks(kind: VehicleType | WalkerType | PropType) -> tuple[str, Body]:
+    if isinstance(kind, WalkerType):
+        return "walker", Body(2 * kind.radius_m, 2 * kind.radius_m, kind.height_m, kind.mass_kg)
+    word = "prop" if isinstance(kind, PropType) else "vehicle"
+    return word, Body(kind.length_m, kind.width_m, kind.height_m, kind.mass_kg)
+
+
+def _wheels_of(kind: VehicleType) -> Wheels:
+    return Wheels(
+        wheel_base_m=kind.wheel_base_m,
+        track_m=kind.track_m,
+        radius_m=kind.wheel_radius_m,
+        clearance_m=kind.clearance_m,
+        max_steer_deg=kind.max_steer_deg,
+        friction=kind.mean_friction,
+        driven=kind.driven,
+        driven_share=_DRIVEN_SHARE[kind.driven],
+        power_w=_power_w(kind.engine),
+        brake_n=kind.max_brake_n,
+        drag_area_m2=kind.drag_area_m2,
+        rolling_resistance=kind.rolling_resistance,
+    )
+
+
+def _power_w(engine: Engine) -> float:
+    """The most power that an engine brings to the wheels: at a corner of its torque curve, torque x angular speed."""
+    return engine.efficiency * max(torque_nm * rpm * math.pi / 30 for rpm, torque_nm in engine.torque_curve)
+
+
+def _driving(actor: ActorSpec) -> Driving:
+    """What every driver of ours is set to."""
+    usual = VehicleSettings(step_s=1.0)
+    return Driving(
+        look_ahead_m=actor.look_ahead,
+        look_ahead_s=usual.look_ahead_s,
+        spacing_m=SPACING_M,
+        arrival_m=usual.arrival_m,
+        lateral_acceleration_mps2=usual.lateral_acceleration_mps2,
+        braking_mps2=usual.braking_mps2,
+        creep_mps=usual.creep_mps,
+        proportional=usual.gains.proportional,
+        integral=usual.gains.integral,
+        derivative=usual.gains.derivative,
+        integral_limit=usual.gains.integral_limit,
+    )
+
+
+def moved(script: Script, anchor: Place) -> Script:
+    """Turn and shift the whole scenario so that its first actor starts at ``anchor``."""
+    origin = script.roles[0].start
+    turn_deg = anchor.yaw_deg - origin.yaw_deg
+    sine, cosine = sincos_deg(turn_deg)
+
+    def there(point: Point) -> Point:
+        x, y = point[0] - origin.x_m, point[1] - origin.y_m
+        return anchor.x_m + (x * cosine - y * sine), anchor.y_m + (x * sine + y * cosine)
+
+    def place(one: Place) -> Place:
+        return Place(*there((one.x_m, one.y_m)), wrap_deg(one.yaw_deg + turn_deg))
+
+    roles = (replace(one, start=place(one.start), path=tuple(map(there, one.path))) for one in script.roles)
+    boxes = (replace(one, place=place(one.place)) for one in script.boxes)
+    return replace(script, roles=tuple(roles), boxes=tuple(boxes))
+
+
+# What drives the actors of a script from outside an engine: pure steps from what was seen to a command.
+#
+# The same for the same sight, whichever engine shows it. Vehicles follow waypoints 0.1 m apart, speed by PID,
+# steering by pure pursuit: the controllers of the simulator samepath. Pedestrians walk straight from waypoint to
+# waypoint and around nobody: where one can walk in a foreign world is not known.
+
+__all__ = [
+    "STANDING",
+    "WAITING",
+    "Command",
+    "Driver",
+    "Mind",
+    "Seen",
+    "Stroller",
+    "VehicleCommand",
+    "WalkerCommand",
+    "brake_force_n",
+    "drive_force_n",
+    "follower_of",
+    "mind_of",
+    "scripted_chassis",
+]
+
+ARRIVAL_M: Final = 0.1
+# Simulated time is a sum of steps: more than its rounding, less than any step.
+_ROUNDING_S: Final = 1e-6
+STANDING: Final = VehicleCommand(brake=1.0, hand_brake=True)
+WAITING: Final = WalkerCommand()
+_GRAVITY_MPS2: Final = 9.81
+# Below this speed the engine gives what it gives here: power divided by no speed is no force.
+_SLOWEST_MPS: Final = 1.0
+
+
+class Seen(NamedTuple):
+    """What a mind sees of its own actor."""
+
+    x_m: float
+    y_m: float
+    yaw_deg: float
+    vx_mps: float
+    vy_mps: float
+
+
+class Mind(Protocol):
+    """Drives one actor."""
+
+    finished: bool
+
+    def decide(self, seen: Seen, time_s: float) -> Command:
+        """Choose the command for the next step."""
+        ...
+
+
+class Driver:
+    """Follows a path with a vehicle."""
+
+    def __init__(self, role: Role, chassis: Chassis, control_s: float) -> None:
+        self._follower = follower_of(role, chassis, control_s)
+        self._state = self._follower.initial_state()
+        self._start_s = role.start_s - _ROUNDING_S
+        self.finished = False
+
+    def decide(self, seen: Seen, time_s: float) -> Command:
+        """Steer towards the path, at the speed it allows."""
+        if time_s < self._start_s:
+            return STANDING
+        sine, cosine = sincos_deg(seen.yaw_deg)
+        speed_mps = seen.vx_mps * cosine + seen.vy_mps * sine
+        command, self._state = self._follower.step(VehicleObservation(seen.x_m, seen.y_m, cosine, sine, speed_mps), self._state)
+        self.finished = self._state.stopped
+        return command
+
+
+class Stroller:
+    """Walks straight from waypoint to waypoint."""
+
+    def __init__(self, role: Role, control_s: float) -> None:
+        self._ahead = list(role.path[1:])
+        self._behind = role.path[0]
+        self._speed_mps = role.speed_mps
+        self._control_s = control_s
+        self._start_s = role.start_s - _ROUNDING_S
+        self.finished = False
+
+    def decide(self, seen: Seen, time_s: float) -> Command:
+        """Walk towards the next waypoint, and stop at the last."""
+        if time_s < self._start_s:
+            return WAITING
+        here = (seen.x_m, seen.y_m)
+        while self._ahead and _is_reached(here, self._behind, self._ahead[0]):
+            self._behind = self._ahead.pop(0)
+        if not self._ahead:
+            self.finished = True
+            return WAITING
+        x, y = self._ahead[0][0] - here[0], self._ahead[0][1] - here[1]
+        size = math.sqrt(x * x + y * y)
+        speed_mps = self._speed_mps if len(self._ahead) > 1 else min(self._speed_mps, size / self._control_s)
+        return WalkerCommand(x / size, y / size, speed_mps)
+
+
+def _is_reached(here: Point, behind: Point, ahead: Point) -> bool:
+    """Is the waypoint near, or passed on the way from the one before it?"""
+    x, y = ahead[0] - here[0], ahead[1] - here[1]
+    return x * x + y * y <= ARRIVAL_M * ARRIVAL_M or x * (ahead[0] - behind[0]) + y * (ahead[1] - behind[1]) <= 0.0
+
+
+def follower_of(role: Role, chassis: Chassis, control_s: float) -> VehicleFollower:
+    """Return the controller of a vehicle: its path every 0.1 m, the speed wanted there, and a pure step."""
+    settings = VehicleSettings(
+        step_s=control_s,
+        cruise_mps=role.speed_mps,
+        look_ahead_m=role.look_ahead_m,
+        rear_m=chassis.rear_m,
+        steering=Steering(chassis.wheel_base_m, chassis.max_steer_deg),
+    )
+    return VehicleFollower(Path(interpolate(role.path)), settings)
+
+
+def scripted_chassis(role: Role) -> Chassis:
+    """What steering depends on where an engine's vehicle is built from the script's own numbers."""
+    return _wheels(role).chassis
+
+
+def mind_of(role: Role, chassis_of: Callable[[Role], Chassis], control_s: float) -> Mind | None:
+    """Return who drives a role, asked every ``control_s``; props have nobody.
+
+    ``chassis_of`` tells what a vehicle is like in the engine; where it was built from the script, :func:`scripted_chassis`.
+    """
+    if role.kind == "vehicle":
+        return Driver(role, chassis_of(role), control_s)
+    return Stroller(role, control_s) if role.kind == "walker" else None
+
+
+def drive_force_n(role: Role, throttle: float, speed_mps: float) -> float:
+    """What all driven wheels of a vehicle push with: the engine's power at this speed, as far as the tyres hold.
+
+    For engines that take forces instead of pedals: F = throttle min(P / v, friction m g share of the weight on driven wheels).
+    """
+    wheels, mass_kg = _wheels(role), role.body.mass_kg
+    grip_n = wheels.friction * mass_kg * _GRAVITY_MPS2 * wheels.driven_share
+    return throttle * min(wheels.power_w / max(abs(speed_mps), _SLOWEST_MPS), grip_n)
+
+
+def brake_force_n(role: Role, brake: float) -> float:
+    """What all brakes of a vehicle hold it back with, as far as the tyres hold."""
+    wheels = _wheels(role)
+    return brake * min(wheels.brake_n, wheels.friction * role.body.mass_kg * _GRAVITY_MPS2)
+
+
+def _wheels(role: Role) -> Wheels:
+    if role.wheels is None:
+        raise SimulatorError(f"actor {role.number}, a {role.type}, has no wheels")
+    return role.wheels
+
+
+# A script as JSON, for programs in other languages. Its shape has a version; ``docs/engines/scripts.md`` explains its
+# keys.
+
+FORMAT: Final = "samepath-script"
+VERSION: Final = 1
+
+
+def document(script: Script) -> dict[str, Any]:
+    """Return a script as plain data: actors instead of roles, and each vehicle's track, worked out."""
+    plain = asdict(script)
+    del plain["roles"]
+    actors = [_actor(role, script.step_s) for role in script.roles]
+    return {"format": FORMAT, "version": VERSION, **plain, "actors": actors}
+
+
+def _actor(role: Role, control_s: float) -> dict[str, Any]:
+    left_out = ("number", "look_ahead_m")  # the first is called id, the second is one of driving's
+    plain = {"id": role.number, **{name: value for name, value in asdict(role).items() if name not in left_out}}
+    if role.wheels is not None:
+        # Where to be and how fast: whoever follows it needs neither interpolate nor look at bends.
+        follower = follower_of(role, role.wheels.chassis, control_s)
+        points, speeds = follower.path.points, follower.speeds_mps
+        plain["track"] = [[x_m, y_m, speed_mps] for (x_m, y_m), speed_mps in zip(points, speeds, strict=True)]
+    return plain
+
+
+def to_json(script: Script) -> str:
+    """Return the document as text; the same script is always the same text, and numbers are exact."""
+    return json.dumps(document(script), allow_nan=False)
+
+
+# Scenarios as engines need them: who there is, where everybody starts, where they go and how they are driven.
+#
+# ``read_script`` gives plain frozen records, ``mind_of`` somebody who drives one of the actors from outside an
+# engine, and ``document`` the same as versioned JSON, for programs in other languages.
+
+__all__ = [
+    "FORMAT",
+    "STANDING",
+    "VERSION",
+    "WAITING",
+    "Body",
+    "Box",
+    "Chassis",
+    "Driver",
+    "Driving",
+    "Mind",
+    "Place",
+    "Point",
+    "Role",
+    "Script",
+    "Seen",
+    "Stroller",
+    "VehicleCommand",
+    "WalkerCommand",
+    "Wheels",
+    "brake_force_n",
+    "document",
+    "drive_force_n",
+    "mind_of",
+    "moved",
+    "read_script",
+    "script_names",
+    "scripted_chassis",
+    "to_json",
+]

@@ -1,1 +1,0 @@
-"""Controllers that follow paths: vehicles and walkers, as pure steps from state to command."""

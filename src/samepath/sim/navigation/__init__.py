@@ -1,1 +1,0 @@
-"""Ways through walkable areas: grids, A* with a choice of priority queue, waypoints."""

@@ -1,1 +1,0 @@
-"""Scenarios: who drives where. Plain YAML files that can be read, copied and changed."""

@@ -1,0 +1,493 @@
+"""Recordings of a session in CARLA's own file format: written, described and played again.
+
+The format itself is :mod:`samepath.simulator.carla.recorder_file`, which the importer of recordings shares.
+"""
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from samepath.core.errors import InputError
+from samepath.simulator.carla.recorder_file import (
+    ActorKind,
+    AddedActor,
+    Content,
+    Door,
+    Frame,
+    Log,
+    LogHeader,
+    LogWriter,
+    Parent,
+    Placed,
+    SignalLight,
+    VehicleInput,
+    VehicleLights,
+    WalkerInput,
+    WriterState,
+    is_log,
+)
+from samepath.simulator.carla.recorder_records import NO_ACTOR
+
+# The only files a client can name: those inside the data folder.
+
+NAME_MAX_BYTES: Final = 200
+PATH_MAX_BYTES: Final = 1000
+_REFUSED: Final = frozenset('\\:*?"<>|')
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The file called ``name`` in ``folder``, or an InputError: no way leads out, by dots, roots, links or odd characters.
+
+    Subfolders may be named; links may not, not even those that stay inside.
+    """
+    shown = repr(name[:80])
+    if not name or name.strip() != name:
+        raise InputError(f"a file name was wanted, but {shown} came")
+    if any(letter in _REFUSED or not letter.isprintable() for letter in name):
+        raise InputError(f"a plain file name was wanted, but {shown} has a character that files may not have")
+    if name.startswith("/"):
+        raise InputError(f"a file name inside the data folder was wanted, but {shown} is a path from the root")
+    parts = name.split("/")
+    if any(part in {"", ".", ".."} for part in parts):
+        raise InputError(f"a file name inside the data folder was wanted, but {shown} walks through folders")
+    sizes = [len(part.encode("utf-8", errors="surrogatepass")) for part in parts]
+    if max(sizes) > NAME_MAX_BYTES or sum(sizes) + len(parts) > PATH_MAX_BYTES:
+        raise InputError(f"a file name of at most {NAME_MAX_BYTES} bytes was wanted, but one of {max(sizes)} came")
+    path = folder
+    for part in parts:
+        path = path / part
+        if path.is_symlink():
+            raise InputError(f"{shown} leads through a link, which could lead out of the data folder; remove the link")
+    if path.is_dir():
+        raise InputError(f"a file was wanted, but {shown} is a folder")
+    return path
+
+
+# A recording in progress.
+
+_HEAD_BYTES: Final = 64
+
+
+class _Nowhere:
+    """Takes what is written and forgets it: for a file that holds it already."""
+
+    def write(self, data: bytes, /) -> int:
+        return len(data)
+
+    def seek(self, place: int, /) -> int:
+        return place
+
+    def close(self) -> None:
+        pass
+
+
+class Recording:
+    """An open recorder file; feed it once a tick, close it in the end. It never follows a link.
+
+    Every frame is in the hands of the kernel before the next tick: the death of this process loses none. ``rehearsed`` only
+    counts what is written, for ticks that are played again after such a death: the file has them, and :meth:`go_on` goes on.
+    """
+
+    def __init__(self, path: Path, map_name: str, started_unix_s: int, *, rehearsed: bool = False) -> None:
+        self.path = path
+        self._file: FileIO | _Nowhere = _Nowhere() if rehearsed else self._opened(os.O_CREAT | os.O_TRUNC)
+        try:
+            self._writer = LogWriter(self._file, LogHeader(map_name, started_unix_s))
+        except OSError as error:
+            self.close()
+            raise self._trouble(error) from error
+
+    def _opened(self, flags: int) -> FileIO:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path, flags | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o644)
+            return FileIO(handle, "r+b")
+        except OSError as error:
+            raise self._trouble(error) from error
+
+    def _trouble(self, error: OSError) -> InputError:
+        return InputError(f"{self.path.name} cannot be written: {error.strerror or error}")
+
+    @classmethod
+    def restore(cls, path: Path, state: WriterState) -> "Recording":
+        """A rehearsed recording that has come as far as ``state`` says."""
+        made = cls.__new__(cls)
+        made.path, made._file = path, _Nowhere()
+        made._writer = LogWriter.go_on(made._file, state)
+        return made
+
+    def go_on(self) -> None:
+        """After a rehearsal: take up the file where it was at the last tick, whatever came after."""
+        state = self._writer.state
+        file = self._opened(0)
+        try:
+            fits = is_log(os.pread(file.fileno(), _HEAD_BYTES, 0)) and os.fstat(file.fileno()).st_size >= state.size
+            if fits:
+                file.truncate(state.size)
+                self._writer = LogWriter.go_on(file, state)
+        except OSError as error:
+            file.close()
+            raise self._trouble(error) from error
+        if not fits:
+            file.close()
+            raise InputError(f"{self.path.name} does not have the {state.frames} frames that were recorded")
+        self._file = file
+
+    @property
+    def state(self) -> WriterState:
+        """How far it has come."""
+        return self._writer.state
+
+    @property
+    def frames(self) -> int:
+        """How many frames have been written."""
+        return self._writer.frames
+
+    def frame(self, content: Content, step_s: float) -> None:
+        """Write one tick, or nothing of it."""
+        whole = self._writer.state.size
+        try:
+            self._writer.frame(content, step_s)
+        except OSError as error:
+            if isinstance(self._file, FileIO):
+                with contextlib.suppress(OSError):
+                    self._file.truncate(whole)
+            raise self._trouble(error) from error
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+
+# A recording played again: what appears, disappears and where everything is, for any step of time.
+#
+# Between two frames places are interpolated; at the time of a frame they are the frame's own. Nothing here touches
+# the world: the server takes a :class:`ReplayStep` and does it.
+
+_SAME_S: Final = 1e-6
+_SPECTATOR: Final = "spectator"
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """What the client asks for. ``start_s`` below 0 counts from the end; ``duration_s`` 0 plays to the end."""
+
+    start_s: float = 0.0
+    duration_s: float = 0.0
+    follow_actor: int = 0
+    time_factor: float = 1.0
+    ignore_hero: bool = False
+    ignore_spectator: bool = True
+    replay_sensors: bool = False
+
+
+@dataclass(frozen=True)
+class ReplayStep:
+    """What the world must do to be where the recording is at ``time_s``. Ids are those of the recording.
+
+    First the actors of ``added`` appear, then those of ``removed`` go; ``placed`` and the rest then hold for all that are left.
+    An actor that came and went since the last step is in neither. ``finished``: this was the last step.
+    """
+
+    time_s: float
+    added: tuple[AddedActor, ...] = ()
+    removed: tuple[int, ...] = ()
+    parents: tuple[Parent, ...] = ()
+    doors: tuple[Door, ...] = ()
+    placed: tuple[Placed, ...] = ()
+    signal_lights: tuple[SignalLight, ...] = ()
+    vehicles: tuple[VehicleInput, ...] = ()
+    walkers: tuple[WalkerInput, ...] = ()
+    vehicle_lights: tuple[VehicleLights, ...] = ()
+    finished: bool = False
+
+
+class Replay:
+    """Plays a recording. ``time_factor`` may be changed on the way."""
+
+    def __init__(self, log: Log, options: ReplayOptions) -> None:
+        self.log = log
+        self.options = options
+        self.time_factor = options.time_factor
+        self.start_s, self.end_s = span_s(log, options)
+        self._time_s = self.start_s
+        self._frames: Iterator[Frame] = log.frames()
+        self._here: Frame | None = None
+        self._next: Frame | None = next(self._frames, None)
+        self._present: dict[int, AddedActor] = {}
+        self._ignored: set[int] = set()
+
+    @property
+    def time_s(self) -> float:
+        """Where in the recording we are."""
+        return self._time_s
+
+    def begin(self) -> ReplayStep:
+        """The world at the start: everything that is there by then appears."""
+        return self._step_to(self.start_s)
+
+    def advance(self, step_s: float) -> ReplayStep:
+        """The world ``step_s`` later, times the time factor."""
+        if not (math.isfinite(step_s) and step_s >= 0.0):
+            raise InputError(f"a step of at least 0 s was wanted to play a recording, but {step_s} came")
+        return self._step_to(min(self._time_s + step_s * self.time_factor, self.end_s))
+
+    def _step_to(self, time_s: float) -> ReplayStep:
+        before = dict(self._present)
+        parents: list[Parent] = []
+        doors: list[Door] = []
+        while self._next is not None and self._next.elapsed_s <= time_s + _SAME_S:
+            self._here, self._next = self._next, next(self._frames, None)
+            content = self._here.content
+            for one in content.added:
+                if self._is_ignored(one):
+                    self._ignored.add(one.actor)
+                else:
+                    self._present[one.actor] = one
+            for actor in content.removed:
+                self._present.pop(actor, None)
+            parents.extend(content.parents)
+            doors.extend(content.doors)
+        self._time_s = time_s
+        here, present = self._here, self._present
+        step = ReplayStep(
+            time_s,
+            added=tuple(one for actor, one in present.items() if before.get(actor) is not one),
+            removed=tuple(actor for actor, one in before.items() if present.get(actor) is not one),
+            parents=tuple(one for one in parents if one.actor in present and one.parent in present),
+            doors=tuple(one for one in doors if one.actor in present),
+            finished=time_s >= self.end_s - _SAME_S or self._next is None,
+        )
+        if here is None:
+            return step
+        content = here.content
+        return replace(
+            step,
+            placed=tuple(one for one in self._between(here, time_s) if one.actor in present),
+            signal_lights=tuple(one for one in content.signal_lights if one.actor not in self._ignored),
+            vehicles=tuple(one for one in content.vehicles if one.actor in present),
+            walkers=tuple(one for one in content.walkers if one.actor in present),
+            vehicle_lights=tuple(one for one in content.vehicle_lights if one.actor in present),
+        )
+
+    def _is_ignored(self, one: AddedActor) -> bool:
+        options = self.options
+        if one.type.startswith("sensor.") or one.type.startswith("controller."):
+            return not options.replay_sensors
+        return (options.ignore_hero and one.role == "hero") or (options.ignore_spectator and one.type == _SPECTATOR)
+
+    def _between(self, here: Frame, time_s: float) -> Sequence[Placed]:
+        following = self._next
+        if following is None or time_s - here.elapsed_s <= _SAME_S:
+            return here.content.placed
+        part = (time_s - here.elapsed_s) / (following.elapsed_s - here.elapsed_s)
+        ahead = {one.actor: one for one in following.content.placed}
+        return [_mixed(one, ahead[one.actor], part) if one.actor in ahead else one for one in here.content.placed]
+
+
+def _mixed(a: Placed, b: Placed, part: float) -> Placed:
+    """A place between two, turning the short way round."""
+    metres = [p + part * (q - p) for p, q in zip(a[1:4], b[1:4], strict=True)]
+    degrees = [p + part * math.remainder(q - p, 360.0) for p, q in zip(a[4:], b[4:], strict=True)]
+    return Placed(a.actor, *metres, *degrees)
+
+
+def span_s(log: Log, options: ReplayOptions) -> tuple[float, float]:
+    """From when to when a recording is played."""
+    _, total_s = log.extent
+    for value in (options.start_s, options.duration_s, options.time_factor):
+        if not math.isfinite(value):
+            raise InputError(f"finite times were wanted to play a recording, but {value} came")
+    start_s = options.start_s if options.start_s >= 0.0 else max(0.0, total_s + options.start_s)
+    start_s = min(start_s, total_s)
+    return start_s, min(start_s + options.duration_s, total_s) if options.duration_s > 0.0 else total_s
+
+
+def replay_text(log: Log, options: ReplayOptions) -> str:
+    """What CARLA's client prints when a recording is played."""
+    start_s, end_s = span_s(log, options)
+    total_s = log.extent[1]
+    lines = [
+        f"Replaying File: {log.path.name}",
+        f"Total time recorded: {total_s:g}",
+        f"Replaying from {start_s:g} s - {end_s:g} s ({total_s:g} s) at {options.time_factor:.1f}x",
+    ]
+    if options.ignore_hero:
+        lines.append("Ignoring Hero vehicle")
+    if options.ignore_spectator:
+        lines.append("Ignoring Spectator camera")
+    return "\n".join([*lines, ""])
+
+
+# What CARLA's client prints about a recording, in CARLA's wording and columns.
+
+_LETTERS: Final = {ActorKind.OTHER: "o", ActorKind.VEHICLE: "v", ActorKind.WALKER: "w", ActorKind.TRAFFIC_LIGHT: "t"}
+_LIGHTS: Final = (
+    "Position", "LowBeam", "HighBeam", "Brake", "RightBlinker", "LeftBlinker", "Reverse", "Fog", "Interior",
+    "Special1", "Special2",
+)  # fmt: skip
+_CM_PER_M: Final = 100.0
+LINES_MAX: Final = 100_000
+
+
+def info_text(log: Log, *, everything: bool) -> str:
+    """The events of a recording, or with ``everything`` all that happens in every frame."""
+    lines = [*_head(log)]
+    for frame in log.frames():
+        found = [*_events(frame.content), *(_states(frame.content) if everything else ())]
+        if found or everything:
+            lines.append(f"Frame {frame.number} at {frame.elapsed_s:g} seconds")
+            lines.extend(found)
+        if len(lines) > LINES_MAX:
+            lines.append(f"... and more: only the first {frame.number} frames are shown")
+            break
+    return _whole(lines, log)
+
+
+def _head(log: Log) -> Iterator[str]:
+    yield f"Version: {log.header.version}"
+    yield f"Map: {log.header.map_name}"
+    yield f"Date: {_date(log.header.started_unix_s)}"
+    yield ""
+
+
+def _date(unix_s: int) -> str:
+    """Month, day, year and time in UTC."""
+    if not 0 <= unix_s < 253402300800:
+        return "unknown"
+    day, _, clock = str(np.datetime64(unix_s, "s")).partition("T")
+    year, month, number = day.split("-")
+    return f"{month}/{number}/{year[2:]} {clock}"
+
+
+def _whole(lines: list[str], log: Log) -> str:
+    frames, duration_s = log.extent
+    cut = ["The recording was not ended: what follows its last whole frame is left out"] if log.is_cut else []
+    return "\n".join([*lines, "", *cut, f"Frames: {frames}", f"Duration: {duration_s:g} seconds", ""])
+
+
+def _place(*metres: float) -> str:
+    return "(" + ", ".join(f"{value * _CM_PER_M:g}" for value in metres) + ")"
+
+
+def _numbers(*values: float) -> str:
+    return "(" + ", ".join(f"{value:g}" for value in values) + ")"
+
+
+def _events(content: Content) -> Iterator[str]:
+    for one in content.added:
+        yield f" Create {one.actor}: {one.type} ({one.kind}) at {_place(one.x_m, one.y_m, one.z_m)}"
+        yield from (f"  {name} = {value}" for _, name, value in one.attributes)
+    yield from (f" Destroy {actor}" for actor in content.removed)
+    yield from (f" Parenting {actor} with {parent} (parent)" for actor, parent in content.parents)
+    for hit in content.hits:
+        first, second = (" (hero) " if hero else "" for hero in (hit.actor_is_hero, hit.other_is_hero))
+        yield f" Collision id {hit.number} between {hit.actor}{first} with {hit.other}{second}"
+
+
+def _states(content: Content) -> Iterator[str]:
+    yield f" Positions: {len(content.placed)}"
+    for one in content.placed:
+        where, turn = _place(one.x_m, one.y_m, one.z_m), _numbers(one.roll_deg, one.pitch_deg, one.yaw_deg)
+        yield f"  Id: {one.actor} Location: {where} Rotation: {turn}"
+    yield f" State traffic lights: {len(content.signal_lights)}"
+    for light in content.signal_lights:
+        yield f"  Id: {light.actor} state: {light.shows} frozen: {int(light.frozen)} elapsedTime: {light.elapsed_s:g}"
+    yield f" Vehicle animations: {len(content.vehicles)}"
+    for car in content.vehicles:
+        pedals = f"Steering: {car.steer:g} Throttle: {car.throttle:g} Brake: {car.brake:g}"
+        yield f"  Id: {car.actor} {pedals} Handbrake: {int(car.hand_brake)} Gear: {car.gear}"
+    yield f" Walker animations: {len(content.walkers)}"
+    yield from (f"  Id: {walker.actor} speed: {walker.speed_mps:g}" for walker in content.walkers)
+    yield f" Vehicle light animations: {len(content.vehicle_lights)}"
+    for lamp in content.vehicle_lights:
+        names = [name for bit, name in enumerate(_LIGHTS) if lamp.flags >> bit & 1]
+        yield f"  Id: {lamp.actor} {' '.join(names) or 'None'}"
+    if content.kinematics:
+        yield f" Dynamic actors: {len(content.kinematics)}"
+        for one_speed in content.kinematics:
+            actor, *speeds = one_speed
+            yield f"  Id: {actor} linear_velocity: {_numbers(*speeds[:3])} angular_velocity: {_numbers(*speeds[3:])}"
+    for title, boxes in (("Actor bounding boxes", content.boxes), ("Actor trigger volumes", content.triggers)):
+        if boxes:
+            yield f" {title}: {len(boxes)}"
+            for actor, *sizes in boxes:
+                yield f"  Id: {actor} origin: {_place(*sizes[:3])} extension: {_place(*sizes[3:])}"
+    if content.light_times:
+        yield f" Traffic Light time events: {len(content.light_times)}"
+        for times in content.light_times:
+            each = f"green_time: {times.green_s:g} yellow_time: {times.yellow_s:g} red_time: {times.red_s:g}"
+            yield f"  Id: {times.actor} {each}"
+    if content.platform_s is not None:
+        yield f" Current platform time: {content.platform_s:g}"
+
+
+def collisions_text(log: Log, first: str, second: str) -> str:
+    """When actors of two categories began to touch: o other, v vehicle, w walker, t traffic light, h hero, a any."""
+    lines = [*_head(log), f"{'Time':>8} {'Types':>6} {'Id':>6} {'Actor 1':<35} {'Id':>6} {'Actor 2':<35}"]
+    known: dict[int, tuple[str, str]] = {NO_ACTOR: ("o", "")}
+    before: set[tuple[int, int]] = set()
+    for frame in log.frames():
+        for one in frame.content.added:
+            known[one.actor] = (_LETTERS.get(ActorKind(min(one.kind, 4)), "o"), one.type)
+        now: set[tuple[int, int]] = set()
+        for hit in frame.content.hits:
+            letters, names = zip(*(known.get(actor, ("o", "")) for actor in (hit.actor, hit.other)), strict=True)
+            heroes = (hit.actor_is_hero, hit.other_is_hero)
+            wanted = zip((first, second), letters, heroes, strict=True)
+            if not all(asked in {"a", letter} or (asked == "h" and hero) for asked, letter, hero in wanted):
+                continue
+            now.add((hit.actor, hit.other))
+            if (hit.actor, hit.other) not in before:
+                ids = [f"{-1 if actor == NO_ACTOR else actor:>6}" for actor in (hit.actor, hit.other)]
+                lines.append(
+                    f"{frame.elapsed_s:>8.0f}   {letters[0]} {letters[1]}  {ids[0]} {names[0]:<35} {ids[1]} {names[1]:<35}"
+                )
+        before = now
+    return _whole(lines, log)
+
+
+def blocked_text(log: Log, least_s: float, least_cm: float) -> str:
+    """Which actors moved less than ``least_cm`` for at least ``least_s``, the longest first."""
+    lines = [*_head(log), f"{'Time':>8} {'Id':>6} {'Actor':<35} {'Duration':>10}"]
+    types: dict[int, str] = {}
+    stopped: dict[int, tuple[Placed, float, float]] = {}  # where, since when, for how long
+    found: list[tuple[float, float, int]] = []
+    for frame in log.frames():
+        types.update({one.actor: one.type for one in frame.content.added})
+        for one in frame.content.placed:
+            place, since_s, for_s = stopped.get(one.actor, (one, frame.elapsed_s, 0.0))
+            if _apart_cm(place, one) < least_cm or one is place:
+                stopped[one.actor] = (place, since_s, for_s + max(frame.duration_s, 0.0))
+            else:
+                found.append((for_s, since_s, one.actor))
+                stopped[one.actor] = (one, frame.elapsed_s, max(frame.duration_s, 0.0))
+    found.extend((for_s, since_s, actor) for actor, (_, since_s, for_s) in stopped.items())
+    for for_s, since_s, actor in sorted(found, key=lambda row: (-row[0], row[1], row[2])):
+        if for_s >= least_s:
+            lines.append(f"{since_s:>8.0f} {actor:>6} {types.get(actor, ''):<35} {for_s:>10.0f}")
+    return _whole(lines, log)
+
+
+def _apart_cm(a: Placed, b: Placed) -> float:
+    return math.dist(a[1:4], b[1:4]) * _CM_PER_M
+
+
+__all__ = [
+    "Recording",
+    "Replay",
+    "ReplayOptions",
+    "ReplayStep",
+    "blocked_text",
+    "collisions_text",
+    "info_text",
+    "inside",
+    "replay_text",
+]

@@ -1,0 +1,301 @@
+"""CARLA's cameras: their attributes with limits, and the encodings of what they see.
+
+Every attribute of CARLA's blueprints is read. Those of a real lens and film (``gamma``, ``iso``, ``bloom_intensity``, ...) are
+accepted and change nothing: the picture is that of an ideal pinhole camera. ``lens_circle_multiplier`` darkens the corners.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.errors import InputError, unknown
+from samepath.core.states import Pose
+from samepath.simulator.sensors.ground_truth import INSTANCES
+from samepath.simulator.sensors.renderer import FAR_M, Camera, Channel, Frame, Instances, Renderer, Scene, create_renderer
+from samepath.simulator.sensors.sensor import SENSOR_TICK, Attribute, Flag, Given, Table, read
+
+SIDE_PX_MAX: Final = 8192
+FOV_DEG_MIN, FOV_DEG_MAX = 1.0, 170.0
+PIXELS_MAX: Final = 8192 * 4096
+DEPTH_MAX: Final = (1 << 24) - 1
+_ANY: Final = 1e9
+
+_GEOMETRY: Final[Table] = MappingProxyType(
+    {
+        "image_size_x": Attribute(800, 1, SIDE_PX_MAX, "pixels", whole=True),
+        "image_size_y": Attribute(600, 1, SIDE_PX_MAX, "pixels", whole=True),
+        "fov": Attribute(90.0, FOV_DEG_MIN, FOV_DEG_MAX, "degrees"),
+        "sensor_tick": SENSOR_TICK,
+        "lens_circle_falloff": Attribute(5.0, 0.0, 10.0),
+        "lens_circle_multiplier": Attribute(0.0, 0.0, 10.0),
+        "lens_k": Attribute(-1.0, -_ANY, _ANY),
+        "lens_kcube": Attribute(0.0, -_ANY, _ANY),
+        "lens_x_size": Attribute(0.08, 0.0, 1.0),
+        "lens_y_size": Attribute(0.08, 0.0, 1.0),
+    }
+)
+# Post-processing of CARLA's colour cameras, with CARLA's defaults: read, checked to be numbers, and without effect.
+_FILM_DEFAULTS: Final = {
+    "gamma": 2.2,
+    "motion_blur_intensity": 0.45,
+    "motion_blur_max_distortion": 0.35,
+    "motion_blur_min_object_screen_size": 0.1,
+    "lens_flare_intensity": 0.1,
+    "bloom_intensity": 0.675,
+    "exposure_compensation": 0.0,
+    "shutter_speed": 200.0,
+    "iso": 100.0,
+    "fstop": 1.4,
+    "exposure_min_bright": 10.0,
+    "exposure_max_bright": 12.0,
+    "exposure_speed_up": 3.0,
+    "exposure_speed_down": 1.0,
+    "calibration_constant": 16.0,
+    "focal_distance": 1000.0,
+    "blur_amount": 1.0,
+    "blur_radius": 0.0,
+    "min_fstop": 1.2,
+    "blade_count": 5,
+    "slope": 0.88,
+    "toe": 0.55,
+    "shoulder": 0.26,
+    "black_clip": 0.0,
+    "white_clip": 0.04,
+    "temp": 6500.0,
+    "tint": 0.0,
+    "chromatic_aberration_intensity": 0.0,
+    "chromatic_aberration_offset": 0.0,
+}
+_FILM: Final[Table] = MappingProxyType(
+    {
+        **_GEOMETRY,
+        "enable_postprocess_effects": Flag(default=True),
+        **{name: Attribute(value, -_ANY, _ANY) for name, value in _FILM_DEFAULTS.items()},
+    }
+)
+_EXPOSURE_MODES: Final = ("histogram", "manual")
+# Names every blueprint has, and words beside the numbers: not for us.
+_OTHERS: Final = frozenset({"role_name", "ros_name", "ros_frame_id", "ros_publish_tf", "exposure_mode"})
+
+Encode = Callable[[Frame], NDArray[Any]]
+
+
+def colour_image(frame: Frame) -> NDArray[np.uint8]:
+    """Blue, green, red, 255."""
+    return _there(frame.bgra)
+
+
+def depth_image(frame: Frame) -> NDArray[np.uint8]:
+    """Metres as 24 bits, the lowest in red, then green, then blue: 1000 (R + 256 G + 65536 B) / (2**24 - 1)."""
+    steps = (_there(frame.depth_m).astype(np.float64) * (DEPTH_MAX / FAR_M) + 0.5).astype(np.uint32)
+    return _bgra(steps >> 16, (steps >> 8) & 255, steps & 255)
+
+
+def depth_of(image: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """The metres in a depth image."""
+    blue, green, red = (image[..., k].astype(np.uint32) for k in range(3))
+    metres: NDArray[np.float64] = (red + (green << 8) + (blue << 16)) * (FAR_M / DEPTH_MAX)
+    return metres
+
+
+def label_image(frame: Frame) -> NDArray[np.uint8]:
+    """The label in red."""
+    label = _there(frame.label)
+    nothing = np.zeros_like(label)
+    return _bgra(nothing, nothing, label)
+
+
+def instance_image(frame: Frame) -> NDArray[np.uint8]:
+    """The label in red, the lower byte of the instance in green, the upper one in blue."""
+    number = _there(frame.instance)
+    return _bgra(number >> 8, number & 255, _there(frame.label))
+
+
+def normal_image(frame: Frame) -> NDArray[np.uint8]:
+    """The normal's x, y, z in the world, from -1..1 as 0..255, in red, green, blue; the sky has none: 127."""
+    level = (_there(frame.normal).astype(np.int32) * 255 + 127 * 255) // 254
+    return _bgra(level[..., 2], level[..., 1], level[..., 0])
+
+
+def flow_image(frame: Frame) -> NDArray[np.float32]:
+    """Motion since the frame before, in half widths to the right and half heights up, at most 2 either way."""
+    return _there(frame.flow)
+
+
+def _there(array: NDArray[Any] | None) -> NDArray[Any]:
+    if array is None:
+        raise ValueError("the frame was drawn without this channel")
+    return array
+
+
+def _bgra(blue: NDArray[Any], green: NDArray[Any], red: NDArray[Any]) -> NDArray[np.uint8]:
+    made = np.empty((*blue.shape, 4), np.uint8)
+    made[..., 0], made[..., 1], made[..., 2], made[..., 3] = blue, green, red, 255
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A camera of CARLA: what it needs drawn, how that is encoded, which attributes it has."""
+
+    channels: Channel
+    encode: Encode
+    attributes: Table
+
+
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "sensor.camera.depth": Kind(Channel.DEPTH, depth_image, _GEOMETRY),
+        "sensor.camera.instance_segmentation": Kind(Channel.LABEL | Channel.INSTANCE, instance_image, _GEOMETRY),
+        "sensor.camera.normals": Kind(Channel.NORMAL, normal_image, _GEOMETRY),
+        "sensor.camera.optical_flow": Kind(Channel.FLOW, flow_image, _GEOMETRY),
+        "sensor.camera.rgb": Kind(Channel.COLOUR, colour_image, _FILM),
+        "sensor.camera.semantic_segmentation": Kind(Channel.LABEL, label_image, _GEOMETRY),
+    }
+)
+FILM: Final = _FILM
+"""The attributes of cameras that take colours."""
+
+
+@dataclass(frozen=True, slots=True)
+class CameraSensor:
+    """A camera as CARLA's attributes describe it."""
+
+    kind: str
+    width: int
+    height: int
+    fov_deg: float
+    period_s: float = 0.0
+    vignette: float = 0.0
+    samples: int = 1
+
+    @classmethod
+    def from_attributes(cls, kind: str, given: Given, *, strict: bool = False, samples: int = 1) -> Self:
+        """Build one from CARLA's attributes, text or numbers; ``strict`` refuses names it does not know."""
+        if kind not in KINDS:
+            raise unknown("camera", kind, KINDS)
+        return cls(kind, **shape_of(kind, given, KINDS[kind].attributes, strict=strict), samples=samples)
+
+    def at(self, pose: Pose, was: Pose | None = None) -> Camera:
+        """The camera at a pose, and where it was one frame earlier."""
+        channels = KINDS[self.kind].channels
+        return Camera(pose, self.width, self.height, self.fov_deg, channels, was, self.samples, self.vignette)
+
+    def encode(self, frame: Frame) -> NDArray[Any]:
+        """CARLA's content of a frame: u8[h, w, 4] of blue, green, red, alpha, or f32[h, w, 2] of flow."""
+        return KINDS[self.kind].encode(frame)
+
+    def payload(self, frame: Frame) -> bytes:
+        """What a client is sent after the header: width, height, field of view, pixels."""
+        return image_header(self.width, self.height, self.fov_deg) + np.ascontiguousarray(self.encode(frame)).tobytes()
+
+
+def image_header(width: int, height: int, fov_deg: float) -> bytes:
+    """The twelve bytes before the pixels of any camera."""
+    return struct.pack("<IIf", width, height, fov_deg)
+
+
+def shape_of(kind: str, given: Given, table: Table, *, strict: bool) -> dict[str, Any]:
+    """The fields of a camera from its attributes, all of them checked."""
+    ours = {name: value for name, value in given.items() if name not in _OTHERS}
+    values = read(kind, ours, table, strict=strict)
+    mode = str(given.get("exposure_mode", _EXPOSURE_MODES[0]))
+    if "gamma" in table and mode not in _EXPOSURE_MODES:
+        raise InputError(f"{kind}: exposure_mode: one of {', '.join(_EXPOSURE_MODES)} was wanted, but {mode[:40]!r} came")
+    width, height = int(values["image_size_x"]), int(values["image_size_y"])
+    if width * height > PIXELS_MAX:
+        raise InputError(
+            f"{kind}: image_size_x times image_size_y: at most {PIXELS_MAX} was wanted, but {width} x {height} came"
+        )
+    # CARLA's vignette: the multiplier says how dark the corners are, the falloff how near to the middle it begins.
+    darkness = values["lens_circle_multiplier"] * values["lens_circle_falloff"] / 5.0
+    return {
+        "width": width,
+        "height": height,
+        "fov_deg": values["fov"],
+        "period_s": values["sensor_tick"],
+        "vignette": min(darkness, 1.0),
+    }
+
+
+# Pictures for a rig: views that several cameras share are drawn once, and actors once more alone, to tell what hides
+# them.
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What cameras that share a view have before them: the image of instances, and actors' pixels when drawn alone."""
+
+    names: tuple[str, ...]
+    camera: Camera
+    instances: NDArray[np.uint16]
+    alone_px: Mapping[int, int]
+
+
+class Eyes:
+    """Draws for a rig, with the back end that was chosen. ``threads`` of the software one change no bit."""
+
+    def __init__(self, threads: int = 1, renderer: str = "software") -> None:
+        self._options = {"threads": threads} if renderer == "software" else {}
+        self._renderer = create_renderer(renderer, **self._options)
+        self._alone: Renderer | None = None
+        self._nothing: Instances | None = None
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Who draws: the back end's name, and what its pictures depend on."""
+        return {"name": self._renderer.name, **self._renderer.facts}
+
+    def close(self) -> None:
+        """Let go of threads and memory."""
+        self._renderer.close()
+        if self._alone is not None:
+            self._alone.close()
+
+    def draw(self, scene: Scene, cameras: Sequence[Camera]) -> list[Frame]:
+        """Draw cameras; those that differ in nothing but their channels are drawn in one go."""
+        channels: dict[Camera, Channel] = {}
+        for one in cameras:
+            key = replace(one, channels=Channel(0))
+            channels[key] = channels.get(key, Channel(0)) | one.channels
+        frames = self._renderer.render(scene, [replace(key, channels=wanted) for key, wanted in channels.items()])
+        by_view = dict(zip(channels, frames, strict=True))
+        return [by_view[replace(one, channels=Channel(0))] for one in cameras]
+
+    def views(self, scene: Scene, drawn: Mapping[str, Frame], ids: Iterable[int]) -> tuple[View, ...]:
+        """The truth behind frames, by name of the camera, that were drawn with their instances."""
+        names: dict[int, list[str]] = {}
+        for name, frame in drawn.items():
+            names.setdefault(id(frame), []).append(name)
+        frames = [drawn[one[0]] for one in names.values()]
+        alone = self._alone_px(scene, [frame.camera for frame in frames], ids) if frames else []
+        return tuple(
+            View(tuple(shared), frame.camera, frame.instance, pixels)
+            for shared, frame, pixels in zip(names.values(), frames, alone, strict=True)
+            if frame.instance is not None
+        )
+
+    def _alone_px(self, scene: Scene, cameras: Sequence[Camera], ids: Iterable[int]) -> list[dict[int, int]]:
+        """For each camera, the pixels of actors that it would see if each were alone; those it could not see are left out."""
+        wanted = [replace(one, channels=Channel.INSTANCE, samples=1) for one in cameras]
+        found: list[dict[int, int]] = [{} for _ in cameras]
+        if self._alone is None:
+            self._alone = create_renderer(self._renderer.name, **self._options)
+        if self._nothing is None:
+            self._nothing = _rows(scene.fixed, np.empty(0, np.intp))
+        for number in ids:
+            own = _rows(scene.moving, np.flatnonzero(scene.moving.id == number))
+            frames = self._alone.render(replace(scene, fixed=self._nothing, moving=own), wanted)
+            for k, frame in enumerate(frames):
+                if frame.instance is not None and (pixels := int(np.count_nonzero(frame.instance == number % INSTANCES))):
+                    found[k][number] = pixels
+        return found
+
+
+def _rows(instances: Instances, rows: NDArray[np.intp]) -> Instances:
+    return Instances(*(getattr(instances, name)[rows] for name in Instances.__slots__))

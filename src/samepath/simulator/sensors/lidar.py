@@ -1,0 +1,168 @@
+"""The LiDAR: lasers one above the other that turn and measure distances, with CARLA's attributes and payloads.
+
+In a measurement of d seconds each of the ``channels`` lasers sends points_per_second d / channels rays, evenly over the angle
+by which the scanner turns meanwhile, rotation_frequency horizontal_fov d. What comes back from r metres has the intensity
+i = exp(-atmosphere_attenuation_rate r). Points get lost: any with the chance dropoff_general_rate, and those of an intensity
+up to dropoff_intensity_limit with the chance dropoff_zero_intensity (1 - i / dropoff_intensity_limit). Noise of noise_stddev
+metres moves points along their ray.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.errors import InputError
+from samepath.core.states import Pose
+from samepath.core.trig import to_radians
+from samepath.core.trig_arrays import sincos_deg
+from samepath.simulator.sensors.rays.caster import RayCaster
+from samepath.simulator.sensors.rays.kernels import Bundle, fan, fill
+from samepath.simulator.sensors.renderer import Scene
+from samepath.simulator.sensors.sensor import SEED, SENSOR_TICK, Attribute, Chance, Given, read
+
+Floats = NDArray[np.float64]
+Pair = tuple[Floats, Floats]
+RAYS_MOST: Final = 1 << 24
+"""The most rays of one measurement: a gigabyte of memory."""
+_SCAN: Final[Mapping[str, Attribute]] = MappingProxyType(
+    {
+        "channels": Attribute(32, 1, 1024, whole=True),
+        "range": Attribute(10.0, 0.0, 10_000.0, "m", above=True),
+        "points_per_second": Attribute(56_000, 1, 1e9, whole=True),
+        "rotation_frequency": Attribute(10.0, 0.0, 10_000.0, "Hz"),
+        "upper_fov": Attribute(10.0, -90.0, 90.0, "degrees"),
+        "lower_fov": Attribute(-30.0, -90.0, 90.0, "degrees"),
+        "horizontal_fov": Attribute(360.0, 0.0, 360.0, "degrees", above=True),
+        "sensor_tick": SENSOR_TICK,
+    }
+)
+SEMANTIC_LIDAR: Final = _SCAN
+LIDAR: Final[Mapping[str, Attribute]] = MappingProxyType(
+    {
+        **_SCAN,
+        "atmosphere_attenuation_rate": Attribute(0.004, 0.0, 1000.0, "1/m"),
+        "dropoff_general_rate": Attribute(0.45, 0.0, 1.0),
+        "dropoff_intensity_limit": Attribute(0.8, 0.0, 1.0),
+        "dropoff_zero_intensity": Attribute(0.4, 0.0, 1.0),
+        "noise_stddev": Attribute(0.0, 0.0, 1000.0, "m"),
+        "noise_seed": SEED,
+    }
+)
+POINT: Final = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("intensity", "<f4")])
+SEMANTIC_POINT: Final = np.dtype(
+    [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("cosine", "<f4"), ("object", "<u4"), ("label", "<u4")]
+)
+_NONE: Final = np.zeros((0, 0))
+# Of a turn.
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LidarScan:
+    """One measurement: points in the sensor's frame, channel after channel from the upper one down; ``counts`` of each.
+
+    ``points`` is an array of ``POINT`` or ``SEMANTIC_POINT``; ``horizontal_angle_rad`` is where the scanner stands afterwards.
+    """
+
+    horizontal_angle_rad: float
+    counts: NDArray[np.uint32]
+    points: NDArray[np.void]
+
+    def to_bytes(self) -> bytes:
+        """CARLA's payload: angle, number of channels, points per channel, points."""
+        head = np.float32(self.horizontal_angle_rad).tobytes() + np.uint32(len(self.counts)).tobytes()
+        return head + self.counts.astype("<u4").tobytes() + self.points.tobytes()
+
+
+class Lidar:
+    """A LiDAR. It keeps the rays of its last measurement, which most scanners send again, but nothing of what it saw."""
+
+    def __init__(self, values: Mapping[str, float], name: str, *, semantic: bool) -> None:
+        if values["upper_fov"] < values["lower_fov"]:
+            low, high = values["lower_fov"], values["upper_fov"]
+            raise InputError(f"{name}: upper_fov: at least lower_fov, {low:g} degrees, was wanted, but {high:g} came")
+        self.values = values
+        self.semantic = semantic
+        self._name = name
+        channels = int(values["channels"])
+        step_deg = (values["upper_fov"] - values["lower_fov"]) / (channels - 1) if channels > 1 else 0.0
+        self._elevation = sincos_deg(values["upper_fov"] - step_deg * np.arange(channels, dtype=np.float64))
+        self._kept: tuple[tuple[float, int, float], Bundle, NDArray[np.int64], Pair] | None = None
+
+    @classmethod
+    def from_attributes(cls, given: Given, *, semantic: bool = False, strict: bool = False) -> Self:
+        """Build one from CARLA's attributes, text or numbers."""
+        name = "sensor.lidar.ray_cast_semantic" if semantic else "sensor.lidar.ray_cast"
+        return cls(read(name, given, SEMANTIC_LIDAR if semantic else LIDAR, strict=strict), name, semantic=semantic)
+
+    def scan(
+        self, caster: RayCaster, scene: Scene, pose: Pose, elapsed_s: float, interval_s: float, chance: Chance
+    ) -> LidarScan:
+        """Measure: the scanner began to turn ``elapsed_s`` ago, and turns on for ``interval_s``.
+
+        ``chance`` is the noise's; its seed is replaced by the attribute ``noise_seed``.
+        """
+        start_deg, end_deg = self._stands_at_deg(elapsed_s), self._stands_at_deg(elapsed_s + interval_s)
+        bundle, number, azimuth = self._rays(start_deg, self.columns(interval_s), interval_s)
+        hits = caster.cast(scene, pose, bundle, self.values["range"], details=self.semantic)
+        points, rays = np.empty((bundle.count, 4), np.float32), np.empty(bundle.count, np.int64)
+        counts = np.empty(len(number), np.uint32)
+        losses, values = self._losses(number.shape, chance)
+        found = fill(hits.distance_m, number, self._elevation, azimuth, losses, values, points, rays, counts)
+        angle_rad = to_radians(end_deg)
+        if not self.semantic:
+            return LidarScan(angle_rad, counts, points[:found].view(POINT).reshape(-1))
+        named, rays = np.empty(found, SEMANTIC_POINT), rays[:found]
+        for column, name in enumerate("xyz"):
+            named[name] = points[:found, column]
+        named["cosine"], named["label"] = hits.cosine[rays], hits.label[rays]
+        named["object"] = hits.actor[rays].view(np.uint32)
+        return LidarScan(angle_rad, counts, named)
+
+    def _stands_at_deg(self, elapsed_s: float) -> float:
+        """Where the scanner stands; a turn that is whole but for rounding is whole."""
+        turns = self.values["rotation_frequency"] * elapsed_s
+        return max(turns - math.floor(turns + _ROUNDING), 0.0) * self.values["horizontal_fov"]
+
+    def columns(self, interval_s: float) -> int:
+        """How many rays each laser sends in a measurement; halves are rounded up, as CARLA does in single precision."""
+        values = self.values
+        exact = np.float32(values["points_per_second"]) * np.float32(interval_s) / np.float32(values["channels"])
+        columns = int(np.floor(exact + np.float32(0.5)))
+        if not columns * values["channels"] <= RAYS_MOST:
+            raise InputError(
+                f"{self._name}: points_per_second: at most {RAYS_MOST} rays in a measurement were wanted, "
+                f"but {values['points_per_second']:.10g} a second make {columns * int(values['channels'])} in {interval_s:g} s"
+            )
+        return columns
+
+    def _rays(self, start_deg: float, columns: int, interval_s: float) -> tuple[Bundle, NDArray[np.int64], Pair]:
+        key = (start_deg, columns, interval_s)
+        if self._kept is None or self._kept[0] != key:
+            fov_deg = self.values["horizontal_fov"]
+            step_deg = self.values["rotation_frequency"] * fov_deg * interval_s / max(columns, 1)
+            azimuth = sincos_deg((start_deg + step_deg * np.arange(columns, dtype=np.float64)) % fov_deg - fov_deg / 2.0)
+            bundle, number = fan(*self._elevation, *azimuth)
+            self._kept = (key, bundle, number, azimuth)
+        return self._kept[1:]
+
+    def _losses(
+        self, shape: tuple[int, ...], chance: Chance
+    ) -> tuple[tuple[Floats, Floats, Floats], tuple[float, float, float, float, float]]:
+        """Chance for every ray, each kind from a stream of its own: switching one off leaves the others as they are."""
+        if self.semantic:
+            return (_NONE, _NONE, _NONE), (0.0, 0.0, 0.0, 0.0, 0.0)
+        values = self.values
+        attenuation, general = values["atmosphere_attenuation_rate"], values["dropoff_general_rate"]
+        limit, zero = values["dropoff_intensity_limit"], values["dropoff_zero_intensity"]
+        own = Chance(int(values["noise_seed"]), chance.sensor, chance.tick)
+        by_rate = own.stream("lidar loss").random(shape) if general > 0.0 else _NONE
+        by_intensity = own.stream("lidar faint").random(shape) if limit > 0.0 and zero > 0.0 else _NONE
+        deviation = values["noise_stddev"]
+        by_noise = own.stream("lidar noise").random((2, shape[0] * shape[1])) if deviation > 0.0 else _NONE
+        return (by_rate, by_intensity, by_noise), (attenuation, general, limit, zero, deviation)

@@ -1,0 +1,230 @@
+"""The arrays that compiled code works on, in named groups."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.simulator.sensors.renderer import Camera, Channel, Frame
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+U8 = NDArray[np.uint8]
+U16 = NDArray[np.uint16]
+U32 = NDArray[np.uint32]
+Number = Any
+"""A number inside compiled code, whose width numba works out."""
+
+LEVELS: Final = 3
+"""How many meshes of falling detail one instance can have."""
+ROW_BITS: Final = 24
+"""The lower bits of a pixel's id are a row of :class:`Rows`; the one above them says that the pixel lies in shadow."""
+ROW_MASK: Final = (1 << ROW_BITS) - 1
+SHADOW: Final = 1 << ROW_BITS
+
+
+class Meshes(NamedTuple):
+    """Shapes, laid out for speed; ``planes`` holds each face's normal and its distance from the mesh's origin.
+
+    ``box`` f64[m, 2, 3] are the lowest and highest coordinates of each mesh.
+    """
+
+    x: F32
+    y: F32
+    z: F32
+    faces: I32
+    planes: F32
+    colours: F32
+    labels: U8
+    materials: U8
+    lamps: U16
+    mappings: I32
+    first_vertex: I32
+    first_face: I32
+    centre: F64
+    radius: F64
+    box: F64
+    coarser: I32
+    coarser_px: F64
+    shadow: I32
+
+
+class Placed(NamedTuple):
+    """Instances, the fixed ones first; ``rows[i, level]`` is the first row of an instance's mesh of that level.
+
+    ``walls[i]`` is what to add to a face's mapping to find it in the world (``Shade.walls``).
+    """
+
+    mesh: I32
+    position: F64
+    axes: F64
+    id: I32
+    label: U8
+    paint: F32
+    lamps: U16
+    ground_z: F64
+    was_position: F64
+    was_axes: F64
+    rows: I32
+    walls: I32
+
+
+class Rows(NamedTuple):
+    """What a pixel needs to know of the face it shows, one row per face of an instance and level.
+
+    ``colour`` f32[r, 4]: blue, green, red as on the screen (0..255, gamma) and the row's mapping as a number, -1 for none.
+    """
+
+    colour: F32
+    label: U8
+    instance: U16
+    material: U8
+    normal: NDArray[np.int8]
+    placed: I32
+
+
+class Seen(NamedTuple):
+    """For each view the instances in it from near to far (``total`` of them) and the level each is drawn in."""
+
+    total: I32
+    instance: I32
+    level: U8
+    ahead: F64
+
+
+class Views(NamedTuple):
+    """The cameras.
+
+    ``size`` i64[c, 3]: width, height, samples; ``offset`` i64[c, 6]: first pixel in each channel's output, -1 without it;
+    ``place`` f64[c, 3]; ``axes`` f64[c, 3, 3]; ``focal`` f64[c] in pixels; ``vignette`` f64[c].
+    """
+
+    size: I64
+    offset: I64
+    place: F64
+    axes: F64
+    focal: F64
+    was_place: F64
+    was_axes: F64
+    vignette: F64
+
+
+class Outputs(NamedTuple):
+    """All frames of a call, one behind the other, by channel."""
+
+    colour: U32
+    depth: F32
+    label: U8
+    instance: U16
+    normal: NDArray[np.int8]
+    flow: F32
+
+
+class Line(NamedTuple):
+    """One row of a picture: colours, where in the world what is seen there lies, cells of noise, nodes of the sky."""
+
+    blue: F32
+    green: F32
+    red: F32
+    x: F32
+    y: F32
+    z: F32
+    near: F32
+    soft: I32
+    fine: I32
+    upper: F32
+    lower: F32
+
+
+class Scratch(NamedTuple):
+    """Working memory of one thread: 1/z and id of every pixel, colours before averaging, vertices of a mesh, and more."""
+
+    depth: F32
+    ids: I32
+    colour: U32
+    column: F32
+    row: F32
+    inverse: F32
+    line: Line
+    matrix: F64
+    corners: F64
+    turn: F64
+    position: F64
+
+
+class Shade(NamedTuple):
+    """The light of the weather for compiled code; see :mod:`.lighting` for the order of ``numbers``.
+
+    ``lamps`` and ``beams`` f32[k, 8] are street lamps and head lamps, ``walls`` f32[k, 8] the mappings of walls with windows in
+    the world, ``glow`` f32[h, w] the light of lamps on the ground, cell by cell.
+    """
+
+    numbers: F64
+    flat: F32
+    sky: U32
+    noise: U8
+    lamps: F32
+    beams: F32
+    walls: F32
+    glow: F32
+
+
+# The frames of one call: their arrays lie one behind the other, channel by channel.
+
+CHANNELS: Final = (Channel.COLOUR, Channel.DEPTH, Channel.LABEL, Channel.INSTANCE, Channel.NORMAL, Channel.FLOW)
+"""The order of a batch's arrays."""
+
+
+class FrameBatch(Sequence[Frame]):
+    """The frames of one call; their arrays lie one behind the other. Hand it back as ``out`` to have it written over."""
+
+    def __init__(self, cameras: Sequence[Camera]) -> None:
+        self.layout = [(one.width, one.height, one.channels) for one in cameras]
+        self.offsets = np.full((len(cameras), len(CHANNELS)), -1, np.int64)
+        totals = [0] * len(CHANNELS)
+        for c, camera in enumerate(cameras):
+            for k, channel in enumerate(CHANNELS):
+                if camera.channels & channel:
+                    self.offsets[c, k] = totals[k]
+                    totals[k] += camera.width * camera.height
+        self.arrays = Outputs(
+            np.empty(totals[0], np.uint32), np.empty(totals[1], np.float32), np.empty(totals[2], np.uint8),
+            np.empty(totals[3], np.uint16), np.empty(3 * totals[4], np.int8), np.empty(2 * totals[5], np.float32),
+        )  # fmt: skip
+        self.cameras = cameras
+
+    def __len__(self) -> int:
+        return len(self.layout)
+
+    def __iter__(self) -> Iterator[Frame]:
+        return (self._frame(c) for c in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> Frame: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Frame, ...]: ...
+    def __getitem__(self, index: int | slice) -> Frame | tuple[Frame, ...]:
+        if isinstance(index, slice):
+            return tuple(self._frame(c) for c in range(*index.indices(len(self))))
+        return self._frame(range(len(self))[index])
+
+    def _frame(self, c: int) -> Frame:
+        camera, made = self.cameras[c], self.arrays
+        height, width = camera.height, camera.width
+
+        def part(k: int, array: np.ndarray, depth: int, *shape: int) -> np.ndarray | None:
+            start = int(self.offsets[c, k])
+            return None if start < 0 else array[depth * start : depth * (start + width * height)].reshape(height, width, *shape)
+
+        return Frame(
+            camera,
+            part(0, made.colour.view(np.uint8), 4, 4),
+            part(1, made.depth, 1),
+            part(2, made.label, 1),
+            part(3, made.instance, 1),
+            part(4, made.normal, 3, 3),
+            part(5, made.flow, 2, 2),
+        )

@@ -1,0 +1,393 @@
+"""Rigs: which sensors an actor carries, where, and with which attributes; YAML in, a checked record out."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from samepath.core.catalogue import VehicleType
+from samepath.core.documents import read_yaml, validate
+from samepath.core.errors import InputError, nearest, unknown
+from samepath.core.states import Command, Pose, Vector, VehicleCommand
+from samepath.scenarios.model import ScenarioSpec
+from samepath.simulator.maps import load_map
+from samepath.simulator.physics.drivetrain import GRAVITY_MPS2
+from samepath.simulator.sensors.cameras import KINDS as CAMERAS
+from samepath.simulator.sensors.cameras import CameraSensor, Eyes, View
+from samepath.simulator.sensors.events import EVENT, EventCamera, nanoseconds
+from samepath.simulator.sensors.events import KIND as EVENTS
+from samepath.simulator.sensors.inertial import Gnss, Imu, ObstacleSensor, acceleration_of, origin_of
+from samepath.simulator.sensors.labels import ActorLook, Odometer
+from samepath.simulator.sensors.lidar import Lidar
+from samepath.simulator.sensors.mounts import seen_from
+from samepath.simulator.sensors.radar import Radar
+from samepath.simulator.sensors.rays.caster import RayCaster
+from samepath.simulator.sensors.renderer import Channel, Frame, Lamp, Scene
+from samepath.simulator.sensors.sensor import Chance, Given, check_rays, interval_s, is_due
+from samepath.simulator.sensors.street import Boxes, street_of
+from samepath.simulator.sensors.weather import Weather, is_dark
+from samepath.simulator.world.world import World
+
+# The kinds of sensors a rig may carry, by CARLA's names, and how each is built from its attributes.
+
+Instrument = CameraSensor | EventCamera | Lidar | Radar | Imu | Gnss | ObstacleSensor
+KINDS: Final[Mapping[str, Callable[[Given], Instrument]]] = MappingProxyType(
+    {
+        **{kind: partial(CameraSensor.from_attributes, kind, strict=True) for kind in CAMERAS},
+        EVENTS: partial(EventCamera.from_attributes, strict=True),
+        "sensor.lidar.ray_cast": partial(Lidar.from_attributes, strict=True),
+        "sensor.lidar.ray_cast_semantic": partial(Lidar.from_attributes, semantic=True, strict=True),
+        "sensor.other.gnss": partial(Gnss.from_attributes, strict=True),
+        "sensor.other.imu": partial(Imu.from_attributes, strict=True),
+        "sensor.other.obstacle": partial(ObstacleSensor.from_attributes, strict=True),
+        "sensor.other.radar": partial(Radar.from_attributes, strict=True),
+    }
+)
+
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_FARTHEST_M: Final = 100.0
+Value = bool | int | float | str
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class MountedSensor(_Model):
+    """A sensor: CARLA's type and attributes, and where it sits on the actor that bears it.
+
+    ``at`` is x forward, y right, z up in metres from the actor's origin, for vehicles the ground under their middle.
+    """
+
+    name: str
+    type: str
+    at: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    roll: float = Field(default=0.0, ge=-360, le=360)
+    pitch: float = Field(default=0.0, ge=-90, le=90)
+    yaw: float = Field(default=0.0, ge=-360, le=360)
+    attributes: dict[str, Value] = {}
+
+    @field_validator("name")
+    @classmethod
+    def _plain(cls, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"a name of small letters, digits, - and _ was wanted, but {name!r} came")
+        return name
+
+    @model_validator(mode="after")
+    def _check(self) -> "MountedSensor":
+        if self.type not in KINDS:
+            hint = nearest(self.type, KINDS)
+            known = f"did you mean {hint!r}?" if hint else f"known: {', '.join(KINDS)}"
+            raise ValueError(f"unknown type of sensor {self.type!r}; {known}")
+        if not all(math.isfinite(one) and abs(one) <= _FARTHEST_M for one in self.at):
+            raise ValueError(f"at: a place within {_FARTHEST_M:g} m of the actor was wanted, but {list(self.at)} came")
+        try:
+            KINDS[self.type](self.attributes)
+        except InputError as error:
+            raise InputError(f"sensor {self.name!r}: {error}") from error
+        return self
+
+    @property
+    def pose(self) -> Pose:
+        """Where it sits."""
+        return Pose(*self.at, self.roll, self.pitch, self.yaw)
+
+
+class Rig(_Model):
+    """Sensors, and the actor that bears them; without one, the first vehicle."""
+
+    name: str
+    description: str = ""
+    actor: int | None = Field(default=None, ge=1)
+    sensors: tuple[MountedSensor, ...] = Field(min_length=1, max_length=256)
+
+    @model_validator(mode="after")
+    def _check(self) -> "Rig":
+        names = [one.name for one in self.sensors]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"sensors must have names of their own, but {', '.join(twice)} is there twice")
+        return self
+
+
+def built_in_rigs() -> dict[str, str]:
+    """Return the rigs that come with samepath: name -> YAML text."""
+    folder = resources.files("samepath.simulator.sensors") / "rigs"
+    found = {one.name.removesuffix(".yaml"): one.read_text("utf-8") for one in folder.iterdir() if one.name.endswith(".yaml")}
+    return dict(sorted(found.items()))
+
+
+def load_rig(name_or_path: str) -> Rig:
+    """Read a built-in rig or a file."""
+    known = built_in_rigs()
+    if name_or_path in known:
+        return parse_rig(known[name_or_path], f"rig {name_or_path}")
+    path = Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml"):
+        raise unknown("rig", name_or_path, known)
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    return parse_rig(text, str(path))
+
+
+def parse_rig(text: str, where: str) -> Rig:
+    """Check a rig's text."""
+    return validate(Rig, read_yaml(text, where, "rig", Rig.model_fields), where, _model_at)
+
+
+def _model_at(location: list[str | int]) -> type[BaseModel]:
+    return MountedSensor if len(location) > 1 and location[0] == "sensors" else Rig
+
+
+# A rig at work: the sensors of one actor, measuring tick by tick in a world. One call per tick.
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Measurement:
+    """What a sensor measured: CARLA's content as a plain array, and where the sensor was.
+
+    Points of a LiDAR, detections of a radar and events of an event camera (column, row, nanoseconds, polarity) are rows of
+    numbers, an IMU gives accelerometer, gyroscope and compass, a
+    receiver latitude, longitude and altitude, the obstacle sensor distance and actor (0: scenery), or nothing.
+    """
+
+    sensor: MountedSensor
+    pose: Pose
+    values: NDArray[Any]
+
+
+@dataclass(eq=False, slots=True)
+class _Fitted:
+    """A sensor on its actor; ``number`` names its noise. Velocities and poses are those of the last two ticks.
+
+    ``events`` are those of an event camera since its picture before.
+    """
+
+    mounted: MountedSensor
+    instrument: Instrument
+    number: int
+    period_s: float
+    velocity_mps: Vector = field(default_factory=Vector)
+    before_mps: Vector | None = None
+    pose: Pose | None = None
+    was: Pose | None = None
+    events: NDArray[Any] | None = None
+
+
+class Suite:
+    """Sensors at work. Call :meth:`follow` after every tick of the world, and :meth:`measure` whenever a frame is wanted.
+
+    What a sensor measures depends on the world and the tick alone, not on which frames were wanted before. An event camera
+    therefore takes its pictures as it follows, one whenever it is due.
+    """
+
+    def __init__(
+        self,
+        rig: Rig,
+        world: World,
+        *,
+        boxes: Boxes = (),
+        weather: Weather | None = None,
+        threads: int = 1,
+        renderer: str = "software",
+    ) -> None:
+        if world.place == "flat":
+            raise InputError(f"rig {rig.name}: the flat ground has nothing to see: give the scenario a map")
+        for one in rig.sensors:
+            check_rays(one.type, one.attributes, world.settings.step_s)
+        road_map = load_map(world.place)
+        self.rig = rig
+        self.bearer = _bearer(rig, world)
+        self.weather = weather or Weather()
+        self._world = world
+        self._street = street_of(road_map, boxes)
+        self._origin = origin_of(road_map.georeference)
+        self._caster = RayCaster(threads)
+        self._eyes = Eyes(threads, renderer)
+        self._odometer = Odometer()
+        self._odometer.advance(world.states().values())
+        self._start_s: float | None = None
+        self._step_s = world.settings.step_s
+        self._fitted = [
+            _Fitted(one, KINDS[one.type](one.attributes), number, float(one.attributes.get("sensor_tick", 0.0)))
+            for number, one in enumerate(rig.sensors)
+        ]
+        for fitted in self._fitted:
+            if isinstance(fitted.instrument, EventCamera):
+                fitted.instrument.number = fitted.number
+        # Flow is motion since the tick before: what that looked like is only kept for those who need it.
+        self._has_flow = any(one.type == "sensor.camera.optical_flow" for one in rig.sensors)
+        self._past: Scene | None = None
+        self._present: Scene | None = None
+
+    def close(self) -> None:
+        """Let go of threads."""
+        self._caster.close()
+        self._eyes.close()
+
+    @property
+    def drawn_by(self) -> dict[str, str]:
+        """Who draws its pictures: the back end, and what they depend on beside the world."""
+        return self._eyes.facts
+
+    def follow(self, step_s: float | None = None, commands: Mapping[int, Command] | None = None) -> None:
+        """Follow a tick of the world, of the fixed step unless another one is given; ``commands`` as for :meth:`scene`."""
+        world = self._world
+        self._step_s = step_s or world.settings.step_s
+        if self._start_s is None:
+            self._start_s = world.time_s
+        self._odometer.advance(world.states().values())
+        if not self.is_there:
+            return
+        if self._has_flow:
+            self._past, self._present = self._present, self._street.scene(self._looks({}), self.weather)
+        for one in self._fitted:
+            pose = self.pose_of(one.mounted)
+            one.was, one.pose = one.pose, pose
+            if isinstance(one.instrument, Imu | Radar):
+                one.before_mps = one.velocity_mps if self._elapsed_s else None
+                one.velocity_mps = world.velocity_at(self.bearer, Vector(pose.x_m, pose.y_m, pose.z_m))
+        self._watch([one for one in self._due() if isinstance(one.instrument, EventCamera)], commands)
+
+    def _watch(self, due: list[_Fitted], commands: Mapping[int, Command] | None) -> None:
+        """Let event cameras take their pictures."""
+        if not due:
+            return
+        eyes = [(one, one.instrument) for one in due if isinstance(one.instrument, EventCamera)]
+        frames = self._eyes.draw(self.scene(commands), [eye.at(self.pose_of(one.mounted)) for one, eye in eyes])
+        for (one, eye), frame in zip(eyes, frames, strict=True):
+            one.events = eye.events(frame, nanoseconds(self._world.time_s))
+
+    @property
+    def is_there(self) -> bool:
+        """Is the actor that bears the sensors still in the world?"""
+        return self.bearer in self._world.states()
+
+    @property
+    def _elapsed_s(self) -> float:
+        return self._world.time_s - (self._world.time_s if self._start_s is None else self._start_s)
+
+    def pose_of(self, sensor: MountedSensor) -> Pose:
+        """Where a sensor is now."""
+        return seen_from(self._world.state(self.bearer).pose, sensor.pose)
+
+    def scene(self, commands: Mapping[int, Command] | None = None) -> Scene:
+        """What there is to see now; ``commands`` make brake and reversing lamps burn."""
+        return self._street.scene(self._looks(commands or {}), self.weather, before=self._past, tick=self._world.tick_count)
+
+    def _looks(self, commands: Mapping[int, Command]) -> list[ActorLook]:
+        night = is_dark(self.weather)
+        return [
+            ActorLook(
+                one.id,
+                one.type,
+                state.pose,
+                lamps=_lamps(commands.get(one.id), night=night),
+                walked_m=self._odometer.walked_m(state),
+            )
+            for one, state in ((one, self._world.state(one.id)) for one in self._world.actors)
+        ]
+
+    def measure(self, commands: Mapping[int, Command] | None = None) -> tuple[Measurement, ...]:
+        """Measure with every sensor that is due, in the order of the rig; nothing once the actor is gone."""
+        due = self._due()
+        return self._measure(due, self.scene(commands), Channel(0))[0] if due else ()
+
+    def look(self, commands: Mapping[int, Command] | None = None) -> tuple[tuple[Measurement, ...], tuple[View, ...]]:
+        """Measure, and tell the truth behind the pictures."""
+        due = self._due()
+        if not due:
+            return (), ()
+        scene = self.scene(commands)
+        measured, drawn = self._measure(due, scene, Channel.INSTANCE)
+        others = [one.id for one in self._world.actors if one.id != self.bearer]
+        return measured, self._eyes.views(scene, drawn, others)
+
+    def _due(self) -> list[_Fitted]:
+        return [one for one in self._fitted if is_due(one.period_s, self._elapsed_s, self._step_s)] if self.is_there else []
+
+    def _measure(self, due: list[_Fitted], scene: Scene, truth: Channel) -> tuple[tuple[Measurement, ...], dict[str, Frame]]:
+        """Measure with some sensors; the frames of cameras, by name, also hold the channels of ``truth``."""
+        poses = [self.pose_of(one.mounted) for one in due]
+        cameras = {}
+        for one, pose in zip(due, poses, strict=True):
+            if isinstance(one.instrument, CameraSensor):
+                camera = one.instrument.at(pose, one.was)
+                cameras[one.mounted.name] = replace(camera, channels=camera.channels | truth)
+        drawn = dict(zip(cameras, self._eyes.draw(scene, list(cameras.values())), strict=True)) if cameras else {}
+        measured = []
+        for one, pose in zip(due, poses, strict=True):
+            if isinstance(one.instrument, CameraSensor):
+                values = one.instrument.encode(drawn[one.mounted.name])
+            else:
+                values = self._values(one, one.instrument, pose, scene)
+            measured.append(Measurement(one.mounted, pose, values))
+        return tuple(measured), drawn
+
+    def _values(self, one: _Fitted, instrument: Instrument, pose: Pose, scene: Scene) -> NDArray[Any]:
+        world, chance = self._world, Chance(0, one.number, self._world.tick_count)
+        lasts_s = interval_s(one.period_s, self._step_s)
+        match instrument:
+            case Lidar() as lidar:
+                return as_rows(lidar.scan(self._caster, scene, pose, self._elapsed_s, lasts_s, chance).points)
+            case Radar() as radar:
+                speeds = {number: state.velocity_mps for number, state in world.states().items()}
+                return as_rows(radar.detect(self._caster, scene, pose, one.velocity_mps, speeds, lasts_s, chance))
+            case Imu() as imu:
+                felt = acceleration_of(one.before_mps, one.velocity_mps, self._step_s)
+                spin = world.state(self.bearer).angular_velocity_degps
+                found = imu.measure(pose, felt, spin, GRAVITY_MPS2, chance)
+                return np.array([*found.accelerometer_mps2, *found.gyroscope_radps, found.compass_rad])
+            case Gnss() as gnss:
+                return np.array(gnss.measure(self._origin, pose.x_m, pose.y_m, pose.z_m, chance))
+            case ObstacleSensor() as obstacle:
+                met = obstacle.look(world, pose, self.bearer)
+                return np.array([] if met is None else [met.distance_m, met.what if isinstance(met.what, int) else 0])
+            case EventCamera():
+                return as_rows(np.empty(0, EVENT) if one.events is None else one.events)
+            case _:
+                raise TypeError(f"a {type(instrument).__name__} measures with its eyes")
+
+
+def boxes_of(scenario: ScenarioSpec) -> Boxes:
+    """The boxes of scenery that a scenario puts beside what the map has, as physics has them."""
+    return tuple((one.name, one.size, Pose(*one.at, yaw_deg=one.yaw_deg)) for one in scenario.boxes)
+
+
+def as_rows(records: NDArray[np.void]) -> NDArray[Any]:
+    """Records as rows of numbers: float32 where all fields are, else float64, which holds them all exactly."""
+    names = records.dtype.names or ()
+    kinds = {records.dtype[name] for name in names}
+    kind = np.float32 if kinds == {np.dtype("<f4")} else np.float64
+    return np.stack([records[name].astype(kind) for name in names], axis=-1)
+
+
+def _bearer(rig: Rig, world: World) -> int:
+    """Who bears the sensors: the actor that is named, or the first vehicle, or else the first of all."""
+    here = [one.id for one in world.actors]
+    if rig.actor is not None:
+        if rig.actor not in here:
+            raise InputError(f"rig {rig.name}: actor: one of {', '.join(map(str, here))} was wanted, but {rig.actor} came")
+        return rig.actor
+    return next((number for number in here if isinstance(world.kind(number), VehicleType)), here[0])
+
+
+def _lamps(command: Command | None, *, night: bool) -> Lamp:
+    lamps = Lamp.POSITION | Lamp.LOW_BEAM if night else Lamp(0)
+    if isinstance(command, VehicleCommand):
+        lamps |= Lamp.BRAKE if command.brake > 0.0 else Lamp(0)
+        lamps |= Lamp.REVERSE if command.reverse else Lamp(0)
+    return lamps

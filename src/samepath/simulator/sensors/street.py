@@ -1,0 +1,314 @@
+"""The scene of a map: what is fixed is built once, what moves is put in at every tick."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from samepath.core.catalogue import ALIASES, PropType, WalkerType, actor_type
+from samepath.core.digests import link
+from samepath.core.states import Pose
+from samepath.core.trig import sincos_deg
+from samepath.simulator.maps.geometry import yaw_to_carla
+from samepath.simulator.maps.lanes import place
+from samepath.simulator.maps.network import RoadMap
+from samepath.simulator.maps.records import Road, RoadObject
+from samepath.simulator.maps.surfaces import PAINT_LIFT_M, ring_area_m2
+from samepath.simulator.sensors.labels import ActorLook, Label
+from samepath.simulator.sensors.meshes import surroundings as buildings
+from samepath.simulator.sensors.meshes import surroundings as furniture
+from samepath.simulator.sensors.meshes import surroundings as plants
+from samepath.simulator.sensors.meshes.builder import Bank, Model, Point, Shape
+from samepath.simulator.sensors.meshes.catalogue import actor_models
+from samepath.simulator.sensors.meshes.people import STANDING, phase_of
+from samepath.simulator.sensors.meshes.props import prop
+from samepath.simulator.sensors.meshes.surroundings import LAMP_POOL_M, far_ground, squares
+from samepath.simulator.sensors.mounts import places_and_axes
+from samepath.simulator.sensors.renderer import F32, F64, NO_LAMPS, Instances, Lamp, Scene
+from samepath.simulator.sensors.weather import Weather, is_dark
+from samepath.simulator.world.signals import TRAFFIC_LIGHT, plan_of
+
+# What stands on a map, thing by thing: which model, where, under which name; from the map's own records.
+
+_FLAT: Final = frozenset({"crosswalk", "patch", "roadMark"})
+_SOLID: Final = {"building": "building", "barrier": "wall", "wall": "wall", "obstacle": "wall"}
+_LAMP_LEAST_M: Final = 4.0
+_PROP: Final = (0.32, 0.30, 0.27)
+Outline = tuple[tuple[float, float], ...]
+# What a model is made from, so that equal things share one.
+Recipe = tuple[str, tuple[float | str | Outline | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something fixed: ``light`` is its place among the map's traffic lights, -1 for everything else."""
+
+    name: str
+    recipe: Recipe
+    pose: Pose
+    lamps: Lamp = NO_LAMPS
+    light: int = -1
+
+
+def things(road_map: RoadMap) -> Iterator[Thing]:
+    """Everything that stands on a map, in the order of the file."""
+    signals = iter(road_map.signals)
+    light = 0
+    for road in road_map.document.roads:
+        for thing in road.objects:
+            if thing.kind not in _FLAT:
+                yield from _object(road, thing)
+        for record in road.signals:
+            signal = next(signals)
+            foot = Pose(signal.x_m, signal.y_m, signal.z_m - record.z_offset_m, yaw_deg=signal.yaw_deg)
+            size = (record.z_offset_m, record.height_m, record.width_m)
+            name = f"road {road.id} signal {record.id}"
+            if signal.kind == TRAFFIC_LIGHT:
+                yield Thing(name, ("traffic light", size), foot, light=light)
+                light += 1
+            else:
+                value = signal.value if signal.kind == "274" else None
+                kind = signal.kind if signal.kind in {"205", "206", "274"} else ""
+                yield Thing(name, ("sign", (kind, value, *size)), foot)
+
+
+def _look(name: str, looks: int) -> int:
+    """A choice that follows from the name alone."""
+    return int.from_bytes(link(b"look", name.encode())[:4], "little") % looks
+
+
+def _object(road: Road, thing: RoadObject) -> Iterator[Thing]:
+    name = f"road {road.id} object {thing.id} {thing.kind}"
+    x, y, z = place(road, thing.s_m, thing.t_m, thing.z_offset_m)
+    yaw_deg = yaw_to_carla(road.pose(thing.s_m).heading_rad + thing.heading_rad)
+    corners = [corner.height_m for corner in thing.outline]
+    height_m = thing.height_m or max(corners, default=0.0)
+    pose = Pose(x, y, z, yaw_deg=yaw_deg)
+    if thing.kind in {"tree", "vegetation"} and not thing.outline:
+        turned = pose._replace(yaw_deg=float(_look(name, 360) - 180))
+        yield Thing(name, ("tree", (height_m or 6.0, thing.radius_m or 2.0, _look(name, plants.LOOKS))), turned)
+    elif thing.kind in {"pole", "streetLamp"} and thing.radius_m > 0.0 and height_m >= _LAMP_LEAST_M:
+        over = pose._replace(yaw_deg=pose.yaw_deg + (90.0 if thing.t_m > 0.0 else -90.0))
+        yield Thing(name, ("street lamp", (height_m, thing.radius_m)), over, Lamp.STREET)
+    elif height_m <= 0.0:
+        return
+    elif thing.radius_m > 0.0 and not thing.outline:
+        kind = "post" if thing.kind in {"pole", "streetLamp"} else "drum"
+        yield Thing(name, (kind, (height_m, thing.radius_m)), pose)
+    else:
+        outline, at = _outline(road, thing, pose)
+        if abs(ring_area_m2([(a, b, 0.0) for a, b in outline])) > 0.0:
+            kind = (
+                thing.kind if thing.kind == "building" else "wall" if thing.kind in {"barrier", "wall", "obstacle"} else "prop"
+            )
+            yield Thing(name, (kind, (outline, height_m, _look(name, 36))), at)
+
+
+def _outline(road: Road, thing: RoadObject, pose: Pose) -> tuple[Outline, Pose]:
+    """A ring in a frame of its own, in the winding of a face that looks up, and where that frame is."""
+    if not thing.outline:
+        u, v = 0.5 * thing.length_m, 0.5 * thing.width_m
+        return ((-u, -v), (u, -v), (u, v), (-u, v)), pose
+    sine, cosine = sincos_deg(pose.yaw_deg)
+    ring: list[tuple[float, float]] = []
+    for corner in thing.outline:
+        if corner.is_road:
+            x, y, _ = place(road, corner.first_m, corner.second_m, corner.z_m)
+            ring.append((x - pose.x_m, y - pose.y_m))
+        else:
+            # v of an object is to its left; ours is to the right.
+            u, v = corner.first_m, corner.second_m
+            ring.append((u * cosine + v * sine, u * sine - v * cosine))
+    if ring[0] == ring[-1]:
+        ring.pop()
+    if ring_area_m2([(x, y, 0.0) for x, y in ring]) < 0.0:
+        ring.reverse()
+    return tuple(ring), pose._replace(yaw_deg=0.0)
+
+
+def build(recipe: Recipe) -> Model:
+    """The model of a recipe."""
+    kind, arguments = recipe
+    if kind == "prop":
+        outline, height_m, _ = arguments
+        return furniture.block(outline, height_m, Label.STATIC, _PROP)  # type: ignore[arg-type]
+    if kind == "drum":
+        height_m, radius_m = arguments
+        return furniture.drum(radius_m, height_m, 8, Label.WALLS, _PROP)  # type: ignore[arg-type]
+    makers = {
+        "tree": plants.tree,
+        "street lamp": furniture.street_lamp,
+        "post": furniture.post,
+        "building": buildings.building,
+        "wall": furniture.wall,
+        "sign": furniture.sign,
+        "traffic light": furniture.traffic_light,
+    }
+    return makers[kind](*arguments)  # type: ignore[operator, no-any-return]
+
+
+Boxes = tuple[tuple[str, tuple[float, float, float], Pose], ...]
+_STOP_LINE_M: Final = 0.4
+_STOP_LIFT_M: Final = 1.5 * PAINT_LIFT_M
+_LAST_ID: Final = 65535
+# What CARLA's numbers of a light's state make burn: red, yellow, green, off, unknown.
+_SHOWN: Final = (Lamp.RED, Lamp.YELLOW, Lamp.GREEN, Lamp(0), Lamp(0))
+
+
+class Street:
+    """Everything that is fixed on a map, and the models of all actors. Build it once and keep it.
+
+    ``boxes``, by name, size and pose, stand there beside what the map has.
+    """
+
+    def __init__(self, road_map: RoadMap, boxes: Boxes = ()) -> None:
+        self.map_name = road_map.name
+        bank = Bank()
+        models = actor_models()
+        self._single = {name: bank.add(model) for name, model in models.single.items()}
+        self._posed = {height: [bank.add(model) for model in poses] for height, poses in models.posed.items()}
+        rows: list[tuple[str, int, Pose, Lamp]] = []
+        for number, square in enumerate(squares(road_map.meshes, [("lane-marking", _stop_lines(road_map))])):
+            rows.append((f"ground {number}", bank.add(Model((square.shape,))), Pose(*square.origin), Lamp(0)))
+        rows.append(("country", bank.add(Model((_country(road_map),))), Pose(), Lamp(0)))
+        recipes: dict[Recipe, int] = {}
+        self._lights: list[tuple[Thing, int]] = []
+        for thing in things(road_map):
+            if thing.recipe not in recipes:
+                recipes[thing.recipe] = bank.add(build(thing.recipe))
+            if thing.light >= 0:
+                self._lights.append((thing, recipes[thing.recipe]))
+            else:
+                rows.append((thing.name, recipes[thing.recipe], thing.pose, thing.lamps))
+        # A name that no family of props knows: a plain box, as physics has it.
+        rows.extend((name, bank.add(prop(PropType("block", *size))), pose, Lamp(0)) for name, size, pose in boxes)
+        self.shapes = bank.shapes()
+        self._names = [name for name, *_ in rows]
+        self._fixed = _instances(
+            [mesh for _, mesh, *_ in rows], [pose for *_, pose, _ in rows], list(range(_LAST_ID, _LAST_ID - len(rows), -1)),
+            [(0.5, 0.5, 0.5)] * len(rows), [int(lamps) for *_, lamps in rows], [pose.z_m for *_, pose, _ in rows],
+        )  # fmt: skip
+        self._light_ids = list(range(_LAST_ID - len(rows), _LAST_ID - len(rows) - len(self._lights), -1))
+        self._without = lru_cache(maxsize=8)(self._hide)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of what is fixed and can be hidden; for what a map's records name they are those names."""
+        return tuple(self._names)
+
+    def _hide(self, hidden: frozenset[str]) -> tuple[Instances, F32]:
+        """What is left, and the street lamps in it."""
+        kept = np.array([name not in hidden for name in self._names], bool)
+        fixed = self._fixed
+        if not kept.all():
+            fixed = Instances(*(getattr(fixed, name)[kept] for name in Instances.__slots__))
+        places = fixed.position[(fixed.lamps & int(Lamp.STREET)) != 0]
+        return fixed, np.column_stack([places, np.full(len(places), LAMP_POOL_M)]).astype(np.float32)
+
+    def scene(
+        self,
+        actors: Sequence[ActorLook],
+        weather: Weather | None = None,
+        *,
+        lights: Sequence[int] = (),
+        street_lamps_on: bool | None = None,
+        hidden: frozenset[str] = frozenset(),
+        before: Scene | Mapping[int, Pose] | None = None,
+        tick: int = 0,
+    ) -> Scene:
+        """The scene at a tick.
+
+        ``lights`` are CARLA's numbers of what each traffic light shows, in the order of the map, red where none is given;
+        ``street_lamps_on`` None leaves it to the sun. ``before`` is the scene of the frame before,
+        or where actors were then, for the optical flow.
+        """
+        weather = weather or Weather()
+        fixed, street_lamps = self._without(hidden)
+        moving = self._moving(actors, lights)
+        if before is not None:
+            moving = _with_past(moving, *_past(before))
+        on = is_dark(weather) if street_lamps_on is None else street_lamps_on
+        return Scene(self.shapes, fixed, moving, weather, street_lamps, on, tick)
+
+    def _moving(self, actors: Sequence[ActorLook], lights: Sequence[int]) -> Instances:
+        meshes, ground = [], []
+        for one in actors:
+            name = ALIASES.get(one.type, one.type)
+            kind = actor_type(name)
+            if isinstance(kind, WalkerType):
+                pose = STANDING if one.walked_m is None else phase_of(one.walked_m, kind.height_m)
+                meshes.append(self._posed[kind.height_m][pose])
+                ground.append(one.pose.z_m - 0.5 * kind.height_m)
+            else:
+                meshes.append(self._single[name])
+                ground.append(one.pose.z_m)
+        shown = [_SHOWN[lights[k]] if k < len(lights) else Lamp.RED for k in range(len(self._lights))]
+        return _instances(
+            [*meshes, *(mesh for _, mesh in self._lights)],
+            [*(one.pose for one in actors), *(thing.pose for thing, _ in self._lights)],
+            [*(one.id for one in actors), *self._light_ids],
+            [*(one.colour for one in actors), *((0.5, 0.5, 0.5) for _ in self._lights)],
+            [*(int(one.lamps) for one in actors), *(int(one) for one in shown)],
+            [*ground, *(thing.pose.z_m for thing, _ in self._lights)],
+        )
+
+
+def _instances(
+    meshes: Sequence[int], poses: Sequence[Pose], ids: Sequence[int], paints: Sequence[tuple[float, float, float]],
+    lamps: Sequence[int], ground: Sequence[float],
+) -> Instances:  # fmt: skip
+    position, axes = places_and_axes(poses)
+    made = Instances(
+        np.array(meshes, np.int32), position, axes, np.array(ids, np.int32), np.zeros(len(meshes), np.uint8),
+        np.array(paints, np.float32).reshape(-1, 3), np.array(lamps, np.uint16), np.array(ground, np.float64), position, axes,
+    )  # fmt: skip
+    for name in Instances.__slots__:
+        getattr(made, name).flags.writeable = False
+    return made
+
+
+def _past(before: Scene | Mapping[int, Pose]) -> tuple[list[int], F64, F64]:
+    """Who was there in the frame before, where, and how turned."""
+    if isinstance(before, Scene):
+        return before.moving.id.tolist(), before.moving.position, before.moving.axes
+    return list(before), *places_and_axes(list(before.values()))
+
+
+def _with_past(moving: Instances, ids: list[int], was_position: F64, was_axes: F64) -> Instances:
+    """The same instances, each with the place it had in the frame before; new ones have not moved."""
+    rows = {number: row for row, number in enumerate(ids)}
+    was = np.array([rows.get(int(number), -1) for number in moving.id], np.int64)
+    known = was >= 0
+    position, axes = moving.position.copy(), moving.axes.copy()
+    position[known], axes[known] = was_position[was[known]], was_axes[was[known]]
+    return replace(moving, was_position=position, was_axes=axes)
+
+
+def _stop_lines(road_map: RoadMap) -> F64:
+    """Bars across the lanes before traffic lights, as triangles."""
+    made: list[tuple[Point, Point, Point]] = []
+    for light in plan_of(road_map).lights:
+        for stop in light.stops:
+            fx, fy = stop.forward_x, stop.forward_y
+            z, half, thick = stop.z_m + _STOP_LIFT_M, 0.92 * stop.half_width_m, _STOP_LINE_M
+            # Right of the direction of driving is (-fy, fx) in CARLA's frame.
+            a, b, c, d = (
+                (stop.x_m - along * fx - across * half * fy, stop.y_m - along * fy + across * half * fx, z)
+                for along, across in ((thick, -1.0), (0.0, -1.0), (0.0, 1.0), (thick, 1.0))
+            )
+            made.extend([(a, b, c), (a, c, d)])
+    return np.array(made, np.float64).reshape(-1, 3, 3)
+
+
+def _country(road_map: RoadMap) -> Shape:
+    ground = next(mesh for mesh in road_map.meshes if mesh.name == "ground")
+    low, high = ground.vertices.min(axis=0), ground.vertices.max(axis=0)
+    return far_ground((float(low[0]), float(low[1])), (float(high[0]), float(high[1])), float(low[2]))
+
+
+@lru_cache(maxsize=4)
+def street_of(road_map: RoadMap, boxes: Boxes = ()) -> Street:
+    """The street of a map, kept for the next time."""
+    return Street(road_map, boxes)

@@ -1,0 +1,346 @@
+"""The world behind the wire: the map that is loaded, the world on it, its actors, settings and everything clients can set.
+
+One thread owns an episode and does one thing after the other: calls in the order in which they arrived, and ticks between
+them. Nothing in here knows sockets; what is to be sent goes through the :class:`Outbox`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from samepath.core.clock import SYSTEM_CLOCK, Clock
+from samepath.core.errors import InputError
+from samepath.core.states import Pose, Vector
+from samepath.simulator.carla import labels
+from samepath.simulator.carla.codec import CallError, stream_of, token
+from samepath.simulator.carla.recorder import ReplayOptions
+from samepath.simulator.carla.records import Actor, BoundingBox, Description, LightState, Settings, Weather
+from samepath.simulator.carla.streams import Moment
+from samepath.simulator.physics.engine import PhysicsSettings
+from samepath.simulator.sensors.labels import ActorLook, Odometer, paint_of
+from samepath.simulator.sensors.renderer import Lamp
+from samepath.simulator.sensors.weather import Weather as SceneWeather
+from samepath.simulator.server.actors import Entry, Registry, SignEntry, VehicleEntry, WalkerEntry
+from samepath.simulator.server.debug import DebugShapes
+from samepath.simulator.server.limits import Limits
+from samepath.simulator.server.maps import Atlas, scene_of
+from samepath.simulator.server.rendering import Studio, View, Workshop
+from samepath.simulator.server.rpc import Asker
+from samepath.simulator.server.streams import HERE, Audience
+from samepath.simulator.server.tickets import Ledger
+from samepath.simulator.world.signals import Signals, sign_type, trigger_box
+from samepath.simulator.world.world import World
+
+if TYPE_CHECKING:
+    from samepath.core.states import Pose
+    from samepath.simulator.server.recorder import Player, Recorder
+
+
+# What there is to see in an episode, tick by tick, as plain data; and which of it was looked at.
+
+_LAMPS: Final = (Lamp.SPECIAL_2 << 1) - 1
+"""The lamps that clients can switch."""
+_WEATHER_MOST: Final = 1e6
+
+Places = tuple[tuple[int, "Pose"], ...]
+
+
+class Outlook:
+    """What can be seen in an episode."""
+
+    def __init__(self, episode: Episode) -> None:
+        self._episode = episode
+        self._odometer = Odometer()
+        self._seen: tuple[int, Places] | None = None
+        self._past: Places | None = None
+
+    def follow(self) -> None:
+        """Follow a tick: walkers have walked on."""
+        world = self._episode.world
+        self._odometer.advance(world.state(one.id) for one in self._episode.actors.all(WalkerEntry))
+        frame = self._episode.frame
+        self._past = self._seen[1] if self._seen is not None and self._seen[0] == frame - 1 else None
+
+    def look(self) -> None:
+        """Somebody looks at this tick: where things are now is what they will have moved from in the next one."""
+        episode = self._episode
+        if self._seen is None or self._seen[0] != episode.frame:
+            bodies = [entry.id for entry in episode.actors if entry.has_body]
+            self._seen = (episode.frame, tuple((number, episode.world.state(number).pose) for number in bodies))
+
+    def view(self) -> View:
+        """Everything as it is after this tick; if the tick before was looked at, with where things were then."""
+        episode = self._episode
+        bodies = [entry for entry in episode.actors if entry.has_body]
+        return View(
+            episode=episode.id,
+            frame=episode.frame,
+            # Not the frame: how long a server stood idle leaves no trace.
+            tick=episode.world.tick_count,
+            looks=tuple(self._look(entry) for entry in bodies),
+            velocities=tuple(episode.world.state(entry.id).velocity_mps for entry in bodies),
+            weather=SceneWeather(*(min(max(value, -_WEATHER_MOST), _WEATHER_MOST) for value in episode.weather)),
+            lights=tuple(int(episode.signals.shows(number)) for number in range(len(episode.scene.signals.lights))),
+            hidden=self._hidden(),
+            past=self._past,
+            shapes=episode.debug.shapes if episode.place.draw_debug else (),
+        )
+
+    def _hidden(self) -> tuple[str, ...]:
+        """What clients have taken away, by the names of the street; there a tree is one thing, and goes with its crown."""
+        hidden = self._episode.hidden
+        if not hidden:
+            return ()
+        return tuple(sorted({one.name.removesuffix(" crown") for one in self._episode.scene.objects if one.id in hidden}))
+
+    def _look(self, entry: Entry) -> ActorLook:
+        state = self._episode.world.state(entry.id)
+        body = entry.blueprint.body if entry.blueprint is not None else entry.type_id
+        lamps = Lamp(entry.lights & _LAMPS) if isinstance(entry, VehicleEntry) else Lamp(0)
+        walked_m = self._odometer.walked_m(state) if isinstance(entry, WalkerEntry) else None
+        return ActorLook(entry.id, body, state.pose, _paint(entry), lamps, walked_m)
+
+    def state(self) -> list[Any]:
+        """Everything the future depends on, as plain data."""
+        seen = None if self._seen is None else [self._seen[0], [[number, list(pose)] for number, pose in self._seen[1]]]
+        return [self._odometer.state(), seen]
+
+    def restore(self, data: list[Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        from samepath.core.states import Pose
+
+        walked, seen = data
+        self._odometer = Odometer.restore(walked)
+        self._seen = None if seen is None else (seen[0], tuple((number, Pose(*pose)) for number, pose in seen[1]))
+
+
+def _paint(entry: Entry) -> tuple[float, float, float] | None:
+    """The colour a client has chosen; one that is none is left to the id."""
+    try:
+        return paint_of(entry.record.description.get("color", ""))
+    except InputError:
+        return None
+
+
+# The step in synchronous mode where a client has not fixed one: the world must repeat itself, so the clock has no say.
+DEFAULT_STEP_S: Final = 0.05
+SPECTATOR: Final = "spectator"
+_GRAVITY_MPS2: Final = 9.81
+_SPECTATOR_UID: Final = 0
+
+
+class Outbox(Protocol):
+    """Where an episode puts what is to be sent."""
+
+    def publish(self, stream_id: int, payload: bytes) -> None:
+        """Send a message to all who listen to a stream."""
+        ...
+
+    def prepare(self, payload: bytes) -> None:
+        """Keep a state for those who will listen; who listens already gets the next one."""
+        ...
+
+    def expect(self, stream_id: int, home: int) -> None:
+        """Somebody will listen there: keep messages for them."""
+        ...
+
+    def forget(self, stream_id: int) -> None:
+        """A stream will send nothing more."""
+        ...
+
+
+class Nobody:
+    """Whoever calls when there is no client."""
+
+    home = HERE
+    stream_port: int | None = None
+
+    def answer(self, call_id: int | None, result: bytes) -> None:
+        """Keep it to oneself."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is given to a server when it starts."""
+
+    atlas: Atlas
+    outbox: Outbox
+    data_folder: Path
+    stream_port: int
+    limits: Limits
+    log: Callable[[str], None]
+    draw_debug: bool = False
+    clock: Clock = SYSTEM_CLOCK
+    workshop: Workshop = field(default_factory=Studio)
+
+
+@dataclass
+class Lamps:
+    """The street lights as clients set them, and which clients have not yet been told."""
+
+    states: dict[int, LightState] = field(default_factory=dict)
+    told: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def is_news(self) -> bool:
+        """Does some client not know the latest?"""
+        return not all(self.told.values())
+
+
+class Episode:
+    """Everything there is between two loads of a map, and what outlives them: frames, ids, settings."""
+
+    def __init__(self, place: Place, map_name: str) -> None:
+        self.place = place
+        self.settings = Settings()
+        self.frame = 1
+        self.id = 0
+        self.caller: Asker = Nobody()  # who made the call that is being answered
+        self.overruled = 0  # commands that another one of the same tick stood above
+        self.on_command: Callable[[int, int], None] = lambda _actor, _home: None  # told of every command for an actor
+        self.rehearsed = False  # what happens has happened before: files hold it already
+        self.next_actor_id = 1
+        self.next_stream_id = 2
+        self.traffic_managers: dict[int, tuple[str, object]] = {}
+        self.tickets = Ledger(place.limits)
+        self.gravity_mps2 = _GRAVITY_MPS2
+        self.replaying = ReplayOptions()
+        self.recorder: Recorder | None = None
+        self.player: Player | None = None
+        self.actors = Registry()
+        self.outlook = Outlook(self)
+        self.load(map_name, reset_settings=True, layers=labels.ALL_LAYERS)
+
+    def load(self, map_name: str, *, reset_settings: bool, layers: int) -> None:
+        """Begin a new episode on a map; actors are gone, frames and ids go on."""
+        shown, road_map = self.place.atlas.open(map_name)
+        if self.recorder is not None:
+            self.recorder.close()
+        self.recorder = self.player = None
+        for entry in self.actors:
+            if entry.stream_id:
+                self.place.outbox.forget(entry.stream_id)
+        scene = scene_of(shown, road_map)
+        scene.work_out()
+        self.world = World(PhysicsSettings(step_s=DEFAULT_STEP_S), scene.statics, place=road_map.name)
+        self.scene = scene
+        self.outlook = Outlook(self)
+        self.id += 1
+        self.elapsed_s = 0.0
+        self.delta_s = 0.0
+        self.map_changed = True
+        self.first_actor_id = self.next_actor_id
+        self.actors = Registry()
+        self.listened = Audience()
+        self.ranks: dict[int, int] = {}  # who has commanded an actor since the last tick
+        self.signals = Signals(scene.signals)
+        self.lights_set = False  # by a client
+        self.weather = Weather()
+        self.lamps = Lamps({one.id: one for one in scene.lamps})
+        self.debug = DebugShapes(self.place.limits.debug_shapes)
+        self.hidden: set[int] = set()
+        if reset_settings:
+            self.settings = Settings()
+        self._put_signs()
+        self.spectator = self._put_spectator()
+        for bit, label in labels.LAYERS.items():
+            if not layers & bit:
+                self.show_label(label, on=False)
+
+    @property
+    def moment(self) -> Moment:
+        """Now."""
+        return Moment(self.frame, self.elapsed_s)
+
+    def token(self, stream_id: int) -> bytes:
+        """The token of a stream for whoever is calling."""
+        port = self.caller.stream_port
+        return token(stream_id, self.place.stream_port if port is None else port)
+
+    def shown(self, record: Actor) -> Actor:
+        """An actor as whoever is calling is to know it: with the port at which they fetch its stream."""
+        if not record.stream_token or self.caller.stream_port is None:
+            return record
+        return record._replace(stream_token=self.token(stream_of(record.stream_token)))
+
+    def obeys(self, actor_id: int) -> bool:
+        """Does an actor take a command of whoever is calling?
+
+        Of the commands between two ticks those that came through the node with the highest number stand above the others,
+        whichever came first; among those of one node the last one counts.
+        """
+        home = max(self.caller.home, self.tickets.rank)
+        self.on_command(actor_id, home)
+        if home < self.ranks.get(actor_id, HERE):
+            self.overruled += 1
+            return False
+        if home:
+            self.ranks[actor_id] = home
+        return True
+
+    def new_actor_id(self) -> int:
+        """The next id; ids are never used twice while the server lives."""
+        number, self.next_actor_id = self.next_actor_id, self.next_actor_id + 1
+        return number
+
+    def new_stream_id(self) -> int:
+        """The next stream."""
+        number, self.next_stream_id = self.next_stream_id, self.next_stream_id + 1
+        return number
+
+    def _put_signs(self) -> None:
+        lights = {one.signal.id: number for number, one in enumerate(self.scene.signals.lights)}
+        for signal in self.scene.road_map.signals:
+            number = self.new_actor_id()
+            kind, light = sign_type(signal), lights.get(signal.id)
+            box = BoundingBox()
+            if light is not None:
+                middle, half = trigger_box(self.scene.signals.lights[light])
+                box = BoundingBox(Vector(*middle), Vector(*half))
+            tag = labels.TRAFFIC_LIGHT if light is not None else labels.TRAFFIC_SIGNS
+            record = Actor(number, 0, Description(0, kind), box, bytes([tag]), b"")
+            pose = Pose(signal.x_m, signal.y_m, signal.z_m, yaw_deg=signal.yaw_deg)
+            self.actors.add(SignEntry(record, None, pose, signal_id=signal.id, light=light))
+
+    def _put_spectator(self) -> Entry:
+        record = Actor(self.new_actor_id(), 0, Description(_SPECTATOR_UID, SPECTATOR), BoundingBox(), b"", b"")
+        entry = Entry(record, None, self.scene.spectator_pose)
+        self.actors.add(entry)
+        return entry
+
+    def pose(self, entry: Entry) -> Pose:
+        """Where an actor is now."""
+        return self.world.state(entry.id).pose if entry.has_body else entry.pose
+
+    def body(self, actor_id: int) -> Entry:
+        """An actor that physics knows."""
+        entry = self.actors.get(actor_id, Entry, "an actor")
+        if not entry.has_body:
+            raise CallError(f"actor {actor_id} is a {entry.type_id}: it has no body to move")
+        return entry
+
+    def actor(self, actor_id: int) -> Actor:
+        """An actor as clients know it; one that is gone is nobody."""
+        entry = self.actors.find(actor_id)
+        return entry.record if entry is not None else self.scenery("")
+
+    def scenery(self, name: str) -> Actor:
+        """A piece of scenery as events name it: an actor without an id."""
+        label = self.scene.label_of(name)
+        return Actor(0, 0, Description(0, labels.word_of(label)), BoundingBox(), bytes([label]), b"")
+
+    def show_label(self, label: int, *, on: bool) -> None:
+        """Put all scenery of a label back, or take it away."""
+        self.show_objects({one.id for one in self.scene.objects if one.label == label}, on=on)
+
+    def show_objects(self, ids: set[int], *, on: bool) -> None:
+        """Put pieces of scenery back, or take them away; what has no body merely counts as hidden."""
+        known = {one.id: one.name for one in self.scene.objects if one.id in ids}
+        self.hidden = self.hidden - set(known) if on else self.hidden | set(known)
+        solid = frozenset(mesh.name for mesh in self.scene.statics if not mesh.ground)
+        names = frozenset(known.values()) & solid
+        if names:
+            self.world.show_scenery(names, on=on)

@@ -1,0 +1,307 @@
+"""A map as the server shows it: what stands where, under which label, what is hidden, where the lamps are."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.digests import fingerprint, link
+from samepath.core.errors import InputError
+from samepath.core.states import Pose, Vector
+from samepath.simulator.carla import labels
+from samepath.simulator.carla.codec import CallError
+from samepath.simulator.carla.records import BoundingBox, Colour, EnvironmentObject, LightState, Rotation, Transform
+from samepath.simulator.maps import Mesh, RoadMap, available_maps, load_map, parse_map
+from samepath.simulator.maps.lanes import LaneKey
+from samepath.simulator.sensors import inertial as gnss
+from samepath.simulator.server.limits import Limits
+from samepath.simulator.server.map_trial import MapTrial
+from samepath.simulator.simulation import merged
+from samepath.simulator.world.signals import SignalPlan, StopLines, plan_of
+from samepath.simulator.world.world import StaticMesh
+
+# Which lane is under a point: a grid over the middle lines of driving lanes, for one look-up per vehicle and metre.
+
+_CELL_M: Final = 8.0
+_SHORT_M2: Final = 1e-12
+
+
+class OnLane(NamedTuple):
+    """A lane under a point, where along its road, and how far its middle is."""
+
+    lane: LaneKey
+    s_m: float
+    away_m: float
+
+
+class LaneFinder:
+    """Finds lanes. ``reach_m`` is how far from a lane's middle a point may be."""
+
+    def __init__(self, road_map: RoadMap, reach_m: float = 6.0) -> None:
+        self._reach_m = reach_m
+        lines = [line for line in road_map.lanes if line.kind == "driving"]
+        self._lanes = [line.key for line in lines]
+        rows = [_pieces(line.points[:, :2], line.s_m, number) for number, line in enumerate(lines)]
+        self._cells = self._grid(np.vstack(rows)) if rows else {}
+
+    def _grid(self, rows: NDArray[np.float64]) -> dict[tuple[int, int], NDArray[np.float64]]:
+        """The pieces of lanes by every cell that they can be reached from; in each cell in the order of the map."""
+        low = np.floor((rows[:, :2] - self._reach_m) / _CELL_M).astype(np.int64)
+        high = np.floor((rows[:, :2] + self._reach_m) / _CELL_M).astype(np.int64)
+        cells, numbers = [], []
+        span_x, span_y = (int(one) + 1 for one in (high - low).max(axis=0))
+        for step in ((x, y) for x in range(span_x) for y in range(span_y)):
+            here = low + step
+            chosen = np.flatnonzero((here <= high).all(axis=1))
+            cells.append(here[chosen])
+            numbers.append(chosen)
+        keys, order = np.vstack(cells), np.concatenate(numbers)
+        turn = np.lexsort((order, keys[:, 1], keys[:, 0]))
+        keys, order = keys[turn], order[turn]
+        starts = np.flatnonzero(np.r_[True, (keys[1:] != keys[:-1]).any(axis=1)])
+        groups = np.split(order, starts[1:])
+        return {(int(x), int(y)): rows[group] for (x, y), group in zip(keys[starts], groups, strict=True)}
+
+    def find(self, x_m: float, y_m: float) -> OnLane | None:
+        """Return the lane whose middle is nearest; ties go to the one that comes first in the map."""
+        rows = self._cells.get((math.floor(x_m / _CELL_M), math.floor(y_m / _CELL_M)))
+        if rows is None:
+            return None
+        dx, dy = x_m - rows[:, 0], y_m - rows[:, 1]
+        part = np.clip((dx * rows[:, 2] + dy * rows[:, 3]) / rows[:, 4], 0.0, 1.0)
+        away = (dx - part * rows[:, 2]) ** 2 + (dy - part * rows[:, 3]) ** 2
+        best = int(np.argmin(away))
+        if away[best] > self._reach_m**2:
+            return None
+        row = rows[best]
+        return OnLane(self._lanes[int(row[7])], float(row[5] + part[best] * row[6]), math.sqrt(float(away[best])))
+
+
+def _pieces(points: NDArray[np.float64], s_m: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    """Start, step, squared length, s and its step, and the lane's number of every piece of a line."""
+    step = np.diff(points, axis=0)
+    square = np.maximum((step**2).sum(axis=1), _SHORT_M2)
+    return np.column_stack([points[:-1], step, square, s_m[:-1], np.diff(s_m), np.full(len(step), float(number))])
+
+
+_LAMP_KINDS: Final = frozenset({"pole", "streetLamp"})
+_LAMP_LEAST_M: Final = 4.0
+_STREET_GROUP: Final = 2
+_WARM_WHITE: Final = Colour(255, 214, 170)
+_LAMP_INTENSITY: Final = 5000.0
+SPECTATOR_HEIGHT_M: Final = 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A map under the name it was asked for; everything derived is worked out once."""
+
+    name: str
+    road_map: RoadMap
+
+    @cached_property
+    def statics(self) -> tuple[StaticMesh, ...]:
+        """What physics feels."""
+        return merged(self.road_map.meshes)
+
+    @cached_property
+    def _label_by_name(self) -> dict[str, int]:
+        return {mesh.name: labels.label_of(mesh.label) for mesh in self.road_map.meshes}
+
+    def label_of(self, scenery: str) -> int:
+        """CARLA's label of a piece of scenery."""
+        return labels.GROUND if scenery == "ground" else self._label_by_name.get(scenery, labels.OTHER)
+
+    @cached_property
+    def origin(self) -> gnss.Origin:
+        """Where the map lies on the globe."""
+        return gnss.origin_of(self.road_map.georeference)
+
+    @cached_property
+    def lanes(self) -> LaneFinder:
+        """Which lane is where."""
+        return LaneFinder(self.road_map)
+
+    @cached_property
+    def signals(self) -> SignalPlan:
+        """The traffic lights."""
+        return plan_of(self.road_map)
+
+    @cached_property
+    def stop_lines(self) -> StopLines:
+        """Where vehicles stop for them."""
+        return StopLines(self.signals)
+
+    @cached_property
+    def spawn_points(self) -> tuple[Transform, ...]:
+        """Where CARLA recommends to put vehicles."""
+        return tuple(Transform(Vector(x, y, z), Rotation(0.0, yaw, 0.0)) for x, y, z, yaw in self.road_map.spawn_points)
+
+    @property
+    def spectator_pose(self) -> Pose:
+        """Above the first place for a vehicle, looking down."""
+        x, y, z = self.spawn_points[0].location if self.spawn_points else (0.0, 0.0, 0.0)
+        return Pose(x, y, z + SPECTATOR_HEIGHT_M, pitch_deg=-90.0)
+
+    @cached_property
+    def objects(self) -> tuple[EnvironmentObject, ...]:
+        """Everything on the map as CARLA lists it; ids name the map and the thing."""
+        seen: dict[str, int] = {}
+        found = []
+        for mesh in self.road_map.meshes:
+            number = seen[mesh.name] = seen.get(mesh.name, 0) + 1
+            found.append(self._object(mesh, mesh.name if number == 1 else f"{mesh.name} {number}"))
+        return tuple(found)
+
+    def _object(self, mesh: Mesh, name: str) -> EnvironmentObject:
+        low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
+        middle = Vector(*(float(one) for one in (low + high) / 2))
+        box = BoundingBox(middle, Vector(*(float(one) for one in (high - low) / 2)))
+        number = int.from_bytes(link(self.road_map.name.encode(), f"{mesh.label} {name}".encode())[:8], "little")
+        return EnvironmentObject(Transform(middle), box, number, name, labels.label_of(mesh.label))
+
+    @cached_property
+    def lamps(self) -> tuple[LightState, ...]:
+        """The street lights: tall poles."""
+        found = [
+            f"road {road.id} object {thing.id} {thing.kind}"
+            for road in self.road_map.document.roads
+            for thing in road.objects
+            if thing.kind in _LAMP_KINDS and thing.height_m >= _LAMP_LEAST_M
+        ]
+        tops = {one.name: one.bounding_box for one in self.objects}
+        boxes = [tops[name] for name in found if name in tops]
+        return tuple(
+            LightState(number, _top(box), _LAMP_INTENSITY, _STREET_GROUP, _WARM_WHITE, active=False)
+            for number, box in enumerate(boxes, start=1)
+        )
+
+    def work_out(self) -> None:
+        """Work out now what ticks will need, so that no tick waits for it."""
+        for one in (self.statics, self.lanes, self.stop_lines, self.objects, self.lamps, self.spawn_points):
+            del one
+
+    @cached_property
+    def navigation(self) -> tuple[str, bytes]:
+        """The file with the mesh for walkers: a name that changes with its content (clients keep files by name), and bytes."""
+        from samepath.simulator.server.navmesh import write_mesh
+
+        mesh = write_mesh(self.road_map)
+        return f"{self.name}/Nav/{self.road_map.name}-{fingerprint({'mesh': mesh.hex()})[:16]}.bin", mesh
+
+
+def _top(box: BoundingBox) -> Vector:
+    return Vector(box.location.x, box.location.y, box.location.z + box.extent.z)
+
+
+@lru_cache(maxsize=4)
+def scene_of(name: str, road_map: RoadMap) -> Scene:
+    """A scene, kept for the next time the map is loaded."""
+    return Scene(name, road_map)
+
+
+# Which maps a client can ask for: ours, those the user gave other names to, and one a client sent.
+
+SENT: Final = "OpenDriveMap"
+_FOLDER: Final = "Carla/Maps"
+
+
+def check_aliases(aliases: Mapping[str, str]) -> None:
+    """Refuse an alias for a map that is not there, or one that hides a map of ours."""
+    for name, target in aliases.items():
+        if not name or "/" in name or name in (SENT, *available_maps()):
+            raise InputError(f"alias {name!r}: a new name without slashes was wanted, such as Town03")
+        if target not in available_maps():
+            raise InputError(f"alias {name}={target}: there is no map {target!r}; there are: {', '.join(available_maps())}")
+
+
+class Atlas:
+    """The maps of a server."""
+
+    def __init__(self, aliases: Mapping[str, str], log: Callable[[str], None], limits: Limits) -> None:
+        check_aliases(aliases)
+        self._aliases = dict(aliases)
+        self._log = log
+        self._limits = limits
+        self._trial = MapTrial(limits)
+        self._sent: RoadMap | None = None
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """The names that the user gave to maps."""
+        return dict(self._aliases)
+
+    @property
+    def sent(self) -> RoadMap | None:
+        """The map that a client sent last."""
+        return self._sent
+
+    def forget(self) -> None:
+        """Forget the map that a client sent."""
+        self._sent = None
+
+    def paths(self) -> tuple[str, ...]:
+        """All maps, as CARLA names them."""
+        sent = (SENT,) if self._sent is not None else ()
+        return tuple(f"/Game/{_FOLDER}/{name}" for name in (*available_maps(), *self._aliases, *sent))
+
+    def close(self) -> None:
+        """The end: a map that is being tried is given up; from any thread."""
+        self._trial.close()
+
+    def receive(self, xodr: str, *, tried: bool = False) -> None:
+        """Keep a map that a client sent; it is built at once, so that what is wrong with it is said at once.
+
+        Unless it was ``tried`` before, another process does so first: whatever a client sends, this one goes on.
+        """
+        if len(xodr.encode("utf-8", errors="surrogatepass")) > self._limits.opendrive_bytes:
+            raise InputError(f"an OpenDRIVE file of at most {self._limits.opendrive_bytes} bytes was wanted")
+        if not tried:
+            self._trial.run(xodr, SENT)
+        road_map = parse_map(xodr, SENT)
+        sections = (one for road in road_map.document.roads for one in road.sections)
+        lanes_m = sum((one.end_m - one.start_m) * len(one.lanes) for one in sections)
+        if lanes_m > self._limits.road_m:
+            raise InputError(f"lanes of at most {self._limits.road_m:g} m together were wanted, but {lanes_m:g} m came")
+        scene_of(SENT, road_map).work_out()
+        self._sent = road_map
+
+    def open(self, asked: str) -> tuple[str, RoadMap]:
+        """Return the name to show and the map behind it; any path CARLA would take is taken."""
+        name = asked.rsplit("/", 1)[-1]
+        if name == SENT and self._sent is not None:
+            return name, self._sent
+        target = self._aliases.get(name, name)
+        if target not in available_maps():
+            ours = ", ".join((*available_maps(), *self._aliases))
+            raise InputError(
+                f"map {name[:80]!r} not found; there are: {ours}; samepath serve --alias {name[:40]}=MAP names one so"
+            )
+        if target != name:
+            self._log(f"map {name} was asked for: {target} is served in its place")
+        return name, load_map(target)
+
+
+def shown_path(name: str) -> str:
+    """A map's name in its description."""
+    return f"{_FOLDER}/{name}"
+
+
+# Files that clients ask for: from memory, by exact name; nothing on disk can be reached this way.
+
+
+def required_files(scene: Scene, folder: str) -> tuple[str, ...]:
+    """The files a client should have for a map; only the navigation mesh is one."""
+    return (scene.navigation[0],) if folder in ("", "Nav") else ()
+
+
+def requested_file(scene: Scene, name: str) -> bytes:
+    """One of :func:`required_files`, from memory: no name from a client is looked up on disk."""
+    known, content = scene.navigation
+    if name != known:
+        raise CallError(f"there is no file {name[:100]!r}; there is: {known}")
+    return content

@@ -1,0 +1,53 @@
+"""What CARLA has and we do not, and why."""
+
+from typing import Final
+
+from samepath.simulator.carla.codec import u32
+from samepath.simulator.server.episode import Episode
+from samepath.simulator.server.methods.table import VALUE, VOID, Table
+
+TABLE: Final = Table()
+
+TABLE.missing("there are no textures", VOID, ("apply_color_texture_to_objects", "apply_float_color_texture_to_objects"))
+TABLE.missing("day and night do not change the lights", VOID, ("update_day_night_cycle",))
+TABLE.missing("there is no console", VALUE, ("console_command",))
+TABLE.missing(
+    "actors are single bodies without components, bones or sockets",
+    VALUE,
+    (
+        "get_actor_component_names",
+        "get_actor_bone_names",
+        "get_actor_socket_names",
+        "get_actor_component_world_transform",
+        "get_actor_component_relative_transform",
+        "get_actor_bone_world_transforms",
+        "get_actor_bone_relative_transforms",
+        "get_actor_socket_world_transforms",
+        "get_actor_socket_relative_transforms",
+        "get_vehicle_bone_world_transforms",
+    ),
+)
+TABLE.missing("walkers have no skeleton", VALUE, ("get_bones_transform",))
+TABLE.missing("walkers have no skeleton", VOID, ("set_bones_transform", "blend_pose", "get_pose_from_animation"))
+TABLE.missing("vehicles run on Rapier only", VOID, ("enable_carsim", "use_carsim_road", "enable_chrono_physics"))
+TABLE.missing("ROS is not built in", VOID, ("enable_sensor_for_ros", "disable_sensor_for_ros"))
+TABLE.missing("there are no radio messages", VOID, ("send",))
+TABLE.missing("cameras have no G-buffers", VOID, ("enable_gbuffers",))
+TABLE.missing("cameras have no G-buffers", VALUE, ("get_gbuffer_token",))
+
+
+@TABLE.void(u32)
+def restore_physx_physics(_: Episode, actor_id: int) -> None:
+    """There is no other physics to come back from."""
+
+
+@TABLE.value(u32)
+def is_sensor_enabled_for_ros(_: Episode, stream_id: int) -> bool:
+    """Never."""
+    return False
+
+
+@TABLE.value(u32)
+def are_gbuffers_enabled(_: Episode, actor_id: int) -> bool:
+    """Never."""
+    return False

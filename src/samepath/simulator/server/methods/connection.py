@@ -1,0 +1,239 @@
+"""Connection, episode, settings, time, and the registry of traffic managers."""
+
+from typing import Final
+
+from samepath.simulator.carla import labels
+from samepath.simulator.carla import records as r
+from samepath.simulator.carla.codec import CallError, WireError, flag, long_text, pack, struct_of, text, u16, u32
+from samepath.simulator.carla.records import VehicleControl
+from samepath.simulator.carla.streams import WORLD_STREAM
+from samepath.simulator.server.actors import VehicleEntry
+from samepath.simulator.server.episode import Episode
+from samepath.simulator.server.maps import SENT, requested_file, required_files, shown_path
+from samepath.simulator.server.methods.table import VOID, Method, Table
+from samepath.simulator.server.rpc import MalformedError, parse
+from samepath.simulator.server.sensors import SensorEntry
+from samepath.simulator.server.tickets import Outcome, Status, Ticket, client_id, number, packed
+from samepath.simulator.server.ticking import prepare, step_of, tick
+
+TABLE: Final = Table()
+VERSION: Final = "0.9.16"
+
+_address: Final = struct_of(lambda host, port: (host, port), text, u16)
+
+
+@TABLE.value(quick=True)
+def version(_: Episode) -> str:
+    """CARLA's version that we speak."""
+    return VERSION
+
+
+@TABLE.value(quick=True)
+def get_available_maps(episode: Episode) -> tuple[str, ...]:
+    """All maps."""
+    return episode.place.atlas.paths()
+
+
+@TABLE.value()
+def get_episode_info(episode: Episode) -> tuple[object, ...]:
+    """The episode and the token of its state."""
+    return episode.id, (episode.token(WORLD_STREAM),)
+
+
+@TABLE.value(u32)
+def get_sensor_token(episode: Episode, stream_id: int) -> tuple[bytes]:
+    """The token of a stream; from now on its messages are kept until the listener arrives."""
+    if stream_id != WORLD_STREAM and any(one.stream_id == stream_id for one in episode.actors.all(SensorEntry)):
+        episode.listened.add(stream_id, episode.caller.home)
+        episode.place.outbox.expect(stream_id, episode.caller.home)
+    return (episode.token(stream_id),)
+
+
+@TABLE.value(quick=True)
+def get_episode_settings(episode: Episode) -> tuple[object, ...]:
+    """The settings."""
+    return r.write_settings(episode.settings)
+
+
+@TABLE.value(r.settings)
+def set_episode_settings(episode: Episode, settings: r.Settings) -> int:
+    """Change the settings from the next tick on."""
+    step_s = settings.fixed_delta_seconds
+    if step_s is not None and not 0.0 <= step_s <= 1.0:
+        raise CallError(f"fixed_delta_seconds: a step of at most 1 s was wanted, but {step_s:g} came")
+    if not (settings.max_substep_delta_time > 0.0 and settings.max_substeps >= 1):
+        raise CallError("substepping: max_substep_delta_time above 0 and at least 1 of max_substeps were wanted")
+    if settings.synchronous_mode != episode.settings.synchronous_mode:
+        episode.place.log(f"time: {'synchronous, ticks come from clients' if settings.synchronous_mode else 'real time'}")
+        if settings.synchronous_mode and not episode.lights_set:
+            # How long the world ran by itself before must not matter from now on.
+            episode.signals.reset_all()
+    # A step of 0 is CARLA's way to say: none.
+    episode.settings = settings._replace(fixed_delta_seconds=step_s or None)
+    return episode.frame
+
+
+@TABLE.value()
+def tick_cue(episode: Episode) -> int:
+    """Tick, and answer with the frame to wait for; in real time the next tick comes by itself."""
+    if not episode.settings.synchronous_mode:
+        return episode.frame + 1
+    tick(episode, step_of(episode))
+    return episode.frame
+
+
+@TABLE.void(text, flag, u16)
+def load_new_episode(episode: Episode, name: str, reset: bool, layers: int) -> None:
+    """Load a map; no name: the same one again."""
+    episode.load(name or episode.scene.name, reset_settings=reset, layers=layers)
+    episode.place.log(f"map {episode.scene.name} loaded: episode {episode.id}, {len(episode.scene.spawn_points)} spawn points")
+    prepare(episode)
+
+
+@TABLE.aside(long_text, r.opendrive_parameters, shape=VOID)
+def copy_opendrive_to_file(episode: Episode, xodr: str, _: r.OpenDriveParameters) -> None:
+    """Keep a client's map for the load that follows; nothing is written to a file."""
+    episode.place.atlas.receive(xodr)
+    episode.place.log(f"a client sent a map of {len(xodr)} characters: {SENT}")
+
+
+@TABLE.value()
+def get_map_info(episode: Episode) -> tuple[object, ...]:
+    """The map's name and spawn points."""
+    return shown_path(episode.scene.name), episode.scene.spawn_points
+
+
+@TABLE.value()
+def get_map_data(episode: Episode) -> str:
+    """The map as OpenDRIVE."""
+    return episode.scene.road_map.xodr
+
+
+@TABLE.value(text)
+def get_required_files(episode: Episode, folder: str) -> tuple[str, ...]:
+    """The files a client should fetch."""
+    return required_files(episode.scene, folder)
+
+
+@TABLE.value(text)
+def request_file(episode: Episode, name: str) -> bytes:
+    """One of those files."""
+    return requested_file(episode.scene, name)
+
+
+@TABLE.value()
+def get_navigation_mesh(episode: Episode) -> bytes:
+    """The mesh for walkers."""
+    return episode.scene.navigation[1]
+
+
+@TABLE.void(u16)
+def load_map_layer(episode: Episode, layers: int) -> None:
+    """Put parts of the scenery back."""
+    _show(episode, layers, on=True)
+
+
+@TABLE.void(u16)
+def unload_map_layer(episode: Episode, layers: int) -> None:
+    """Take parts of the scenery away."""
+    _show(episode, layers, on=False)
+
+
+def _show(episode: Episode, layers: int, *, on: bool) -> None:
+    for bit, label in labels.LAYERS.items():
+        if layers & bit:
+            episode.show_label(label, on=on)
+
+
+@TABLE.value(u16)
+def is_traffic_manager_running(episode: Episode, port: int) -> bool:
+    """Is a traffic manager registered for a port?"""
+    return port in episode.traffic_managers
+
+
+@TABLE.value(u16)
+def get_traffic_manager_running(episode: Episode, port: int) -> tuple[str, int]:
+    """Where it runs."""
+    found = episode.traffic_managers.get(port)
+    return ("", 0) if found is None else (found[0], port)
+
+
+@TABLE.value(_address)
+def add_traffic_manager_running(episode: Episode, address: tuple[str, int]) -> bool:
+    """Register one; it is forgotten when the client that registered it goes."""
+    host, port = address
+    if port in episode.traffic_managers or len(episode.traffic_managers) >= episode.place.limits.connections:
+        return False
+    episode.traffic_managers[port] = (host, episode.caller)
+    return True
+
+
+@TABLE.value(u16)
+def destroy_traffic_manager(episode: Episode, port: int) -> bool:
+    """Forget one."""
+    return episode.traffic_managers.pop(port, None) is not None
+
+
+# Calls by ticket, which are done once however often they are sent; methods of our own, not CARLA's.
+
+_REQUEST_HEAD: Final = b"\x94\x00\x00"
+
+
+@TABLE.value(client_id, number, text, packed)
+def samepath_call(episode: Episode, client: str, number: int, name: str, arguments: bytes) -> tuple[object, ...]:
+    """Call a method once; asked again, tell what came of it. ``arguments`` is packed as in a call without a ticket."""
+    ledger, home, frame = episode.tickets, episode.caller.home, episode.frame
+
+    def run() -> Outcome:
+        return ledger.ranked(client, home, frame, lambda: _do(episode, name, arguments))
+
+    return _written(ledger.do(Ticket(client, number), run))
+
+
+@TABLE.value(client_id, number, quick=True)
+def samepath_ticket(episode: Episode, client: str, number: int) -> tuple[object, ...]:
+    """How it stands with a call; it may be asked while the world is busy with it."""
+    return _written(episode.tickets.find(Ticket(client, number)))
+
+
+@TABLE.value(u32)
+def samepath_control(episode: Episode, actor_id: int) -> VehicleControl:
+    """A vehicle's pedals as they were last set; CARLA's own client reads them from the state."""
+    return episode.actors.get(actor_id, VehicleEntry, "a vehicle").control
+
+
+def _written(outcome: Outcome) -> tuple[object, ...]:
+    return outcome.status.value, outcome.error, outcome.result, outcome.frame
+
+
+def _do(episode: Episode, name: str, arguments: bytes) -> Outcome:
+    """Do it, now and in this thread, also what is otherwise answered beside the world: order counts."""
+    error, result = _attempt(episode, name, arguments)
+    if error is not None:
+        return Outcome(Status.FAILED, error, frame=episode.frame)
+    return Outcome(Status.SUCCESS, result=result, frame=episode.frame)
+
+
+def _attempt(episode: Episode, name: str, arguments: bytes) -> tuple[str | None, bytes]:
+    from samepath.simulator.server.methods import methods
+
+    method = methods().get(name)
+    if method is None:
+        return f"samepath has no method {name[:100]!r}", b""
+    if name in (samepath_call.__name__, samepath_ticket.__name__):
+        return f"{name} cannot be called by ticket", b""
+    try:
+        request = parse(_REQUEST_HEAD + pack(name) + arguments, episode.place.limits)
+        if request.oversize:
+            return f"{name}: {request.oversize}", b""
+        checked = method.read(request.arguments) if method.handler is not None else ()
+    except MalformedError as error:
+        return f"{name}: its arguments are {error}", b""
+    except WireError as error:
+        return str(error), b""
+    return method.attempt(episode, checked, episode.place.log, lambda value: _value(method, value))
+
+
+def _value(method: Method, value: object) -> bytes:
+    """What the handler returned, without CARLA's wrapping: whether it worked is said beside it."""
+    return pack(None if method.shape == VOID else value)

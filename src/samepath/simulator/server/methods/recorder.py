@@ -1,0 +1,127 @@
+"""Recording to a file in CARLA's format, describing it, playing it again. Names are those of files in the data folder."""
+
+from dataclasses import replace
+from typing import Final
+
+from samepath.core.errors import InputError
+from samepath.simulator.carla import records as r
+from samepath.simulator.carla.codec import flag, number, text, u8, u32
+from samepath.simulator.carla.recorder import Recording, Replay, blocked_text, collisions_text, info_text, inside, replay_text
+from samepath.simulator.carla.recorder_file import Log, open_log
+from samepath.simulator.server.episode import Episode
+from samepath.simulator.server.maps import shown_path
+from samepath.simulator.server.methods.table import Table
+from samepath.simulator.server.recorder import Player, Recorder, unix_s
+
+TABLE: Final = Table()
+
+
+def _log(episode: Episode, name: str) -> Log:
+    path = inside(episode.place.data_folder, name)
+    if not path.is_file():
+        raise InputError(f"File {name[:100]} not found on server")
+    if path.stat().st_size > episode.place.limits.recording_bytes:
+        raise InputError(f"{name[:100]} is larger than {episode.place.limits.recording_bytes} bytes")
+    return open_log(path)
+
+
+@TABLE.value(text, flag)
+def start_recorder(episode: Episode, name: str, additional: bool) -> str:
+    """Begin a recording."""
+    path = inside(episode.place.data_folder, name)
+    stop(episode)
+    started_s = unix_s(episode.place.clock.utc_iso())
+    recording = Recording(path, shown_path(episode.scene.name), started_s, rehearsed=episode.rehearsed)
+    episode.recorder = Recorder(recording, additional=additional, most_bytes=episode.place.limits.recording_bytes)
+    episode.place.log(f"recording to {path}")
+    return str(path)
+
+
+@TABLE.void()
+def stop_recorder(episode: Episode) -> None:
+    """End it."""
+    stop(episode)
+
+
+def stop(episode: Episode) -> None:
+    """Close a recording, if there is one."""
+    if episode.recorder is not None:
+        episode.recorder.close()
+        episode.recorder = None
+
+
+@TABLE.aside(text, flag)
+def show_recorder_file_info(episode: Episode, name: str, everything: bool) -> str:
+    """What is in a recording."""
+    return info_text(_log(episode, name), everything=everything)
+
+
+@TABLE.aside(text, u8, u8)
+def show_recorder_collisions(episode: Episode, name: str, first: int, second: int) -> str:
+    """Who met whom; the categories come as the numbers of letters."""
+    return collisions_text(_log(episode, name), chr(first), chr(second))
+
+
+@TABLE.aside(text, number, number)
+def show_recorder_actors_blocked(episode: Episode, name: str, least_s: float, least_cm: float) -> str:
+    """Who stood still for long."""
+    return blocked_text(_log(episode, name), least_s, least_cm)
+
+
+@TABLE.value(text, number, number, u32, flag, r.transform)
+def replay_file(
+    episode: Episode,
+    name: str,
+    start_s: float,
+    duration_s: float,
+    follow: int,
+    sensors: bool,
+    offset: r.Transform,
+) -> str:
+    """Play a recording, on its map, from the next tick on."""
+    log = _log(episode, name)
+    options = replace(episode.replaying, start_s=start_s, duration_s=duration_s, follow_actor=follow, replay_sensors=sensors)
+    replay = Replay(log, options)
+    halt(episode, keep=False)
+    map_name = log.header.map_name.rsplit("/", 1)[-1]
+    if map_name != episode.scene.name:
+        episode.load(map_name, reset_settings=False, layers=0xFFFF)
+    episode.player = Player(replay, follow, r.pose_of(offset))
+    episode.player.begin(episode)
+    episode.place.log(f"replaying {log.path.name}")
+    return replay_text(log, options)
+
+
+def halt(episode: Episode, *, keep: bool) -> None:
+    """Stop playing, if something is played."""
+    if episode.player is not None:
+        episode.player.stop(episode, keep=keep)
+        episode.player = None
+
+
+@TABLE.void(flag)
+def stop_replayer(episode: Episode, keep: bool) -> None:
+    """Stop; the actors stay or go."""
+    halt(episode, keep=keep)
+
+
+@TABLE.void(number)
+def set_replayer_time_factor(episode: Episode, factor: float) -> None:
+    """How fast time passes in a replay."""
+    if not 0.0 <= factor <= 1000.0:
+        raise InputError(f"a time factor of 0 to 1000 was wanted, but {factor:g} came")
+    episode.replaying = replace(episode.replaying, time_factor=factor)
+    if episode.player is not None:
+        episode.player.replay.time_factor = factor
+
+
+@TABLE.void(flag)
+def set_replayer_ignore_hero(episode: Episode, on: bool) -> None:
+    """Leave the hero out of replays."""
+    episode.replaying = replace(episode.replaying, ignore_hero=on)
+
+
+@TABLE.void(flag)
+def set_replayer_ignore_spectator(episode: Episode, on: bool) -> None:
+    """Leave the spectator where it is in replays."""
+    episode.replaying = replace(episode.replaying, ignore_spectator=on)

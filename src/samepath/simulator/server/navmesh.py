@@ -1,0 +1,407 @@
+"""A map's walkable surfaces as CARLA's client wants them: sidewalks, crossings and roads in few, large convex polygons.
+
+Every street is cut across at the edges of its crossings and as finely as it bends, and lengthwise into sidewalk, ramp,
+carriageway, ramp, sidewalk; neighbours share their corners. The sidewalk keeps the radius of a person away from kerb and
+walls; the ramp joins its height to that of the road. Junctions themselves are left out: nobody walks across their middle.
+"""
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.errors import InputError
+from samepath.simulator.maps.lanes import borders, heights_m, place
+from samepath.simulator.maps.network import RoadMap
+from samepath.simulator.maps.records import LaneSection, Road, RoadObject
+from samepath.simulator.maps.surfaces import Point
+
+# Detour's navigation mesh as a file, the way CARLA's client reads it: one tile of version 7 in an ``MSET`` wrapper.
+#
+# Detour's axes are x, height, y of CARLA. Polygons have three to six corners and run clockwise for somebody who sees
+# x to the right and CARLA's y upwards on paper; an edge's neighbour is the other polygon with the same two corners.
+
+Floats = NDArray[np.float64]
+
+SET_MAGIC, SET_VERSION = 0x4D534554, 1  # MSET
+TILE_MAGIC, TILE_VERSION = 0x444E4156, 7  # DNAV
+CORNERS_MAX: Final = 6
+# Corners are 16-bit numbers, and the top bit of a neighbour means another tile.
+VERTICES_MAX, POLYGONS_MAX = 0xFFFE, 0x7FFE
+AGENT_HEIGHT_M, AGENT_RADIUS_M, AGENT_CLIMB_M = 1.8, 0.3, 0.3
+_NULL_LINK: Final = 0xFFFFFFFF
+_EDGE_IS_BORDER: Final = 1
+_QUANTA_PER_M: Final = 4.0
+_PAD_M: Final = 2.0
+
+_SET_HEADER: Final = struct.Struct("<iii3fffii")
+_TILE_PREFIX: Final = struct.Struct("<Ii")
+_TILE_HEADER: Final = struct.Struct("<iiiiiI9i3f3f3ff")
+_POLYGON: Final = np.dtype(
+    [("link", "<u4"), ("corners", "<u2", 6), ("neighbours", "<u2", 6), ("flags", "<u2"), ("count", "u1"), ("area", "u1")]
+)
+_DETAIL: Final = np.dtype(
+    [("vertex_base", "<u4"), ("triangle_base", "<u4"), ("vertices", "u1"), ("triangles", "u1"), ("pad", "<u2")]
+)
+_NODE: Final = np.dtype([("low", "<u2", 3), ("high", "<u2", 3), ("index", "<i4")])
+_LINK_BYTES: Final = 12
+
+
+class WalkPolygon(NamedTuple):
+    """A convex polygon of corner numbers, with CARLA's area and flags."""
+
+    corners: tuple[int, ...]
+    area: int
+    flags: int
+
+
+@dataclass(frozen=True, eq=False)
+class WalkMesh:
+    """Corners in CARLA's frame, float64[n, 3], and the polygons over them."""
+
+    points: Floats
+    polygons: tuple[WalkPolygon, ...]
+
+
+def neighbours(polygons: Sequence[WalkPolygon]) -> list[list[int]]:
+    """For each edge of each polygon the polygon beyond it, counted from 1; 0: none, or more than one."""
+    owners: dict[tuple[int, int], list[int]] = {}
+    for number, polygon in enumerate(polygons):
+        for edge in _edges(polygon):
+            owners.setdefault(edge, []).append(number)
+    found = []
+    for number, polygon in enumerate(polygons):
+        row = []
+        for edge in _edges(polygon):
+            both = owners[edge]
+            row.append(both[0] + both[1] - number + 1 if len(both) == 2 else 0)
+        found.append(row)
+    return found
+
+
+def _edges(polygon: WalkPolygon) -> list[tuple[int, int]]:
+    corners = polygon.corners
+    return [(min(a, b), max(a, b)) for a, b in zip(corners, [*corners[1:], corners[0]], strict=True)]
+
+
+def encode(mesh: WalkMesh) -> bytes:
+    """The whole file; the same mesh gives the same bytes."""
+    polygons = mesh.polygons
+    if not polygons:
+        raise InputError("there is nothing to walk on: a map with sidewalks was wanted")
+    if len(mesh.points) > VERTICES_MAX or len(polygons) > POLYGONS_MAX:
+        raise InputError(
+            f"a walkable surface of at most {VERTICES_MAX} corners and {POLYGONS_MAX} polygons was wanted, "
+            f"but {len(mesh.points)} and {len(polygons)} came"
+        )
+    points = mesh.points[:, [0, 2, 1]].astype("<f4")
+    low = points.min(axis=0) - np.float32(_PAD_M)
+    high = points.max(axis=0) + np.float32(_PAD_M)
+    beyond = neighbours(polygons)
+    rows = np.zeros(len(polygons), _POLYGON)
+    details = np.zeros(len(polygons), _DETAIL)
+    triangles: list[tuple[int, int, int, int]] = []
+    for number, (polygon, row) in enumerate(zip(polygons, beyond, strict=True)):
+        count = len(polygon.corners)
+        rows["corners"][number, :count] = polygon.corners
+        rows["neighbours"][number, :count] = row
+        details["triangle_base"][number] = len(triangles)
+        details["triangles"][number] = count - 2
+        triangles.extend(_fan(count))
+    rows["link"] = _NULL_LINK
+    rows["flags"] = [polygon.flags for polygon in polygons]
+    rows["count"] = [len(polygon.corners) for polygon in polygons]
+    rows["area"] = [polygon.area for polygon in polygons]
+    links = sum(len(polygon.corners) for polygon in polygons)
+    nodes = _tree(points, polygons, low)
+    header = _TILE_HEADER.pack(
+        TILE_MAGIC, TILE_VERSION, 0, 0, 0, 0,
+        len(polygons), len(points), links, len(polygons), 0, len(triangles), len(nodes), 0, len(polygons),
+        AGENT_HEIGHT_M, AGENT_RADIUS_M, AGENT_CLIMB_M, *map(float, low), *map(float, high), _QUANTA_PER_M,
+    )  # fmt: skip
+    parts = (header, points.tobytes(), rows.tobytes(), bytes(_LINK_BYTES * links), details.tobytes())
+    tile = b"".join((*parts, np.array(triangles, "u1").tobytes(), nodes.tobytes()))
+    poly_bits = max(1, (len(polygons) - 1).bit_length())
+    size_m = (float(high[0] - low[0]), float(high[2] - low[2]))
+    wrapper = _SET_HEADER.pack(SET_MAGIC, SET_VERSION, 1, *map(float, low), *size_m, 1, 1 << poly_bits)
+    return wrapper + _TILE_PREFIX.pack(1 << poly_bits, len(tile)) + tile
+
+
+def _fan(count: int) -> list[tuple[int, int, int, int]]:
+    """Triangles of a polygon, each with two bits per edge that say whether it is an edge of the polygon."""
+    found = []
+    for index in range(1, count - 1):
+        border = (index == 1, True, index == count - 2)
+        found.append((0, index, index + 1, sum(_EDGE_IS_BORDER << (2 * edge) for edge, is_so in enumerate(border) if is_so)))
+    return found
+
+
+def _tree(points: NDArray[np.float32], polygons: Sequence[WalkPolygon], low: NDArray[np.float32]) -> NDArray[np.void]:
+    """The tree of boxes by which Detour finds polygons near a point: halves along the longest side, depth first."""
+    boxes = np.zeros((len(polygons), 2, 3), np.int64)
+    for number, polygon in enumerate(polygons):
+        own = (points[list(polygon.corners)] - low) * np.float32(_QUANTA_PER_M)
+        boxes[number, 0] = np.clip(np.floor(own.min(axis=0)), 0, 0xFFFF)
+        boxes[number, 1] = np.clip(np.ceil(own.max(axis=0)), 0, 0xFFFF)
+    nodes: list[tuple[list[int], list[int], int]] = []
+
+    def divide(members: list[int]) -> None:
+        lowest, highest = boxes[members, 0].min(axis=0), boxes[members, 1].max(axis=0)
+        place = len(nodes)
+        nodes.append((lowest.tolist(), highest.tolist(), members[0]))
+        if len(members) > 1:
+            axis = int(np.argmax(highest - lowest))
+            ordered = sorted(members, key=lambda number: (int(boxes[number, 0, axis] + boxes[number, 1, axis]), number))
+            divide(ordered[: len(ordered) // 2])
+            divide(ordered[len(ordered) // 2 :])
+            nodes[place] = (lowest.tolist(), highest.tolist(), place - len(nodes))
+
+    divide(list(range(len(polygons))))
+    return np.array(nodes, _NODE)
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """What a file of ours holds, read back: the mesh, each edge's neighbour, the tree of boxes."""
+
+    mesh: WalkMesh
+    neighbours: tuple[tuple[int, ...], ...]
+    nodes: NDArray[np.void]
+    low: tuple[float, float, float]
+    high: tuple[float, float, float]
+
+
+def decode(data: bytes) -> Tile:
+    """Read a file of one tile; whatever does not fit is an InputError."""
+    try:
+        magic, version, tiles = struct.unpack_from("<iii", data)
+        _, size = _TILE_PREFIX.unpack_from(data, _SET_HEADER.size)
+        header = _TILE_HEADER.unpack_from(data, _SET_HEADER.size + _TILE_PREFIX.size)
+    except struct.error as error:
+        raise InputError(f"a navigation mesh was wanted, but the file is cut off ({error})") from error
+    if (magic, version, tiles) != (SET_MAGIC, SET_VERSION, 1) or header[:2] != (TILE_MAGIC, TILE_VERSION):
+        raise InputError("a navigation mesh of one Detour tile of version 7 was wanted")
+    polygons, vertices, links, details, detail_vertices, triangles, nodes = header[6:13]
+    shapes: tuple[tuple[np.dtype[Any], int], ...] = (
+        (np.dtype("<f4"), 3 * vertices),
+        (_POLYGON, polygons),
+        (np.dtype("u1"), _LINK_BYTES * links),
+        (_DETAIL, details),
+        (np.dtype("<f4"), 3 * detail_vertices),
+        (np.dtype("u1"), 4 * triangles),
+        (_NODE, nodes),
+    )
+    sizes = [kind.itemsize * count for kind, count in shapes]
+    start = _SET_HEADER.size + _TILE_PREFIX.size + _TILE_HEADER.size
+    if any(count < 0 for _, count in shapes) or _TILE_HEADER.size + sum(sizes) != size or start + sum(sizes) != len(data):
+        raise InputError(f"a tile of {size} bytes was wanted, but its parts take {_TILE_HEADER.size + sum(sizes)}")
+    arrays = []
+    for kind, count in shapes:
+        arrays.append(np.frombuffer(data, kind, count, start))
+        start += kind.itemsize * count
+    points, rows = arrays[0].reshape(-1, 3)[:, [0, 2, 1]].astype(np.float64), arrays[1]
+    found = tuple(
+        WalkPolygon(tuple(row["corners"][: row["count"]].tolist()), int(row["area"]), int(row["flags"])) for row in rows
+    )
+    beyond = tuple(tuple(row["neighbours"][: row["count"]].tolist()) for row in rows)
+    return Tile(WalkMesh(points, found), beyond, arrays[6], header[18:21], header[21:24])
+
+
+SIDEWALK, CROSSWALK, ROAD = (1, 0x02), (2, 0x04), (3, 0x08)  # CARLA's area and flags
+_SAG_M: Final = 0.05
+_STRAIGHT_M: Final = 20.0
+_BENT_M: Final = 2.0
+_NARROW_M: Final = 0.1
+_MERGE_M: Final = 0.02
+_STEEP_M: Final = 0.5
+_RAMP_M: Final = AGENT_RADIUS_M
+
+
+class _Border(NamedTuple):
+    """A line along a street: lateral coordinate and height above the road."""
+
+    t_m: float
+    z_m: float
+
+
+class _Band(NamedTuple):
+    """A strip along a street, left and right border."""
+
+    kind: tuple[int, int]
+    left: _Border
+    right: _Border
+
+
+def write_mesh(road_map: RoadMap) -> bytes:
+    """The navigation mesh of a map as a file."""
+    return encode(walk_mesh(road_map))
+
+
+def walk_mesh(road_map: RoadMap) -> WalkMesh:
+    """All polygons, in the order of the file."""
+    corners = _Corners()
+    polygons: list[WalkPolygon] = []
+    for road in road_map.document.roads:
+        crossings = [_crossing_span_m(thing) for thing in road.objects if thing.kind == "crosswalk"]
+        for section in road.sections:
+            for low_m, high_m in pairwise(_stations_m(road, section, crossings)):
+                middle_m = 0.5 * (low_m + high_m)
+                crossed = any(start_m <= middle_m <= end_m for start_m, end_m in crossings)
+                near, far = (list(_bands(road, section, s_m)) for s_m in (low_m, high_m))
+                if [band.kind for band in near] != [band.kind for band in far]:
+                    continue
+                for first, last in zip(near, far, strict=True):
+                    kind = CROSSWALK if crossed and first.kind == ROAD else first.kind
+                    ring = (
+                        _point(road, low_m, first.left), _point(road, low_m, first.right),
+                        _point(road, high_m, last.right), _point(road, high_m, last.left),
+                    )  # fmt: skip
+                    polygons.extend(_polygons(corners, ring, kind))
+    return WalkMesh(np.array(corners.points, np.float64).reshape(-1, 3), tuple(polygons))
+
+
+class _Corners:
+    """Numbers points; those within two centimetres are one."""
+
+    def __init__(self) -> None:
+        self.points: list[Point] = []
+        self._cells: dict[tuple[int, int], list[int]] = {}
+
+    def number(self, point: Point) -> int:
+        """The number of a point."""
+        cell_x, cell_y = math.floor(point[0] / _MERGE_M), math.floor(point[1] / _MERGE_M)
+        for x in (cell_x - 1, cell_x, cell_x + 1):
+            for y in (cell_y - 1, cell_y, cell_y + 1):
+                for known in self._cells.get((x, y), ()):
+                    other = self.points[known]
+                    if math.dist(point[:2], other[:2]) <= _MERGE_M and abs(point[2] - other[2]) <= _STEEP_M:
+                        return known
+        self._cells.setdefault((cell_x, cell_y), []).append(len(self.points))
+        self.points.append(point)
+        return len(self.points) - 1
+
+
+def _polygons(corners: _Corners, ring: tuple[Point, ...], kind: tuple[int, int]) -> Iterator[WalkPolygon]:
+    """A cell as one polygon, or as two triangles where it is not convex."""
+    numbers = list(dict.fromkeys(corners.number(point) for point in ring))
+    if len(numbers) < 3:
+        return
+    for group in [numbers] if len(numbers) == 3 or _is_convex(corners, numbers) else [numbers[:3], [numbers[0], *numbers[2:]]]:
+        area_m2 = _area_m2(corners, group)
+        if abs(area_m2) > _MERGE_M * _MERGE_M:
+            # Detour's polygons run the other way round than our meshes.
+            yield WalkPolygon(tuple(group if area_m2 < 0.0 else group[::-1]), *kind)
+
+
+def _turn(corners: _Corners, a: int, b: int, c: int) -> float:
+    (ax, ay, _), (bx, by, _), (cx, cy, _) = (corners.points[number] for number in (a, b, c))
+    return (bx - ax) * (cy - by) - (by - ay) * (cx - bx)
+
+
+def _is_convex(corners: _Corners, numbers: list[int]) -> bool:
+    turns = [_turn(corners, *(numbers[(at + step) % len(numbers)] for step in range(3))) for at in range(len(numbers))]
+    return all(turn > 0.0 for turn in turns) or all(turn < 0.0 for turn in turns)
+
+
+def _area_m2(corners: _Corners, numbers: list[int]) -> float:
+    points = [corners.points[number] for number in numbers]
+    return 0.5 * math.fsum(a[0] * b[1] - a[1] * b[0] for a, b in zip(points, [*points[1:], points[0]], strict=True))
+
+
+def _point(road: Road, s_m: float, border: _Border) -> Point:
+    return place(road, s_m, border.t_m, border.z_m)
+
+
+def _bands(road: Road, section: LaneSection, s_m: float) -> Iterator[_Band]:
+    """The strips of a street at ``s_m``, from left to right; in a junction only its sidewalks."""
+    spans: list[tuple[bool, _Border, _Border]] = []
+    for lane in section.lanes:
+        if lane.id == 0 or lane.kind == "none":
+            continue
+        inner, outer = borders(road, section, lane, s_m)
+        low_m, high_m = heights_m(section, lane, s_m)
+        edges = (_Border(outer.t_m, high_m), _Border(inner.t_m, low_m))
+        left, right = edges if lane.id > 0 else edges[::-1]
+        walk = lane.kind == "sidewalk"
+        if left.t_m - right.t_m < _NARROW_M:
+            continue
+        if spans and spans[-1][0] == walk and abs(spans[-1][2].t_m - left.t_m) < _MERGE_M:
+            spans[-1] = (walk, spans[-1][1], right)
+        else:
+            spans.append((walk, left, right))
+    for index, (walk, left, right) in enumerate(spans):
+        before = index > 0 and spans[index - 1][0] != walk and abs(spans[index - 1][2].t_m - left.t_m) < _MERGE_M
+        after = index + 1 < len(spans) and spans[index + 1][0] != walk and abs(spans[index + 1][1].t_m - right.t_m) < _MERGE_M
+        if walk:
+            yield from _sidewalk(left, right)
+        elif road.junction_id is None:
+            yield from _carriageway(
+                left, right, spans[index - 1][2] if before else None, spans[index + 1][1] if after else None
+            )
+
+
+def _sidewalk(left: _Border, right: _Border) -> Iterator[_Band]:
+    """A sidewalk less the radius of a person on either side."""
+    inset_m = min(_RAMP_M, (left.t_m - right.t_m) / 4)
+    yield _Band(SIDEWALK, _Border(left.t_m - inset_m, left.z_m), _Border(right.t_m + inset_m, right.z_m))
+
+
+def _carriageway(left: _Border, right: _Border, kerb_left: _Border | None, kerb_right: _Border | None) -> Iterator[_Band]:
+    """The road between kerbs: where a sidewalk is beside it, a ramp leads up onto it."""
+    inner_left = _Border(left.t_m - _RAMP_M, left.z_m) if kerb_left else left
+    inner_right = _Border(right.t_m + _RAMP_M, right.z_m) if kerb_right else right
+    if kerb_left:
+        yield _Band(ROAD, _Border(left.t_m + _RAMP_M, kerb_left.z_m), inner_left)
+    if inner_left.t_m - inner_right.t_m > _NARROW_M:
+        yield _Band(ROAD, inner_left, inner_right)
+    if kerb_right:
+        yield _Band(ROAD, inner_right, _Border(right.t_m - _RAMP_M, kerb_right.z_m))
+
+
+def _crossing_span_m(thing: RoadObject) -> tuple[float, float]:
+    """From where to where a crossing covers its road."""
+    cosine, sine = math.cos(thing.heading_rad), math.sin(thing.heading_rad)
+    if thing.outline:
+        along_m = [
+            corner.first_m if corner.is_road else thing.s_m + corner.first_m * cosine - corner.second_m * sine
+            for corner in thing.outline
+        ]
+    else:
+        reach_m = 0.5 * (abs(thing.length_m * cosine) + abs(thing.width_m * sine))
+        along_m = [thing.s_m - reach_m, thing.s_m + reach_m]
+    return min(along_m), max(along_m)
+
+
+def _stations_m(road: Road, section: LaneSection, crossings: list[tuple[float, float]]) -> list[float]:
+    """Where a street is cut across: at its ends, at crossings, wherever a formula changes, and as finely as it bends."""
+    cuts = {section.start_m, section.end_m}
+    cuts.update(s_m for span in crossings for s_m in span)
+    cuts.update(piece.start_m for piece in road.plan)
+    cuts.update(piece.start_m for piece in (*road.elevation, *road.lane_offset))
+    cuts.update(section.start_m + piece.start_m for lane in section.lanes for piece in lane.widths)
+    inside = sorted(cut for cut in cuts if section.start_m <= cut <= section.end_m)
+    kept = [inside[0]]
+    for cut in inside[1:]:
+        if cut - kept[-1] < _NARROW_M:
+            if cut == section.end_m and len(kept) > 1:
+                kept[-1] = cut
+            continue
+        kept.append(cut)
+    result = [kept[0]]
+    for low_m, high_m in pairwise(kept):
+        parts = max(1, math.ceil((high_m - low_m) / _step_m(road, section, 0.5 * (low_m + high_m)) - 1e-6))
+        result.extend(low_m + (high_m - low_m) * part / parts for part in range(1, parts + 1))
+    return result
+
+
+def _step_m(road: Road, section: LaneSection, s_m: float) -> float:
+    """How long a cell may be so that the arc it stands for bulges by no more than five centimetres."""
+    curvature = abs(road.pose(s_m).curvature_per_m)
+    cubics = [*road.elevation, *road.lane_offset, *(piece for lane in section.lanes for piece in lane.widths)]
+    limit_m = _STRAIGHT_M if all(piece.is_linear for piece in cubics) else _BENT_M
+    return min(limit_m, math.sqrt(8.0 * _SAG_M / curvature)) if curvature > 1e-9 else limit_m

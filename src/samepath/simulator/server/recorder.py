@@ -1,0 +1,260 @@
+"""An episode on file and back: what a tick looks like to CARLA's recorder, and a recording that moves the actors again."""
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from samepath.core.errors import SamepathError
+from samepath.core.states import Collision, Pose
+from samepath.simulator.carla import recorder_records as log
+from samepath.simulator.carla.recorder import Recording, Replay, ReplayStep
+from samepath.simulator.carla.recorder_file import WriterState
+from samepath.simulator.carla.records import AttributeValue, Description, VehicleControl, WalkerControl, transform_of
+from samepath.simulator.carla.streams import as_sent
+from samepath.simulator.sensors.mounts import seen_from
+from samepath.simulator.server.actors import Entry, SignEntry, VehicleEntry, WalkerEntry
+from samepath.simulator.server.episode import SPECTATOR, Episode
+from samepath.simulator.server.sensors import SensorEntry
+from samepath.simulator.server.ticking import destroy, spawn
+from samepath.simulator.world.signals import Light
+
+_SIZE_EVERY_FRAMES: Final = 100
+
+
+def unix_s(utc_iso: str) -> int:
+    """Seconds since 1970 of a date and time in UTC."""
+    return int(np.datetime64(utc_iso.removesuffix("+00:00"), "s").astype(np.int64))
+
+
+class RecorderState(NamedTuple):
+    """How far a recorder has come: its file, and whom it knows already."""
+
+    recording: WriterState
+    additional: bool
+    known: set[int]
+    doors: dict[int, frozenset[int]]
+    hits: int
+
+
+class Recorder:
+    """Writes an episode, tick by tick."""
+
+    def __init__(self, recording: Recording, *, additional: bool, most_bytes: int) -> None:
+        self._recording = recording
+        self._additional = additional
+        self._most_bytes = most_bytes
+        self._known: set[int] = set()
+        self._doors: dict[int, frozenset[int]] = {}
+        self._hits = 0
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._recording.close()
+
+    @property
+    def is_full(self) -> bool:
+        """Has the file grown to its bound? Looked up now and then."""
+        return self._recording.frames % _SIZE_EVERY_FRAMES == 0 and self._recording.state.size > self._most_bytes
+
+    def state(self) -> RecorderState:
+        """Everything the future depends on."""
+        return RecorderState(self._recording.state, self._additional, self._known, self._doors, self._hits)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._recording.path
+
+    @classmethod
+    def restore(cls, path: Path, state: RecorderState, most_bytes: int) -> "Recorder":
+        """A rehearsed recorder that has come as far as ``state`` says."""
+        recording = Recording.restore(path, state.recording)
+        made = cls(recording, additional=state.additional, most_bytes=most_bytes)
+        made._known, made._doors, made._hits = set(state.known), dict(state.doors), state.hits
+        return made
+
+    def go_on(self) -> None:
+        """After a rehearsal: take up the file."""
+        self._recording.go_on()
+
+    def tick(self, episode: Episode, collisions: tuple[Collision, ...]) -> None:
+        """Write a tick."""
+        entries = {one.id: one for one in episode.actors if not isinstance(one, SensorEntry)}
+        fresh = [one for number, one in entries.items() if number not in self._known]
+        gone = sorted(self._known - set(entries))
+        self._known = set(entries)
+        vehicles = episode.actors.all(VehicleEntry)
+        content = log.Content(
+            added=tuple(_added(episode, one) for one in fresh),
+            removed=tuple(gone),
+            parents=tuple(log.Parent(one.id, one.record.parent_id) for one in fresh if one.record.parent_id),
+            hits=tuple(self._hit(episode, one) for one in collisions),
+            doors=tuple(self._door_news(vehicles)),
+            placed=tuple(log.Placed(one.id, *episode.pose(one)) for one in entries.values() if _moves(one)),
+            signal_lights=tuple(_lights(episode)),
+            vehicles=tuple(_input(episode, one) for one in vehicles),
+            walkers=tuple(log.WalkerInput(one.id, one.control.speed) for one in episode.actors.all(WalkerEntry)),
+            vehicle_lights=tuple(log.VehicleLights(one.id, one.lights) for one in vehicles),
+            kinematics=tuple(self._kinematics(episode)),
+            boxes=tuple(_box(one) for one in fresh if one.has_body) if self._additional else (),
+        )
+        self._recording.frame(content, as_sent(episode.delta_s))
+
+    def _hit(self, episode: Episode, one: Collision) -> log.Hit:
+        self._hits += 1
+        other = log.NO_ACTOR if one.other is None else one.other
+        return log.Hit(self._hits, one.actor, other, _is_hero(episode, one.actor), _is_hero(episode, other))
+
+    def _door_news(self, vehicles: list[VehicleEntry]) -> list[log.Door]:
+        found = []
+        for entry in vehicles:
+            before, now = self._doors.get(entry.id, frozenset()), frozenset(entry.open_doors)
+            found += [log.Door(entry.id, door, is_open=door in now) for door in sorted(before ^ now)]
+            self._doors[entry.id] = now
+        return found
+
+    def _kinematics(self, episode: Episode) -> list[log.Kinematics]:
+        if not self._additional:
+            return []
+        states = episode.world.states()
+        return [log.Kinematics(one, *state.velocity_mps, *state.angular_velocity_degps) for one, state in states.items()]
+
+
+def _moves(entry: Entry) -> bool:
+    return entry.has_body or entry.type_id == SPECTATOR
+
+
+def _is_hero(episode: Episode, actor_id: int) -> bool:
+    entry = episode.actors.find(actor_id)
+    return entry is not None and entry.record.description.get("role_name") == "hero"
+
+
+def _added(episode: Episode, entry: Entry) -> log.AddedActor:
+    kind = log.ActorKind.OTHER
+    if isinstance(entry, VehicleEntry):
+        kind = log.ActorKind.VEHICLE
+    elif isinstance(entry, WalkerEntry):
+        kind = log.ActorKind.WALKER
+    elif isinstance(entry, SignEntry) and entry.light is not None:
+        kind = log.ActorKind.TRAFFIC_LIGHT
+    description = entry.record.description
+    attributes = tuple(log.Attribute(one.type, one.id, one.value) for one in description.attributes)
+    return log.AddedActor(entry.id, int(kind), *episode.pose(entry), description.uid, description.id, attributes)
+
+
+def _lights(episode: Episode) -> list[log.SignalLight]:
+    states = episode.signals.states()
+    signs = [(one, one.light) for one in episode.actors.all(SignEntry)]
+    return [
+        log.SignalLight(sign.id, states[light].frozen, states[light].elapsed_s, int(states[light].shows))
+        for sign, light in signs
+        if light is not None
+    ]
+
+
+def _input(episode: Episode, entry: VehicleEntry) -> log.VehicleInput:
+    control = entry.control
+    gear = episode.world.gear(entry.id)
+    return log.VehicleInput(entry.id, control.steer, control.throttle, control.brake, control.hand_brake, gear)
+
+
+def _box(entry: Entry) -> log.Box:
+    box = entry.record.bounding_box
+    return log.Box(entry.id, *box.location, *box.extent)
+
+
+class Player:
+    """Moves actors as a recording says. ``ids`` are the actors by their ids in the recording."""
+
+    def __init__(self, replay: Replay, follow: int, offset: Pose) -> None:
+        self.replay = replay
+        self.ids: dict[int, int] = {}
+        self.is_over = False
+        self._follow = follow
+        self._offset = offset
+        self._signs: dict[int, int] = {}
+
+    def begin(self, episode: Episode) -> None:
+        """Let everything appear that is there at the start."""
+        self._do(episode, self.replay.begin())
+
+    def tick(self, episode: Episode, step_s: float) -> None:
+        """Go on with the recording; at its end the actors are given back to physics."""
+        if not self.is_over:
+            self._do(episode, self.replay.advance(step_s))
+            if self.is_over:
+                self.stop(episode, keep=True)
+
+    def stop(self, episode: Episode, *, keep: bool) -> None:
+        """Let go of the actors, or take them out."""
+        self.is_over = True
+        for number in self.ids.values():
+            if number not in episode.actors:
+                continue
+            if keep:
+                episode.world.set_simulated(number, on=True)
+            else:
+                destroy(episode, number)
+        self.ids = {}
+
+    def _do(self, episode: Episode, step: ReplayStep) -> None:
+        for added in step.added:
+            self._appear(episode, added)
+        for number in step.removed:
+            mine = self.ids.pop(number, None)
+            if mine is not None and mine in episode.actors:
+                destroy(episode, mine)
+        for placed in step.placed:
+            mine = self.ids.get(placed.actor)
+            if mine is not None and mine in episode.actors:
+                episode.world.set_pose(mine, Pose(*placed[1:]))
+        for light in step.signal_lights:
+            mine = self._signs.get(light.actor)
+            if mine is not None and light.shows in set(Light):
+                episode.signals.set_shown(mine, Light(light.shows))
+        self._controls(episode, step)
+        self._watch(episode)
+        self.is_over = step.finished
+
+    def _appear(self, episode: Episode, added: log.AddedActor) -> None:
+        pose = Pose(added.x_m, added.y_m, added.z_m, added.roll_deg, added.pitch_deg, added.yaw_deg)
+        if added.kind == log.ActorKind.TRAFFIC_LIGHT:
+            near = [(abs(one.pose.x_m - pose.x_m) + abs(one.pose.y_m - pose.y_m), one) for one in episode.actors.all(SignEntry)]
+            distance_m, sign = min(near, key=lambda one: one[0], default=(1e9, None))
+            if sign is not None and sign.light is not None and distance_m < 1.0:
+                self._signs[added.actor] = sign.light
+            return
+        if not added.type.startswith(("vehicle.", "walker.", "static.prop.")):
+            return
+        attributes = tuple(AttributeValue(one.id, one.type, one.value) for one in added.attributes)
+        try:
+            entry = spawn(episode, Description(added.uid, added.type, attributes), transform_of(pose), overlapping=True)
+        except SamepathError as error:
+            episode.place.log(f"replay: {added.type} did not appear: {error}")
+            return
+        episode.world.set_simulated(entry.id, on=False)
+        self.ids[added.actor] = entry.id
+
+    def _controls(self, episode: Episode, step: ReplayStep) -> None:
+        for one in step.vehicles:
+            entry = episode.actors.find(self.ids.get(one.actor, 0))
+            if isinstance(entry, VehicleEntry):
+                entry.control = VehicleControl(one.throttle, one.steer, one.brake, one.hand_brake, reverse=one.gear < 0)
+                episode.actors.rewrite(entry)
+        for walker in step.walkers:
+            entry = episode.actors.find(self.ids.get(walker.actor, 0))
+            if isinstance(entry, WalkerEntry):
+                entry.control = WalkerControl(entry.control.direction, walker.speed_mps)
+                episode.actors.rewrite(entry)
+        for lights in step.vehicle_lights:
+            entry = episode.actors.find(self.ids.get(lights.actor, 0))
+            if isinstance(entry, VehicleEntry):
+                entry.lights = lights.flags
+
+    def _watch(self, episode: Episode) -> None:
+        """Take the spectator along with the actor that is followed."""
+        followed = episode.actors.find(self.ids.get(self._follow, 0))
+        if followed is not None:
+            episode.spectator.pose = seen_from(episode.pose(followed), self._offset)
+            episode.actors.place(episode.spectator)

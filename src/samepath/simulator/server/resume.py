@@ -1,0 +1,321 @@
+"""Going on after a crash: the last good snapshot, and what happened since played again from the journal.
+
+Nothing is drawn and nobody is told anything while that is done. Every tick of it must come out with the digest that the journal
+has for it; if it does not, an earlier snapshot is taken, and if none gives the same world, nothing is resumed.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from samepath.core.errors import InputError, SamepathError, SimulatorError
+from samepath.simulator.maps import RoadMap
+from samepath.simulator.sensors.events import KIND as EVENTS
+from samepath.simulator.server import snapshot
+from samepath.simulator.server.episode import Episode, Nobody, Place
+from samepath.simulator.server.journal import (
+    FORMAT,
+    Journal,
+    JournalSettings,
+    Kind,
+    Origin,
+    Record,
+    cut,
+    lock,
+    numbers_of,
+    part_path,
+    read_part,
+    snapshot_path,
+    states_sum,
+)
+from samepath.simulator.server.methods import methods
+from samepath.simulator.server.rendering import Made, Order, Studio, View, Workshop
+from samepath.simulator.server.rpc import parse
+from samepath.simulator.server.snapshot import check_made_by
+from samepath.simulator.server.ticking import tick
+
+_START: Final = 0
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """That a journal is kept, where and how. ``resume``: the one that is there is gone on with, see :func:`resume`.
+
+    ``extra`` is plain data that :func:`origin_of` gives back to whoever resumes.
+    """
+
+    folder: Path
+    settings: JournalSettings = field(default_factory=JournalSettings)
+    resume: bool = False
+    whole_ticks: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """An episode that goes on. ``part`` is the journal's next one, ``lock`` the handle of its lock (None: read-only)."""
+
+    episode: Episode
+    origin: Origin
+    part: int
+    lock: int | None
+
+
+class _Ghost(Nobody):
+    """A client that called before the crash."""
+
+    def __init__(self, home: int, stream_port: int | None) -> None:
+        self.home = home
+        self.stream_port = stream_port
+
+    def answer(self, call_id: int | None, result: bytes) -> None:
+        """Nobody is there to be told."""
+
+
+class _Silence:
+    """An outbox for what was sent long ago."""
+
+    def publish(self, stream_id: int, payload: bytes) -> None:
+        pass
+
+    def prepare(self, payload: bytes) -> None:
+        pass
+
+    def expect(self, stream_id: int, home: int) -> None:
+        pass
+
+    def forget(self, stream_id: int) -> None:
+        pass
+
+
+class _Rehearsal:
+    """A workshop that makes only what a sensor must remember for its next measurement: what an event camera saw."""
+
+    wants_every_tick = False
+
+    def __init__(self, real: Workshop) -> None:
+        self._studio = real if isinstance(real, Studio) else Studio()
+        self.map: Callable[[], RoadMap] | None = None
+
+    def prepare(self, road_map: RoadMap) -> None:
+        pass
+
+    def work(self, view: View, orders: Sequence[Order]) -> Sequence[Made]:
+        wanted = [one for one in orders if one.type_id == EVENTS or one.memory]
+        if not wanted or self.map is None:
+            return []
+        self._studio.prepare(self.map())
+        return [replace(one, payload=b"") for one in self._studio.work(view, wanted)]
+
+    def close(self) -> None:
+        pass
+
+
+class _DifferentError(SimulatorError):
+    """What was played again came out differently."""
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """The records to play, and where the journal is to be cut: the part, and its size there."""
+
+    records: list[Record]
+    part: int
+    size: int
+    why: str = ""
+
+
+def open_episode(place: Place, map_name: str, keeping: Keeping | None) -> tuple[Episode, Journal | None]:
+    """A fresh episode on a map, or the one of a journal; and the journal to keep of it, if one is wanted."""
+    if keeping is None:
+        return Episode(place, map_name), None
+    if keeping.resume:
+        resumed = resume(keeping.folder, place, whole_ticks=keeping.whole_ticks)
+        journal = Journal(keeping.folder, resumed.origin, place.log, keeping.settings, place.clock)
+        journal.go_on(resumed.episode, resumed.part, resumed.lock)
+        return resumed.episode, journal
+    origin = Origin(map_name, place.atlas.aliases, place.data_folder, place.draw_debug, place.limits, keeping.extra)
+    episode = Episode(place, map_name)
+    journal = Journal(keeping.folder, origin, place.log, keeping.settings, place.clock)
+    journal.begin(episode)
+    return episode, journal
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+def origin_of(folder: Path) -> Origin:
+    """What a journal's world began with; refuses a journal that other code wrote, by name."""
+    parts, _ = numbers_of(folder)
+    for number in reversed(parts):
+        records = read_part(part_path(folder, number)).records
+        if records and records[0].kind is Kind.HEAD:
+            return Origin.of(_checked(folder, records[0].fields[0])["origin"])
+    raise InputError(f"{folder} holds no journal of samepath: give the folder that the server kept its journal in")
+
+
+def _checked(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
+    if head.get("format") != FORMAT:
+        raise InputError(f"{folder}: a journal of format {FORMAT} was wanted, but {head.get('format')} came")
+    check_made_by(head["made_by"], f"the journal in {folder}")
+    return head
+
+
+def resume(folder: Path, place: Place, *, whole_ticks: bool = False) -> Resumed:
+    """Build the episode that a journal was kept of, as it was when the server ended, and cut the journal there.
+
+    That is after the last call that anybody can have had an answer to; with ``whole_ticks`` after the last tick.
+    """
+    origin = origin_of(folder)
+    handle = lock(folder, reading=True)
+    parts, snapshots = numbers_of(folder)
+    rehearsal = _Rehearsal(place.workshop)
+    rehearsing = replace(place, outbox=_Silence(), log=_silent, workshop=rehearsal)
+    for start in [*reversed(snapshots), *(_START for one in parts if one == _START)]:
+        place.atlas.forget()
+        tail = _tail_of(folder, start, parts, whole_ticks=whole_ticks)
+        try:
+            episode = _start(folder, start, origin, rehearsing)
+            rehearsal.map = partial(_map_of, episode)
+            _play(episode, tail.records)
+        except InputError:
+            raise
+        except SamepathError as error:
+            where = f"snapshot {start}" if start else "the beginning"
+            place.log(f"{where} does not lead to where the server was ({error}); an earlier one is tried")
+            continue
+        if tail.why:
+            place.log(tail.why)
+        if handle is not None:
+            _cut(folder, tail, parts)
+        snapshot.go_live(episode, place)
+        place.log(f"resumed from {f'snapshot {start}' if start else 'the beginning'}: frame {episode.frame}")
+        return Resumed(episode, origin, max((*parts, *snapshots)) + 1, handle)
+    if handle is not None:
+        os.close(handle)
+    raise InputError(f"{folder} cannot be resumed: no snapshot in it is whole and leads to where the server was")
+
+
+def _map_of(episode: Episode) -> RoadMap:
+    return episode.scene.road_map
+
+
+def _start(folder: Path, number: int, origin: Origin, place: Place) -> Episode:
+    if number == _START:
+        episode = Episode(place, origin.map_name)
+        episode.rehearsed = True
+        return episode
+    try:
+        packed = snapshot_path(folder, number).read_bytes()
+    except OSError as error:
+        raise SimulatorError(f"{snapshot_path(folder, number).name} cannot be read: {error.strerror or error}") from error
+    return snapshot.restore(packed, place)
+
+
+def _tail_of(folder: Path, start: int, parts: list[int], *, whole_ticks: bool) -> _Tail:
+    """Everything since a snapshot, up to the first part that is missing or torn."""
+    placed: list[tuple[int, Record]] = []
+    why, number = "", start
+    while number in parts:
+        part = read_part(part_path(folder, number))
+        placed.extend((number, record) for record in part.records)
+        if part.torn and number != parts[-1]:
+            why = f"part {number} of the journal is damaged: what came after it is lost"
+            break
+        number += 1
+    ticks = [index for index, (_, record) in enumerate(placed) if record.kind is Kind.TICK]
+    if whole_ticks:
+        placed = placed[: ticks[-1] + 1 if ticks else 1]
+    ends = [record.fields[0] for _, record in placed[-1:] if record.kind is Kind.END]
+    if ends and not why:
+        why = f"the journal was ended: {ends[0]}"
+    last, size = (placed[-1][0], placed[-1][1].end) if placed else (start, 0)
+    return _Tail([record for _, record in placed], last, size, why)
+
+
+def _cut(folder: Path, tail: _Tail, parts: list[int]) -> None:
+    """Cut the journal behind what was played; parts beyond are set aside."""
+    for number in parts:
+        path = part_path(folder, number)
+        if number == tail.part:
+            cut(path, tail.size)
+        elif number > tail.part:
+            path.rename(path.with_suffix(".lost"))
+
+
+def _play(episode: Episode, records: Sequence[Record]) -> None:
+    ghosts: dict[int, _Ghost] = {}
+    for record in records:
+        _PLAYS[record.kind](episode, ghosts, *record.fields)
+
+
+def _call(episode: Episode, ghosts: dict[int, _Ghost], caller: int, message: bytes) -> None:
+    request = parse(message, episode.place.limits)
+    method = methods()[request.name]
+    episode.caller = ghosts[caller]
+    arguments = method.read(request.arguments) if method.handler is not None else ()
+    method.run(episode, arguments, _silent)
+
+
+def _step(episode: Episode, _: dict[int, _Ghost], step_s: float) -> None:
+    # A tick that failed then fails now, and the world goes on as it did.
+    with contextlib.suppress(Exception):
+        tick(episode, step_s)
+
+
+def _check_tick(episode: Episode, _: dict[int, _Ghost], frame: int, digest: bytes, states: int) -> None:
+    came = (episode.frame, bytes.fromhex(episode.world.digest), states_sum(episode))
+    if came != (frame, digest, states):
+        raise _DifferentError(f"frame {frame} came out differently when it was played again")
+
+
+def _introduce(_: Episode, ghosts: dict[int, _Ghost], number: int, _name: str, home: int, stream_port: int | None) -> None:
+    # A part introduces again who was there before it; whoever registered something must stay the same object.
+    ghosts.setdefault(number, _Ghost(home, stream_port))
+
+
+def _unheard(episode: Episode, _: dict[int, _Ghost], stream_id: int, home: int) -> None:
+    episode.listened.discard(stream_id, home)
+
+
+def _left(episode: Episode, _: dict[int, _Ghost], home: int) -> None:
+    episode.listened.leave(home)
+
+
+def _gone(episode: Episode, ghosts: dict[int, _Ghost], number: int) -> None:
+    ghost = ghosts.pop(number, None)
+    for port in [port for port, (_, owner) in episode.traffic_managers.items() if owner is ghost]:
+        del episode.traffic_managers[port]
+
+
+def _receive(episode: Episode, _: dict[int, _Ghost], xodr: str) -> None:
+    episode.place.atlas.receive(xodr, tried=True)  # it was when it was sent: only those that were taken are in a journal
+
+
+def _all_gone(episode: Episode, ghosts: dict[int, _Ghost]) -> None:
+    ghosts.clear()
+    snapshot.let_go(episode)
+
+
+def _nothing(_: Episode, _ghosts: dict[int, _Ghost], *_fields: object) -> None:
+    pass
+
+
+_PLAYS: Final[dict[Kind, Callable[..., None]]] = {
+    Kind.HEAD: _nothing,
+    Kind.CALLER: _introduce,
+    Kind.CALL: _call,
+    Kind.STEP: _step,
+    Kind.TICK: _check_tick,
+    Kind.UNHEARD: _unheard,
+    Kind.GONE: _gone,
+    Kind.MAP: _receive,
+    Kind.LEFT: _left,
+    Kind.RESUMED: _all_gone,
+    Kind.END: _nothing,
+}

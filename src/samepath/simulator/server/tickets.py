@@ -1,0 +1,217 @@
+"""The ledger of calls made by ticket: what was done once is never done again, however often it is asked for.
+
+A ticket is a client's id and a number. A client counts from 1 without gaps, so that a call whose predecessor has not come is
+refused rather than done out of order, and a client that this world does not know cannot go on in the middle. Results are kept
+for a while; of those that are not the number remains: a retry of one is refused by name.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from samepath.core.errors import InputError
+from samepath.simulator.carla.codec import CallError, WireError, array_of, came, long_text, struct_of, u64, whole
+from samepath.simulator.server.limits import Limits
+
+_ID_CHARACTERS: Final = 32
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+class Status(StrEnum):
+    """How it stands with a call."""
+
+    UNKNOWN = "unknown"  # it has not come
+    PENDING = "pending"
+    FAILED = "failed"
+    SUCCESS = "success"
+
+
+class Ticket(NamedTuple):
+    """Which call of which client."""
+
+    client: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"ticket {self.number} of client {self.client}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a call: an error, or a packed result; ``frame`` is the world's after it was done."""
+
+    status: Status
+    error: str = ""
+    result: bytes = b""
+    frame: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """What it costs to keep, roughly."""
+        return len(self.error) + len(self.result) + 200
+
+
+class _Known(NamedTuple):
+    """A client: the oldest number whose outcome is kept, and the last that was done."""
+
+    oldest: int
+    last: int
+
+
+_UNKNOWN: Final = Outcome(Status.UNKNOWN)
+_PENDING: Final = Outcome(Status.PENDING)
+_NOBODY: Final = _Known(1, 0)
+
+
+class Ledger:
+    """Outcomes by ticket, in the order in which they came about.
+
+    One thread writes; :meth:`find` may be asked from another.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._clients: dict[str, _Known] = {}
+        self._outcomes: dict[Ticket, Outcome] = {}
+        self._size_bytes = 0
+        self._highest: dict[str, int] = {}  # node through which a client has called since the last tick
+        self._highest_frame = 0
+        self.rank = 0  # of the client whose call is being done
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def find(self, ticket: Ticket) -> Outcome:
+        """What is known of a call; one whose outcome is not kept any more is refused by name."""
+        known = self._clients.get(ticket.client, _NOBODY)
+        if ticket.number > known.last:
+            return _UNKNOWN
+        found = self._outcomes.get(ticket)
+        if found is None:
+            raise CallError(f"{ticket} is too old to be asked about: it was done, but its result is no longer kept")
+        if found.status is Status.UNKNOWN:
+            raise CallError(f"{ticket} was being done when this world was saved: what came of it is not known")
+        return found
+
+    def do(self, ticket: Ticket, run: Callable[[], Outcome]) -> Outcome:
+        """Do a call, or tell what came of it when it was done."""
+        known = self._clients.get(ticket.client, _NOBODY)
+        if ticket.number <= known.last:
+            return self.find(ticket)
+        self._check_next(ticket, known)
+        self._keep(ticket, _PENDING)
+        self._clients[ticket.client] = known._replace(last=ticket.number)
+        outcome = run()
+        self._keep(ticket, outcome)
+        self._forget(ticket.client)
+        return outcome
+
+    def ranked(self, client: str, home: int, frame: int, run: Callable[[], Outcome]) -> Outcome:
+        """Do a client's call with the rank of the highest node through which it has called since the last tick.
+
+        Who moves to another node between two commands of one tick must not be overruled by its own former ones.
+        """
+        if frame != self._highest_frame:
+            self._highest_frame = frame
+            self._highest.clear()
+        self.rank = self._highest[client] = max(home, self._highest.get(client, 0))
+        try:
+            return run()
+        finally:
+            self.rank = 0
+
+    def _check_next(self, ticket: Ticket, known: _Known) -> None:
+        if ticket.number > known.last + 1:
+            if not known.last:
+                raise CallError(f"{ticket} came, but none of its earlier ones is known: this is another world, connect anew")
+            raise CallError(f"{ticket} came before ticket {known.last + 1}: calls are done in their order, so connect anew")
+        if ticket.client not in self._clients and len(self._clients) >= self._limits.ticket_clients:
+            raise CallError(f"{len(self._clients)} clients have called by ticket already: samepath serve takes no more")
+
+    def _keep(self, ticket: Ticket, outcome: Outcome) -> None:
+        before = self._outcomes.get(ticket)
+        self._size_bytes += outcome.size_bytes - (before.size_bytes if before is not None else 0)
+        self._outcomes[ticket] = outcome
+
+    def _forget(self, client: str) -> None:
+        """Drop what is too much: of a client that has many its oldest, of all together the oldest, but never the newest."""
+        known = self._clients[client]
+        for number in range(known.oldest, known.last + 1 - self._limits.tickets):
+            self._drop(Ticket(client, number))
+        while self._size_bytes > self._limits.ticket_bytes and len(self._outcomes) > 1:
+            self._drop(next(iter(self._outcomes)))
+
+    def _drop(self, ticket: Ticket) -> None:
+        # Numbers have no gaps, so the oldest of all is also the oldest of its client.
+        self._clients[ticket.client] = self._clients[ticket.client]._replace(oldest=ticket.number + 1)
+        self._size_bytes -= self._outcomes.pop(ticket).size_bytes
+
+    def state(self) -> list[object]:
+        """All of it as plain data: clients with their numbers, outcomes in order.
+
+        A call that is being done is written down as one whose outcome nobody knows: it will not be done again.
+        """
+        clients = [[client, *known] for client, known in self._clients.items()]
+        return [clients, [[*ticket, *_written(outcome)] for ticket, outcome in self._outcomes.items()]]
+
+    def restore(self, state: object) -> None:
+        """Begin again from what :meth:`state` gave."""
+        try:
+            clients, outcomes = _state(state)
+        except WireError as error:
+            raise InputError(f"the ledger of tickets cannot be read: {error}") from error
+        due = {client: known.oldest for client, known in clients}
+        for ticket, _ in outcomes:
+            if due.get(ticket.client) != ticket.number:
+                raise InputError(f"the ledger of tickets cannot be read: {ticket} is out of place")
+            due[ticket.client] += 1
+        if [known.last + 1 for _, known in clients] != list(due.values()):
+            raise InputError("the ledger of tickets cannot be read: outcomes are missing")
+        self._clients, self._outcomes, self._size_bytes = dict(clients), {}, 0
+        for ticket, outcome in outcomes:
+            self._keep(ticket, outcome)
+        for client in due:
+            self._forget(client)
+
+
+def client_id(value: Any) -> str:  # noqa: ANN401 - anything may come
+    """Read a client's id."""
+    if type(value) is str and len(value) == _ID_CHARACTERS and _HEX.issuperset(value):
+        return value
+    raise WireError(f"an id of {_ID_CHARACTERS} hexadecimal digits was wanted, but {came(value)} came")
+
+
+def packed(value: Any) -> bytes:  # noqa: ANN401 - anything may come
+    """Read a run of bytes; the message it came in was bounded."""
+    if type(value) is bytes:
+        return value
+    raise WireError(f"bytes were wanted, but {came(value)} came")
+
+
+def status(value: Any) -> Status:  # noqa: ANN401 - anything may come
+    """Read a status."""
+    try:
+        return Status(value)
+    except ValueError:
+        raise WireError(f"a status was wanted, but {came(value)} came") from None
+
+
+number: Final = whole(1, (1 << 64) - 1)
+_MOST: Final = 10_000_000
+_clients: Final = array_of(
+    struct_of(lambda client, oldest, last: (client, _Known(oldest, last)), client_id, number, u64), _MOST
+)
+_outcomes: Final = array_of(
+    struct_of(
+        lambda client, number, *outcome: (Ticket(client, number), Outcome(*outcome)),
+        *(client_id, number, status, long_text, packed, u64),
+    ),
+    _MOST,
+)
+_state: Final = struct_of(lambda clients, outcomes: (clients, outcomes), _clients, _outcomes)
+
+
+def _written(outcome: Outcome) -> tuple[object, ...]:
+    known = outcome.status if outcome.status is not Status.PENDING else Status.UNKNOWN
+    return known.value, outcome.error, outcome.result, outcome.frame

@@ -1,0 +1,408 @@
+"""One tick of an episode: controllers, lights, physics, attached actors, the state of everybody, sensors."""
+
+import math
+from typing import Final
+
+import numpy as np
+
+from samepath.core.catalogue import VehicleType, WalkerType, actor_type
+from samepath.core.errors import InputError
+from samepath.core.states import Collision, Pose, Vector, VehicleCommand
+from samepath.core.trig import to_radians
+from samepath.simulator.carla import blueprints
+from samepath.simulator.carla import streams as frames
+from samepath.simulator.carla.blueprints import Blueprint
+from samepath.simulator.carla.codec import CallError, token
+from samepath.simulator.carla.records import Actor, AttributeValue, BoundingBox, Description, Transform, VehicleControl, pose_of
+from samepath.simulator.physics.engine import BrokenActorsError
+from samepath.simulator.physics.frames import forward_of, quaternion_of
+from samepath.simulator.sensors.mounts import seen_from
+from samepath.simulator.sensors.sensor import check_rays
+from samepath.simulator.server.actors import Entry, SignEntry, VehicleEntry, WalkerEntry
+from samepath.simulator.server.episode import DEFAULT_STEP_S, Episode
+from samepath.simulator.server.physics_control import FRICTION_SCALE
+from samepath.simulator.server.sensors import SEEING, SensorEntry, given, instrument, real, sense
+from samepath.simulator.world.signals import Light
+from samepath.simulator.world.world import FrictionVolume, SpawnRefusedError
+
+# Putting actors into an episode and taking them out.
+
+# CARLA's own words: scripts look for them.
+COLLISION: Final = "Spawn failed because of collision at spawn position"
+INVALID: Final = "Spawn failed because of invalid actor description"
+_FRICTION_TRIGGER: Final = "static.trigger.friction"
+_CM: Final = 100.0
+_STEP_UP_M: Final = 2.0
+_GAP_M: Final = 0.02
+
+
+def spawn(
+    episode: Episode, description: Description, transform: Transform, parent_id: int = 0, *, overlapping: bool = False
+) -> Entry:
+    """Put an actor into the episode; with a parent the transform is relative to it, and it may be inside it."""
+    if len(episode.actors) >= episode.place.limits.actors:
+        raise CallError(f"there are {len(episode.actors)} actors already: samepath serve takes no more")
+    blueprint = _blueprint(description)
+    parent = None
+    if parent_id:
+        parent = episode.actors.find(parent_id)
+        if parent is None:
+            raise CallError("unable to attach actor: parent actor not found")
+    relative = pose_of(transform)
+    pose = relative if parent is None else seen_from(episode.pose(parent), relative)
+    entry = _entry(episode, blueprint, _full(blueprint, description), pose, parent_id, overlapping=overlapping)
+    if parent is not None:
+        entry.relative = relative
+        parent.children.append(entry.id)
+    episode.actors.add(entry)
+    return entry
+
+
+def _blueprint(description: Description) -> Blueprint:
+    found = {one.id: one for one in blueprints.library()}.get(description.id)
+    if found is None:
+        raise CallError(INVALID)
+    return found
+
+
+def _full(blueprint: Blueprint, description: Description) -> Description:
+    """The description with every attribute of its blueprint, as CARLA gives it back."""
+    given = {one.id: one for one in description.attributes}
+    values = tuple(given.get(one.id, AttributeValue(one.id, int(one.type), one.value)) for one in blueprint.attributes)
+    return Description(blueprint.uid, blueprint.id, values)
+
+
+def _entry(
+    episode: Episode, blueprint: Blueprint, description: Description, pose: Pose, parent_id: int, *, overlapping: bool
+) -> Entry:
+    box = BoundingBox(Vector(*blueprint.box_centre_m), Vector(*blueprint.box_half_m))
+    tags = bytes([blueprint.label]) if blueprint.label else b""
+    if blueprint.body:
+        return _with_body(episode, blueprint, (description, box, tags, parent_id), pose, overlapping=overlapping)
+    if blueprint.id.startswith("sensor."):
+        ordinal = episode.next_actor_id - episode.first_actor_id
+        inside = instrument(description, ordinal)
+        _check_image(description, episode.place.limits.image_pixels)
+        check_rays(description.id, given(description), episode.settings.fixed_delta_seconds or DEFAULT_STEP_S)
+        if isinstance(inside, SEEING):
+            episode.place.workshop.prepare(episode.scene.road_map)
+        period_s = max(real(description, "sensor_tick", 0.0), 0.0)
+        stream_id = episode.new_stream_id()
+        record = Actor(episode.new_actor_id(), parent_id, description, box, tags, token(stream_id, episode.place.stream_port))
+        return SensorEntry(record, blueprint, pose, instrument=inside, stream_id=stream_id, period_s=period_s)
+    volume = _volume(episode, description, pose) if blueprint.id == _FRICTION_TRIGGER else None
+    return Entry(Actor(episode.new_actor_id(), parent_id, description, box, tags, b""), blueprint, pose, volume=volume)
+
+
+def _check_image(description: Description, most: int) -> None:
+    """A server's images are smaller than those of a rig: every client may ask for them."""
+    width, height = (real(description, f"image_size_{axis}", 1.0) for axis in "xy")
+    if width * height > most:
+        raise CallError(
+            f"{description.id}: image_size_x times image_size_y: at most {most} was wanted, but {width:g} x {height:g} came"
+        )
+
+
+def _with_body(
+    episode: Episode,
+    blueprint: Blueprint,
+    parts: tuple[Description, BoundingBox, bytes, int],
+    pose: Pose,
+    *,
+    overlapping: bool,
+) -> Entry:
+    description, box, tags, parent_id = parts
+    kind = actor_type(blueprint.body)
+    if isinstance(kind, WalkerType):
+        pose = _on_the_ground(episode, kind, pose)
+    number = episode.next_actor_id
+    try:
+        episode.world.spawn(blueprint.body, pose, number, overlapping=overlapping or bool(parent_id))
+    except SpawnRefusedError as error:
+        raise CallError(COLLISION) from error
+    episode.new_actor_id()
+    record = Actor(number, parent_id, description, box._replace(actor_id=number), tags, b"")
+    if parent_id:
+        episode.world.set_simulated(number, on=False)
+        episode.world.set_collisions(number, on=False)
+    if isinstance(kind, VehicleType):
+        sticky = description.get("sticky_control", "true").lower() != "false"
+        return VehicleEntry(record, blueprint, pose, has_body=True, base=kind, sticky=sticky)
+    if isinstance(kind, WalkerType):
+        return WalkerEntry(record, blueprint, pose, has_body=True)
+    return Entry(record, blueprint, pose, has_body=True)
+
+
+def _on_the_ground(episode: Episode, kind: WalkerType, pose: Pose) -> Pose:
+    """Lift a walker whose feet would be in the ground; their place is their middle."""
+    half_m = kind.height_m / 2
+    hit = episode.world.cast_ray(
+        Vector(pose.x_m, pose.y_m, pose.z_m + _STEP_UP_M), Vector(z=-1.0), _STEP_UP_M + half_m, fixed_only=True
+    )
+    if hit is None:
+        return pose
+    return pose._replace(z_m=max(pose.z_m, pose.z_m + _STEP_UP_M - hit[0] + half_m + _GAP_M))
+
+
+def _volume(episode: Episode, description: Description, pose: Pose) -> int:
+    """A patch of ground with another friction; CARLA gives half sizes in centimetres."""
+    half_x_m, half_y_m, half_z_m = (abs(real(description, f"extent_{axis}", 1.0)) / _CM for axis in "xyz")
+    friction = min(max(real(description, "friction", 3.5), 0.0), 1e3) / FRICTION_SCALE
+    return episode.world.add_friction_volume(
+        FrictionVolume(pose.x_m, pose.y_m, half_x_m, half_y_m, friction, pose.z_m, half_z_m, pose.yaw_deg)
+    )
+
+
+def destroy(episode: Episode, actor_id: int) -> None:
+    """Take an actor out; whatever was attached to it stays where it is."""
+    entry = episode.actors.find(actor_id)
+    if entry is None:
+        raise CallError("unable to destroy actor: not found")
+    if entry is episode.spectator or entry.blueprint is None:
+        raise CallError(f"unable to destroy actor: the {entry.type_id} belongs to the map")
+    if entry.has_body:
+        episode.world.destroy(actor_id)
+    if entry.volume is not None:
+        episode.world.remove_friction_volume(entry.volume)
+    if isinstance(entry, SensorEntry):
+        episode.listened.end(entry.stream_id)
+        episode.place.outbox.forget(entry.stream_id)
+    parent = episode.actors.find(entry.record.parent_id)
+    if parent is not None:
+        parent.children.remove(actor_id)
+    for child_id in entry.children:
+        child = episode.actors.find(child_id)
+        if child is not None:
+            child.relative = None
+            child.record = child.record._replace(parent_id=0)
+    episode.actors.remove(actor_id)
+
+
+_KMH: Final = 3.6
+_NO_LIMIT_KMH: Final = 130.0
+_LOOK_UP_EVERY_M: Final = 2.0
+_LEAST_STEP_S, _LONGEST_STEP_S = 1e-4, 1.0
+_SUBSTEPS_MAX: Final = 100
+_BOTTOM_M: Final = -500.0
+
+
+def step_of(episode: Episode) -> float:
+    """How long a tick is in synchronous mode."""
+    step_s = episode.settings.fixed_delta_seconds
+    return step_s or DEFAULT_STEP_S
+
+
+def substeps_of(episode: Episode, step_s: float) -> int:
+    """Into how many steps physics divides a tick: steps of at most the wanted size, but not more of them than wanted."""
+    settings = episode.settings
+    if not settings.substepping or settings.max_substep_delta_time <= 0.0:
+        return 1
+    # A step that is a whole number of substeps up to rounding is divided into exactly so many.
+    wanted = math.ceil(step_s / settings.max_substep_delta_time - 1e-6)
+    return max(1, min(wanted, settings.max_substeps, _SUBSTEPS_MAX))
+
+
+def command_of(control: VehicleControl) -> VehicleCommand:
+    """What the world makes of pedals and wheel: out of range is at its end."""
+    return VehicleCommand(
+        throttle=min(max(control.throttle, 0.0), 1.0),
+        steer=min(max(control.steer, -1.0), 1.0),
+        brake=min(max(control.brake, 0.0), 1.0),
+        hand_brake=control.hand_brake,
+        reverse=control.reverse,
+        manual_gear=control.gear if control.manual_gear_shift else None,
+    )
+
+
+def tick(episode: Episode, step_s: float) -> None:
+    """Advance the world by a step and send what came of it: the state first, then the sensors."""
+    step_s = min(max(step_s, _LEAST_STEP_S), _LONGEST_STEP_S)
+    episode.ranks.clear()
+    _drive_ackermann(episode, step_s)
+    episode.signals.tick(step_s)
+    sent_s = frames.as_sent(step_s)
+    if episode.player is not None:
+        episode.player.tick(episode, sent_s)
+    collisions = _step(episode, step_s)
+    episode.frame += 1
+    episode.delta_s = step_s
+    episode.elapsed_s += sent_s
+    _let_go(episode)
+    _carry(episode)
+    episode.actors.fill(episode.world)
+    _catch_fallen(episode)
+    _write_vehicles(episode)
+    _write_walkers(episode)
+    _write_lights(episode)
+    publish(episode)
+    sense(episode, collisions)
+    _record(episode, collisions)
+    episode.debug.fade(episode.elapsed_s)
+
+
+def _record(episode: Episode, collisions: tuple[Collision, ...]) -> None:
+    """Write the tick to the recording; one that cannot be written, or has grown too large, ends."""
+    recorder = episode.recorder
+    if recorder is None:
+        return
+    try:
+        recorder.tick(episode, collisions)
+        full = recorder.is_full
+    except InputError as error:
+        episode.place.log(f"the recording ends: {error}")
+        full = True
+    if full:
+        recorder.close()
+        episode.recorder = None
+
+
+def _step(episode: Episode, step_s: float) -> tuple[Collision, ...]:
+    """Let physics work; an empty world is left alone.
+
+    What Rapier does with contacts depends on how many steps it has made before: the time a server stood idle, which is the
+    wall clock's, must leave no trace.
+    """
+    if not episode.world.actors:
+        return ()
+    try:
+        return episode.world.tick(step_s, substeps_of(episode, step_s))
+    except BrokenActorsError as error:
+        for number in error.actors:
+            destroy(episode, number)
+        episode.place.log(f"{error}; they were taken out of the world")
+        return ()
+
+
+def _catch_fallen(episode: Episode) -> None:
+    """Take out who has fallen off the edge of the world, as CARLA does."""
+    heights_m = episode.actors.states.rows["motion"][:, 2]
+    if heights_m.size and heights_m.min() < _BOTTOM_M:
+        fallen = [one.id for one in episode.actors if one.has_body and episode.world.state(one.id).pose.z_m < _BOTTOM_M]
+        for number in fallen:
+            destroy(episode, number)
+        if fallen:
+            episode.place.log(f"actors {fallen} fell off the edge of the world and were taken out")
+            episode.actors.fill(episode.world)
+
+
+def _drive_ackermann(episode: Episode, step_s: float) -> None:
+    for entry in episode.actors.all(VehicleEntry):
+        if entry.ackermann.target is None or entry.base is None:
+            continue
+        state = episode.world.state(entry.id)
+        forward = forward_of(quaternion_of(state.pose))
+        speed_mps = sum(a * b for a, b in zip(forward, state.velocity_mps, strict=True))
+        kind = episode.world.kind(entry.id)
+        max_steer_rad = to_radians(getattr(kind, "max_steer_deg", 0.0))
+        entry.control = entry.ackermann.drive(speed_mps, max_steer_rad, step_s)
+        episode.world.apply(entry.id, command_of(entry.control))
+        episode.actors.rewrite(entry)
+
+
+def _let_go(episode: Episode) -> None:
+    """A vehicle without sticky control forgets its pedals after every tick."""
+    for entry in episode.actors.all(VehicleEntry):
+        if not entry.sticky and entry.control != VehicleControl():
+            entry.control = VehicleControl()
+            episode.world.apply(entry.id, VehicleCommand())
+            episode.actors.rewrite(entry)
+
+
+def _carry(episode: Episode) -> None:
+    """Move what is attached with what it is attached to; parents are older than their children."""
+    for entry in episode.actors:
+        if entry.relative is None:
+            continue
+        parent = episode.actors.find(entry.record.parent_id)
+        if parent is None:
+            continue
+        entry.pose = seen_from(episode.pose(parent), entry.relative)
+        if entry.has_body:
+            episode.world.set_pose(entry.id, entry.pose)
+        else:
+            episode.actors.place(entry)
+
+
+def _write_vehicles(episode: Episode) -> None:
+    vehicles = episode.actors.all(VehicleEntry)
+    if not vehicles:
+        return
+    rows = episode.actors.rows(vehicles)
+    table = episode.actors.states.rows
+    table["gear"][rows] = [episode.world.gear(one.id) for one in vehicles]
+    motion = table["motion"][rows].astype(np.float64)
+    for entry, (x_m, y_m) in zip(vehicles, motion[:, :2].tolist(), strict=True):
+        _look_up_limit(episode, entry, x_m, y_m)
+    table["speed_limit"][rows] = [one.speed_limit_kmh for one in vehicles]
+    if not episode.scene.signals.lights:
+        table["light_state"][rows] = int(Light.GREEN)
+        return
+    speed_mps = np.hypot(motion[:, 6], motion[:, 7])
+    half_m = np.array([one.record.bounding_box.extent.x for one in vehicles])
+    lights = episode.scene.stop_lines.lights_ahead(motion[:, 0], motion[:, 1], motion[:, 4], half_m, speed_mps).tolist()
+    signs = {one.light: one.id for one in episode.actors.all(SignEntry) if one.light is not None}
+    for entry, light in zip(vehicles, lights, strict=True):
+        entry.light_number = light
+    table["at_light"][rows] = [light >= 0 for light in lights]
+    table["light_state"][rows] = [int(episode.signals.shows(one) if one >= 0 else Light.GREEN) for one in lights]
+    table["light_id"][rows] = [signs.get(one, 0) for one in lights]
+
+
+def _look_up_limit(episode: Episode, entry: VehicleEntry, x_m: float, y_m: float) -> None:
+    """Look up the speed limit again when a vehicle has moved on; off the road the last one holds."""
+    before_x, before_y = entry.looked_up_at
+    if abs(x_m - before_x) + abs(y_m - before_y) < _LOOK_UP_EVERY_M:
+        return
+    entry.looked_up_at = (x_m, y_m)
+    here = episode.scene.lanes.find(x_m, y_m)
+    if here is not None:
+        limit_mps = episode.scene.road_map.speed_limit_mps(here.lane.road_id, here.s_m)
+        entry.speed_limit_kmh = _NO_LIMIT_KMH if limit_mps is None else limit_mps * _KMH
+
+
+def _write_walkers(episode: Episode) -> None:
+    """Walkers that a client moves itself have the speed it says they have."""
+    for entry in episode.actors.all(WalkerEntry):
+        if not episode.world.simulated(entry.id):
+            speed = [one * entry.control.speed for one in entry.control.direction]
+            episode.actors.states.rows["motion"][episode.actors.row(entry.id), 6:9] = speed
+
+
+def _write_lights(episode: Episode) -> None:
+    signs = [one for one in episode.actors.all(SignEntry) if one.light is not None]
+    if not signs:
+        return
+    rows, table = episode.actors.rows(signs), episode.actors.states.rows
+    found = episode.signals.states()
+    states = [found[one.light] for one in signs if one.light is not None]
+    for name in ("green_s", "yellow_s", "red_s", "elapsed_s", "frozen"):
+        table[name][rows] = [getattr(one, name) for one in states]
+    table["colour"][rows] = [int(one.shows) for one in states]
+    table["pole"][rows] = [episode.scene.signals.lights[one.light].pole for one in signs if one.light is not None]
+
+
+def write_states(episode: Episode) -> None:
+    """Write the state of everybody anew, as it was after the last tick; for an episode that was just built."""
+    episode.actors.fill(episode.world)
+    _write_vehicles(episode)
+    _write_walkers(episode)
+    _write_lights(episode)
+
+
+def publish(episode: Episode) -> None:
+    """Send the state of everybody."""
+    episode.place.outbox.publish(frames.WORLD_STREAM, _state(episode))
+    episode.map_changed = False
+
+
+def prepare(episode: Episode) -> None:
+    """Keep the state of everybody for clients that connect before the next tick."""
+    episode.actors.fill(episode.world)
+    episode.place.outbox.prepare(_state(episode))
+
+
+def _state(episode: Episode) -> bytes:
+    flags = (frames.MAP_CHANGED if episode.map_changed else 0) | (frames.LIGHTS_CHANGED if episode.lamps.is_news else 0)
+    return frames.episode_state(
+        episode.moment, episode.id, episode.place.clock.monotonic_s(), episode.delta_s, flags, episode.actors.states
+    )

@@ -1,0 +1,258 @@
+"""Traffic managers of clients, why the answer to a tick sometimes waits for one, and how one is woken that sleeps for ever.
+
+CARLA's client can lose a wake-up of its own. In synchronous mode its traffic manager works in a thread: after each cycle that
+thread asks for the episode's settings, looks whether ``step_begin`` is set, and if not waits on a condition variable. Whoever
+called ``world.tick()`` sets ``step_begin`` and notifies as soon as the tick has been answered, without holding the mutex
+(``TrafficManagerLocal::SynchronousTick``). If that falls between the look and the wait, nobody is notified, and both wait for
+ever. It takes two answers that reach the client together: that of the settings and that of the tick. A server that needs
+longer for a tick than the client for a look hardly ever sends them so; a quick one does, in one tick of four.
+
+So they are kept apart, by time, for no call follows by which the thread would tell that it waits. Settings are answered at
+once, also while a tick is being made; a tick is answered when every traffic manager whose cycle was seen has its settings, and
+has had them for a moment. Only the answer is held back, for only the client that ticks is in danger: the state and the sensors
+have been sent, and nothing in the world depends on it.
+
+A moment is not always enough: on a machine with more work than cores a thread may be late by many. A traffic manager that made
+a cycle after every tick, and after the last one no call at all for seconds, has lost its wake-up: it is woken (``waking.py``),
+and all goes on as if nothing had been lost.
+
+Lives in the event loop.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Protocol
+
+import msgpack
+
+# Waking a traffic manager of CARLA's client that has lost its wake-up, through the port that it listens on itself.
+#
+# Its thread waits for a notification that has come and gone, with ``step_begin`` set. ``set_synchronous_mode(false)``
+# notifies it again; it then makes the cycle that was due, no other, for it looked at the mode before it began to
+# wait. The mode must be back before it looks again, so both calls go in one message, and its own calls are not taken
+# until both are answered.
+
+_MOST_BYTES: Final = 4096
+_ALIVE: Final[tuple[str, list[bool]]] = ("health_check_remote_TM", [])
+_NOTIFY: Final = (("set_synchronous_mode", [False]), ("set_synchronous_mode", [True]))
+
+
+async def wake(host: str, port: int, sure_s: float, waits: Callable[[], bool], heed: Callable[[bool], None]) -> bool:
+    """Wake it if it still ``waits`` some time after it was found alive; ``heed`` says whether its calls are taken.
+
+    A client that was stopped, or is short of time, answers late and then makes its calls: it is left alone.
+    """
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        await _ask(reader, writer, _ALIVE)
+        await asyncio.sleep(sure_s)
+        if not waits():
+            return False
+        heed(False)
+        try:
+            await _ask(reader, writer, *_NOTIFY)
+        finally:
+            heed(True)
+        return True
+    finally:
+        writer.close()
+
+
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *calls: tuple[str, list[bool]]) -> None:
+    """Make calls and wait for as many answers, whatever they say."""
+    writer.write(b"".join(msgpack.packb([0, number, *call]) for number, call in enumerate(calls)))
+    unpacker = msgpack.Unpacker(max_buffer_size=_MOST_BYTES)
+    answers = 0
+    while answers < len(calls):
+        data = await reader.read(_MOST_BYTES)
+        if not data:
+            raise ConnectionError("it hung up")
+        try:
+            unpacker.feed(data)
+            answers += sum(1 for _ in unpacker)
+        except (ValueError, msgpack.UnpackException) as error:
+            raise ConnectionError("it sent no MessagePack") from error
+
+
+ASKS: Final = "get_episode_settings"  # the last call of a cycle
+_CYCLES: Final = "get_vehicle_light_states"  # a call of every cycle, with or without vehicles
+CUES: Final = frozenset({"tick_cue", "set_episode_settings"})  # after their answers a client ticks its traffic managers
+NOTED: Final = CUES | {ASKS}
+
+# From the answer of the settings to that of the tick. The loop's timers round up to 1 ms; a tick that took longer than this
+# anyhow is not held back at all.
+_APART_S: Final = 0.0002
+# The longest that a tick is held back: a thread that does not ask for so long is not on its way to the wait.
+_LONGEST_S: Final = 0.02
+# A traffic manager that is silent for so long when its cycle is due is looked at; it is woken if it answers but makes no call
+# for another while. All of that together may not take longer than the last.
+_SILENT_S: Final = 3.0
+_SURE_S: Final = 1.0
+_WAKE_S: Final = 10.0
+_LOOK_S: Final = 0.5
+
+
+class Client(Protocol):
+    """Whose traffic managers they are."""
+
+    name: str
+    host: str
+
+    def heed(self, on: bool) -> None:
+        """Take its calls, or let them wait."""
+        ...
+
+
+class _Phase(Enum):
+    """Since the last tick was answered, a traffic manager ..."""
+
+    TICKED = "has done nothing"
+    CYCLING = "is in its cycle"
+    SETTLED = "has asked for the settings: its cycle is over"
+
+
+@dataclass
+class _Manager:
+    """The traffic managers of one connection.
+
+    ``doubted``: a tick waited for it in vain, and it has not asked since. ``due``: its own client was answered a tick, after a
+    cycle that ended, so the next one follows. ``heard_s``: when its client last called or was answered a tick.
+    """
+
+    ports: set[int] = field(default_factory=set)
+    phase: _Phase = _Phase.TICKED
+    settled_s: float = 0.0
+    doubted: bool = False
+    due: bool = False
+    heard_s: float = 0.0
+    waking: asyncio.Task[None] | None = None
+
+    def wait_s(self, now_s: float) -> float:
+        """How long a tick's answer is to be held back for it."""
+        if self.phase is _Phase.CYCLING and not self.doubted:
+            return _LONGEST_S
+        return self.settled_s + _APART_S - now_s
+
+
+@dataclass(eq=False)
+class _Held:
+    """An answer that waits."""
+
+    client: Client
+    send: Callable[[], None]
+    until_s: float
+    timer: asyncio.TimerHandle | None = None
+
+
+class Managers:
+    """The traffic managers of all connections of a server or a node, and the answers that wait for them."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._managers: dict[Client, _Manager] = {}
+        self._held: list[_Held] = []
+        self._looking = False
+
+    def called(self, client: Client, name: str, arguments: tuple[Any, ...]) -> None:
+        """Take note of a call that came."""
+        if name == "add_traffic_manager_running":
+            ((_, port),) = arguments
+            self._managers.setdefault(client, _Manager()).ports.add(port)
+            if not self._looking:
+                self._look()
+            return
+        manager = self._managers.get(client)
+        if manager is None:
+            return
+        manager.heard_s = asyncio.get_running_loop().time()
+        if name == "destroy_traffic_manager":
+            manager.ports.discard(arguments[0])
+            if not manager.ports:
+                self.gone(client)
+        elif name == _CYCLES and manager.phase is _Phase.TICKED:
+            # Later in the same tick it is the user's own call.
+            manager.phase = _Phase.CYCLING
+
+    def settled(self, client: Client) -> None:
+        """Somebody has been told the settings: a traffic manager waits in a moment, and ticks wait for that moment."""
+        manager = self._managers.get(client)
+        if manager is None:
+            return
+        ends = manager.phase is _Phase.CYCLING
+        manager.phase, manager.doubted, manager.settled_s = _Phase.SETTLED, False, asyncio.get_running_loop().time()
+        if ends:
+            self._look_again()
+
+    def gone(self, client: Client) -> None:
+        """Its traffic managers are no more."""
+        manager = self._managers.pop(client, None)
+        if manager is None:
+            return
+        if manager.waking is not None:
+            manager.waking.cancel()
+        self._look_again()
+
+    def hold(self, client: Client, send: Callable[[], None]) -> None:
+        """Send the answer to a tick: now, or as soon as it is safe."""
+        if not self._managers:
+            send()
+            return
+        now_s = asyncio.get_running_loop().time()
+        if self._wait_s(now_s) <= 0.0:
+            self._send(client, send)
+            return
+        self._held.append(_Held(client, send, now_s + _LONGEST_S))
+        self._look_again()
+
+    def _wait_s(self, now_s: float) -> float:
+        return max((one.wait_s(now_s) for one in self._managers.values()), default=0.0)
+
+    def _look_again(self) -> None:
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        for held in self._held:
+            if held.timer is not None:
+                held.timer.cancel()
+            held.timer = loop.call_at(min(now_s + self._wait_s(now_s), held.until_s), self._release, held)
+
+    def _release(self, held: _Held) -> None:
+        self._held.remove(held)
+        for one in self._managers.values():
+            one.doubted = one.doubted or one.phase is _Phase.CYCLING
+        self._send(held.client, held.send)
+
+    def _send(self, client: Client, send: Callable[[], None]) -> None:
+        for owner, one in self._managers.items():
+            one.due = owner is client and one.phase is _Phase.SETTLED
+            one.phase = _Phase.TICKED
+        if client in self._managers:
+            self._managers[client].heard_s = asyncio.get_running_loop().time()
+        send()
+
+    def _look(self) -> None:
+        """Look for traffic managers that sleep, now and then, as long as there are any."""
+        loop = asyncio.get_running_loop()
+        for client, one in self._managers.items():
+            # Of several of one client nobody knows which one sleeps, and waking another would make a cycle too many.
+            if one.due and one.phase is _Phase.TICKED and len(one.ports) == 1 and loop.time() - one.heard_s > _SILENT_S:
+                one.due = False
+                one.waking = loop.create_task(self._wake(client, one))
+        self._looking = bool(self._managers)
+        if self._looking:
+            loop.call_later(_LOOK_S, self._look)
+
+    async def _wake(self, client: Client, manager: _Manager) -> None:
+        (port,), heard_s = manager.ports, manager.heard_s
+        try:
+            async with asyncio.timeout(_WAKE_S):
+                woken = await wake(client.host, port, _SURE_S, lambda: manager.heard_s == heard_s, client.heed)
+        except (OSError, TimeoutError) as error:
+            why = f"port {port} of {client.host} did not let us: {type(error).__name__}"
+            self._log(f"{client.name} seems to wait for its own traffic manager, which cannot be woken: {why}")
+        else:
+            if woken:
+                self._log(f"the traffic manager of {client.name} had lost its wake-up and was woken")
+        finally:
+            manager.waking = None

@@ -1,0 +1,403 @@
+"""A scenario running: the world, the agents in it, and what ends it. One call advances one tick."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from samepath.core.catalogue import PropType, VehicleType, WalkerType, actor_type
+from samepath.core.errors import InputError, SimulatorError
+from samepath.core.states import Collision, Command, Pose, Vector
+from samepath.core.streams import stream
+from samepath.scenarios.agents import (
+    Agent,
+    CallableAgent,
+    Decisions,
+    DrivingAgent,
+    ProcessAgent,
+    Replay,
+    StandingAgent,
+    Tape,
+    View,
+    WalkingAgent,
+)
+from samepath.scenarios.astar import Grid, rasterise
+from samepath.scenarios.drivers import Steering, VehicleFollower, VehicleSettings
+from samepath.scenarios.model import ActorSpec, ScenarioSpec, build_scenario
+from samepath.scenarios.paths import Path, interpolate
+from samepath.scenarios.walkers import WalkerFollower, WalkerSettings
+from samepath.simulator.maps import Mesh, load_map
+from samepath.simulator.physics.engine import PhysicsSettings
+from samepath.simulator.world.world import StaticMesh, World
+
+GROUND_LABELS: Final = frozenset({"road", "sidewalk", "kerb", "ground"})
+OFF_MAP_M: Final = 3.0
+LAST_WAYPOINT: Final = "every actor reached its last waypoint"
+FIRST_COLLISION: Final = "first collision"
+TIME_OVER: Final = "simulated time is over"
+DURATION: Final = "duration"
+# More than the rounding of a sum of steps, less than any step.
+_ROUNDING_S: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class SimulationSettings:
+    """What a study may vary beside the scenario itself; None leaves the scenario's own value.
+
+    ``duration_s`` ends a run that has not ended before.
+    """
+
+    step_s: float | None = None
+    substeps: int | None = None
+    solver_iterations: int = 4
+    physics_threads: int = 0
+    grid_m: float = 0.25
+    queue: str = "stable"
+    seed: int = 0
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one tick brought."""
+
+    tick: int
+    collisions: tuple[Collision, ...]
+    destroyed: tuple[int, ...]
+    ended: str | None
+
+
+class Simulation:
+    """A scenario in its world. With ``decisions`` there are no agents: what they once decided is replayed.
+
+    A ``tape`` takes down what is applied in every step, and who has finished.
+    """
+
+    def __init__(
+        self,
+        scenario: ScenarioSpec,
+        settings: SimulationSettings | None = None,
+        arrangement: "Arrangement | None" = None,
+        *,
+        decisions: Decisions | None = None,
+        tape: Tape | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self._arrangement = arrangement or Arrangement()
+        self.settings = settings or SimulationSettings()
+        step_s = self.settings.step_s or scenario.step
+        physics = PhysicsSettings(
+            step_s=step_s,
+            substeps=self.settings.substeps or scenario.substeps,
+            solver_iterations=self.settings.solver_iterations,
+            threads=self.settings.physics_threads,
+        )
+        self.world = World(physics, self._arrangement.statics(scenario.map), place=scenario.map)
+        for box in scenario.boxes:
+            self.world.add_box(box.name, Pose(box.at[0], box.at[1], yaw_deg=box.yaw_deg), box.size)
+        self.commands: dict[int, Command] = {}
+        self._note_types()
+        self._met: set[tuple[int, int | None, str]] = set()
+        for spec in self._arrangement.order(scenario.actors):
+            self._spawn(spec)
+        self._tape = tape
+        self._replay = Replay(decisions, self._types) if decisions is not None else None
+        self.agents = self._agents()
+
+    @property
+    def replays(self) -> bool:
+        """Are there no agents, only what they once decided?"""
+        return self._replay is not None
+
+    def _agents(self) -> dict[int, Agent]:
+        return {} if self.replays else {spec.id: self._agent(spec) for spec in self.scenario.actors}
+
+    def _note_types(self) -> None:
+        self._types = {spec.id: actor_type(spec.type).name for spec in self.scenario.actors}
+        self._things = {number for number, name in self._types.items() if isinstance(actor_type(name), PropType)}
+
+    def _spawn(self, spec: ActorSpec) -> None:
+        kind = actor_type(spec.type)
+        x_m, y_m = spec.path[0]
+        lift_m = kind.height_m / 2 + 0.02 if isinstance(kind, WalkerType) else 0.03
+        pose = Pose(x_m, y_m, ground_height_m(self.world, x_m, y_m) + lift_m, yaw_deg=spec.start_heading_deg)
+        try:
+            number = self.world.spawn(spec.type, pose, spec.id)
+        except SimulatorError as error:
+            raise InputError(f"scenario {self.scenario.name}: actors[{spec.id - 1}]: {error}") from error
+        if number != spec.id:
+            raise SimulatorError(f"actor {spec.id} got the id {number}")
+
+    def _agent(self, spec: ActorSpec) -> Agent:
+        kind = actor_type(spec.type)
+        if isinstance(kind, PropType):
+            return StandingAgent(spec.id)
+        if spec.controller is not None:
+            return CallableAgent(spec.id, spec.controller)
+        if spec.process is not None:
+            return ProcessAgent(spec.id, spec.process, spec.type)
+        if isinstance(kind, VehicleType):
+            return DrivingAgent(spec.id, _driver(spec, self.world.settings.step_s), spec.start_delay)
+        return WalkingAgent(spec.id, self._walker(spec, kind), spec.path[0], spec.start_delay)
+
+    def _walker(self, spec: ActorSpec, kind: WalkerType) -> WalkerFollower:
+        grid = _walkable_grid(self.scenario.map, self.settings.grid_m, self._bounds())
+        settings = WalkerSettings(
+            step_s=self.world.settings.step_s,
+            speed_mps=spec.speed,
+            look_ahead_m=spec.look_ahead,
+            radius_m=kind.radius_m,
+            queue=self.settings.queue,
+        )
+        seed, draw = self.settings.seed, self._arrangement.chance
+
+        def chance(plans: int) -> np.random.Generator:
+            return draw(seed, "walker", spec.id, plans)
+
+        return WalkerFollower(grid, spec.path[1:], settings, chance)
+
+    def _bounds(self) -> tuple[float, float, float, float]:
+        xs = [x for actor in self.scenario.actors for x, _ in actor.path]
+        ys = [y for actor in self.scenario.actors for _, y in actor.path]
+        return min(xs) - 30.0, min(ys) - 30.0, max(xs) + 30.0, max(ys) + 30.0
+
+    def view(self) -> View:
+        """Return what agents see now."""
+        return View(self.world.tick_count, self.world.time_s, self.world.states(), self._types)
+
+    def decide(self, view: View) -> dict[int, Command]:
+        """Ask every agent that is still there, by id; or look up what was decided by this time."""
+        if self._replay is not None:
+            return self._replay.commands(view)
+        return {number: agent.decide(view) for number, agent in sorted(self.agents.items()) if number in view.states}
+
+    def step(self, step_s: float | None = None) -> StepResult:
+        """Advance by one tick: agents decide from what they see now, physics moves everything, collisions take effect."""
+        return self.advance(self.decide(self.view()), step_s)
+
+    def advance(self, commands: dict[int, Command], step_s: float | None = None) -> StepResult:
+        """Apply commands and advance by one tick, of the fixed step unless a game loop gives another."""
+        self.commands = commands
+        here, start_s = self.world.states(), self.world.time_s
+        for number, command in sorted(commands.items()):
+            if number in here and number not in self._things:
+                self.world.apply(number, command)
+        collisions = tuple(one for one in self.world.tick(step_s) if self._is_new(one))
+        destroyed = tuple(number for number in self._hit(collisions) if self._take(number))
+        finished = self._finished(start_s)
+        if self._tape is not None:
+            self._tape.note(start_s, here, commands, finished.union(destroyed))
+        return StepResult(self.world.tick_count, collisions, destroyed, self._end(collisions, finished))
+
+    def _finished(self, start_s: float) -> frozenset[int]:
+        """Who has nothing left to do? Asked once a step: agents in a thread may finish at any moment."""
+        if self._replay is not None:
+            return self._replay.finished(start_s)
+        return frozenset(number for number, agent in self.agents.items() if agent.finished)
+
+    def _is_new(self, collision: Collision) -> bool:
+        """Count a collision when two first touch, not at every tick of their contact."""
+        key = (collision.actor, collision.other, collision.scenery)
+        if key in self._met:
+            return False
+        self._met.add(key)
+        return True
+
+    def _hit(self, collisions: tuple[Collision, ...]) -> list[int]:
+        return sorted({number for one in collisions for number in (one.actor, one.other) if number is not None})
+
+    def _take(self, number: int) -> bool:
+        """Do what a scenario says of an actor that was hit; True if it is gone."""
+        wish = self.scenario.actors[number - 1].after_collision
+        if wish == "remove":
+            self.world.destroy(number)
+            return True
+        if wish == "fall":
+            self.world.knock_down(number)
+        return False
+
+    def _end(self, collisions: tuple[Collision, ...], finished: frozenset[int]) -> str | None:
+        until_s = self.settings.duration_s
+        if until_s is not None and self.world.time_s >= until_s - _ROUNDING_S:
+            return DURATION
+        if self.scenario.end == "first-collision" and collisions:
+            return FIRST_COLLISION
+        here = self.world.states()
+        if self.scenario.end == "last-waypoint" and all(number in finished for number in self._types if number in here):
+            return LAST_WAYPOINT
+        over = self.world.time_s >= self.scenario.duration - 0.5 * self.world.settings.step_s
+        return TIME_OVER if over else None
+
+    def close(self) -> None:
+        """End what agents have started."""
+        for agent in self.agents.values():
+            agent.close()
+
+    def snapshot(self) -> bytes:
+        """Return everything the future depends on, agents included."""
+        memory = {str(number): agent.to_plain() for number, agent in self.agents.items()}
+        met = sorted([a, b, name] for a, b, name in self._met) if self._met else []
+        extra = {
+            "scenario": self.scenario.model_dump(mode="json"),
+            "settings": self.settings.__dict__,
+            "agents": memory,
+            "met": met,
+            "decisions": self._replay and asdict(self._replay.decisions),
+        }
+        return self.world.snapshot(extra)
+
+    @classmethod
+    def restore(cls, packed: bytes) -> "Simulation":
+        """Go on from a snapshot, bit for bit, also in another process."""
+        world, extra = World.restore_with_extra(packed)
+        if not isinstance(extra, dict) or "scenario" not in extra:
+            raise SimulatorError("the snapshot is of a world without a scenario: use World.restore")
+        simulation = cls.__new__(cls)
+        simulation.scenario = build_scenario(extra["scenario"], "snapshot")
+        simulation.settings = SimulationSettings(**extra["settings"])
+        simulation.world = world
+        simulation._arrangement = Arrangement()
+        simulation.commands = {}
+        simulation._note_types()
+        simulation._met = {(a, b, name) for a, b, name in extra["met"]}
+        decisions = extra["decisions"]
+        simulation._tape = None
+        simulation._replay = Replay(Decisions(**decisions), simulation._types) if decisions else None
+        simulation.agents = simulation._agents()
+        for number, plain in extra["agents"].items():
+            simulation.agents[int(number)].recall(plain)
+        return simulation
+
+
+@lru_cache(maxsize=256)
+def _driver(spec: ActorSpec, step_s: float) -> VehicleFollower:
+    """A driver is immutable, so repeats share it; the speeds along its path are worked out once."""
+    kind = actor_type(spec.type)
+    if not isinstance(kind, VehicleType):
+        raise SimulatorError(f"a {spec.type} cannot be driven")
+    settings = VehicleSettings(
+        step_s=step_s,
+        cruise_mps=spec.speed,
+        look_ahead_m=spec.look_ahead,
+        rear_m=kind.wheel_base_m / 2,
+        steering=Steering(kind.wheel_base_m, kind.max_steer_deg),
+    )
+    return VehicleFollower(Path(interpolate(spec.path)), settings)
+
+
+def ground_height_m(world: World, x_m: float, y_m: float) -> float:
+    """Return the height of the ground under a point; where there is none the point is off the map."""
+    hit = world.cast_ray(Vector(x_m, y_m, 200.0), Vector(0.0, 0.0, -1.0), 400.0, fixed_only=True)
+    if hit is None:
+        raise InputError(f"({x_m:g}, {y_m:g}) is off the map: there is no ground there")
+    return 200.0 - hit[0]
+
+
+def check_on_map(scenario: ScenarioSpec) -> None:
+    """Refuse paths of vehicles that leave the drivable surface and of walkers that leave the walkable one."""
+    if scenario.map == "flat":
+        return
+    road_map = load_map(scenario.map)
+    low_x, low_y, high_x, high_y = road_map.bounds_m
+    for index, actor in enumerate(scenario.actors):
+        for number, (x_m, y_m) in enumerate(actor.path):
+            where = f"scenario {scenario.name}: actors[{index}].path[{number}]: ({x_m:g}, {y_m:g})"
+            if not (low_x <= x_m <= high_x and low_y <= y_m <= high_y):
+                raise InputError(
+                    f"{where} is off the map {scenario.map}, which is x {low_x:g}..{high_x:g}, y {low_y:g}..{high_y:g}"
+                )
+            if isinstance(actor_type(actor.type), VehicleType):
+                near = road_map.waypoint(x_m, y_m)
+                off_m = max(0.0, ((near.x_m - x_m) ** 2 + (near.y_m - y_m) ** 2) ** 0.5 - near.lane_width_m / 2)
+                if off_m > OFF_MAP_M:
+                    raise InputError(
+                        f"{where} is {off_m:.1f} m off the road; the nearest lane is at ({near.x_m:.1f}, {near.y_m:.1f})"
+                    )
+
+
+@lru_cache(maxsize=8)
+def _statics(map_name: str) -> tuple[StaticMesh, ...]:
+    """The map's solid parts: all ground in one mesh, because one large mesh is quicker to meet than many small ones."""
+    if map_name == "flat":
+        return ()
+    return merged(load_map(map_name).meshes)
+
+
+def merged(meshes: Sequence[Mesh]) -> tuple[StaticMesh, ...]:
+    """Return the solid ones of a map's meshes as physics takes them: the ground as one, then scenery, both in their order."""
+    solid = [mesh for mesh in meshes if mesh.is_physical]
+    ground = [mesh for mesh in solid if mesh.label in GROUND_LABELS]
+    offsets = np.cumsum([0, *(len(mesh.vertices) for mesh in ground)])
+    vertices = np.concatenate([mesh.vertices for mesh in ground])
+    triangles = np.concatenate([mesh.triangles + offset for mesh, offset in zip(ground, offsets, strict=False)])
+    scenery = [
+        StaticMesh(one.name, one.vertices, one.triangles, ground=False) for one in solid if one.label not in GROUND_LABELS
+    ]
+    return (StaticMesh("ground", vertices, triangles.astype(np.int32), ground=True), *scenery)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How a scenario is put together: where its order and its chance come from.
+
+    Everything here is deterministic; :mod:`samepath.simulator.sources` puts something else in its place, on purpose.
+    """
+
+    order: Callable[[tuple[ActorSpec, ...]], Sequence[ActorSpec]] = tuple
+    statics: Callable[[str], tuple[StaticMesh, ...]] = _statics
+    chance: Callable[..., np.random.Generator] = stream
+
+
+@lru_cache(maxsize=8)
+def _walkable_grid(map_name: str, cell_m: float, bounds: tuple[float, float, float, float]) -> Grid:
+    low_x, low_y, high_x, high_y = bounds
+    if map_name == "flat":
+        corners = [(low_x, low_y), (high_x, low_y), (high_x, high_y), (low_x, high_y)]
+        return rasterise([np.array(corners)], cell_m=cell_m)
+    rings = [polygon.vertices[:, :2] for polygon in load_map(map_name).walkable]
+    return rasterise(rings, cell_m=cell_m)
+
+
+# A study's plain values, checked and turned into settings: what is no number, or none that makes sense, goes no
+# further.
+
+Values = Mapping[str, str | float | int | bool]
+
+
+def number(values: Values, name: str, least: float = -math.inf, most: float = math.inf) -> float:
+    """Return a value that must be a finite number within limits."""
+    value = values[name]
+    if isinstance(value, bool | str) or not math.isfinite(value) or not least <= value <= most:
+        raise InputError(f"{name}: a number{_range(least, most)} was wanted, but {value!r} came")
+    return float(value)
+
+
+def whole(values: Values, name: str, least: int, most: int) -> int:
+    """Return a value that must be a whole number within limits."""
+    value = values[name]
+    if isinstance(value, bool | str) or not least <= value <= most or value != int(value):
+        raise InputError(f"{name}: a whole number{_range(least, most)} was wanted, but {value!r} came")
+    return int(value)
+
+
+def settings_from(values: Values, seed: int, duration_s: float | None = None) -> SimulationSettings:
+    """Build the simulation's settings; 0 substeps stands for the scenario's own."""
+    return SimulationSettings(
+        step_s=number(values, "step_s", 1e-5, 1.0),
+        substeps=whole(values, "substeps", 0, 100) or None,
+        solver_iterations=whole(values, "solver_iterations", 1, 1000),
+        physics_threads=whole(values, "physics_threads", 0, 1024),
+        grid_m=number(values, "grid_m", 0.01, 10.0),
+        queue=str(values["queue"]),
+        seed=seed,
+        duration_s=duration_s,
+    )
+
+
+def _range(least: float, most: float) -> str:
+    if math.isfinite(least) and math.isfinite(most):
+        return f" from {least:g} to {most:g}"
+    return f" of at least {least:g}" if math.isfinite(least) else ""

@@ -1,0 +1,381 @@
+"""Traffic lights: which there are, and the deterministic machine that switches them.
+
+A junction's controllers have their turn one after the other, each with its lights green, then yellow, then red; the red
+at the end of a turn keeps the junction clear. All lights of a controller change together. Times are CARLA's: 10, 3, 2 s.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.errors import SimulatorError
+from samepath.core.trig import sincos_deg
+from samepath.simulator.maps.lanes import Waypoint
+from samepath.simulator.maps.network import RoadMap
+from samepath.simulator.maps.records import Road, SignalRecord, SignalReference
+from samepath.simulator.maps.scenery import Signal
+
+# The traffic lights and signs of a map, from OpenDRIVE's signals, controllers and references. Pure.
+
+TRAFFIC_LIGHT: Final = "1000001"
+_SIGNS: Final = {"205": "traffic.yield", "206": "traffic.stop"}
+_SPEED_SIGN: Final = "274"
+_BACK_M: Final = 0.5
+# CARLA's trigger: a box of 3 m by half the lane that ends 1.5 m before the line.
+_TRIGGER_HALF_M: Final = 1.5
+_TRIGGER_BACK_M: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where a lane meets the stop line of a light; ``forward`` is the direction of driving."""
+
+    road_id: int
+    lane_id: int
+    s_m: float
+    x_m: float
+    y_m: float
+    z_m: float
+    yaw_deg: float
+    forward_x: float
+    forward_y: float
+    half_width_m: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficLight:
+    """A light: its OpenDRIVE signal, what it speaks to, and its place in a junction's turn."""
+
+    signal: Signal
+    stops: tuple[Stop, ...]
+    group: int
+    phase: int
+    pole: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LightGroup:
+    """Lights that must not be green at once: ``phases`` are lights by number, those of each controller; in turn."""
+
+    junction_id: int | None
+    phases: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SignalPlan:
+    """All lights of a map, in the order of the file, and their groups."""
+
+    lights: tuple[TrafficLight, ...]
+    groups: tuple[LightGroup, ...]
+
+    def number(self, signal_id: str) -> int | None:
+        """The place of the light with this OpenDRIVE id."""
+        return next((index for index, one in enumerate(self.lights) if one.signal.id == signal_id), None)
+
+
+def sign_type(signal: Signal) -> str:
+    """The id of CARLA's actor for a signal: traffic.traffic_light, traffic.stop, traffic.speed_limit.50, ..."""
+    if signal.kind == TRAFFIC_LIGHT:
+        return "traffic.traffic_light"
+    if signal.kind == _SPEED_SIGN and signal.value is not None:
+        return f"traffic.speed_limit.{signal.value:g}"
+    return _SIGNS.get(signal.kind, "traffic.unknown")
+
+
+def plan_of(road_map: RoadMap) -> SignalPlan:
+    """Find the lights of a map; those without a controller get one each, those without a junction a group each."""
+    signals = [one for one in road_map.signals if one.kind == TRAFFIC_LIGHT]
+    numbers = {one.id: index for index, one in enumerate(signals)}
+    places: dict[int, tuple[int, int]] = {}
+    groups: list[LightGroup] = []
+
+    def add(junction_id: int | None, phases: Iterator[tuple[int, ...]]) -> None:
+        fresh = [tuple(light for light in phase if light not in places) for phase in phases]
+        kept = tuple(phase for phase in fresh if phase)
+        places.update({light: (len(groups), index) for index, phase in enumerate(kept) for light in phase})
+        if kept:
+            groups.append(LightGroup(junction_id, kept))
+
+    controlled = {
+        one.id: tuple(dict.fromkeys(numbers[signal] for signal in one.signals if signal in numbers))
+        for one in road_map.document.controllers
+    }
+    for junction in road_map.document.junctions:
+        add(junction.id, (controlled.pop(one) for one in junction.controllers if one in controlled))
+    for lights in controlled.values():
+        add(None, iter([lights]))
+    for light in range(len(signals)):
+        if light not in places:
+            add(None, iter([(light,)]))
+    return SignalPlan(
+        tuple(TrafficLight(one, tuple(_stops(road_map, one)), *places[index]) for index, one in enumerate(signals)),
+        tuple(groups),
+    )
+
+
+def _stops(road_map: RoadMap, signal: Signal) -> Iterator[Stop]:
+    """Where the signal stands and where it is referred to; a reference inside a junction means the lanes that lead there."""
+    seen: set[tuple[int, int]] = set()
+    for road in road_map.document.roads:
+        written: tuple[SignalRecord | SignalReference, ...] = (*road.signals, *road.signal_references)
+        for one in written:
+            if one.id != signal.id:
+                continue
+            for point in _lane_points(road_map, road, one):
+                if (point.road_id, point.lane_id) not in seen:
+                    seen.add((point.road_id, point.lane_id))
+                    sine, cosine = sincos_deg(point.yaw_deg)
+                    yield Stop(
+                        point.road_id, point.lane_id, point.s_m, point.x_m, point.y_m, point.z_m, point.yaw_deg,
+                        cosine, sine, 0.5 * point.lane_width_m,
+                    )  # fmt: skip
+
+
+def _lane_points(road_map: RoadMap, road: Road, one: SignalRecord | SignalReference) -> Iterator[Waypoint]:
+    s_m = min(max(one.s_m, 0.0), road.length_m)
+    section = next(section for section in reversed(road.sections) if section.start_m <= s_m or section.index == 0)
+    spans = [tuple(sorted(pair)) for pair in one.lanes] or [(min(lane.id for lane in section.lanes), 100)]
+    for lane in section.lanes:
+        against = lane.id > 0
+        if lane.kind != "driving" or not any(low <= lane.id <= high for low, high in spans):
+            continue
+        if one.orientation != "none" and against != (one.orientation == "-"):
+            continue
+        point = road_map.waypoint_at(road.id, section.index, lane.id, s_m)
+        if road.junction_id is None:
+            yield point
+        else:
+            back_m = (road.length_m - s_m if against else s_m) + _BACK_M
+            yield from (before for before in road_map.previous(point, back_m) if not before.is_junction)
+
+
+def trigger_box(light: TrafficLight) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """CARLA's trigger volume of a light in the light's own frame: middle and half size; at the first of its lanes."""
+    if not light.stops:
+        return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    stop, signal = light.stops[0], light.signal
+    sine, cosine = sincos_deg(signal.yaw_deg)
+    dx = stop.x_m - _TRIGGER_BACK_M * stop.forward_x - signal.x_m
+    dy = stop.y_m - _TRIGGER_BACK_M * stop.forward_y - signal.y_m
+    middle = (dx * cosine + dy * sine, dy * cosine - dx * sine, stop.z_m - signal.z_m + 1.0)
+    return middle, (_TRIGGER_HALF_M, 0.5 * stop.half_width_m, 1.0)
+
+
+GREEN_S, YELLOW_S, RED_S = 10.0, 3.0, 2.0
+# Who is nearer to a stop line than it takes to brake at this rate, and at least so near, is at the light.
+COMFORTABLE_BRAKE_MPS2: Final = 6.0
+NEAR_M: Final = 3.0
+# A front that is further over the line than this has left the light behind.
+OVER_LINE_M: Final = 0.5
+_ALONG_DEG: Final = 45.0
+
+
+class Light(IntEnum):
+    """What a light shows, in CARLA's numbers."""
+
+    RED = 0
+    YELLOW = 1
+    GREEN = 2
+    OFF = 3
+    UNKNOWN = 4
+
+
+_STAGES: Final = (Light.GREEN, Light.YELLOW, Light.RED)
+
+
+class LightState(NamedTuple):
+    """One light after a tick; the times are those of its controller."""
+
+    shows: Light
+    green_s: float
+    yellow_s: float
+    red_s: float
+    elapsed_s: float
+    frozen: bool
+
+
+@dataclass
+class _Phase:
+    """A controller: its lights by number and its times. Mutable: owned by the machine alone."""
+
+    lights: tuple[int, ...]
+    times_s: list[float]
+    stage: int = len(_STAGES) - 1
+    elapsed_s: float = 0.0
+
+
+@dataclass
+class _Group:
+    """The controllers of one junction."""
+
+    phases: list[_Phase]
+    current: int = 0
+    frozen: bool = False
+
+
+class Signals:
+    """All traffic lights of a map. Lights are known by their place in the plan."""
+
+    def __init__(self, plan: SignalPlan) -> None:
+        self.plan = plan
+        self._shows = [Light.RED] * len(plan.lights)
+        times_s = [GREEN_S, YELLOW_S, RED_S]
+        self._groups = [_Group([_Phase(lights, list(times_s)) for lights in one.phases]) for one in plan.groups]
+        self.reset_all()
+
+    def tick(self, step_s: float) -> None:
+        """Let ``step_s`` pass."""
+        for group in self._groups:
+            if group.frozen:
+                continue
+            phase = group.phases[group.current]
+            phase.elapsed_s += step_s
+            if phase.elapsed_s <= phase.times_s[phase.stage]:
+                continue
+            phase.elapsed_s = 0.0
+            if phase.stage == len(_STAGES) - 1:
+                group.current = (group.current + 1) % len(group.phases)
+                self._enter(group.phases[group.current], 0)
+            else:
+                self._enter(phase, phase.stage + 1)
+
+    def _enter(self, phase: _Phase, stage: int) -> None:
+        phase.stage, phase.elapsed_s = stage, 0.0
+        for light in phase.lights:
+            self._shows[light] = _STAGES[stage]
+
+    def shows(self, light: int) -> Light:
+        """What a light shows now."""
+        self._known(light)
+        return self._shows[light]
+
+    def states(self) -> tuple[LightState, ...]:
+        """All lights, in the order of the plan."""
+        return tuple(self._state(number) for number in range(len(self.plan.lights)))
+
+    def _state(self, number: int) -> LightState:
+        group, phase = self._place(number)
+        green_s, yellow_s, red_s = phase.times_s
+        return LightState(self._shows[number], green_s, yellow_s, red_s, phase.elapsed_s, group.frozen)
+
+    def together(self, light: int) -> tuple[int, ...]:
+        """The lights of the same junction, in the order of the plan."""
+        group, _ = self._place(light)
+        return tuple(sorted(number for phase in group.phases for number in phase.lights))
+
+    def set_shown(self, light: int, shows: Light) -> None:
+        """Make one light show something, until its controller next changes; freeze its junction to keep it."""
+        self._known(light)
+        self._shows[light] = shows
+
+    def set_times(
+        self, light: int, *, green_s: float | None = None, yellow_s: float | None = None, red_s: float | None = None
+    ) -> None:
+        """Change how long the light's controller stays in a stage."""
+        _, phase = self._place(light)
+        for stage, time_s in enumerate((green_s, yellow_s, red_s)):
+            if time_s is not None:
+                if not 0.0 <= time_s <= 1e6:
+                    raise SimulatorError(f"a time of 0 to 1e6 s was wanted for traffic light {light}, but {time_s} came")
+                phase.times_s[stage] = time_s
+
+    def freeze(self, light: int, *, frozen: bool) -> None:
+        """Stop or start the clock of the light's junction."""
+        self._place(light)[0].frozen = frozen
+
+    def freeze_all(self, *, frozen: bool) -> None:
+        """Stop or start all clocks."""
+        for group in self._groups:
+            group.frozen = frozen
+
+    def reset_group(self, light: int) -> None:
+        """Start the light's junction anew: its first controller green, all others red."""
+        self._reset(self._place(light)[0])
+
+    def reset_all(self) -> None:
+        """Start every junction anew."""
+        for group in self._groups:
+            self._reset(group)
+
+    def _reset(self, group: _Group) -> None:
+        for phase in group.phases:
+            self._enter(phase, len(_STAGES) - 1)
+        group.current = 0
+        self._enter(group.phases[0], 0)
+
+    def _known(self, light: int) -> None:
+        if not 0 <= light < len(self.plan.lights):
+            raise SimulatorError(f"there is no traffic light {light}; there are {len(self.plan.lights)}")
+
+    def _place(self, light: int) -> tuple[_Group, _Phase]:
+        self._known(light)
+        one = self.plan.lights[light]
+        group = self._groups[one.group]
+        return group, group.phases[one.phase]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything the future depends on, as plain data."""
+        groups = [
+            {
+                "current": group.current,
+                "frozen": group.frozen,
+                "phases": [[list(phase.times_s), phase.stage, phase.elapsed_s] for phase in group.phases],
+            }
+            for group in self._groups
+        ]
+        return {"shows": [int(one) for one in self._shows], "groups": groups}
+
+    @classmethod
+    def restore(cls, plan: SignalPlan, data: dict[str, Any]) -> "Signals":
+        """The machine that :meth:`snapshot` was taken of."""
+        signals = cls(plan)
+        if len(data["shows"]) != len(plan.lights):
+            raise SimulatorError(f"the snapshot has {len(data['shows'])} traffic lights, but the map has {len(plan.lights)}")
+        signals._shows = [Light(one) for one in data["shows"]]
+        for group, one in zip(signals._groups, data["groups"], strict=True):
+            group.current, group.frozen = one["current"], one["frozen"]
+            for phase, (times_s, stage, elapsed_s) in zip(group.phases, one["phases"], strict=True):
+                phase.times_s, phase.stage, phase.elapsed_s = list(times_s), stage, elapsed_s
+        return signals
+
+
+class StopLines:
+    """Which vehicles are at which light, for all vehicles at once."""
+
+    def __init__(self, plan: SignalPlan) -> None:
+        stops = [(number, stop) for number, light in enumerate(plan.lights) for stop in light.stops]
+        self._light = np.array([number for number, _ in stops], np.int64)
+        self._x_m, self._y_m, self._forward_x, self._forward_y, self._yaw_deg, self._half_m = (
+            np.array([[getattr(stop, name) for _, stop in stops]], np.float64)
+            for name in ("x_m", "y_m", "forward_x", "forward_y", "yaw_deg", "half_width_m")
+        )
+
+    def lights_ahead(
+        self,
+        x_m: NDArray[np.float64],
+        y_m: NDArray[np.float64],
+        yaw_deg: NDArray[np.float64],
+        half_length_m: NDArray[np.float64],
+        speed_mps: NDArray[np.float64],
+    ) -> NDArray[np.int64]:
+        """The light each vehicle is at, by its place in the plan; -1: at none.
+
+        A vehicle is at a light on whose lane it drives, when its front is no further from the stop line than it needs to
+        brake comfortably. (CARLA has boxes of 3 m there, too short to stop in from 50 km/h with road tyres.)
+        """
+        if not len(self._light) or not len(x_m):
+            return np.full(len(x_m), -1, np.int64)
+        dx, dy = self._x_m - x_m[:, None], self._y_m - y_m[:, None]
+        ahead_m = dx * self._forward_x + dy * self._forward_y - half_length_m[:, None]
+        aside_m = np.abs(dx * self._forward_y - dy * self._forward_x)
+        reach_m = np.maximum(NEAR_M, speed_mps * speed_mps / (2.0 * COMFORTABLE_BRAKE_MPS2))[:, None]
+        turned_deg = np.abs((yaw_deg[:, None] - self._yaw_deg + 180.0) % 360.0 - 180.0)
+        here = (ahead_m >= -OVER_LINE_M) & (ahead_m <= reach_m) & (aside_m < self._half_m) & (turned_deg < _ALONG_DEG)
+        nearest = np.where(here, ahead_m, np.inf)
+        best = nearest.argmin(axis=1)
+        found = here[np.arange(len(x_m)), best]
+        return np.where(found, self._light[best], -1)

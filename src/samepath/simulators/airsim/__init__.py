@@ -1,5 +1,0 @@
-"""AirSim and Cosys-AirSim, through the published client. Written from their documentation; not run against the programs."""
-
-from samepath.simulators.airsim.simulator import AirSim
-
-__all__ = ["AirSim"]

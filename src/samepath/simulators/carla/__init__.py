@@ -1,5 +1,0 @@
-"""Any CARLA 0.9.x server, driven through CARLA's own Python client."""
-
-from samepath.simulators.carla.simulator import Carla
-
-__all__ = ["Carla"]

@@ -1,5 +1,0 @@
-"""Any program that takes a scenario and writes what happened, to stdout or into a file."""
-
-from samepath.simulators.command.simulator import Command
-
-__all__ = ["Command"]

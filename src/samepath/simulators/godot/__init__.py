@@ -1,5 +1,0 @@
-"""Godot 3, headless: cars of its physics engine, with their controllers in one of four places."""
-
-from samepath.simulators.godot.simulator import Godot
-
-__all__ = ["Godot"]

@@ -1,5 +1,0 @@
-"""MetaDrive, in an environment of its own: vehicles of its engine, synchronous or in a game loop."""
-
-from samepath.simulators.metadrive.simulator import MetaDrive
-
-__all__ = ["MetaDrive"]

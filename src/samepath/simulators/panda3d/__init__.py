@@ -1,5 +1,0 @@
-"""Panda3D with its Bullet physics, in this process."""
-
-from samepath.simulators.panda3d.simulator import Panda3D
-
-__all__ = ["Panda3D"]

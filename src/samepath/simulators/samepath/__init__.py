@@ -1,5 +1,0 @@
-"""samepath's own simulator, known to the instrument only through the interface that all simulators share."""
-
-from samepath.simulators.samepath.simulator import Samepath
-
-__all__ = ["Samepath"]

@@ -1,5 +1,0 @@
-"""TORCS, without a window: two of its own drivers race, and its physics never looks at a clock."""
-
-from samepath.simulators.torcs.simulator import Torcs
-
-__all__ = ["Torcs"]

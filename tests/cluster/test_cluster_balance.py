@@ -1,0 +1,84 @@
+"""Sharing out: measured costs, nodes of different speed, no wandering."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samepath.cluster.scheduler import Balance, Costs, guess_s
+from samepath.core.errors import SamepathError
+from samepath.core.states import Pose
+from samepath.simulator.server.rendering import Order
+
+
+def order(sensor, width=180, height=120, type_id="sensor.camera.rgb", frame=1):
+    head = bytes(8) + frame.to_bytes(8, "little") + bytes(32)
+    attributes = (("image_size_x", str(width)), ("image_size_y", str(height)))
+    return Order(sensor, sensor, type_id, attributes, head, Pose(), None, 0, 1, 0.0, 0.05)
+
+
+def run(balance, orders, slowness, cost_s, ticks=200):
+    """Let it learn from nodes of known speed and sensors of known cost; returns the last tick's time."""
+    for tick in range(ticks):
+        shares = balance.assign(orders, sorted(slowness))
+        for share in shares:
+            true_s = {one.sensor: cost_s[one.sensor] * slowness[share.node] for one in share.orders}
+            each_s = true_s if tick % 64 == 1 or any(not balance.costs.is_measured(one) for one in true_s) else {}
+            balance.costs.learn(share.node, share.orders, sum(true_s.values()), each_s)
+    return max(sum(cost_s[one.sensor] for one in share.orders) * slowness[share.node] for share in shares)
+
+
+def test_larger_pictures_are_guessed_to_cost_more():
+    assert guess_s(order(1, 1440, 960)) > 5 * guess_s(order(1))
+
+
+def test_fast_nodes_get_more():
+    orders = [order(k) for k in range(40)]
+    cost_s = dict.fromkeys(range(40), 0.001)
+    slowness = {1: 1.0, 2: 1.0, 3: 3.0, 4: 3.0}
+    measured_s = run(Balance(Costs()), orders, slowness, cost_s)
+    in_turn_s = run(Balance(Costs(), "round-robin"), orders, slowness, cost_s)
+    best_s = 0.040 / (1 + 1 + 1 / 3 + 1 / 3)
+    assert measured_s < 1.15 * best_s
+    assert in_turn_s == pytest.approx(0.030)
+    assert in_turn_s / measured_s > 1.5
+
+
+def test_dear_sensors_are_found_out_by_measuring():
+    orders = [order(k) for k in range(12)]
+    cost_s = {k: 0.011 if k == 5 else 0.001 for k in range(12)}
+    assert run(Balance(Costs()), orders, {1: 1.0, 2: 1.0}, cost_s) == pytest.approx(0.011, rel=0.1)
+
+
+def test_nothing_moves_without_a_reason():
+    balance = Balance(Costs())
+    orders = [order(k) for k in range(20)]
+    run(balance, orders, {1: 1.0, 2: 1.04}, dict.fromkeys(range(20), 0.001), 50)
+    before = balance.moved
+    run(balance, orders, {1: 1.0, 2: 1.04}, dict.fromkeys(range(20), 0.001), 500)
+    assert balance.moved == before
+
+
+def test_a_sensor_is_drawn_where_it_is_listened_to_if_that_costs_nothing():
+    orders = [order(k, 400, 300) for k in range(4)]
+    homes = {0: (2,), 1: (1,), 2: (2,), 3: (1,)}
+    shares = Balance(Costs()).assign(orders, [1, 2], homes)
+    assert {one.sensor: share.node for share in shares for one in share.orders} == {0: 2, 1: 1, 2: 2, 3: 1}
+
+
+@given(
+    st.integers(1, 8),
+    st.lists(st.integers(1, 400), min_size=1, max_size=30),
+    st.sampled_from(["measured", "round-robin", "random"]),
+)
+def test_every_order_is_given_to_exactly_one_node(nodes, sizes, policy):
+    orders = [order(k, size, size) for k, size in enumerate(sizes)]
+    balance = Balance(Costs(), policy)
+    for present in (list(range(1, nodes + 1)), [nodes], list(range(1, nodes + 2))):
+        shares = balance.assign(orders, present)
+        assert sorted(one.sensor for share in shares for one in share.orders) == list(range(len(sizes)))
+        assert {share.node for share in shares} <= set(present)
+
+
+def test_a_policy_that_is_none_is_refused():
+    with pytest.raises(SamepathError, match="policy"):
+        Balance(Costs(), "best")

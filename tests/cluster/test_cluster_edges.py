@@ -1,0 +1,255 @@
+"""Edges of a cluster: maps that take long to build, sensors that go, cameras that remember, nodes that are wanted no more."""
+
+import threading
+from contextlib import suppress
+
+import pytest
+
+pytest.importorskip("numba")
+pytest.importorskip("zmq")
+
+from samepath.cluster.membership import WORKING, Issue, Member, is_made
+from samepath.cluster.monitor.recent import Meter
+from samepath.cluster.placement.records import NodeOrder
+from samepath.cluster.scheduler import Balance, Conductor, Costs
+from samepath.cluster.settings import Numbers, Patience
+from samepath.core.states import Pose
+from samepath.simulator.server.rendering import Order
+from tests.support.clustering import Cluster, clustered, wait_for
+from tests.support.scenes import (
+    HEAD_BYTES,
+    RGB,
+    Doors,
+    drive,
+    frame_of,
+    listen,
+    mount,
+    spawn,
+    spawn_cars,
+    stream_of,
+    synchronous,
+    transform,
+)
+from tests.support.serving import RawClient, served
+
+TICKS = 10
+
+
+def main_doors(cluster):
+    return Doors(cluster.main.port, cluster.main.stream_port)
+
+
+def order(sensor, frame):
+    return Order(sensor, sensor, "sensor.camera.rgb", tuple(RGB.items()), b"", Pose(), None, 1, frame, 0.0, 0.05)
+
+
+def events(doors, other_doors):
+    """What event cameras send while two cars drive: a camera that sees no change sends nothing."""
+    with RawClient(doors) as client:
+        synchronous(client)
+        client.ask("load_new_episode", "", False, 0xFFFF)  # events hold the time of the episode, which begins again
+        cars = spawn_cars(client, 2)
+        cameras = [
+            mount(client, there, car, "sensor.camera.dvs", RGB) for car, there in zip(cars, (doors, other_doors), strict=True)
+        ]
+        pictures = mount(client, doors, cars[0], "sensor.camera.rgb", RGB)
+        drive(client, cars, [pictures], TICKS)
+        last, found = client.value("tick_cue"), []
+        for camera in cameras:
+            frame = 0
+            while frame != last:
+                message = camera.message()
+                frame = frame_of(message)
+                found.append((frame, message[HEAD_BYTES:]))
+            camera.socket.close()
+        pictures.socket.close()
+        return [(frame - last, payload) for frame, payload in found]
+
+
+def test_event_cameras_that_move_between_nodes_send_the_same_events():
+    with served() as server:
+        alone = events(server, server)
+    assert len(alone) >= TICKS
+    with clustered(3, main_changes={"policy": "random"}) as cluster:
+        assert events(cluster, main_doors(cluster)) == alone
+        assert cluster.main.conductor.balance.moved > 0
+        assert cluster.main.numbers.reissued == 0
+
+
+def test_a_node_that_builds_another_map_is_not_taken_for_one_that_hangs():
+    with clustered(1, patience=Patience(again_s=0.5, fence_s=1.0)) as cluster:
+        drawing, gate = cluster.nodes[0].node._drawing, threading.Event()
+        built = drawing._built
+
+        def slowly(work):
+            gate.wait(20)
+            return built(work)
+
+        drawing._built = slowly
+        with RawClient(cluster) as client:
+            client.ask("load_new_episode", "oval", True, 0xFFFF)
+            synchronous(client)
+            (car,) = spawn_cars(client, 1)
+            record = spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=car, **RGB)
+            with listen(cluster, stream_of(record)) as there:
+                later = threading.Timer(2.5, gate.set)
+                later.start()
+                frame = client.value("tick_cue")
+                assert gate.is_set()
+                assert frame_of(there.message()) == frame
+        assert cluster.main.numbers.fenced == 0
+
+
+def test_nothing_is_kept_of_sensors_that_are_gone():
+    with clustered(1) as cluster, RawClient(cluster) as client:
+        main, conductor = cluster.main, cluster.main.conductor
+        synchronous(client)
+        cars = spawn_cars(client, 1)
+        records = [spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=cars[0], **RGB) for _ in range(2)]
+        listeners = [listen(cluster, stream_of(one)) for one in records]
+        main.thumbnail(records[0][0])
+        main.thumbnail(records[1][0])
+        drive(client, cars, listeners, 2)
+        assert set(conductor.kept) == set(conductor.balance.placed()) == {one[0] for one in records}
+        main.thumbnail(records[0][0])
+        client.value("destroy_actor", records[0][0])
+        assert set(conductor.kept) == set(conductor.balance.placed()) == set(main.numbers.sensor_frames) == {records[1][0]}
+        assert not conductor.wanted_here
+        client.ask("load_new_episode", "oval", True, 0xFFFF)
+        assert not conductor.kept
+        assert not conductor.balance.placed()
+        assert not main.numbers.sensor_frames
+        assert main._runner._mail._delivered == {}
+        for one in listeners:
+            one.socket.close()
+
+
+def test_costs_and_places_of_sensors_are_forgotten():
+    balance = Balance(Costs())
+    orders = [order(sensor, 1) for sensor in (5, 6, 7)]
+    balance.assign(orders, [1, 2])
+    balance.costs.learn(1, orders, 0.1, {5: 0.1, 6: 0.1, 7: 0.1})
+    balance.forget_sensors([5])
+    assert set(balance.placed()) == set(balance.costs.known()) == {6, 7}
+    balance.forget_sensors(None)
+    assert balance.placed() == {}
+    assert balance.costs.known() == ()
+    assert not balance.costs.is_measured(6)
+
+
+def test_a_tick_that_waits_for_a_node_shows_that_and_ends_when_the_cluster_stops():
+    cluster = Cluster(patience=Patience(empty_s=3600.0))
+    doors = main_doors(cluster)
+    cluster.main._placed["node-7"] = None
+    with RawClient(doors) as client:
+
+        def tick():
+            with suppress(EOFError, OSError, AssertionError):  # the connection ends
+                client.ask("tick_cue")
+
+        synchronous(client)
+        (car,) = spawn_cars(client, 1)
+        record = spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=car, **RGB)
+        with listen(doors, stream_of(record)):
+            asking = threading.Thread(target=tick)
+            asking.start()
+            wait_for(lambda: cluster.main.status().waiting_for == ("node-7",), "the status says who is missing")
+            cluster.main._placed.clear()
+            cluster.close()
+            asking.join(20)
+            assert not asking.is_alive()
+    assert cluster.stopped == []
+
+
+class Few:
+    """Nodes of a cluster, without a link."""
+
+    def __init__(self, members):
+        self.members, self.fenced, self.asked = members, [], 0
+
+    def all(self):
+        return self.members
+
+    def attend(self, _):
+        self.asked += 1
+
+    def fence(self, member, why):
+        self.fenced.append((member.name, why))
+
+
+def member(number):
+    return Member(b"%d" % number, number, f"node-{number}", None, WORKING, 0.0, True, Meter(0.0), Meter(0.0))
+
+
+def test_orders_of_an_earlier_tick_are_not_given_again_and_who_still_owes_them_is_taken_out():
+    slow = member(1)
+    slow.issued = [Issue(7, {5: order(5, 7)}, 0.0, 0.01)]
+    roster = Few([slow, member(2)])
+    conductor = Conductor(roster, Numbers(0.0), Patience(again_s=0.5, fence_s=2.0), "measured")
+    conductor.frame, conductor._due = 7, {5: order(5, 7)}
+    assert conductor._late_orders(slow, 1.0) == [order(5, 7)]
+    conductor.frame, conductor._due = 8, {5: order(5, 8)}
+    assert conductor._late_orders(slow, 1.0) == []
+    conductor._take_out_hanging(1.9)
+    assert roster.fenced == []
+    conductor._take_out_hanging(2.1)
+    assert roster.fenced == [("node-1", "it has not drawn tick 7 for 2.1 s")]
+    assert roster.asked == 1
+
+
+def test_a_node_that_is_slow_but_speaks_is_given_longer_than_a_frozen_one():
+    slow = member(1)
+    slow.issued = [Issue(7, {5: order(5, 7)}, 0.0, 0.01)]
+    roster = Few([slow])
+    conductor = Conductor(roster, Numbers(0.0), Patience(fence_s=2.0), "measured")
+    slow.heard_s = 4.0
+    conductor._take_out_hanging(4.5)
+    assert roster.fenced == []
+    slow.heard_s = 20.0
+    conductor._take_out_hanging(20.1)
+    assert [name for name, _ in roster.fenced] == ["node-1"]
+
+
+class Ledger:
+    """A placement that only writes down what is asked of it."""
+
+    def __init__(self):
+        self.asked = []
+
+    def start(self, order, _keys):
+        self.asked.append(("start", order.name))
+
+    def stop(self, name):
+        self.asked.append(("stop", name))
+
+    def restart(self, name):
+        self.asked.append(("restart", name))
+
+    def ended(self):
+        return []
+
+    def close(self):
+        pass
+
+
+def test_a_node_that_has_not_joined_yet_is_stopped_when_it_is_wanted_no_more():
+    placement = Ledger()
+    cluster = Cluster(placement=placement)
+    try:
+        cluster.main.place(NodeOrder("node-1", 1, cluster.main.link.endpoint))
+        cluster.main.scale(2)
+        cluster.main.scale(1)
+        wait_for(lambda: ("stop", "node-2") in placement.asked, placement.asked)
+        assert placement.asked == [("start", "node-1"), ("start", "node-2"), ("stop", "node-2")]
+        assert cluster.main.roster.missing() == ("node-1",)
+    finally:
+        cluster.main._placed.clear()
+        cluster.close()
+
+
+@pytest.mark.parametrize(
+    "row", [None, [], [1, True, "", b""], ["1", True, "", b"", 0.0], [1, True, "", b"", 0.0, 0], [[1], True, "", b"", 0.0]]
+)
+def test_what_a_node_says_of_an_order_has_one_shape(row):
+    assert is_made([1, True, "", b"", 0.0])
+    assert not is_made(row)

@@ -1,0 +1,138 @@
+"""Nodes that are processes, and what happens to them: killed, frozen, added, drained; no byte changes, no frame is lost."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+pytest.importorskip("numba")
+pytest.importorskip("zmq")
+
+from samepath.cluster.settings import Patience
+from tests.support.clustering import Cluster, wait_for
+from tests.support.scenes import RGB, Doors, listen, spawn, spawn_cars, stream_of, synchronous, transform
+from tests.support.serving import RawClient
+from tests.support.trial import Fault, SceneSettings, TrialSettings, run_trial, schedule
+
+SCENE = SceneSettings(map_name="t-junction", cameras=6, width=48, height=32)
+TICKS = 60
+FAULTS = (
+    Fault(5, "kill", 0.002, 0.99),
+    Fault(12, "add", 0.0, 0.0),
+    Fault(25, "freeze", 0.001, 0.99),
+    Fault(40, "kill", 0.0, 0.5),
+)
+
+
+def test_killed_frozen_and_added_nodes_change_no_byte():
+    quiet = run_trial(TrialSettings(nodes=1, ticks=TICKS, scene=SCENE))
+    assert quiet.irregular == ()
+    assert quiet.frames == TICKS * (6 + 5)
+    assert len(set(quiet.digests.values())) == len(quiet.digests)
+    lines = []
+    patience = Patience(again_s=0.3, fence_s=0.35)
+    hurt = run_trial(
+        TrialSettings(nodes=3, ticks=TICKS, scene=SCENE, faults=FAULTS, listen_at_node=True, patience=patience), lines.append
+    )
+    assert {one.partition(" ")[0] for one in hurt.faults} >= {"kill", "freeze", "add"}
+    assert hurt.irregular == ()
+    assert hurt.digests == quiet.digests
+    assert hurt.status.desynchronised == 0
+    assert hurt.status.late_frames == hurt.status.dropped_frames == 0
+    assert any("its process ended" in line or "its connection ended" in line for line in lines)
+    assert any("was taken out" in line for line in lines), lines
+
+
+def test_schedules_of_faults_repeat_and_differ_by_seed():
+    assert schedule(3, 500, 8) == schedule(3, 500, 8) != schedule(4, 500, 8)
+    assert all(2 <= one.tick < 500 for one in schedule(5, 500, 50))
+
+
+def test_a_tick_without_any_node_stops_the_run_and_says_who_is_missing():
+    cluster = Cluster(patience=Patience(empty_s=0.5))
+    try:
+        cluster.main._placed["node-7"] = None
+        with RawClient(Doors(cluster.main.port, cluster.main.stream_port)) as client:
+            synchronous(client)
+            (car,) = spawn_cars(client, 1)
+            record = spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=car, **RGB)
+            with listen(Doors(cluster.main.port, cluster.main.stream_port), stream_of(record)):
+                error, result = client.ask("tick_cue")
+        words = str(error or result)
+        assert "missing is node-7" in words
+        assert cluster.stopped
+        assert "no node to draw them" in cluster.stopped[0]
+    finally:
+        cluster.main._placed.clear()
+        cluster.close()
+
+
+def test_a_tick_waits_for_a_node_that_is_on_its_way():
+    cluster = Cluster()
+    try:
+        doors = Doors(cluster.main.port, cluster.main.stream_port)
+        with RawClient(doors) as client:
+            synchronous(client)
+            (car,) = spawn_cars(client, 1)
+            record = spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=car, **RGB)
+            with listen(doors, stream_of(record)) as there:
+                later = threading.Timer(0.3, cluster.add)
+                later.start()
+                frame = client.value("tick_cue")
+                later.join()
+                assert int.from_bytes(there.message()[8:16], "little") == frame
+    finally:
+        cluster.close()
+
+
+def test_real_time_counts_what_is_late_and_what_is_left_out():
+    cluster = Cluster()
+    try:
+        cluster.add(handicap=40.0)
+        doors = Doors(cluster.main.port, cluster.main.stream_port)
+        with RawClient(doors) as client:
+            (car,) = spawn_cars(client, 1)
+            for _ in range(3):
+                size = {"image_size_x": "200", "image_size_y": "150"}
+                record = spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=car, **size)
+            with listen(doors, stream_of(record)) as there:
+                frames = [int.from_bytes(there.message()[8:16], "little") for _ in range(4)]
+                assert frames == sorted(set(frames))
+                wait_for(lambda: cluster.main.numbers.lateness.dropped_frames > 0, "frames are left out")
+                wait_for(lambda: cluster.main.numbers.lateness.late_frames > 0, "frames are late")
+                status = cluster.main.look()
+                assert status.mode == "real time"
+                assert status.worst_lateness_s > 0.0
+                assert status.nodes[0].late_frames > 0
+                assert status.nodes[0].dropped_frames > 0
+    finally:
+        cluster.close()
+
+
+def test_no_node_outlives_a_main_server_that_is_killed(tmp_path):
+    import subprocess
+    import sys
+
+    import psutil
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "samepath", "cluster", "start", "--nodes", "2", "--placement", "processes", "--port", "0",
+         "--page-port", "0", "--link-port", "0", "--run", str(tmp_path / "run")],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    lines = []
+    reader = threading.Thread(target=lambda: lines.extend(iter(process.stderr.readline, "")))
+    reader.start()
+    try:
+        wait_for(lambda: sum("has joined" in line for line in lines) == 2 or process.poll() is not None, lines, 300.0)
+        assert process.poll() is None, lines
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert len(children) >= 2
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    psutil.wait_procs(children, timeout=20)
+    assert not [one for one in children if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    reader.join(10)
+    process.stderr.close()

@@ -1,0 +1,118 @@
+"""Who is let into a cluster: the wrong version, code, map, picture or key is refused, and both sides say why."""
+
+import pytest
+
+pytest.importorskip("numba")
+pytest.importorskip("zmq")
+
+from samepath.cluster import membership as reception
+from samepath.cluster import node
+from samepath.cluster import node as drawing
+from samepath.cluster.link.keys import make_keys
+from samepath.cluster.link.main_link import MainLink
+from samepath.cluster.main import Main
+from samepath.cluster.messages import Ready
+from samepath.cluster.node import LEFT, LOST, REFUSED
+from samepath.cluster.settings import MainSettings
+from samepath.core.errors import InputError
+from samepath.simulator.server.server import ServerSettings
+from tests.support.clustering import Cluster, ThreadedNode, wait_for
+
+
+@pytest.fixture
+def cluster():
+    made = Cluster()
+    yield made
+    made.close()
+
+
+def refused(cluster, words, **changes):
+    """Start a node that is to be refused; returns what it and the main server said."""
+    one = ThreadedNode(cluster, changes.pop("name", "node-9"), **changes)
+    assert one.ended.result(60) == REFUSED
+    wait_for(lambda: any(words in line for line in cluster.lines), cluster.lines)
+    assert not cluster.main.roster.all()
+    return [line for line in cluster.lines if words in line]
+
+
+def test_another_version_is_refused_by_name(cluster, monkeypatch):
+    monkeypatch.setattr(node, "__version__", "0.0.1")
+    lines = refused(cluster, "samepath 0.0.1")
+    assert any(line.startswith("node node-9 was refused") for line in lines)
+    assert any(line.startswith("node-9: the main server refused this node") for line in lines)
+
+
+def test_another_fingerprint_is_refused_by_name(cluster, monkeypatch):
+    monkeypatch.setattr(node, "fingerprint", lambda: "f" * 32)
+    assert "numpy, numba, llvmlite or msgpack" in refused(cluster, "f" * 32)[0]
+
+
+def test_another_map_is_refused_by_name(cluster, monkeypatch):
+    monkeypatch.setattr(node, "map_digest", lambda _: "another")
+    assert "its map t-junction is another one: another" in refused(cluster, "its map")[0]
+
+
+def test_a_node_that_draws_another_picture_is_refused(cluster, monkeypatch):
+    cluster.add()
+    monkeypatch.setattr(drawing, "test_picture", lambda _: "other")
+    one = ThreadedNode(cluster, "node-2")
+    assert one.ended.result(60) == REFUSED
+    assert any("test picture" in line for line in cluster.lines)
+    assert [member.name for member in cluster.main.roster.all()] == ["node-1"]
+
+
+def test_a_key_that_nobody_knows_is_refused(cluster):
+    cluster.keys = make_keys()
+    known, cluster.main._known = cluster.main._known, lambda _: False
+    one = ThreadedNode(cluster, "stranger")
+    assert one.ended.result(60) == REFUSED
+    assert any("key" in line for line in cluster.lines), cluster.lines
+    cluster.main._known = known
+
+
+def test_another_main_servers_key_is_refused(cluster):
+    right, cluster.main.keys = cluster.main.keys, make_keys()
+    one = ThreadedNode(cluster, "lost")
+    cluster.main.keys = right
+    assert one.ended.result(60) == REFUSED
+    assert not cluster.main.roster.all()
+
+
+def test_a_name_that_is_taken_is_refused(cluster):
+    cluster.add("node-1")
+    lines = []
+    one = ThreadedNode(cluster, "node-1")
+    assert one.ended.result(60) == REFUSED
+    wait_for(lambda: any("there is a node called node-1 already" in line for line in cluster.lines), lines)
+
+
+def test_two_main_servers_on_one_port_the_second_says_so(cluster):
+    settings = MainSettings(server=ServerSettings(port=0), link_port=cluster.main.link.port)
+    with pytest.raises(InputError, match="another main server"):
+        cluster.loop.call(Main(settings, lambda _: None).start())
+    settings = MainSettings(server=ServerSettings(port=cluster.main.port))
+    with pytest.raises(InputError, match="cannot be served"):
+        cluster.loop.call(Main(settings, lambda _: None).start())
+
+
+def test_a_node_ends_when_its_main_server_has_gone(cluster):
+    link = MainLink("127.0.0.1", 0, cluster.main.keys, lambda _: True)
+    right, cluster.main.link = cluster.main.link, link
+    one = ThreadedNode(cluster, "node-1")
+    cluster.main.link = right
+    wait_for(lambda: (link.poll(0.05), link.peers())[1], "the node is connected")
+    link.close()
+    assert one.ended.result(60) == LOST
+
+
+def test_a_node_ends_well_when_it_is_told_to(cluster):
+    one = cluster.add()
+    assert one.stop() == LEFT
+    wait_for(lambda: not cluster.main.roster.all(), "the main server knows")
+
+
+def test_the_first_picture_is_what_all_others_are_held_against():
+    pictures = {}
+    assert reception.map_refusal(Ready(1, "m", "p"), "town", "m", pictures) == ""
+    assert reception.map_refusal(Ready(1, "m", "p"), "town", "m", pictures) == ""
+    assert "another one than the first node's" in reception.map_refusal(Ready(1, "m", "q"), "town", "m", pictures)

@@ -1,0 +1,110 @@
+"""What is larger than the link takes: whoever asked for it is told, and everybody else goes on."""
+
+import pytest
+
+pytest.importorskip("numba")
+pytest.importorskip("zmq")
+
+from samepath.cluster.link.wire import LinkLimits
+from samepath.cluster.messages import NewActors, read, written
+from samepath.cluster.mirror import Bulletin
+from samepath.simulator.server.limits import Limits
+from tests.support.clustering import clustered, wait_for
+from tests.support.scenes import Doors, frame_of, mount, spawn, spawn_cars, synchronous, transform
+from tests.support.serving import RawClient
+
+MANY = 99_999
+NOBODY = 4_000_000
+
+
+def main_doors(cluster):
+    return Doors(cluster.main.port, cluster.main.stream_port)
+
+
+def is_alive(cluster, client):
+    """Does the world still tick, for a client of a node?"""
+    before = client.value("tick_cue")
+    assert client.value("tick_cue") == before + 1
+    assert cluster.main._runner._thread.is_alive()
+    assert [one.state for one in cluster.main.roster.all()] == ["working"] * len(cluster.nodes)
+    return True
+
+
+def refusal_of(client, *arguments):
+    error, result = client.ask(*arguments)
+    assert error is None
+    assert result[0][0] == 0
+    return result[0][1][0]
+
+
+def test_the_same_actor_asked_for_a_hundred_thousand_times_is_refused_to_that_client_only():
+    with clustered(1) as cluster, RawClient(main_doors(cluster)) as main, RawClient(cluster.nodes[0]) as client:
+        synchronous(main)
+        (car,) = spawn_cars(main, 1)
+        wait_for(lambda: cluster.nodes[0].node._mirror.actors.find(car), "the node knows the car")
+        # The node answers the first itself; of an actor it does not know the main server is asked.
+        for one, ids in ((client, [car] * MANY), (client, [car] * (MANY - 1) + [NOBODY]), (main, [car] * MANY)):
+            words = refusal_of(one, "get_actors_by_id", ids)
+            assert "at most 33554432 bytes" in words
+            assert "ask for fewer" in words
+            assert is_alive(cluster, client)
+        assert [one[0] for one in client.value("get_actors_by_id", [car, NOBODY, car])] == [car, car]
+
+
+def test_an_answer_that_the_link_does_not_take_is_an_error_for_its_caller_only():
+    with (
+        clustered(1, limits=Limits(answer_bytes=1 << 40)) as cluster,
+        RawClient(main_doors(cluster)) as main,
+        RawClient(cluster.nodes[0]) as client,
+        RawClient(cluster.nodes[0]) as other,
+    ):
+        synchronous(main)
+        wordy = spawn(main, "static.prop.streetbarrier", transform(900.0, 900.0, 2.0), role_name="x" * 1_000)[0]
+        words = refusal_of(client, "get_actors_by_id", [wordy] * (MANY - 1) + [NOBODY])
+        assert "too large to be sent through a node" in words
+        assert any("was refused: a part of" in line for line in cluster.lines)
+        assert is_alive(cluster, other)
+        assert is_alive(cluster, client)
+
+
+def test_a_tick_that_the_link_does_not_take_is_an_error_for_whoever_asked_for_it():
+    with clustered(1) as cluster, RawClient(main_doors(cluster)) as main, RawClient(cluster.nodes[0]) as client:
+        synchronous(main)
+        (car,) = spawn_cars(main, 1)
+        assert is_alive(cluster, client)
+        roomy, cluster.main.link._limits = cluster.main.link._limits, LinkLimits(bulk_bytes=64)
+        assert "cannot be shown to nodes" in refusal_of(main, "tick_cue")
+        cluster.main.link._limits = roomy
+        assert is_alive(cluster, client)
+        listener = mount(client, cluster.nodes[0], car, "sensor.camera.rgb", {"image_size_x": "64", "image_size_y": "32"})
+        last = client.value("tick_cue")
+        assert frame_of(listener.message()) == last
+        listener.socket.close()
+
+
+def test_a_picture_that_the_link_does_not_take_silences_its_sensor_and_not_the_node():
+    with clustered(1) as cluster, RawClient(main_doors(cluster)) as main, RawClient(cluster.nodes[0]) as client:
+        synchronous(main)
+        (car,) = spawn_cars(main, 1)
+        listener = mount(main, main_doors(cluster), car, "sensor.camera.rgb", {"image_size_x": "64", "image_size_y": "32"})
+        cluster.nodes[0].node._link._limits = LinkLimits(bulk_bytes=4096)
+        assert is_alive(cluster, client)
+        assert any("too large for a cluster" in line for line in cluster.lines)
+        listener.socket.close()
+
+
+def test_actors_with_long_attributes_are_told_to_nodes_in_parts():
+    with clustered(1) as cluster, RawClient(main_doors(cluster)) as main, RawClient(cluster.nodes[0]) as client:
+        synchronous(main)
+        names = [
+            spawn(main, "static.prop.streetbarrier", transform(900.0 + 5.0 * k, 900.0, 2.0), role_name="x" * 4_000)[0]
+            for k in range(600)
+        ]
+        parts = [one for one, _ in Bulletin.everything(cluster.main.roster.episode) if isinstance(one, NewActors)]
+        assert len(parts) > 2
+        assert max(len(written(one)) for one in parts) < 1_100_000
+        assert [read(written(one)) for one in parts] == [one._replace(came=read(written(one)).came) for one in parts]
+        assert [record[0] for one in parts for record in one.came][-600:] == names
+        cluster.add()
+        wait_for(lambda: all(cluster.nodes[1].node._mirror.actors.find(one) for one in names), "the new node knows everybody")
+        assert is_alive(cluster, client)

@@ -1,0 +1,59 @@
+"""Processes that end with others, and addresses that let others in."""
+
+import subprocess
+import sys
+
+import pytest
+
+from samepath.core.network import is_everywhere, is_loopback
+from samepath.core.processes import this_machine
+
+WATCHES = """
+import sys, signal
+from samepath.core.processes import die_with
+die_with(int(sys.argv[1]))
+print(flush=True)
+signal.pause()
+"""
+
+
+def test_a_process_ends_with_one_that_did_not_start_it():
+    watched = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with watched, subprocess.Popen([sys.executable, "-c", WATCHES, str(watched.pid)], stdout=subprocess.PIPE) as watcher:
+        assert watcher.stdout.readline() == b"\n"
+        assert watcher.poll() is None
+        watched.kill()
+        assert watcher.wait(30) == 1
+
+
+def test_one_that_is_gone_already_is_noticed_too():
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    done = subprocess.run([sys.executable, "-c", WATCHES, str(gone.pid)], capture_output=True, check=False, timeout=30)
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+def test_processes_of_one_machine_agree_that_they_are():
+    script = "from samepath.core.processes import this_machine; print(this_machine())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == this_machine()
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback", "everywhere"),
+    [
+        ("127.0.0.1", True, False),
+        ("127.8.8.8", True, False),
+        ("::1", True, False),
+        ("[::1]", True, False),
+        ("localhost", True, False),
+        ("0.0.0.0", False, True),
+        ("::", False, True),
+        ("", False, True),
+        ("*", False, True),
+        ("10.0.0.1", False, False),
+        ("head.example", False, False),
+    ],
+)
+def test_which_addresses_let_others_in(host, loopback, everywhere):
+    assert (is_loopback(host), is_everywhere(host)) == (loopback, everywhere)

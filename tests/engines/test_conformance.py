@@ -1,0 +1,234 @@
+"""The conformance kit finds what is wrong with an adapter: each broken simulator fails the check it breaks."""
+
+import math
+
+import pytest
+
+from samepath.engines import conformance
+from samepath.engines.interface import (
+    Capabilities,
+    CommandLog,
+    RunRequest,
+    Simulator,
+    SimulatorInfo,
+    check_request,
+    last_tick,
+    no_tick,
+)
+from samepath.engines.reference import Exact, Leaky
+
+
+class Good(Simulator):
+    """The smallest honest simulator: one car that drives on."""
+
+    deterministic = durations = replays = True
+    channels = ("x_m", "y_m")
+    log = CommandLog(("speed_mps",), (0.0, 0.2), (1, 1), ((2.0,), (3.0,)))
+
+    def info(self):
+        return SimulatorInfo(
+            "good",
+            "1",
+            "drives on",
+            ("road",),
+            0.1,
+            self.channels,
+            Capabilities(self.deterministic, durations=self.durations, replays=self.replays),
+            {"speed_mps": 2.0},
+        )
+
+    def run(self, request, recorder, on_tick=no_tick):
+        settings = check_request(self.info(), request)
+        recorder.actor(1, "car")
+        for tick in range(1, 16):
+            recorder.state(tick, 1, self.state(tick, request, settings))
+            on_tick(tick)
+            if tick == self.last_tick(request):
+                return recorder.end(tick, "duration")
+        return recorder.end(15, "done")
+
+    def last_tick(self, request):
+        return last_tick(self.info(), request)
+
+    def record_commands(self, request):
+        return self.log
+
+    def state(self, tick, request, settings):
+        return {"x_m": tick * settings["speed_mps"], "y_m": 0.0}
+
+
+class Drifts(Good):
+    def state(self, tick, request, settings):
+        return {"x_m": tick + 1e-15 * request.repeat, "y_m": 0.0}
+
+
+class LeaksBetweenRuns(Good):
+    def __init__(self):
+        self.runs = 0
+
+    def run(self, request, recorder, on_tick=no_tick):
+        self.runs += 1
+        super().run(request, recorder, on_tick)
+
+    def state(self, tick, request, settings):
+        return {"x_m": tick + self.runs * 0.25, "y_m": 0.0}
+
+
+class AcceptsAnything(Good):
+    def run(self, request, recorder, on_tick=no_tick):
+        super().run(RunRequest("road", request.repeat), recorder, on_tick)
+
+
+class ForgetsTicks(Good):
+    def run(self, request, recorder, on_tick=no_tick):
+        super().run(request, recorder)
+
+
+class NoEnd(Good):
+    def run(self, request, recorder, on_tick=no_tick):
+        check_request(self.info(), request)
+        recorder.actor(1, "car")
+        recorder.state(1, 1, {"x_m": 0.0, "y_m": 0.0})
+
+
+class SilentActor(Good):
+    def run(self, request, recorder, on_tick=no_tick):
+        check_request(self.info(), request)
+        recorder.actor(9, "ghost")
+        super().run(request, recorder, on_tick)
+
+
+class DeclaresTooMuch(Good):
+    channels = ("x_m", "y_m", "yaw_deg")
+
+
+class CollidesWithoutImpulse(Good):
+    def run(self, request, recorder, on_tick=no_tick):
+        check_request(self.info(), request)
+        recorder.actor(1, "car")
+        recorder.state(1, 1, {"x_m": 0.0, "y_m": 0.0})
+        recorder.event(1, "collision", 1)
+        on_tick(1)
+        recorder.end(1, "done")
+
+
+class NotANumber(Good):
+    def state(self, tick, request, settings):
+        return {"x_m": math.nan, "y_m": 0.0}
+
+
+class ClosesOnce(Good):
+    closed = False
+
+    def close(self):
+        if self.closed:
+            raise RuntimeError("closed already")
+        self.closed = True
+
+
+class ClaimsNotToLeak(Leaky):
+    deterministic = True
+
+
+class RunsOn(Good):
+    def last_tick(self, request):
+        return None
+
+
+class StopsLate(Good):
+    def last_tick(self, request):
+        return request.duration_s and round(request.duration_s / 0.1) + 1
+
+
+class GivesAnotherReason(Good):
+    def run(self, request, recorder, on_tick=no_tick):
+        check_request(self.info(), request)
+        recorder.actor(1, "car")
+        stop = self.last_tick(request) or 15
+        for tick in range(1, stop + 1):
+            recorder.state(tick, 1, {"x_m": 0.0, "y_m": 0.0})
+            on_tick(tick)
+        recorder.end(stop, "somebody stopped it")
+
+
+class HurriesToItsEnd(Good):
+    def state(self, tick, request, settings):
+        return {"x_m": tick * (2.0 if request.duration_s is None else 3.0), "y_m": 0.0}
+
+
+class ReplaysSomethingElse(Good):
+    def state(self, tick, request, settings):
+        return {"x_m": tick * (2.0 if request.commands is None else 2.0 + 1e-15), "y_m": 0.0}
+
+
+class RecordsNothing(Good):
+    log = CommandLog(("speed_mps",), (), (), ())
+
+
+class RecordsBackwards(Good):
+    log = CommandLog(("speed_mps",), (0.2, 0.0), (1, 1), ((2.0,), (3.0,)))
+
+
+class RecordsStrangers(Good):
+    log = CommandLog(("speed_mps",), (0.0,), (7,), ((2.0,),))
+
+
+class OnlySaysItRecords(Good):
+    record_commands = Simulator.record_commands
+
+
+class NoScenario(Good):
+    def info(self):
+        return SimulatorInfo("bad", "1", "nothing to run", (), 0.1)
+
+
+@pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
+def test_an_honest_simulator_passes(check):
+    check(Good)
+
+
+@pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
+def test_one_that_promises_nothing_is_held_to_nothing_it_did_not_promise(check):
+    class Modest(RunsOn, Drifts):
+        deterministic = durations = replays = False
+        record_commands = Simulator.record_commands
+
+    check(Modest)
+
+
+@pytest.mark.parametrize(
+    ("broken", "check", "words"),
+    [
+        (Drifts, "repeats itself if it says so", "gave 3 digests"),
+        (LeaksBetweenRuns, "repeats itself if it says so", "digests"),
+        (LeaksBetweenRuns, "forgets the run before", "must not depend on any run before it"),
+        (ClaimsNotToLeak, "forgets the run before", "must not depend on any run before it"),
+        (ClaimsNotToLeak, "repeats itself if it says so", "gave 3 digests"),
+        (RunsOn, "ends at a duration if it says so", "1 ticks ended at tick 15 with the reason 'done'"),
+        (StopsLate, "ends at a duration if it says so", "1 ticks ended at tick 2"),
+        (GivesAnotherReason, "ends at a duration if it says so", "'somebody stopped it', not 'duration' at tick 1"),
+        (HurriesToItsEnd, "ends at a duration if it says so", "other states than the first 1 ticks"),
+        (ReplaysSomethingElse, "replays if it says so", "the replay differs from the run with controllers"),
+        (RecordsNothing, "replays if it says so", "no command was recorded"),
+        (RecordsBackwards, "replays if it says so", "in order of time"),
+        (RecordsStrangers, "replays if it says so", "[7], who were never announced"),
+        (OnlySaysItRecords, "replays if it says so", "cannot record its controllers' commands"),
+        (AcceptsAnything, "refuses the unknown", "must be refused"),
+        (ForgetsTicks, "calls on tick", "on_tick must"),
+        (NoEnd, "records a whole run", "without saying how"),
+        (SilentActor, "records a whole run", "never had a state"),
+        (DeclaresTooMuch, "uses declared channels", "yaw_deg is declared"),
+        (CollidesWithoutImpulse, "names actors in events", "impulse"),
+        (NotANumber, "records a whole run", "x_m is nan"),
+        (ClosesOnce, "closes twice", "closed already"),
+        (NoScenario, "describes itself", "at least one scenario"),
+    ],
+)
+def test_a_broken_simulator_fails_the_check_it_breaks(broken, check, words):
+    problems = {result.name: result.problem for result in conformance.check_all(broken)}
+    assert words in problems[check], problems
+
+
+def test_a_simulator_whose_runs_depend_on_each_other_is_caught_only_where_it_promises_more():
+    assert not any(result.problem for result in conformance.check_all(Leaky)), "it declares that it does not repeat itself"
+    assert not any(result.problem for result in conformance.check_all(Exact))

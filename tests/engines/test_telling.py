@@ -1,0 +1,82 @@
+"""What projects inside engines tell: every line is understood or refused, and no number changes on the way."""
+
+import base64
+import struct
+
+import numpy as np
+import pytest
+
+from samepath.core.errors import SimulatorError
+from samepath.engines.subprocess.project import Contact, Frames, Over, Reader, Told, first_contacts
+
+CAR = np.dtype([("real", "<f4", 2), ("command", "<f8", 1)])
+
+
+def reader():
+    return Reader("Engine", CAR, [1, 2], 5, {"over": "time is over"})
+
+
+def states(step, *cars):
+    return b"S " + base64.b64encode(struct.pack("<I", step) + b"".join(struct.pack("<2fd", *car) for car in cars))
+
+
+def contact(*values):
+    return b"C " + base64.b64encode(struct.pack("<3i3f", *values))
+
+
+def test_states_come_back_as_they_were_told():
+    one = reader()
+    tenth = struct.unpack("<f", struct.pack("<f", 0.1))[0]
+    assert one.read(states(5, (tenth, 2.0, 0.1), (3.0, 4.0, -0.1))) == Told((1,))
+    assert one.read(states(10, (5.0, 6.0, 0.0), (7.0, 8.0, 0.0))) == Told((2,))
+    cars = one.cars()
+    assert cars["real"].tolist() == [[[tenth, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]
+    assert cars["command"][0].tolist() == [[0.1], [-0.1]]
+
+
+def test_contacts_frames_and_ends_are_understood():
+    one = reader()
+    assert one.read(contact(6, 1, 2, 1.0, 2.0, 3.0)) == Contact(2, 1, 2, (1.0, 2.0, 3.0))
+    assert one.read(contact(5, 2, -1, 0.0, 0.0, 1.0)) == Contact(1, 2, None, (0.0, 0.0, 1.0))
+    assert one.read(b"F 70 8") == Frames(70, 8)
+    assert one.read(b"E over") == Over("time is over")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"hello",
+        b"S !!!!",
+        b"S AAAA",
+        states(7, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
+        states(5, (0.0, 0.0, 0.0)),
+        contact(5, 3, 1, 0, 0, 0),
+        contact(5, -1, 1, 0, 0, 0),
+        b"F 1",
+        b"E else",
+    ],
+)
+def test_any_other_line_is_refused(line):
+    with pytest.raises(SimulatorError, match=r"^Engine wrote b'.*' where a state, a contact or the end was wanted$"):
+        reader().read(line)
+
+
+@pytest.mark.parametrize("car", [(float("nan"), 0.0, 0.0), (0.0, 0.0, float("inf"))])
+def test_a_state_that_is_no_number_is_told_of(car):
+    one = reader()
+    one.read(states(5, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)))
+    one.read(states(10, (0.0, 0.0, 0.0), car))
+    with pytest.raises(SimulatorError, match="at tick 2 that is not a number"):
+        one.cars()
+
+
+def test_a_pair_collides_once_and_the_lower_number_felt_it():
+    told = [
+        Contact(0, 1, None, (1.0, 0.0, 0.0)),  # touched when the run began: no collision of this run
+        Contact(7, 1, None, (1.0, 0.0, 0.0)),
+        Contact(9, 2, 1, (3.0, -1.0, 0.0)),
+        Contact(9, 1, 2, (-3.0, 1.0, 0.0)),
+        Contact(13, 2, None, (0.0, 5.0, 0.0)),
+    ]
+    assert first_contacts(told) == [Contact(9, 1, 2, (-3.0, 1.0, -0.0)), Contact(13, 2, None, (0.0, 5.0, 0.0))]

@@ -1,0 +1,241 @@
+"""Other people's logs: what is understood, and what is refused in one line that says what, where and what to do."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from samepath.core.errors import InputError, SamepathError
+from samepath.instrument.analysis.cell import analyse_cell
+from samepath.instrument.traces.importers import Align, ImportOptions, choose_importer
+from samepath.instrument.traces.load import load_cells
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+def tidy(repeats=3, ticks=4, actors=2, head="repeat,actor,time,x,y,z", x=lambda r, a, t: 1.5 * t + a):
+    rows = [head]
+    for r in range(repeats):
+        for t in range(ticks):
+            rows += [f"{r},{a},{0.1 * t:.1f},{x(r, a, t)!r},{2.0 * a!r},0.0" for a in range(actors)]
+    return "\n".join(rows) + "\n"
+
+
+def read(path, **options):
+    return load_cells([path], ImportOptions(**options))
+
+
+def refusal(path, **options):
+    with pytest.raises(SamepathError) as caught:
+        for cell in read(path, **options):
+            analyse_cell(cell)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(path.name) in message
+    return message
+
+
+def test_the_authors_logs_are_known_by_their_header_and_actors_by_their_number(authors_log):
+    assert choose_importer(authors_log).name == "tsl"
+    (cell,) = read(authors_log)
+    assert len(cell.runs) == 12
+    assert [actor.type for actor in cell.actors] == ["walker.pedestrian.0001"] * 2
+    assert cell.header.step_s == 0.1
+    assert cell.header.channels == ("x_m", "y_m", "z_m", "yaw_deg")
+    assert "agentID" in cell.header.source, "an ignored column is listed as ignored"
+
+
+def test_rounded_logs_that_agree_are_identical_at_the_logs_resolution_only(authors_log):
+    result = analyse_cell(read(authors_log)[0])
+    assert result.judgement.verdict == "identical-at-resolution"
+    assert result.summary.max_sigma_m == 0.0
+    assert result.spread.resolution.step_m == 0.001
+
+
+def test_a_tidy_csv_is_found_by_its_column_names(tmp_path):
+    (cell,) = read(write(tmp_path / "log.csv", tidy()))
+    assert (len(cell.runs), len(cell.actor_ids), len(cell.ticks)) == (3, 2, 4)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_semicolons_and_tabs_separate_too(tmp_path, delimiter):
+    (cell,) = read(write(tmp_path / "log.csv", tidy().replace(",", delimiter)))
+    assert len(cell.runs) == 3
+
+
+def test_columns_can_be_mapped_and_units_converted(tmp_path):
+    text = tidy(head="episode_nr,who,ms,east,north,up", x=lambda r, a, t: 1234.0 + a)
+    text = text.replace(",0.1,", ",100,").replace(",0.2,", ",200,").replace(",0.3,", ",300,").replace(",0.0,", ",0,")
+    mapping = {
+        "repeat": "episode_nr",
+        "actor": "who",
+        "time": "ms[ms]",
+        "x": "east[cm]",
+        "y": "north[cm]",
+        "z": "up[cm]",
+    }
+    (cell,) = read(write(tmp_path / "log.csv", text), columns=mapping)
+    assert cell.header.step_s == 0.1
+    assert cell.load(0).values[0, 0] == 12.34
+
+
+def test_units_in_headers_are_obeyed(tmp_path):
+    (cell,) = read(write(tmp_path / "log.csv", tidy(head="repeat,actor,time [s],x_mm,y_mm,z_mm")))
+    assert cell.load(0).values[2, 0] == 0.0015
+
+
+def test_a_further_column_becomes_a_channel_when_the_user_says_so(tmp_path):
+    lines = tidy().splitlines()
+    text = "\n".join([lines[0] + ",soc", *(line + ",0.5" for line in lines[1:])])
+    (cell,) = read(write(tmp_path / "log.csv", text), columns={"battery_ratio": "soc"})
+    assert cell.header.channels[-1] == "battery_ratio"
+
+
+def test_actors_may_have_names_instead_of_numbers(tmp_path):
+    text = tidy().replace(",0,0.", ",ego,0.").replace(",1,0.", ",npc,0.")
+    (cell,) = read(write(tmp_path / "log.csv", text))
+    assert [actor.type for actor in cell.actors] == ["ego", "npc"]
+
+
+def test_one_file_per_run_in_a_folder_is_one_cell(tmp_path):
+    for number in range(4):
+        lines = tidy(repeats=1).splitlines()
+        write(tmp_path / f"run_{number}.csv", "\n".join(line.split(",", 1)[1] for line in lines))
+    (cell,) = load_cells([tmp_path])
+    assert len(cell.runs) == 4
+    assert cell.header.cell == tmp_path.name
+
+
+def test_parquet_with_full_numbers_needs_no_declaration_to_count_as_full(tmp_path):
+    random = np.random.default_rng(2)
+    columns = {"repeat": np.repeat([0, 1], 50), "actor": np.zeros(100, int), "tick": np.tile(np.arange(50), 2)}
+    columns |= {axis: np.tile(random.normal(0, 10, 50), 2) for axis in "xyz"}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    result = analyse_cell(read(tmp_path / "log.parquet")[0])
+    assert result.judgement.verdict == "bit-identical"
+
+
+def test_float32_numbers_limit_what_equality_shows_unless_the_user_vouches_for_them(tmp_path):
+    values = np.tile(np.random.default_rng(2).normal(0, 10, 50).astype(np.float32), 2)
+    columns = {"repeat": np.repeat([0, 1], 50), "actor": np.zeros(100, int), "tick": np.tile(np.arange(50), 2)}
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({**columns, "x": values, "y": values}), path)
+    assert analyse_cell(read(path)[0]).judgement.verdict == "identical-at-resolution"
+    assert analyse_cell(read(path, lossless=True)[0]).judgement.verdict == "bit-identical"
+
+
+def test_repeats_that_start_at_different_times_can_be_aligned(tmp_path):
+    rows = ["repeat,time,x,y"] + [f"{r},{5.0 * r + 0.1 * t:.1f},{t}.25,0.5" for r in range(2) for t in range(5)]
+    path = write(tmp_path / "log.csv", "\n".join(rows))
+    assert analyse_cell(read(path, align=Align.START)[0]).judgement.verdict == "identical-at-resolution"
+    assert analyse_cell(read(path)[0]).judgement.verdict == "exceeds-tolerance"
+
+
+def test_a_variable_step_is_refused_unless_rows_are_matched_by_number(tmp_path):
+    times = [0.0, 0.1, 0.2, 0.3, 0.34567, 0.5]
+    rows = ["repeat,time,x,y"] + [f"{r},{t},{t},0.5" for r in range(2) for t in times]
+    path = write(tmp_path / "log.csv", "\n".join(rows))
+    assert "--align row" in refusal(path)
+    assert len(read(path, align=Align.ROW)[0].ticks) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["is empty"]),
+        ("\n\n", ["is empty"]),
+        ("repeat,actor,time,x,y\n", ["no rows"]),
+        ("alpha,beta\n1,2\n", ["no column for x_m", "--map"]),
+        ("1,2,3\n4,5,6\n", ["header", "numbers came"]),
+        ("repeat,repeat,time,x,y\n1,1,1,1,1\n", ["twice"]),
+        (tidy().replace("4.0", "four", 1), ["line", "column", "'four' came"]),
+        (tidy().replace("3.0", "3cm", 1), ["'3cm' came", "unit into the header"]),
+        (tidy().replace("3.0", "", 1), ["missing"]),
+        (tidy().replace("3.0", "nan", 1), ["finite number", "nan came"]),
+        (tidy().replace("3.0", "-inf", 1), ["finite number", "-inf came"]),
+        (tidy().replace("3.0", "1e200", 1), ["up to 1e+100", "1e+200 came"]),
+        (tidy() + "2,1,0.3,5.5,2.0,0.0\n", ["duplicate row", "line 26", "line 25"]),
+        (tidy() + "2,1,0.3\n", ["line 26", "6 values were wanted", "3 came"]),
+        (tidy(head="repeat,actor,time,x_m,y_cm,z_m"), ["mixed units", "'y_cm' in cm"]),
+        (tidy(head="repeat,actor,time,x[furlong],y,z"), ["furlong", "takes km, m"]),
+        (
+            tidy(x=lambda r, a, t: (1.5 * t + a + 3) * (100 if r == 2 else 1)).replace(",2.0,", ",0.0,"),
+            ["mixed units", "times 100"],
+        ),
+        (tidy(repeats=1), ["at least 2 repeats"]),
+    ],
+    ids=lambda value: None if isinstance(value, list) else "",
+)
+def test_bad_text_is_refused_with_what_where_and_what_to_do(tmp_path, text, words):
+    path = write(tmp_path / "bad.csv", text)
+    if "at least 2" in words[0]:
+        with pytest.raises(InputError, match="at least 2 repeats"):
+            analyse_cell(read(path)[0])
+        return
+    message = refusal(path)
+    for word in words:
+        assert word in message, message
+
+
+def test_a_wrong_value_is_found_on_its_line_even_behind_empty_lines(tmp_path):
+    lines = tidy().splitlines()
+    lines.insert(3, "")
+    lines[6] = lines[6].rsplit(",", 3)[0] + ",oops,0.0,0.0"
+    message = refusal(write(tmp_path / "bad.csv", "\n".join(lines)))
+    assert "line 7," in message
+    assert "column 'x'" in message
+
+
+def test_a_truncated_parquet_file_is_refused(tmp_path):
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({"repeat": [0, 1], "x": [0.0, 1.0]}), path)
+    path.write_bytes(path.read_bytes()[:-20])
+    assert "not a whole Parquet file" in refusal(path)
+
+
+def test_a_parquet_file_with_nan_names_row_and_column(tmp_path):
+    path = tmp_path / "log.parquet"
+    pq.write_table(
+        pa.table({"repeat": [0, 0, 1, 1], "tick": [0, 1, 0, 1], "x": [0.0, 1.0, math.nan, 1.0], "y": [0.0] * 4}), path
+    )
+    assert "row 3, column 'x'" in refusal(path)
+
+
+def test_binary_rubbish_is_refused(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_bytes(bytes(range(256)) * 10)
+    assert "no importer knows" in refusal(path)
+
+
+def test_a_missing_path_is_refused(tmp_path):
+    assert "does not exist" in refusal(tmp_path / "nowhere.csv")
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    assert "no traces" in refusal(tmp_path)
+
+
+def test_a_misspelt_column_in_a_mapping_gets_the_nearest_name(tmp_path):
+    path = write(tmp_path / "log.csv", tidy())
+    assert "did you mean 'actor'" in refusal(path, columns={"actor": "actr"})
+
+
+def test_an_unknown_importer_is_refused_with_the_list(tmp_path):
+    path = write(tmp_path / "log.csv", tidy())
+    with pytest.raises(SamepathError, match="known: carla-recorder, tidy, tsl"):
+        load_cells([path], importer="tydi")
+
+
+def test_an_importer_of_another_package_is_found_by_its_entry_point(tmp_path, monkeypatch):
+    from importlib.metadata import EntryPoint
+
+    from samepath.instrument.traces import importers
+
+    point = EntryPoint("mine", "samepath.instrument.traces.importers.tidy:TidyImporter", "samepath.importers")
+    monkeypatch.setattr(importers, "entry_points", lambda group: [point])
+    assert next(iter(importers.importers())) == "mine"

@@ -1,0 +1,163 @@
+"""The road network: exact lanes, nearest waypoints, routes."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from samepath.core.errors import InputError
+from samepath.core.streams import stream
+from samepath.simulator.maps import available_maps, load_map, parse_map
+from tests.support.map_texts import LANES, bends, one_road
+
+BOTH = pytest.mark.parametrize("name", available_maps())
+
+
+def test_a_straight_road_is_where_it_says_in_carlas_frame():
+    road = parse_map(one_road(), "x")
+    right = road.waypoint_at(7, 0, -1, 40.0)
+    assert (right.x_m, right.y_m, right.z_m, right.yaw_deg, right.lane_width_m) == (40.0, 1.5, 0.0, 0.0, 3.0)
+    left = road.waypoint_at(7, 0, 1, 40.0)
+    assert (left.x_m, left.y_m, left.yaw_deg) == (40.0, -1.5, -180.0)
+
+
+def test_left_and_right_are_the_drivers():
+    road = parse_map(one_road(), "x")
+    right = road.waypoint_at(7, 0, -1, 40.0)
+    assert road.left_lane(right).lane_id == 1
+    assert road.right_lane(right) is None
+    assert road.left_lane(road.left_lane(right)).lane_id == -1
+
+
+def test_walking_on_and_back_again():
+    road = parse_map(bends(), "x")
+    start = road.waypoint_at(7, 0, -1, 5.0)
+    (ahead,) = road.next(start, 30.0)
+    assert (ahead.section_id, ahead.lane_id, ahead.s_m) == (1, -1, 35.0)
+    assert road.previous(ahead, 30.0) == (start,)
+    assert road.next(start, 100.0) == ()
+    oncoming = road.waypoint_at(7, 1, 1, 40.0)
+    (further,) = road.next(oncoming, 30.0)
+    assert (further.section_id, further.lane_id, further.s_m) == (0, 1, 10.0)
+
+
+@pytest.mark.parametrize("lane_id", [1, -1])
+@pytest.mark.parametrize("s_m", [3.0, 14.5, 22.0, 38.0, 47.5])
+def test_the_yaw_of_a_lane_that_shifts_and_widens_in_a_bend_is_the_direction_it_moves_in(s_m, lane_id):
+    road = parse_map(bends(), "x")
+    section_id = int(s_m > 30.0)
+    here, there = (road.waypoint_at(7, section_id, lane_id, s_m + shift_m) for shift_m in (-0.25, 0.25))
+    moved_deg = math.degrees(math.atan2(there.y_m - here.y_m, there.x_m - here.x_m)) + (180.0 if lane_id > 0 else 0.0)
+    yaw_deg = road.waypoint_at(7, section_id, lane_id, s_m).yaw_deg
+    assert abs(math.remainder(moved_deg - yaw_deg, 360.0)) < 0.01
+
+
+@pytest.mark.parametrize("distance_m", [0.0, -1.0, math.nan, math.inf])
+def test_a_distance_must_be_positive(distance_m):
+    road = parse_map(one_road(), "x")
+    point = road.waypoint_at(7, 0, -1, 5.0)
+    for call in (lambda: road.next(point, distance_m), lambda: road.generate_waypoints(distance_m)):
+        with pytest.raises(InputError, match="distance"):
+            call()
+
+
+def test_wrong_places_are_named():
+    road = parse_map(one_road(), "x")
+    with pytest.raises(InputError, match="no road 8; it has 7"):
+        road.speed_limit_mps(8)
+    with pytest.raises(InputError, match="no lane -4"):
+        road.waypoint_at(7, 0, -4, 1.0)
+    with pytest.raises(InputError, match="finite"):
+        road.waypoint(math.nan, 0.0)
+    with pytest.raises(InputError, match="no driving lane"):
+        parse_map(one_road(lanes=LANES.replace("driving", "sidewalk")), "x").waypoint(0.0, 0.0)
+
+
+def test_a_road_without_a_limit_has_none():
+    assert parse_map(one_road(), "x").speed_limit_mps(7) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "limits_mps"),
+    [
+        ("t-junction", [30 * 0.44704]),
+        ("double-mini-roundabout", [30 * 0.44704]),
+        ("oval", [100 / 3.6]),
+        ("town", [20 / 3.6, 30 / 3.6, 40 / 3.6]),
+    ],
+)
+def test_our_streets_have_a_limit(name, limits_mps):
+    road_map = load_map(name)
+    found = {road_map.speed_limit_mps(line.key.road_id) for line in road_map.lanes}
+    assert sorted(found) == pytest.approx(limits_mps)
+
+
+@BOTH
+def test_centre_lines_have_no_step_over_half_a_metre_and_run_in_the_direction_of_driving(name):
+    for line in load_map(name).lanes:
+        steps = np.diff(line.points, axis=0)
+        sizes = np.hypot(steps[:, 0], steps[:, 1])
+        assert sizes.max() <= 0.5 + 1e-5
+        direction = np.degrees(np.arctan2(steps[:, 1], steps[:, 0]))
+        off = (direction - line.yaw_deg[:-1] + 180.0) % 360.0 - 180.0
+        assert np.abs(off).max() < 5.0
+
+
+@BOTH
+def test_lanes_join_without_a_step(name):
+    road_map = load_map(name)
+    lines = {line.key: line for line in road_map.lanes}
+    for start, end in road_map.topology():
+        before, after = lines[start.key], lines[end.key]
+        assert np.abs(before.points[-1] - after.points[0]).max() < 1e-5
+        assert abs(math.remainder(before.yaw_deg[-1] - after.yaw_deg[0], 360.0)) < 1e-4
+
+
+@BOTH
+def test_the_nearest_waypoint_is_no_further_than_the_best_of_all_samples(name):
+    road_map = load_map(name)
+    samples = np.vstack([line.points for line in road_map.lanes if line.kind == "driving"])
+    random = stream(1, "nearest", name)
+    x_min, y_min, x_max, y_max = road_map.bounds_m
+    for x_m, y_m in zip(random.uniform(x_min, x_max, 200), random.uniform(y_min, y_max, 200), strict=True):
+        found = road_map.waypoint(x_m, y_m)
+        best_m = np.hypot(samples[:, 0] - x_m, samples[:, 1] - y_m).min()
+        assert math.hypot(found.x_m - x_m, found.y_m - y_m) <= best_m + 1e-5
+
+
+@BOTH
+def test_a_waypoint_is_its_own_nearest(name):
+    road_map = load_map(name)
+    for point in road_map.generate_waypoints(3.0):
+        found = road_map.waypoint(point.x_m, point.y_m)
+        # Ways around a circle lie upon each other; the foot on another's centre line is found to half a millimetre.
+        assert math.hypot(found.x_m - point.x_m, found.y_m - point.y_m) < (5e-4 if point.is_junction else 1e-4)
+
+
+@BOTH
+def test_spawn_points_are_half_a_metre_above_a_driving_lane(name):
+    road_map = load_map(name)
+    assert len(road_map.spawn_points) >= 30
+    for x_m, y_m, z_m, yaw_deg in road_map.spawn_points:
+        below = road_map.waypoint(x_m, y_m)
+        assert math.hypot(below.x_m - x_m, below.y_m - y_m) < 1e-5
+        assert z_m == below.z_m + 0.5
+        assert not below.is_junction
+        assert abs(math.remainder(yaw_deg - below.yaw_deg, 360.0)) < 1e-4
+
+
+@BOTH
+def test_nothing_can_be_changed(name):
+    road_map = load_map(name)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        road_map.name = "other"
+    arrays = [array for line in road_map.lanes for array in (line.s_m, line.points, line.yaw_deg, line.width_m)]
+    arrays += [array for mesh in road_map.meshes for array in (mesh.vertices, mesh.triangles)]
+    arrays += [polygon.vertices for polygon in (*road_map.drivable, *road_map.walkable)]
+    assert not any(array.flags.writeable for array in arrays)
+
+
+@BOTH
+def test_a_map_is_read_once_per_process(name):
+    assert load_map(name) is load_map(name)

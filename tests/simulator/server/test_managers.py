@@ -1,0 +1,255 @@
+"""Traffic managers on the wire: their settings and the answer to a tick never reach a client together; who sleeps is woken."""
+
+import contextlib
+import socket
+import threading
+import time
+
+import msgpack
+import pytest
+
+from samepath.simulator.carla.streams import WORLD_STREAM
+from samepath.simulator.server import traffic_managers as managers
+from tests.support.serving import RawClient, RawListener, served
+
+LONG_S, MOMENT_S = 15.0, 0.3
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server that is in no hurry: what waits does so for as long as the test needs to see it."""
+    monkeypatch.setattr(managers, "_LONGEST_S", LONG_S)
+    with served() as found:
+        with RawClient(found) as client:
+            settings = client.value("get_episode_settings")
+            client.value("set_episode_settings", [True, settings[1], [True, 0.05], *settings[3:]])
+        yield found
+
+
+class Manager(RawClient):
+    """A client that has a traffic manager, which makes the calls of its cycles."""
+
+    def __init__(self, server, port=8000):
+        super().__init__(server)
+        assert self.value("add_traffic_manager_running", ["127.0.0.1", port]) is True
+
+    def cycle(self):
+        self.value("get_vehicle_light_states")
+        self.value("get_weather_parameters")
+        assert self.ask("apply_batch", [], False) == (None, [])
+
+    def together(self, *names):
+        """Send calls in one go, as two threads do; gives their names in the order of the answers."""
+        sent = {}
+        data = b""
+        for name in names:
+            self._id += 1
+            sent[self._id] = name
+            data += msgpack.packb([0, self._id, name, [[False]]])
+        self.socket.sendall(data)
+        return [sent[self.receive()[0]] for _ in names]
+
+
+def test_settings_are_told_while_a_tick_is_made(server):
+    with RawClient(server) as client:
+        for _ in range(20):
+            assert Manager.together(client, "tick_cue", "get_episode_settings") == ["get_episode_settings", "tick_cue"]
+
+
+def test_settings_that_are_being_changed_are_told_afterwards(server):
+    with RawClient(server) as client:
+        settings = client.value("get_episode_settings")
+        for step_s in (0.1, 0.2, 0.05):
+            client._id += 2
+            change = [0, client._id - 1, "set_episode_settings", [[False], [*settings[:2], [True, step_s], *settings[3:]]]]
+            client.socket.sendall(msgpack.packb(change) + msgpack.packb([0, client._id, "get_episode_settings", [[False]]]))
+            assert client.receive()[0] == client._id - 1
+            number, _, answer = client.receive()
+            assert (number, answer[0][1][2]) == (client._id, [True, step_s])
+
+
+def test_a_tick_is_answered_after_the_settings_that_end_a_cycle_but_its_state_goes_out_at_once(server):
+    with Manager(server) as client, RawListener(server, WORLD_STREAM) as listener:
+        listener.message()
+        for _ in range(5):
+            client.cycle()
+            tick = client.send("tick_cue")
+            listener.message()  # today's state: the tick is made, and only its answer waits
+            settings = client.send("get_episode_settings")
+            assert [client.receive()[0], client.receive()[0]] == [settings, tick]
+
+
+def test_between_settings_and_tick_there_is_a_moment(server, monkeypatch):
+    monkeypatch.setattr(managers, "_APART_S", MOMENT_S)
+    with Manager(server) as client:
+        client.cycle()
+        client.value("get_episode_settings")
+        start_s = time.perf_counter()
+        client.value("tick_cue")
+        assert time.perf_counter() - start_s > 0.9 * MOMENT_S
+
+
+def test_whoever_ticks_waits_for_the_cycles_of_all(server):
+    with Manager(server) as client, Manager(server, 8001), RawClient(server) as ticker:
+        ticker.value("tick_cue")
+        client.cycle()
+        tick = ticker.send("tick_cue")
+        ticker.socket.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            ticker.receive()
+        client.value("get_episode_settings")
+        ticker.socket.settimeout(LONG_S / 2)
+        assert ticker.receive()[0] == tick
+
+
+@pytest.mark.parametrize("how", ["none", "destroyed", "gone", "settled", "users own"])
+def test_where_no_cycle_is_open_no_tick_waits(server, how):
+    with RawClient(server, timeout_s=LONG_S / 2) as ticker:
+        if how == "none":
+            ticker.value("get_vehicle_light_states")
+            ticker.value("tick_cue")
+            return
+        with Manager(server) as client:
+            client.cycle()
+            if how == "destroyed":
+                client.value("destroy_traffic_manager", 8000)
+            elif how != "gone":
+                client.value("get_episode_settings")
+            if how == "users own":
+                client.value("get_vehicle_light_states")
+            if how != "gone":
+                ticker.value("tick_cue")
+                return
+        ticker.value("tick_cue")
+
+
+def test_a_client_that_goes_lets_go_of_the_ticks_that_wait_for_it(server):
+    with RawClient(server, timeout_s=LONG_S / 2) as ticker:
+        with Manager(server) as client:
+            client.cycle()
+            tick = ticker.send("tick_cue")
+            ticker.socket.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                ticker.receive()
+        ticker.socket.settimeout(LONG_S / 2)
+        assert ticker.receive()[0] == tick
+
+
+def test_a_traffic_manager_that_does_not_ask_is_waited_for_once(server, monkeypatch):
+    monkeypatch.setattr(managers, "_LONGEST_S", 1.0)
+    with Manager(server) as client:
+        took_s = []
+        for _ in range(3):
+            client.cycle()
+            start_s = time.perf_counter()
+            client.value("tick_cue")
+            took_s.append(time.perf_counter() - start_s)
+        assert took_s[0] > 0.9
+        assert max(took_s[1:]) < 0.9
+
+
+class ListeningManager:
+    """The port of a traffic manager: takes calls down and answers them, where it is told to wait only when it may."""
+
+    def __init__(self):
+        self.calls, self.may_answer = [], threading.Event()
+        self.may_answer.set()
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            connection, _ = self._socket.accept()
+            unpacker = msgpack.Unpacker()
+            with connection:
+                while data := connection.recv(4096):
+                    unpacker.feed(data)
+                    for kind, number, name, arguments in unpacker:
+                        assert kind == 0
+                        self.calls.append((name, *arguments))
+                        if name == "set_synchronous_mode":
+                            self.may_answer.wait(LONG_S)
+                        connection.sendall(msgpack.packb([1, number, None, None]))
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+ALIVE = [("health_check_remote_TM",)]
+WOKEN = [*ALIVE, ("set_synchronous_mode", False), ("set_synchronous_mode", True)]
+
+
+@pytest.fixture
+def listening(monkeypatch):
+    for name, value in {"_SILENT_S": 0.3, "_SURE_S": 0.3, "_LOOK_S": 0.05}.items():
+        monkeypatch.setattr(managers, name, value)
+    found = ListeningManager()
+    yield found
+    found.close()
+
+
+def until(condition):
+    end_s = time.perf_counter() + LONG_S
+    while not condition() and time.perf_counter() < end_s:
+        time.sleep(0.01)
+    return condition()
+
+
+def tick_after_a_cycle(client):
+    client.cycle()
+    client.value("get_episode_settings")
+    client.value("tick_cue")
+
+
+def test_a_traffic_manager_that_misses_its_cycle_is_woken_and_its_calls_wait_for_that(server, listening):
+    with Manager(server, listening.port) as client:
+        listening.may_answer.clear()
+        tick_after_a_cycle(client)
+        assert until(lambda: listening.calls == WOKEN[:2])
+        number = client.send("get_vehicle_light_states")
+        client.socket.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.receive()
+        client.socket.settimeout(LONG_S)
+        listening.may_answer.set()
+        assert client.receive()[0] == number
+        assert listening.calls == WOKEN
+        assert until(lambda: any("was woken" in line for line in server.lines))
+
+
+def test_a_traffic_manager_that_was_only_late_is_left_alone(server, listening, monkeypatch):
+    monkeypatch.setattr(managers, "_SURE_S", 1.5)
+    with Manager(server, listening.port) as client:
+        tick_after_a_cycle(client)
+        assert until(lambda: listening.calls == ALIVE)
+        client.cycle()
+        time.sleep(2.0)
+        assert listening.calls == ALIVE
+        assert not any("woken" in line for line in server.lines)
+
+
+@pytest.mark.parametrize("how", ["no tick", "no cycle", "its cycle follows", "another client ticks", "two of them"])
+def test_a_traffic_manager_is_not_disturbed_where_no_cycle_is_missed(server, listening, how):
+    with Manager(server, listening.port) as client, RawClient(server) as ticker:
+        if how == "two of them":
+            client.value("add_traffic_manager_running", ["127.0.0.1", 8001])
+        if how != "no cycle":
+            client.cycle()
+            client.value("get_episode_settings")
+        if how != "no tick":
+            (ticker if how == "another client ticks" else client).value("tick_cue")
+        if how == "its cycle follows":
+            client.cycle()
+        time.sleep(1.0)
+        assert listening.calls == []
+
+
+def test_a_traffic_manager_that_cannot_be_reached_is_a_line_in_the_log(server, listening):
+    listening.close()
+    with Manager(server, listening.port) as client:
+        tick_after_a_cycle(client)
+        assert until(lambda: any("cannot be woken" in line for line in server.lines))
+        assert client.value("version") == "0.9.16"

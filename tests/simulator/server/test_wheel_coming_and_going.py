@@ -1,0 +1,46 @@
+"""CARLA's own client while actors come and go: its threads must survive it, and it must know where new ones are."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.serving import served
+
+pytest.importorskip("carla")
+
+SCRIPTS = Path(__file__).with_name("wheel_coming_and_going_scripts.py")
+
+
+def run(name, tmp_path):
+    with served(map_name="town") as server:
+        found = subprocess.run(
+            [sys.executable, str(SCRIPTS), name, str(server.port)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, "CARLA_CACHE_DIR": str(tmp_path / "cache")},
+        )
+        assert found.returncode == 0, f"{found.returncode}: {found.stderr[-2000:]}\n{server.lines}"
+        return json.loads(found.stdout.splitlines()[-1])
+
+
+def test_vehicles_vanish_under_the_eyes_of_the_traffic_manager(tmp_path):
+    assert run("vanishing", tmp_path) == {"rounds": 12}
+
+
+def test_who_asks_for_an_actor_that_another_client_destroyed_goes_on(tmp_path):
+    found = run("gone", tmp_path)
+    assert found["before"] > 1.0
+    assert found["alive"] == "0.9.16"
+
+
+def test_in_asynchronous_mode_a_new_actor_is_where_it_was_put(tmp_path):
+    found = run("fresh", tmp_path)
+    assert found["away"] < 1.0
+    assert found["actors"] == 60 + found["people"]
+    assert found["people"] > 5

@@ -1,0 +1,186 @@
+"""A server in a thread of the test's process, a raw client for it, and an episode without any socket."""
+
+import asyncio
+import socket
+import struct
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgpack
+
+from samepath.simulator.carla import blueprints
+from samepath.simulator.carla.records import AttributeValue, Description
+from samepath.simulator.server.episode import Episode, Place
+from samepath.simulator.server.limits import Limits
+from samepath.simulator.server.maps import Atlas
+from samepath.simulator.server.methods import methods
+from samepath.simulator.server.server import Server, ServerSettings
+
+LIMITS = Limits()
+
+
+@contextmanager
+def served(**changes):
+    """Run a server on free ports; yields it with ``lines``, its log."""
+    lines, ready, failed = [], threading.Event(), []
+    settings = ServerSettings(**{"port": 0, "map_name": "t-junction", **changes})
+    loop = asyncio.new_event_loop()
+    server = Server(settings, lines.append)
+    server.lines = lines
+
+    def run():
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(server.start())
+        except Exception as error:
+            failed.append(error)
+            ready.set()
+            return
+        ready.set()
+        loop.run_forever()
+        loop.run_until_complete(server.stop())
+        loop.run_until_complete(asyncio.sleep(0.01))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert ready.wait(20)
+    try:
+        if failed:
+            raise failed[0]
+        yield server
+    finally:
+        if not failed:
+            loop.call_soon_threadsafe(loop.stop)
+        thread.join(20)
+        loop.close()
+
+
+class RawClient:
+    """Speaks MessagePack-RPC by hand."""
+
+    def __init__(self, server, timeout_s=20.0):
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=timeout_s)
+        self._unpacker = msgpack.Unpacker(strict_map_key=False)
+        self._id = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def send(self, name, *arguments, asynchronous=False):
+        self._id += 1
+        self.socket.sendall(msgpack.packb([0, self._id, name, [[asynchronous], *arguments]]))
+        return self._id
+
+    def receive(self):
+        """The next answer: (id, error, result); None when the server has closed the connection."""
+        while True:
+            for answer in self._unpacker:
+                assert answer[0] == 1
+                return answer[1:]
+            try:
+                data = self.socket.recv(1 << 16)
+            except ConnectionResetError:
+                return None
+            if not data:
+                return None
+            self._unpacker.feed(data)
+
+    def ask(self, name, *arguments):
+        """Call and return (error, result)."""
+        number = self.send(name, *arguments)
+        answer = self.receive()
+        assert answer is not None
+        assert answer[0] == number
+        return answer[1], answer[2]
+
+    def value(self, name, *arguments):
+        """Call a method that answers with a value, and return it."""
+        error, result = self.ask(name, *arguments)
+        assert error is None, error
+        assert result[0][0] == 1, result
+        return result[0][1]
+
+    def is_closed(self):
+        return self.receive() is None
+
+
+class RawListener:
+    """Listens to a stream by hand."""
+
+    def __init__(self, server, stream_id, timeout_s=20.0):
+        self.socket = socket.create_connection(("127.0.0.1", server.stream_port), timeout=timeout_s)
+        self.socket.sendall(struct.pack("<I", stream_id))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def _exactly(self, size):
+        data = b""
+        while len(data) < size:
+            more = self.socket.recv(size - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+    def message(self):
+        (size,) = struct.unpack("<I", self._exactly(4))
+        assert size > 0
+        return self._exactly(size)
+
+
+class Box:
+    """An outbox that keeps everything."""
+
+    def __init__(self):
+        self.sent, self.expected, self.forgotten, self.prepared = [], [], [], []
+
+    def publish(self, stream_id, payload):
+        self.sent.append((stream_id, payload))
+
+    def prepare(self, payload):
+        self.prepared.append(payload)
+
+    def expect(self, stream_id, home):
+        self.expected.append(stream_id)
+
+    def forget(self, stream_id):
+        self.forgotten.append(stream_id)
+
+    def of(self, stream_id):
+        return [payload for number, payload in self.sent if number == stream_id]
+
+
+def episode(map_name="t-junction", aliases=(), folder=Path("never-made"), limits=LIMITS, draw_debug=False):
+    """An episode in synchronous mode; its outbox is ``place.outbox`` and its log ``place.outbox.lines``."""
+    box = Box()
+    box.lines = []
+    log = box.lines.append
+    found = Episode(Place(Atlas(dict(aliases), log, limits), box, Path(folder), 2001, limits, log, draw_debug), map_name)
+    found.settings = found.settings._replace(synchronous_mode=True, fixed_delta_seconds=0.05)
+    return found
+
+
+def call(host, name, *arguments):
+    """Call a method as the wire would, arguments checked, and return what the handler returned."""
+    method = methods()[name]
+    plain = msgpack.unpackb(msgpack.packb(list(arguments)))
+    return method.handler(host, *method.read(plain))
+
+
+def described(blueprint_id, **attributes):
+    blueprint = blueprints.find(blueprint_id)
+    values = tuple(AttributeValue(name, int(blueprint.attribute(name).type), str(value)) for name, value in attributes.items())
+    return Description(blueprint.uid, blueprint.id, values)
+
+
+def ticks(host, count):
+    for _ in range(count):
+        call(host, "tick_cue")
