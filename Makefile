@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= runs/case-study
 
 .DEFAULT_GOAL := help
-.PHONY: help study test lint bench engines clean
+.PHONY: help study test quick lint bench engines clean
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -20,6 +20,9 @@ study: $(VENV)/.ready  ## the main job: the paper's case study on this machine, 
 
 test: $(VENV)/.ready  ## all tests
 	$(BIN)/python -m pytest
+
+quick: $(VENV)/.ready  ## tests without those that take long or need an engine, a browser or a cluster
+	$(BIN)/python -m pytest -m 'not slow and not engine and not browser and not cluster'
 
 lint: $(VENV)/.ready  ## ruff and mypy --strict
 	$(BIN)/ruff check src tests bench

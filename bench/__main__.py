@@ -1,18 +1,38 @@
 """Run every benchmark, or those named, such as ``python -m bench spread kills``; ``BENCHMARKS`` lists them.
 
-Each is a module with a ``main`` that returns whether its aims were met; only those that run are imported.
+Each is a module with a ``main`` that returns whether its aims were met; only those that run are imported. Figures belong to a
+commit:
+a tree with changes that no commit holds is refused, unless ``--dirty`` says that it is known; the results then say so.
 """
 
+import json
 import sys
 from importlib import import_module
+
+from bench.tools import code_measured
 
 BENCHMARKS = ("spread", "store", "controls", "sim", "engines", "repeats", "load", "cameras", "lidar", "isolation", "kills")
 BENCHMARKS += ("server", "fuzz", "sensors", "opengl", "deadlock", "link", "cluster", "faults", "engine_overhead")
 
-if __name__ == "__main__":
-    chosen = sys.argv[1:] or list(BENCHMARKS)
+
+def main(arguments: list[str]) -> int | str:
+    """Run what is asked for; return what the process exits with."""
+    if arguments == ["--code"]:
+        print(json.dumps(code_measured(), indent=1))
+        return 0
+    chosen = [name for name in arguments if name != "--dirty"] or list(BENCHMARKS)
     unknown = [name for name in chosen if name not in BENCHMARKS]
     if unknown:
-        sys.exit(f"unknown benchmark {unknown[0]!r}; known: {', '.join(BENCHMARKS)}")
+        return f"unknown benchmark {unknown[0]!r}; known: {', '.join(BENCHMARKS)}"
+    code = code_measured()
+    if not code["clean"] and "--dirty" not in arguments:
+        what = (
+            f"{len(code['changed'])} changes are in no commit" if code["commit"] else "no commit is known (set SAMEPATH_COMMIT)"
+        )
+        return f"figures belong to a commit, but {what}: commit them, or measure all the same with --dirty"
     failed = [name for name in chosen if not import_module(f"bench.{name}").main()]
-    sys.exit(f"aims missed in: {', '.join(failed)}" if failed else 0)
+    return f"aims missed in: {', '.join(failed)}" if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -20,7 +20,7 @@ from bench.tools import save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.streams import stream
 from samepath.simulator.maps import load_map
-from samepath.simulator.server.rendering import Order, Studio, View, pack_orders, unpack_orders
+from samepath.simulator.server.rendering import RenderRequest, LocalRenderer, SceneView, pack_requests, unpack_requests
 from samepath.simulator.server.streams import HERE
 
 CARS = 40
@@ -122,7 +122,7 @@ def _local_ms(rig: Rig) -> float:
     if rig.shown is None:
         raise RuntimeError("a tick was wanted")
     view, orders = rig.shown
-    studio = Studio()
+    studio = LocalRenderer()
     studio.prepare(load_map(OVERHEAD_MAP))
     times = [_timed(lambda: studio.make(view, orders)) for _ in range(30)]
     studio.close()
@@ -203,13 +203,13 @@ def scaling(figures: dict[str, Any]) -> bool:
     return bool(met)
 
 
-def _drawing_alone(shown: tuple[View, tuple[Order, ...]], cores: Sequence[int], counts: Sequence[int]) -> dict[int, float]:
+def _drawing_alone(shown: tuple[SceneView, tuple[RenderRequest, ...]], cores: Sequence[int], counts: Sequence[int]) -> dict[int, float]:
     """Images a second of so many processes that draw the same pictures, each on a core of its own, without any cluster."""
     view, orders = shown
     rates = {}
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "view").write_bytes(view.pack())
-        Path(folder, "orders").write_bytes(pack_orders(orders[:SCALING_CAMERAS]))
+        Path(folder, "orders").write_bytes(pack_requests(orders[:SCALING_CAMERAS]))
         for count in counts:
             command = [sys.executable, "-m", "bench.cluster", "draw", folder]
             workers = [
@@ -235,8 +235,8 @@ def _line(worker: "subprocess.Popen[str]") -> str:
 def _draw(folder: str, core: int) -> None:
     """Draw on one core for two seconds; print images a second in the best quarter of a second."""
     pin(os.getpid(), {core})
-    view, orders = View.unpack(Path(folder, "view").read_bytes()), unpack_orders(Path(folder, "orders").read_bytes())
-    studio = Studio()
+    view, orders = SceneView.unpack(Path(folder, "view").read_bytes()), unpack_requests(Path(folder, "orders").read_bytes())
+    studio = LocalRenderer()
     studio.prepare(load_map("town"))
     for _ in range(3):
         studio.make(view, orders)

@@ -24,7 +24,7 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.simulator.carla import blueprints
 from samepath.simulator.carla.codec import stream_of
 from samepath.simulator.carla.records import AttributeValue, Description, Settings, write_settings
-from samepath.simulator.server.rendering import Made, Order, View
+from samepath.simulator.server.rendering import RenderResult, RenderRequest, SceneView
 from samepath.simulator.server.server import ServerSettings
 
 STEP_S = 0.05
@@ -64,7 +64,7 @@ class Rig:
         threads: int = 1,
     ) -> None:
         self.ticks: list[Tick] = []
-        self.shown: tuple[View, tuple[Order, ...]] | None = None
+        self.shown: tuple[SceneView, tuple[RenderRequest, ...]] | None = None
         self.lines: list[str] = []
         self.began: Callable[[], None] = lambda: None
         self._loop = asyncio.new_event_loop()
@@ -115,7 +115,7 @@ class Rig:
         conductor, roster = self.main.conductor, self.main.roster
         work, seen = conductor.work, roster.on_seen
 
-        def timed_work(view: View, orders: Sequence[Order]) -> Sequence[Made]:
+        def timed_work(view: SceneView, orders: Sequence[RenderRequest]) -> Sequence[RenderResult]:
             self.shown = view, tuple(orders)
             self.ticks.append(Tick(SYSTEM_CLOCK.monotonic_s()))
             self.began()

@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.tools import save, show, verdict
 from samepath.engines.conformance import run_request
-from samepath.engines.in_process import EngineSimulator
+from samepath.engines.in_process import InProcessSimulator
 from samepath.engines.interface import RunRequest, Simulator
 from samepath.scenarios.scripts import Script
 
@@ -218,13 +218,13 @@ def _torcs() -> Ways:
     return Ways(direct, adapter, steps / (LONG_S - SHORT_S))
 
 
-def _played(simulator: EngineSimulator, log_of: Callable[[Any], Callable[[], object]]) -> Ways:
+def _played(simulator: InProcessSimulator, log_of: Callable[[Any], Callable[[], object]]) -> Ways:
     """An engine in this process: the same scene and drivers, stepped and read with the engine's own words, and the adapter.
 
     ``log_of`` takes a scene and returns what makes the steps of a tick and reads where the cars are.
     """
     from samepath.engines.in_process import SETTLE_TICKS, SYNCHRONOUS, TICK_S, read_settings
-    from samepath.scenarios.scripts import STANDING, mind_of, read_script, scripted_chassis
+    from samepath.scenarios.scripts import STANDING, controller_of, read_script, scripted_chassis
 
     reason = simulator.unavailable({})
     if reason:
@@ -235,7 +235,7 @@ def _played(simulator: EngineSimulator, log_of: Callable[[Any], Callable[[], obj
     def direct(duration_s: float) -> list[object]:
         world = simulator.world(script, settings, values)
         go_on = log_of(world)
-        minds = [(role.number, mind_of(role, scripted_chassis, TICK_S)) for role in script.roles]
+        minds = [(role.number, controller_of(role, scripted_chassis, TICK_S)) for role in script.roles]
         for role in script.roles:
             world.command(role.number, STANDING)
         for _ in range(SETTLE_TICKS):

@@ -22,16 +22,16 @@ from samepath.core.streams import stream
 from samepath.simulator.carla import blueprints, codec
 from samepath.simulator.carla import records as commands
 from samepath.simulator.carla import records as r
-from samepath.simulator.server.episode import Episode, Place
-from samepath.simulator.server.limits import Limits
+from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.server.episode import Episode, EpisodeContext
 from samepath.simulator.server.maps import Atlas
 from samepath.simulator.server.methods import methods
-from samepath.simulator.server.rpc import Call, Caller, Office
+from samepath.simulator.server.rpc import Call, Connection, RpcServer
 
 INPUTS = 1_000_000
 GROWTH_AIM_MIB = 64.0
 # Small bounds, so that going beyond them costs little.
-LIMITS = Limits(message_bytes=1 << 16, structured_bytes=1 << 12, actors=60, opendrive_bytes=1 << 14, batch_commands=50)
+LIMITS = ServerLimits(message_bytes=1 << 16, structured_bytes=1 << 12, actors=60, opendrive_bytes=1 << 14, batch_commands=50)
 ODD_NUMBERS = (
     0,
     1,
@@ -312,10 +312,10 @@ class Target:
         self.lines: list[str] = []
         self._transport = _transport()
         log = self.lines.append
-        place = Place(Atlas({}, log, LIMITS), Nowhere(), folder, 2001, LIMITS, log)
+        place = EpisodeContext(Atlas({}, log, LIMITS), Nowhere(), folder, 2001, LIMITS, log)
         self.episode = Episode(place, "t-junction")
         self.episode.settings = self.episode.settings._replace(synchronous_mode=True, fixed_delta_seconds=0.05)
-        self.office = Office(methods(), self._do, self._run, self._do, lambda _: None, log, LIMITS)
+        self.office = RpcServer(methods(), self._do, self._run, self._do, lambda _: None, log, LIMITS)
         self.witness = self.connect()
         self.closed = 0
 
@@ -325,13 +325,13 @@ class Target:
     def _do(self, call: Call) -> None:
         call.caller.answer(call.id, self._run(call))
 
-    def connect(self) -> Caller:
+    def connect(self) -> Connection:
         """A new connection."""
-        caller = Caller(self.office)
+        caller = Connection(self.office)
         caller.connection_made(self._transport())
         return caller
 
-    def ask(self, caller: Caller, name: str) -> object:
+    def ask(self, caller: Connection, name: str) -> object:
         """Make a call and return its result."""
         line = caller._transport.line
         line.written.clear()

@@ -12,7 +12,7 @@ from bench.tools import best_s, save, show
 from samepath.core.channels import ACCELERATION, ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
 from samepath.core.streams import stream
 from samepath.instrument.analysis.spread import measure
-from samepath.instrument.traces.records import Actor, End, Header, Repeat, row_digests
+from samepath.instrument.traces.records import Actor, RunEnd, Header, Repeat, row_digests
 from samepath.instrument.traces.store import StoredCell, store_repeats
 
 STATE = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION)
@@ -61,7 +61,7 @@ def _repeats(repeats: int, ticks: int, actors: int, channels: tuple[str, ...], n
     tick = np.repeat(np.arange(ticks), actors)
     actor = np.tile(np.arange(1, actors + 1), ticks)
     base = random.uniform(-150, 150, (ticks * actors, len(channels)))
-    same = Repeat(0, ids, channels, tick, actor, tick * 0.1, base, (), End(ticks, "done"),
+    same = Repeat(0, ids, channels, tick, actor, tick * 0.1, base, (), RunEnd(ticks, "done"),
                   row_digests(ids, channels, tick, actor, tick * 0.1, base))  # fmt: skip
     for number in range(repeats):
         if not noise_m:

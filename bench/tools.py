@@ -1,9 +1,13 @@
 """Timing, memory, tables and results shared by the benchmarks."""
 
+import hashlib
 import json
+import os
+import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from rich.console import Console
@@ -12,7 +16,8 @@ from rich.table import Table
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.instrument.host.provenance import collect_provenance
 
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "bench" / "results"
 
 
 def best_s(work: Callable[[], object], rounds: int = 5) -> float:
@@ -44,11 +49,46 @@ def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
 
 def save(name: str, figures: dict[str, object]) -> None:
-    """Write figures with the machine they were measured on."""
+    """Write figures with the machine and the code they were measured on."""
     RESULTS.mkdir(exist_ok=True)
     command = ["python", "-m", "bench", *sys.argv[1:]]
-    content = {"figures": figures, "provenance": collect_provenance(command, None).as_dict()}
+    provenance = collect_provenance(command, None).as_dict()
+    content = {"figures": figures, "code": code_measured(), "provenance": provenance}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+@cache
+def code_measured() -> dict[str, object]:
+    """Which code is measured: the commit, what differs from it, and a digest of all sources.
+
+    Asked once, before anything is measured: what a benchmark writes under ``bench/results`` changes nothing that is measured,
+    and is left out. Where there is no checkout (a copy on another machine), ``SAMEPATH_COMMIT`` names the commit, and the
+    digest
+    lets anybody check that: ``python -m bench --code`` prints the same in a checkout of it.
+    """
+    git = ["git", "-C", str(ROOT)]
+    found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        commit, changed, checkout = os.environ.get("SAMEPATH_COMMIT", ""), [], False
+    else:
+        asked = [*git, "status", "--porcelain", "--", ".", ":(exclude)bench/results"]
+        status = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        commit, changed, checkout = found.stdout.strip(), status.splitlines(), True
+    return {
+        "commit": commit,
+        "clean": bool(commit) and not changed,
+        "changed": changed,
+        "checkout": checkout,
+        "digest": _digest(),
+    }
+
+
+def _digest() -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for folder in ("src", "bench", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def verdict(*, met: bool) -> str:

@@ -47,6 +47,55 @@ def pytest_xdist_auto_num_workers(config):
     return 0 if alone or cores == 1 else cores
 
 
+# Tiers, by place. ``make quick`` leaves all of them out; ``make test`` runs everything.
+TIERS = {
+    "engine": (
+        "engines/test_airsim.py", "engines/test_babylon.py", "engines/test_beamng.py", "engines/test_glancing.py",
+        "engines/test_godot.py",
+        "engines/test_gymnasium.py", "engines/test_metadrive.py", "engines/test_mujoco.py", "engines/test_panda3d.py",
+        "engines/test_playing.py", "engines/test_pymunk.py", "engines/test_sumo.py", "engines/test_torcs.py",
+    ),
+    "cluster": ("cluster", "cli/test_cluster_verbs.py", "instrument/execution/test_ray.py"),
+    "slow": (),
+}  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what belongs to a tier."""
+    for item in items:
+        place = item.path.relative_to(HERE)
+        for tier, places in TIERS.items():
+            if any(place.is_relative_to(inside) for inside in places):
+                item.add_marker(tier)
+
+
+# In CI everything is installed that a test can need: one that is skipped there was expected to run, and its suite is not green.
+SKIPPED: list[str] = []
+
+
+def pytest_runtest_logreport(report):
+    if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        SKIPPED.append(f"{report.nodeid}: {reason}")
+
+
+def pytest_collectreport(report):
+    pytest_runtest_logreport(report)
+
+
+def pytest_terminal_summary(terminalreporter):
+    if SKIPPED:
+        terminalreporter.section("skipped, but CI=true says that everything can run", red=True, bold=True)
+        for line in SKIPPED:
+            terminalreporter.line(line)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    if SKIPPED and not hasattr(session.config, "workerinput") and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @cache
 def together(module: Path) -> str | None:
     """The name of what a module is run together with; one whose tests share a fixture is run whole; others are spread."""
