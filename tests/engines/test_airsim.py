@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 from samepath.core.errors import InputError, SimulatorError, StudyError
 from samepath.engines.airsim import AirSim
-from samepath.engines.airsim.engine import Home, homes_of, read_settings, state_of
+from samepath.engines.airsim.engine import VehicleHome, homes_of, read_settings, state_of
 from samepath.engines.conformance import CHECKS, run_request
 from samepath.engines.interface import DURATION, Preset, RunRequest
 from samepath.engines.registry import create
@@ -176,7 +176,7 @@ def test_an_anchor_moves_the_whole_scenario(airsim):
 def test_settings_json_that_a_study_cannot_be_run_with_is_refused(found, words):
     good = {"SimMode": "Car", "ClockType": "SteppableClock", "Vehicles": {"Car1": {}, "Car2": {"X": 3}}}
     settings, script = read_settings(AirSim().info().settings), read_script("table1-test2")
-    assert homes_of(script, settings, json.dumps(good))[2] == Home("Car2", 3.0, 0.0)
+    assert homes_of(script, settings, json.dumps(good))[2] == VehicleHome("Car2", 3.0, 0.0)
     with pytest.raises(SimulatorError, match=words):
         homes_of(script, settings, json.dumps({**good, **found}))
 
@@ -199,7 +199,7 @@ def test_settings_that_cannot_be_are_refused_before_a_study_begins(settings, wor
 def test_numbers_come_into_our_frame():
     turn = Rotation.from_euler("ZYX", [30, 10, -5], degrees=True)  # yaw, pitch and roll as NED has them
     x, y, z, w = turn.as_quat()
-    state = state_of(Home("Car1", 100.0, 200.0), (1.0, 2.0, -3.0), (w, x, y, z), (4.0, 5.0, 6.0))
+    state = state_of(VehicleHome("Car1", 100.0, 200.0), (1.0, 2.0, -3.0), (w, x, y, z), (4.0, 5.0, 6.0))
     assert [state[name] for name in ("x_m", "y_m", "z_m")] == [101.0, 202.0, 3.0]
     assert [state[name] for name in ("yaw_deg", "pitch_deg", "roll_deg")] == pytest.approx([30.0, 10.0, -5.0])
     assert [state[name] for name in ("vx_mps", "vy_mps", "vz_mps")] == [4.0, 5.0, -6.0]

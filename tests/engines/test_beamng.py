@@ -21,7 +21,7 @@ from samepath.engines.interface import DURATION, Preset, RunRequest
 from samepath.engines.registry import create
 from samepath.instrument.execution.rehearsal import check_plan
 from samepath.instrument.study.plan import make_plan
-from samepath.scenarios.scripts import Place, Seen, read_script
+from samepath.scenarios.scripts import PlanarState, Pose2D, read_script
 from tests.support import ROOT, SUPPORT
 from tests.support.beamng_peer import NODE_AHEAD_M, BeamNGPeer
 from tests.support.peer_cars import EXCHANGES, Fault, listening
@@ -155,8 +155,8 @@ def test_drivers_see_the_centre_of_gravity():
     told = {"pos": [10.0, 20.0, 0.3], "dir": [0.0, -1.0, 0.0], "up": [0.0, 0.0, 1.0], "vel": [0.0, 0.0, 0.0]}
     offset = offset_of(told, (9.5, 21.0, 0.5))  # a metre behind the node; half a metre to the right, as it looks along -y
     assert offset == pytest.approx((-1.0, 0.5))
-    assert seen_of(state_of(told), offset) == pytest.approx(Seen(9.5, -21.0, 90.0, 0.0, 0.0))
-    assert start_of(Place(9.5, -21.0, 90.0), offset) == Place(*map(pytest.approx, (10.0, -20.0, 90.0)))
+    assert seen_of(state_of(told), offset) == pytest.approx(PlanarState(9.5, -21.0, 90.0, 0.0, 0.0))
+    assert start_of(Pose2D(9.5, -21.0, 90.0), offset) == Pose2D(*map(pytest.approx, (10.0, -20.0, 90.0)))
 
 
 @pytest.mark.parametrize(

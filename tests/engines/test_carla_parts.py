@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 from samepath.core.errors import InputError, SamepathError, SimulatorError
 from samepath.engines import registry
 from samepath.engines.carla import Carla
-from samepath.engines.carla.link import Frame, Removals, Report, first_contacts, read_anchor, read_script, ticks_from
+from samepath.engines.carla.link import (
+    CarlaFrame,
+    CollisionReport,
+    DelayedRemovals,
+    first_contacts,
+    read_anchor,
+    read_script,
+    ticks_from,
+)
 from samepath.engines.carla.simulator import SETTINGS, read_settings
 from samepath.engines.conformance import run_once
-from samepath.scenarios.scripts import Chassis, Driver, Place, Seen, Stroller, moved
+from samepath.scenarios.scripts import Chassis, PlanarState, Pose2D, VehicleController, WalkerController, moved
 
 
 def settings_with(**changes):
@@ -90,13 +98,13 @@ def test_an_anchor_that_is_none_is_refused(text):
 def test_anchors_are_read():
     assert read_anchor(" ") is None
     assert read_anchor("spawn: 12") == 12
-    assert read_anchor("10.5, -3, 90") == Place(10.5, -3.0, 90.0)
+    assert read_anchor("10.5, -3, 90") == Pose2D(10.5, -3.0, 90.0)
 
 
 @given(st.floats(-500, 500), st.floats(-500, 500), st.floats(-360, 360))
 def test_a_moved_scenario_starts_at_its_anchor_and_keeps_all_distances(x_m, y_m, yaw_deg):
     script = read_script("table1-test4")
-    there = moved(script, Place(x_m, y_m, yaw_deg))
+    there = moved(script, Pose2D(x_m, y_m, yaw_deg))
     first = there.roles[0].start
     assert (first.x_m, first.y_m) == (x_m, y_m)
     assert math.cos(math.radians(first.yaw_deg - yaw_deg)) == pytest.approx(1.0, abs=1e-12)
@@ -135,10 +143,10 @@ def test_what_a_foreign_server_cannot_be_asked_for_is_refused(tmp_path, change, 
 
 
 def walk(role, steps, step_s=0.05):
-    mind, x, y = Stroller(role, step_s), *role.path[0]
+    mind, x, y = WalkerController(role, step_s), *role.path[0]
     track = []
     for number in range(steps):
-        command = mind.decide(Seen(x, y, 0.0, 0.0, 0.0), number * step_s)
+        command = mind.decide(PlanarState(x, y, 0.0, 0.0, 0.0), number * step_s)
         x += command.direction_x * command.speed_mps * step_s
         y += command.direction_y * command.speed_mps * step_s
         track.append((x, y, mind.finished))
@@ -160,9 +168,9 @@ def test_a_pedestrian_waits_walks_by_every_waypoint_and_stops_at_the_last():
 
 def test_a_pedestrian_who_was_pushed_past_a_waypoint_does_not_turn_back():
     role = read_script("table1-test5").roles[0]
-    mind = Stroller(role, 0.05)
+    mind = WalkerController(role, 0.05)
     (ax, ay), (bx, by) = role.path[0], role.path[1]
-    beyond = mind.decide(Seen(bx + 0.1 * (bx - ax), by + 0.1 * (by - ay), 0.0, 0.0, 0.0), 1.0)
+    beyond = mind.decide(PlanarState(bx + 0.1 * (bx - ax), by + 0.1 * (by - ay), 0.0, 0.0, 0.0), 1.0)
     assert beyond.direction_x * (bx - ax) + beyond.direction_y * (by - ay) > 0.0
 
 
@@ -170,13 +178,13 @@ def test_a_driver_follows_its_path_whatever_the_wheels_of_the_server_are_like():
     """Two vehicles, a bicycle model each: the geometry the server tells is the geometry that is steered by."""
     role = read_script("table1-test3").roles[1]
     for chassis in (Chassis(2.8, 1.4, 36.0), Chassis(4.5, 2.0, 70.0)):
-        mind, step_s = Driver(role, chassis, 0.05), 0.05
+        mind, step_s = VehicleController(role, chassis, 0.05), 0.05
         yaw_deg, speed_mps = role.start.yaw_deg, 0.0
         x, y = role.path[0]
         off_m = 0.0
         for number in range(600):
             rad = math.radians(yaw_deg)
-            seen = Seen(x, y, yaw_deg, speed_mps * math.cos(rad), speed_mps * math.sin(rad))
+            seen = PlanarState(x, y, yaw_deg, speed_mps * math.cos(rad), speed_mps * math.sin(rad))
             command = mind.decide(seen, number * step_s)
             speed_mps = max(0.0, speed_mps + (3.0 * command.throttle - 6.0 * command.brake) * step_s)
             turn = math.tan(math.radians(command.steer * chassis.max_steer_deg)) / chassis.wheel_base_m
@@ -201,7 +209,7 @@ def distance_to_path_m(path, x, y):
 
 
 def report(frame, actor, other, detail="", impulse=1.0):
-    return Report(frame, frame * 0.05, actor, other, detail, (impulse, 0.0, 0.0))
+    return CollisionReport(frame, frame * 0.05, actor, other, detail, (impulse, 0.0, 0.0))
 
 
 REPORTS = [
@@ -229,7 +237,7 @@ def test_collisions_do_not_depend_on_the_order_in_which_sensors_speak(reports):
 
 @given(arrival=st.integers(0, 10), other=st.integers(0, 10))
 def test_who_was_hit_goes_at_the_same_frame_however_late_the_sensors_speak(arrival, other):
-    removals, reports, gone = Removals([2], 10, strict=True), [], []
+    removals, reports, gone = DelayedRemovals([2], 10, strict=True), [], []
     for frame in range(100, 130):
         if frame == 105 + arrival:
             reports.append(report(105, 2, 1))
@@ -240,16 +248,16 @@ def test_who_was_hit_goes_at_the_same_frame_however_late_the_sensors_speak(arriv
 
 
 def test_a_report_that_comes_too_late_to_act_on_is_an_error_and_not_another_run():
-    removals = Removals([2], 10, strict=True)
+    removals = DelayedRemovals([2], 10, strict=True)
     with pytest.raises(SimulatorError, match=r"told of 11 frames after it happened.*raise remove_after_s"):
         removals.due([report(105, 1, 2)], 100, 116)
-    assert Removals([2], 10, strict=False).due([report(105, 1, 2)], 100, 116) == [2]
-    assert Removals([3], 10, strict=True).due([report(105, 1, 2)], 100, 116) == []
-    assert Removals([2], 10, strict=True).due([report(99, 1, 2)], 100, 116) == [], "before the run began"
+    assert DelayedRemovals([2], 10, strict=False).due([report(105, 1, 2)], 100, 116) == [2]
+    assert DelayedRemovals([3], 10, strict=True).due([report(105, 1, 2)], 100, 116) == []
+    assert DelayedRemovals([2], 10, strict=True).due([report(99, 1, 2)], 100, 116) == [], "before the run began"
 
 
 def frame_at(number, time_s, x_m):
-    return Frame(number, time_s, {1: {"x_m": x_m, "y_m": 0.0, "z_m": 0.0, "yaw_deg": 0.0}})
+    return CarlaFrame(number, time_s, {1: {"x_m": x_m, "y_m": 0.0, "z_m": 0.0, "yaw_deg": 0.0}})
 
 
 def test_finer_steps_make_the_same_ticks():

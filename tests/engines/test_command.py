@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 from samepath.cli.app import app
 from samepath.core.errors import InputError, SimulatorError, StudyError, UnknownNameError
-from samepath.engines.command import Command
-from samepath.engines.command.recording import LineReader, Row
+from samepath.engines.command import CommandSimulator
+from samepath.engines.command.recording import LineReader, StateLine
 from samepath.engines.command.settings import PLACEHOLDERS, SETTINGS
 from samepath.engines.conformance import CHECKS, run_once, run_request
 from samepath.engines.interface import DURATION, RunRequest
@@ -100,11 +100,11 @@ def test_every_setting_and_placeholder_is_documented():
 
 def test_a_program_that_was_changed_is_another_version(toy):
     settings = {"program": "python3", "arguments": "toy_car.py {script} fixed", "version": ""}
-    before = Command(settings).info().version
-    assert before == Command(settings).info().version
+    before = CommandSimulator(settings).info().version
+    assert before == CommandSimulator(settings).info().version
     with (toy / "toy_car.py").open("a") as file:
         file.write("# changed\n")
-    assert Command(settings).info().version != before
+    assert CommandSimulator(settings).info().version != before
 
 
 def test_a_study_is_not_continued_with_a_program_that_was_changed(tmp_path):
@@ -200,14 +200,14 @@ def test_a_fault_is_told_the_study_goes_on_and_nothing_is_left(odd_folder):
 def test_a_fault_alone_leaves_nothing_when_the_run_is_over(odd_folder, fault):
     settings, words = FAULTS[fault]
     with pytest.raises(SimulatorError, match=f"^{words}") as caught:
-        run_once(Command(odd(fault, odd_folder, **settings)), "s", 1)
+        run_once(CommandSimulator(odd(fault, odd_folder, **settings)), "s", 1)
     assert "\n" not in str(caught.value)
     assert not any(map(is_there, pids_of(odd_folder, fault)))
     assert list((odd_folder / "scratch").iterdir()) == []
 
 
 def test_zombies_of_a_program_are_reaped_and_no_fault(odd_folder):
-    assert run_once(Command(odd("zombies", odd_folder)), "s", 1).end.tick == 5
+    assert run_once(CommandSimulator(odd("zombies", odd_folder)), "s", 1).end.tick == 5
     pids = pids_of(odd_folder, "zombies")
     assert len(pids) == 5
     assert not any(map(is_there, pids))
@@ -225,7 +225,7 @@ def writer(folder, text, **settings):
         "scenarios": "s",
         "channels": "x_m, y_m",
     }
-    return Command({**base, **settings})
+    return CommandSimulator({**base, **settings})
 
 
 LINES = """# a comment
@@ -282,7 +282,7 @@ def test_a_parquet_table_is_read_bit_for_bit_in_the_order_of_time(tmp_path):
     (tmp_path / "copy").write_text(f'#!/bin/sh\ncp {tmp_path}/table.parquet "$1" && cp {tmp_path}/marks "$2"\n')
     (tmp_path / "copy").chmod(0o755)
     base = {"program": str(tmp_path / "copy"), "version": "", "scenarios": "s", "channels": "x_m, y_m", "trace": "parquet"}
-    run = run_once(Command({**base, "arguments": "{output} {events}", "end": "told"}), "s")
+    run = run_once(CommandSimulator({**base, "arguments": "{output} {events}", "end": "told"}), "s")
     assert run.tick.tolist() == [0, 0, 1, 1]
     assert run.values[:, 0].tolist() == [4.0, 3.0, 1e-300, 0.1 + 0.2]
     assert run.actors[0].type == "truck"
@@ -302,7 +302,7 @@ def test_every_number_comes_back_bit_for_bit(tick, actor, x_m, y_m):
     ):
         reader = LineReader(("x_m", "y_m"), {})
         row = [reader.read(line.encode()) for line in lines][-1]
-        assert isinstance(row, Row)
+        assert isinstance(row, StateLine)
         assert (row.moment.tick, row.actor) == (tick, actor)
         assert struct.pack("2d", *row.values.values()) == struct.pack("2d", x_m, y_m)
 
@@ -338,7 +338,7 @@ def test_a_program_that_never_ends_is_stopped_at_the_duration(tmp_path):
     text = "echo tick,actor,x_m,y_m; n=0; while :; do n=$((n+1)); echo $n,1,$n,0; done"
     (tmp_path / "endless").write_text(text)
     base = {"program": "sh", "arguments": f"{tmp_path}/endless", "version": "", "scenarios": "s", "channels": "x_m, y_m"}
-    run = run_request(Command(base), RunRequest("s", 0, duration_s=5.0))
+    run = run_request(CommandSimulator(base), RunRequest("s", 0, duration_s=5.0))
     assert (run.end.tick, len(run.tick)) == (100, 100)
 
 
@@ -397,7 +397,7 @@ def test_lines_that_cannot_be_are_refused_in_one_line(tmp_path, text, words):
 )
 def test_settings_that_cannot_be_are_refused(settings, words):
     with pytest.raises(InputError, match=words) as caught:
-        Command().described(settings)
+        CommandSimulator().described(settings)
     assert "\n" not in str(caught.value)
 
 
@@ -412,7 +412,7 @@ def test_no_shell_reads_the_arguments_and_values_stay_in_their_word(tmp_path):
         "folder": str(tmp_path),
     }
     arguments = "print '{scenario}' 'seed {seed} {{}} $HOME'"
-    simulator = Command({**base, "arguments": arguments, "environment": "MY_WORD='a b'"})
+    simulator = CommandSimulator({**base, "arguments": arguments, "environment": "MY_WORD='a b'"})
     run = run_request(simulator, RunRequest("a b; touch x $(touch y)", 0, 7))
     assert run.end.reason == f"2|a b; touch x $(touch y)|seed 7 {{}} $HOME|a b|{tmp_path}"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["print"]
@@ -433,9 +433,9 @@ def test_what_is_missing_is_refused_before_a_study(tmp_path):
             check_plan(study(**settings))
     with pytest.raises(StudyError, match="unknown setting of command 'progam': did you mean 'program'"):
         check_plan(study(progam="sh"))
-    assert Command({"program": "no-such-program"}).info().version == "not installed"
+    assert CommandSimulator({"program": "no-such-program"}).info().version == "not installed"
     with pytest.raises(UnknownNameError, match="unknown scenario of command"):
-        run_once(Command({"program": "sh", "version": ""}), "no such")
+        run_once(CommandSimulator({"program": "sh", "version": ""}), "no such")
 
 
 def test_a_scenario_file_of_the_users_own_is_passed_on(toy):
@@ -444,6 +444,6 @@ def test_a_scenario_file_of_the_users_own_is_passed_on(toy):
     two = "\n".join(f"  - {{id: {n}, type: vehicle.tesla.model3, path: {path.replace('0]', f'{n * 9}]')}}}" for n in (1, 2))
     scenario.write_text(f"name: mine\nduration: 3 s\nactors:\n{two}\n")
     settings = {"program": "python3", "arguments": "toy_car.py {script} fixed", "channels": "x_m, y_m", "version": ""}
-    run = run_once(Command(settings), str(scenario))
+    run = run_once(CommandSimulator(settings), str(scenario))
     assert run.end.tick == 60
     assert shutil.which("python3").startswith(str(toy))

@@ -8,7 +8,7 @@ import pytest
 
 from samepath.engines import conformance, registry
 from samepath.engines.interface import RunRequest
-from samepath.instrument.analysis.cell import Options, analyse_cell
+from samepath.instrument.analysis.cell import AnalysisOptions, analyse_cell
 from samepath.instrument.analysis.outcomes import Pattern
 from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.recorder import Recorder
@@ -29,7 +29,7 @@ def run(name, repeats, settings=None, **options):
             runs.append(recorder.finish())
     lossless = info.capabilities.lossless
     header = Header("controls", name, "crossing", info.channels, info.step_s, simulator=name, lossless=lossless)
-    return analyse_cell(MemoryCell(header, runs), Options(**options))
+    return analyse_cell(MemoryCell(header, runs), AnalysisOptions(**options))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from samepath.engines.conformance import CHECKS, run_once, run_request
 from samepath.engines.gymnasium import Gymnasium
 from samepath.engines.gymnasium.engine import action_of
 from samepath.engines.gymnasium.episode import flat
-from samepath.engines.gymnasium.simulator import Axis, read_settings
+from samepath.engines.gymnasium.simulator import CoordinateSource, read_settings
 from samepath.engines.interface import Preset, RunRequest
 from samepath.scenarios.scripts import VehicleCommand, read_script
 from tests.support.frame_clock import FrameClock
@@ -71,7 +71,12 @@ def test_settings_that_cannot_be_are_refused(settings, words):
 def test_settings_are_read():
     plain = {"actions": "constant", "action": "[0.5, -1]", "x": "observation[3]", "y": "-2.5", "arguments": '{"a": 1}'}
     read = read_settings({**Gymnasium().info().settings, **plain})
-    assert (read.action_value, read.x, read.y, read.keywords) == ([0.5, -1], Axis(index=3), Axis(value=-2.5), {"a": 1})
+    assert (read.action_value, read.x, read.y, read.keywords) == (
+        [0.5, -1],
+        CoordinateSource(index=3),
+        CoordinateSource(value=-2.5),
+        {"a": 1},
+    )
 
 
 def test_observations_of_any_form_become_numbers_in_a_row():

@@ -18,7 +18,7 @@ from samepath.engines.interface import DURATION, Preset, RunRequest
 from samepath.engines.metadrive import MetaDrive
 from samepath.engines.metadrive.engine import PROJECT
 from samepath.engines.subprocess.project import CAR, CHANNELS, rows
-from samepath.scenarios.scripts import Seen, document, mind_of, read_script, scripted_chassis
+from samepath.scenarios.scripts import PlanarState, controller_of, document, read_script, scripted_chassis
 from tests.support.odd_engines import check_misbehaviour, check_pedestrians_are_refused
 from tests.support.shared_runs import share_runs
 
@@ -147,7 +147,7 @@ def test_the_projects_driver_drives_as_ours_does(monkeypatch):
     script = read_script("table1-test2")
     for role, actor in zip(script.roles, document(script)["actors"], strict=True):
         chassis = scripted_chassis(role)
-        ours = mind_of(role, scripted_chassis, 0.05)
+        ours = controller_of(role, scripted_chassis, 0.05)
         theirs = there.Driver(actor, there.Chassis(chassis.wheel_base_m, chassis.rear_m, chassis.max_steer_deg), 0.05)
         points = actor["track"]
         for tick in range(600):
@@ -159,7 +159,7 @@ def test_the_projects_driver_drives_as_ours_does(monkeypatch):
             speed_mps = 0.0 if at == len(points) - 1 else 5.0 + np.cos(tick / 11)
             sine, cosine = sincos_deg(yaw_deg)
             x_m, y_m = points[at][0] + 0.3 * np.sin(tick / 5), points[at][1]
-            command = ours.decide(Seen(x_m, y_m, yaw_deg, speed_mps * cosine, speed_mps * sine), time_s)
+            command = ours.decide(PlanarState(x_m, y_m, yaw_deg, speed_mps * cosine, speed_mps * sine), time_s)
             answer = theirs.step(there.Seen(x_m, y_m, cosine, sine, speed_mps), time_s)
             wanted = (command.throttle, command.steer, command.brake)
             assert answer == pytest.approx(wanted, abs=1e-9), f"actor {role.number} at tick {tick}"

@@ -14,11 +14,11 @@ from samepath.core.streams import stream
 from samepath.engines import in_process as playing
 from samepath.engines.conformance import run_once, run_request
 from samepath.engines.in_process import (
-    Backlog,
-    EngineSimulator,
-    Touch,
-    Touches,
-    World,
+    FirstContacts,
+    InProcessContact,
+    InProcessSimulator,
+    InProcessWorld,
+    StepAccumulator,
     angle_columns_deg,
     angles_deg,
     read_settings,
@@ -28,24 +28,24 @@ from samepath.engines.mujoco import MuJoCo
 from samepath.engines.panda3d import Panda3D
 from samepath.engines.pymunk import Pymunk
 from samepath.engines.resampling import RESAMPLING
-from samepath.scenarios.scripts import Seen, VehicleCommand, read_script
+from samepath.scenarios.scripts import PlanarState, VehicleCommand, read_script
 from tests.support.frame_clock import FrameClock
 
 SPEED_MPS = 8.0
 
 
-class StraightWorld(World):
+class StraightWorld(InProcessWorld):
     """Everybody drives along x at one speed, whatever the drivers say; at ``touch_s`` the first two touch."""
 
     def __init__(self, script, settings, touch_s):
         self.numbers = [role.number for role in script.roles]
-        self.step_s, self.backlog = settings.step_s, Backlog(settings.step_s, settings.max_steps)
+        self.step_s, self.backlog = settings.step_s, StepAccumulator(settings.step_s, settings.max_steps)
         self.time_s, self.asked, self.touch_s = 0.0, 0, touch_s
         self.steps = 0
 
     def see(self, number):
         self.asked += 1
-        return Seen(SPEED_MPS * self.time_s, float(number), 0.0, SPEED_MPS, 0.0)
+        return PlanarState(SPEED_MPS * self.time_s, float(number), 0.0, SPEED_MPS, 0.0)
 
     def command(self, number, command):
         pass
@@ -70,13 +70,13 @@ class StraightWorld(World):
         if self.time_s - SETTLED_S < self.touch_s:
             return []
         self.touch_s = math.inf
-        return [Touch(1, 2, (3.0, 0.0, 0.0))]
+        return [InProcessContact(1, 2, (3.0, 0.0, 0.0))]
 
 
 SETTLED_S = 1.0
 
 
-class Straight(EngineSimulator):
+class Straight(InProcessSimulator):
     """An adapter of the world above; numpy stands for the engine's package."""
 
     name, summary, package, oldest = "straight", "drives on", "numpy", (1,)
@@ -149,17 +149,17 @@ def test_only_synchronous_steps_promise_bits():
 
 
 def test_a_backlog_drops_what_is_beyond_its_most_steps():
-    backlog = Backlog(0.25, 3)
+    backlog = StepAccumulator(0.25, 3)
     assert [backlog.due(frame_s) for frame_s in (0.125, 0.125, 10.0, 0.25, 0.375)] == [0, 1, 3, 1, 1]
     assert backlog.due(0.125) == 1
 
 
 def test_touches_are_told_once_by_the_lower_number():
-    touches = Touches()
+    touches = FirstContacts()
     touches.add(2, 1, (5.0, -1.0, 0.0))
     touches.add(1, 2, (9.0, 9.0, 9.0))
     touches.add(2, None, (1.0, 0.0, 0.0))
-    assert touches.take() == [Touch(1, 2, (-5.0, 1.0, -0.0)), Touch(2, None, (1.0, 0.0, 0.0))]
+    assert touches.take() == [InProcessContact(1, 2, (-5.0, 1.0, -0.0)), InProcessContact(2, None, (1.0, 0.0, 0.0))]
     assert touches.take() == []
 
 

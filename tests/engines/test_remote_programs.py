@@ -3,14 +3,14 @@
 import pytest
 
 from samepath.core.errors import SimulatorError
-from samepath.engines.remote import ExactTicks, Look, ResampledTicks, find_server
+from samepath.engines.remote import ActorSample, ExactTicks, ResampledTicks, find_server
 from samepath.engines.resampling import RESAMPLING
-from samepath.scenarios.scripts import Seen
+from samepath.scenarios.scripts import PlanarState
 
 
 def look(number, time_s, speed_mps=10.0):
     state = {"x_m": speed_mps * time_s, "y_m": float(number), "z_m": 0.0}
-    return Look(number, time_s, state, Seen(state["x_m"], state["y_m"], 0.0, speed_mps, 0.0))
+    return ActorSample(number, time_s, state, PlanarState(state["x_m"], state["y_m"], 0.0, speed_mps, 0.0))
 
 
 def test_everybody_is_resampled_by_the_moments_they_were_seen_at():

@@ -16,7 +16,7 @@ from samepath.engines.samepath import Samepath
 from samepath.engines.samepath.game_loop import SamepathGameLoop
 from samepath.engines.samepath.simulator import log_of
 from samepath.instrument.traces.recorder import Recorder
-from samepath.scenarios.agents import Tape
+from samepath.scenarios.agents import DecisionRecorder
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "simulator" / "world" / "golden.json").read_text())["digests"]
 THREADED = {"mode": "real-time", "controllers": "thread", "time_scale": 400.0, "frame_cost_s": 0.0}
@@ -41,7 +41,7 @@ class BeatClock:
 
 def run_and_record(simulator, request):
     """Run once, and return the run and what its controllers decided in that very run."""
-    info, tape = simulator.info(), Tape()
+    info, tape = simulator.described(request.settings), DecisionRecorder()
     recorder = Recorder(request.repeat, info.channels, info.step_s)
     simulator.run_with_tape(request, recorder, tape)
     return recorder.finish(), log_of(tape)
@@ -92,7 +92,7 @@ def test_a_replay_starts_no_thread_of_controllers():
     seen = {True: set(), False: set()}
 
     def run(replayed, commands):
-        recorder = Recorder(0, simulator.info().channels, 0.05)
+        recorder = Recorder(0, simulator.described(request.settings).channels, 0.05)
         names = seen[replayed]
         simulator.run(
             replace(request, commands=commands),

@@ -13,12 +13,12 @@ from samepath.core.catalogue import actor_type
 from samepath.core.errors import InputError, SimulatorError
 from samepath.scenarios.model import built_in_scenarios, load_scenario
 from samepath.scenarios.scripts import (
-    Place,
-    Seen,
+    PlanarState,
+    Pose2D,
     brake_force_n,
+    controller_of,
     document,
     drive_force_n,
-    mind_of,
     moved,
     read_script,
     script_names,
@@ -147,11 +147,11 @@ def test_who_follows_the_docs_and_the_json_drives_as_our_own_controller_does():
     """An independent controller, written from the page, must give the same commands all along a drive round a bend."""
     script = read_script("table1-test2")
     role, actor = script.roles[1], json.loads(to_json(script))["actors"][1]
-    ours, theirs = mind_of(role, scripted_chassis, script.step_s), FromTheDocs(actor, script.step_s)
+    ours, theirs = controller_of(role, scripted_chassis, script.step_s), FromTheDocs(actor, script.step_s)
     state = (role.start.x_m, role.start.y_m, math.radians(role.start.yaw_deg), 0.0)
     for number in range(script.ticks):
         x, y, yaw, speed = state
-        seen = Seen(x, y, math.degrees(yaw), speed * math.cos(yaw), speed * math.sin(yaw))
+        seen = PlanarState(x, y, math.degrees(yaw), speed * math.cos(yaw), speed * math.sin(yaw))
         command = ours.decide(seen, number * script.step_s)
         told = theirs.decide(x, y, yaw, speed)
         assert (command.throttle, command.steer, command.brake) == pytest.approx(told, abs=1e-9), number
@@ -180,7 +180,7 @@ def test_boxes_move_with_the_scenario():
     for before, after in zip(script.boxes, there.boxes, strict=True):
         assert after.place.x_m - before.place.x_m == pytest.approx(100.0 - script.roles[0].start.x_m)
         assert after.place.yaw_deg == pytest.approx(before.place.yaw_deg)
-    quarter = moved(script, Place(0.0, 0.0, script.roles[0].start.yaw_deg + 90.0))
+    quarter = moved(script, Pose2D(0.0, 0.0, script.roles[0].start.yaw_deg + 90.0))
     assert document(quarter)["boxes"][0]["size_m"] == script.boxes[0].size_m
 
 

@@ -195,10 +195,10 @@ def test_a_fresh_interpreter_and_this_one_give_the_same_bits():
 @pytest.mark.usefixtures("libsumo")
 def test_what_sumo_refuses_is_told_in_one_line_and_leaves_nothing():
     from samepath.engines.sumo import engine
-    from samepath.engines.sumo.scene import Options
+    from samepath.engines.sumo.scene import SumoOptions
 
     before = run_request(Sumo(), RunRequest(GRID, 0, duration_s=2.0)).digest
     with pytest.raises(SimulatorError, match=r"^SUMO cannot be started: Error: invalid document structure") as failed:
-        engine.start("no net at all", "<routes/>", 0.05, Options(1, False, 0))
+        engine.start("no net at all", "<routes/>", 0.05, SumoOptions(1, False, 0))
     assert "\n" not in str(failed.value)
     assert run_request(Sumo(), RunRequest(GRID, 0, duration_s=2.0)).digest == before

@@ -7,13 +7,20 @@ import numpy as np
 import pytest
 
 from samepath.core.errors import SimulatorError
-from samepath.engines.subprocess.project import Contact, Frames, Over, Reader, Told, first_contacts
+from samepath.engines.subprocess.project import (
+    FrameStats,
+    ReceivedStates,
+    RunEnd,
+    SubprocessContact,
+    TraceReader,
+    first_contacts,
+)
 
 CAR = np.dtype([("real", "<f4", 2), ("command", "<f8", 1)])
 
 
 def reader():
-    return Reader("Engine", CAR, [1, 2], 5, {"over": "time is over"})
+    return TraceReader("Engine", CAR, [1, 2], 5, {"over": "time is over"})
 
 
 def states(step, *cars):
@@ -27,8 +34,8 @@ def contact(*values):
 def test_states_come_back_as_they_were_told():
     one = reader()
     tenth = struct.unpack("<f", struct.pack("<f", 0.1))[0]
-    assert one.read(states(5, (tenth, 2.0, 0.1), (3.0, 4.0, -0.1))) == Told((1,))
-    assert one.read(states(10, (5.0, 6.0, 0.0), (7.0, 8.0, 0.0))) == Told((2,))
+    assert one.read(states(5, (tenth, 2.0, 0.1), (3.0, 4.0, -0.1))) == ReceivedStates((1,))
+    assert one.read(states(10, (5.0, 6.0, 0.0), (7.0, 8.0, 0.0))) == ReceivedStates((2,))
     cars = one.cars()
     assert cars["real"].tolist() == [[[tenth, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]
     assert cars["command"][0].tolist() == [[0.1], [-0.1]]
@@ -36,10 +43,10 @@ def test_states_come_back_as_they_were_told():
 
 def test_contacts_frames_and_ends_are_understood():
     one = reader()
-    assert one.read(contact(6, 1, 2, 1.0, 2.0, 3.0)) == Contact(2, 1, 2, (1.0, 2.0, 3.0))
-    assert one.read(contact(5, 2, -1, 0.0, 0.0, 1.0)) == Contact(1, 2, None, (0.0, 0.0, 1.0))
-    assert one.read(b"F 70 8") == Frames(70, 8)
-    assert one.read(b"E over") == Over("time is over")
+    assert one.read(contact(6, 1, 2, 1.0, 2.0, 3.0)) == SubprocessContact(2, 1, 2, (1.0, 2.0, 3.0))
+    assert one.read(contact(5, 2, -1, 0.0, 0.0, 1.0)) == SubprocessContact(1, 2, None, (0.0, 0.0, 1.0))
+    assert one.read(b"F 70 8") == FrameStats(70, 8)
+    assert one.read(b"E over") == RunEnd("time is over")
 
 
 @pytest.mark.parametrize(
@@ -73,10 +80,13 @@ def test_a_state_that_is_no_number_is_told_of(car):
 
 def test_a_pair_collides_once_and_the_lower_number_felt_it():
     told = [
-        Contact(0, 1, None, (1.0, 0.0, 0.0)),  # touched when the run began: no collision of this run
-        Contact(7, 1, None, (1.0, 0.0, 0.0)),
-        Contact(9, 2, 1, (3.0, -1.0, 0.0)),
-        Contact(9, 1, 2, (-3.0, 1.0, 0.0)),
-        Contact(13, 2, None, (0.0, 5.0, 0.0)),
+        SubprocessContact(0, 1, None, (1.0, 0.0, 0.0)),  # touched when the run began: no collision of this run
+        SubprocessContact(7, 1, None, (1.0, 0.0, 0.0)),
+        SubprocessContact(9, 2, 1, (3.0, -1.0, 0.0)),
+        SubprocessContact(9, 1, 2, (-3.0, 1.0, 0.0)),
+        SubprocessContact(13, 2, None, (0.0, 5.0, 0.0)),
     ]
-    assert first_contacts(told) == [Contact(9, 1, 2, (-3.0, 1.0, -0.0)), Contact(13, 2, None, (0.0, 5.0, 0.0))]
+    assert first_contacts(told) == [
+        SubprocessContact(9, 1, 2, (-3.0, 1.0, -0.0)),
+        SubprocessContact(13, 2, None, (0.0, 5.0, 0.0)),
+    ]

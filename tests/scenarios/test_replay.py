@@ -8,7 +8,7 @@ import pytest
 from samepath.core.errors import InputError
 from samepath.core.states import VehicleCommand, WalkerCommand
 from samepath.scenarios import agents
-from samepath.scenarios.agents import CHANNELS, Decisions, Replay, Tape, View
+from samepath.scenarios.agents import CHANNELS, DecisionRecorder, DecisionReplay, Decisions, WorldView
 from samepath.scenarios.model import build_scenario, load_scenario
 from samepath.simulator.simulation import Simulation, SimulationSettings
 
@@ -17,11 +17,11 @@ NOBODY = frozenset()
 
 
 def at(time_s, here=(1, 2)):
-    return View(0, time_s, dict.fromkeys(here), TYPES)
+    return WorldView(0, time_s, dict.fromkeys(here), TYPES)
 
 
 def taped(*notes):
-    tape = Tape()
+    tape = DecisionRecorder()
     for time_s, commands, finished in notes:
         tape.note(time_s, (2, 1), commands, frozenset(finished))
     return tape.decisions
@@ -44,7 +44,7 @@ def test_only_what_has_changed_is_kept_and_a_zero_of_another_sign_has():
 
 def test_who_was_told_nothing_yet_is_told_nothing_and_may_have_finished_all_the_same():
     found = taped((0.0, {}, (2,)), (0.05, {2: WalkerCommand()}, (2,)))
-    replay = Replay(found, TYPES)
+    replay = DecisionReplay(found, TYPES)
     assert replay.commands(at(0.0)) == {}
     assert replay.finished(0.0) == {2}
     assert replay.commands(at(0.05)) == {2: WalkerCommand()}
@@ -52,7 +52,7 @@ def test_who_was_told_nothing_yet_is_told_nothing_and_may_have_finished_all_the_
 
 def test_commands_hold_until_the_next_and_the_last_for_good():
     first, second, walk = VehicleCommand(0.3, -0.1), VehicleCommand(brake=1.0, hand_brake=True), WalkerCommand(0.6, 0.8, 1.4)
-    replay = Replay(taped((0.0, {1: first, 2: walk}, ()), (0.1, {2: walk, 1: second}, ())), TYPES)
+    replay = DecisionReplay(taped((0.0, {1: first, 2: walk}, ()), (0.1, {2: walk, 1: second}, ())), TYPES)
     assert replay.commands(at(0.0999)) == {1: first, 2: walk}
     assert list(replay.commands(at(0.1 - 1e-12))) == [1, 2], "by id, and a sum of steps may be rounded"
     assert replay.commands(at(0.1 - 1e-12))[1] == second
@@ -69,7 +69,7 @@ def test_whatever_can_be_told_comes_back_as_it_was(number, kind):
     asked = [kind(**{one.name: value}) for one in fields(kind) for value in EVERY[str(getattr(one.type, "__name__", one.type))]]
     assert len(asked) >= len(fields(kind))
     for command in asked:
-        replay = Replay(taped((0.0, {number: command}, ())), TYPES)
+        replay = DecisionReplay(taped((0.0, {number: command}, ())), TYPES)
         assert replay.commands(at(0.0)) == {number: command}
         assert agents._in_numbers(command) == command
 
@@ -90,12 +90,12 @@ GOOD = taped((0.0, {1: VehicleCommand()}, ()), (0.1, {1: VehicleCommand(1.0)}, (
 )
 def test_what_cannot_be_replayed_is_refused_before_anything_moves(broken, words):
     with pytest.raises(InputError, match=words) as caught:
-        Replay(broken, TYPES)
+        DecisionReplay(broken, TYPES)
     assert "\n" not in str(caught.value)
 
 
 def test_a_snapshot_of_a_replay_goes_on_bit_for_bit():
-    tape, scenario = Tape(), load_scenario("table1-test4")
+    tape, scenario = DecisionRecorder(), load_scenario("table1-test4")
     run(Simulation(scenario, tape=tape))
     replayed = Simulation(scenario, SimulationSettings(duration_s=9.0), decisions=tape.decisions)
     for _ in range(130):
@@ -109,7 +109,7 @@ def test_a_snapshot_of_a_replay_goes_on_bit_for_bit():
 
 def test_who_was_removed_has_nothing_left_to_do():
     """So that a replay whose steps vary, and where nobody is hit, still ends when the others have finished."""
-    tape = Tape()
+    tape = DecisionRecorder()
     run(Simulation(load_scenario("table1-test4"), tape=tape))
     found = tape.decisions
     entries = zip(found.time_s, found.actors, found.values, strict=True)
@@ -135,7 +135,7 @@ def one_vehicle(**driver):
 
 
 def test_a_users_controller_is_replayed_to_the_bit_and_neither_asked_nor_started():
-    tape = Tape()
+    tape = DecisionRecorder()
     in_loop = Simulation(one_vehicle(controller=f"{__name__}:coarse_throttle"), tape=tape)
     run(in_loop)
     assert in_loop.world.state(1).velocity_mps.x > 1

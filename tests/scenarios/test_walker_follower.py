@@ -14,7 +14,7 @@ from samepath.core.errors import InputError
 from samepath.core.streams import stream
 from samepath.scenarios.astar import rasterise
 from samepath.scenarios.paths import interpolate
-from samepath.scenarios.walkers import Obstacle, WalkerObservation, WalkerSettings, WalkerState, meetings
+from samepath.scenarios.walkers import WalkerObservation, WalkerObstacle, WalkerSettings, WalkerState, meetings
 from tests.support.closed_loop import walk_together, walker
 
 FIELD = rasterise([np.array([[-5.0, -5.0], [30.0, -5.0], [30.0, 5.0], [-5.0, 5.0]])])
@@ -89,7 +89,7 @@ def test_waypoints_are_visited_in_turn():
 
 
 def test_somebody_standing_in_the_way_is_walked_around():
-    standing = Obstacle(12.0, 0.1, 0.0, 0.0, 0.3)
+    standing = WalkerObstacle(12.0, 0.1, 0.0, 0.0, 0.3)
     trace = walk_together([walker(FIELD, [(25.0, 0.0)], settings(look_ahead_m=2.0))], [(0.0, 0.0)], bodies=[standing])
     assert min(math.dist(place, (12.0, 0.1)) for (place,) in trace) > 0.6
     assert math.dist(trace[-1][0], (25.0, 0.0)) <= 0.1
@@ -98,7 +98,7 @@ def test_somebody_standing_in_the_way_is_walked_around():
 def test_nobody_replans_for_those_who_are_elsewhere():
     follower = walker(FIELD, [(25.0, 0.0)], settings(look_ahead_m=20.0))
     state = follower.initial_state(0.0, 0.0)
-    aside = [Obstacle(5.0, 3.0, 0.0, 0.0, 0.3), Obstacle(8.0, 4.0, -1.0, 0.0, 0.3)]
+    aside = [WalkerObstacle(5.0, 3.0, 0.0, 0.0, 0.3), WalkerObstacle(8.0, 4.0, -1.0, 0.0, 0.3)]
     _, after = follower.step(WalkerObservation(0.0, 0.0), aside, state)
     assert after.plans == state.plans
 
@@ -107,7 +107,7 @@ def test_looks_ahead_come_at_a_fixed_period():
     follower = walker(FIELD, [(25.0, 0.0)], settings(look_ahead_m=20.0, replan_ticks=7))
     state, searches = follower.initial_state(0.0, 0.0), []
     for tick in range(30):
-        _, after = follower.step(WalkerObservation(0.0, 0.0), [Obstacle(5.0 + tick, 0.0, 0.0, 0.0, 2.0)], state)
+        _, after = follower.step(WalkerObservation(0.0, 0.0), [WalkerObstacle(5.0 + tick, 0.0, 0.0, 0.0, 2.0)], state)
         searches += [tick] if after.plans > state.plans else []
         # The plan is forgotten, so that every look ahead finds the obstacle in the way again.
         state = WalkerState(0, state.plan if not searches else ((25.0, 0.0),), after.tick, after.plans)
@@ -116,7 +116,11 @@ def test_looks_ahead_come_at_a_fixed_period():
 
 
 def test_the_order_of_others_does_not_matter():
-    others = [Obstacle(5.0, 0.0, -1.0, 0.0, 0.3), Obstacle(7.0, 0.4, 0.0, 0.0, 0.3), Obstacle(9.0, -0.4, 0.0, 0.0, 0.5)]
+    others = [
+        WalkerObstacle(5.0, 0.0, -1.0, 0.0, 0.3),
+        WalkerObstacle(7.0, 0.4, 0.0, 0.0, 0.3),
+        WalkerObstacle(9.0, -0.4, 0.0, 0.0, 0.5),
+    ]
     follower = walker(FIELD, [(25.0, 0.0)], settings(look_ahead_m=20.0))
     state = follower.initial_state(0.0, 0.0)
     first = follower.step(WalkerObservation(0.0, 0.0), others, state)
@@ -133,7 +137,7 @@ def test_a_stored_state_goes_on_to_the_same_bits(rebuild, tick):
 
 
 def randomised_walk(seed):
-    standing = [Obstacle(6.0 + 4 * k, 0.0, 0.0, 0.0, 0.4) for k in range(4)]
+    standing = [WalkerObstacle(6.0 + 4 * k, 0.0, 0.0, 0.0, 0.4) for k in range(4)]
     follower = walker(
         FIELD, [(25.0, 3.1)], settings(look_ahead_m=20.0, queue="randomised"), lambda n: stream(seed, "walker", n)
     )
@@ -155,10 +159,10 @@ def test_the_last_waypoint_is_reached_at_rest():
 
 
 def test_meetings_are_predicted_from_velocities():
-    crossing = Obstacle(5.0, -5.0, 0.0, 1.0, 0.3)
+    crossing = WalkerObstacle(5.0, -5.0, 0.0, 1.0, 0.3)
     (meeting,) = meetings((0.0, 0.0), [(20.0, 0.0)], 1.0, 20.0, 0.3, [crossing])
     assert (meeting.x_m, meeting.y_m) == pytest.approx((5.0, -0.5), abs=0.15)
-    away = Obstacle(5.0, -5.0, 0.0, -1.0, 0.3)
+    away = WalkerObstacle(5.0, -5.0, 0.0, -1.0, 0.3)
     assert meetings((0.0, 0.0), [(20.0, 0.0)], 1.0, 20.0, 0.3, [away]) == []
     assert meetings((0.0, 0.0), [(20.0, 0.0)], 1.0, 2.0, 0.3, [crossing]) == []
 
@@ -180,7 +184,7 @@ def test_starts_and_waypoints_without_a_way_are_refused():
 
 
 places = st.tuples(st.floats(-6, 31), st.floats(-6, 6))
-discs = st.builds(Obstacle, st.floats(-5, 30), st.floats(-5, 5), st.floats(-8, 8), st.floats(-8, 8), st.floats(0.2, 1.5))
+discs = st.builds(WalkerObstacle, st.floats(-5, 30), st.floats(-5, 5), st.floats(-8, 8), st.floats(-8, 8), st.floats(0.2, 1.5))
 
 
 @hypothesis_settings(max_examples=60, deadline=None)
@@ -199,7 +203,7 @@ def test_a_walker_pushed_about_in_a_crowd_always_has_a_sound_command(pushes, cro
 def test_a_detour_leaves_out_only_the_waypoints_in_the_way():
     waypoints = [(float(x), 0.0) for x in range(1, 26)]
     follower = walker(FIELD, waypoints, settings(look_ahead_m=20.0))
-    standing = Obstacle(6.0, 0.0, 0.0, 0.0, 0.3)
+    standing = WalkerObstacle(6.0, 0.0, 0.0, 0.0, 0.3)
     trace = [place for (place,) in walk_together([follower], [(0.0, 0.0)], bodies=[standing])]
     visited = [w for w in waypoints if min(math.dist(w, place) for place in trace) <= 0.11]
     assert visited[-10:] == waypoints[-10:]

@@ -29,6 +29,9 @@ STANDARD: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERA
 # Angles wrap: 179.9 and -179.9 are 0.2 degrees apart, so their spread is taken after unwrapping about the first repeat.
 ANGLES: Final = frozenset(ROTATION)
 
+# How far off a state may be that was put between two frames of an engine: a trace that has this channel was resampled.
+RESAMPLING: Final = "resampling_m"
+
 KEY_COLUMNS: Final = frozenset({"experiment", "cell", "repeat", "actor", "actor_type", "tick", "time_s", "digest"})
 
 # No quantity of a driving world is larger, and squares of anything smaller are still numbers.

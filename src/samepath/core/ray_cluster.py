@@ -39,7 +39,7 @@ KEEP_LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 @dataclass(frozen=True)
-class Node:
+class RayNode:
     """A Ray node that may be given work. ``label`` is empty where it has none."""
 
     id: str
@@ -51,7 +51,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Look:
+class NodeProbe:
     """What a node's Python says: the samepath installed there (empty: none), and which running kernel this is."""
 
     samepath: str
@@ -163,10 +163,10 @@ def _no_entry(address: str, error: str, said: str) -> str:
     return f"--ray {address}: no connection ({words}); {advice}"
 
 
-def nodes_of(ray: Ray) -> list[Node]:
+def nodes_of(ray: Ray) -> list[RayNode]:
     """Return the nodes that are alive and have cores to give, in a fixed order; there may be none."""
     found = [
-        Node(
+        RayNode(
             id=str(node["NodeID"]),
             hostname=str(node["NodeManagerHostname"]),
             address=str(node["NodeManagerAddress"]),
@@ -181,7 +181,7 @@ def nodes_of(ray: Ray) -> list[Node]:
     return sorted(usable, key=lambda node: (node.label, node.hostname, node.address, node.id))
 
 
-def look_at(ray: Ray, nodes: Sequence[Node], say: Callable[[str], None]) -> dict[Node, Look]:
+def probe_nodes(ray: Ray, nodes: Sequence[RayNode], say: Callable[[str], None]) -> dict[RayNode, NodeProbe]:
     """Ask every node for its samepath and its kernel; samepath need not be there for that. Nodes that are gone are left out."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -201,7 +201,7 @@ def look_at(ray: Ray, nodes: Sequence[Node], say: Callable[[str], None]) -> dict
     for node, one in zip(nodes, asked, strict=True):
         where = f"Ray node {node.hostname} ({node.address})"
         try:
-            looks[node] = Look(*ray.get(one, timeout=ANSWER_S))
+            looks[node] = NodeProbe(*ray.get(one, timeout=ANSWER_S))
         except ray.exceptions.GetTimeoutError as error:
             raise ClusterError(
                 f"{where} gave no sign within {ANSWER_S:g} s: look at it, or stop Ray there (ray stop)"

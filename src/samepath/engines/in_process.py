@@ -31,7 +31,16 @@ from samepath.engines.interface import (
 )
 from samepath.engines.resampling import RESAMPLING, Frame, Resampler
 from samepath.instrument.traces.recorder import Recorder
-from samepath.scenarios.scripts import STANDING, Mind, Script, Seen, VehicleCommand, mind_of, read_script, scripted_chassis
+from samepath.scenarios.scripts import (
+    STANDING,
+    ActorController,
+    PlanarState,
+    Script,
+    VehicleCommand,
+    controller_of,
+    read_script,
+    scripted_chassis,
+)
 
 # What a study may vary about an engine in this process: what drives its time, and how finely it steps.
 
@@ -54,7 +63,7 @@ SETTINGS: Final[Mapping[str, Scalar]] = {
 
 
 @dataclass(frozen=True)
-class PlaySettings:
+class InProcessSettings:
     """The same, checked. A tick has ``substeps`` fixed steps, a frame has at most ``max_steps`` of them.
 
     ``time_scale`` is how many simulated seconds a second of the wall clock is.
@@ -82,9 +91,9 @@ class PlaySettings:
         return TICK_S if self.mode == SYNCHRONOUS else self.frame_s * self.time_scale
 
 
-def read_settings(values: Mapping[str, Scalar], modes: tuple[str, ...]) -> PlaySettings:
+def read_settings(values: Mapping[str, Scalar], modes: tuple[str, ...]) -> InProcessSettings:
     """Check a study's plain values."""
-    return PlaySettings(
+    return InProcessSettings(
         mode=choice(values, "mode", modes),
         substeps=whole(values, "substeps", 1, 1000),
         frame_rate_hz=number(values, "frame_rate_hz", 1.0, 1000.0),
@@ -103,7 +112,7 @@ State = Mapping[str, float]
 Floats = NDArray[np.float64]
 
 
-class Touch(NamedTuple):
+class InProcessContact(NamedTuple):
     """Two that touch for the first time, and the impulse upon ``actor`` in that step; ``other`` None is scenery."""
 
     actor: int
@@ -111,11 +120,11 @@ class Touch(NamedTuple):
     impulse_ns: Vector
 
 
-class World(ABC):
+class InProcessWorld(ABC):
     """A script set up in an engine. Everything is in our frame and units; the engine's own stay behind this."""
 
     @abstractmethod
-    def see(self, number: int) -> Seen:
+    def see(self, number: int) -> PlanarState:
         """Return what the driver of an actor sees."""
 
     @abstractmethod
@@ -150,14 +159,14 @@ class World(ABC):
         raise SimulatorError(f"{type(self).__name__} makes fixed steps only, but one of {frame_s:g} s was wanted")
 
     @abstractmethod
-    def touches(self) -> list[Touch]:
+    def touches(self) -> list[InProcessContact]:
         """Return who touched for the first time since this was last asked."""
 
     def close(self) -> None:  # noqa: B027 - most engines let go by themselves
         """Let go of the engine."""
 
 
-class Backlog:
+class StepAccumulator:
     """Time that frames have brought and steps have not yet used; what is beyond ``most`` steps in one frame is dropped."""
 
     def __init__(self, step_s: float, most: int) -> None:
@@ -172,12 +181,12 @@ class Backlog:
         return min(count, self._most)
 
 
-class Touches:
+class FirstContacts:
     """Remembers which pairs have touched, and who is new among them."""
 
     def __init__(self) -> None:
         self._met: set[tuple[int, int]] = set()
-        self._new: list[Touch] = []
+        self._new: list[InProcessContact] = []
 
     def has_met(self, one: int, other: int | None) -> bool:
         """Have these two touched before? 0 stands for scenery."""
@@ -191,11 +200,11 @@ class Touches:
         self._met.add(pair)
         if other is not None and other < one:
             x, y, z = impulse_on_one
-            self._new.append(Touch(other, one, (-x, -y, -z)))
+            self._new.append(InProcessContact(other, one, (-x, -y, -z)))
         else:
-            self._new.append(Touch(one, other, impulse_on_one))
+            self._new.append(InProcessContact(one, other, impulse_on_one))
 
-    def take(self) -> list[Touch]:
+    def take(self) -> list[InProcessContact]:
         """Return those who are new, by number, once."""
         if not self._new:
             return []
@@ -235,7 +244,7 @@ def _each_deg(angle_of: Callable[..., float], *columns: Floats) -> Floats:
 # Tests of Table I in which only vehicles move.
 
 
-class EngineSimulator(Simulator):
+class InProcessSimulator(Simulator):
     """An engine of somebody else's, installed with pip; ``defaults`` replace those of the settings, ``clock`` the machine's.
 
     A subclass says what it is, which package of which version it needs and which modes it has, and sets up a world; its name
@@ -256,10 +265,10 @@ class EngineSimulator(Simulator):
         self._clock = clock
 
     @abstractmethod
-    def world(self, script: Script, settings: PlaySettings, values: Mapping[str, Scalar]) -> World:
+    def world(self, script: Script, settings: InProcessSettings, values: Mapping[str, Scalar]) -> InProcessWorld:
         """Set up a script in the engine; the engine is imported here and not before."""
 
-    def promises_bits(self, settings: PlaySettings, values: Mapping[str, Scalar]) -> bool:
+    def promises_bits(self, settings: InProcessSettings, values: Mapping[str, Scalar]) -> bool:
         """Does the engine promise to repeat itself to the bit?"""
         return settings.mode == SYNCHRONOUS
 
@@ -316,7 +325,7 @@ class EngineSimulator(Simulator):
         script = read_plain_script(request.scenario)
         world = self.world(script, settings, values)
         try:
-            Performance(world, script, settings, recorder, on_tick, last_tick(info, request)).play(self._clock)
+            InProcessRun(world, script, settings, recorder, on_tick, last_tick(info, request)).play(self._clock)
         finally:
             world.close()
 
@@ -358,15 +367,15 @@ __all__ = [
     "SYNCHRONOUS",
     "TICK_S",
     "VARIABLE_STEP",
-    "Backlog",
-    "EngineSimulator",
+    "StepAccumulator",
+    "InProcessSimulator",
     "Floats",
-    "PlaySettings",
+    "InProcessSettings",
     "State",
-    "Touch",
-    "Touches",
+    "InProcessContact",
+    "FirstContacts",
     "Vector",
-    "World",
+    "InProcessWorld",
     "angle_columns_deg",
     "angles_deg",
     "read_settings",
@@ -390,24 +399,24 @@ class _Kept(NamedTuple):
     commands: tuple[VehicleCommand, ...]
 
 
-class Performance:
+class InProcessRun:
     """A script played in an engine's world. ``last_tick`` ends it sooner."""
 
     def __init__(
         self,
-        world: World,
+        world: InProcessWorld,
         script: Script,
-        settings: PlaySettings,
+        settings: InProcessSettings,
         recorder: Recorder,
         on_tick: Callable[[int], None],
         last_tick: int | None,
     ) -> None:
         self._world, self._script, self._settings = world, script, settings
         self._recorder, self._on_tick, self._last_tick = recorder, on_tick, last_tick
-        minds = {role.number: mind_of(role, scripted_chassis, settings.control_s) for role in script.roles}
-        self._minds: dict[int, Mind] = {actor_id: mind for actor_id, mind in minds.items() if mind is not None}
+        minds = {role.number: controller_of(role, scripted_chassis, settings.control_s) for role in script.roles}
+        self._minds: dict[int, ActorController] = {actor_id: mind for actor_id, mind in minds.items() if mind is not None}
         self._commands: dict[int, VehicleCommand] = dict.fromkeys(self._minds, STANDING)
-        self._touches: list[tuple[int, Touch]] = []
+        self._touches: list[tuple[int, InProcessContact]] = []
         self._numbers: list[int] = []
         self._kept: list[_Kept] = []
         self._ended = ""

@@ -41,7 +41,7 @@ _DRIVE_PER_S: Final = 1.3
 
 
 @dataclass
-class Body:
+class PointBody:
     """A point that drives towards its target velocity, or slides once it has been hit."""
 
     x_m: float
@@ -65,7 +65,7 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Collision:
+class PointCollision:
     """Two cars touched; the impulse acts on the second one."""
 
     tick: int
@@ -74,13 +74,13 @@ class Collision:
     impulse_ns: tuple[float, float, float]
 
 
-def simulate() -> Iterator[tuple[int, dict[int, Body], Collision | None]]:
+def simulate() -> Iterator[tuple[int, dict[int, PointBody], PointCollision | None]]:
     """Yield every tick with the bodies after it; the bodies are updated in place."""
     bodies = {
-        CAR_A: Body(-32.3, 1.7, 0.0, 0.0, 9.7, 0.0),
-        CAR_B: Body(1.9, -31.1, 0.0, 0.0, 0.0, 9.3),
-        BYSTANDER: Body(-60.7, 8.9, 0.0, 0.0, 6.1, 0.0),
-        PEDESTRIAN: Body(12.3, 6.1, 0.0, 0.0, -0.7, 1.1),
+        CAR_A: PointBody(-32.3, 1.7, 0.0, 0.0, 9.7, 0.0),
+        CAR_B: PointBody(1.9, -31.1, 0.0, 0.0, 0.0, 9.3),
+        BYSTANDER: PointBody(-60.7, 8.9, 0.0, 0.0, 6.1, 0.0),
+        PEDESTRIAN: PointBody(12.3, 6.1, 0.0, 0.0, -0.7, 1.1),
     }
     collided = False
     for tick in range(1, TICKS + 1):
@@ -93,7 +93,7 @@ def simulate() -> Iterator[tuple[int, dict[int, Body], Collision | None]]:
         yield tick, bodies, collision
 
 
-def _collide(tick: int, a: Body, b: Body) -> Collision | None:
+def _collide(tick: int, a: PointBody, b: PointBody) -> PointCollision | None:
     """Exchange momentum along the line between two equal masses when they touch and approach."""
     dx, dy = b.x_m - a.x_m, b.y_m - a.y_m
     distance = math.sqrt(dx * dx + dy * dy)
@@ -109,7 +109,7 @@ def _collide(tick: int, a: Body, b: Body) -> Collision | None:
     b.vx_mps += change * nx
     b.vy_mps += change * ny
     a.hit = b.hit = True
-    return Collision(tick, CAR_A, CAR_B, (change * _MASS_KG * nx, change * _MASS_KG * ny, 0.0))
+    return PointCollision(tick, CAR_A, CAR_B, (change * _MASS_KG * nx, change * _MASS_KG * ny, 0.0))
 
 
 # The control simulators: one exactly repeatable, the others wrong by a known amount.
@@ -172,7 +172,7 @@ class Exact(Simulator):
                 return
         recorder.end(TICKS, REACHED_END)
 
-    def log(self, body: Body, dx_m: float, dy_m: float) -> dict[str, float]:
+    def log(self, body: PointBody, dx_m: float, dy_m: float) -> dict[str, float]:
         """Return what goes into the trace for a body displaced by the fault."""
         return {
             "x_m": body.x_m + dx_m,
@@ -318,7 +318,7 @@ class BelowResolution(Exact):
         noise = stream(request.seed, "below-resolution", request.repeat).uniform(-4e-4, 4e-4, (TICKS + 1, len(TYPES) + 1, 2))
         return lambda tick, actor: (float(noise[tick, actor, 0]), float(noise[tick, actor, 1]))
 
-    def log(self, body: Body, dx_m: float, dy_m: float) -> dict[str, float]:
+    def log(self, body: PointBody, dx_m: float, dy_m: float) -> dict[str, float]:
         """Round like a log with three decimals. The noiseless path lies on the grid, so noise below half a step is lost."""
         exact = super().log(body, 0.0, 0.0)
         rounded = {name: round(value, 3) for name, value in exact.items()}

@@ -25,7 +25,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "pymunk": "samepath.engines.pymunk:Pymunk",
     "torcs": "samepath.engines.torcs:Torcs",
     "sumo": "samepath.engines.sumo:Sumo",
-    "command": "samepath.engines.command:Command",
+    "command": "samepath.engines.command:CommandSimulator",
     "control-exact": "samepath.engines.reference:Exact",
     "control-gaussian": "samepath.engines.reference:Gaussian",
     "control-rare": "samepath.engines.reference:Rare",

@@ -37,7 +37,17 @@ from samepath.engines.interface import (
 )
 from samepath.engines.resampling import RESAMPLING, Frame, Resampler
 from samepath.instrument.traces.recorder import Recorder
-from samepath.scenarios.scripts import STANDING, Mind, Place, Script, Seen, VehicleCommand, mind_of, moved, scripted_chassis
+from samepath.scenarios.scripts import (
+    STANDING,
+    ActorController,
+    PlanarState,
+    Pose2D,
+    Script,
+    VehicleCommand,
+    controller_of,
+    moved,
+    scripted_chassis,
+)
 
 # What a study may vary about any program that is reached from afar.
 
@@ -70,7 +80,7 @@ class RemoteSettings:
     port: int
     timeout_s: float
     level: str
-    anchor: Place | None
+    anchor: Pose2D | None
     settle_s: float
     frame_rate_hz: float
 
@@ -114,14 +124,14 @@ def remote_values(values: Mapping[str, Scalar]) -> dict[str, Any]:
     }
 
 
-def _anchor(text: str) -> Place | None:
+def _anchor(text: str) -> Pose2D | None:
     if not text.strip():
         return None
     try:
         x_m, y_m, yaw_deg = map(float, text.split(","))
     except ValueError:
         raise InputError(f"anchor: x,y,yaw in metres and degrees was wanted, such as 0,0,90, but {text!r} came") from None
-    return Place(x_m, y_m, yaw_deg)
+    return Pose2D(x_m, y_m, yaw_deg)
 
 
 # What an adapter must offer to be played with from afar: looks at the cars, commands to them, and time that passes.
@@ -130,16 +140,16 @@ def _anchor(text: str) -> Place | None:
 _FIND_S: Final = 5.0
 
 
-class Look(NamedTuple):
+class ActorSample(NamedTuple):
     """An actor at a moment of the program's clock, since the run began: its state, and what its driver sees of it."""
 
     number: int
     time_s: float
     state: dict[str, float]
-    seen: Seen
+    seen: PlanarState
 
 
-class Contact(NamedTuple):
+class RemoteContact(NamedTuple):
     """Somebody touched somebody, or scenery (``other`` None, named by ``detail``); no impulse is told."""
 
     time_s: float
@@ -152,7 +162,7 @@ class RemoteWorld(ABC):
     """A script set up in the program, standing still. Everything is in our frame and units."""
 
     @abstractmethod
-    def look(self) -> list[Look]:
+    def look(self) -> list[ActorSample]:
         """Ask where everybody is, by number; in a running program each has a moment of its own."""
 
     @abstractmethod
@@ -168,7 +178,7 @@ class RemoteWorld(ABC):
         """Let the program run on by itself."""
 
     @abstractmethod
-    def contacts(self) -> list[Contact]:
+    def contacts(self) -> list[RemoteContact]:
         """Return who touched since this was last asked."""
 
     @abstractmethod
@@ -266,7 +276,7 @@ class RemoteSimulator(Simulator):
             script = moved(script, settings.anchor)
         world = self.world(script, settings)
         try:
-            RemotePerformance(world, script, settings, recorder, on_tick, last_tick(info, request)).play(self._clock)
+            RemoteRun(world, script, settings, recorder, on_tick, last_tick(info, request)).play(self._clock)
         finally:
             world.close()
 
@@ -277,8 +287,8 @@ __all__ = [
     "SETTINGS",
     "SYNCHRONOUS",
     "TICK_S",
-    "Contact",
-    "Look",
+    "RemoteContact",
+    "ActorSample",
     "RemoteSettings",
     "RemoteSimulator",
     "RemoteWorld",
@@ -289,15 +299,15 @@ __all__ = [
 
 # From looks to the ticks of a trace: taken as they are where the program stood still at one, else resampled.
 
-Ticks = list[tuple[int, dict[int, dict[str, float]]]]
+TickStates = list[tuple[int, dict[int, dict[str, float]]]]
 # Above the rounding of a quotient of times, far below any step.
 _TICK_ROUNDING: Final = 1e-6
 
 
-class Clockwork(Protocol):
+class TickBuilder(Protocol):
     """Turns looks into ticks."""
 
-    def take(self, looks: Sequence[Look]) -> Ticks:
+    def take(self, looks: Sequence[ActorSample]) -> TickStates:
         """Take the next looks at everybody; return the ticks that are complete now."""
         ...
 
@@ -315,7 +325,7 @@ class ExactTicks:
     def __init__(self) -> None:
         self._tick = 0
 
-    def take(self, looks: Sequence[Look]) -> Ticks:
+    def take(self, looks: Sequence[ActorSample]) -> TickStates:
         """Return this tick."""
         self._tick += 1
         for look in looks:
@@ -327,14 +337,14 @@ class ExactTicks:
 class ResampledTicks:
     """Everybody is resampled by the times they were seen at. A tick is complete when everybody has it."""
 
-    def __init__(self, start: Iterable[Look]) -> None:
+    def __init__(self, start: Iterable[ActorSample]) -> None:
         self._resamplers = {look.number: Resampler(TICK_S, _frame(look)) for look in start}
         self._last = {look.number: look.time_s for look in start}
         self._known: dict[int, dict[int, dict[str, float]]] = {}
         for one in self._resamplers.values():
             one.rest()  # the start itself is no tick of a trace
 
-    def take(self, looks: Sequence[Look]) -> Ticks:
+    def take(self, looks: Sequence[ActorSample]) -> TickStates:
         """Return the ticks that everybody has now; a look at a moment that was seen before adds nothing."""
         for look in looks:
             if look.time_s == self._last[look.number]:
@@ -351,7 +361,7 @@ class ResampledTicks:
         return max(self._resamplers.values(), key=lambda one: one.largest_m).note
 
 
-def _frame(look: Look) -> Frame:
+def _frame(look: ActorSample) -> Frame:
     return Frame(look.time_s, {look.number: look.state})
 
 
@@ -361,7 +371,7 @@ NO_IMPULSE: Final = "the program tells no impulse"
 _ROUNDING: Final = 1e-9
 
 
-class RemotePerformance:
+class RemoteRun:
     """A script played in a program; ``last_tick`` ends it sooner."""
 
     def __init__(
@@ -375,10 +385,10 @@ class RemotePerformance:
     ) -> None:
         self._world, self._script, self._settings = world, script, settings
         self._recorder, self._on_tick, self._last_tick = recorder, on_tick, last_tick
-        minds = {role.number: mind_of(role, scripted_chassis, settings.control_s) for role in script.roles}
-        self._minds: dict[int, Mind] = {number: mind for number, mind in minds.items() if mind is not None}
+        minds = {role.number: controller_of(role, scripted_chassis, settings.control_s) for role in script.roles}
+        self._minds: dict[int, ActorController] = {number: mind for number, mind in minds.items() if mind is not None}
         self._commands = dict.fromkeys(self._minds, STANDING)
-        self._met: dict[tuple[int, int | None, str], Contact] = {}
+        self._met: dict[tuple[int, int | None, str], RemoteContact] = {}
         self._ended = ""
         self._tick = 0
 
@@ -388,7 +398,7 @@ class RemotePerformance:
         for role in self._script.roles:
             self._recorder.actor(role.number, role.type)
         looks = world.look()
-        ticks: Clockwork = ExactTicks() if settings.exact else ResampledTicks(looks)
+        ticks: TickBuilder = ExactTicks() if settings.exact else ResampledTicks(looks)
         world.contacts()  # who touches already when the run begins has not collided in it
         if not settings.synchronous:
             world.run()
@@ -407,7 +417,7 @@ class RemotePerformance:
                     self._record(tick, states)
         self._finish(ticks.note)
 
-    def _decide(self, looks: Sequence[Look]) -> None:
+    def _decide(self, looks: Sequence[ActorSample]) -> None:
         for look in looks:
             command = self._minds[look.number].decide(look.seen, look.time_s)
             if not isinstance(command, VehicleCommand):
@@ -415,7 +425,7 @@ class RemotePerformance:
             self._commands[look.number] = command
             self._world.command(look.number, command)
 
-    def _meet(self, contacts: Sequence[Contact]) -> None:
+    def _meet(self, contacts: Sequence[RemoteContact]) -> None:
         """Keep the first contact of each pair, under the lower number."""
         for contact in contacts:
             if contact.other is not None and contact.other < contact.actor:
@@ -451,7 +461,7 @@ class RemotePerformance:
         self._recorder.end(self._tick, self._ended)
 
 
-def _tick_of(contact: Contact) -> int:
+def _tick_of(contact: RemoteContact) -> int:
     """The first tick at or after a moment, and not before the first."""
     return max(1, math.ceil(contact.time_s / TICK_S - _ROUNDING))
 
@@ -472,7 +482,7 @@ class _Pace:
         if self._due_s > now_s:
             self._clock.sleep_s(self._due_s - now_s)
 
-    def check(self, looks: Sequence[Look]) -> None:
+    def check(self, looks: Sequence[ActorSample]) -> None:
         """Has time passed since the last look, or at least not stood still for too long?"""
         now_s, times = self._clock.monotonic_s(), tuple(look.time_s for look in looks)
         if times != self._last:

@@ -19,7 +19,7 @@ from samepath.core.errors import InputError, SimulatorError
 from samepath.core.states import ActorState, Command, Pose, Vector, VehicleCommand, WalkerCommand
 from samepath.core.trig import sincos_deg
 from samepath.scenarios.drivers import VehicleFollower, VehicleObservation, VehicleState
-from samepath.scenarios.walkers import Obstacle, WalkerFollower, WalkerObservation, WalkerState
+from samepath.scenarios.walkers import WalkerFollower, WalkerObservation, WalkerObstacle, WalkerState
 
 _ANSWER_S: Final = 10.0
 # Simulated time is a sum of steps: more than its rounding, less than any step.
@@ -27,7 +27,7 @@ _CLOCK_ROUNDING_S: Final = 1e-6
 
 
 @dataclass(frozen=True)
-class View:
+class WorldView:
     """The world as agents see it: everything after tick ``tick``."""
 
     tick: int
@@ -43,7 +43,7 @@ class Agent(ABC):
         self.actor_id = actor_id
 
     @abstractmethod
-    def decide(self, view: View) -> Command:
+    def decide(self, view: WorldView) -> Command:
         """Choose the command for the next tick."""
 
     @property
@@ -71,7 +71,7 @@ class DrivingAgent(Agent):
         self._start_s = start_s - _CLOCK_ROUNDING_S
         self._state = follower.initial_state()
 
-    def decide(self, view: View) -> Command:
+    def decide(self, view: WorldView) -> Command:
         """Steer towards the path, at the speed it allows."""
         if view.time_s < self._start_s:
             return VehicleCommand(brake=1.0, hand_brake=True)
@@ -105,7 +105,7 @@ class WalkingAgent(Agent):
         self._start_s = start_s - _CLOCK_ROUNDING_S
         self._state = follower.initial_state(*start)
 
-    def decide(self, view: View) -> Command:
+    def decide(self, view: WorldView) -> Command:
         """Walk on along the plan, or plan again."""
         if view.time_s < self._start_s:
             return WalkerCommand()
@@ -128,17 +128,17 @@ class WalkingAgent(Agent):
         self._state = WalkerState.from_plain(plain)
 
 
-def _obstacle(view: View, number: int) -> Obstacle:
+def _obstacle(view: WorldView, number: int) -> WalkerObstacle:
     state, kind = view.states[number], actor_type(view.types[number])
     radius_m = kind.radius_m if isinstance(kind, WalkerType) else 0.5 * kind.width_m + 0.3
     velocity = state.velocity_mps
-    return Obstacle(state.pose.x_m, state.pose.y_m, velocity.x, velocity.y, radius_m)
+    return WalkerObstacle(state.pose.x_m, state.pose.y_m, velocity.x, velocity.y, radius_m)
 
 
 class StandingAgent(Agent):
     """Does nothing: props."""
 
-    def decide(self, view: View) -> Command:
+    def decide(self, view: WorldView) -> Command:
         """Stand still."""
         return WalkerCommand()
 
@@ -155,12 +155,12 @@ class CallableAgent(Agent):
         super().__init__(actor_id)
         module, _, attribute = name.partition(":")
         try:
-            self._function = cast(Callable[[View, int], Command], getattr(import_module(module), attribute))
+            self._function = cast(Callable[[WorldView, int], Command], getattr(import_module(module), attribute))
         except (ImportError, AttributeError) as error:
             raise SimulatorError(f"controller {name!r} cannot be loaded: {error}") from error
         self._name = name
 
-    def decide(self, view: View) -> Command:
+    def decide(self, view: WorldView) -> Command:
         """Ask the function; whatever it throws is told with its name."""
         try:
             command = self._function(view, self.actor_id)
@@ -188,7 +188,7 @@ class ProcessAgent(Agent):
         except OSError as error:
             raise SimulatorError(f"controller process {arguments[0]!r} cannot be started: {error.strerror or error}") from error
 
-    def decide(self, view: View) -> Command:
+    def decide(self, view: WorldView) -> Command:
         """Send the view and wait for the answer."""
         states = {str(number): _plain(view.states[number]) for number in sorted(view.states)}
         line = json.dumps({"tick": view.tick, "time_s": view.time_s, "actor": self.actor_id, "states": states})
@@ -265,7 +265,7 @@ class Decisions:
     values: Sequence[Sequence[float]]
 
 
-class Tape:
+class DecisionRecorder:
     """Takes down what is applied in every step; only what has changed is kept, by its bits."""
 
     def __init__(self) -> None:
@@ -291,7 +291,7 @@ class Tape:
         return Decisions(tuple(self._time_s), tuple(self._actors), tuple(self._values))
 
 
-class Replay:
+class DecisionReplay:
     """Applies decisions to actors of known types, by simulated time. Nobody is asked."""
 
     def __init__(self, decisions: Decisions, types: Mapping[int, str]) -> None:
@@ -303,7 +303,7 @@ class Replay:
             self._tracks[number][0].append(time_s)
             self._tracks[number][1].append(values)
 
-    def commands(self, view: View) -> dict[int, Command]:
+    def commands(self, view: WorldView) -> dict[int, Command]:
         """Return what holds in the step that begins now, for everyone who is there and was told something, by id."""
         found: dict[int, Command] = {}
         for number in self._tracks:

@@ -21,7 +21,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Place:
+class Pose2D:
     """A point of a map and a heading there."""
 
     x_m: float
@@ -30,7 +30,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Body:
+class ActorBody:
     """An upright box around an actor; a walker is the capsule in it. ``mass_kg`` 0: it cannot be moved."""
 
     length_m: float
@@ -105,13 +105,13 @@ class Role:
     number: int
     type: str
     kind: str
-    start: Place
+    start: Pose2D
     path: tuple[Point, ...]
     speed_mps: float
     look_ahead_m: float
     start_s: float
     after_collision: str
-    body: Body
+    body: ActorBody
     wheels: Wheels | None = None
     driving: Driving | None = None
 
@@ -122,11 +122,11 @@ class Role:
 
 
 @dataclass(frozen=True)
-class Box:
+class SceneryBox:
     """A box of scenery that stands on the ground: its middle, and its size along its own axes."""
 
     name: str
-    place: Place
+    place: Pose2D
     size_m: tuple[float, float, float]
 
 
@@ -146,7 +146,7 @@ class Script:
     substeps: int
     end: str
     roles: tuple[Role, ...]
-    boxes: tuple[Box, ...] = field(default=())
+    boxes: tuple[SceneryBox, ...] = field(default=())
 
     @property
     def ends_early(self) -> bool:
@@ -194,7 +194,7 @@ def _script(spec: ScenarioSpec) -> Script:
         substeps=spec.substeps,
         end=spec.end,
         roles=tuple(_role(actor) for actor in spec.actors),
-        boxes=tuple(Box(box.name, Place(*box.at, box.yaw_deg), box.size) for box in spec.boxes),
+        boxes=tuple(SceneryBox(box.name, Pose2D(*box.at, box.yaw_deg), box.size) for box in spec.boxes),
     )
 
 
@@ -205,7 +205,7 @@ def _role(actor: ActorSpec) -> Role:
         number=actor.id,
         type=actor.type,
         kind=word,
-        start=Place(*actor.path[0], actor.start_heading_deg),
+        start=Pose2D(*actor.path[0], actor.start_heading_deg),
         path=actor.path,
         speed_mps=actor.speed,
         look_ahead_m=actor.look_ahead,
@@ -217,11 +217,11 @@ def _role(actor: ActorSpec) -> Role:
     )
 
 
-def _looks(kind: VehicleType | WalkerType | PropType) -> tuple[str, Body]:
+def _looks(kind: VehicleType | WalkerType | PropType) -> tuple[str, ActorBody]:
     if isinstance(kind, WalkerType):
-        return "walker", Body(2 * kind.radius_m, 2 * kind.radius_m, kind.height_m, kind.mass_kg)
+        return "walker", ActorBody(2 * kind.radius_m, 2 * kind.radius_m, kind.height_m, kind.mass_kg)
     word = "prop" if isinstance(kind, PropType) else "vehicle"
-    return word, Body(kind.length_m, kind.width_m, kind.height_m, kind.mass_kg)
+    return word, ActorBody(kind.length_m, kind.width_m, kind.height_m, kind.mass_kg)
 
 
 def _wheels_of(kind: VehicleType) -> Wheels:
@@ -264,7 +264,7 @@ def _driving(actor: ActorSpec) -> Driving:
     )
 
 
-def moved(script: Script, anchor: Place) -> Script:
+def moved(script: Script, anchor: Pose2D) -> Script:
     """Turn and shift the whole scenario so that its first actor starts at ``anchor``."""
     origin = script.roles[0].start
     turn_deg = anchor.yaw_deg - origin.yaw_deg
@@ -274,8 +274,8 @@ def moved(script: Script, anchor: Place) -> Script:
         x, y = point[0] - origin.x_m, point[1] - origin.y_m
         return anchor.x_m + (x * cosine - y * sine), anchor.y_m + (x * sine + y * cosine)
 
-    def place(one: Place) -> Place:
-        return Place(*there((one.x_m, one.y_m)), wrap_deg(one.yaw_deg + turn_deg))
+    def place(one: Pose2D) -> Pose2D:
+        return Pose2D(*there((one.x_m, one.y_m)), wrap_deg(one.yaw_deg + turn_deg))
 
     roles = (replace(one, start=place(one.start), path=tuple(map(there, one.path))) for one in script.roles)
     boxes = (replace(one, place=place(one.place)) for one in script.boxes)
@@ -292,16 +292,16 @@ __all__ = [
     "STANDING",
     "WAITING",
     "Command",
-    "Driver",
-    "Mind",
-    "Seen",
-    "Stroller",
+    "VehicleController",
+    "ActorController",
+    "PlanarState",
+    "WalkerController",
     "VehicleCommand",
     "WalkerCommand",
     "brake_force_n",
     "drive_force_n",
     "follower_of",
-    "mind_of",
+    "controller_of",
     "scripted_chassis",
 ]
 
@@ -315,7 +315,7 @@ _GRAVITY_MPS2: Final = 9.81
 _SLOWEST_MPS: Final = 1.0
 
 
-class Seen(NamedTuple):
+class PlanarState(NamedTuple):
     """What a mind sees of its own actor."""
 
     x_m: float
@@ -325,17 +325,17 @@ class Seen(NamedTuple):
     vy_mps: float
 
 
-class Mind(Protocol):
+class ActorController(Protocol):
     """Drives one actor."""
 
     finished: bool
 
-    def decide(self, seen: Seen, time_s: float) -> Command:
+    def decide(self, seen: PlanarState, time_s: float) -> Command:
         """Choose the command for the next step."""
         ...
 
 
-class Driver:
+class VehicleController:
     """Follows a path with a vehicle."""
 
     def __init__(self, role: Role, chassis: Chassis, control_s: float) -> None:
@@ -344,7 +344,7 @@ class Driver:
         self._start_s = role.start_s - _ROUNDING_S
         self.finished = False
 
-    def decide(self, seen: Seen, time_s: float) -> Command:
+    def decide(self, seen: PlanarState, time_s: float) -> Command:
         """Steer towards the path, at the speed it allows."""
         if time_s < self._start_s:
             return STANDING
@@ -355,7 +355,7 @@ class Driver:
         return command
 
 
-class Stroller:
+class WalkerController:
     """Walks straight from waypoint to waypoint."""
 
     def __init__(self, role: Role, control_s: float) -> None:
@@ -366,7 +366,7 @@ class Stroller:
         self._start_s = role.start_s - _ROUNDING_S
         self.finished = False
 
-    def decide(self, seen: Seen, time_s: float) -> Command:
+    def decide(self, seen: PlanarState, time_s: float) -> Command:
         """Walk towards the next waypoint, and stop at the last."""
         if time_s < self._start_s:
             return WAITING
@@ -405,14 +405,14 @@ def scripted_chassis(role: Role) -> Chassis:
     return _wheels(role).chassis
 
 
-def mind_of(role: Role, chassis_of: Callable[[Role], Chassis], control_s: float) -> Mind | None:
+def controller_of(role: Role, chassis_of: Callable[[Role], Chassis], control_s: float) -> ActorController | None:
     """Return who drives a role, asked every ``control_s``; props have nobody.
 
     ``chassis_of`` tells what a vehicle is like in the engine; where it was built from the script, :func:`scripted_chassis`.
     """
     if role.kind == "vehicle":
-        return Driver(role, chassis_of(role), control_s)
-    return Stroller(role, control_s) if role.kind == "walker" else None
+        return VehicleController(role, chassis_of(role), control_s)
+    return WalkerController(role, control_s) if role.kind == "walker" else None
 
 
 def drive_force_n(role: Role, throttle: float, speed_mps: float) -> float:
@@ -478,25 +478,25 @@ __all__ = [
     "STANDING",
     "VERSION",
     "WAITING",
-    "Body",
-    "Box",
+    "ActorBody",
+    "SceneryBox",
     "Chassis",
-    "Driver",
+    "VehicleController",
     "Driving",
-    "Mind",
-    "Place",
+    "ActorController",
+    "Pose2D",
     "Point",
     "Role",
     "Script",
-    "Seen",
-    "Stroller",
+    "PlanarState",
+    "WalkerController",
     "VehicleCommand",
     "WalkerCommand",
     "Wheels",
     "brake_force_n",
     "document",
     "drive_force_n",
-    "mind_of",
+    "controller_of",
     "moved",
     "read_script",
     "script_names",

@@ -39,7 +39,7 @@ SAMPLE_S: Final = 0.1
 
 
 @dataclass(frozen=True)
-class Obstacle:
+class WalkerObstacle:
     """Another actor as a walker sees it: a disc with a velocity."""
 
     x_m: float
@@ -58,7 +58,7 @@ class Meeting:
     direction_x: float
     direction_y: float
     walked_m: float
-    obstacle: Obstacle
+    obstacle: WalkerObstacle
 
 
 def distance_m(ax: float, ay: float, bx: float, by: float) -> float:
@@ -91,7 +91,7 @@ def meetings(
     speed_mps: float,
     look_ahead_m: float,
     clearance_m: float,
-    obstacles: Sequence[Obstacle],
+    obstacles: Sequence[WalkerObstacle],
 ) -> list[Meeting]:
     """Return the first meeting with each obstacle that is within ``look_ahead_m`` and will come too near on that stretch.
 
@@ -230,7 +230,7 @@ class WalkerFollower:
         return WalkerState(waypoint=0, plan=plan, plans=1)
 
     def step(
-        self, observation: WalkerObservation, obstacles: Sequence[Obstacle], state: WalkerState
+        self, observation: WalkerObservation, obstacles: Sequence[WalkerObstacle], state: WalkerState
     ) -> tuple[WalkerCommand, WalkerState]:
         """Return this control period's command and the state for the next; the order of ``obstacles`` does not matter."""
         here = (observation.x_m, observation.y_m)
@@ -281,7 +281,7 @@ class WalkerFollower:
         next_x, next_y = plan[1]
         return (here[0] - corner_x) * (next_x - corner_x) + (here[1] - corner_y) * (next_y - corner_y) > 0.0
 
-    def _avoid(self, here: Point, obstacles: Sequence[Obstacle], state: WalkerState) -> WalkerState:
+    def _avoid(self, here: Point, obstacles: Sequence[WalkerObstacle], state: WalkerState) -> WalkerState:
         """Plan anew around those the way ahead meets; where there is no way around, keep going."""
         settings = self.settings
         far = self._first_beyond(here, state, settings.look_ahead_m)

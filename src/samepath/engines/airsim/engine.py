@@ -19,8 +19,8 @@ from samepath.core.errors import InputError, SimulatorError, printable
 from samepath.core.trig import sincos_deg
 from samepath.engines.in_process import Vector, angles_deg
 from samepath.engines.interface import Scalar, choice, number, whole
-from samepath.engines.remote import Contact, Look, RemoteSettings, RemoteWorld, find_server, remote_values
-from samepath.scenarios.scripts import STANDING, Place, Script, Seen, VehicleCommand
+from samepath.engines.remote import ActorSample, RemoteContact, RemoteSettings, RemoteWorld, find_server, remote_values
+from samepath.scenarios.scripts import STANDING, PlanarState, Pose2D, Script, VehicleCommand
 
 # What a study may vary about AirSim: how time passes, which of its cars play, and how it is reached.
 
@@ -77,7 +77,7 @@ HOW_TO: Final = "start AirSim in car mode, or give host and port in the settings
 _LONGEST_WORDS: Final = 200
 
 
-class Link:
+class AirSimConnection:
     """A client that is connected; :attr:`client` may be used inside :meth:`asking`."""
 
     def __init__(self, settings: AirSimSettings) -> None:
@@ -164,7 +164,7 @@ Quaternion = tuple[float, float, float, float]  # w, x, y, z
 
 
 @dataclass(frozen=True)
-class Home:
+class VehicleHome:
     """A vehicle of settings.json: its name, and where it starts, north and east of Player Start."""
 
     name: str
@@ -172,14 +172,14 @@ class Home:
     east_m: float
 
 
-def homes_of(script: Script, settings: AirSimSettings, text: str) -> dict[int, Home]:
+def homes_of(script: Script, settings: AirSimSettings, text: str) -> dict[int, VehicleHome]:
     """Return who plays whom, from the settings that the program says it has; refuse those a study cannot be run with."""
     where = f"settings.json of AirSim at {settings.address}"
     try:
         found = json.loads(text)
         cars = found.get("Vehicles") or {}
         clock, speed = str(found.get("ClockType", "")), float(found.get("ClockSpeed", 1.0))
-        homes = {name: Home(name, float(one.get("X", 0.0)), float(one.get("Y", 0.0))) for name, one in cars.items()}
+        homes = {name: VehicleHome(name, float(one.get("X", 0.0)), float(one.get("Y", 0.0))) for name, one in cars.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise SimulatorError(f"{where} cannot be read ({error})") from error
     if found.get("SimMode") != "Car":
@@ -202,13 +202,13 @@ def homes_of(script: Script, settings: AirSimSettings, text: str) -> dict[int, H
     return {role.number: homes[name] for role, name in zip(script.roles, settings.vehicles, strict=True)}
 
 
-def pose_of(start: Place, home: Home, down_m: float) -> tuple[Vector, Quaternion]:
+def pose_of(start: Pose2D, home: VehicleHome, down_m: float) -> tuple[Vector, Quaternion]:
     """Return a start as AirSim takes it: relative to the vehicle's home, at the height it stands at."""
     sine, cosine = sincos_deg(start.yaw_deg / 2)
     return (start.x_m - home.north_m, start.y_m - home.east_m, down_m), (cosine, 0.0, 0.0, sine)
 
 
-def state_of(home: Home, place: Vector, turn: Quaternion, velocity: Vector) -> dict[str, float]:
+def state_of(home: VehicleHome, place: Vector, turn: Quaternion, velocity: Vector) -> dict[str, float]:
     """Return a vehicle in our frame and units."""
     w, x, y, z = turn
     # What the rotation makes of forward, right and down, in NED; only z changes its sign for us.
@@ -257,9 +257,9 @@ _NANOS: Final = 1_000_000_000
 class AirSimWorld(RemoteWorld):
     """A script in AirSim's level, paused."""
 
-    def __init__(self, link: Link, script: Script, settings: AirSimSettings) -> None:
+    def __init__(self, link: AirSimConnection, script: Script, settings: AirSimSettings) -> None:
         self._link, self._settings = link, settings
-        self._homes: dict[int, Home] = {}
+        self._homes: dict[int, VehicleHome] = {}
         self._names: dict[str, int] = {}
         self._start_ns = 0
         try:
@@ -299,7 +299,7 @@ class AirSimWorld(RemoteWorld):
             self._continue()
         self._start_ns = self._state(min(self._homes))[0]
 
-    def look(self) -> list[Look]:
+    def look(self) -> list[ActorSample]:
         """Ask for every car's state; each comes with the time it is of."""
         with self._link.asking("during the run"):
             found = []
@@ -311,8 +311,8 @@ class AirSimWorld(RemoteWorld):
                     turn_of(kinematics.orientation),
                     vector_of(kinematics.linear_velocity, "a velocity"),
                 )
-                seen = Seen(state["x_m"], state["y_m"], state["yaw_deg"], state["vx_mps"], state["vy_mps"])
-                found.append(Look(number, (stamp_ns - self._start_ns) / _NANOS, state, seen))
+                seen = PlanarState(state["x_m"], state["y_m"], state["yaw_deg"], state["vx_mps"], state["vy_mps"])
+                found.append(ActorSample(number, (stamp_ns - self._start_ns) / _NANOS, state, seen))
             return found
 
     def _state(self, number: int) -> tuple[int, Any]:
@@ -361,7 +361,7 @@ class AirSimWorld(RemoteWorld):
         with self._link.asking("at the start"):
             self._link.client.simPause(False)
 
-    def contacts(self) -> list[Contact]:
+    def contacts(self) -> list[RemoteContact]:
         """Ask every car for its last contact since it was asked before."""
         found = []
         with self._link.asking("during the run"):
@@ -373,7 +373,7 @@ class AirSimWorld(RemoteWorld):
                 if told.has_collided:
                     other = self._names.get(name)
                     time_s = (int(stamp_ns) - self._start_ns) / _NANOS
-                    found.append(Contact(time_s, number, other, "" if other is not None else name))
+                    found.append(RemoteContact(time_s, number, other, "" if other is not None else name))
         return found
 
     def close(self) -> None:

@@ -34,8 +34,8 @@ class AirSim(RemoteSimulator):
 
     def world(self, script: Script, settings: RemoteSettings) -> RemoteWorld:
         """Connect, and set up a script."""
-        from samepath.engines.airsim.engine import AirSimWorld, Link
+        from samepath.engines.airsim.engine import AirSimConnection, AirSimWorld
 
         if not isinstance(settings, AirSimSettings):
             raise TypeError(settings)
-        return AirSimWorld(Link(settings), script, settings)
+        return AirSimWorld(AirSimConnection(settings), script, settings)

@@ -25,7 +25,7 @@ from samepath.core.trig_arrays import atan2
 from samepath.engines.interface import Scalar, choice, number, one_of
 from samepath.engines.resampling import RESAMPLING, Frame, Resampler
 from samepath.engines.subprocess import ask, find_program, user_folder
-from samepath.engines.subprocess.project import REASONS, Contact, Frames, Project
+from samepath.engines.subprocess.project import REASONS, FrameStats, ProjectProcess, SubprocessContact
 from samepath.scenarios.scripts import Role, Script, document
 
 # What a study may vary about Babylon.js: how time passes, and where the controllers are called.
@@ -249,14 +249,14 @@ def why_not(settings: BabylonSettings) -> str:
 
 
 @contextmanager
-def playing(script: Script, settings: BabylonSettings, last_tick: int | None) -> Iterator[Project]:
+def playing(script: Script, settings: BabylonSettings, last_tick: int | None) -> Iterator[ProjectProcess]:
     """Start a run in a Node of its own, which has said its first line; nothing of it is left afterwards."""
     with ExitStack() as stack:
         scratch = Path(tempfile.mkdtemp(prefix="samepath-babylon-"))
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         run = scratch / "run.json"
         run.write_text(run_json(script, settings, last_tick), "utf-8")
-        project = Project(NAME, arguments(settings, run), settings.timeout_s, environment=ENVIRONMENT, scratch=scratch)
+        project = ProjectProcess(NAME, arguments(settings, run), settings.timeout_s, environment=ENVIRONMENT, scratch=scratch)
         yield stack.enter_context(project)
 
 
@@ -303,10 +303,10 @@ class Ended:
     tick: int
 
 
-Item = Told | Contact | Frames | Ended
+Item = Told | SubprocessContact | FrameStats | Ended
 
 
-class Reader:
+class BabylonReader:
     """Reads the lines of a run with these cars; ``stretched`` is one whose steps are as long as frames took.
 
     Of states only the bytes are kept as they come, so that reading takes no time from a run; :meth:`values` reads them.
@@ -332,7 +332,7 @@ class Reader:
                 return self._contact(_CONTACT.unpack(binascii.a2b_base64(rest, strict_mode=True)))
             if mark == b"F":
                 count, most = rest.split()
-                return Frames(int(count), int(most))
+                return FrameStats(int(count), int(most))
             if mark == b"E":
                 reason, tick = rest.decode().split()
                 return Ended(REASONS[reason], int(tick))
@@ -356,12 +356,12 @@ class Reader:
         self._kept.append(data)
         return Told(self._tick)
 
-    def _contact(self, values: tuple[float, ...]) -> Contact:
+    def _contact(self, values: tuple[float, ...]) -> SubprocessContact:
         steps, time_s, actor, other, x, y, z = values
         if actor not in self._numbers or other not in (-1, *self._numbers):
             raise ValueError(actor)
         tick = math.ceil(time_s / TICK_S - _ROUNDING) if self._stretched else -(-int(steps) // STEPS_PER_TICK)
-        return Contact(max(tick, 1), int(actor), None if other < 0 else int(other), (x, y, z))
+        return SubprocessContact(max(tick, 1), int(actor), None if other < 0 else int(other), (x, y, z))
 
     def values(self) -> Floats:
         """Return what was told, float64[tick, car, channel] from tick 1 on; resampled where it must be."""

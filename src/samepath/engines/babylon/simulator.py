@@ -10,9 +10,9 @@ from samepath.engines.babylon.engine import (
     RESAMPLED_CHANNELS,
     SETTINGS,
     TICK_S,
+    BabylonReader,
     BabylonSettings,
     Ended,
-    Reader,
     Told,
     check_script,
     playing,
@@ -21,12 +21,12 @@ from samepath.engines.babylon.engine import (
     why_not,
 )
 from samepath.engines.interface import RunRequest, Scalar
-from samepath.engines.subprocess.project import Contact, Frames, Project, ScriptedProgram
+from samepath.engines.subprocess.project import FrameStats, ProjectProcess, SubprocessContact, SubprocessSimulator
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import Script
 
 
-class Babylon(ScriptedProgram[BabylonSettings]):
+class Babylon(SubprocessSimulator[BabylonSettings]):
     """Babylon.js with its physics engine Havok.
 
     In synchronous mode it repeats itself to the bit; in its own loops it promises nothing, and its defaults are resampled.
@@ -72,15 +72,15 @@ class Babylon(ScriptedProgram[BabylonSettings]):
     ) -> None:
         """Run a script in a Node of its own."""
         numbers = [role.number for role in script.roles]
-        reader = Reader(script.roles, stretched=settings.stretched)
+        reader = BabylonReader(script.roles, stretched=settings.stretched)
         most = min(round(script.duration_s / TICK_S), until or round(script.duration_s / TICK_S))
         with playing(script, settings, until) as node:
             _record(node, reader, numbers, settings, most, recorder, on_tick)
 
 
 def _record(
-    node: Project,
-    reader: Reader,
+    node: ProjectProcess,
+    reader: BabylonReader,
     numbers: list[int],
     settings: BabylonSettings,
     most: int,
@@ -88,17 +88,17 @@ def _record(
     on_tick: Callable[[int], None],
 ) -> None:
     """Follow a run from its first tick to its end, then record it; a frame may reach beyond its last tick, ``most``."""
-    contacts: list[Contact] = []
-    tick, frames, ended = 0, Frames(0, 0), None
+    contacts: list[SubprocessContact] = []
+    tick, frames, ended = 0, FrameStats(0, 0), None
     while ended is None:
         item = reader.read(node.line())
         if isinstance(item, Told):
             while tick < min(item.tick, most):
                 tick += 1
                 on_tick(tick)
-        elif isinstance(item, Contact):
+        elif isinstance(item, SubprocessContact):
             contacts.append(item)
-        elif isinstance(item, Frames):
+        elif isinstance(item, FrameStats):
             frames = item
         elif isinstance(item, Ended):
             ended = item

@@ -16,9 +16,9 @@ from samepath.core.errors import InputError, SimulatorError, printable
 from samepath.core.trig import sincos_deg, wrap_deg
 from samepath.engines.in_process import Vector, angles_deg
 from samepath.engines.interface import Scalar, whole
-from samepath.engines.remote import TICK_S, Contact, Look, RemoteSettings, RemoteWorld, find_server, remote_values
+from samepath.engines.remote import TICK_S, ActorSample, RemoteContact, RemoteSettings, RemoteWorld, find_server, remote_values
 from samepath.engines.subprocess import EngineProcess
-from samepath.scenarios.scripts import STANDING, Body, Place, Role, Script, Seen, VehicleCommand
+from samepath.scenarios.scripts import STANDING, ActorBody, PlanarState, Pose2D, Role, Script, VehicleCommand
 
 # What a study may vary about BeamNG.tech: how time passes, which cars play where, and how the program is reached.
 
@@ -140,7 +140,7 @@ _LONGEST_WORDS: Final = 200
 _MOMENT_S: Final = 2.0
 
 
-class Link:
+class BeamNGConnection:
     """A client that is connected; :attr:`bng` may be used inside :meth:`asking`."""
 
     def __init__(self, settings: BeamNGSettings) -> None:
@@ -226,7 +226,7 @@ class Link:
 Quaternion = tuple[float, float, float, float]  # x, y, z, w
 
 
-def position_of(start: Place) -> tuple[float, float]:
+def position_of(start: Pose2D) -> tuple[float, float]:
     """Return a place in BeamNG's axes."""
     return start.x_m, -start.y_m
 
@@ -270,11 +270,11 @@ def offset_of(told: Mapping[str, Any], centre: Vector) -> tuple[float, float]:
     return (x * ahead[0] + y * ahead[1]) / size, (x * ahead[1] - y * ahead[0]) / size
 
 
-def seen_of(state: Mapping[str, float], offset: tuple[float, float]) -> Seen:
+def seen_of(state: Mapping[str, float], offset: tuple[float, float]) -> PlanarState:
     """Return what a driver sees: the centre of gravity, in our frame."""
     sine, cosine = sincos_deg(state["yaw_deg"])
     ahead_m, right_m = offset
-    return Seen(
+    return PlanarState(
         state["x_m"] + ahead_m * cosine - right_m * sine,
         state["y_m"] + ahead_m * sine + right_m * cosine,
         state["yaw_deg"],
@@ -283,14 +283,14 @@ def seen_of(state: Mapping[str, float], offset: tuple[float, float]) -> Seen:
     )
 
 
-def start_of(start: Place, offset: tuple[float, float]) -> Place:
+def start_of(start: Pose2D, offset: tuple[float, float]) -> Pose2D:
     """Return where the reference node is when the centre of gravity is at a start."""
     sine, cosine = sincos_deg(start.yaw_deg)
     ahead_m, right_m = offset
-    return Place(start.x_m - ahead_m * cosine + right_m * sine, start.y_m - ahead_m * sine - right_m * cosine, start.yaw_deg)
+    return Pose2D(start.x_m - ahead_m * cosine + right_m * sine, start.y_m - ahead_m * sine - right_m * cosine, start.yaw_deg)
 
 
-def may_touch(one: Seen, one_body: Body, other: Seen, other_body: Body, margin_m: float) -> bool:
+def may_touch(one: PlanarState, one_body: ActorBody, other: PlanarState, other_body: ActorBody, margin_m: float) -> bool:
     """Are two so near that their bodies, however they are turned, could touch?"""
     reach_m = sum(math.hypot(body.length_m, body.width_m) / 2 for body in (one_body, other_body))
     return math.hypot(one.x_m - other.x_m, one.y_m - other.y_m) <= reach_m + margin_m
@@ -327,13 +327,13 @@ _SENSORS: Final = ("state", "damage")
 class BeamNGWorld(RemoteWorld):
     """A script in one of BeamNG's levels, paused."""
 
-    def __init__(self, link: Link, script: Script, settings: BeamNGSettings) -> None:
+    def __init__(self, link: BeamNGConnection, script: Script, settings: BeamNGSettings) -> None:
         self._link, self._settings, self._script = link, settings, script
         self._roles: dict[int, Role] = {role.number: role for role in script.roles}
         self._cars: dict[int, Any] = {}
         self._offsets: dict[int, tuple[float, float]] = {}
         self._damage: dict[int, float] = {}
-        self._seen: dict[int, Look] = {}
+        self._seen: dict[int, ActorSample] = {}
         self._start_s: dict[int, float] = {}
         self._ticks = 0
         try:
@@ -407,14 +407,14 @@ class BeamNGWorld(RemoteWorld):
     def _damage_of(self, number: int) -> float:
         return number_of(self._cars[number].sensors["damage"], "damage")
 
-    def look(self) -> list[Look]:
+    def look(self) -> list[ActorSample]:
         """Ask every vehicle for its state and its damage."""
         with self._link.asking("during the run"):
             for number in self._cars:
                 told = self._poll(number)
                 passed_s = number_of(told, "time") - self._start_s[number]
                 state = state_of(told)
-                self._seen[number] = Look(number, self._moment(passed_s), state, seen_of(state, self._offsets[number]))
+                self._seen[number] = ActorSample(number, self._moment(passed_s), state, seen_of(state, self._offsets[number]))
             return list(self._seen.values())
 
     def _moment(self, passed_s: float) -> float:
@@ -442,7 +442,7 @@ class BeamNGWorld(RemoteWorld):
             car.control(steering=steering, throttle=command.throttle, brake=command.brake, parkingbrake=0.0, **gear)
 
     @staticmethod
-    def _speed(seen: Seen) -> float:
+    def _speed(seen: PlanarState) -> float:
         return float((seen.vx_mps**2 + seen.vy_mps**2) ** 0.5)
 
     @staticmethod
@@ -460,14 +460,14 @@ class BeamNGWorld(RemoteWorld):
         with self._link.asking("at the start"):
             self._link.bng.control.resume()
 
-    def contacts(self) -> list[Contact]:
+    def contacts(self) -> list[RemoteContact]:
         """Return whose damage has grown since this was last asked."""
         found = []
         for number in self._cars:
             damage = self._damage_of(number)
             if damage > self._damage[number]:
                 other = self._nearest(number)
-                found.append(Contact(self._seen[number].time_s, number, other, "told by damage"))
+                found.append(RemoteContact(self._seen[number].time_s, number, other, "told by damage"))
             self._damage[number] = damage
         return found
 

@@ -40,8 +40,8 @@ class BeamNG(RemoteSimulator):
 
     def world(self, script: Script, settings: RemoteSettings) -> RemoteWorld:
         """Connect, and set up a script."""
-        from samepath.engines.beamng.engine import BeamNGWorld, Link
+        from samepath.engines.beamng.engine import BeamNGConnection, BeamNGWorld
 
         if not isinstance(settings, BeamNGSettings):
             raise TypeError(settings)
-        return BeamNGWorld(Link(settings), script, settings)
+        return BeamNGWorld(BeamNGConnection(settings), script, settings)

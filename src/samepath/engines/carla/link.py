@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from math import ceil, floor
 from typing import Any, Final, NamedTuple, Protocol
 
 from samepath.core.catalogue import ALIASES
@@ -16,9 +15,9 @@ from samepath.core.errors import InputError, SimulatorError, nearest, unknown
 from samepath.core.states import Command, WalkerCommand
 from samepath.core.trig import sincos_deg
 from samepath.engines.carla.simulator import CURRENT_MAP, OPENDRIVE_MAP, SCENARIO_MAP, TICK_S, CarlaSettings
-from samepath.engines.resampling import interpolated
+from samepath.engines.resampling import Frame, Resampler
 from samepath.scenarios import scripts
-from samepath.scenarios.scripts import Chassis, Place, Script
+from samepath.scenarios.scripts import Chassis, Pose2D, Script
 
 # How long a server may take for each of the last calls, when what is to be measured is over.
 _LAST_CALLS_S: Final = 5.0
@@ -51,7 +50,7 @@ def find_server(settings: CarlaSettings) -> None:
         ) from error
 
 
-class Link:
+class CarlaConnection:
     """A client and what it found. Whatever CARLA raises in here comes out as one line of ours."""
 
     def __init__(self, carla: Any, settings: CarlaSettings) -> None:  # noqa: ANN401
@@ -182,7 +181,7 @@ class Link:
 # Collisions as sensors report them: late, in any order and from both sides; what is recorded depends on none of that.
 
 
-class Report(NamedTuple):
+class CollisionReport(NamedTuple):
     """What one sensor said: ``other`` None is scenery, or an actor that is not ours, called ``detail``."""
 
     frame: int
@@ -193,7 +192,7 @@ class Report(NamedTuple):
     impulse_ns: tuple[float, float, float]
 
 
-class Contact(NamedTuple):
+class CarlaContact(NamedTuple):
     """Two that touched for the first time."""
 
     tick: int
@@ -203,7 +202,9 @@ class Contact(NamedTuple):
     impulse_ns: tuple[float, float, float]
 
 
-def first_contacts(reports: Iterable[Report], tick_of: Callable[[Report], int], last_tick: int) -> list[Contact]:
+def first_contacts(
+    reports: Iterable[CollisionReport], tick_of: Callable[[CollisionReport], int], last_tick: int
+) -> list[CarlaContact]:
     """Return when each pair first touched within ticks 1 to ``last_tick``, as the actor with the lower number felt it.
 
     Who touches already when the run begins is not counted until the last tick either: it is no collision of this run.
@@ -217,21 +218,21 @@ def first_contacts(reports: Iterable[Report], tick_of: Callable[[Report], int], 
         met.add(pair)
         tick = tick_of(report)
         if 0 < tick <= last_tick:
-            found.append(Contact(tick, report.actor, report.other, report.detail, report.impulse_ns))
+            found.append(CarlaContact(tick, report.actor, report.other, report.detail, report.impulse_ns))
     return found
 
 
-def _order(report: Report) -> tuple[int, int, int, str, tuple[float, float, float]]:
+def _order(report: CollisionReport) -> tuple[int, int, int, str, tuple[float, float, float]]:
     return report.frame, report.actor, report.other or 0, report.detail, report.impulse_ns
 
 
-def _pair(report: Report) -> tuple[int, int | None, str]:
+def _pair(report: CollisionReport) -> tuple[int, int | None, str]:
     if report.other is None:
         return report.actor, None, report.detail
     return min(report.actor, report.other), max(report.actor, report.other), ""
 
 
-class Removals:
+class DelayedRemovals:
     """Who is taken off the stage, and when: so many frames after the first contact, however soon the sensor told of it.
 
     A sensor's message takes its time. Acting on it at once would make the run depend on the network; acting on it after a
@@ -245,7 +246,7 @@ class Removals:
         self._hit: dict[int, int] = {}
         self._read = 0
 
-    def due(self, reports: Sequence[Report], start_frame: int, frame: int) -> list[int]:
+    def due(self, reports: Sequence[CollisionReport], start_frame: int, frame: int) -> list[int]:
         """Return who is to go before the step after ``frame``. ``reports`` only ever grows."""
         count = len(reports)
         for report in reports[self._read : count]:
@@ -270,16 +271,14 @@ class Removals:
 
 # From the server's frames to the ticks of a trace.
 #
-# With a fixed step every so many frames are a tick, and its numbers are the client's own. With a variable step a
-# state at a tick is interpolated between the two frames around it, as in the simulator samepath-game-loop.
+# With a fixed step every so many frames are a tick, and its numbers are the client's own. With a variable step states
+# are resampled, with a bound: see samepath.engines.resampling.
 
 States = Mapping[int, Mapping[str, float]]
-# Above the rounding of a sum of steps, far below any step.
-_ROUNDING: Final = 1e-6
 
 
 @dataclass(frozen=True)
-class Frame:
+class CarlaFrame:
     """Everybody after a step of the server; ``time_s`` is the episode's."""
 
     number: int
@@ -290,15 +289,20 @@ class Frame:
 class Ticks(Protocol):
     """Turns frames into ticks; the frame it was made with is tick 0."""
 
-    def take(self, frame: Frame) -> list[tuple[int, States]]:
+    @property
+    def note(self) -> str:
+        """What was done to the numbers; empty where nothing was."""
+        ...
+
+    def take(self, frame: CarlaFrame) -> list[tuple[int, States]]:
         """Return the ticks that this frame completes."""
         ...
 
-    def time_s(self, frame: Frame) -> float:
+    def time_s(self, frame: CarlaFrame) -> float:
         """Return the time of a frame since tick 0."""
         ...
 
-    def of_report(self, report: Report) -> int:
+    def of_report(self, report: CollisionReport) -> int:
         """Return the first tick at or after a report."""
         ...
 
@@ -306,26 +310,28 @@ class Ticks(Protocol):
 class FixedTicks:
     """Every ``per_tick`` frames are a tick. Frames that a client did not get leave gaps; synchronous time has none."""
 
-    def __init__(self, start: Frame, settings: CarlaSettings) -> None:
+    note = ""
+
+    def __init__(self, start: CarlaFrame, settings: CarlaSettings) -> None:
         self._start = start
         self._per_tick = settings.frames_per_tick
         self._delta_s = settings.fixed_delta_s
 
-    def take(self, frame: Frame) -> list[tuple[int, States]]:
+    def take(self, frame: CarlaFrame) -> list[tuple[int, States]]:
         """Return the tick that this frame completes, if it does."""
         count = frame.number - self._start.number
         self._check_time(frame, count)
         return [] if count % self._per_tick else [(count // self._per_tick, frame.states)]
 
-    def time_s(self, frame: Frame) -> float:
+    def time_s(self, frame: CarlaFrame) -> float:
         """Count steps: differences of the episode's time would carry its rounding."""
         return (frame.number - self._start.number) * self._delta_s
 
-    def of_report(self, report: Report) -> int:
+    def of_report(self, report: CollisionReport) -> int:
         """Return the first tick at or after a report's frame."""
         return -(-(report.frame - self._start.number) // self._per_tick)
 
-    def _check_time(self, frame: Frame, count: int) -> None:
+    def _check_time(self, frame: CarlaFrame, count: int) -> None:
         passed_s = frame.time_s - self._start.time_s
         if abs(passed_s - count * self._delta_s) > self._delta_s / 2:
             raise SimulatorError(
@@ -335,33 +341,33 @@ class FixedTicks:
 
 
 class VariableTicks:
-    """Steps end when they end: states are interpolated to ticks."""
+    """Steps end when they end: states are resampled to ticks, as in every other engine."""
 
-    def __init__(self, start: Frame) -> None:
+    def __init__(self, start: CarlaFrame) -> None:
         self._start_s = start.time_s
-        self._before = start
+        self._resampler = Resampler(TICK_S, Frame(0.0, start.states))
+        self._resampler.rest()  # the start itself is no tick of a trace
 
-    def take(self, frame: Frame) -> list[tuple[int, States]]:
-        """Return the ticks between the frame before and this one."""
-        before, self._before = self._before, frame
-        a_s, b_s = before.time_s - self._start_s, frame.time_s - self._start_s
-        found: list[tuple[int, States]] = []
-        for tick in range(floor(a_s / TICK_S + _ROUNDING) + 1, floor(b_s / TICK_S + _ROUNDING) + 1):
-            share = min(max((tick * TICK_S - a_s) / (b_s - a_s), 0.0), 1.0)
-            both = [number for number in frame.states if number in before.states]
-            found.append((tick, {n: interpolated(before.states[n], frame.states[n], share) for n in both}))
-        return found
+    @property
+    def note(self) -> str:
+        """Say what was done and how far off it may be."""
+        return self._resampler.note
 
-    def time_s(self, frame: Frame) -> float:
+    def take(self, frame: CarlaFrame) -> list[tuple[int, States]]:
+        """Return the ticks up to the frame before this one: a bound needs the frame after."""
+        taken = self._resampler.take(Frame(self.time_s(frame), frame.states))
+        return [(tick, states) for tick, states in taken]
+
+    def time_s(self, frame: CarlaFrame) -> float:
         """Return what has passed on the episode's clock."""
         return frame.time_s - self._start_s
 
-    def of_report(self, report: Report) -> int:
+    def of_report(self, report: CollisionReport) -> int:
         """Return the first tick at or after a report's time."""
-        return ceil((report.time_s - self._start_s) / TICK_S - _ROUNDING)
+        return self._resampler.tick_of(report.time_s - self._start_s)
 
 
-def ticks_from(start: Frame, settings: CarlaSettings) -> Ticks:
+def ticks_from(start: CarlaFrame, settings: CarlaSettings) -> Ticks:
     """Return how frames of these settings become ticks."""
     return FixedTicks(start, settings) if settings.is_fixed else VariableTicks(start)
 
@@ -373,7 +379,7 @@ _OLDER: Final = {new: old for old, new in ALIASES.items()}
 
 
 @dataclass(frozen=True)
-class Entry:
+class SpawnRequest:
     """Who is to be spawned: ``transform`` is CARLA's."""
 
     number: int
@@ -381,10 +387,10 @@ class Entry:
     transform: Any
 
 
-class Cast:
+class SpawnedActors:
     """Everybody that this run has spawned. Numbers are the order of spawning; CARLA's own ids differ from run to run."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: CarlaConnection) -> None:
         self._link = link
         self._carla, self._client = link.carla, link.client
         self._library = link.world.get_blueprint_library()
@@ -392,7 +398,7 @@ class Cast:
         self._sensors: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
         self._left: list[Any] = []
-        self.reports: list[Report] = []
+        self.reports: list[CollisionReport] = []
 
     @property
     def types(self) -> dict[int, str]:
@@ -413,7 +419,7 @@ class Cast:
         hint = f"; the nearest is {near}" if near else ""
         raise SimulatorError(f"the CARLA server at {self._link.settings.address} has no {name}{hint}")
 
-    def spawn(self, entries: Sequence[Entry]) -> None:
+    def spawn(self, entries: Sequence[SpawnRequest]) -> None:
         """Spawn everybody in order, then a collision sensor on everybody that can move."""
         blueprints = [self._made(entry) for entry in entries]
         places = [(blueprint, entry.transform, 0) for blueprint, entry in zip(blueprints, entries, strict=True)]
@@ -427,7 +433,7 @@ class Cast:
             self._sensors[number] = one
             one.listen(self._listener(number))
 
-    def _made(self, entry: Entry) -> Any:  # noqa: ANN401
+    def _made(self, entry: SpawnRequest) -> Any:  # noqa: ANN401
         blueprint = self.blueprint(entry.type)
         if blueprint.has_attribute("is_invincible"):
             blueprint.set_attribute("is_invincible", "false")
@@ -469,18 +475,18 @@ class Cast:
             known = numbers.get(other.id) if other is not None else None
             detail = "" if known is not None or other is None else str(other.type_id)
             felt = (impulse.x, impulse.y, impulse.z)
-            reports.append(Report(event.frame, event.timestamp, number, known, detail, felt))
+            reports.append(CollisionReport(event.frame, event.timestamp, number, known, detail, felt))
 
         return on_event
 
-    def frame(self, snapshot: Any, *, controls: bool) -> Frame:  # noqa: ANN401
+    def frame(self, snapshot: Any, *, controls: bool) -> CarlaFrame:  # noqa: ANN401
         """Read a snapshot: exactly the client's numbers. ``controls``: also what the server says it applies now."""
         states = {}
         for number, actor in self._actors.items():
             seen = snapshot.find(actor.id)
             if seen is not None:
                 states[number] = {**_motion(seen), **(_control(actor) if controls else {})}
-        return Frame(snapshot.frame, snapshot.timestamp.elapsed_seconds, states)
+        return CarlaFrame(snapshot.frame, snapshot.timestamp.elapsed_seconds, states)
 
     def command(self, commands: Mapping[int, Command]) -> None:
         """Send everybody's commands, by number."""
@@ -618,7 +624,7 @@ def read_script(name_or_path: str) -> Script:
     return script
 
 
-def read_anchor(text: str) -> int | Place | None:
+def read_anchor(text: str) -> int | Pose2D | None:
     """Read ``spawn:12`` (a recommended spawn point of the map), ``x,y,yaw`` in metres and degrees, or nothing."""
     if not text.strip():
         return None
@@ -631,4 +637,4 @@ def read_anchor(text: str) -> int | Place | None:
         x_m = math.nan
     if not (abs(x_m) <= 1e6 and abs(y_m) <= 1e6 and abs(yaw_deg) <= 1e6):
         raise InputError(f"anchor: spawn:12 or x,y,yaw such as 10.5,-3,90 was wanted, but {text!r} came")
-    return Place(x_m, y_m, yaw_deg)
+    return Pose2D(x_m, y_m, yaw_deg)

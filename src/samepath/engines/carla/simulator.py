@@ -6,7 +6,7 @@ from functools import cache
 from importlib import metadata
 from typing import Final
 
-from samepath.core.channels import STANDARD
+from samepath.core.channels import RESAMPLING, STANDARD
 from samepath.core.errors import InputError, SimulatorError
 from samepath.engines.interface import (
     Capabilities,
@@ -182,14 +182,19 @@ class Carla(Simulator):
 
     def info(self) -> SimulatorInfo:
         """Describe the simulator; neither the client nor a server is needed."""
+        return self.described({})
+
+    def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
+        """Describe it with a step: frames of a variable one are resampled, those of a fixed one are the client's own numbers."""
+        is_fixed = {**self._defaults, **settings}["fixed_delta_s"] != 0
         return SimulatorInfo(
             name="carla",
             version=f"client {_client_version()}",
             summary="any CARLA 0.9.x server, through the official client: promises nothing",
             scenarios=SCENARIOS,
             step_s=TICK_S,
-            channels=STANDARD,
-            capabilities=Capabilities(deterministic=False, lossless=True, collisions=True, durations=True),
+            channels=STANDARD if is_fixed else (*STANDARD, RESAMPLING),
+            capabilities=Capabilities(deterministic=False, lossless=is_fixed, collisions=True, durations=True),
             settings=self._defaults,
         )
 

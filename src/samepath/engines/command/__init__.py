@@ -1,5 +1,5 @@
 """Any program that takes a scenario and writes what happened, to stdout or into a file."""
 
-from samepath.engines.command.simulator import Command
+from samepath.engines.command.simulator import CommandSimulator
 
-__all__ = ["Command"]
+__all__ = ["CommandSimulator"]

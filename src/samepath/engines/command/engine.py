@@ -9,7 +9,7 @@ from pathlib import Path
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError, SimulatorError, printable
-from samepath.engines.command.recording import LineReader, Recording, items_of
+from samepath.engines.command.recording import CommandRecording, LineReader, items_of
 from samepath.engines.command.settings import STDOUT, CommandSettings
 from samepath.engines.interface import RunRequest
 from samepath.engines.subprocess import EngineProcess, ask, find_program
@@ -101,7 +101,7 @@ def play(
     """Run the program once. Whatever happens, nothing of it is left running, nor any file that it was given to write."""
     program = program_of(settings)
     scratch = Path(tempfile.mkdtemp(prefix="samepath-"))
-    recording = Recording(settings, recorder, on_tick, last_tick)
+    recording = CommandRecording(settings, recorder, on_tick, last_tick)
     try:
         with EngineProcess(
             settings.name,
@@ -120,7 +120,7 @@ def play(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _listen(process: EngineProcess, settings: CommandSettings, recording: Recording) -> None:
+def _listen(process: EngineProcess, settings: CommandSettings, recording: CommandRecording) -> None:
     process.end_of_input()
     lines = LineReader(settings.channels, settings.columns)
     until_s = SYSTEM_CLOCK.monotonic_s() + settings.timeout_s
@@ -147,7 +147,7 @@ def _listen(process: EngineProcess, settings: CommandSettings, recording: Record
     _finish(settings, recording)
 
 
-def _read(settings: CommandSettings, recording: Recording, scratch: Path) -> None:
+def _read(settings: CommandSettings, recording: CommandRecording, scratch: Path) -> None:
     try:
         for item in items_of(settings, output_of(settings, scratch), scratch / EVENTS_FILE):
             if recording.add(item):
@@ -157,7 +157,7 @@ def _read(settings: CommandSettings, recording: Recording, scratch: Path) -> Non
     _finish(settings, recording)
 
 
-def _finish(settings: CommandSettings, recording: Recording) -> None:
+def _finish(settings: CommandSettings, recording: CommandRecording) -> None:
     if settings.end_is_told and recording.reason is None:
         where = "before the first tick" if recording.tick is None else f"after tick {recording.tick}"
         raise SimulatorError(

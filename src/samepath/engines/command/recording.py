@@ -32,7 +32,7 @@ _MOST_MAPS: Final = 100
 
 
 @dataclass(frozen=True)
-class Moment:
+class TraceMoment:
     """A tick, or a time of the program's own, or both."""
 
     tick: int | None = None
@@ -40,10 +40,10 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Row:
+class StateLine:
     """An actor's state."""
 
-    moment: Moment
+    moment: TraceMoment
     actor: int
     type: str
     values: dict[str, float]
@@ -62,7 +62,7 @@ class EventLine:
     """Something that happened."""
 
     kind: str
-    moment: Moment
+    moment: TraceMoment
     actor: int | None = None
     other: int | None = None
     impulse_ns: tuple[float, float, float] | None = None
@@ -76,7 +76,7 @@ class EndLine:
     reason: str
 
 
-Item = Row | ActorLine | EventLine | EndLine
+Item = StateLine | ActorLine | EventLine | EndLine
 
 
 class ColumnMap:
@@ -97,11 +97,11 @@ class ColumnMap:
         self.keys = {name: found[name] for name in ("tick", "time_s", "actor", "actor_type") if name in found}
         self.channels = {name: found[name] for name in channels}
 
-    def row(self, fields: Mapping[str, Any]) -> Row:
+    def row(self, fields: Mapping[str, Any]) -> StateLine:
         """Read a row; an empty field is a channel that does not apply."""
         known = {key: fields.get(column.name) for key, column in self.keys.items()}
         time = _number(known.get("time_s"), "the time")
-        moment = Moment(
+        moment = TraceMoment(
             _whole(known.get("tick"), "a tick"),
             None if time is None else self.keys["time_s"].scaled(time),
         )
@@ -120,7 +120,7 @@ class ColumnMap:
             if not abs(value) <= LARGEST:  # NaN is not
                 raise InputError(f"a finite number was wanted for {name}, but {value} came")
             values[name] = column.scaled(value)
-        return Row(moment, actor, str(known.get("actor_type") or ""), values)
+        return StateLine(moment, actor, str(known.get("actor_type") or ""), values)
 
 
 class LineReader:
@@ -147,7 +147,7 @@ class LineReader:
             return self._json(text)
         return self._mark(text) if text.startswith("#") else self._csv(text)
 
-    def _csv(self, text: str) -> Row | None:
+    def _csv(self, text: str) -> StateLine | None:
         if not self._header:
             self._delimiter = max(_DELIMITERS, key=text.count)
             names = self._fields(text)
@@ -195,7 +195,7 @@ class LineReader:
         if "end" in fields:
             return EndLine(str(fields["end"]))
         if "event" in fields:
-            moment = Moment(_whole(fields.get("tick"), "a tick"), _number(fields.get("time_s"), "the time"))
+            moment = TraceMoment(_whole(fields.get("tick"), "a tick"), _number(fields.get("time_s"), "the time"))
             words = (fields.get("actor"), fields.get("other"), fields.get("impulse_ns"), fields.get("detail") or "")
             return _event(str(fields["event"]), moment, *words)
         if "type" in fields and "actor" in fields and len(fields) == 2:
@@ -208,7 +208,7 @@ class LineReader:
         return self._maps[names].row(fields)
 
 
-def _event(kind: str, moment: Moment, actor: Any, other: Any, impulse: Any, detail: Any) -> EventLine:  # noqa: ANN401
+def _event(kind: str, moment: TraceMoment, actor: Any, other: Any, impulse: Any, detail: Any) -> EventLine:  # noqa: ANN401
     if not kind:
         raise InputError("the kind of an event was wanted, such as collision")
     if moment.tick is None and moment.time_s is None:
@@ -222,10 +222,10 @@ def _event(kind: str, moment: Moment, actor: Any, other: Any, impulse: Any, deta
     return EventLine(kind, moment, _whole(actor, "an actor"), _whole(other, "an actor"), felt, str(detail))
 
 
-def _moment(text: str) -> Moment:
+def _moment(text: str) -> TraceMoment:
     if text.startswith("t="):
-        return Moment(time_s=_number(text.removeprefix("t="), "the time"))
-    return Moment(tick=_whole(text, "a tick"))
+        return TraceMoment(time_s=_number(text.removeprefix("t="), "the time"))
+    return TraceMoment(tick=_whole(text, "a tick"))
 
 
 def _number(value: Any, what: str) -> float | None:  # noqa: ANN401
@@ -260,14 +260,14 @@ MAX_ROWS: Final = 10_000_000
 _TYPE: Final = "actor"
 
 
-class Recording:
+class CommandRecording:
     """One run as it comes in. ``last_tick`` ends it, where the program does not before."""
 
     def __init__(
         self, settings: CommandSettings, recorder: Recorder, on_tick: Callable[[int], None], last_tick: int | None
     ) -> None:
         self._settings, self._recorder, self._on_tick, self._last_tick = settings, recorder, on_tick, last_tick
-        self._ticks = _Resampled(settings.step_s) if settings.resample else _AsTheyAre(settings.step_s)
+        self._ticks = _ResampledTicks(settings.step_s) if settings.resample else _ExactTicks(settings.step_s)
         self._types: dict[int, str] = {}
         self._seen: dict[int, int] = {}
         self._events: list[EventLine] = []
@@ -278,7 +278,7 @@ class Recording:
     def add(self, item: Item) -> bool:
         """Take in what was told; True when nothing more is wanted, because the time asked for is over."""
         match item:
-            case Row():
+            case StateLine():
                 self._rows += 1
                 if self._rows > MAX_ROWS:
                     raise InputError(f"more than {MAX_ROWS} rows came: more than can be kept")
@@ -335,7 +335,7 @@ class Recording:
             raise InputError(f"actor {event.actor} was destroyed at tick {tick}, but has a state at {self._seen[event.actor]}")
 
 
-class _AsTheyAre:
+class _ExactTicks:
     """Rows of one tick are gathered; the numbers are the program's own."""
 
     note = ""
@@ -346,7 +346,7 @@ class _AsTheyAre:
         self._time_s: float | None = None
         self._states: dict[int, dict[str, float]] = {}
 
-    def take(self, row: Row) -> list[tuple[Tick, float | None]]:
+    def take(self, row: StateLine) -> list[tuple[Tick, float | None]]:
         """Return the tick before, if this row begins another."""
         tick = self.tick_of(row.moment)
         done: list[tuple[Tick, float | None]] = []
@@ -370,7 +370,7 @@ class _AsTheyAre:
         self._states = {}
         return done
 
-    def tick_of(self, moment: Moment) -> int:
+    def tick_of(self, moment: TraceMoment) -> int:
         """Return the tick of a moment; a time must be a whole number of steps."""
         if moment.tick is not None:
             return moment.tick
@@ -382,7 +382,7 @@ class _AsTheyAre:
         return round(steps)
 
 
-class _Resampled:
+class _ResampledTicks:
     """Rows of one time are a frame, which comes when it comes."""
 
     def __init__(self, step_s: float) -> None:
@@ -396,7 +396,7 @@ class _Resampled:
         """What was done, in words."""
         return "" if self._resampler is None else self._resampler.note
 
-    def take(self, row: Row) -> list[tuple[Tick, float | None]]:
+    def take(self, row: StateLine) -> list[tuple[Tick, float | None]]:
         """Return the ticks that the frame before this row's completes."""
         time_s = row.moment.time_s
         if time_s is None or not 0 <= time_s < 1e9:
@@ -425,7 +425,7 @@ class _Resampled:
         done = self._close_frame()
         return done if self._resampler is None else [*done, *((tick, None) for tick in self._resampler.rest())]
 
-    def tick_of(self, moment: Moment) -> int:
+    def tick_of(self, moment: TraceMoment) -> int:
         """Return the first tick at or after a moment."""
         if moment.tick is not None:
             return moment.tick
@@ -441,8 +441,8 @@ def items_of(settings: CommandSettings, output: Path, events: Path) -> Iterator[
         raise InputError(f"no file {output.name} was written")
     found = list(_parquet(settings, output) if settings.trace == "parquet" else _lines(settings, output))
     if events.is_file():
-        found += [item for item in _lines(settings, events) if not isinstance(item, Row)]
-    rows = [item for item in found if isinstance(item, Row)]
+        found += [item for item in _lines(settings, events) if not isinstance(item, StateLine)]
+    rows = [item for item in found if isinstance(item, StateLine)]
     by_tick = not settings.resample and all(row.moment.tick is not None for row in rows)
     rows.sort(key=lambda row: (row.moment.tick if by_tick else row.moment.time_s) or 0)
     yield from (item for item in found if isinstance(item, ActorLine))
@@ -465,7 +465,7 @@ def _lines(settings: CommandSettings, path: Path) -> Iterator[Item]:
                 yield item
 
 
-def _parquet(settings: CommandSettings, path: Path) -> Iterator[Row]:
+def _parquet(settings: CommandSettings, path: Path) -> Iterator[StateLine]:
     try:
         log = read_table(path)
     except InputError as error:

@@ -20,7 +20,7 @@ from samepath.engines.interface import (
 from samepath.instrument.traces.recorder import Recorder
 
 
-class Command(Simulator):
+class CommandSimulator(Simulator):
     """A program of anybody's, described by settings; ``defaults`` replace those of the settings.
 
     What it promises is what the settings say. Runs end at a duration, because rows after it are not taken.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from samepath.core.errors import InputError, SimulatorError
 from samepath.engines.interface import Scalar, choice, number, one_of
 from samepath.engines.subprocess import EngineProcess, find_program
-from samepath.engines.subprocess.project import CAR, REASONS, Project, Reader, rows
+from samepath.engines.subprocess.project import CAR, REASONS, ProjectProcess, TraceReader, rows
 from samepath.scenarios.scripts import Role, Script, document
 
 # What a study may vary about Godot: how time passes, and where the controllers are called.
@@ -275,7 +275,7 @@ def why_not(settings: GodotSettings) -> str:
 
 
 @contextmanager
-def playing(scenario: str, script: Script, settings: GodotSettings, last_tick: int | None) -> Iterator[Project]:
+def playing(scenario: str, script: Script, settings: GodotSettings, last_tick: int | None) -> Iterator[ProjectProcess]:
     """Start a run in a Godot of its own, which has said its first line; nothing of it is left afterwards.
 
     Whoever drives from outside, and the screen, are there as long as it is.
@@ -290,7 +290,7 @@ def playing(scenario: str, script: Script, settings: GodotSettings, last_tick: i
         run = scratch / "run.json"
         run.write_text(run_json(script, settings, last_tick, port), "utf-8")
         yield stack.enter_context(
-            Project(
+            ProjectProcess(
                 NAME,
                 arguments(find_godot(settings.program, drawn=settings.drawn), settings),
                 settings.timeout_s,
@@ -334,11 +334,11 @@ def _port_of(process: EngineProcess) -> int:
 # are the engine's own, z_m is less by the height that the middle has in a car at rest.
 
 
-def reader_of(roles: Sequence[Role]) -> Reader:
+def reader_of(roles: Sequence[Role]) -> TraceReader:
     """Return who reads the lines of a run with these cars."""
-    return Reader(NAME, CAR, [role.number for role in roles], STEPS_PER_TICK, REASONS)
+    return TraceReader(NAME, CAR, [role.number for role in roles], STEPS_PER_TICK, REASONS)
 
 
-def states(reader: Reader, roles: Sequence[Role]) -> NDArray[np.float64]:
+def states(reader: TraceReader, roles: Sequence[Role]) -> NDArray[np.float64]:
     """Return what was told: float64[tick, car, channel]."""
     return rows(reader.cars(), np.array([centre_of_mass_m(role) for role in roles]))

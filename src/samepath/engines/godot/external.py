@@ -14,7 +14,15 @@ from typing import Final
 
 from samepath.core.trig import heading_deg
 from samepath.engines.godot.engine import STEPS_PER_S
-from samepath.scenarios.scripts import Mind, Role, Seen, VehicleCommand, mind_of, read_script, scripted_chassis
+from samepath.scenarios.scripts import (
+    ActorController,
+    PlanarState,
+    Role,
+    VehicleCommand,
+    controller_of,
+    read_script,
+    scripted_chassis,
+)
 
 HELLO: Final = 0xFFFFFFFF
 _LONGEST: Final = 65536
@@ -27,9 +35,9 @@ class Controllers:
     """Everybody's controller: a message in, an answer out."""
 
     def __init__(self, roles: Sequence[Role]) -> None:
-        self._minds: list[Mind] = []
+        self._minds: list[ActorController] = []
         for role in roles:
-            mind = mind_of(role, scripted_chassis, 1 / STEPS_PER_S)
+            mind = controller_of(role, scripted_chassis, 1 / STEPS_PER_S)
             if mind is not None:
                 self._minds.append(mind)
 
@@ -43,7 +51,7 @@ class Controllers:
             command = VehicleCommand()
             if step != HELLO:
                 x_m, y_m, ahead_x, ahead_y, vx_mps, vy_mps = _SEEN.unpack_from(message, _HEAD.size + index * _SEEN.size)
-                decided = mind.decide(Seen(x_m, y_m, heading_deg(ahead_x, ahead_y), vx_mps, vy_mps), time_s)
+                decided = mind.decide(PlanarState(x_m, y_m, heading_deg(ahead_x, ahead_y), vx_mps, vy_mps), time_s)
                 command = decided if isinstance(decided, VehicleCommand) else command
             parts.append(_ANSWER.pack(command.throttle, command.steer, command.brake, mind.finished))
         return b"".join(parts)

@@ -18,12 +18,12 @@ from samepath.engines.godot.engine import (
     why_not,
 )
 from samepath.engines.interface import RunRequest, Scalar
-from samepath.engines.subprocess.project import Frames, ScriptedProgram, record_contacts
+from samepath.engines.subprocess.project import FrameStats, SubprocessSimulator, record_contacts
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import Script
 
 
-class Godot(ScriptedProgram[GodotSettings]):
+class Godot(SubprocessSimulator[GodotSettings]):
     """Godot 3 with its physics engine Bullet.
 
     In synchronous mode it repeats itself to the bit; in the game loop it promises nothing.
@@ -63,7 +63,7 @@ class Godot(ScriptedProgram[GodotSettings]):
         reader = reader_of(script.roles)
         with playing(request.scenario, script, settings, until) as godot:
             followed = godot.follow(reader, on_tick)
-        frames = followed.frames or Frames(0, 0)
+        frames = followed.frames or FrameStats(0, 0)
         if settings.drawn and frames.most_drawn == 0:
             words = "look whether OpenGL works, or take rendering none"
             raise SimulatorError(f"Godot drew nothing in {frames.count} frames: {words}")

@@ -9,8 +9,15 @@ from highway_env.road.road import Road, RoadNetwork
 from highway_env.vehicle.kinematics import Vehicle
 from highway_env.vehicle.objects import RoadObject
 
-from samepath.engines.in_process import Backlog, PlaySettings, State, Touch, Touches, World
-from samepath.scenarios.scripts import STANDING, Role, Script, Seen, VehicleCommand, brake_force_n, drive_force_n
+from samepath.engines.in_process import (
+    FirstContacts,
+    InProcessContact,
+    InProcessSettings,
+    InProcessWorld,
+    State,
+    StepAccumulator,
+)
+from samepath.scenarios.scripts import STANDING, PlanarState, Role, Script, VehicleCommand, brake_force_n, drive_force_n
 
 # Our script in highway-env's terms. Its y looks down the screen and its headings turn clockwise, as ours do.
 #
@@ -19,19 +26,19 @@ from samepath.scenarios.scripts import STANDING, Role, Script, Seen, VehicleComm
 
 
 @dataclass(frozen=True)
-class Action:
+class HighwayAction:
     """What a vehicle of highway-env is told."""
 
     steering_rad: float
     acceleration_mps2: float
 
 
-def action_of(role: Role, command: VehicleCommand, speed_mps: float, step_s: float) -> Action:
+def action_of(role: Role, command: VehicleCommand, speed_mps: float, step_s: float) -> HighwayAction:
     """Return a driver's command as an action for one step; brakes stop a vehicle, and never push it back."""
     brake = 1.0 if command.hand_brake else command.brake
     force_n = drive_force_n(role, command.throttle, speed_mps)
     slower_mps2 = min(brake_force_n(role, brake) / role.body.mass_kg, max(0.0, speed_mps) / step_s)
-    return Action(_steering_rad(role, command.steer), force_n / role.body.mass_kg - slower_mps2)
+    return HighwayAction(_steering_rad(role, command.steer), force_n / role.body.mass_kg - slower_mps2)
 
 
 def _steering_rad(role: Role, steer: float) -> float:
@@ -45,17 +52,17 @@ def _steering_rad(role: Role, steer: float) -> float:
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 
-class HighwayWorld(World):
+class HighwayWorld(InProcessWorld):
     """A plain with the vehicles of a script on it."""
 
-    def __init__(self, script: Script, settings: PlaySettings) -> None:
+    def __init__(self, script: Script, settings: InProcessSettings) -> None:
         self._step_s = settings.step_s
-        self._backlog = Backlog(settings.step_s, settings.max_steps)
-        self._touches = Touches()
+        self._backlog = StepAccumulator(settings.step_s, settings.max_steps)
+        self._touches = FirstContacts()
         self._cars = {role.number: Car(role, self._touches) for role in script.roles}
         self._road = Road(RoadNetwork(), list(self._cars.values()))
 
-    def see(self, number: int) -> Seen:
+    def see(self, number: int) -> PlanarState:
         """Return where a vehicle is and how it moves."""
         return self._cars[number].read()
 
@@ -67,7 +74,7 @@ class HighwayWorld(World):
         """Read every vehicle."""
         return {number: car.state() for number, car in self._cars.items()}
 
-    def reading(self) -> list[Seen]:
+    def reading(self) -> list[PlanarState]:
         """Take down every vehicle; what is seen are the numbers of the channels, in their order."""
         return [car.read() for car in self._cars.values()]
 
@@ -85,7 +92,7 @@ class HighwayWorld(World):
             self.step(1)
             on_step()
 
-    def touches(self) -> list[Touch]:
+    def touches(self) -> list[InProcessContact]:
         """Return who touched for the first time; highway-env moves them apart, without an impulse."""
         return self._touches.take()
 
@@ -93,7 +100,7 @@ class HighwayWorld(World):
 class Car(Vehicle):  # type: ignore[misc] # highway-env has no types
     """A vehicle of highway-env's that is driven by us until it crashes; then highway-env brakes it."""
 
-    def __init__(self, role: Role, touches: Touches) -> None:
+    def __init__(self, role: Role, touches: FirstContacts) -> None:
         self.LENGTH, self.WIDTH = role.body.length_m, role.body.width_m
         super().__init__(None, [role.start.x_m, role.start.y_m], math.radians(role.start.yaw_deg), 0.0)
         self._role, self._touches = role, touches
@@ -111,10 +118,10 @@ class Car(Vehicle):  # type: ignore[misc] # highway-env has no types
         if isinstance(other, Car) and (self.impact is not pushed or (self.crashed and other.crashed) != crashed):
             self._touches.add(self._role.number, other._role.number, (0.0, 0.0, 0.0))
 
-    def read(self) -> Seen:
+    def read(self) -> PlanarState:
         """Return where it is, its yaw and its velocity."""
         (x, y), (vx, vy) = self.position.tolist(), self.velocity.tolist()
-        return Seen(x, y, yaw_deg(self.heading), vx, vy)
+        return PlanarState(x, y, yaw_deg(self.heading), vx, vy)
 
     def state(self) -> State:
         """Name the numbers, in the order of the channels."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from samepath.core.errors import InputError, SamepathError, SimulatorError
 from samepath.core.streams import stream
-from samepath.engines.gymnasium.simulator import CONSTANT, RANDOM, Axis, EnvironmentSettings
+from samepath.engines.gymnasium.simulator import CONSTANT, RANDOM, CoordinateSource, EnvironmentSettings
 from samepath.engines.interface import DURATION
 from samepath.instrument.traces.recorder import Recorder
 
@@ -26,7 +26,7 @@ from samepath.instrument.traces.recorder import Recorder
 # other; a study may name one of its own.
 
 States = Mapping[int, Mapping[str, float]]
-Reader = Callable[[Any, Any], States]
+StateReader = Callable[[Any, Any], States]
 
 # Numbers of an observation that become channels of their own; all of a longer one are recorded as a sensor's digest.
 MOST_CHANNELS: Final = 64
@@ -53,14 +53,14 @@ def is_highway(environment: Any) -> bool:  # noqa: ANN401
     return isinstance(getattr(getattr(environment.unwrapped, "road", None), "vehicles", None), list)
 
 
-def reader_of(environment: Any, settings: EnvironmentSettings) -> Reader:  # noqa: ANN401
+def reader_of(environment: Any, settings: EnvironmentSettings) -> StateReader:  # noqa: ANN401
     """Return a fresh reader for an environment."""
     if settings.reader:
         return _own(settings.reader)
     return HighwayReader() if is_highway(environment) else ObservationReader(settings.x, settings.y)
 
 
-def _own(name: str) -> Reader:
+def _own(name: str) -> StateReader:
     module, _, attribute = name.partition(":")
     try:
         found = getattr(import_module(module), attribute)
@@ -97,7 +97,7 @@ class HighwayReader:
 class ObservationReader:
     """One actor, whose channels are the numbers of the observation."""
 
-    def __init__(self, x: Axis, y: Axis) -> None:
+    def __init__(self, x: CoordinateSource, y: CoordinateSource) -> None:
         self._x, self._y = x, y
 
     def __call__(self, environment: Any, observation: Any) -> States:  # noqa: ANN401
@@ -107,7 +107,7 @@ class ObservationReader:
         return {1: {"x_m": _at(self._x, values, "x"), "y_m": _at(self._y, values, "y"), **named}}
 
 
-def _at(axis: Axis, values: list[float], name: str) -> float:
+def _at(axis: CoordinateSource, values: list[float], name: str) -> float:
     if axis.index is None:
         return axis.value
     if axis.index >= len(values):
@@ -124,7 +124,7 @@ _LARGEST_SEED: Final = 2**31
 
 
 @dataclass(frozen=True)
-class Shape:
+class EnvironmentShape:
     """What an environment is like: the channels of its actors, and how long a step is."""
 
     channels: tuple[str, ...]
@@ -155,7 +155,7 @@ def make(settings: EnvironmentSettings) -> Any:  # noqa: ANN401 - environments s
 
 
 @cache
-def shape_of(settings: EnvironmentSettings) -> Shape:
+def shape_of(settings: EnvironmentSettings) -> EnvironmentShape:
     """Make an environment, reset it and look; nothing of it is kept."""
     environment = make(settings)
     with in_words(settings.environment):
@@ -167,7 +167,7 @@ def shape_of(settings: EnvironmentSettings) -> Shape:
         finally:
             environment.close()
     channels = dict.fromkeys(name for state in states.values() for name in state)
-    return Shape((*channels, *REWARD), step_s)
+    return EnvironmentShape((*channels, *REWARD), step_s)
 
 
 def _step_s(environment: Any) -> float:  # noqa: ANN401
@@ -182,7 +182,7 @@ def _step_s(environment: Any) -> float:  # noqa: ANN401
     return 1.0
 
 
-class Episode:
+class EnvironmentEpisode:
     """An environment that is being run. ``last_tick`` ends it sooner."""
 
     def __init__(self, settings: EnvironmentSettings, seed: int, recorder: Recorder, last_tick: int | None) -> None:
@@ -206,7 +206,7 @@ class Episode:
             finally:
                 environment.close()
 
-    def _steps(self, environment: Any, act: Callable[[], Any], read: Reader, on_tick: Callable[[int], None]) -> None:  # noqa: ANN401
+    def _steps(self, environment: Any, act: Callable[[], Any], read: StateReader, on_tick: Callable[[int], None]) -> None:  # noqa: ANN401
         tick, reason = 0, ""
         while not reason:
             tick += 1

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from samepath.core.errors import InputError, SimulatorError
-from samepath.engines.in_process import GAME_LOOP, SYNCHRONOUS, EngineSimulator, PlaySettings, World
+from samepath.engines.in_process import GAME_LOOP, SYNCHRONOUS, InProcessSettings, InProcessSimulator, InProcessWorld
 from samepath.engines.interface import (
     RunRequest,
     Scalar,
@@ -54,7 +54,7 @@ _PLACE: Final = re.compile(r"observation\[(\d{1,6})\]|(-?\d+(?:\.\d*)?)")
 
 
 @dataclass(frozen=True)
-class Axis:
+class CoordinateSource:
     """Where a coordinate comes from: a number of the observation, or always the same."""
 
     index: int | None = None
@@ -75,8 +75,8 @@ class EnvironmentSettings:
     episode_steps: int
     step_s: float
     reader: str
-    x: Axis
-    y: Axis
+    x: CoordinateSource
+    y: CoordinateSource
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -139,12 +139,12 @@ def _json(name: str, text: str, kind: type) -> Any:  # noqa: ANN401
     return found
 
 
-def _axis(values: Mapping[str, Scalar], name: str) -> Axis:
+def _axis(values: Mapping[str, Scalar], name: str) -> CoordinateSource:
     match = _PLACE.fullmatch(str(values[name]).strip())
     if match is None:
         raise InputError(f"{name}: observation[0], observation[1], ... or a number was wanted, but {values[name]!r} came")
     index, value = match.groups()
-    return Axis(value=float(value)) if index is None else Axis(index=int(index))
+    return CoordinateSource(value=float(value)) if index is None else CoordinateSource(index=int(index))
 
 
 EPISODE: Final = "episode"
@@ -153,7 +153,7 @@ _HOW: Final = "pip install 'samepath[gymnasium]'"
 _FINGERPRINT_SIZE: Final = 12
 
 
-class Gymnasium(EngineSimulator):
+class Gymnasium(InProcessSimulator):
     """With the setting ``environment``, the scenario ``episode`` of it; without, our scripts in highway-env.
 
     An environment that is seeded promises bits, as Gymnasium asks of every one of them.
@@ -201,7 +201,7 @@ class Gymnasium(EngineSimulator):
                 return f"module {name} is not installed: {how}"
         return ""
 
-    def world(self, script: Script, settings: PlaySettings, values: Mapping[str, Scalar]) -> World:
+    def world(self, script: Script, settings: InProcessSettings, values: Mapping[str, Scalar]) -> InProcessWorld:
         """Set up a script in highway-env."""
         from samepath.engines.gymnasium.engine import HighwayWorld
 
@@ -227,9 +227,9 @@ class Gymnasium(EngineSimulator):
         missing = self.unavailable(values)
         if missing:
             raise SimulatorError(missing)
-        from samepath.engines.gymnasium.episode import Episode
+        from samepath.engines.gymnasium.episode import EnvironmentEpisode
 
-        Episode(read_settings(values), request.seed, recorder, last_tick(info, request)).play(on_tick)
+        EnvironmentEpisode(read_settings(values), request.seed, recorder, last_tick(info, request)).play(on_tick)
 
 
 def _is_there(module: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 from samepath.core.errors import InputError, SimulatorError
 from samepath.engines.interface import Scalar, choice, number, whole
 from samepath.engines.subprocess import ask, find_program, user_folder
-from samepath.engines.subprocess.project import Project
+from samepath.engines.subprocess.project import ProjectProcess
 from samepath.scenarios.scripts import Script, document
 
 # What a study may vary about MetaDrive: how time passes.
@@ -192,7 +192,7 @@ def arguments(settings: MetaDriveSettings, run: Path) -> list[str]:
 
 
 @contextmanager
-def playing(script: Script, settings: MetaDriveSettings, last_tick: int | None) -> Iterator[Project]:
+def playing(script: Script, settings: MetaDriveSettings, last_tick: int | None) -> Iterator[ProjectProcess]:
     """Start a run in a MetaDrive of its own, which has said its first line; nothing of it is left afterwards."""
     with ExitStack() as stack:
         scratch = Path(tempfile.mkdtemp(prefix="samepath-metadrive-"))
@@ -200,7 +200,7 @@ def playing(script: Script, settings: MetaDriveSettings, last_tick: int | None) 
         run = scratch / "run.json"
         run.write_text(run_json(script, settings, last_tick), "utf-8")
         # Started where nothing of the user's is: an interpreter imports from its folder before it imports from elsewhere.
-        project = Project(
+        project = ProjectProcess(
             NAME, arguments(settings, run), settings.timeout_s, folder=scratch, environment=ENVIRONMENT, scratch=scratch
         )
         yield stack.enter_context(project)

@@ -16,12 +16,12 @@ from samepath.engines.metadrive.engine import (
     version_of,
     why_not,
 )
-from samepath.engines.subprocess.project import CAR, REASONS, Reader, ScriptedProgram, record_contacts, rows
+from samepath.engines.subprocess.project import CAR, REASONS, SubprocessSimulator, TraceReader, record_contacts, rows
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import Script
 
 
-class MetaDrive(ScriptedProgram[MetaDriveSettings]):
+class MetaDrive(SubprocessSimulator[MetaDriveSettings]):
     """MetaDrive 0.3 with its physics engine Bullet.
 
     In synchronous mode it repeats itself to the bit; in the game loop it promises nothing. Bullet's numbers have 32 bits here;
@@ -60,7 +60,7 @@ class MetaDrive(ScriptedProgram[MetaDriveSettings]):
     ) -> None:
         """Run a script in a MetaDrive of its own."""
         numbers = [role.number for role in script.roles]
-        reader = Reader(NAME, CAR, numbers, STEPS_PER_TICK, REASONS)
+        reader = TraceReader(NAME, CAR, numbers, STEPS_PER_TICK, REASONS)
         with playing(script, settings, until) as metadrive:
             followed = metadrive.follow(reader, on_tick)
         recorder.block(range(1, followed.tick + 1), numbers, rows(reader.cars()))

@@ -14,8 +14,17 @@ import mujoco
 import numpy as np
 
 from samepath.core.channels import POSITION, ROTATION, VELOCITY
-from samepath.engines.in_process import Backlog, Floats, PlaySettings, State, Touch, Touches, World, angle_columns_deg
-from samepath.scenarios.scripts import Role, Script, Seen, VehicleCommand, Wheels, brake_force_n, drive_force_n
+from samepath.engines.in_process import (
+    FirstContacts,
+    Floats,
+    InProcessContact,
+    InProcessSettings,
+    InProcessWorld,
+    State,
+    StepAccumulator,
+    angle_columns_deg,
+)
+from samepath.scenarios.scripts import PlanarState, Role, Script, VehicleCommand, Wheels, brake_force_n, drive_force_n
 
 # Our script as MJCF, MuJoCo's own language. Its frame is right-handed, x forward, y to the left, z up: our y changes
 # its sign.
@@ -38,7 +47,7 @@ _BODY_FRICTION: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Car:
+class CarParameters:
     """What driving a vehicle needs to know about it. ``lift_m`` is how far its frame's origin is above the road at rest."""
 
     number: int
@@ -48,11 +57,11 @@ class Car:
     max_steer_rad: float
 
 
-def car_of(role: Role, wheels: Wheels) -> Car:
+def parameters_of(role: Role, wheels: Wheels) -> CarParameters:
     """Return what driving needs to know about a role."""
     driven = tuple(one for one in CORNERS if wheels.driven in ("all", one.split("_", maxsplit=1)[0]))
     lift_m = _MASS_SHARE * role.body.height_m
-    return Car(role.number, lift_m, wheels.radius_m, driven, math.radians(wheels.max_steer_deg))
+    return CarParameters(role.number, lift_m, wheels.radius_m, driven, math.radians(wheels.max_steer_deg))
 
 
 def mjcf_of(script: Script, step_s: float) -> str:
@@ -159,24 +168,24 @@ _LOOK_AHEAD_STEPS: Final = 10
 _LOOK_AHEAD_M: Final = 3.0
 
 
-class MujocoWorld(World):
+class MujocoWorld(InProcessWorld):
     """A plain with the vehicles of a script on it."""
 
-    def __init__(self, script: Script, settings: PlaySettings) -> None:
-        self._backlog = Backlog(settings.step_s, settings.max_steps)
+    def __init__(self, script: Script, settings: InProcessSettings) -> None:
+        self._backlog = StepAccumulator(settings.step_s, settings.max_steps)
         self._step_s = settings.step_s
         self._model: Any = mujoco.MjModel.from_xml_string(mjcf_of(script, settings.step_s))
         self._data: Any = mujoco.MjData(self._model)
         self._cars = {
-            role.number: Vehicle(role, car_of(role, role.wheels), self._model, self._data)
+            role.number: Car(role, parameters_of(role, role.wheels), self._model, self._data)
             for role in script.roles
             if role.wheels is not None
         }
         self._numbers = {self._model.geom(f"car{number}").id: number for number in self._cars}
-        self._touches = Touches()
+        self._touches = FirstContacts()
         self._positions, self._velocities = self._data.qpos, self._data.qvel  # views of MuJoCo's own arrays
 
-    def see(self, number: int) -> Seen:
+    def see(self, number: int) -> PlanarState:
         """Return where a body is and how it moves."""
         return self._cars[number].see()
 
@@ -215,7 +224,7 @@ class MujocoWorld(World):
             self.step(1)
             on_step()
 
-    def touches(self) -> list[Touch]:
+    def touches(self) -> list[InProcessContact]:
         """Return who touched for the first time."""
         return self._touches.take()
 
@@ -247,10 +256,10 @@ class MujocoWorld(World):
         return self._data.contact.frame[contact].reshape(3, 3).T @ wrench[:3]
 
 
-class Vehicle:
+class Car:
     """A body on four sprung wheels."""
 
-    def __init__(self, role: Role, car: Car, model: Any, data: Any) -> None:  # noqa: ANN401
+    def __init__(self, role: Role, car: CarParameters, model: Any, data: Any) -> None:  # noqa: ANN401
         self._role, self._car, self._model, self._data = role, car, model, data
         name = f"car{car.number}"
         self._at, self._moves = int(model.joint(name).qposadr[0]), int(model.joint(name).dofadr[0])
@@ -278,13 +287,13 @@ class Vehicle:
         self._data.ctrl[self._steered] = -command.steer * car.max_steer_rad
         self._model.dof_frictionloss[self._wheels] = brake_n * car.radius_m / 4
 
-    def see(self) -> Seen:
+    def see(self) -> PlanarState:
         """Return where the body is and how it moves."""
         x, y, _, *turn = self._place.tolist()
         vx, vy, _ = self._motion.tolist()
         up, forward, _ = _axes(*turn)
         lift_m, yaw_deg = self._car.lift_m, math.degrees(math.atan2(forward[1], forward[0]))
-        return Seen(x - up[0] * lift_m, -(y - up[1] * lift_m), yaw_deg, vx, -vy)
+        return PlanarState(x - up[0] * lift_m, -(y - up[1] * lift_m), yaw_deg, vx, -vy)
 
     def rows(self, positions: Floats, velocities: Floats) -> Floats:
         """Return the body at many moments."""

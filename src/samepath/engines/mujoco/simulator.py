@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from samepath.engines.in_process import GAME_LOOP, SYNCHRONOUS, EngineSimulator, PlaySettings, World
+from samepath.engines.in_process import GAME_LOOP, SYNCHRONOUS, InProcessSettings, InProcessSimulator, InProcessWorld
 from samepath.engines.interface import Scalar
 from samepath.scenarios.scripts import Script
 
 
-class MuJoCo(EngineSimulator):
+class MuJoCo(InProcessSimulator):
     """Vehicles of a body, springs, knuckles and wheels, in double precision."""
 
     name = "mujoco"
@@ -18,7 +18,7 @@ class MuJoCo(EngineSimulator):
     modes = (SYNCHRONOUS, GAME_LOOP)
     own_settings: ClassVar[Mapping[str, Scalar]] = {"substeps": 10, "max_steps": 20}
 
-    def world(self, script: Script, settings: PlaySettings, values: Mapping[str, Scalar]) -> World:
+    def world(self, script: Script, settings: InProcessSettings, values: Mapping[str, Scalar]) -> InProcessWorld:
         """Set up a script in MuJoCo."""
         from samepath.engines.mujoco.engine import MujocoWorld
 

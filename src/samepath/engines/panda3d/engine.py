@@ -13,8 +13,17 @@ import numpy as np
 from panda3d import bullet, core
 
 from samepath.core.channels import POSITION, ROTATION, VELOCITY
-from samepath.engines.in_process import Floats, PlaySettings, State, Touch, Touches, Vector, World, angle_columns_deg
-from samepath.scenarios.scripts import Role, Script, Seen, VehicleCommand, Wheels, brake_force_n, drive_force_n
+from samepath.engines.in_process import (
+    FirstContacts,
+    Floats,
+    InProcessContact,
+    InProcessSettings,
+    InProcessWorld,
+    State,
+    Vector,
+    angle_columns_deg,
+)
+from samepath.scenarios.scripts import PlanarState, Role, Script, VehicleCommand, Wheels, brake_force_n, drive_force_n
 
 # Our script in Panda3D's terms. Its frame is right-handed, x to the right, y forward, z up: our x and y change
 # places.
@@ -44,7 +53,7 @@ class Wheel:
 
 
 @dataclass(frozen=True)
-class Car:
+class CarParameters:
     """A vehicle for Bullet: a box on four springs. ``lift_m`` is how far the middle of the mass is above the road at rest."""
 
     number: int
@@ -63,7 +72,7 @@ class Car:
     max_steer_deg: float
 
 
-def car_of(role: Role, wheels: Wheels) -> Car:
+def parameters_of(role: Role, wheels: Wheels) -> CarParameters:
     """Return a role as a car of Bullet's, standing on its wheels at its place."""
     body = role.body
     lift_m = _MASS_SHARE * body.height_m
@@ -73,7 +82,7 @@ def car_of(role: Role, wheels: Wheels) -> Car:
     x_m, y_m = wheels.track_m / 2, wheels.wheel_base_m / 2
     # Bullet wants stiffness per mass: a spring carries a quarter of the weight at its sag.
     stiffness = _GRAVITY_MPS2 / (4 * _SAG_M)
-    return Car(
+    return CarParameters(
         number=role.number,
         mass_kg=body.mass_kg,
         half_m=(body.width_m / 2, body.length_m / 2, box_m / 2),
@@ -98,10 +107,10 @@ _GROUND: Final = "0"
 CHANNELS: Final = (*POSITION, *ROTATION, *VELOCITY)
 
 
-class PandaWorld(World):
+class PandaWorld(InProcessWorld):
     """A plain with the vehicles of a script on it."""
 
-    def __init__(self, script: Script, settings: PlaySettings) -> None:
+    def __init__(self, script: Script, settings: InProcessSettings) -> None:
         self._settings = settings
         self._world = bullet.BulletWorld()
         self._world.setGravity(core.Vec3(0, 0, -_GRAVITY_MPS2))
@@ -113,11 +122,11 @@ class PandaWorld(World):
         # Bullet takes brakes as the most impulse of a step, however long the step is.
         brake_s = settings.step_s if settings.mode != "variable-step" else settings.control_s
         self._cars = {
-            role.number: Vehicle(role, car_of(role, role.wheels), self._world, self._root, brake_s)
+            role.number: Car(role, parameters_of(role, role.wheels), self._world, self._root, brake_s)
             for role in script.roles
             if role.wheels is not None
         }
-        self._touches = Touches()
+        self._touches = FirstContacts()
         self._fresh: list[tuple[int, int]] = []
         # What is asked of each vehicle in a reading, one after the other.
         self._readings = [ask for car in self._cars.values() for ask in car.readings]
@@ -127,7 +136,7 @@ class PandaWorld(World):
         self._told = core.PythonCallbackObject(self._on_step)
         self._world.setContactAddedCallback(core.PythonCallbackObject(self._on_contact))
 
-    def see(self, number: int) -> Seen:
+    def see(self, number: int) -> PlanarState:
         """Return a node's transform and its body's velocity."""
         return self._cars[number].see()
 
@@ -200,7 +209,7 @@ class PandaWorld(World):
             self._read_impulses()
         _sweep()
 
-    def touches(self) -> list[Touch]:
+    def touches(self) -> list[InProcessContact]:
         """Return who touched for the first time."""
         return self._touches.take()
 
@@ -254,10 +263,10 @@ def _sweep() -> None:
     core.TransformState.garbageCollect()
 
 
-class Vehicle:
+class Car:
     """A vehicle of Bullet's: a box on four rays."""
 
-    def __init__(self, role: Role, car: Car, world: Any, root: Any, brake_s: float) -> None:  # noqa: ANN401
+    def __init__(self, role: Role, car: CarParameters, world: Any, root: Any, brake_s: float) -> None:  # noqa: ANN401
         self._role, self._car, self._brake_s = role, car, brake_s
         self._body = bullet.BulletRigidBodyNode(str(car.number))
         self._body.addShape(
@@ -296,10 +305,10 @@ class Vehicle:
         wheel.setFrictionSlip(car.friction)
         wheel.setRollInfluence(0.1)
 
-    def see(self) -> Seen:
+    def see(self) -> PlanarState:
         """Return where the node is shown, and the body's velocity."""
         position, velocity = self._node.getPos(), self._body.getLinearVelocity()
-        return Seen(position.y, position.x, -self._node.getH(), velocity.y, velocity.x)
+        return PlanarState(position.y, position.x, -self._node.getH(), velocity.y, velocity.x)
 
     def obey(self, command: VehicleCommand) -> None:
         """Push, brake and steer."""

@@ -2,12 +2,19 @@
 
 from collections.abc import Mapping
 
-from samepath.engines.in_process import GAME_LOOP, SYNCHRONOUS, VARIABLE_STEP, EngineSimulator, PlaySettings, World
+from samepath.engines.in_process import (
+    GAME_LOOP,
+    SYNCHRONOUS,
+    VARIABLE_STEP,
+    InProcessSettings,
+    InProcessSimulator,
+    InProcessWorld,
+)
 from samepath.engines.interface import Scalar
 from samepath.scenarios.scripts import Script
 
 
-class Panda3D(EngineSimulator):
+class Panda3D(InProcessSimulator):
     """Bullet's ray-cast vehicles. Numbers are Bullet's own 32-bit floats, widened, after the step they belong to."""
 
     name = "panda3d"
@@ -16,7 +23,7 @@ class Panda3D(EngineSimulator):
     oldest = (1, 10, 13)
     modes = (SYNCHRONOUS, GAME_LOOP, VARIABLE_STEP)
 
-    def world(self, script: Script, settings: PlaySettings, values: Mapping[str, Scalar]) -> World:
+    def world(self, script: Script, settings: InProcessSettings, values: Mapping[str, Scalar]) -> InProcessWorld:
         """Set up a script in Bullet."""
         from samepath.engines.panda3d.engine import PandaWorld
 

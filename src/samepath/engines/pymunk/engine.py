@@ -7,9 +7,16 @@ from typing import Any, Final
 
 import pymunk
 
-from samepath.engines.in_process import Backlog, PlaySettings, State, Touch, Touches, World
+from samepath.engines.in_process import (
+    FirstContacts,
+    InProcessContact,
+    InProcessSettings,
+    InProcessWorld,
+    State,
+    StepAccumulator,
+)
 from samepath.engines.interface import Scalar, whole
-from samepath.scenarios.scripts import Point, Role, Script, Seen, VehicleCommand, Wheels, brake_force_n, drive_force_n
+from samepath.scenarios.scripts import PlanarState, Point, Role, Script, VehicleCommand, Wheels, brake_force_n, drive_force_n
 
 # Our script in Chipmunk's terms: a plane seen from above. Its axes are ours, so that nothing need be turned.
 #
@@ -25,7 +32,7 @@ _PITCH_M: Final = 1.05
 
 
 @dataclass(frozen=True)
-class Solver:
+class SolverSettings:
     """How Chipmunk solves a step: with one thread or two, and how often it goes through all joints and contacts.
 
     ``crates`` are loose ones, besides the vehicles: up to 50 joints and contacts, the second thread is left asleep.
@@ -36,13 +43,15 @@ class Solver:
     crates: int
 
 
-def read_solver(values: Mapping[str, Scalar]) -> Solver:
+def read_solver(values: Mapping[str, Scalar]) -> SolverSettings:
     """Check a study's plain values."""
-    return Solver(whole(values, "threads", 1, 2), whole(values, "iterations", 1, 1000), whole(values, "crates", 0, 10_000))
+    return SolverSettings(
+        whole(values, "threads", 1, 2), whole(values, "iterations", 1, 1000), whole(values, "crates", 0, 10_000)
+    )
 
 
 @dataclass(frozen=True)
-class Car:
+class CarParameters:
     """A vehicle for Chipmunk. ``hold_n`` is what the tyres of one axle can hold sideways, ``roll_n`` what rolling costs."""
 
     number: int
@@ -59,11 +68,11 @@ class Car:
     yaw_rad: float
 
 
-def car_of(role: Role, wheels: Wheels) -> Car:
+def parameters_of(role: Role, wheels: Wheels) -> CarParameters:
     """Return a role as a box on two axles; ``driven_m`` is where the driven one is, ahead of the middle."""
     weight_n = role.body.mass_kg * GRAVITY_MPS2
     axle_m = wheels.wheel_base_m / 2
-    return Car(
+    return CarParameters(
         number=role.number,
         length_m=role.body.length_m,
         width_m=role.body.width_m,
@@ -96,33 +105,33 @@ _FRICTION: Final = 0.5
 _ELASTICITY: Final = 0.1
 
 
-class PymunkWorld(World):
+class PymunkWorld(InProcessWorld):
     """A plane with the vehicles of a script on it, and crates if they are asked for."""
 
-    def __init__(self, script: Script, settings: PlaySettings, solver: Solver) -> None:
+    def __init__(self, script: Script, settings: InProcessSettings, solver: SolverSettings) -> None:
         self._step_s = settings.step_s
-        self._backlog = Backlog(settings.step_s, settings.max_steps)
+        self._backlog = StepAccumulator(settings.step_s, settings.max_steps)
         self._space = pymunk.Space(threaded=solver.threads > 1)
         self._space.iterations = solver.iterations
         if solver.threads > 1:
             self._space.threads = solver.threads
         self._cars = {
-            role.number: Vehicle(role, car_of(role, role.wheels), self._space)
+            role.number: Car(role, parameters_of(role, role.wheels), self._space)
             for role in script.roles
             if role.wheels is not None
         }
         self._numbers = {car.body: number for number, car in self._cars.items()}
         for place in crate_places(script, solver.crates):
             _add_crate(self._space, place)
-        self._touches = Touches()
+        self._touches = FirstContacts()
         for kind in (_VEHICLE, _CRATE):
             self._space.on_collision(_VEHICLE, kind, post_solve=self._on_contact)
 
-    def see(self, number: int) -> Seen:
+    def see(self, number: int) -> PlanarState:
         """Return where a body is and how it moves."""
         body = self._cars[number].body
         (x, y), (vx, vy) = body.position, body.velocity
-        return Seen(x, y, _yaw_deg(body.angle), vx, vy)
+        return PlanarState(x, y, _yaw_deg(body.angle), vx, vy)
 
     def command(self, number: int, command: VehicleCommand) -> None:
         """Set what a vehicle does in every step from now on."""
@@ -146,7 +155,7 @@ class PymunkWorld(World):
             self.step(1)
             on_step()
 
-    def touches(self) -> list[Touch]:
+    def touches(self) -> list[InProcessContact]:
         """Return who touched for the first time."""
         return self._touches.take()
 
@@ -159,10 +168,10 @@ class PymunkWorld(World):
             self._touches.add(other, None, (-x, -y, 0.0))
 
 
-class Vehicle:
+class Car:
     """A box on two axles."""
 
-    def __init__(self, role: Role, car: Car, space: pymunk.Space) -> None:
+    def __init__(self, role: Role, car: CarParameters, space: pymunk.Space) -> None:
         self._role, self._car = role, car
         self.command = VehicleCommand()
         self.body = pymunk.Body(car.mass_kg, pymunk.moment_for_box(car.mass_kg, (car.length_m, car.width_m)))

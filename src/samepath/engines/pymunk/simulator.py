@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from samepath.engines.in_process import GAME_LOOP, SYNCHRONOUS, EngineSimulator, PlaySettings, World
+from samepath.engines.in_process import GAME_LOOP, SYNCHRONOUS, InProcessSettings, InProcessSimulator, InProcessWorld
 from samepath.engines.interface import Scalar
 from samepath.engines.pymunk.engine import read_solver
 from samepath.scenarios.scripts import Script
 
 
-class Pymunk(EngineSimulator):
+class Pymunk(InProcessSimulator):
     """Chipmunk in double precision. With one thread and synchronous steps it promises bits, with two threads it does not."""
 
     name = "pymunk"
@@ -20,11 +20,11 @@ class Pymunk(EngineSimulator):
     channels = ("x_m", "y_m", "yaw_deg", "vx_mps", "vy_mps")
     own_settings: ClassVar[Mapping[str, Scalar]] = {"threads": 1, "crates": 0, "iterations": 10}
 
-    def promises_bits(self, settings: PlaySettings, values: Mapping[str, Scalar]) -> bool:
+    def promises_bits(self, settings: InProcessSettings, values: Mapping[str, Scalar]) -> bool:
         """Threads of Chipmunk's solver write to the same bodies: who comes first is the machine's affair."""
         return settings.mode == SYNCHRONOUS and read_solver(values).threads == 1
 
-    def world(self, script: Script, settings: PlaySettings, values: Mapping[str, Scalar]) -> World:
+    def world(self, script: Script, settings: InProcessSettings, values: Mapping[str, Scalar]) -> InProcessWorld:
         """Set up a script in Chipmunk."""
         from samepath.engines.pymunk.engine import PymunkWorld
 

@@ -1,5 +1,5 @@
 """Engines that are programs of their own: started, watched, ended with all they have started, whatever happens."""
 
-from samepath.engines.subprocess.process import Ended, EngineProcess, ask, find_program, user_folder
+from samepath.engines.subprocess.process import EngineProcess, ExitStatus, ask, find_program, user_folder
 
-__all__ = ["Ended", "EngineProcess", "ask", "find_program", "user_folder"]
+__all__ = ["ExitStatus", "EngineProcess", "ask", "find_program", "user_folder"]

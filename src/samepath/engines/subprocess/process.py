@@ -34,7 +34,7 @@ _LONGEST_WORDS: Final = 300
 
 
 @dataclass(frozen=True)
-class Ended:
+class ExitStatus:
     """How a program ended: exit code or, negative, signal; what it left running, by name; its last words on stderr."""
 
     code: int
@@ -66,7 +66,7 @@ class EngineProcess:
         scratch: Path | None = None,
     ) -> None:
         self.name = name
-        self._ended: Ended | None = None
+        self._ended: ExitStatus | None = None
         self._lines = bytearray()
         self._news = bytearray()
         self._heard_all = not talks
@@ -200,7 +200,7 @@ class EngineProcess:
         if self._keeper.stdin is not None:
             self._keeper.stdin.close()
 
-    def wait(self, longest_s: float) -> Ended:
+    def wait(self, longest_s: float) -> ExitStatus:
         """Wait until the program has ended, and return how; raises where that takes too long."""
         found = self._look(longest_s)
         if found is None:
@@ -261,14 +261,14 @@ class EngineProcess:
                 with suppress(OSError):
                     stream.close()
 
-    def _look(self, longest_s: float) -> Ended | None:
+    def _look(self, longest_s: float) -> ExitStatus | None:
         """Return how it ended, if that is told within so many seconds."""
         if self._ended is None and self._status >= 0:
             news = self._next_news(SYSTEM_CLOCK.monotonic_s() + longest_s)
             if news is not None:
                 code = news.get("ended")
                 left, said = tuple(news.get("left", ())), str(news.get("said", ""))
-                self._ended = Ended(-9 if code is None else int(code), left, said)
+                self._ended = ExitStatus(-9 if code is None else int(code), left, said)
         return self._ended
 
     def _next_news(self, until_s: float) -> dict[str, Any] | None:

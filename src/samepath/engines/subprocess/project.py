@@ -56,7 +56,7 @@ def rows(cars: NDArray[Any], heights_m: ArrayLike = 0.0) -> NDArray[np.float64]:
     return np.concatenate([np.stack(columns, axis=-1), cars["command"]], axis=-1)
 
 
-class ProgramSettings(Protocol):
+class SubprocessSettings(Protocol):
     """What is asked of the settings of any such program."""
 
     @property
@@ -65,10 +65,10 @@ class ProgramSettings(Protocol):
         ...
 
 
-S = TypeVar("S", bound=ProgramSettings)
+S = TypeVar("S", bound=SubprocessSettings)
 
 
-class ScriptedProgram(Simulator, Generic[S]):
+class SubprocessSimulator(Simulator, Generic[S]):
     """A program that is started for every repeat; ``defaults`` replace those of the settings.
 
     Only in synchronous mode it promises bits.
@@ -190,14 +190,14 @@ _START_S: Final = 60.0
 _END_S: Final = 20.0
 
 
-class Told(NamedTuple):
+class ReceivedStates(NamedTuple):
     """States of these ticks have come; the reader keeps them."""
 
     ticks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Contact:
+class SubprocessContact:
     """A car began to touch another or, ``other`` None, scenery; the impulse is what ``actor`` felt, in the engine's axes."""
 
     tick: int
@@ -207,7 +207,7 @@ class Contact:
 
 
 @dataclass(frozen=True)
-class Frames:
+class FrameStats:
     """How many frames there were, the most physics steps in one and, where it is told, the most things drawn in one."""
 
     count: int
@@ -221,23 +221,23 @@ class Frames:
 
 
 @dataclass(frozen=True)
-class Over:
+class RunEnd:
     """Why the run is over."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Followed:
+class RunSummary:
     """A run that came to its end: its last tick and why it was the last, contacts, and frames where there were any."""
 
     tick: int
     reason: str
-    contacts: tuple[Contact, ...]
-    frames: Frames | None
+    contacts: tuple[SubprocessContact, ...]
+    frames: FrameStats | None
 
 
-class Reader:
+class TraceReader:
     """Reads the lines of a run with these cars; ``car`` is what is told of each, ``reasons`` are the ends that there are.
 
     Of states only the bytes are kept as they come, so that reading takes no time from a run; :meth:`cars` reads them.
@@ -256,7 +256,7 @@ class Reader:
         self._tick = np.dtype([("step", "<u4"), ("cars", car, len(numbers))])
         self._kept: list[bytes] = []
 
-    def read(self, line: bytes) -> Told | Contact | Frames | Over:
+    def read(self, line: bytes) -> ReceivedStates | SubprocessContact | FrameStats | RunEnd:
         """Return what a line says; any other line is an error."""
         mark, _, rest = line.partition(b" ")
         try:
@@ -266,26 +266,26 @@ class Reader:
                 return self._contact(_CONTACT.unpack(binascii.a2b_base64(rest, strict_mode=True)))
             if mark == b"F":
                 count, most_steps, *most_drawn = map(int, rest.split())
-                return Frames(count, most_steps, *most_drawn)
+                return FrameStats(count, most_steps, *most_drawn)
             if mark == b"E":
-                return Over(self._reasons[rest.decode()])
+                return RunEnd(self._reasons[rest.decode()])
         except (binascii.Error, struct.error, ValueError, KeyError, TypeError):
             pass
         raise SimulatorError(f"{self._engine} wrote {line[:_LONGEST_TOLD]!r} where a state, a contact or the end was wanted")
 
-    def _told(self, data: bytes) -> Told:
+    def _told(self, data: bytes) -> ReceivedStates:
         steps = np.frombuffer(data, self._tick)["step"]
         if np.any(steps % self._steps_per_tick):
             raise ValueError(steps)
         self._kept.append(data)
-        return Told(tuple((steps // self._steps_per_tick).tolist()))
+        return ReceivedStates(tuple((steps // self._steps_per_tick).tolist()))
 
-    def _contact(self, values: tuple[int | float, ...]) -> Contact:
+    def _contact(self, values: tuple[int | float, ...]) -> SubprocessContact:
         step, actor, other, x, y, z = values
         if {actor, other} - {-1} - self._numbers or actor == -1:
             raise ValueError(actor)
         tick = -(-int(step) // self._steps_per_tick)
-        return Contact(tick, int(actor), None if other < 0 else int(other), (x, y, z))
+        return SubprocessContact(tick, int(actor), None if other < 0 else int(other), (x, y, z))
 
     def cars(self) -> NDArray[Any]:
         """Return what was told, [tick, car], in the engine's own numbers; one that is no number is an error."""
@@ -297,7 +297,7 @@ class Reader:
         return cars
 
 
-class Project:
+class ProjectProcess:
     """An engine that was started with a project of ours in it; it has said the first line.
 
     ``helpers`` are processes that the run needs: where one of them is gone, that is the reason for whatever went wrong.
@@ -352,9 +352,9 @@ class Project:
             if not helper.running:
                 raise helper.trouble("ended before the run did")
 
-    def follow(self, reader: Reader, on_tick: Callable[[int], None]) -> Followed:
+    def follow(self, reader: TraceReader, on_tick: Callable[[int], None]) -> RunSummary:
         """Read a run from its first tick to its end, and wait until the engine has ended too."""
-        contacts: list[Contact] = []
+        contacts: list[SubprocessContact] = []
         tick, frames, reason = 0, None, ""
         while not reason:
             line = self.line()
@@ -363,22 +363,22 @@ class Project:
             except SimulatorError:
                 self.check_helpers()  # a line that was cut off has a reason
                 raise
-            if isinstance(item, Told):
+            if isinstance(item, ReceivedStates):
                 for told in item.ticks:
                     if told != tick + 1:
                         raise SimulatorError(f"{self.process.name} wrote tick {told} where tick {tick + 1} was wanted")
                     tick = told
                     on_tick(tick)
-            elif isinstance(item, Contact):
+            elif isinstance(item, SubprocessContact):
                 contacts.append(item)
-            elif isinstance(item, Frames):
+            elif isinstance(item, FrameStats):
                 frames = item
             else:
                 reason = item.reason
         if tick == 0:
             raise SimulatorError(f"{self.process.name} ended its run without a single state")
         self.finish()
-        return Followed(tick, reason, tuple(contacts), frames)
+        return RunSummary(tick, reason, tuple(contacts), frames)
 
     def close(self) -> None:
         """End everything that was started."""
@@ -391,7 +391,7 @@ class Project:
         self.close()
 
 
-def first_contacts(contacts: Sequence[Contact]) -> list[Contact]:
+def first_contacts(contacts: Sequence[SubprocessContact]) -> list[SubprocessContact]:
     """Return when each pair first touched in the run, as the actor with the lower number felt it.
 
     Both cars of a pair may tell of it. Who touches already when the run begins is not counted.
@@ -409,11 +409,11 @@ def first_contacts(contacts: Sequence[Contact]) -> list[Contact]:
             found.append(one)
         else:
             x, y, z = one.impulse_ns
-            found.append(Contact(one.tick, one.other, one.actor, (-x, -y, -z)))
+            found.append(SubprocessContact(one.tick, one.other, one.actor, (-x, -y, -z)))
     return found
 
 
-def record_contacts(recorder: Recorder, contacts: Sequence[Contact], last_tick: int) -> None:
+def record_contacts(recorder: Recorder, contacts: Sequence[SubprocessContact], last_tick: int) -> None:
     """Record when each pair first touched, at its tick or, where the run was over by then, at the last."""
     for one in first_contacts(contacts):
         recorder.event(min(one.tick, last_tick), "collision", one.actor, one.other, one.impulse_ns)

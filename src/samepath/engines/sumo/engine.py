@@ -11,11 +11,19 @@ from pathlib import Path
 from typing import Final
 
 from samepath.core.errors import SimulatorError
-from samepath.engines.in_process import CONTROLS, Backlog, PlaySettings, State, Touch, Touches, World
+from samepath.engines.in_process import (
+    CONTROLS,
+    FirstContacts,
+    InProcessContact,
+    InProcessSettings,
+    InProcessWorld,
+    State,
+    StepAccumulator,
+)
 from samepath.engines.interface import DURATION
-from samepath.engines.sumo.scene import GRID, GRID_CAR_M, GRID_TICKS, Options, grid_routes, scene_of
+from samepath.engines.sumo.scene import GRID, GRID_CAR_M, GRID_TICKS, SumoOptions, grid_routes, scene_of
 from samepath.instrument.traces.recorder import Recorder
-from samepath.scenarios.scripts import STANDING, Role, Script, Seen, VehicleCommand, brake_force_n, drive_force_n
+from samepath.scenarios.scripts import STANDING, PlanarState, Role, Script, VehicleCommand, brake_force_n, drive_force_n
 
 with redirect_stdout(StringIO()):  # it prints a warning where pyarrow is not the one that it brings for itself
     import libsumo
@@ -41,7 +49,7 @@ def told(error: Exception) -> SimulatorError:
     return SimulatorError(f"SUMO: {' '.join(str(error).split()) or type(error).__name__}")
 
 
-def start(net: Path | str, routes: str, step_s: float, options: Options) -> None:
+def start(net: Path | str, routes: str, step_s: float, options: SumoOptions) -> None:
     """Start SUMO with a net (a file, or its text) and routes; files are needed no longer once it has read them."""
     libsumo.close()
     with tempfile.TemporaryDirectory(prefix="samepath-sumo-") as folder:
@@ -81,20 +89,20 @@ def stop() -> None:
     libsumo.close()
 
 
-class SumoWorld(World):
+class SumoWorld(InProcessWorld):
     """Roads with the vehicles of a script on them."""
 
-    def __init__(self, script: Script, settings: PlaySettings, options: Options) -> None:
+    def __init__(self, script: Script, settings: InProcessSettings, options: SumoOptions) -> None:
         self._step_s = settings.step_s
-        self._backlog = Backlog(settings.step_s, settings.max_steps)
+        self._backlog = StepAccumulator(settings.step_s, settings.max_steps)
         scene = scene_of(script)
         start(scene.net, scene.routes, settings.step_s, options)
         with in_words():
             self._cars = {role.number: Car(role) for role in script.roles}
-        self._touches = Touches()
-        self._seen: dict[int, Seen] = {}  # since the last step
+        self._touches = FirstContacts()
+        self._seen: dict[int, PlanarState] = {}  # since the last step
 
-    def see(self, number: int) -> Seen:
+    def see(self, number: int) -> PlanarState:
         """Return where the middle of a vehicle is and how it moves; it is read once after a step."""
         seen = self._seen.get(number)
         if seen is None:
@@ -112,7 +120,7 @@ class SumoWorld(World):
         """Read every vehicle."""
         return {number: state_of(self.see(number)) for number in self._cars}
 
-    def reading(self) -> list[Seen]:
+    def reading(self) -> list[PlanarState]:
         """Take down every vehicle; what is seen are the numbers of the channels, in their order."""
         return [self.see(number) for number in self._cars]
 
@@ -136,7 +144,7 @@ class SumoWorld(World):
             self.step(1)
             on_step()
 
-    def touches(self) -> list[Touch]:
+    def touches(self) -> list[InProcessContact]:
         """Return who touched for the first time; SUMO knows no impulses."""
         return self._touches.take()
 
@@ -161,21 +169,21 @@ class Car:
         force_n = drive_force_n(self._role, command.throttle, speed_mps) - brake_force_n(self._role, brake)
         vehicle.setSpeed(self._name, max(0.0, speed_mps + force_n / self._role.body.mass_kg * step_s))
 
-    def read(self) -> Seen:
+    def read(self) -> PlanarState:
         """Return where its middle is, its yaw and its velocity, in our frame."""
         return placed(self._name, self._half_m)
 
 
-def placed(name: str, half_m: float) -> Seen:
+def placed(name: str, half_m: float) -> PlanarState:
     """Return the middle of a vehicle, its yaw and velocity in our frame: y turned over, angles from east."""
     (x, y), speed_mps = vehicle.getPosition(name), vehicle.getSpeed(name)
     yaw_deg = math.remainder(vehicle.getAngle(name) - 90.0, 360.0)
     yaw_rad = math.radians(yaw_deg)
     ahead_x, ahead_y = math.cos(yaw_rad), math.sin(yaw_rad)
-    return Seen(x - half_m * ahead_x, -y - half_m * ahead_y, yaw_deg, speed_mps * ahead_x, speed_mps * ahead_y)
+    return PlanarState(x - half_m * ahead_x, -y - half_m * ahead_y, yaw_deg, speed_mps * ahead_x, speed_mps * ahead_y)
 
 
-def state_of(seen: Seen) -> State:
+def state_of(seen: PlanarState) -> State:
     """Name the numbers, in the order of the channels."""
     x, y, yaw, vx, vy = seen
     return {"x_m": x, "y_m": y, "yaw_deg": yaw, "vx_mps": vx, "vy_mps": vy}
@@ -200,7 +208,7 @@ _NOBODY_DRIVES: Final = [math.nan] * len(CONTROLS)
 
 
 def play_grid(
-    settings: PlaySettings, options: Options, recorder: Recorder, on_tick: Callable[[int], None], last: int | None
+    settings: InProcessSettings, options: SumoOptions, recorder: Recorder, on_tick: Callable[[int], None], last: int | None
 ) -> None:
     """Run the grid from its first car to its last tick."""
     start(GRID, grid_routes(), settings.step_s, options)
@@ -213,7 +221,7 @@ def play_grid(
 
 
 def _play(substeps: int, recorder: Recorder, on_tick: Callable[[int], None], ticks: int) -> None:
-    touches = Touches()
+    touches = FirstContacts()
     here: set[int] = set()
     half_m = GRID_CAR_M / 2
     for tick in range(1, ticks + 1):

@@ -13,7 +13,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from samepath.core.errors import InputError
-from samepath.engines.in_process import TICK_S, PlaySettings
+from samepath.engines.in_process import TICK_S, InProcessSettings
 from samepath.engines.interface import Scalar, switch, whole
 from samepath.scenarios.scripts import Point, Role, Script, brake_force_n, drive_force_n
 
@@ -36,7 +36,7 @@ GRID_CAR_M: Final = 4.7
 
 
 @dataclass(frozen=True)
-class Options:
+class SumoOptions:
     """How SUMO is started."""
 
     threads: int
@@ -55,19 +55,19 @@ class Options:
         ]
 
 
-def read_options(values: Mapping[str, Scalar], seed: int) -> Options:
+def read_options(values: Mapping[str, Scalar], seed: int) -> SumoOptions:
     """Check a study's plain values."""
-    return Options(whole(values, "threads", 1, 64), switch(values, "random"), seed)
+    return SumoOptions(whole(values, "threads", 1, 64), switch(values, "random"), seed)
 
 
-def check_step(settings: PlaySettings) -> None:
+def check_step(settings: InProcessSettings) -> None:
     """Refuse steps that are not whole milliseconds."""
     if round(TICK_S * _MS) % settings.substeps:
         raise InputError(f"substeps: 1, 2, 5, 10, 25 or 50 was wanted, because SUMO counts ms, but {settings.substeps} came")
 
 
 @dataclass(frozen=True)
-class Roads:
+class JunctionRoads:
     """Ways into a junction and over it, by role, and the one way out; in our frame."""
 
     into: tuple[tuple[Point, ...], ...]
@@ -76,19 +76,19 @@ class Roads:
 
 
 @dataclass(frozen=True)
-class Scene:
+class SumoScene:
     """A script as two files for SUMO."""
 
     net: str
     routes: str
 
 
-def scene_of(script: Script) -> Scene:
+def scene_of(script: Script) -> SumoScene:
     """Return roads that have the form of the vehicles' paths, and a vehicle on each."""
-    return Scene(_net(roads_of(script)), _routes(script.roles))
+    return SumoScene(_net(roads_of(script)), _routes(script.roles))
 
 
-def roads_of(script: Script) -> Roads:
+def roads_of(script: Script) -> JunctionRoads:
     """Cut two paths that become one into what lies before, in and after their junction."""
     if len(script.roles) != 2:
         raise InputError(f"scenario {script.name}: two vehicles were wanted for a net of SUMO, but {len(script.roles)} came")
@@ -102,7 +102,7 @@ def roads_of(script: Script) -> Roads:
     before, out = _cut(paths[main], meeting_m)
     ways = {main: before, side: (*paths[side][:joined], out[0])}
     into, over = zip(*(_cut(ways[index], _begin_m(ways[index], ways[1 - index])) for index in range(2)), strict=True)
-    return Roads(
+    return JunctionRoads(
         into=tuple((_beyond(one[1], one[0]), *one[1:]) for one in into),
         over=over,
         out=(*out[:-1], _beyond(out[-2], out[-1])),
@@ -164,7 +164,7 @@ def _nearest(point: Point, path: Sequence[Point]) -> tuple[float, float]:
     return found
 
 
-def _net(roads: Roads) -> str:
+def _net(roads: JunctionRoads) -> str:
     """Return a net as netconvert would write it, with all digits; nobody at the junction has to give way, all are foes."""
     net = Element("net", version="1.20")
     count = len(roads.into)

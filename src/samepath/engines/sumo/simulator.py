@@ -5,7 +5,14 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from samepath.core.errors import SimulatorError
-from samepath.engines.in_process import GAME_LOOP, SYNCHRONOUS, EngineSimulator, PlaySettings, World, read_settings
+from samepath.engines.in_process import (
+    GAME_LOOP,
+    SYNCHRONOUS,
+    InProcessSettings,
+    InProcessSimulator,
+    InProcessWorld,
+    read_settings,
+)
 from samepath.engines.interface import RunRequest, Scalar, SimulatorInfo, check_request, last_tick, no_tick
 from samepath.engines.sumo.scene import check_step, read_options
 from samepath.instrument.traces.recorder import Recorder
@@ -14,7 +21,7 @@ from samepath.scenarios.scripts import Script
 GRID_SCENARIO: Final = "sumo-grid"
 
 
-class Sumo(EngineSimulator):
+class Sumo(InProcessSimulator):
     """SUMO in double precision. In synchronous steps, with a seed and one thread it promises bits.
 
     The scenario ``sumo-grid`` is SUMO's own traffic: nobody of ours drives there, so that it has no game loop.
@@ -38,12 +45,12 @@ class Sumo(EngineSimulator):
         info = super().described(settings)
         return replace(info, scenarios=(*info.scenarios, *((GRID_SCENARIO,) if read.mode == SYNCHRONOUS else ())))
 
-    def promises_bits(self, settings: PlaySettings, values: Mapping[str, Scalar]) -> bool:
+    def promises_bits(self, settings: InProcessSettings, values: Mapping[str, Scalar]) -> bool:
         """With ``random``, SUMO takes its seed from the clock; of more threads than one it says itself that it has problems."""
         options = read_options(values, 0)
         return settings.mode == SYNCHRONOUS and not options.random and options.threads == 1
 
-    def world(self, script: Script, settings: PlaySettings, values: Mapping[str, Scalar]) -> World:
+    def world(self, script: Script, settings: InProcessSettings, values: Mapping[str, Scalar]) -> InProcessWorld:
         """Set up a script in SUMO."""
         from samepath.engines.sumo.engine import SumoWorld
 

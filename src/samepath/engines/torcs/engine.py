@@ -22,7 +22,7 @@ from samepath.core.errors import InputError, SimulatorError, nearest
 from samepath.core.trig import to_degrees
 from samepath.engines.interface import Scalar, choice, number, whole, word
 from samepath.engines.subprocess import EngineProcess, find_program
-from samepath.engines.subprocess.project import Contact, Project
+from samepath.engines.subprocess.project import ProjectProcess, SubprocessContact
 
 # What a study may vary about TORCS: who races where, and for how long.
 
@@ -321,7 +321,7 @@ def _compiler() -> str:
 
 
 @contextmanager
-def race(settings: TorcsSettings, ticks: int) -> Iterator[Project]:
+def race(settings: TorcsSettings, ticks: int) -> Iterator[ProjectProcess]:
     """Start a race in a TORCS of its own, which has said its first line; nothing of it is left afterwards."""
     parts = installation(settings.program)
     with ExitStack() as stack:
@@ -336,7 +336,7 @@ def race(settings: TorcsSettings, ticks: int) -> Iterator[Project]:
             "SAMEPATH_TICKS": str(ticks),
             "SAMEPATH_CARS": str(len(settings.drivers)),
         }
-        project = Project(NAME, command, settings.timeout_s, folder=parts.data, environment=environment, scratch=scratch)
+        project = ProjectProcess(NAME, command, settings.timeout_s, folder=parts.data, environment=environment, scratch=scratch)
         yield stack.enter_context(project)
 
 
@@ -377,7 +377,7 @@ def rows(cars: NDArray[Any]) -> NDArray[np.float64]:
     return np.stack((x, -y, z, *angles, vx, -vy, vz, -turn * _DEG_PER_RAD, throttle, -steer, brake, gear), axis=-1)
 
 
-def in_our_frame(one: Contact) -> Contact:
+def in_our_frame(one: SubprocessContact) -> SubprocessContact:
     """Return a contact with its impulse along our axes."""
     x, y, z = one.impulse_ns
-    return Contact(one.tick, one.actor, one.other, (x, -y, z))
+    return SubprocessContact(one.tick, one.actor, one.other, (x, -y, z))

@@ -15,7 +15,7 @@ from samepath.engines.interface import (
     last_tick,
     no_tick,
 )
-from samepath.engines.subprocess.project import Project, Reader, record_contacts
+from samepath.engines.subprocess.project import ProjectProcess, TraceReader, record_contacts
 from samepath.engines.torcs.engine import (
     CAR,
     CHANNELS,
@@ -87,7 +87,7 @@ class Torcs(Simulator):
             recorder.actor(actor_id, actor_type(driver))
         until = last_tick(info, request)
         over = DURATION if until is not None else "simulated time is over"
-        reader = Reader(NAME, CAR, numbers, STEPS_PER_TICK, {"finished": "the race is over", "over": over})
+        reader = TraceReader(NAME, CAR, numbers, STEPS_PER_TICK, {"finished": "the race is over", "over": over})
         ticks = until or round(settings.laps * _LONGEST_LAP_S / TICK_S)
         with race(settings, ticks) as torcs:
             for actor_id, driver in zip(numbers, settings.drivers, strict=True):
@@ -102,7 +102,7 @@ class Torcs(Simulator):
         return read_settings({**self._defaults, **known})
 
 
-def _check_driver(torcs: Project, actor_id: int, driver: RaceDriver) -> None:
+def _check_driver(torcs: ProjectProcess, actor_id: int, driver: RaceDriver) -> None:
     """Is this car driven by whom we think? TORCS decides who stands where."""
     line, wanted = torcs.line(), f"A {actor_id} {driver.module} {driver.index}"
     if line != wanted.encode():
