@@ -1,6 +1,7 @@
 """The conformance kit finds what is wrong with an adapter: each broken simulator fails the check it breaks."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from samepath.engines.interface import (
     no_tick,
 )
 from samepath.engines.reference import Exact, Leaky
+from samepath.engines.resampling import RESAMPLING, Frame, Resampler
 
 
 class Good(Simulator):
@@ -177,6 +179,51 @@ class OnlySaysItRecords(Good):
     record_commands = Simulator.record_commands
 
 
+class ResamplesInSilence(Good):
+    """Frames every 0.07 s, ticks every 0.1 s, and not a word of it."""
+
+    def run(self, request, recorder, on_tick=no_tick):
+        check_request(self.info(), request)
+        recorder.actor(1, "car")
+        frames = [Frame(0.07 * n, {1: {"x_m": n * n, "y_m": 0.0}}) for n in range(30)]
+        resampler = Resampler(0.1, frames[0])
+        ticks = [tick for frame in frames[1:] for tick in resampler.take(frame)]
+        for tick, states in ticks:
+            recorder.state(tick, 1, {name: states[1][name] for name in self.channels if name in states[1]})
+            on_tick(tick)
+        self.finish(recorder, ticks[-1].tick, resampler)
+
+    def finish(self, recorder, tick, resampler):
+        recorder.end(tick, "done")
+
+
+class ResamplesAndCallsItLossless(ResamplesInSilence):
+    channels = ("x_m", "y_m", RESAMPLING)
+
+
+class ResamplesWithoutANote(ResamplesAndCallsItLossless):
+    def info(self):
+        info = super().info()
+        return replace(info, capabilities=replace(info.capabilities, lossless=False))
+
+
+class ResamplesOpenly(ResamplesWithoutANote):
+    def finish(self, recorder, tick, resampler):
+        recorder.event(tick, "note", detail=resampler.note)
+        recorder.end(tick, "done")
+
+
+class MixesRowsByHand(Good):
+    channels = ("x_m", "y_m", "gear_index")
+
+    def state(self, tick, request, settings):
+        return {"x_m": tick, "y_m": 0.0, "gear_index": 1.0 + (tick % 3) / 2}
+
+
+def test_one_that_resamples_and_says_so_passes():
+    conformance.says_if_it_resamples(ResamplesOpenly)
+
+
 class NoScenario(Good):
     def info(self):
         return SimulatorInfo("bad", "1", "nothing to run", (), 0.1)
@@ -221,6 +268,10 @@ def test_one_that_promises_nothing_is_held_to_nothing_it_did_not_promise(check):
         (CollidesWithoutImpulse, "names actors in events", "impulse"),
         (NotANumber, "records a whole run", "x_m is nan"),
         (ClosesOnce, "closes twice", "closed already"),
+        (ResamplesInSilence, "says if it resamples", "states were put between two frames: declare the channel resampling_m"),
+        (ResamplesAndCallsItLossless, "says if it resamples", "what is resampled is not lossless"),
+        (ResamplesWithoutANote, "says if it resamples", "a note in the trace must say how far off"),
+        (MixesRowsByHand, "says if it resamples", "gear_index is [1.5]: states of two steps are mixed"),
         (NoScenario, "describes itself", "at least one scenario"),
     ],
 )

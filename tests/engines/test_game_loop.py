@@ -2,14 +2,16 @@
 
 from itertools import cycle
 
+import numpy as np
 import pytest
 
 from samepath.core.errors import UnknownNameError
 from samepath.engines import registry
 from samepath.engines.conformance import CHECKS, run_once
-from samepath.engines.resampling import interpolated
+from samepath.engines.resampling import RESAMPLING, interpolated, watch_resampling
 from samepath.engines.samepath import Samepath
 from samepath.engines.samepath.game_loop import SamepathGameLoop
+from samepath.simulator.game_loop import MODES, SOURCES, LoopSettings, loop_with, parse_sources
 from tests.support.shared_runs import share_runs
 
 QUICK = {"time_scale": 200.0, "frame_cost_s": 0.0}
@@ -65,6 +67,44 @@ def test_every_mode_reaches_an_end_with_the_collision_in_it():
         repeat = run_once(SamepathGameLoop(settings, UnevenClock()), "table1-test2")
         assert [event.kind for event in repeat.events].count("collision") >= 1, mode
         assert repeat.end.tick == pytest.approx(350, abs=60), mode
+
+
+SETTINGS = [{"mode": mode, "sources": sources} for mode in MODES for sources in ("", *SOURCES, "bit-flip, wall-clock-step")]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda one: f"{one['mode']} {one['sources']}")
+def test_only_what_makes_fixed_steps_is_called_lossless(settings):
+    info = SamepathGameLoop().described(settings)
+    loop = loop_with(LoopSettings(mode=settings["mode"]), parse_sources(settings["sources"]))
+    assert info.capabilities.lossless == loop.is_fixed
+    assert (RESAMPLING in info.channels) != loop.is_fixed
+
+
+@pytest.mark.parametrize("mode", ["variable", "semi-fixed"])
+def test_steps_that_vary_are_resampled_with_a_bound_and_a_note(mode):
+    simulator = SamepathGameLoop({"time_scale": 100.0, "frame_cost_s": 0.0, "mode": mode}, UnevenClock())
+    with watch_resampling() as seen:
+        repeat = run_once(simulator, "table1-test4")
+    assert seen.count > 0
+    bound_m = repeat.values[:, repeat.channels.index(RESAMPLING)]
+    assert np.all(bound_m >= 0)
+    assert bound_m.max() > 0.001, "somebody is hit between two steps"
+    note = next(event for event in repeat.events if event.kind == "note")
+    assert note.detail.startswith("resampled from the engine's frames")
+    assert f"at most {bound_m.max():.3g} m off" in note.detail
+    gears = repeat.values[:, repeat.channels.index("gear_index")]
+    assert np.all(np.isnan(gears) | (gears == np.rint(gears))), "commands hold, they have nothing between two steps"
+
+
+@pytest.mark.parametrize("mode", ["lockstep", "real-time"])
+def test_fixed_steps_are_recorded_as_they_are(mode):
+    with watch_resampling() as seen:
+        repeat = run_once(
+            SamepathGameLoop({"time_scale": 100.0, "frame_cost_s": 0.0, "mode": mode}, UnevenClock()), "table1-test1"
+        )
+    assert seen.count == 0
+    assert RESAMPLING not in repeat.channels
+    assert "note" not in {event.kind for event in repeat.events}
 
 
 def test_interpolation_is_exact_on_steady_motion():

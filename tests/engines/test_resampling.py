@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from samepath.core.errors import SimulatorError
 from samepath.engines.conformance import run_request
 from samepath.engines.interface import RunRequest, Simulator, SimulatorInfo, no_tick
-from samepath.engines.resampling import RESAMPLING, Frame, Resampler, interpolated
+from samepath.engines.resampling import RESAMPLING, Frame, Resampler, interpolated, watch_resampling
 
 STEP_S = 0.05
 # Above rounding, far below anything a bound is about.
@@ -55,8 +55,7 @@ def test_steady_acceleration_is_never_farther_off_than_the_bound(gaps, velocity,
 @given(steps, st.tuples(numbers, numbers), st.tuples(numbers, numbers), st.floats(0.0, 1.0))
 def test_a_collision_between_two_frames_is_never_farther_off_than_the_bound(gaps, before, after, when):
     times = moments(gaps)
-    # With a gap beside it on either side: the first and the last are judged by one neighbour.
-    hit_s = times[1] + when * (times[-2] - times[1])
+    hit_s = when * times[-1]
 
     def motion(t):
         away_s = max(0.0, t - hit_s)
@@ -124,6 +123,35 @@ def test_who_comes_and_goes_between_frames_is_at_no_tick_between_them():
     frames = [frame(0.15, 1), frame(0.25, 1, 2), frame(0.35, 1, 2), frame(0.45, 2), frame(0.5, 2)]
     ticks = [one for each in frames for one in resampler.take(each)] + resampler.rest()
     assert {one.tick: sorted(one.states) for one in ticks} == {0: [1], 1: [1], 2: [1], 3: [1, 2], 4: [2], 5: [2]}
+
+
+def test_a_collision_late_in_the_last_gap_is_within_the_bound_although_it_hardly_shows():
+    """Nine tenths into the gap: the mean velocity shows a tenth of the change, the path is 9 % of it times the gap off."""
+    ticks = check([0.0, 0.1, 0.2], lambda t: (4.0 * max(0.0, t - 0.19), 0.0, 0.0))
+    assert ticks[3].states[1][RESAMPLING] == pytest.approx(0.4 * 0.1)
+
+
+def test_what_is_held_belongs_to_the_frame_that_reaches_the_tick():
+    frames = [
+        Frame(t, {1: {"x_m": t, "y_m": 0.0, "gear_index": 9.0}}, {1: {"gear_index": g}})
+        for t, g in ((0.0, 1), (0.07, 2), (0.15, 3))
+    ]
+    resampler = Resampler(STEP_S, frames[0])
+    ticks = [one for frame in frames[1:] for one in resampler.take(frame)] + resampler.rest()
+    assert [(one.tick, one.states[1]["gear_index"]) for one in ticks] == [(0, 1), (1, 2), (2, 3), (3, 3)]
+
+
+def test_who_watches_sees_what_is_interpolated_and_nothing_else():
+    def run(times):
+        resampled(times, lambda t: (t, 0.0, 0.0))
+
+    with watch_resampling() as seen:
+        run([0.0, 0.05, 0.1, 0.15])
+        assert seen.count == 0, "every frame was on a tick"
+        run([0.0, 0.07, 0.12])
+        assert seen.count == 2
+    run([0.0, 0.07, 0.12])
+    assert seen.count == 2
 
 
 def test_where_a_bound_cannot_be_known_none_is_given():

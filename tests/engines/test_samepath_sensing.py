@@ -29,7 +29,7 @@ def rig(tmp_path):
 
 def run(name, repeat, log_every=1, duration_s=1.0, **settings):
     simulator = registry.create(name)
-    info = simulator.info()
+    info = simulator.described(settings)
     recorder = Recorder(repeat, info.channels, info.step_s, log_every)
     simulator.run(RunRequest("table1-test2", repeat, settings=settings, duration_s=duration_s), recorder)
     return recorder.finish()

@@ -75,8 +75,8 @@ class Promising(Carla):
         super().__init__(defaults)
         self._scenario = scenario
 
-    def info(self):
-        info = super().info()
+    def described(self, settings):
+        info = super().described(settings)
         able = replace(info.capabilities, deterministic=True)
         return replace(info, capabilities=able, scenarios=(self._scenario,))
 

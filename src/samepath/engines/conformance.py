@@ -14,13 +14,14 @@ A check returns None or raises :class:`samepath.core.errors.SimulatorError`, in 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from samepath.core.channels import check_channels
+from samepath.core.channels import RESAMPLING, check_channels
 from samepath.core.errors import SimulatorError, UnknownNameError
 from samepath.engines.interface import DURATION, CommandLog, RunRequest, Simulator, SimulatorInfo, no_tick
+from samepath.engines.resampling import watch_resampling
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import EventKind, Repeat
 
@@ -37,7 +38,7 @@ def run_once(simulator: Simulator, scenario: str, repeat: int = 0, on_tick: Call
 
 def run_request(simulator: Simulator, request: RunRequest, on_tick: Callable[[int], None] = no_tick) -> Repeat:
     """Run what is asked for and return its record."""
-    info = simulator.info()
+    info = simulator.described(request.settings)
     recorder = Recorder(request.repeat, info.channels, info.step_s)
     simulator.run(request, recorder, on_tick)
     return recorder.finish()
@@ -57,34 +58,57 @@ def describes_itself(factory: Factory) -> None:
 
 def records_a_whole_run(factory: Factory) -> None:
     """Every scenario gives states of announced actors at rising ticks, and an end."""
-    for info_name, repeat in _each_scenario(factory):
-        _require(len(repeat.actors) > 0, f"{info_name}: no actor was announced")
-        _require(len(repeat.tick) > 0, f"{info_name}: no state was recorded")
+    for scenario, repeat, _ in _each_scenario(factory):
+        _require(len(repeat.actors) > 0, f"{scenario}: no actor was announced")
+        _require(len(repeat.tick) > 0, f"{scenario}: no state was recorded")
         silent = {actor.id for actor in repeat.actors} - set(np.unique(repeat.actor).tolist())
-        _require(not silent, f"{info_name}: actors {sorted(silent)} were announced but never had a state")
-        _require(bool(np.all(np.diff(repeat.tick) >= 0)), f"{info_name}: ticks must not fall")
-        _require(int(repeat.tick.max()) <= repeat.end.tick, f"{info_name}: states after the end at tick {repeat.end.tick}")
-        _require(bool(repeat.end.reason), f"{info_name}: the end needs a reason")
+        _require(not silent, f"{scenario}: actors {sorted(silent)} were announced but never had a state")
+        _require(bool(np.all(np.diff(repeat.tick) >= 0)), f"{scenario}: ticks must not fall")
+        _require(int(repeat.tick.max()) <= repeat.end.tick, f"{scenario}: states after the end at tick {repeat.end.tick}")
+        _require(bool(repeat.end.reason), f"{scenario}: the end needs a reason")
 
 
 def keeps_time(factory: Factory) -> None:
     """Simulated time rises strictly with the tick, and is the same for all actors of a tick."""
-    for info_name, repeat in _each_scenario(factory):
+    for scenario, repeat, _ in _each_scenario(factory):
         for tick in np.unique(repeat.tick)[:50].tolist():
             times = np.unique(repeat.time_s[repeat.tick == tick])
-            _require(len(times) == 1, f"{info_name}: actors disagree on the time of tick {tick}")
+            _require(len(times) == 1, f"{scenario}: actors disagree on the time of tick {tick}")
         _, first = np.unique(repeat.tick, return_index=True)
-        _require(bool(np.all(np.diff(repeat.time_s[first]) > 0)), f"{info_name}: time must rise with the tick")
+        _require(bool(np.all(np.diff(repeat.time_s[first]) > 0)), f"{scenario}: time must rise with the tick")
 
 
 def uses_declared_channels(factory: Factory) -> None:
     """Every declared channel is recorded for at least one actor of at least one scenario."""
     used: dict[str, bool] = {}
-    for _, repeat in _each_scenario(factory):
+    for _, repeat, _ in _each_scenario(factory):
         for index, channel in enumerate(repeat.channels):
             used[channel] = used.get(channel, False) or not bool(np.all(np.isnan(repeat.values[:, index])))
     for channel, found in used.items():
         _require(found, f"channel {channel} is declared but never recorded")
+
+
+def says_if_it_resamples(factory: Factory) -> None:
+    """States put between two steps are declared: channel ``resampling_m``, not lossless, a note; else rows are its own steps."""
+    with factory() as simulator:
+        info = simulator.info()
+    declared = RESAMPLING in info.channels
+    _require(not (declared and info.capabilities.lossless), f"{RESAMPLING} is declared: what is resampled is not lossless")
+    for scenario, repeat, interpolated in _each_scenario(factory):
+        told = f"{scenario}: {interpolated} states were put between two frames"
+        _require(declared or not interpolated, f"{told}: declare the channel {RESAMPLING}, and that it is not lossless")
+        noted = any(event.kind == "note" and event.detail.startswith("resampled") for event in repeat.events)
+        _require(noted or not declared, f"{scenario}: a note in the trace must say how far off resampled states may be")
+        _check_rows_are_steps(repeat, scenario)
+
+
+def _check_rows_are_steps(repeat: Repeat, scenario: str) -> None:
+    """A gear or a switch has whole values: what lies between two is a mixture of two rows, made by whatever means."""
+    for index, channel in enumerate(repeat.channels):
+        if channel.endswith(("_bool", "_index")):
+            values = repeat.values[:, index]
+            mixed = values[np.isfinite(values) & (values != np.rint(values))]
+            _require(not len(mixed), f"{scenario}: {channel} is {mixed[:1].tolist()}: states of two steps are mixed in one row")
 
 
 def calls_on_tick(factory: Factory) -> None:
@@ -99,16 +123,16 @@ def calls_on_tick(factory: Factory) -> None:
 
 def names_actors_in_events(factory: Factory) -> None:
     """Events lie within the run; a collision names an actor; a destroyed actor has no later state."""
-    for info_name, repeat in _each_scenario(factory):
+    for scenario, repeat, _ in _each_scenario(factory):
         for event in repeat.events:
-            _require(0 <= event.tick <= repeat.end.tick, f"{info_name}: {event.kind} at tick {event.tick} is outside the run")
+            _require(0 <= event.tick <= repeat.end.tick, f"{scenario}: {event.kind} at tick {event.tick} is outside the run")
             if event.kind == EventKind.COLLISION:
-                _require(event.actor is not None, f"{info_name}: a collision must name an actor")
+                _require(event.actor is not None, f"{scenario}: a collision must name an actor")
                 told = event.impulse_ns is not None or bool(event.detail)
-                _require(told, f"{info_name}: a collision must have an impulse, or a detail that says why there is none")
+                _require(told, f"{scenario}: a collision must have an impulse, or a detail that says why there is none")
             if event.kind == EventKind.DESTROY:
                 last = repeat.tick[repeat.actor == event.actor].max()
-                _require(int(last) <= event.tick, f"{info_name}: actor {event.actor} was destroyed but moves on")
+                _require(int(last) <= event.tick, f"{scenario}: actor {event.actor} was destroyed but moves on")
 
 
 def repeats_itself_if_it_says_so(factory: Factory) -> None:
@@ -201,6 +225,7 @@ CHECKS: tuple[Check, ...] = (
     records_a_whole_run,
     keeps_time,
     uses_declared_channels,
+    says_if_it_resamples,
     calls_on_tick,
     names_actors_in_events,
     repeats_itself_if_it_says_so,
@@ -235,10 +260,20 @@ def check_all(factory: Factory) -> Iterator[CheckResult]:
         yield CheckResult(name, (check.__doc__ or "").splitlines()[0], problem)
 
 
-def _each_scenario(factory: Factory) -> Iterator[tuple[str, Repeat]]:
+class _Played(NamedTuple):
+    """A run of a scenario, and how many of its states were put between two frames: the trace alone does not show that."""
+
+    scenario: str
+    repeat: Repeat
+    interpolated: int
+
+
+def _each_scenario(factory: Factory) -> Iterator[_Played]:
     with factory() as simulator:
         for scenario in simulator.info().scenarios:
-            yield scenario, run_once(simulator, scenario)
+            with watch_resampling() as seen:
+                repeat = run_once(simulator, scenario)
+            yield _Played(scenario, repeat, seen.count)
 
 
 def _check_end(short: Repeat, ticks: int, where: str) -> None:

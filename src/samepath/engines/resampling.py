@@ -1,25 +1,44 @@
-"""From frames at an engine's own times to the common ticks of a trace, and how far off that may be.
+"""The one resampler of all engines: from frames at an engine's own times to the ticks of a trace, and how far off that may be.
 
-A state at a tick lies on the straight line between the two frames around it, angles the short way round; a frame on a tick is
-taken as it is, bit for bit. What the engine would have had at the tick itself is not known, only how far from the line it can
-be: over a gap of h seconds in which the velocity of an actor changes by no more than V, a position strays from the line by no
-more than V h / 4. A sudden change in the middle of the gap, such as a collision, reaches that; steady acceleration strays by
-V h / 8. V is taken from the mean velocities v0, v1, v2 of the gap before, of this gap and of the one after it, as |v1 - v0| +
-|v2 - v1|: enough as long as the velocity along each axis only rises or only falls over the three. The bound of every tick
-and actor is recorded beside its state, as the channel ``resampling_m``.
+An engine whose steps end when they end has no state at the ticks of a trace. A state at a tick is put on the straight line
+between the two frames around it, angles the short way round; a frame on a tick is taken as it is, bit for bit. Whoever
+resamples says so: the channel ``resampling_m`` is declared and holds the bound below for every tick and actor, the capability
+``lossless`` is False, and a note at the end of the trace has the largest bound. The analysis calls such logs at best identical
+at resolution: equal rows do not show that the frames they were made from were equal. The conformance kit holds adapters to it.
+
+**The bound.** Over a gap of h seconds let an actor's velocity along an axis lie between lo and hi, and let m be its mean, the
+slope of the line. The path leaves the first frame no faster than hi and must still reach the second no faster than hi and no
+slower than lo, so it is farthest from the line where it runs at hi first and at lo afterwards (or the reverse)::
+
+    off <= h (hi - m) (m - lo) / (hi - lo)  <=  h V / 4,    V = hi - lo
+
+A sudden change in the middle of the gap, such as a collision, reaches h V / 4. Steady acceleration a has V = a h, yet strays by
+no more than the a h^2 / 8 of a chord: a bound must hold for both, and a log does not tell which it was.
+
+V is not logged, so it is taken from the mean velocities v0 and v2 of the gaps before and after, as |m - v0| + |v2 - m|. That is
+enough where the velocity only rises or only falls over the three gaps, suddenly or not: it was v0 at some moment of the gap
+before and will be v2 at some moment of the gap after. It is also enough for a short push and its end within the gap, as long as
+the peak is no farther beyond m than m is beyond the nearer neighbour; nothing in the log could show a sharper peak.
+
+The first gap of an actor has none before it and the last none after. There one of lo and hi is unknown, and the limit of the
+formula is used, h |m - v0| or h |v2 - m|. (To count the one change that is seen twice would be too little: a collision late in
+the last gap hardly shows in m.) The bound of a tick is the length of the axes' bounds. It is of positions; other channels have
+none.
 """
 
 import math
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from samepath.core.channels import ANGLES, POSITION
+from samepath.core.channels import ANGLES, POSITION, RESAMPLING
 from samepath.core.errors import SimulatorError
 
-# The channel of the bound, for a simulator that resamples to declare.
-RESAMPLING: Final = "resampling_m"
+__all__ = ["RESAMPLING", "Frame", "Resampler", "States", "Tick", "interpolated", "watch_resampling"]
+
 # A frame this near to a tick, as a part of a step, is on it: above the rounding of a sum of steps in double precision.
 _ROUNDING: Final = 1e-9
 
@@ -28,10 +47,15 @@ States = Mapping[int, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Frame:
-    """Everybody at a moment of the engine's choice; ``time_s`` counts from the start of the run."""
+    """Everybody at a moment of the engine's choice; ``time_s`` counts from the start of the run.
+
+    ``held`` are values that are set once a step and have nothing between two steps, such as commands and gears: a tick has
+    those of the frame that reaches it.
+    """
 
     time_s: float
     states: States
+    held: States = field(default_factory=dict)
 
 
 class Tick(NamedTuple):
@@ -39,6 +63,28 @@ class Tick(NamedTuple):
 
     tick: int
     states: dict[int, dict[str, float]]
+
+
+class Interpolations:
+    """How many states were put between two frames while somebody watched."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+# Of the context, not of the process: checks that run side by side do not see each other's runs.
+_watched: ContextVar[Interpolations | None] = ContextVar("watched resampling", default=None)
+
+
+@contextmanager
+def watch_resampling() -> Iterator[Interpolations]:
+    """Count what is interpolated from here on. A trace alone does not show it, and an adapter may forget to say so."""
+    seen = Interpolations()
+    token = _watched.set(seen)
+    try:
+        yield seen
+    finally:
+        _watched.reset(token)
 
 
 class Resampler:
@@ -70,7 +116,7 @@ class Resampler:
         return found
 
     def rest(self) -> list[Tick]:
-        """Return the ticks up to the last frame; its gap has no other after it, so that the one before it counts twice."""
+        """Return the ticks up to the last frame; its gap has no other after it, so that the bound is wider there."""
         return self._gap(None)
 
     def tick_of(self, time_s: float) -> int:
@@ -103,18 +149,23 @@ class Resampler:
     def _tick(self, tick: int, earlier: Frame | None, a: Frame | None, b: Frame, later: Frame | None) -> Tick:
         time_s = self._time_s(tick)
         if a is None or abs(time_s - b.time_s) <= _ROUNDING * self.step_s:
-            return Tick(tick, {number: {**state, RESAMPLING: 0.0} for number, state in b.states.items()})
+            return Tick(
+                tick, {number: {**state, RESAMPLING: 0.0, **b.held.get(number, {})} for number, state in b.states.items()}
+            )
         share = (time_s - a.time_s) / (b.time_s - a.time_s)
         states = {}
         for number, state in b.states.items():
-            if number in a.states:
-                states[number] = interpolated(a.states[number], state, share)
-                bound_m = _bound_m(number, earlier, a, b, later)
-                if bound_m is None:
-                    continue
-                states[number][RESAMPLING] = bound_m
-                if bound_m > self.largest_m:
-                    self.largest_m, self.largest_at = bound_m, (tick, number)
+            # Who is in only one of the two frames came or went between them: where it was at the tick is not known.
+            if number not in a.states:
+                continue
+            bound_m = _bound_m(number, earlier, a, b, later)
+            bound = {} if bound_m is None else {RESAMPLING: bound_m}
+            states[number] = {**interpolated(a.states[number], state, share), **bound, **b.held.get(number, {})}
+            if bound_m is not None and bound_m > self.largest_m:
+                self.largest_m, self.largest_at = bound_m, (tick, number)
+        watched = _watched.get()
+        if watched is not None:
+            watched.count += len(states)
         return Tick(tick, states)
 
 
@@ -134,20 +185,21 @@ def _between(a: float, b: float, share: float, angle: bool) -> float:
 
 def _bound_m(number: int, earlier: Frame | None, a: Frame, b: Frame, later: Frame | None) -> float | None:
     """Return how far from the line an actor can have been from ``a`` to ``b``; None where it has no frame beside these two."""
-    middle = _velocity(number, a, b)
+    mean = _velocity(number, a, b)
     changes = [
-        [abs(one - other) for one, other in zip(middle, _velocity(number, *pair), strict=True)]
+        [abs(m - neighbour) for m, neighbour in zip(mean, _velocity(number, *pair), strict=True)]
         for pair in ((earlier, a), (b, later))
         if pair[0] is not None and pair[1] is not None and number in pair[0].states and number in pair[1].states
     ]
     if not changes:
         return None
-    if len(changes) == 1:
-        changes *= 2
+    # With both neighbours V h / 4; with one, what V h / 4 and its exact form tend to when the other end may be anything.
+    part = 4 if len(changes) == 2 else 1
     gap_s = b.time_s - a.time_s
-    return math.hypot(*(sum(axis) * gap_s / 4 for axis in zip(*changes, strict=True)))
+    return math.hypot(*(sum(axis) * gap_s / part for axis in zip(*changes, strict=True)))
 
 
 def _velocity(number: int, a: Frame, b: Frame) -> list[float]:
-    one, other, gap_s = a.states[number], b.states[number], b.time_s - a.time_s
-    return [(other[axis] - one[axis]) / gap_s for axis in POSITION if axis in one]
+    """Mean velocity from one frame to the next, along each axis that is there."""
+    start, end, gap_s = a.states[number], b.states[number], b.time_s - a.time_s
+    return [(end[axis] - start[axis]) / gap_s for axis in POSITION if axis in start]

@@ -11,11 +11,11 @@ from samepath.core.errors import SimulatorError
 from samepath.core.states import Command
 from samepath.core.streams import stream
 from samepath.engines.carla.link import (
-    Cast,
-    Entry,
-    Frame,
-    Link,
-    Removals,
+    CarlaConnection,
+    CarlaFrame,
+    DelayedRemovals,
+    SpawnedActors,
+    SpawnRequest,
     States,
     chassis_of,
     first_contacts,
@@ -26,7 +26,18 @@ from samepath.engines.carla.simulator import TICK_S, CarlaSettings
 from samepath.engines.interface import DURATION
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.drivers import Steering
-from samepath.scenarios.scripts import STANDING, WAITING, Chassis, Mind, Place, Role, Script, Seen, mind_of, moved
+from samepath.scenarios.scripts import (
+    STANDING,
+    WAITING,
+    ActorController,
+    Chassis,
+    PlanarState,
+    Pose2D,
+    Role,
+    Script,
+    controller_of,
+    moved,
+)
 
 # Who makes time pass: we, step by step, or the server by itself.
 
@@ -46,7 +57,7 @@ class ServerClock(Protocol):
 class Synchronous:
     """The server waits for us. Frames must follow each other: if they do not, somebody else ticks the same server."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: CarlaConnection) -> None:
         self._link = link
         # The client may not have seen yet what it ticked itself while it loaded the world.
         self._frame: int | None = None
@@ -71,7 +82,7 @@ class Synchronous:
 class Asynchronous:
     """The server runs on; frames that arrive while we are busy wait here."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: CarlaConnection) -> None:
         self._link = link
         self._frames: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._callback = link.world.on_tick(self._frames.put)
@@ -93,7 +104,7 @@ class Asynchronous:
             self._link.world.remove_on_tick(self._callback)
 
 
-def clock_of(link: Link) -> ServerClock:
+def clock_of(link: CarlaConnection) -> ServerClock:
     """Return the clock that the settings ask for."""
     return Synchronous(link) if link.settings.synchronous else Asynchronous(link)
 
@@ -125,11 +136,11 @@ class Show(Protocol):
         """Spawn everybody."""
         ...
 
-    def begin(self, frame: Frame) -> None:
+    def begin(self, frame: CarlaFrame) -> None:
         """Everybody has come to rest: tick 0."""
         ...
 
-    def act(self, frame: Frame, time_s: float) -> None:
+    def act(self, frame: CarlaFrame, time_s: float) -> None:
         """Do what is to be done before the next step."""
         ...
 
@@ -145,7 +156,7 @@ class Show(Protocol):
 class ScriptedShow:
     """A scenario whose vehicles and pedestrians are driven from here."""
 
-    def __init__(self, link: Link, cast: Cast, script: Script) -> None:
+    def __init__(self, link: CarlaConnection, cast: SpawnedActors, script: Script) -> None:
         self._link, self._cast = link, cast
         settings = link.settings
         anchor = read_anchor(settings.anchor)
@@ -153,15 +164,15 @@ class ScriptedShow:
         self._script = script if place is None else moved(script, place)
         self.duration_s, self.ends_early = script.duration_s, script.ends_early
         self.notes: list[str] = []
-        self._minds: dict[int, Mind] = {}
+        self._minds: dict[int, ActorController] = {}
         self._start_frame = 0
         removable = [role.number for role in script.roles if role.removed_when_hit]
         delay_frames = round(settings.remove_after_s / settings.control_s)
-        self._removals = Removals(removable, delay_frames, strict=settings.synchronous)
+        self._removals = DelayedRemovals(removable, delay_frames, strict=settings.synchronous)
 
     def enter(self) -> None:
         """Spawn everybody a little above the ground, at rest."""
-        self._cast.spawn([Entry(role.number, role.type, self._transform(role)) for role in self._script.roles])
+        self._cast.spawn([SpawnRequest(role.number, role.type, self._transform(role)) for role in self._script.roles])
         at_rest: dict[str, Command] = {"vehicle": STANDING, "walker": WAITING}
         self._cast.command({role.number: at_rest[role.kind] for role in self._script.roles if role.kind in at_rest})
 
@@ -170,13 +181,13 @@ class ScriptedShow:
         z_m = _ground_m(self._link, start, f"scenario {self._script.name}: actor {role.number}") + _LIFT_M[role.kind]
         return carla.Transform(carla.Location(start.x_m, start.y_m, z_m), carla.Rotation(yaw=start.yaw_deg))
 
-    def begin(self, frame: Frame) -> None:
+    def begin(self, frame: CarlaFrame) -> None:
         """Put somebody behind every wheel."""
         self._start_frame = frame.number
         for role in self._script.roles:
             if role.number not in frame.states:
                 raise SimulatorError(f"scenario {self._script.name}: actor {role.number} was gone before the run began")
-        minds = {role.number: mind_of(role, self._chassis, self._link.settings.control_s) for role in self._script.roles}
+        minds = {role.number: controller_of(role, self._chassis, self._link.settings.control_s) for role in self._script.roles}
         self._minds = {number: mind for number, mind in minds.items() if mind is not None}
 
     def _chassis(self, role: Role) -> Chassis:
@@ -187,7 +198,7 @@ class ScriptedShow:
             self.notes.append(f"actor {role.number}: the server tells of no plausible wheels; steering assumes {found}")
         return found
 
-    def act(self, frame: Frame, time_s: float) -> None:
+    def act(self, frame: CarlaFrame, time_s: float) -> None:
         """Remove who was hit, ask everybody else."""
         for number in self._removals.due(self._cast.reports, self._start_frame, frame.number):
             if number in frame.states:
@@ -204,19 +215,19 @@ class ScriptedShow:
         """Everybody is an actor."""
 
 
-def _seen(state: Mapping[str, float]) -> Seen:
-    return Seen(state["x_m"], state["y_m"], state["yaw_deg"], state["vx_mps"], state["vy_mps"])
+def _seen(state: Mapping[str, float]) -> PlanarState:
+    return PlanarState(state["x_m"], state["y_m"], state["yaw_deg"], state["vx_mps"], state["vy_mps"])
 
 
-def _spawn_point(world: Any, index: int) -> Place:  # noqa: ANN401
+def _spawn_point(world: Any, index: int) -> Pose2D:  # noqa: ANN401
     points = world.get_map().get_spawn_points()
     if index >= len(points):
         raise SimulatorError(f"anchor: spawn:{index} was wanted, but the map has spawn points 0 to {len(points) - 1}")
     place = points[index]
-    return Place(place.location.x, place.location.y, place.rotation.yaw)
+    return Pose2D(place.location.x, place.location.y, place.rotation.yaw)
 
 
-def _ground_m(link: Link, start: Place, who: str) -> float:
+def _ground_m(link: CarlaConnection, start: Pose2D, who: str) -> float:
     """Return the height of the ground: what a ray from just above the nearest lane meets, or that lane itself."""
     carla, world_map = link.carla, link.world.get_map()
     near = world_map.get_waypoint(carla.Location(start.x_m, start.y_m, 0.0), True, carla.LaneType.Any)
@@ -233,7 +244,7 @@ def _ground_m(link: Link, start: Place, who: str) -> float:
 class TrafficShow:
     """Vehicles from recommended spawn points under the traffic manager; works on any map."""
 
-    def __init__(self, link: Link, cast: Cast, seed: int) -> None:
+    def __init__(self, link: CarlaConnection, cast: SpawnedActors, seed: int) -> None:
         self._link, self._cast, self._seed = link, cast, seed
         self.duration_s, self.ends_early = AUTOPILOT_S, False
         self.notes: list[str] = []
@@ -250,11 +261,11 @@ class TrafficShow:
             )
         order = stream(self._seed, "carla", "spawn points").permutation(len(points)).tolist()
         cars = sorted(blueprint.id for blueprint in world.get_blueprint_library().filter("vehicle.*") if _is_car(blueprint))
-        entries = [Entry(n, cars[(n - 1) % len(cars)], points[order[n - 1]]) for n in self._numbers]
+        entries = [SpawnRequest(n, cars[(n - 1) % len(cars)], points[order[n - 1]]) for n in self._numbers]
         self._cast.spawn(entries)
         self._cast.command(dict.fromkeys(self._numbers, STANDING))
 
-    def begin(self, frame: Frame) -> None:
+    def begin(self, frame: CarlaFrame) -> None:
         """Hand everybody to a traffic manager made for this run."""
         settings, client = self._link.settings, self._link.client
         manager = client.get_trafficmanager(settings.traffic_manager_port or _free_port())
@@ -272,7 +283,7 @@ class TrafficShow:
         commands = [self._link.carla.command.SetAutopilot(self._cast.actor(n).id, True, port) for n in self._numbers]
         client.apply_batch_sync(commands, False)
 
-    def act(self, frame: Frame, time_s: float) -> None:
+    def act(self, frame: CarlaFrame, time_s: float) -> None:
         """The traffic manager does."""
 
     def is_over(self, present: Iterable[int]) -> bool:
@@ -314,7 +325,7 @@ def perform(
     on_tick: Callable[[int], None],
 ) -> None:
     """Play a script, or traffic where there is none, and leave the server as it was found, whatever happens."""
-    link = Link(carla, settings)
+    link = CarlaConnection(carla, settings)
     with ExitStack() as stack:
         stack.callback(link.close)
         link.load(TRAFFIC_MAP if script is None else script.map)
@@ -322,7 +333,7 @@ def perform(
             clock = clock_of(link)
             stack.callback(clock.close)
             late = _lead(link, clock)
-            cast = Cast(link)
+            cast = SpawnedActors(link)
             stack.callback(cast.close)
             show = TrafficShow(link, cast, seed) if script is None else ScriptedShow(link, cast, script)
             stack.callback(show.close)
@@ -332,7 +343,7 @@ def perform(
         Run(link, cast, show, recorder, on_tick).play(clock, start, last_tick, late)
 
 
-def _lead(link: Link, clock: ServerClock) -> str:
+def _lead(link: CarlaConnection, clock: ServerClock) -> str:
     """Bring the episode to the same time in every repeat: loading it makes the client tick as often as it takes.
 
     Returns a note where the episode was beyond that time already.
@@ -350,7 +361,7 @@ def _lead(link: Link, clock: ServerClock) -> str:
     return late
 
 
-def _settled(link: Link, clock: ServerClock, cast: Cast) -> Frame:
+def _settled(link: CarlaConnection, clock: ServerClock, cast: SpawnedActors) -> CarlaFrame:
     """Let everybody drop onto their wheels and feet; at least one step, before which nobody has a state."""
     settings = link.settings
     snapshot = clock.advance()[-1]
@@ -363,13 +374,15 @@ def _settled(link: Link, clock: ServerClock, cast: Cast) -> Frame:
 class Run:
     """The recorded part of a performance."""
 
-    def __init__(self, link: Link, cast: Cast, show: Show, recorder: Recorder, on_tick: Callable[[int], None]) -> None:
+    def __init__(
+        self, link: CarlaConnection, cast: SpawnedActors, show: Show, recorder: Recorder, on_tick: Callable[[int], None]
+    ) -> None:
         self._link, self._cast, self._show = link, cast, show
         self._recorder, self._on_tick = recorder, on_tick
         self._gone: dict[int, int] = {}
         self._types = cast.types
 
-    def play(self, clock: ServerClock, start: Frame, last_tick: int | None, late: str) -> None:
+    def play(self, clock: ServerClock, start: CarlaFrame, last_tick: int | None, late: str) -> None:
         """Play until the end; ``start`` is tick 0."""
         settings, show = self._link.settings, self._show
         for number, name in self._types.items():
@@ -393,6 +406,8 @@ class Run:
                         break
         self._wait_for_sensors()
         notes = [*([late] if late else []), *show.notes]
+        if ticks.note:
+            notes.append(ticks.note)
         if missed:
             notes.append(f"{missed} frames of the server never arrived")
         self._record_events(ticks.of_report, tick, notes)

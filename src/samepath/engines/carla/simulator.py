@@ -185,7 +185,7 @@ class Carla(Simulator):
         return self.described({})
 
     def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
-        """Describe it with a step: frames of a variable one are resampled, those of a fixed one are the client's own numbers."""
+        """Describe it with a step: a variable one is resampled, of a fixed one the log has the client's own numbers."""
         is_fixed = {**self._defaults, **settings}["fixed_delta_s"] != 0
         return SimulatorInfo(
             name="carla",

@@ -50,7 +50,7 @@ class CommandSimulator(Simulator):
             scenarios=read.scenarios or _our_scenarios(),
             step_s=read.step_s,
             channels=read.recorded,
-            capabilities=Capabilities(read.deterministic, read.lossless, collisions=True, durations=True),
+            capabilities=Capabilities(read.deterministic, read.lossless and not read.resample, collisions=True, durations=True),
             settings=self._defaults,
         )
 

@@ -1,11 +1,11 @@
 """The adapter of the embedded simulator in game-loop time, with sources of non-determinism to switch on.
 
-In lockstep and real-time mode every step is fixed and the trace holds the simulator's own numbers. In variable and semi-fixed
-mode steps end when they end, while a trace has a tick of 0.05 s. There, a state at a tick is interpolated linearly between the
-two steps around it, angles the short way round. On straight and steady motion that is exact; with acceleration a and steps of
-T seconds it is off by at most a T^2 / 8 (0.3 mm for 1 m/s^2 and 0.05 s), the error of a chord. Controls are those of the
-later step; events keep the tick at or after their time; an actor that is destroyed has no state after its last whole step.
-A duration ends a run at its tick in every mode: what the last step brings beyond it is cut off, its events are of that tick.
+With fixed steps (modes ``lockstep`` and ``real-time``) the trace holds the simulator's own numbers. In ``variable`` and
+``semi-fixed`` mode steps end when they end, while a trace has a tick of 0.05 s: states are resampled as in every other engine.
+:mod:`samepath.engines.resampling` tells how, how far off that may be, and how it is said. Commands are not interpolated: a
+tick has those of the step that reaches it. Events belong to the tick at or after their time, and an actor that is destroyed
+has no state after its last whole step. A duration ends a run at its tick in every mode: what the last step brings beyond it is
+cut off, its events are of that tick.
 
 Replayed commands hold from the simulated time on at which they were recorded. With fixed steps these are the steps of the
 recorded run, whichever frame they fall into, so that its bits come back; steps that vary begin at other times, and take what
@@ -14,9 +14,8 @@ holds then.
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from math import ceil, floor
-from typing import Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.engines.interface import (
@@ -29,7 +28,7 @@ from samepath.engines.interface import (
     last_tick,
     no_tick,
 )
-from samepath.engines.resampling import interpolated
+from samepath.engines.resampling import RESAMPLING, Frame, Resampler, Tick
 from samepath.engines.samepath.simulator import (
     SETTINGS,
     STEP_S,
@@ -47,6 +46,14 @@ from samepath.engines.samepath.simulator import (
 )
 from samepath.instrument.traces.recorder import Recorder
 
+if TYPE_CHECKING:  # the simulator itself is imported when a run begins: describing it must be quick
+    from samepath.scenarios.agents import DecisionRecorder
+    from samepath.simulator.game_loop import LoopSettings
+    from samepath.simulator.simulation import Simulation, StepResult
+
+# Modes whose steps are all of one length, and the source that makes any mode a variable one.
+FIXED_MODES: Final = ("lockstep", "real-time")
+VARYING_SOURCE: Final = "wall-clock-step"
 LOOP_SETTINGS: Final[Mapping[str, Scalar]] = {
     "mode": "variable",
     "time_scale": 20.0,
@@ -58,8 +65,6 @@ LOOP_SETTINGS: Final[Mapping[str, Scalar]] = {
     "gusts_n": 0.0,
     "panels": 0,
 }
-# Above the rounding of a sum of steps, far below any step.
-_ROUNDING: Final = 1e-9
 
 
 class SamepathGameLoop(Simulator):
@@ -70,14 +75,23 @@ class SamepathGameLoop(Simulator):
         self._clock = clock
 
     def info(self) -> SimulatorInfo:
-        """Describe the simulator."""
+        """Describe the simulator as its defaults make it."""
+        return self.described({})
+
+    def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
+        """Describe it in a mode: only fixed steps give the simulator's own numbers, steps that vary are resampled."""
+        values = {**self._defaults, **settings}
+        sources = [name.strip() for name in str(values["sources"]).split(",")]
+        is_fixed = values["mode"] in FIXED_MODES and VARYING_SOURCE not in sources
         summary = "driving world on the wall clock, as game engines run; varying steps are interpolated to 0.05 s ticks"
-        return describe("samepath-game-loop", summary, self._defaults, deterministic=False)
+        info = describe("samepath-game-loop", summary, self._defaults, deterministic=False)
+        if is_fixed:
+            return info
+        return replace(info, channels=(*info.channels, RESAMPLING), capabilities=replace(info.capabilities, lossless=False))
 
     def prepare(self, request: RunRequest) -> None:
         """Load the scenario and its map."""
-        from samepath.simulator import game_loop as loop  # noqa: F401 - not used yet, but there when a run begins
-        from samepath.simulator import game_loop as table  # noqa: F401
+        from samepath.simulator import game_loop  # noqa: F401 - not used yet, but there when a run begins
 
         load_scenery(request.scenario, request.settings)
 
@@ -93,67 +107,67 @@ class SamepathGameLoop(Simulator):
         self,
         request: RunRequest,
         recorder: Recorder,
-        tape: Any,  # noqa: ANN401 - importing the type would import the simulator
+        tape: "DecisionRecorder | None",
         on_tick: Callable[[int], None] = no_tick,
     ) -> None:
         """Run a scenario; a tape takes down what the controllers decide."""
-        from samepath.simulator import game_loop as table
-        from samepath.simulator.game_loop import GameLoop
+        from samepath.simulator import game_loop
         from samepath.simulator.simulation import Simulation, number, settings_from, whole
 
         info = self.info()
         values = check_scripted_request(info, request)
         until_s, last = run_time_s(info, request), last_tick(info, request)
-        sources = table.parse_sources(str(values["sources"]))
-        loop = table.loop_with(_loop_settings(values), sources)
-        settings = table.simulation_with(settings_from(values, request.seed, until_s), sources)
+        sources = game_loop.parse_sources(str(values["sources"]))
+        loop = game_loop.loop_with(_loop_settings(values), sources)
+        settings = game_loop.simulation_with(settings_from(values, request.seed, until_s), sources)
         per_tick = steps_per_tick(number(values, "step_s"))
         gusts_n, panels = number(values, "gusts_n", 0.0), whole(values, "panels", 0, 1_000_000)
         scenario = checked_scenario(request.scenario)
         ticks = scenario.ticks if last is None else min(last, scenario.ticks)
-        disturbances = table.disturbances_with(
+        disturbances = game_loop.disturbances_with(
             sources, gusts_n=gusts_n, panels=panels, seed=request.seed, ticks=ticks * per_tick // 2
         )
         simulation = Simulation(
-            scenario, settings, table.arrangement_with(sources), decisions=decisions_of(request.commands), tape=tape
+            scenario, settings, game_loop.arrangement_with(sources), decisions=decisions_of(request.commands), tape=tape
         )
         for actor in simulation.world.actors:
             recorder.actor(actor.id, actor.type)
-
-        def on_fixed_step(result: Any) -> int:  # noqa: ANN401 - importing the type would import the simulator
-            return record_step(simulation, result, recorder, on_tick, per_tick)
-
-        record = on_fixed_step if loop.is_fixed else Resampled(simulation, recorder, on_tick, last).on_step
-        ends: list[tuple[int, str]] = []
-
+        resampled = None if loop.is_fixed else ResampledRun(simulation, recorder, on_tick, last)
         sensing = Sensing(simulation, recorder, values, STEP_S, last)
         was_s = simulation.world.time_s
+        end_tick, reason = 0, ""
 
-        def on_step(result: Any) -> None:  # noqa: ANN401
-            nonlocal was_s
-            sensing.after_step(None if loop.is_fixed else simulation.world.time_s - was_s)
-            was_s = simulation.world.time_s
-            tick = record(result)
-            if result.ended:
-                ends.append((tick, result.ended))
+        def on_step(result: "StepResult") -> None:
+            nonlocal was_s, end_tick, reason
+            now_s = simulation.world.time_s
+            # Sensors count time by the steps they are told of; the fixed step is not measured, or it would carry rounding.
+            sensing.after_step(None if resampled is None else now_s - was_s)
+            was_s = now_s
+            if resampled is None:
+                end_tick = record_step(simulation, result, recorder, on_tick, per_tick)
+            else:
+                end_tick = resampled.on_step(result)
+            reason = result.ended or ""
 
-        game = GameLoop(simulation, loop, self._clock, disturbances=disturbances, on_step=on_step)
+        loop_run = game_loop.GameLoop(simulation, loop, self._clock, disturbances=disturbances, on_step=on_step)
         try:
-            for _ in game.frames():
+            for _ in loop_run.frames():
                 pass
-            tick, reason = ends[-1]
             # Late or not, the fixed steps of a replay are the same: nothing of it reaches the world.
-            if game.deadline_misses and not (loop.is_fixed and simulation.replays):
-                recorder.event(tick, "late-frames", detail=f"{game.deadline_misses} of {game.frame_count} frames came late")
-            recorder.end(tick, reason)
+            if loop_run.deadline_misses and not (loop.is_fixed and simulation.replays):
+                late = f"{loop_run.deadline_misses} of {loop_run.frame_count} frames came late"
+                recorder.event(end_tick, "late-frames", detail=late)
+            if resampled is not None:
+                recorder.event(end_tick, "note", detail=resampled.note)
+            recorder.end(end_tick, reason)
         finally:
             sensing.close()
             simulation.close()
-            for one in disturbances:
-                one.close()
+            for disturbance in disturbances:
+                disturbance.close()
 
 
-def _loop_settings(values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401
+def _loop_settings(values: Mapping[str, Scalar]) -> "LoopSettings":
     from samepath.simulator.game_loop import LoopSettings
     from samepath.simulator.simulation import number, whole
 
@@ -167,59 +181,61 @@ def _loop_settings(values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401
     )
 
 
-@dataclass(frozen=True)
-class Instant:
-    """All actors after a step."""
+class ResampledRun:
+    """Records steps of any length at the ticks of the trace, up to ``last`` if there is a last one.
 
-    time_s: float
-    states: Mapping[int, Mapping[str, float]]
-
-
-class Resampled:
-    """Records steps of any length at the ticks of the trace, up to ``last`` if there is a last one."""
+    Ticks come one step late, because their bound needs the step after. Events wait as long: an actor that is destroyed in a
+    step still has the states of the step before, which a recorder would refuse after the news of its end.
+    """
 
     def __init__(
-        self,
-        simulation: Any,  # noqa: ANN401
-        recorder: Recorder,
-        on_tick: Callable[[int], None],
-        last: int | None = None,
+        self, simulation: "Simulation", recorder: Recorder, on_tick: Callable[[int], None], last: int | None = None
     ) -> None:
-        self._simulation = simulation
+        self._simulation, self._recorder, self._on_tick = simulation, recorder, on_tick
         self._most = sys.maxsize if last is None else last
-        self._recorder = recorder
-        self._on_tick = on_tick
-        self._before = instant_of(simulation)
+        self._resampler = Resampler(STEP_S, _frame_of(simulation))
+        self._resampler.rest()  # the start itself is no tick of a trace
+        self._tick = 0
+        self._waiting: tuple[StepResult, int] | None = None
 
-    def on_step(self, result: Any) -> int:  # noqa: ANN401
-        """Record the ticks this step has passed, then what happened in it."""
-        before, after = self._before, instant_of(self._simulation)
-        self._before = after
-        first = floor(before.time_s / STEP_S + _ROUNDING) + 1
-        last = min(floor(after.time_s / STEP_S + _ROUNDING), self._most)
-        at_or_after = min(ceil(after.time_s / STEP_S - _ROUNDING), self._most)
-        for tick in range(first, last + 1):
-            self._record(tick, before, after)
-        record_events(result, self._recorder, at_or_after)
-        # A destroyed actor may lack a state at the tick of its end; the run itself still has that tick.
-        for tick in range(first, at_or_after + 1 if result.ended else last + 1):
+    @property
+    def note(self) -> str:
+        """What was done to the numbers, for the end of the trace."""
+        return self._resampler.note
+
+    def on_step(self, result: "StepResult") -> int:
+        """Record the ticks before this step, and the last ones if it ends the run; return the tick at or after it."""
+        frame = _frame_of(self._simulation)
+        self._record(self._resampler.take(frame))
+        tick = min(self._resampler.tick_of(frame.time_s), self._most)
+        self._waiting = (result, tick)
+        if result.ended:
+            self._record(self._resampler.rest())
+            # The run has the tick of its end, even where nobody is left who has a state at it.
+            self._pass(tick)
+        return tick
+
+    def _record(self, ticks: list[Tick]) -> None:
+        for tick, states in ticks:
+            if tick > self._most:
+                break
+            for number, state in states.items():
+                self._recorder.state(tick, number, state)
+            self._pass(tick)
+        if self._waiting is not None:
+            record_events(self._waiting[0], self._recorder, self._waiting[1])
+            self._waiting = None
+
+    def _pass(self, tick: int) -> None:
+        if tick > self._tick:
+            self._tick = tick
             self._on_tick(tick)
-        return at_or_after
-
-    def _record(self, tick: int, before: Instant, after: Instant) -> None:
-        if not self._recorder.wants(tick):
-            return
-        share = (tick * STEP_S - before.time_s) / (after.time_s - before.time_s)
-        controls = {number: control_of(self._simulation, number) for number in after.states}
-        for number, state in after.states.items():
-            between = interpolated(before.states[number], state, min(max(share, 0.0), 1.0))
-            self._recorder.state(tick, number, {**between, **controls[number]})
 
 
-def instant_of(simulation: Any) -> Instant:  # noqa: ANN401
-    """Return where everybody is now."""
+def _frame_of(simulation: "Simulation") -> Frame:
+    """Where everybody is now, and the commands that led there."""
     from samepath.simulator.world.world import STATE_FIELDS
 
     ids, values = simulation.world.state_array()
     states = {n: dict(zip(STATE_FIELDS, row, strict=True)) for n, row in zip(ids.tolist(), values.tolist(), strict=True)}
-    return Instant(simulation.world.time_s, states)
+    return Frame(simulation.world.time_s, states, {number: control_of(simulation, number) for number in states})

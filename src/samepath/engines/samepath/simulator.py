@@ -31,8 +31,8 @@ _NEVER: Final = 1 << 62
 class Taped(Protocol):
     """A simulator that lets a tape run along."""
 
-    def info(self) -> SimulatorInfo:
-        """Describe the simulator."""
+    def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
+        """Describe the simulator under settings."""
 
     def run_with_tape(self, request: RunRequest, recorder: Recorder, tape: Any) -> None:  # noqa: ANN401
         """Run a scenario; a tape takes down what the controllers decide."""
@@ -40,9 +40,9 @@ class Taped(Protocol):
 
 def recorded(simulator: Taped, request: RunRequest) -> CommandLog:
     """Run once, keeping no states, and return what the controllers decided."""
-    from samepath.scenarios.agents import Tape
+    from samepath.scenarios.agents import DecisionRecorder
 
-    info, tape = simulator.info(), Tape()
+    info, tape = simulator.described(request.settings), DecisionRecorder()
     simulator.run_with_tape(request, Recorder(request.repeat, info.channels, info.step_s, _NEVER), tape)
     return log_of(tape)
 
@@ -110,10 +110,10 @@ class Sensing:
             from samepath.simulator.sensors.sensor import require_sensors
 
             require_sensors()
-            from samepath.simulator.sensors.rig import Suite, boxes_of, load_rig
+            from samepath.simulator.sensors.rig import SensorSuite, boxes_of, load_rig
 
             rig, boxes = load_rig(_rig_of(values)), boxes_of(simulation.scenario)
-            self._suite = Suite(rig, simulation.world, boxes=boxes, renderer=str(values["renderer"]))
+            self._suite = SensorSuite(rig, simulation.world, boxes=boxes, renderer=str(values["renderer"]))
             if values["renderer"] != SENSOR_SETTINGS["renderer"]:
                 # Pictures then depend on a driver: the trace says on which.
                 told = "; ".join(f"{name} {value}" for name, value in self._suite.drawn_by.items())
