@@ -20,8 +20,8 @@ from bench.tools import save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.streams import stream
 from samepath.simulator.maps import load_map
-from samepath.simulator.server.rendering import RenderRequest, LocalRenderer, SceneView, pack_requests, unpack_requests
-from samepath.simulator.server.streams import HERE
+from samepath.simulator.server.rendering import LocalRenderer, RenderRequest, SceneView, pack_requests, unpack_requests
+from samepath.simulator.server.streams import MAIN_SERVER
 
 CARS = 40
 SMALL, TINY, MIDDLE, LARGE = (180, 120), (16, 16), (360, 240), (720, 480)
@@ -203,7 +203,9 @@ def scaling(figures: dict[str, Any]) -> bool:
     return bool(met)
 
 
-def _drawing_alone(shown: tuple[SceneView, tuple[RenderRequest, ...]], cores: Sequence[int], counts: Sequence[int]) -> dict[int, float]:
+def _drawing_alone(
+    shown: tuple[SceneView, tuple[RenderRequest, ...]], cores: Sequence[int], counts: Sequence[int]
+) -> dict[int, float]:
     """Images a second of so many processes that draw the same pictures, each on a core of its own, without any cluster."""
     view, orders = shown
     rates = {}
@@ -292,7 +294,7 @@ def kills(figures: dict[str, Any]) -> bool:
     tick_ms = []
     with Rig([1.0] * KILL_NODES) as rig:
         cars = rig.fill(CARS)
-        rig.cameras(cars[:KILL_CAMERAS], *MIDDLE, homes=(HERE,))  # a node's own clients would go with it
+        rig.cameras(cars[:KILL_CAMERAS], *MIDDLE, homes=(MAIN_SERVER,))  # a node's own clients would go with it
         rig.tick(WARM_UP)
         for number in range(KILLS + FREEZES):
             sign = signal.SIGKILL if number < KILLS else signal.SIGSTOP

@@ -18,13 +18,13 @@ from samepath.cluster.main import Main
 from samepath.cluster.membership import Member
 from samepath.cluster.messages import Seen
 from samepath.cluster.placement.processes import ProcessPlacement
-from samepath.cluster.placement.records import NodeOrder
+from samepath.cluster.placement.records import NodeSpec
 from samepath.cluster.settings import MainSettings, Patience
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.simulator.carla import blueprints
 from samepath.simulator.carla.codec import stream_of
 from samepath.simulator.carla.records import AttributeValue, Description, Settings, write_settings
-from samepath.simulator.server.rendering import RenderResult, RenderRequest, SceneView
+from samepath.simulator.server.rendering import RenderRequest, RenderResult, SceneView
 from samepath.simulator.server.server import ServerSettings
 
 STEP_S = 0.05
@@ -78,7 +78,7 @@ class Rig:
         self.main = Main(settings, self.lines.append, ProcessPlacement(self.lines.append), failed=self.lines.append)
         self._call(self.main.start())
         for number, handicap in enumerate(handicaps, start=1):
-            order = NodeOrder(f"node-{number}", number, self.main.link.endpoint, handicap=handicap, threads=threads)
+            order = NodeSpec(f"node-{number}", number, self.main.link.endpoint, handicap=handicap, threads=threads)
             self.main.place(order)
         self.wait_for(len(handicaps))
         self._watch()
@@ -147,7 +147,7 @@ class Rig:
         for k, car in enumerate(cars):
             record = self.caller.value("spawn_actor_with_parent", size, _MOUNT, car, 0, "")
             # Between ticks nobody else looks at the audience.
-            self.main._runner.episode.listened.add(stream_of(bytes(record[5])), numbers[k % len(numbers)])
+            self.main._runner.episode.subscriptions.add(stream_of(bytes(record[5])), numbers[k % len(numbers)])
 
     def tick(self, count: int = 1) -> list[Tick]:
         """Tick so often; returns what the stop watches say."""

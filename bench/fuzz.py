@@ -24,7 +24,7 @@ from samepath.simulator.carla import records as commands
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.episode import Episode, EpisodeContext
-from samepath.simulator.server.maps import Atlas
+from samepath.simulator.server.maps import MapLibrary
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import Call, Connection, RpcServer
 
@@ -312,7 +312,7 @@ class Target:
         self.lines: list[str] = []
         self._transport = _transport()
         log = self.lines.append
-        place = EpisodeContext(Atlas({}, log, LIMITS), Nowhere(), folder, 2001, LIMITS, log)
+        place = EpisodeContext(MapLibrary({}, log, LIMITS), Nowhere(), folder, 2001, LIMITS, log)
         self.episode = Episode(place, "t-junction")
         self.episode.settings = self.episode.settings._replace(synchronous_mode=True, fixed_delta_seconds=0.05)
         self.office = RpcServer(methods(), self._do, self._run, self._do, lambda _: None, log, LIMITS)

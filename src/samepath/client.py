@@ -9,9 +9,9 @@
 from samepath.core.states import Vector
 from samepath.simulator.carla.client import (
     CallFailedError,
-    Patience,
-    Remote,
+    RetryPolicy,
     Ticket,
+    TicketClient,
     TicketError,
     TicketLostError,
     TicketTimeoutError,
@@ -23,12 +23,12 @@ from samepath.simulator.server.tickets import Status
 __all__ = [
     "Actor",
     "CallFailedError",
-    "Patience",
-    "Remote",
+    "RetryPolicy",
     "Rotation",
     "Settings",
     "Status",
     "Ticket",
+    "TicketClient",
     "TicketError",
     "TicketLostError",
     "TicketTimeoutError",

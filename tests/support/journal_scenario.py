@@ -11,15 +11,15 @@ from samepath.core.catalogue import actor_type
 from samepath.core.states import Pose, Vector
 from samepath.core.streams import stream
 from samepath.core.trig import sincos_deg
-from samepath.simulator.carla.records import Colour, LightState, Point2, Settings, Weather, write_settings
-from samepath.simulator.server.episode import Place
-from samepath.simulator.server.maps import Atlas
+from samepath.simulator.carla.records import Colour, Point2, Settings, StreetLight, WeatherParameters, write_settings
+from samepath.simulator.server.episode import EpisodeContext
+from samepath.simulator.server.maps import MapLibrary
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.physics_control import control_of
-from samepath.simulator.server.rendering import Studio
-from samepath.simulator.server.resume import Keeping, open_episode
+from samepath.simulator.server.rendering import LocalRenderer
+from samepath.simulator.server.resume import JournalConfig, open_episode
 from samepath.simulator.server.rpc import Call, parse
-from samepath.simulator.server.runner import Answer, Mail, Message, Runner
+from samepath.simulator.server.runner import AnswerEvent, EpisodeRunner, Outbox, StreamMessage
 from samepath.simulator.server.sensors import SensorEntry
 from tests.support.serving import LIMITS, described
 
@@ -45,7 +45,7 @@ _SMALL = {
 }
 
 
-STUDIO = Studio()
+STUDIO = LocalRenderer()
 """One for all desks: its tools take a while to build."""
 
 
@@ -67,12 +67,12 @@ class Desk:
 
     def __init__(self, keeping=None, *, map_name="town", data=Path("never-made"), limits=LIMITS, **more):
         self.lines, self.posts, self.sent = [], [], []
-        mail = Mail(self.posts.extend)
-        atlas = Atlas({}, self.lines.append, limits)
-        place = Place(atlas, mail, data, 2001, limits, self.lines.append, **{"workshop": STUDIO, **more})
+        mail = Outbox(self.posts.extend)
+        atlas = MapLibrary({}, self.lines.append, limits)
+        place = EpisodeContext(atlas, mail, data, 2001, limits, self.lines.append, **{"workshop": STUDIO, **more})
         self.episode, self.journal = open_episode(place, map_name, keeping)
         self._mail, self._number, self.client = mail, 0, Client()
-        self.runner = Runner(lambda: self.episode, mail, place)
+        self.runner = EpisodeRunner(lambda: self.episode, mail, place)
         if self.journal is not None:
             self.runner.keep(self.journal)
         Desk.open.append(self)
@@ -93,8 +93,8 @@ class Desk:
         self.runner._answer_held(self.runner._held.all())  # no tick comes by itself here that a spawn could wait for
         self._mail.post()
         posts, self.posts[:] = list(self.posts), []
-        self.sent += [(one.stream_id, one.payload) for one in posts if isinstance(one, Message) and one.stream_id != 1]
-        (answer,) = [one for one in posts if isinstance(one, Answer)]
+        self.sent += [(one.stream_id, one.payload) for one in posts if isinstance(one, StreamMessage) and one.stream_id != 1]
+        (answer,) = [one for one in posts if isinstance(one, AnswerEvent)]
         return answer.result
 
     def ask(self, name, *arguments):
@@ -186,14 +186,14 @@ def _physics(first):
 
 
 def _scene(first):
-    yield "set_weather_parameters", Weather(cloudiness=70.0, sun_altitude_angle=-10.0)
+    yield "set_weather_parameters", WeatherParameters(cloudiness=70.0, sun_altitude_angle=-10.0)
     yield "set_traffic_light_green_time", 1, 0.4
     yield "set_imui_gravity", 9.5
     yield "draw_debug_shape", [[1, [[0.0, 0.0, 1.0], [5.0, 5.0, 1.0], 0.1]], [255, 0, 0], 1.0, False]
     yield "start_recorder", "run.log", True
     yield "samepath_call", "c0ffee" + "0" * 26, 1, "set_actor_location", msgpack.packb([[False], first + 12, [1.0, 2.0, 3.0]])
     yield "query_lights_state", "a client"
-    yield "update_lights_state", "another", [LightState(1, Vector(), 77.0, 2, Colour(1, 2, 3), active=True)], False
+    yield "update_lights_state", "another", [StreetLight(1, Vector(), 77.0, 2, Colour(1, 2, 3), active=True)], False
 
 
 def _change(first):
@@ -218,8 +218,8 @@ def play(desk, first, numbers):
 def kept(folder, **settings):
     from samepath.simulator.server.journal import JournalSettings
 
-    return Keeping(Path(folder), JournalSettings(**{"every_s": None, **settings}))
+    return JournalConfig(Path(folder), JournalSettings(**{"every_s": None, **settings}))
 
 
 def resumed(folder):
-    return Keeping(Path(folder), resume=True)
+    return JournalConfig(Path(folder), resume=True)

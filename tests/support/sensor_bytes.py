@@ -10,8 +10,8 @@ import sys
 
 from samepath.instrument.traces.records import frame_of
 from samepath.scenarios.model import load_scenario
-from samepath.simulator.sensors.rig import KINDS, MountedSensor, Rig, Suite, boxes_of
-from samepath.simulator.server.sensors import INSTRUMENTS
+from samepath.simulator.sensors.rig import SENSOR_KINDS, MountedSensor, Rig, SensorSuite, boxes_of
+from samepath.simulator.server.sensors import SENSOR_MODELS
 from samepath.simulator.simulation import Simulation
 from tests.support.serving import call, described, episode, ticks
 
@@ -43,11 +43,11 @@ def in_a_rig(threads):
     """What every kind of sensor measures on a car of a scenario."""
     sensors = tuple(
         MountedSensor(name=kind.rpartition(".")[2], type=kind, at=(0.6, 0.1, 1.7), pitch=-3.0, yaw=2.0, attributes=given(kind))
-        for kind in in_order(KINDS)
+        for kind in in_order(SENSOR_KINDS)
     )
     simulation = Simulation(load_scenario(SCENARIO))
-    suite = Suite(Rig(name="all", sensors=sensors), simulation.world, boxes=boxes_of(simulation.scenario), threads=threads)
-    found = {kind: hashlib.blake2b(digest_size=16) for kind in KINDS}
+    suite = SensorSuite(Rig(name="all", sensors=sensors), simulation.world, boxes=boxes_of(simulation.scenario), threads=threads)
+    found = {kind: hashlib.blake2b(digest_size=16) for kind in SENSOR_KINDS}
     for _ in range(RIG_TICKS):
         simulation.step()
         suite.follow()
@@ -69,7 +69,7 @@ def on_the_wire():
     )
     ticks(host, 10)
     streams = {}
-    for kind in in_order(set(INSTRUMENTS) - {SILENT}):
+    for kind in in_order(set(SENSOR_MODELS) - {SILENT}):
         where = nowhere if kind == "sensor.other.collision" else ((2.4, 0.1, 1.2), (-3.0, 2.0, 0.0))
         sensor = call(host, "spawn_actor_with_parent", described(kind, **given(kind)), where, own, 0, "")
         streams[kind] = struct.unpack("<I", sensor.stream_token[:4])[0]
@@ -79,9 +79,9 @@ def on_the_wire():
     ticks(host, WIRE_TICKS)
     found = {}
     for kind, stream_id in sorted(streams.items()):
-        sent = host.place.outbox.of(stream_id)
+        sent = host.context.outbox.of(stream_id)
         if not sent:
-            raise SystemExit(f"{kind} said nothing: {host.place.outbox.lines}")
+            raise SystemExit(f"{kind} said nothing: {host.context.outbox.lines}")
         found[kind] = hashlib.blake2b(b"".join(sent), digest_size=16).hexdigest()
     return found
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import msgpack
 
 from samepath.simulator.carla import blueprints
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.records import AttributeValue, Description
-from samepath.simulator.server.episode import Episode, Place
-from samepath.simulator.server.limits import Limits
-from samepath.simulator.server.maps import Atlas
+from samepath.simulator.server.episode import Episode, EpisodeContext
+from samepath.simulator.server.maps import MapLibrary
 from samepath.simulator.server.methods import methods
-from samepath.simulator.server.server import Server, ServerSettings
+from samepath.simulator.server.server import ServerSettings, SimulatorServer
 
-LIMITS = Limits()
+LIMITS = ServerLimits()
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def served(**changes):
     lines, ready, failed = [], threading.Event(), []
     settings = ServerSettings(**{"port": 0, "map_name": "t-junction", **changes})
     loop = asyncio.new_event_loop()
-    server = Server(settings, lines.append)
+    server = SimulatorServer(settings, lines.append)
     server.lines = lines
 
     def run():
@@ -163,7 +163,9 @@ def episode(map_name="t-junction", aliases=(), folder=Path("never-made"), limits
     box = Box()
     box.lines = []
     log = box.lines.append
-    found = Episode(Place(Atlas(dict(aliases), log, limits), box, Path(folder), 2001, limits, log, draw_debug), map_name)
+    found = Episode(
+        EpisodeContext(MapLibrary(dict(aliases), log, limits), box, Path(folder), 2001, limits, log, draw_debug), map_name
+    )
     found.settings = found.settings._replace(synchronous_mode=True, fixed_delta_seconds=0.05)
     return found
 

@@ -54,8 +54,8 @@ def serve(
     map_mib: MapMemory = MAP_MIB,
 ) -> None:
     """Serve a world that repeats itself to CARLA 0.9.16's Python client. Ctrl-C ends it, a second one at once."""
-    from samepath.simulator.server.limits import Limits
-    from samepath.simulator.server.resume import Keeping, origin_of
+    from samepath.simulator.carla.limits import ServerLimits
+    from samepath.simulator.server.resume import JournalConfig, origin_of
     from samepath.simulator.server.server import ServerSettings
 
     aliases = read_aliases(alias or [])
@@ -70,10 +70,10 @@ def serve(
         map_name=map_name,
         aliases=aliases,
         data_folder=data,
-        limits=Limits(map_s=map_seconds, map_bytes=map_mib << 20),
+        limits=ServerLimits(map_s=map_seconds, map_bytes=map_mib << 20),
         draw_debug=draw_debug,
         renderer=renderer,
-        keeping=None if journal is None else Keeping(journal, resume=resume),
+        journal=None if journal is None else JournalConfig(journal, resume=resume),
     )
     with ending() as end:
         asyncio.run(_serve(settings, end))
@@ -93,12 +93,12 @@ def read_aliases(given: list[str]) -> dict[str, str]:
 
 
 async def _serve(settings: "ServerSettings", end: Ending) -> None:
-    from samepath.simulator.server.server import Server
+    from samepath.simulator.server.server import SimulatorServer
 
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
     end.ask(lambda: loop.call_soon_threadsafe(over.set))
-    server = Server(settings, _log)
+    server = SimulatorServer(settings, _log)
     drawn_by = _driver(settings.renderer)
     await server.start()
     _log(f"serving map {settings.map_name} on {settings.host}:{server.port}, streams on {server.stream_port}")

@@ -12,11 +12,11 @@ from samepath.instrument.traces.load import load_cells
 from samepath.simulator.carla.recorder_file import (
     AddedActor,
     Content,
-    Hit,
     Kinematics,
+    LogCollision,
     LogHeader,
+    LogPose,
     LogWriter,
-    Placed,
     VehicleInput,
     WalkerInput,
 )
@@ -34,15 +34,15 @@ def drive(first_id, off_m=0.0, hit_at=3):
     names = {car: "vehicle.audi.tt", walker: "walker.pedestrian.0001", camera: "sensor.camera.rgb"}
     contents = []
     for tick in range(6):
-        at = Placed(car, 1.5 * tick + (off_m if tick > hit_at else 0.0), 2.0, 0.5, 0.0, 0.0, 90.0)
+        at = LogPose(car, 1.5 * tick + (off_m if tick > hit_at else 0.0), 2.0, 0.5, 0.0, 0.0, 90.0)
         contents.append(
             Content(
                 added=tuple(added(actor, name) for actor, name in names.items()) if tick == 0 else (),
                 removed=(car,) if tick == 5 else (),
-                placed=(at, Placed(walker, 4.0, 2.0, 1.0, 0.0, 0.0, 0.0), Placed(camera, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)),
+                placed=(at, LogPose(walker, 4.0, 2.0, 1.0, 0.0, 0.0, 0.0), LogPose(camera, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)),
                 vehicles=(VehicleInput(car, 0.25, 1.0, 0.0, False, 2),),
                 walkers=(WalkerInput(walker, 1.5),),
-                hits=(Hit(0, car, walker), Hit(1, car, NO_ACTOR)) if tick == hit_at else (),
+                hits=(LogCollision(0, car, walker), LogCollision(1, car, NO_ACTOR)) if tick == hit_at else (),
             )
         )
     return contents
@@ -165,20 +165,20 @@ def test_a_recording_that_was_not_ended_is_read_up_to_its_last_whole_frame_and_s
 
 def test_a_place_that_is_no_number_is_refused(tmp_path):
     contents = drive(1)
-    contents[2] = dataclasses.replace(contents[2], placed=(Placed(1, float("nan"), 0.0, 0.0, 0.0, 0.0, 0.0),))
+    contents[2] = dataclasses.replace(contents[2], placed=(LogPose(1, float("nan"), 0.0, 0.0, 0.0, 0.0, 0.0),))
     with pytest.raises(InputError, match=r"a\.log: repeat 0, tick 2, actor 1: x_m is nan"):
         load_cells([write(tmp_path / "a.log", contents)])
 
 
 def test_an_id_used_again_is_another_actor(tmp_path):
-    contents = [*drive(1), Content(added=(added(1, "vehicle.bmw.grandtourer"),)), Content(placed=(Placed(1, *[1.0] * 6),))]
+    contents = [*drive(1), Content(added=(added(1, "vehicle.bmw.grandtourer"),)), Content(placed=(LogPose(1, *[1.0] * 6),))]
     (cell,) = load_cells([write(tmp_path / f"run{number}.log", contents) for number in range(2)])
     assert [actor.type for actor in cell.actors] == ["vehicle.audi.tt", "walker.pedestrian.0001", "vehicle.bmw.grandtourer"]
 
 
 def test_equal_recordings_only_show_equality_at_the_resolution_of_the_file(tmp_path):
     contents = [
-        dataclasses.replace(content, placed=(Placed(1, 123.456 + tick / 7.0, 2.0 / 3.0, 0.1, 0.0, 0.0, 0.0),))
+        dataclasses.replace(content, placed=(LogPose(1, 123.456 + tick / 7.0, 2.0 / 3.0, 0.1, 0.0, 0.0, 0.0),))
         for tick, content in enumerate(drive(1))
     ]
     paths = [write(tmp_path / f"run{number}.log", contents) for number in range(2)]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
-from samepath.simulator.sensors.rig import KINDS
-from samepath.simulator.server.sensors import INSTRUMENTS
+from samepath.simulator.sensors.rig import SENSOR_KINDS
+from samepath.simulator.server.sensors import SENSOR_MODELS
 from tests.support import ROOT, SUPPORT
 
 HERE = Path(__file__).parent
@@ -30,8 +30,8 @@ def measured(threads, **changes):
 
 
 def test_every_kind_of_sensor_is_pinned():
-    assert set(PINNED["rig"]) == set(KINDS)
-    assert set(PINNED["wire"]) == set(INSTRUMENTS) - {"sensor.other.lane_invasion"}  # which only clients work out
+    assert set(PINNED["rig"]) == set(SENSOR_KINDS)
+    assert set(PINNED["wire"]) == set(SENSOR_MODELS) - {"sensor.other.lane_invasion"}  # which only clients work out
     every = [digest for where in PINNED.values() for digest in where.values()]
     assert len(set(every)) == len(every)
 

@@ -23,7 +23,7 @@ U8, U32 = st.integers(0, 255), st.integers(0, 2**32 - 1)
 BOX = st.builds(r.BoundingBox, VECTOR, VECTOR, ROTATION, U32)
 DESCRIPTION = st.builds(r.Description, U32, TEXT, st.lists(st.builds(r.AttributeValue, TEXT, U8, TEXT), max_size=3).map(tuple))
 CONTROL = st.builds(r.VehicleControl, NUMBER, NUMBER, NUMBER, st.booleans(), st.booleans(), st.booleans(), st.integers(-5, 10))
-WHEEL = st.builds(r.Wheel, *[NUMBER] * 9, VECTOR)
+WHEEL = st.builds(r.WheelPhysicsControl, *[NUMBER] * 9, VECTOR)
 CURVE = st.lists(POINT2, max_size=3).map(tuple)
 GEAR = st.builds(r.Gear, NUMBER, NUMBER, NUMBER)
 PHYSICS = st.builds(
@@ -32,7 +32,7 @@ PHYSICS = st.builds(
     NUMBER, NUMBER, VECTOR, CURVE, st.lists(WHEEL, max_size=4).map(tuple), st.booleans(),
 )  # fmt: skip
 COLOUR = st.builds(r.Colour, U8, U8, U8)
-LIGHT = st.builds(r.LightState, U32, VECTOR, NUMBER, U8, COLOUR, st.booleans())
+LIGHT = st.builds(r.StreetLight, U32, VECTOR, NUMBER, U8, COLOUR, st.booleans())
 PAIRS = [
     (r.vector, VECTOR),
     (r.transform, TRANSFORM),
@@ -43,7 +43,7 @@ PAIRS = [
     (r.ackermann_settings, st.builds(r.AckermannSettings, *[NUMBER] * 6)),
     (r.walker_control, st.builds(r.WalkerControl, VECTOR, NUMBER, st.booleans())),
     (r.physics_control, PHYSICS),
-    (r.weather, st.builds(r.Weather, *[NUMBER] * 14)),
+    (r.weather, st.builds(r.WeatherParameters, *[NUMBER] * 14)),
     (r.light_state, LIGHT),
     (r.opendrive_parameters, st.builds(r.OpenDriveParameters, *[NUMBER] * 4, *[st.booleans()] * 3)),
 ]
@@ -94,7 +94,7 @@ def test_anything_else_is_refused_and_nothing_worse(value, index):
 @given(ANYTHING)
 def test_a_command_that_cannot_be_read_is_marked_and_spoils_no_other(value):
     found = commands.batch([value, [[1, [7]]]])
-    assert found[1] == commands.Touch("destroy_actor", 7, ())
+    assert found[1] == commands.ActorCommand("destroy_actor", 7, ())
 
 
 @settings(max_examples=100, deadline=None)
@@ -103,15 +103,15 @@ def test_a_spawn_with_what_follows_it_is_read_whole(description, transform, pare
     after = [[2, [0, control]]]
     spawn = [[0, [description, transform, codec.write_optional(parent), 0, "", [after]]]]
     found = commands.command(over_the_wire(spawn))
-    follows = (commands.Touch("apply_control_to_vehicle", 0, (control,)),)
-    assert found == commands.Spawn(description, transform, parent, 0, "", follows)
+    follows = (commands.ActorCommand("apply_control_to_vehicle", 0, (control,)),)
+    assert found == commands.SpawnCommand(description, transform, parent, 0, "", follows)
 
 
 def test_commands_that_follow_one_another_for_ever_are_refused():
     inner = [[1, [7]]]
     for _ in range(20):
         inner = [[0, [[0, "x", []], [[0, 0, 0], [0, 0, 0]], [False], 0, "", [inner]]]]
-    assert isinstance(commands.command(inner), commands.Broken)
+    assert isinstance(commands.command(inner), commands.BrokenCommand)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e10, True, None, "1", 2**70, b"1", [1.0]])

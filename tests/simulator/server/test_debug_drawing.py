@@ -26,7 +26,7 @@ def picture(*shapes, draw_debug=True, pitch=0.0):
     for shape in shapes:
         call(host, "draw_debug_shape", (shape, RED, -1.0, True))
     ticks(host, 1)
-    payload = host.place.outbox.of(stream_id)[-1]
+    payload = host.context.outbox.of(stream_id)[-1]
     return np.frombuffer(payload[60:], np.uint8).reshape(HEIGHT, WIDTH, 4)
 
 

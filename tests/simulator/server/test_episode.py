@@ -9,10 +9,10 @@ import pytest
 from samepath.core.errors import SamepathError
 from samepath.simulator.carla import labels
 from samepath.simulator.carla import streams as frames
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.recorder_file import open_log
 from samepath.simulator.carla.records import Transform, pose_of
 from samepath.simulator.maps import load_map
-from samepath.simulator.server.limits import Limits
 from samepath.simulator.server.ticking import COLLISION, INVALID, substeps_of
 from samepath.simulator.server.ticking import tick as step
 from tests.support.serving import call, described, episode, ticks
@@ -32,7 +32,7 @@ def place(x=0.0, y=0.0, z=0.0, yaw=0.0, pitch=0.0):
 
 def states(host):
     """The last state message as rows."""
-    payload = host.place.outbox.of(frames.WORLD_STREAM)[-1]
+    payload = host.context.outbox.of(frames.WORLD_STREAM)[-1]
     return np.frombuffer(payload[84:], frames.ACTOR_STATE)
 
 
@@ -51,7 +51,7 @@ def test_a_tick_advances_frame_and_time_by_the_fixed_step():
     host = episode()
     first = call(host, "tick_cue")
     assert call(host, "tick_cue") == first + 1
-    sensor_type, frame, elapsed_s = struct.unpack_from("<QQd", host.place.outbox.sent[-1][1])
+    sensor_type, frame, elapsed_s = struct.unpack_from("<QQd", host.context.outbox.sent[-1][1])
     assert (sensor_type, frame, elapsed_s) == (17, first + 1, 2 * float(np.float32(0.05)))
 
 
@@ -63,7 +63,7 @@ def test_how_often_a_tenth_of_a_second_passes_does_not_depend_on_how_long_the_se
     last_s, fired = host.elapsed_s, []
     for number in range(2000):
         call(host, "tick_cue")
-        ((_, payload),) = host.place.outbox.sent[-1:]
+        ((_, payload),) = host.context.outbox.sent[-1:]
         (now_s,) = struct.unpack_from("<d", payload, 16)
         if now_s - last_s >= 0.1:
             fired.append(number)
@@ -76,7 +76,7 @@ def test_time_is_the_sum_of_the_steps_that_clients_are_told(steps_s):
     host, told_s = episode(), 0.0
     for step_s in steps_s:
         step(host, step_s)
-        _, payload = host.place.outbox.sent[-1]
+        _, payload = host.context.outbox.sent[-1]
         (elapsed_s,), (delta_s,) = struct.unpack_from("<d", payload, 16), struct.unpack_from("<f", payload, 48 + 16)
         told_s += delta_s
         assert elapsed_s == told_s
@@ -159,7 +159,7 @@ def test_nonsense_is_not_spawned():
 
 
 def test_there_is_room_for_so_many_and_no_more():
-    host = episode(limits=Limits(actors=5))
+    host = episode(limits=ServerLimits(actors=5))
     while len(host.actors) < 5:
         spawn(host, "sensor.other.gnss")
     with pytest.raises(SamepathError, match="takes no more"):
@@ -257,7 +257,7 @@ def test_a_reload_begins_a_new_episode_and_frames_go_on():
     assert host.settings.synchronous_mode
     assert (host.frame, host.elapsed_s) == (frame, 0.0)
     assert host.id == number + 1
-    assert len(host.place.outbox.prepared) == 1  # for who connects; nobody is disturbed who is connected
+    assert len(host.context.outbox.prepared) == 1  # for who connects; nobody is disturbed who is connected
     ticks(host, 1)
     assert host.frame == frame + 1
     assert not [one for one in host.actors if one.has_body]
@@ -269,7 +269,7 @@ def test_a_map_can_have_another_name_and_the_log_says_so():
     host = episode(aliases={"Town03": "t-junction"})
     call(host, "load_new_episode", "/Game/Carla/Maps/Town03", True, 0xFFFF)
     assert call(host, "get_map_info")[0] == "Carla/Maps/Town03"
-    assert any("Town03 was asked for: t-junction is served" in line for line in host.place.outbox.lines)
+    assert any("Town03 was asked for: t-junction is served" in line for line in host.context.outbox.lines)
     assert "/Game/Carla/Maps/Town03" in call(host, "get_available_maps")
     with pytest.raises(SamepathError, match=r"not found; there are: .*t-junction.*Town03"):
         call(host, "load_new_episode", "Town07", True, 0xFFFF)
@@ -298,7 +298,7 @@ def test_a_client_can_send_a_map():
 
 
 def test_a_map_that_is_none_or_too_large_is_refused_in_one_line():
-    host = episode(limits=Limits(opendrive_bytes=200_000, road_m=1_000.0))
+    host = episode(limits=ServerLimits(opendrive_bytes=200_000, road_m=1_000.0))
     for text, words in (
         ("<OpenDRIVE", "OpenDriveMap"),
         ("x" * 200_001, "at most 200000 bytes"),
@@ -344,7 +344,7 @@ def test_who_falls_off_the_edge_is_taken_out_with_a_word():
     call(host, "set_actor_location", car.id, [5000.0, 5000.0, -499.0])
     ticks(host, 10)
     assert car.id not in host.actors
-    assert any("fell off the edge" in line for line in host.place.outbox.lines)
+    assert any("fell off the edge" in line for line in host.context.outbox.lines)
 
 
 def test_an_actor_whose_numbers_break_is_taken_out_and_the_world_goes_on():
@@ -384,11 +384,11 @@ def script(host):
         call(host, "apply_control_to_walker", walker, ([0.0, 1.0, 0.0], 1.0, tick == 30))
         ticks(host, 1)
     first = host.first_actor_id
-    rows = [np.frombuffer(payload[84:], frames.ACTOR_STATE).copy() for payload in host.place.outbox.of(frames.WORLD_STREAM)]
+    rows = [np.frombuffer(payload[84:], frames.ACTOR_STATE).copy() for payload in host.context.outbox.of(frames.WORLD_STREAM)]
     for one in rows:
         one["id"] -= first
     # Frames go on over a reload; what is compared is what was measured.
-    measured = [payload[16:] for payload in host.place.outbox.of(stream_id)]
+    measured = [payload[16:] for payload in host.context.outbox.of(stream_id)]
     return [one.tobytes() for one in rows], measured
 
 
@@ -396,7 +396,7 @@ def test_the_same_calls_give_the_same_bits_in_a_new_world_and_after_a_reload():
     host = episode()
     states_1, measured_1 = script(host)
     assert len(states_1) == len(measured_1) == 60
-    host.place.outbox.sent.clear()
+    host.context.outbox.sent.clear()
     call(host, "load_new_episode", "", False, 0xFFFF)
     states_2, measured_2 = script(host)
     states_3, measured_3 = script(episode())
@@ -490,7 +490,7 @@ def test_street_lights_are_switched_and_the_others_are_told():
     call(host, "query_lights_state", "b:1")
     assert lamps
     assert not lamps[0].active
-    flags = lambda: struct.unpack_from("<I", host.place.outbox.of(frames.WORLD_STREAM)[-1], 80)[0]  # noqa: E731
+    flags = lambda: struct.unpack_from("<I", host.context.outbox.of(frames.WORLD_STREAM)[-1], 80)[0]  # noqa: E731
     ticks(host, 2)
     assert flags() & frames.LIGHTS_CHANGED == 0
     call(host, "update_lights_state", "a:1", [lamps[0]._replace(active=True, intensity=7.0)], False)
@@ -505,7 +505,7 @@ def test_street_lights_are_switched_and_the_others_are_told():
 
 
 def test_shapes_stay_for_their_time():
-    host = episode(limits=Limits(debug_shapes=3))
+    host = episode(limits=ServerLimits(debug_shapes=3))
     point = (0, ([0.0, 0.0, 1.0], 0.1))
     text = (4, ([0.0, 0.0, 1.0], "hello", False))
     call(host, "draw_debug_shape", (point, (255, 0, 0), 0.12, False))

@@ -13,7 +13,7 @@ from samepath.core.states import Vector
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla import streams as frames
 
-MOMENT = frames.Moment(7, 1.25)
+MOMENT = frames.FrameTime(7, 1.25)
 FINITE = st.floats(-1e6, 1e6)
 VECTOR = st.builds(Vector, FINITE, FINITE, FINITE)
 
@@ -37,7 +37,7 @@ def test_the_registry_is_that_of_the_client_0_9_16():
 
 
 def test_an_actor_is_119_bytes_and_every_field_is_in_its_place():
-    states = frames.States(2)
+    states = frames.ActorStates(2)
     row = states.rows
     row["id"][1], row["state"][1] = 0x01020304, frames.ACTIVE
     row["motion"][1] = np.arange(15)
@@ -55,7 +55,7 @@ def test_an_actor_is_119_bytes_and_every_field_is_in_its_place():
 
 
 def test_a_walker_and_a_light_use_the_same_bytes_otherwise():
-    states = frames.States(2)
+    states = frames.ActorStates(2)
     states.put_walker_control(0, r.WalkerControl(Vector(0.0, -1.0, 0.0), 1.5, jump=True))
     row = states.rows
     row["sign_id"][1] = b"light 12"
@@ -76,7 +76,7 @@ def test_a_walker_and_a_light_use_the_same_bytes_otherwise():
 
 
 def test_the_state_is_header_block_and_rows():
-    states = frames.States(3)
+    states = frames.ActorStates(3)
     found = frames.episode_state(MOMENT, 5, 12.5, 0.05, frames.MAP_CHANGED, states)
     assert len(found) == 48 + 36 + 3 * 119
     assert struct.unpack_from("<QQd", found) == (17, 7, 1.25)

@@ -15,13 +15,13 @@ from samepath.simulator.maps import load_map
 from samepath.simulator.server import journal as journal_file
 from samepath.simulator.server import snapshot
 from samepath.simulator.server import snapshot as makers
-from samepath.simulator.server.actors import Entry
+from samepath.simulator.server.actors import ActorEntry
 from samepath.simulator.server.episode import Episode
-from samepath.simulator.server.journal import Kind, numbers_of, part_path, read_part, snapshot_path
+from samepath.simulator.server.journal import RecordKind, numbers_of, part_path, read_part, snapshot_path
 from samepath.simulator.server.methods import methods
-from samepath.simulator.server.resume import Keeping, origin_of, resume
+from samepath.simulator.server.resume import JournalConfig, origin_of, resume
 from samepath.simulator.server.rpc import Call
-from samepath.simulator.server.runner import Gone, Unheard
+from samepath.simulator.server.runner import CallerGone, StreamUnheard
 from tests.support.journal_scenario import SEES, Client, Desk, begin, calls_of, kept, play, resumed
 from tests.support.serving import LIMITS
 
@@ -101,7 +101,7 @@ def go_on(desk, whole, after, calls=(), until=TICKS):
         assert desk.sent == sent[number]
     desk.ask("stop_recorder")
     if until == TICKS:
-        assert (desk.episode.place.data_folder / "run.log").read_bytes() == recording
+        assert (desk.episode.context.data_folder / "run.log").read_bytes() == recording
 
 
 def test_a_server_killed_between_any_two_calls_goes_on_with_the_same_bytes(tmp_path):
@@ -158,7 +158,10 @@ def test_without_a_snapshot_everything_is_played_again(tmp_path, whole):
     desk = Desk(resumed(tmp_path / "once more"), data=tmp_path / "data", clock=Clock())
     assert desk.lines[-1] == "resumed from the beginning: frame 15"
     assert desk.state() == whole[1][14]
-    assert [one.kind for one in read_part(part_path(tmp_path / "once more", 1)).records[:2]] == [Kind.HEAD, Kind.RESUMED]
+    assert [one.kind for one in read_part(part_path(tmp_path / "once more", 1)).records[:2]] == [
+        RecordKind.HEAD,
+        RecordKind.RESUMED,
+    ]
 
 
 def test_a_torn_tail_is_cut_off_and_the_last_whole_tick_can_be_asked_for(tmp_path, whole):
@@ -166,7 +169,7 @@ def test_a_torn_tail_is_cut_off_and_the_last_whole_tick_can_be_asked_for(tmp_pat
     left = died(tmp_path / "journal", tmp_path / "left", torn_bytes=3)
     assert read_part(part_path(left, 1)).torn
     desk = Desk(data=tmp_path / "data", clock=Clock())
-    found = resume(left, desk.episode.place, whole_ticks=True)
+    found = resume(left, desk.episode.context, whole_ticks=True)
     os.close(found.lock)
     assert not read_part(part_path(left, 1)).torn
     assert found.episode.frame == 12
@@ -180,7 +183,7 @@ def test_a_part_cut_anywhere_is_read_up_to_its_last_whole_record(tmp_path, whole
     journaled(tmp_path, whole, 2)
     path = part_path(tmp_path / "journal", 0)
     data, full = path.read_bytes(), read_part(path)
-    assert full.records[0].kind is Kind.HEAD
+    assert full.records[0].kind is RecordKind.HEAD
     assert not full.torn
     ends = [0, *(one.end for one in full.records)]
     chance = stream(3, "cuts")
@@ -368,7 +371,7 @@ def test_a_map_that_a_client_sent_is_in_the_journal_and_in_the_snapshot(tmp_path
     desk.ask("tick_cue")
     send(desk, sent[1])
     desk.ask("get_spectator")
-    loaded, waiting = desk.episode.scene.road_map.xodr, desk.episode.place.atlas.sent.xodr
+    loaded, waiting = desk.episode.scene.road_map.xodr, desk.episode.context.maps.sent.xodr
     assert loaded == sent[0]
     after = Desk(resumed(died(tmp_path / "journal", tmp_path / "left")), map_name="oval")
     again = Desk(resumed(died(tmp_path / "left", tmp_path / "again")), map_name="oval")
@@ -376,7 +379,7 @@ def test_a_map_that_a_client_sent_is_in_the_journal_and_in_the_snapshot(tmp_path
     assert "resumed from snapshot 1" in again.lines[-1]
     for one in (after, again):
         assert one.episode.scene.road_map.xodr == loaded
-        assert one.episode.place.atlas.sent.xodr == waiting
+        assert one.episode.context.maps.sent.xodr == waiting
         assert one.state() == desk.state()
         assert one.episode.id == desk.episode.id == 2
 
@@ -411,23 +414,23 @@ def test_clients_are_gone_after_a_resume_and_their_numbers_hold(tmp_path):
     desk.ask("get_sensor_token", stream_id)
     desk.client = Client()
     assert desk.ask("add_traffic_manager_running", ["127.0.0.1", 8001])
-    desk.runner._do(Gone(first))
-    desk.runner._do(Unheard(stream_id, 0))
-    desk.runner._do(Gone(Client()))  # one that never called
+    desk.runner._do(CallerGone(first))
+    desk.runner._do(StreamUnheard(stream_id, 0))
+    desk.runner._do(CallerGone(Client()))  # one that never called
     assert list(desk.episode.traffic_managers) == [8001]
     desk.journal.flush()
     kinds = [one.kind for one in read_part(part_path(tmp_path / "journal", 0)).records]
-    assert kinds.count(Kind.CALLER) == 2
-    assert kinds[-2:] == [Kind.GONE, Kind.UNHEARD]
+    assert kinds.count(RecordKind.CALLER) == 2
+    assert kinds[-2:] == [RecordKind.GONE, RecordKind.UNHEARD]
     desk.client.home = 3
     desk.ask("get_sensor_token", stream_id)
     desk.runner.leave(3)
-    assert list(desk.episode.listened) == []
+    assert list(desk.episode.subscriptions) == []
     desk.journal.flush()
-    assert read_part(part_path(tmp_path / "journal", 0)).records[-1][:2] == (Kind.LEFT, [3])
+    assert read_part(part_path(tmp_path / "journal", 0)).records[-1][:2] == (RecordKind.LEFT, [3])
     after = Desk(resumed(died(tmp_path / "journal", tmp_path / "left")), map_name="t-junction")
     assert after.episode.traffic_managers == {}
-    assert list(after.episode.listened) == []
+    assert list(after.episode.subscriptions) == []
 
 
 def test_quick_calls_are_not_written_and_one_without_its_bytes_ends_the_journal(tmp_path):
@@ -457,7 +460,7 @@ def test_a_snapshot_of_what_was_restored_is_the_same_snapshot(tmp_path, whole):
     for ticks in (range(1), range(1, 10), range(10, 21)):
         play(desk, first, ticks)
         packed = snapshot.take(desk.episode)
-        back = snapshot.restore(packed, desk.episode.place)
+        back = snapshot.restore(packed, desk.episode.context)
         assert snapshot.take(back) == packed
         assert back.world.digest == desk.episode.world.digest
         assert back.actors.states.tobytes() == desk.episode.actors.states.tobytes()
@@ -480,7 +483,7 @@ def test_no_answer_is_sent_before_the_journal_has_its_call(tmp_path):
 
     def deliver(posts):
         records = read_part(part_path(tmp_path / "journal", 0)).records
-        seen.append(sum(one.kind is Kind.CALL for one in records))
+        seen.append(sum(one.kind is RecordKind.CALL for one in records))
         desk.posts.extend(posts)
 
     desk.runner._mail._deliver = deliver
@@ -513,7 +516,7 @@ def test_everything_of_an_episode_is_known_to_snapshots():
     def kinds(kind):
         return {kind, *(deeper for one in kind.__subclasses__() for deeper in kinds(one))}
 
-    assert {one.__name__ for one in kinds(Entry)} == set(snapshot._KINDS)
+    assert {one.__name__ for one in kinds(ActorEntry)} == set(snapshot._KINDS)
     assert not set(snapshot._FIELDS) & snapshot._OTHERS
     assert set(vars(desk.episode)) == set(snapshot._FIELDS) | snapshot._OTHERS
 
@@ -523,12 +526,12 @@ def test_a_journal_is_kept_only_where_it_is_asked_for(tmp_path):
     assert desk.journal is None
     assert isinstance(desk.episode, Episode)
     assert list(tmp_path.iterdir()) == []
-    assert Keeping(tmp_path).settings.every_s == 10.0
+    assert JournalConfig(tmp_path).settings.every_s == 10.0
     assert origin_of_round_trip(tmp_path).limits == LIMITS
 
 
 def origin_of_round_trip(folder):
-    desk = Desk(Keeping(folder / "journal", extra={"nodes": 4}), map_name="t-junction", data=folder / "data")
+    desk = Desk(JournalConfig(folder / "journal", extra={"nodes": 4}), map_name="t-junction", data=folder / "data")
     desk.journal.close()
     found = origin_of(folder / "journal")
     assert found.extra == {"nodes": 4}

@@ -13,8 +13,8 @@ from samepath.core.streams import stream
 from samepath.instrument.traces.load import load_cells
 from samepath.simulator.carla.recorder import info_text
 from samepath.simulator.carla.recorder_file import open_log
-from samepath.simulator.server.journal import JournalSettings, Kind, numbers_of, part_path, read_part
-from samepath.simulator.server.resume import Keeping
+from samepath.simulator.server.journal import JournalSettings, RecordKind, numbers_of, part_path, read_part
+from samepath.simulator.server.resume import JournalConfig
 from tests.support.journal_scenario import Desk, begin, calls_of
 from tests.support.serving import RawClient, served
 
@@ -23,14 +23,14 @@ SERVER = """
 import asyncio, sys
 from pathlib import Path
 from samepath.simulator.server.journal import JournalSettings
-from samepath.simulator.server.resume import Keeping
-from samepath.simulator.server.server import Server, ServerSettings
+from samepath.simulator.server.resume import JournalConfig
+from samepath.simulator.server.server import SimulatorServer, ServerSettings
 
 folder, resume = Path(sys.argv[1]), sys.argv[2] == "resume"
 
 async def main():
-    keeping = Keeping(folder / "journal", JournalSettings(every_s=None, every_ticks=12), resume=resume)
-    server = Server(ServerSettings(port=0, map_name="town", data_folder=folder / "data", keeping=keeping), print)
+    keeping = JournalConfig(folder / "journal", JournalSettings(every_s=None, every_ticks=12), resume=resume)
+    server = SimulatorServer(ServerSettings(port=0, map_name="town", data_folder=folder / "data", journal=keeping), print)
     await server.start()
     print("port", server.port, flush=True)
     await asyncio.Event().wait()
@@ -83,7 +83,7 @@ def calls_made(folder):
     """The id of the last call in the journal."""
     parts, _ = numbers_of(folder)
     records = [one for number in parts for one in read_part(part_path(folder, number)).records]
-    return msgpack.unpackb([one for one in records if one.kind is Kind.CALL][-1].fields[1])[1]
+    return msgpack.unpackb([one for one in records if one.kind is RecordKind.CALL][-1].fields[1])[1]
 
 
 def test_a_server_that_is_killed_twice_ends_like_one_that_never_was(tmp_path):
@@ -114,8 +114,8 @@ def test_a_server_that_is_killed_twice_ends_like_one_that_never_was(tmp_path):
         assert f"Frames: {len(frames)}" in info_text(recording, everything=True)
         (cell,) = load_cells([recording.path])
         assert len(cell.ticks) == len(frames)
-    keeping = Keeping(tmp_path / "journal", JournalSettings(), resume=True)
-    with served(map_name="town", data_folder=tmp_path / "data", keeping=keeping) as server:
+    keeping = JournalConfig(tmp_path / "journal", JournalSettings(), resume=True)
+    with served(map_name="town", data_folder=tmp_path / "data", journal=keeping) as server:
         episode = server._runner.episode
         assert episode.world.digest == whole.after[done][0]
         with RawClient(server) as client:

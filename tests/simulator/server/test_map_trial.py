@@ -11,8 +11,8 @@ import time
 import pytest
 
 from samepath.core.errors import InputError
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.maps import load_map
-from samepath.simulator.server.limits import Limits
 from samepath.simulator.server.map_trial import MapTrial
 from tests.support.serving import RawClient, episode, served
 
@@ -71,7 +71,7 @@ def test_a_map_of_a_few_hundred_bytes_cannot_hold_the_server_up(case):
 
 
 def test_a_map_that_takes_too_long_is_given_up_and_others_tick_on():
-    with served(limits=Limits(map_s=2.0)) as server, RawClient(server) as sender, RawClient(server) as driver:
+    with served(limits=ServerLimits(map_s=2.0)) as server, RawClient(server) as sender, RawClient(server) as driver:
         settings = driver.value("get_episode_settings")
         driver.ask("set_episode_settings", [True, *settings[1:]])
         sender.send("copy_opendrive_to_file", SLOW, PARAMETERS)
@@ -90,11 +90,11 @@ def test_a_map_that_takes_too_long_is_given_up_and_others_tick_on():
 
 def test_a_map_that_takes_too_much_memory_is_refused():
     with pytest.raises(InputError, match="at most 32 MiB was wanted, but this one takes more"):
-        MapTrial(Limits(map_bytes=32 << 20)).run(SLOW, "greedy")
+        MapTrial(ServerLimits(map_bytes=32 << 20)).run(SLOW, "greedy")
 
 
 def test_a_map_that_fits_is_taken_and_one_that_is_none_is_refused_in_its_own_words():
-    trial = MapTrial(Limits())
+    trial = MapTrial(ServerLimits())
     trial.run(load_map("town").xodr, "town")
     with pytest.raises(InputError, match="<svg>: the root <OpenDRIVE> was wanted"):
         trial.run("<svg/>", "picture")
@@ -105,12 +105,12 @@ def test_a_map_that_fits_is_taken_and_one_that_is_none_is_refused_in_its_own_wor
 def test_a_map_from_our_own_journal_is_not_tried_again(monkeypatch):
     host = episode()
     monkeypatch.setattr(MapTrial, "run", lambda *_: pytest.fail("it was tried"))
-    host.place.atlas.receive(load_map("t-junction").xodr, tried=True)
-    assert host.place.atlas.sent is not None
+    host.context.maps.receive(load_map("t-junction").xodr, tried=True)
+    assert host.context.maps.sent is not None
 
 
 def test_whoever_stops_does_not_wait_for_a_map():
-    trial, said = MapTrial(Limits()), []
+    trial, said = MapTrial(ServerLimits()), []
 
     def work():
         with pytest.raises(InputError) as caught:

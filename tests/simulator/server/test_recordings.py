@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from samepath.core.errors import InputError
 from samepath.simulator.carla.recorder import (
-    Recording,
-    Replay,
+    LogRecording,
+    LogReplay,
     ReplayOptions,
     blocked_text,
     collisions_text,
@@ -24,17 +24,17 @@ from samepath.simulator.carla.recorder import (
 )
 from samepath.simulator.carla.recorder_file import (
     AddedActor,
-    Attribute,
-    Box,
     Content,
     Door,
-    Hit,
     Kinematics,
     LightTimes,
+    LogAttribute,
+    LogBox,
+    LogCollision,
     LogHeader,
+    LogPose,
     LogWriter,
     Parent,
-    Placed,
     SignalLight,
     StreetLamp,
     VehicleInput,
@@ -44,13 +44,13 @@ from samepath.simulator.carla.recorder_file import (
 )
 from samepath.simulator.carla.recorder_records import NO_ACTOR
 
-CAR = AddedActor(24, 1, 10.0, -2.0, 0.5, 0.0, 0.0, 90.0, 142, "vehicle.audi.tt", (Attribute(4, "role_name", "hero"),))
+CAR = AddedActor(24, 1, 10.0, -2.0, 0.5, 0.0, 0.0, 90.0, 142, "vehicle.audi.tt", (LogAttribute(4, "role_name", "hero"),))
 WALKER = AddedActor(25, 2, 5.0, 5.0, 1.0, 0.0, 0.0, 0.0, 170, "walker.pedestrian.0001")
 SENSOR = AddedActor(26, 0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 12, "sensor.camera.rgb")
 
 
 def placed(actor, x_m, yaw_deg=0.0):
-    return Placed(actor, x_m, 0.0, 0.0, 0.0, 0.0, yaw_deg)
+    return LogPose(actor, x_m, 0.0, 0.0, 0.0, 0.0, yaw_deg)
 
 
 def written(contents, step_s=0.05, map_name="Carla/Maps/Town03"):
@@ -77,7 +77,7 @@ def test_a_file_begins_as_documented():
 
 def test_a_frame_is_laid_out_as_documented():
     content = Content(
-        (CAR,), (100, 101), (Parent(26, 24),), (Hit(0, 24, 25, actor_is_hero=True),), placed=(placed(24, 1.5, 90.0),)
+        (CAR,), (100, 101), (Parent(26, 24),), (LogCollision(0, 24, 25, actor_is_hero=True),), placed=(placed(24, 1.5, 90.0),)
     )
     data = written([content, Content()])
     at = 26 + 2 + len("Carla/Maps/Town03")
@@ -121,16 +121,16 @@ def rows(record, *fields):
 
 
 PLACE = (metres(), metres(), metres(), numbers(), numbers(), numbers())
-ADDED = rows(AddedActor, IDS, BYTE, *PLACE, IDS, TEXT, rows(Attribute, BYTE, TEXT, TEXT))
-BOXES = rows(Box, IDS, *[metres()] * 6)
+ADDED = rows(AddedActor, IDS, BYTE, *PLACE, IDS, TEXT, rows(LogAttribute, BYTE, TEXT, TEXT))
+BOXES = rows(LogBox, IDS, *[metres()] * 6)
 CONTENTS = st.builds(
     Content,
     added=ADDED,
     removed=st.lists(IDS, max_size=3).map(tuple),
     parents=rows(Parent, IDS, IDS),
-    hits=rows(Hit, IDS, IDS, IDS, FLAG, FLAG),
+    hits=rows(LogCollision, IDS, IDS, IDS, FLAG, FLAG),
     doors=rows(Door, IDS, BYTE, FLAG),
-    placed=rows(Placed, IDS, *[metres()] * 3, *[numbers()] * 3),
+    placed=rows(LogPose, IDS, *[metres()] * 3, *[numbers()] * 3),
     signal_lights=rows(SignalLight, IDS, FLAG, numbers(), BYTE),
     vehicles=rows(VehicleInput, IDS, numbers(), numbers(), numbers(), FLAG, st.integers(-(2**31), 2**31 - 1)),
     walkers=rows(WalkerInput, IDS, numbers()),
@@ -161,8 +161,8 @@ def test_whatever_is_written_is_read_again(tmp_path, contents, step_s):
 
 WHOLE = written(
     [
-        Content(added=(CAR, WALKER), boxes=(Box(24, *[1.0] * 6),)),
-        Content(placed=(placed(24, 1.0),), vehicles=(VehicleInput(24, 0.0, 1.0, 0.0, False, 1),), hits=(Hit(0, 24, NO_ACTOR),)),
+        Content(added=(CAR, WALKER), boxes=(LogBox(24, *[1.0] * 6),)),
+        Content(placed=(placed(24, 1.0),), vehicles=(VehicleInput(24, 0.0, 1.0, 0.0, False, 1),), hits=(LogCollision(0, 24, NO_ACTOR),)),
         Content(removed=(24,), signal_lights=(SignalLight(9, False, 1.0, 2),)),
     ]
 )
@@ -173,7 +173,7 @@ def everything_said(path):
     info_text(log, everything=True)
     collisions_text(log, "a", "a")
     blocked_text(log, 0.0, 100.0)
-    replay = Replay(log, ReplayOptions(replay_sensors=True))
+    replay = LogReplay(log, ReplayOptions(replay_sensors=True))
     step = replay.begin()
     for _ in range(5):
         step = replay.advance(0.05)
@@ -263,7 +263,7 @@ def test_other_files_are_refused_by_name(tmp_path):
 def test_what_no_file_can_hold_is_refused_when_it_is_written():
     for content in (
         Content(removed=(1,) * 70000),
-        Content(placed=(Placed(-1, *[0.0] * 6),)),
+        Content(placed=(LogPose(-1, *[0.0] * 6),)),
         Content(placed=(placed(1, 1e60),)),
     ):
         with pytest.raises(InputError):
@@ -274,8 +274,8 @@ def test_what_no_file_can_hold_is_refused_when_it_is_written():
 
 DRIVE = [
     Content(added=(CAR, WALKER, SENSOR), parents=(Parent(26, 24),), placed=(placed(24, 0.0), placed(25, 5.0))),
-    Content(placed=(placed(24, 2.0, 170.0), placed(25, 5.0)), hits=(Hit(0, 24, 25, actor_is_hero=True), Hit(1, 24, NO_ACTOR))),
-    Content(placed=(placed(24, 4.0, -170.0), placed(25, 5.0)), hits=(Hit(2, 24, 25, actor_is_hero=True),)),
+    Content(placed=(placed(24, 2.0, 170.0), placed(25, 5.0)), hits=(LogCollision(0, 24, 25, actor_is_hero=True), LogCollision(1, 24, NO_ACTOR))),
+    Content(placed=(placed(24, 4.0, -170.0), placed(25, 5.0)), hits=(LogCollision(2, 24, 25, actor_is_hero=True),)),
     Content(placed=(placed(24, 6.0), placed(25, 5.01)), vehicles=(VehicleInput(24, 0.5, 1.0, 0.0, False, 2),)),
     Content(removed=(24,), placed=(placed(25, 5.0),)),
 ]
@@ -331,7 +331,7 @@ def test_the_text_about_blocked_actors_lists_the_longest_first(tmp_path):
 
 def test_a_replay_shows_every_frame_at_its_time(tmp_path):
     log = logged(tmp_path, DRIVE, 0.1)
-    replay = Replay(log, ReplayOptions())
+    replay = LogReplay(log, ReplayOptions())
     first = replay.begin()
     assert [one.actor for one in first.added] == [24, 25]  # sensors only when asked for
     assert first.parents == ()
@@ -347,7 +347,7 @@ def test_a_replay_shows_every_frame_at_its_time(tmp_path):
 
 
 def test_between_frames_places_are_interpolated_the_short_way_round(tmp_path):
-    replay = Replay(logged(tmp_path, DRIVE, 0.1), ReplayOptions(start_s=0.1))
+    replay = LogReplay(logged(tmp_path, DRIVE, 0.1), ReplayOptions(start_s=0.1))
     replay.begin()
     car = replay.advance(0.05).placed[0]
     assert car.x_m == pytest.approx(3.0)
@@ -359,7 +359,7 @@ def test_a_replay_may_start_late_end_early_and_run_faster(tmp_path):
     assert span_s(log, ReplayOptions(start_s=-1.5)) == (2.5, 4.0)
     assert span_s(log, ReplayOptions(start_s=1.0, duration_s=2.0)) == (1.0, 3.0)
     assert span_s(log, ReplayOptions(start_s=99.0)) == (4.0, 4.0)
-    replay = Replay(log, ReplayOptions(start_s=1.0, duration_s=2.0, time_factor=2.0))
+    replay = LogReplay(log, ReplayOptions(start_s=1.0, duration_s=2.0, time_factor=2.0))
     assert [one.actor for one in replay.begin().added] == [24, 25]
     step = replay.advance(1.0)
     assert (step.time_s, step.finished, step.placed[0].x_m) == (3.0, True, 6.0)
@@ -368,17 +368,17 @@ def test_a_replay_may_start_late_end_early_and_run_faster(tmp_path):
 
 def test_a_replay_leaves_out_whom_it_should(tmp_path):
     log = logged(tmp_path, DRIVE, 0.1)
-    step = Replay(log, ReplayOptions(ignore_hero=True)).begin()
+    step = LogReplay(log, ReplayOptions(ignore_hero=True)).begin()
     assert [one.actor for one in step.added] == [25]
     assert [one.actor for one in step.placed] == [25]
-    step = Replay(log, ReplayOptions(replay_sensors=True)).begin()
+    step = LogReplay(log, ReplayOptions(replay_sensors=True)).begin()
     assert [one.actor for one in step.added] == [24, 25, 26]
     assert step.parents == (Parent(26, 24),)
 
 
 def test_an_actor_that_comes_and_goes_within_a_step_is_never_shown(tmp_path):
     log = logged(tmp_path, [Content(), Content(added=(CAR,)), Content(removed=(24,)), Content(added=(CAR,)), Content()], 0.1)
-    replay = Replay(log, ReplayOptions())
+    replay = LogReplay(log, ReplayOptions())
     replay.begin()
     step = replay.advance(0.2)
     assert (step.added, step.removed) == ((), ())
@@ -388,7 +388,7 @@ def test_an_actor_that_comes_and_goes_within_a_step_is_never_shown(tmp_path):
 @pytest.mark.parametrize("name", ["run.log", "a/b.rec", "Größe 1.log", "..log", "x" * 200])
 def test_names_inside_the_folder_are_taken(tmp_path, name):
     assert inside(tmp_path, name) == tmp_path / name
-    recording = Recording(inside(tmp_path, name), "town", 0)
+    recording = LogRecording(inside(tmp_path, name), "town", 0)
     recording.frame(Content(), 0.05)
     recording.close()
     assert open_log(tmp_path / name).extent == (1, 0.0)
@@ -430,7 +430,7 @@ def test_links_are_not_followed(tmp_path):
             inside(folder, name)
     # Nor when a link appears after the name was looked at.
     with pytest.raises(InputError, match="cannot be written"):
-        Recording(folder / "link.log", "town", 0)
+        LogRecording(folder / "link.log", "town", 0)
     assert secret.read_text() == "secret"
     (folder / "sub").mkdir()
     with pytest.raises(InputError, match="is a folder"):

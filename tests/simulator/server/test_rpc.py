@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samepath.simulator.server.limits import Limits
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.methods import methods
-from samepath.simulator.server.rpc import Framer, MalformedError, parse
+from samepath.simulator.server.rpc import Framer, MalformedCallError, parse
 from tests.support.serving import RawClient, served
 
-SMALL = Limits(message_bytes=20_000, structured_bytes=2_000)
+SMALL = ServerLimits(message_bytes=20_000, structured_bytes=2_000)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_noise_is_calls_or_malformed_and_nothing_else(noise):
     try:
         for message in Framer(SMALL).feed(noise):
             parse(message, SMALL)
-    except MalformedError:
+    except MalformedCallError:
         pass
 
 
@@ -153,7 +153,7 @@ def test_a_notification_is_done_and_not_answered(server):
 
 
 def test_one_client_too_many_is_turned_away():
-    with served(limits=Limits(connections=2)) as server, RawClient(server) as a, RawClient(server) as b:
+    with served(limits=ServerLimits(connections=2)) as server, RawClient(server) as a, RawClient(server) as b:
         assert a.value("version") == b.value("version")
         with RawClient(server) as c:
             assert c.is_closed()
@@ -162,7 +162,7 @@ def test_one_client_too_many_is_turned_away():
 
 
 def test_a_client_that_never_reads_its_answers_stops_only_itself():
-    limits = Limits(unread_answer_bytes=100_000)
+    limits = ServerLimits(unread_answer_bytes=100_000)
     with served(limits=limits) as server, RawClient(server) as good, RawClient(server, timeout_s=1.0) as greedy:
         request = msgpack.packb([0, 1, "get_map_data", [[False]]])
         with pytest.raises(TimeoutError):

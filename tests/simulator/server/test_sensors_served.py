@@ -12,7 +12,7 @@ from test_vehicle_methods import on_the_straight
 
 from samepath.core.errors import SamepathError
 from samepath.simulator.carla import streams as frames
-from samepath.simulator.sensors.cameras import KINDS, depth_of
+from samepath.simulator.sensors.cameras import CAMERA_KINDS, depth_of
 from samepath.simulator.sensors.labels import Label
 from tests.support.serving import call, described, episode, ticks
 
@@ -29,7 +29,7 @@ def attach(host, name, parent, where=None, **attributes):
 
 def messages(host, stream_id):
     found = []
-    for payload in host.place.outbox.of(stream_id):
+    for payload in host.context.outbox.of(stream_id):
         sensor_type, frame, elapsed_s, *transform = struct.unpack_from("<QQd6f", payload)
         found.append((sensor_type, frame, elapsed_s, transform, msgpack.unpackb(payload[48:])))
     return found
@@ -78,8 +78,8 @@ def test_a_receiver_beyond_the_map_is_silent_and_the_log_says_so_once():
     stream_id = struct.unpack("<I", sensor.stream_token[:4])[0]
     call(host, "get_sensor_token", stream_id)
     ticks(host, 5)
-    assert host.place.outbox.of(stream_id) == []
-    assert len([line for line in host.place.outbox.lines if "is silent" in line]) == 1
+    assert host.context.outbox.of(stream_id) == []
+    assert len([line for line in host.context.outbox.lines if "is silent" in line]) == 1
     call(host, "set_actor_location", sensor.id, [0.0, 0.0, 5.0])
     ticks(host, 2)
     assert len(messages(host, stream_id)) == 2
@@ -241,7 +241,7 @@ def test_a_lane_invasion_sensor_is_there_and_leaves_the_work_to_the_client():
     car = spawn(host).id
     _, stream_id = attach(host, "sensor.other.lane_invasion", car)
     ticks(host, 5)
-    assert host.place.outbox.of(stream_id) == []
+    assert host.context.outbox.of(stream_id) == []
 
 
 @needs_numba
@@ -254,7 +254,7 @@ def test_only_what_can_be_measured_is_in_the_library():
 
 
 SMALL = {"image_size_x": 180, "image_size_y": 120}
-CAMERAS = [name for name in frames.SENSOR_TYPES if name in KINDS]
+CAMERAS = [name for name in frames.SENSOR_TYPES if name in CAMERA_KINDS]
 EYES = [
     *((name, SMALL) for name in CAMERAS),
     ("sensor.lidar.ray_cast", {"range": 50.0, "channels": 16, "noise_stddev": 0.02}),
@@ -268,10 +268,10 @@ def seen(count=6, listeners=EYES):
     host = episode()
     car = spawn(host).id
     streams = {name: attach(host, name, car, place(x=0.5, z=2.2), **given)[1] for name, given in EYES}
-    host.listened = {streams[name] for name, _ in listeners}
+    host.subscriptions = {streams[name] for name, _ in listeners}
     call(host, "apply_control_to_vehicle", car, (0.75, 0.3, 0.0, False, False, False, 0))
     ticks(host, count)
-    return host, {name: host.place.outbox.of(stream_id) for name, stream_id in streams.items()}
+    return host, {name: host.context.outbox.of(stream_id) for name, stream_id in streams.items()}
 
 
 @needs_numba
@@ -280,7 +280,7 @@ def test_eyes_send_every_frame_and_two_servers_send_the_same_bytes():
     for name, sent in first.items():
         heads = [struct.unpack_from("<QQd", one) for one in sent]
         assert [one[:2] for one in heads] == [(frames.SENSOR_TYPES[name], frame) for frame in range(2, 8)]
-    assert host.place.outbox.lines == []
+    assert host.context.outbox.lines == []
     assert seen()[1] == first
     # Who listens to nothing else gets the same, and nothing is made for nobody.
     for lone in EYES:
@@ -325,7 +325,7 @@ def test_eyes_keep_their_rate(name):
     host = episode()
     _, stream_id = attach(host, name, spawn(host).id, place(z=2.2), sensor_tick=1.0)
     ticks(host, 50)
-    assert [struct.unpack_from("<QQ", one)[1] for one in host.place.outbox.of(stream_id)] == [2, 22, 42]
+    assert [struct.unpack_from("<QQ", one)[1] for one in host.context.outbox.of(stream_id)] == [2, 22, 42]
 
 
 @needs_numba
@@ -338,11 +338,11 @@ def test_a_radar_sees_a_car_come_and_a_lidar_names_it():
     lidar = attach(host, "sensor.lidar.ray_cast_semantic", own, place(z=2.0), range=40.0)[1]
     call(host, "set_actor_target_velocity", other, [0.0, -8.0, 0.0])
     ticks(host, 2)
-    found = np.frombuffer(host.place.outbox.of(radar)[-1], "<f4", offset=48).reshape(-1, 4)
+    found = np.frombuffer(host.context.outbox.of(radar)[-1], "<f4", offset=48).reshape(-1, 4)
     nearing = found[found[:, 0] < -6.0]
     assert len(nearing) > 3
     assert np.all(np.abs(nearing[:, 3] - nearing[0, 3]) < 5.0)
-    message = host.place.outbox.of(lidar)[-1]
+    message = host.context.outbox.of(lidar)[-1]
     points = np.frombuffer(message, "<u4", offset=56 + 4 * 32).reshape(-1, 6)
     assert other in points[:, 4]
 
@@ -355,7 +355,7 @@ def test_what_a_client_changes_is_seen():
 
     def look():
         ticks(host, 1)
-        pictures.append(host.place.outbox.of(stream_id)[-1][48:])
+        pictures.append(host.context.outbox.of(stream_id)[-1][48:])
 
     look()
     weather = call(host, "get_weather_parameters")
@@ -379,7 +379,7 @@ def test_scenery_that_is_taken_away_is_not_seen(label):
     for on in (True, False, True):
         host.show_label(label, on=on)
         ticks(host, 1)
-        image = np.frombuffer(host.place.outbox.of(stream_id)[-1], np.uint8, offset=60).reshape(-1, 4)
+        image = np.frombuffer(host.context.outbox.of(stream_id)[-1], np.uint8, offset=60).reshape(-1, 4)
         counts.append(int((image[:, 2] == label).sum()))
     assert counts[0] == counts[2] > counts[1]
 

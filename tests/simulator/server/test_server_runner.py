@@ -2,7 +2,16 @@
 
 import pytest
 
-from samepath.simulator.server.runner import FRAME_S, Answer, Expect, Forget, Mail, Message, Pace, Prepared
+from samepath.simulator.server.runner import (
+    FRAME_S,
+    AnswerEvent,
+    ListenerExpected,
+    Outbox,
+    StatePrepared,
+    StreamEnded,
+    StreamMessage,
+    TickPacer,
+)
 from tests.support.serving import episode
 
 
@@ -28,13 +37,13 @@ def asynchronous(step_s=None):
 
 
 def test_a_synchronous_world_waits_for_a_client(clock):
-    pace = Pace(clock)
+    pace = TickPacer(clock)
     clock.now_s += 50.0
     assert pace.wait_s(episode()) is None
 
 
 def test_a_frame_is_due_after_its_time_and_as_long_as_what_passed(clock):
-    host, pace = asynchronous(), Pace(clock)
+    host, pace = asynchronous(), TickPacer(clock)
     assert pace.wait_s(host) == pytest.approx(FRAME_S)
     clock.now_s += 0.01
     assert pace.wait_s(host) == pytest.approx(FRAME_S - 0.01)
@@ -45,7 +54,7 @@ def test_a_frame_is_due_after_its_time_and_as_long_as_what_passed(clock):
 
 
 def test_a_fixed_step_comes_as_often_as_the_clock_says(clock):
-    host, pace = asynchronous(0.02), Pace(clock)
+    host, pace = asynchronous(0.02), TickPacer(clock)
     done = 0
     for _ in range(1000):
         clock.now_s += 0.003
@@ -56,20 +65,20 @@ def test_a_fixed_step_comes_as_often_as_the_clock_says(clock):
 
 
 def test_a_server_that_was_held_up_does_not_hurry_for_ever(clock):
-    host, pace = asynchronous(0.05), Pace(clock)
+    host, pace = asynchronous(0.05), TickPacer(clock)
     clock.now_s += 3600.0
     done = 0
     while pace.wait_s(host) == 0.0:
         pace.step_s(host)
         done += 1
     assert done <= 6
-    variable, pace = asynchronous(), Pace(clock)
+    variable, pace = asynchronous(), TickPacer(clock)
     clock.now_s += 3600.0
     assert pace.step_s(variable) <= 0.25
 
 
 def test_time_spent_in_synchronous_mode_is_not_made_up_for(clock):
-    host, pace = asynchronous(), Pace(clock)
+    host, pace = asynchronous(), TickPacer(clock)
     assert pace.wait_s(episode()) is None
     clock.now_s += 10.0
     assert pace.wait_s(episode()) is None
@@ -77,7 +86,7 @@ def test_time_spent_in_synchronous_mode_is_not_made_up_for(clock):
 
 
 def test_the_world_rests_after_a_load(clock):
-    host, pace = asynchronous(0.01), Pace(clock)
+    host, pace = asynchronous(0.01), TickPacer(clock)
     clock.now_s += 1.0
     pace.rest(host)
     assert pace.wait_s(host) == pytest.approx(0.05)
@@ -85,7 +94,7 @@ def test_the_world_rests_after_a_load(clock):
 
 def test_mail_is_handed_over_in_the_order_it_was_written():
     delivered = []
-    mail = Mail(delivered.append)
+    mail = Outbox(delivered.append)
     mail.post()
     assert delivered == []
     mail.expect(5, 0)
@@ -101,11 +110,11 @@ def test_mail_is_handed_over_in_the_order_it_was_written():
     mail.post()
     (posts,) = delivered
     assert posts == [
-        Expect(5, 0),
-        Message(1, b"state", lossless=True),
-        Message(5, b"measured", lossless=True),
-        Answer("caller", 7, b"done"),
-        Message(1, b"next", lossless=False),
-        Prepared(b"fresh"),
-        Forget(5),
+        ListenerExpected(5, 0),
+        StreamMessage(1, b"state", lossless=True),
+        StreamMessage(5, b"measured", lossless=True),
+        AnswerEvent("caller", 7, b"done"),
+        StreamMessage(1, b"next", lossless=False),
+        StatePrepared(b"fresh"),
+        StreamEnded(5),
     ]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from samepath.simulator.carla import blueprints
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import ACTOR_STATE
-from samepath.simulator.server.limits import Limits
 from tests.support.serving import RawClient, RawListener, served
 
 
@@ -103,7 +103,7 @@ def test_nothing_is_measured_for_nobody(server):
 
 
 def test_what_nobody_fetches_is_not_kept_for_ever():
-    with served(limits=Limits(early_messages=10)) as server, RawClient(server) as client:
+    with served(limits=ServerLimits(early_messages=10)) as server, RawClient(server) as client:
         synchronous(client)
         _, stream_id = spawn_gnss(client)
         client.value("get_sensor_token", stream_id)
@@ -145,7 +145,7 @@ def test_a_sensor_that_dies_leaves_its_listeners_in_silence(server):
 
 
 def test_a_listener_that_does_not_read_is_cut_off_and_the_tick_goes_on():
-    with served(limits=Limits(backlog_bytes=200_000)) as server, RawClient(server) as client:
+    with served(limits=ServerLimits(backlog_bytes=200_000)) as server, RawClient(server) as client:
         synchronous(client)
         for number in range(200):
             spawn_gnss(client, x=float(number))  # so that a state is long and the sockets' own room is soon full
@@ -225,7 +225,7 @@ def test_who_waits_for_a_state_when_the_mode_becomes_synchronous_waits_no_longer
 
 
 def test_a_stream_connection_that_says_nothing_is_closed():
-    with served(limits=Limits(idle_hello_s=0.5)) as server, RawListener(server, 1) as good:
+    with served(limits=ServerLimits(idle_hello_s=0.5)) as server, RawListener(server, 1) as good:
         with socket.create_connection(("127.0.0.1", server.stream_port), timeout=10) as mute:
             mute.sendall(b"\x01\x00")
             assert mute.recv(10) == b""
@@ -233,7 +233,7 @@ def test_a_stream_connection_that_says_nothing_is_closed():
 
 
 def test_one_stream_too_many_is_refused():
-    with served(limits=Limits(subscriptions=1)) as server, RawListener(server, 1) as first:
+    with served(limits=ServerLimits(subscriptions=1)) as server, RawListener(server, 1) as first:
         first.message()
         with RawListener(server, 1) as second, pytest.raises((EOFError, ConnectionResetError)):
             second.message()

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from samepath.core.errors import InputError, SamepathError
 from samepath.simulator.carla.codec import CallError
-from samepath.simulator.server.limits import Limits
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.methods.table import VOID
-from samepath.simulator.server.tickets import Ledger, Outcome, Status, Ticket
+from samepath.simulator.server.tickets import CallOutcome, Status, TicketId, TicketStore
 from tests.support.serving import RawClient, call, described, episode, served
 
 A, B = "a" * 32, "0123456789abcdef" * 2
@@ -31,16 +31,16 @@ class Work:
     """Counts how often each ticket was done."""
 
     def __init__(self, limits=None, size=0):
-        self.ledger = Ledger(limits or Limits())
+        self.ledger = TicketStore(limits or ServerLimits())
         self.done = []
         self.size = size
 
     def do(self, client, number):
-        ticket = Ticket(client, number)
+        ticket = TicketId(client, number)
 
         def run():
             self.done.append(ticket)
-            return Outcome(Status.SUCCESS, result=f"{client} {number}".encode() + bytes(self.size), frame=number)
+            return CallOutcome(Status.SUCCESS, result=f"{client} {number}".encode() + bytes(self.size), frame=number)
 
         return self.ledger.do(ticket, run)
 
@@ -68,7 +68,7 @@ def test_a_call_whose_predecessor_has_not_come_is_refused_and_not_done():
 
 
 def test_a_call_that_is_too_old_is_refused_by_name():
-    work = Work(Limits(tickets=5))
+    work = Work(ServerLimits(tickets=5))
     for number in range(1, 23):
         work.do(A, number)
     work.do(B, 1)
@@ -76,19 +76,19 @@ def test_a_call_that_is_too_old_is_refused_by_name():
     with pytest.raises(CallError, match=f"^ticket 17 of client {A} is too old to be asked about"):
         work.do(A, 17)
     with pytest.raises(CallError, match=f"^ticket 17 of client {A} is too old to be asked about"):
-        work.ledger.find(Ticket(A, 17))
+        work.ledger.find(TicketId(A, 17))
     assert work.do(A, 18).frame == 18
     assert len(work.done) == 23
 
 
 def test_results_are_kept_up_to_so_many_bytes_and_the_newest_always():
-    work = Work(Limits(ticket_bytes=5000), size=1000)
+    work = Work(ServerLimits(ticket_bytes=5000), size=1000)
     for number in range(1, 11):
         work.do(A, number)
         work.do(B, number)
     assert len(work.ledger) == 4
     assert [work.do(client, number).frame for client in (A, B) for number in (9, 10)] == [9, 10, 9, 10]
-    huge = Work(Limits(ticket_bytes=5000), size=100_000)
+    huge = Work(ServerLimits(ticket_bytes=5000), size=100_000)
     huge.do(A, 1)
     assert huge.do(A, 1).frame == 1
     huge.do(B, 1)
@@ -98,7 +98,7 @@ def test_results_are_kept_up_to_so_many_bytes_and_the_newest_always():
 
 
 def test_one_client_too_many_is_refused_and_the_others_go_on():
-    work = Work(Limits(ticket_clients=2))
+    work = Work(ServerLimits(ticket_clients=2))
     work.do(A, 1)
     work.do(B, 1)
     with pytest.raises(CallError, match="2 clients have called by ticket already"):
@@ -107,17 +107,17 @@ def test_one_client_too_many_is_refused_and_the_others_go_on():
 
 
 def test_while_it_is_being_done_a_call_is_pending():
-    ledger, seen = Ledger(Limits()), []
-    ticket = Ticket(A, 1)
+    ledger, seen = TicketStore(ServerLimits()), []
+    ticket = TicketId(A, 1)
 
     def run():
         seen.append(ledger.find(ticket).status)
-        return Outcome(Status.FAILED, "no")
+        return CallOutcome(Status.FAILED, "no")
 
     assert ledger.find(ticket).status is Status.UNKNOWN
     ledger.do(ticket, run)
     assert seen == [Status.PENDING]
-    assert ledger.find(ticket) == Outcome(Status.FAILED, "no")
+    assert ledger.find(ticket) == CallOutcome(Status.FAILED, "no")
 
 
 STEPS = st.lists(st.tuples(st.sampled_from([A, B]), st.integers(1, 12)) | st.none(), max_size=60)
@@ -127,12 +127,12 @@ STEPS = st.lists(st.tuples(st.sampled_from([A, B]), st.integers(1, 12)) | st.non
 @given(steps=STEPS, tickets=st.integers(1, 6), size=st.sampled_from([300, 700, 100_000]))
 def test_in_whatever_order_calls_come_each_is_done_at_most_once_and_in_its_turn(steps, tickets, size):
     """None saves the ledger and goes on from the copy."""
-    limits = Limits(tickets=tickets, ticket_bytes=size)
+    limits = ServerLimits(tickets=tickets, ticket_bytes=size)
     work = Work(limits)
     for step in steps:
         if step is None:
             state = msgpack.unpackb(msgpack.packb(work.ledger.state()))
-            work.ledger = Ledger(limits)
+            work.ledger = TicketStore(limits)
             work.ledger.restore(state)
             assert msgpack.unpackb(msgpack.packb(work.ledger.state())) == state
             continue
@@ -152,15 +152,15 @@ def test_in_whatever_order_calls_come_each_is_done_at_most_once_and_in_its_turn(
 
 
 def test_a_call_that_was_being_done_when_the_world_was_saved_is_not_done_again():
-    ledger, saved = Ledger(Limits()), []
-    ledger.do(Ticket(A, 1), lambda: Outcome(Status.SUCCESS))
-    ledger.do(Ticket(A, 2), lambda: saved.append(ledger.state()) or Outcome(Status.SUCCESS))
-    resumed = Ledger(Limits())
+    ledger, saved = TicketStore(ServerLimits()), []
+    ledger.do(TicketId(A, 1), lambda: CallOutcome(Status.SUCCESS))
+    ledger.do(TicketId(A, 2), lambda: saved.append(ledger.state()) or CallOutcome(Status.SUCCESS))
+    resumed = TicketStore(ServerLimits())
     resumed.restore(msgpack.unpackb(msgpack.packb(saved[0])))
-    assert resumed.find(Ticket(A, 1)).status is Status.SUCCESS
+    assert resumed.find(TicketId(A, 1)).status is Status.SUCCESS
     with pytest.raises(CallError, match=f"ticket 2 of client {A} was being done when this world was saved"):
-        resumed.do(Ticket(A, 2), lambda: pytest.fail("done twice"))
-    assert resumed.do(Ticket(A, 3), lambda: Outcome(Status.SUCCESS)).status is Status.SUCCESS
+        resumed.do(TicketId(A, 2), lambda: pytest.fail("done twice"))
+    assert resumed.do(TicketId(A, 3), lambda: CallOutcome(Status.SUCCESS)).status is Status.SUCCESS
 
 
 @pytest.mark.parametrize(
@@ -179,11 +179,11 @@ def test_a_call_that_was_being_done_when_the_world_was_saved_is_not_done_again()
     ],
 )
 def test_a_ledger_that_makes_no_sense_is_not_restored(state):
-    ledger = Ledger(Limits())
-    ledger.do(Ticket(A, 1), lambda: Outcome(Status.SUCCESS))
+    ledger = TicketStore(ServerLimits())
+    ledger.do(TicketId(A, 1), lambda: CallOutcome(Status.SUCCESS))
     with pytest.raises(InputError, match="ledger of tickets cannot be read"):
         ledger.restore(state)
-    assert ledger.find(Ticket(A, 1)).status is Status.SUCCESS
+    assert ledger.find(TicketId(A, 1)).status is Status.SUCCESS
 
 
 def test_calls_by_ticket_do_what_the_calls_do_and_only_once():
@@ -245,7 +245,7 @@ def test_an_error_of_ours_is_told_and_not_repeated(monkeypatch):
     first = by_ticket(host, 1, "destroy_actor", 5)
     assert first[:2] == ("failed", "internal error of samepath in destroy_actor: ZeroDivisionError: division by zero")
     assert by_ticket(host, 1, "destroy_actor", 5) == first
-    assert len([line for line in host.place.outbox.lines if "error of ours in destroy_actor" in line]) == 1
+    assert len([line for line in host.context.outbox.lines if "error of ours in destroy_actor" in line]) == 1
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_junk_as_arguments_fails_and_the_next_call_goes_on(host, name, content, 
         assert methods()[name].shape != VOID or result == b"\xc0"
     assert call(host, "samepath_call", B, number + 1, name, raw) == (status, error, result, host.frame)
     assert call(host, "samepath_call", B, number + 2, "version", packed())[0] == "success"
-    assert not [line for line in host.place.outbox.lines if "error of ours" in line]
+    assert not [line for line in host.context.outbox.lines if "error of ours" in line]
 
 
 def test_over_the_wire_a_call_answers_with_its_status_error_result_and_frame():

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla.codec import WireError
 from samepath.simulator.carla.records import BoundingBox, Colour, Rotation
-from samepath.simulator.sensors.labels import ActorLook
+from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.renderer import Lamp
-from samepath.simulator.sensors.weather import Weather
-from samepath.simulator.server.debug import Arrow, Box, DebugShape, Line, Point, Text
-from samepath.simulator.server.rendering import Order, View, pack_orders, unpack_orders
+from samepath.simulator.sensors.weather import SceneWeather
+from samepath.simulator.server.debug import DebugArrow, DebugBox, DebugLine, DebugPoint, DebugShape, DebugText
+from samepath.simulator.server.rendering import RenderRequest, SceneView, pack_requests, unpack_requests
 
 real = st.floats(-1e6, 1e6)
 poses = st.builds(Pose, real, real, real, real, real, real)
 looks = st.builds(
-    ActorLook,
+    ActorAppearance,
     st.integers(1, 1 << 31),
     st.sampled_from(["vehicle.tesla.model3", "walker.pedestrian.0001"]),
     poses,
@@ -24,49 +24,49 @@ looks = st.builds(
     st.integers(0, 2047).map(Lamp),
     st.none() | st.floats(0.0, 1e4),
 )
-line = Line(Vector(1.0, 2.0, 3.0), Vector(4.0, 5.0, 6.0), 0.1)
+line = DebugLine(Vector(1.0, 2.0, 3.0), Vector(4.0, 5.0, 6.0), 0.1)
 SHAPES = (
-    DebugShape(Point(Vector(1.5, 2.0, 3.0), 0.2), Colour(1, 2, 3), 0.5, False),
+    DebugShape(DebugPoint(Vector(1.5, 2.0, 3.0), 0.2), Colour(1, 2, 3), 0.5, False),
     DebugShape(line, Colour(255, 0, 0), -1.0, True),
-    DebugShape(Arrow(line, 0.3), Colour(0, 0, 9), 0.0, False, hud=True),
-    DebugShape(Box(BoundingBox(Vector(1.0), Vector(2.0)), Rotation(1.0, 2.0, 3.0), 0.1), Colour(0, 1, 0), 1.0, False),
-    DebugShape(Text(Vector(0.0, 0.0, 5.0), "hello", True), Colour(9, 9, 9), 2.0, False),
+    DebugShape(DebugArrow(line, 0.3), Colour(0, 0, 9), 0.0, False, hud=True),
+    DebugShape(DebugBox(BoundingBox(Vector(1.0), Vector(2.0)), Rotation(1.0, 2.0, 3.0), 0.1), Colour(0, 1, 0), 1.0, False),
+    DebugShape(DebugText(Vector(0.0, 0.0, 5.0), "hello", True), Colour(9, 9, 9), 2.0, False),
 )
 
 
 @given(st.lists(looks, max_size=6), st.booleans(), st.lists(st.integers(0, 4), max_size=5))
 def test_a_view_is_read_as_it_was_written(seen, with_past, lights):
-    view = View(
-        3, 17, 5, tuple(seen), tuple(Vector(0.1 * k, -0.0, 1e-300) for k in range(len(seen))), Weather(fog_density=3.25),
+    view = SceneView(
+        3, 17, 5, tuple(seen), tuple(Vector(0.1 * k, -0.0, 1e-300) for k in range(len(seen))), SceneWeather(fog_density=3.25),
         tuple(lights), ("a tree", "b"), tuple((one.id, one.pose) for one in seen) if with_past else None, SHAPES,
     )  # fmt: skip
-    found = View.unpack(view.pack())
+    found = SceneView.unpack(view.pack())
     assert found == view
     assert found.pack() == view.pack()
 
 
 @given(poses, st.none() | poses, st.binary(max_size=20))
 def test_orders_are_read_as_they_were_written(pose, was, memory):
-    order = Order(
+    order = RenderRequest(
         7, 9, "sensor.camera.rgb", (("fov", "90"),), bytes(8) + (41).to_bytes(8, "little") + bytes(32), pose, was, 3, 12, 0.6,
         0.05, Vector(1.0, -2.0, 0.0), memory,
     )  # fmt: skip
     assert order.frame == 41
-    assert unpack_orders(pack_orders((order, order))) == (order, order)
+    assert unpack_requests(pack_requests((order, order))) == (order, order)
 
 
 @given(st.binary(max_size=60))
 def test_junk_is_refused(data):
-    for read in (View.unpack, unpack_orders):
+    for read in (SceneView.unpack, unpack_requests):
         try:
             read(data)
         except WireError:
             continue
         assert data == b"\x90"  # an empty list of orders is one
-        assert read is unpack_orders
+        assert read is unpack_requests
 
 
 def test_a_view_with_a_part_missing_is_refused():
-    whole = View(1, 1, 1, (), (), Weather()).pack()
+    whole = SceneView(1, 1, 1, (), (), SceneWeather()).pack()
     with pytest.raises(WireError):
-        View.unpack(whole[:-1])
+        SceneView.unpack(whole[:-1])

@@ -16,7 +16,7 @@ from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.importers import Align, ImportOptions
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import EventKind, Header, Repeat
-from samepath.simulator.carla.recorder_file import Frame, Log, is_log, open_log
+from samepath.simulator.carla.recorder_file import Log, LogFrame, is_log, open_log
 from samepath.simulator.carla.recorder_records import NO_ACTOR, Content
 
 _CONTROL: Final = ("throttle_ratio", "steer_ratio", "brake_ratio", "hand_brake_bool", "gear_index")
@@ -114,7 +114,7 @@ def _repeat(log: Log, number: int, channels: tuple[str, ...], step_s: float) -> 
         raise InputError(f"{log.path}: {error}") from error
 
 
-def _note(recorder: Recorder, frame: Frame, tick: int, known: dict[int, int], channels: tuple[str, ...]) -> None:
+def _note(recorder: Recorder, frame: LogFrame, tick: int, known: dict[int, int], channels: tuple[str, ...]) -> None:
     content = frame.content
     inputs = _inputs(content)
     speeds = {one.actor: dict(zip((*VELOCITY, *ANGULAR_VELOCITY), one[1:], strict=True)) for one in content.kinematics}

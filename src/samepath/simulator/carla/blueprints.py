@@ -23,7 +23,7 @@ class AttributeType(IntEnum):
 
 
 @dataclass(frozen=True)
-class Attribute:
+class BlueprintAttribute:
     """One attribute: its default, what CARLA recommends, whether a client may change it and only to what is recommended."""
 
     id: str
@@ -45,13 +45,13 @@ class Blueprint:
     uid: int
     id: str
     tags: str
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[BlueprintAttribute, ...]
     body: str = ""
     box_centre_m: Triple = (0.0, 0.0, 0.0)
     box_half_m: Triple = (0.0, 0.0, 0.0)
     label: int = 0
 
-    def attribute(self, name: str) -> Attribute | None:
+    def attribute(self, name: str) -> BlueprintAttribute | None:
         """The attribute called ``name``."""
         return next((one for one in self.attributes if one.id == name), None)
 
@@ -67,24 +67,24 @@ _TYPES: Final = {
 }
 
 
-def variation(name: str, kind: str, recommended: Sequence[str], *, restricted: bool = False) -> Attribute:
+def variation(name: str, kind: str, recommended: Sequence[str], *, restricted: bool = False) -> BlueprintAttribute:
     """An attribute the client may change; the first recommended value is its default."""
-    return Attribute(name, _TYPES[kind], recommended[0], tuple(recommended), modifiable=True, restricted=restricted)
+    return BlueprintAttribute(name, _TYPES[kind], recommended[0], tuple(recommended), modifiable=True, restricted=restricted)
 
 
-def fact(name: str, kind: str, value: str) -> Attribute:
+def fact(name: str, kind: str, value: str) -> BlueprintAttribute:
     """An attribute the client may only read."""
-    return Attribute(name, _TYPES[kind], value)
+    return BlueprintAttribute(name, _TYPES[kind], value)
 
 
-def variations(lines: str) -> Iterator[Attribute]:
+def variations(lines: str) -> Iterator[BlueprintAttribute]:
     """One attribute a line: name, type, default; several defaults are the only ones allowed."""
     for line in filter(None, lines.splitlines()):
         name, kind, *values = line.split()
         yield variation(name, kind, values, restricted=len(values) > 1)
 
 
-def common(*roles: str) -> Iterator[Attribute]:
+def common(*roles: str) -> Iterator[BlueprintAttribute]:
     """What every blueprint has: a role, and the names ROS would use."""
     yield variation("role_name", "string", roles or ("default",))
     yield variation("ros_name", "string", ("",))
@@ -139,7 +139,7 @@ _SPECIAL: Final = {
 _DRIVERS: Final = ("0", "1", "2", "3")
 
 
-def vehicle_attributes(kind: VehicleType) -> Iterator[Attribute]:
+def vehicle_attributes(kind: VehicleType) -> Iterator[BlueprintAttribute]:
     """Everything that can be asked of or set on a vehicle; those of the second generation have lights and doors."""
     name = kind.name
     newer = name in _SECOND_GENERATION
@@ -325,7 +325,7 @@ SENSORS: Final = {
 _WITHOUT_PLACE: Final = frozenset({"imu", "gnss", "radar", "v2x", "v2x_custom"})
 
 
-def sensor_attributes(name: str) -> Iterator[Attribute]:
+def sensor_attributes(name: str) -> Iterator[BlueprintAttribute]:
     """Everything that can be set on a sensor."""
     yield from common(*(() if name.rpartition(".")[2] in _WITHOUT_PLACE else _PLACES))
     yield from variations(SENSORS[name])
@@ -359,7 +359,7 @@ def everything() -> Iterator[Blueprint]:
             yield Blueprint(uid, name, tags, tuple(attributes), kind.name, centre, half, _label(kind))
 
 
-def _entries() -> Iterator[tuple[str, Iterable[Attribute], ActorType | None]]:
+def _entries() -> Iterator[tuple[str, Iterable[BlueprintAttribute], ActorType | None]]:
     yield "controller.ai.walker", common(), None
     for name in SENSORS:
         yield name, sensor_attributes(name), None
@@ -389,7 +389,7 @@ def _label(kind: ActorType) -> int:
     return _LABELS[kind.kind]
 
 
-def _prop_attributes(kind: PropType) -> Iterator[Attribute]:
+def _prop_attributes(kind: PropType) -> Iterator[BlueprintAttribute]:
     yield from common("prop")
     if kind.name == "static.prop.mesh":
         yield variation("mesh_path", "string", ("",))
@@ -406,7 +406,7 @@ def _size_word(largest_m: float) -> str:
     return "huge"
 
 
-def _walker_attributes(name: str) -> Iterator[Attribute]:
+def _walker_attributes(name: str) -> Iterator[BlueprintAttribute]:
     number = int(name.rpartition(".")[2])
     age = "child" if number in CHILD_NUMBERS else "elderly" if number in _ELDERLY else "adult"
     yield from common("pedestrian")
@@ -424,7 +424,7 @@ def _walker_attributes(name: str) -> Iterator[Attribute]:
 # ``library()`` gives all of it in a fixed order, ``find(id)`` one. Ids are those of CARLA 0.9.16; two names of older
 # versions, which the published scripts use, are there too.
 
-__all__ = ["Attribute", "AttributeType", "Blueprint", "Triple", "find", "library"]
+__all__ = ["AttributeType", "Blueprint", "BlueprintAttribute", "Triple", "find", "library"]
 
 
 @cache

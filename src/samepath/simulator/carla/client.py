@@ -5,7 +5,7 @@
     ticket.py    what a caller holds: pending, failed, success
     line.py      one connection: requests out, answers in
     carrier.py   the thread that keeps a connection, and asks again after every loss, in order
-    remote.py    what a user sees: ``connect`` and ``Remote``
+    remote.py    what a user sees: ``connect`` and ``TicketClient``
 """
 
 import secrets
@@ -22,15 +22,15 @@ from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import Reader, WireError, array_of, came, flag, struct_of, text, u32, u64
 from samepath.simulator.carla.connection import (
     CallFailedError,
-    Carrier,
-    Patience,
+    RetryPolicy,
     Ticket,
     TicketError,
     TicketLostError,
     TicketTimeoutError,
+    TicketTransport,
     address_of,
 )
-from samepath.simulator.server.limits import Limits
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.tickets import client_id as read_client_id
 from samepath.simulator.server.tickets import packed
 
@@ -56,8 +56,8 @@ def _nothing(value: Any) -> None:  # noqa: ANN401 - anything may come
 
 
 def connect(
-    *addresses: str, client_id: str | None = None, patience: Patience | None = None, clock: Clock = SYSTEM_CLOCK
-) -> "Remote":
+    *addresses: str, client_id: str | None = None, patience: RetryPolicy | None = None, clock: Clock = SYSTEM_CLOCK
+) -> "TicketClient":
     """Connect to a server, or to any of the nodes of a cluster.
 
     Further addresses are those to turn to when the first cannot be reached. ``client_id``, 32 hexadecimal digits, is made
@@ -69,15 +69,15 @@ def connect(
         client = secrets.token_hex(16) if client_id is None else read_client_id(client_id)
     except WireError:
         raise InputError(f"client_id: 32 hexadecimal digits were wanted, but {client_id!r} came") from None
-    carrier = Carrier(client, tuple(address_of(one) for one in addresses), patience or Patience(), clock)
+    carrier = TicketTransport(client, tuple(address_of(one) for one in addresses), patience or RetryPolicy(), clock)
     carrier.start()
-    return Remote(client, carrier)
+    return TicketClient(client, carrier)
 
 
-class Remote:
+class TicketClient:
     """A world elsewhere. Every call returns a ticket at once; calls are done in the order in which they were made."""
 
-    def __init__(self, client: str, carrier: Carrier) -> None:
+    def __init__(self, client: str, carrier: TicketTransport) -> None:
         self.client = client
         self._carrier = carrier
 
@@ -90,7 +90,7 @@ class Remote:
             content: bytes = msgpack.packb(((False,), *arguments), use_bin_type=True)
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(f"{method}: plain values were wanted as arguments, but they cannot be packed: {error}") from None
-        most = Limits().message_bytes - _HEAD_BYTES
+        most = ServerLimits().message_bytes - _HEAD_BYTES
         if len(content) > most:
             raise InputError(f"{method}: arguments of at most {most} bytes were wanted, but {len(content)} came")
         return self._carrier.submit(method, content, read)
@@ -177,9 +177,9 @@ def _written(value: object) -> str:
 
 __all__ = [
     "CallFailedError",
-    "Patience",
-    "Remote",
+    "RetryPolicy",
     "Ticket",
+    "TicketClient",
     "TicketError",
     "TicketLostError",
     "TicketTimeoutError",

@@ -13,13 +13,13 @@ from typing import Any, Final, TypeVar
 import msgpack
 
 from samepath.core.errors import SamepathError
-from samepath.simulator.server.limits import Limits
+from samepath.simulator.carla.limits import ServerLimits
 
 T = TypeVar("T")
 Reader = Callable[[Any], T]
 
-_NUMBER_MAX: Final = Limits().number
-_NAME_MAX: Final = Limits().name_characters
+_NUMBER_MAX: Final = ServerLimits().number
+_NAME_MAX: Final = ServerLimits().name_characters
 _LARGE_MAX: Final = 1e15
 _TOKEN: Final = struct.Struct("<IHBB16s")
 _TCP, _ADDRESS_NOT_SET = 1, 0

@@ -14,14 +14,14 @@ import msgpack
 from samepath.core.clock import Clock
 from samepath.core.errors import InputError, SamepathError
 from samepath.simulator.carla.codec import Reader, WireError, long_text, pack, struct_of, u64, variant
-from samepath.simulator.server.tickets import Outcome, Status, packed, status
+from samepath.simulator.server.tickets import CallOutcome, Status, packed, status
 
 _READ_BYTES: Final = 1 << 18
 _ANSWER_BYTES: Final = 256 << 20
 _METADATA: Final = (False,)  # CARLA's first argument: somebody waits for the answer
 _CALL, _TICKET = "samepath_call", "samepath_ticket"
 
-_outcome: Final[Reader[Outcome]] = struct_of(Outcome, status, long_text, packed, u64)
+_outcome: Final[Reader[CallOutcome]] = struct_of(CallOutcome, status, long_text, packed, u64)
 _error: Final[Reader[str]] = struct_of(lambda message: message, long_text)
 _response: Final = struct_of(lambda one: one, variant([_error, _outcome]))
 
@@ -36,31 +36,31 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class LineLostError(Exception):
+class ConnectionLostError(Exception):
     """A connection is of no more use; the text says why."""
 
 
-class Request(NamedTuple):
+class TicketRequest(NamedTuple):
     """A call by ticket as it goes out, as often as need be."""
 
     number: int
     arguments: bytes
 
     @classmethod
-    def of(cls, client: str, number: int, method: str, arguments: bytes) -> "Request":
+    def of(cls, client: str, number: int, method: str, arguments: bytes) -> "TicketRequest":
         """Write the call of a method whose arguments are packed."""
         return cls(number, pack((_METADATA, client, number, method, arguments)))
 
 
-class Reply(NamedTuple):
+class TicketReply(NamedTuple):
     """What came back for a request: an outcome, or the words with which the request itself was refused."""
 
     number: int
-    outcome: Outcome | None
+    outcome: CallOutcome | None
     refusal: str = ""
 
 
-class Line:
+class TicketConnection:
     """A connection, and the requests it has not answered yet, by the id they were sent with."""
 
     def __init__(self, address: Address, timeout_s: float, now_s: float) -> None:
@@ -68,13 +68,13 @@ class Line:
         self.heard_s = now_s
         self.answers = 0
         self.outgoing = bytearray()
-        self.unanswered: dict[int, Request] = {}
+        self.unanswered: dict[int, TicketRequest] = {}
         self._next_id = 1
         self._unpacker = msgpack.Unpacker(max_buffer_size=_ANSWER_BYTES, raw=False, strict_map_key=True)
         try:
             self.socket = socket.create_connection(address, timeout_s)
         except (OSError, OverflowError, UnicodeError) as error:
-            raise LineLostError(f"{address}: {getattr(error, 'strerror', None) or error}") from None
+            raise ConnectionLostError(f"{address}: {getattr(error, 'strerror', None) or error}") from None
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def greet(self, client: str, timeout_s: float) -> None:
@@ -87,19 +87,19 @@ class Line:
                 answers = self._take(self.socket.recv(_READ_BYTES))
         except OSError as error:
             self.close()
-            raise LineLostError(f"{self.address}: {error.strerror or error}") from None
-        except LineLostError:
+            raise ConnectionLostError(f"{self.address}: {error.strerror or error}") from None
+        except ConnectionLostError:
             self.close()
             raise
         if answers[0][2] is not None:
             self.close()
-            raise LineLostError(f"{self.address}: this server has no tickets")
+            raise ConnectionLostError(f"{self.address}: this server has no tickets")
 
     def ready(self) -> None:
         """From now on nobody waits in here."""
         self.socket.setblocking(False)
 
-    def put(self, request: Request, now_s: float) -> None:
+    def put(self, request: TicketRequest, now_s: float) -> None:
         """Add a request to what is to be sent."""
         if not self.unanswered:
             self.heard_s = now_s  # silence counts from here
@@ -115,45 +115,45 @@ class Line:
             except BlockingIOError:
                 return
             except OSError as error:
-                raise LineLostError(f"{self.address}: {error.strerror or error}") from None
+                raise ConnectionLostError(f"{self.address}: {error.strerror or error}") from None
 
-    def receive(self, now_s: float) -> Iterator[Reply]:
+    def receive(self, now_s: float) -> Iterator[TicketReply]:
         """Take what has come, one after the other: what follows may be broken."""
         try:
             data = self.socket.recv(_READ_BYTES)
         except BlockingIOError:
             return
         except OSError as error:
-            raise LineLostError(f"{self.address}: {error.strerror or error}") from None
+            raise ConnectionLostError(f"{self.address}: {error.strerror or error}") from None
         self.heard_s = now_s
         for one in self._take(data):
             yield self._reply(one)
 
     def _take(self, data: bytes) -> list[list[Any]]:
         if not data:
-            raise LineLostError(f"{self.address}: the connection was closed")
+            raise ConnectionLostError(f"{self.address}: the connection was closed")
         try:
             self._unpacker.feed(data)
             answers = list(self._unpacker)
         except (ValueError, msgpack.UnpackException, RecursionError) as error:
-            raise LineLostError(f"{self.address}: no MessagePack came ({type(error).__name__})") from None
+            raise ConnectionLostError(f"{self.address}: no MessagePack came ({type(error).__name__})") from None
         if not all(type(one) is list and len(one) == 4 and one[0] == 1 for one in answers):
-            raise LineLostError(f"{self.address}: no answer to a call came")
+            raise ConnectionLostError(f"{self.address}: no answer to a call came")
         return answers
 
-    def _reply(self, answer: list[Any]) -> Reply:
+    def _reply(self, answer: list[Any]) -> TicketReply:
         _, call_id, refusal, response = answer
         if type(call_id) is not int or call_id not in self.unanswered:
-            raise LineLostError(f"{self.address}: an answer came that nobody had asked for")
+            raise ConnectionLostError(f"{self.address}: an answer came that nobody had asked for")
         outcome = None
         if refusal is None:
             try:
                 worked, content = _response(response)
             except WireError as error:
-                raise LineLostError(f"{self.address}: an answer of unknown shape came ({error})") from None
+                raise ConnectionLostError(f"{self.address}: an answer of unknown shape came ({error})") from None
             outcome, refusal = (content, "") if worked else (None, content)
         self.answers += 1
-        return Reply(self.unanswered.pop(call_id).number, outcome, str(refusal))
+        return TicketReply(self.unanswered.pop(call_id).number, outcome, str(refusal))
 
     def close(self) -> None:
         """Hang up."""
@@ -288,7 +288,7 @@ _FIRST_PAUSE_S: Final = 0.01
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long to wait for what.
 
     ``connect_s`` for a connection; ``silence_s`` for an answer before another connection is tried; ``give_up_s`` for any answer
@@ -306,16 +306,16 @@ class Patience:
                 raise InputError(f"{name}: a number of seconds above 0 was wanted, but {value} came")
 
 
-class Carrier:
+class TicketTransport:
     """Carries calls to one of several addresses."""
 
-    def __init__(self, client: str, addresses: tuple[Address, ...], patience: Patience, clock: Clock) -> None:
+    def __init__(self, client: str, addresses: tuple[Address, ...], patience: RetryPolicy, clock: Clock) -> None:
         self._client = client
         self._addresses = addresses
         self._patience = patience
         self._clock = clock
         self._changed = threading.Condition()
-        self._waiting: deque[Request] = deque()  # to be sent, in order
+        self._waiting: deque[TicketRequest] = deque()  # to be sent, in order
         self._tickets: dict[int, Ticket[Any]] = {}  # pending, in order
         self._last = 0
         self._since_s = 0.0  # nothing has been answered
@@ -324,7 +324,7 @@ class Carrier:
         self._at = 0
         self._pause_s = 0.0
         self._trouble = ""
-        self._first: Line | None = None
+        self._first: TicketConnection | None = None
         self._bell, self._ringer = socket.socketpair()
         self._rung = False
         self._thread = threading.Thread(target=self._run, name="samepath tickets", daemon=True)
@@ -351,7 +351,7 @@ class Carrier:
             ticket = Ticket(self._client, self._last, method, read, now_s)
             ticket.carried_by(self._thread)
             self._tickets[ticket.number] = ticket
-            self._waiting.append(Request.of(self._client, ticket.number, method, arguments))
+            self._waiting.append(TicketRequest.of(self._client, ticket.number, method, arguments))
             self._ring()
         return ticket
 
@@ -380,7 +380,7 @@ class Carrier:
             while line is not None:
                 try:
                     self._carry(line)
-                except LineLostError as error:
+                except ConnectionLostError as error:
                     self._trouble = str(error)
                 self._take_back(line)
                 line = self._redial(line)
@@ -403,7 +403,7 @@ class Carrier:
             self._bell.close()
             self._ringer.close()
 
-    def _carry(self, line: Line) -> None:
+    def _carry(self, line: TicketConnection) -> None:
         """Send and receive until this is over or the line is lost."""
         line.ready()
         with selectors.DefaultSelector() as selector:
@@ -418,7 +418,7 @@ class Carrier:
                     self._settle(reply)
                 self._check_silence(line)
 
-    def _load(self, line: Line) -> bool:
+    def _load(self, line: TicketConnection) -> bool:
         """Give the line what it can take; False: it is over."""
         with self._changed:
             if self._rung and not self._over:
@@ -428,18 +428,18 @@ class Carrier:
                 line.put(self._waiting.popleft(), self._clock.monotonic_s())
             return not self._over
 
-    def _wait_s(self, line: Line) -> float | None:
+    def _wait_s(self, line: TicketConnection) -> float | None:
         if not line.unanswered:
             return None
         now_s = self._clock.monotonic_s()
         return max(0.0, min(line.heard_s + self._patience.silence_s, self._since_s + self._patience.give_up_s) - now_s)
 
-    def _check_silence(self, line: Line) -> None:
+    def _check_silence(self, line: TicketConnection) -> None:
         now_s = self._clock.monotonic_s()
         self._check_patience(now_s)
         if line.unanswered and now_s - line.heard_s >= self._patience.silence_s:
             line.answers = 0  # it may have been good once
-            raise LineLostError(f"{line.address}: no answer within {self._patience.silence_s:g} s")
+            raise ConnectionLostError(f"{line.address}: no answer within {self._patience.silence_s:g} s")
 
     def _check_patience(self, now_s: float) -> None:
         with self._changed:
@@ -449,7 +449,7 @@ class Carrier:
                     f"nothing was answered for {self._patience.give_up_s:g} s{trouble}, so this connection was given up"
                 )
 
-    def _settle(self, reply: Reply) -> None:
+    def _settle(self, reply: TicketReply) -> None:
         ticket, now_s = self._tickets[reply.number], self._clock.monotonic_s()
         self._window = min(self._window + 1, WINDOW)
         if reply.outcome is None:
@@ -464,13 +464,13 @@ class Carrier:
             if not self._tickets:
                 self._changed.notify_all()
 
-    def _take_back(self, line: Line) -> None:
+    def _take_back(self, line: TicketConnection) -> None:
         """What a lost line has not answered is to be sent again, before all else."""
         line.close()
         with self._changed:
             self._waiting.extendleft(reversed(line.unanswered.values()))
 
-    def _redial(self, lost: Line) -> Line | None:
+    def _redial(self, lost: TicketConnection) -> TicketConnection | None:
         """Connect again when there is something to ask; a line that gave no answer is tried last, and gently."""
         self._pause_s = 0.0 if lost.answers else self._longer_s()
         if not lost.answers:
@@ -490,16 +490,16 @@ class Carrier:
     def _longer_s(self) -> float:
         return min(max(2.0 * self._pause_s, _FIRST_PAUSE_S), self._patience.pause_s)
 
-    def _dial_all(self, *, greeting: bool) -> Line | None:
+    def _dial_all(self, *, greeting: bool) -> TicketConnection | None:
         """Try each address once, the current one first."""
         troubles = []
         for step in range(len(self._addresses)):
             at = (self._at + step) % len(self._addresses)
             try:
-                line = Line(self._addresses[at], self._patience.connect_s, self._clock.monotonic_s())
+                line = TicketConnection(self._addresses[at], self._patience.connect_s, self._clock.monotonic_s())
                 if greeting:
                     line.greet(self._client, self._patience.silence_s)
-            except LineLostError as error:
+            except ConnectionLostError as error:
                 troubles.append(str(error))
             else:
                 self._at = at
@@ -508,7 +508,7 @@ class Carrier:
         return None
 
 
-def _succeed(ticket: Ticket[Any], outcome: Outcome, now_s: float) -> None:
+def _succeed(ticket: Ticket[Any], outcome: CallOutcome, now_s: float) -> None:
     try:
         value = msgpack.unpackb(outcome.result, raw=False, strict_map_key=True)
     except (ValueError, msgpack.UnpackException, RecursionError) as error:

@@ -20,12 +20,12 @@ from samepath.simulator.carla.recorder_file import (
     AddedActor,
     Content,
     Door,
-    Frame,
+    LogFrame,
     Log,
     LogHeader,
     LogWriter,
     Parent,
-    Placed,
+    LogPose,
     SignalLight,
     VehicleInput,
     VehicleLights,
@@ -88,7 +88,7 @@ class _Nowhere:
         pass
 
 
-class Recording:
+class LogRecording:
     """An open recorder file; feed it once a tick, close it in the end. It never follows a link.
 
     Every frame is in the hands of the kernel before the next tick: the death of this process loses none. ``rehearsed`` only
@@ -116,7 +116,7 @@ class Recording:
         return InputError(f"{self.path.name} cannot be written: {error.strerror or error}")
 
     @classmethod
-    def restore(cls, path: Path, state: WriterState) -> "Recording":
+    def restore(cls, path: Path, state: WriterState) -> "LogRecording":
         """A rehearsed recording that has come as far as ``state`` says."""
         made = cls.__new__(cls)
         made.path, made._file = path, _Nowhere()
@@ -201,7 +201,7 @@ class ReplayStep:
     removed: tuple[int, ...] = ()
     parents: tuple[Parent, ...] = ()
     doors: tuple[Door, ...] = ()
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[LogPose, ...] = ()
     signal_lights: tuple[SignalLight, ...] = ()
     vehicles: tuple[VehicleInput, ...] = ()
     walkers: tuple[WalkerInput, ...] = ()
@@ -209,7 +209,7 @@ class ReplayStep:
     finished: bool = False
 
 
-class Replay:
+class LogReplay:
     """Plays a recording. ``time_factor`` may be changed on the way."""
 
     def __init__(self, log: Log, options: ReplayOptions) -> None:
@@ -218,9 +218,9 @@ class Replay:
         self.time_factor = options.time_factor
         self.start_s, self.end_s = span_s(log, options)
         self._time_s = self.start_s
-        self._frames: Iterator[Frame] = log.frames()
-        self._here: Frame | None = None
-        self._next: Frame | None = next(self._frames, None)
+        self._frames: Iterator[LogFrame] = log.frames()
+        self._here: LogFrame | None = None
+        self._next: LogFrame | None = next(self._frames, None)
         self._present: dict[int, AddedActor] = {}
         self._ignored: set[int] = set()
 
@@ -283,7 +283,7 @@ class Replay:
             return not options.replay_sensors
         return (options.ignore_hero and one.role == "hero") or (options.ignore_spectator and one.type == _SPECTATOR)
 
-    def _between(self, here: Frame, time_s: float) -> Sequence[Placed]:
+    def _between(self, here: LogFrame, time_s: float) -> Sequence[LogPose]:
         following = self._next
         if following is None or time_s - here.elapsed_s <= _SAME_S:
             return here.content.placed
@@ -292,11 +292,11 @@ class Replay:
         return [_mixed(one, ahead[one.actor], part) if one.actor in ahead else one for one in here.content.placed]
 
 
-def _mixed(a: Placed, b: Placed, part: float) -> Placed:
+def _mixed(a: LogPose, b: LogPose, part: float) -> LogPose:
     """A place between two, turning the short way round."""
     metres = [p + part * (q - p) for p, q in zip(a[1:4], b[1:4], strict=True)]
     degrees = [p + part * math.remainder(q - p, 360.0) for p, q in zip(a[4:], b[4:], strict=True)]
-    return Placed(a.actor, *metres, *degrees)
+    return LogPose(a.actor, *metres, *degrees)
 
 
 def span_s(log: Log, options: ReplayOptions) -> tuple[float, float]:
@@ -458,7 +458,7 @@ def blocked_text(log: Log, least_s: float, least_cm: float) -> str:
     """Which actors moved less than ``least_cm`` for at least ``least_s``, the longest first."""
     lines = [*_head(log), f"{'Time':>8} {'Id':>6} {'Actor':<35} {'Duration':>10}"]
     types: dict[int, str] = {}
-    stopped: dict[int, tuple[Placed, float, float]] = {}  # where, since when, for how long
+    stopped: dict[int, tuple[LogPose, float, float]] = {}  # where, since when, for how long
     found: list[tuple[float, float, int]] = []
     for frame in log.frames():
         types.update({one.actor: one.type for one in frame.content.added})
@@ -476,13 +476,13 @@ def blocked_text(log: Log, least_s: float, least_cm: float) -> str:
     return _whole(lines, log)
 
 
-def _apart_cm(a: Placed, b: Placed) -> float:
+def _apart_cm(a: LogPose, b: LogPose) -> float:
     return math.dist(a[1:4], b[1:4]) * _CM_PER_M
 
 
 __all__ = [
-    "Recording",
-    "Replay",
+    "LogRecording",
+    "LogReplay",
     "ReplayOptions",
     "ReplayStep",
     "blocked_text",

@@ -21,17 +21,17 @@ from samepath.simulator.carla.recorder_records import (
     VERSION,
     ActorKind,
     AddedActor,
-    Attribute,
-    Box,
     Content,
     Door,
-    Frame,
-    Hit,
     Kinematics,
     LightTimes,
+    LogAttribute,
+    LogBox,
+    LogCollision,
+    LogFrame,
     LogHeader,
+    LogPose,
     Parent,
-    Placed,
     SignalLight,
     StreetLamp,
     VehicleInput,
@@ -67,11 +67,11 @@ class Layout(NamedTuple):
 # In the order in which a frame is written.
 EVENTS: Final = (
     Layout(4, "parents", rec.Parent, "II"),
-    Layout(5, "hits", rec.Hit, "III??"),
+    Layout(5, "hits", rec.LogCollision, "III??"),
     Layout(23, "doors", rec.Door, "IB?"),
 )
 STATES: Final = (
-    Layout(6, "placed", rec.Placed, "I6f", (1, 2, 3)),
+    Layout(6, "placed", rec.LogPose, "I6f", (1, 2, 3)),
     Layout(7, "signal_lights", rec.SignalLight, "I?fB"),
     Layout(8, "vehicles", rec.VehicleInput, "I3f?i"),
     Layout(9, "walkers", rec.WalkerInput, "If"),
@@ -81,8 +81,8 @@ STATES: Final = (
 OPTIONAL: Final = (
     Layout(11, "lamps", rec.StreetLamp, "i5f?B"),
     Layout(12, "kinematics", rec.Kinematics, "I6f"),
-    Layout(13, "boxes", rec.Box, "I6f", (1, 2, 3, 4, 5, 6)),
-    Layout(17, "triggers", rec.Box, "I6f", (1, 2, 3, 4, 5, 6)),
+    Layout(13, "boxes", rec.LogBox, "I6f", (1, 2, 3, 4, 5, 6)),
+    Layout(17, "triggers", rec.LogBox, "I6f", (1, 2, 3, 4, 5, 6)),
     Layout(16, "light_times", rec.LightTimes, "I3f"),
 )
 BY_ID: Final = {layout.id: layout for layout in (*EVENTS, *STATES, *OPTIONAL)}
@@ -154,7 +154,7 @@ def unpack_added(data: bytes, where: str) -> tuple[rec.AddedActor, ...]:
     for _ in range(cursor.count()):
         actor, kind, x, y, z, roll, pitch, yaw, uid = cursor.take(_ADDED_HEAD)
         name = cursor.string()
-        attributes = tuple(rec.Attribute(cursor.byte(), cursor.string(), cursor.string()) for _ in range(cursor.count()))
+        attributes = tuple(rec.LogAttribute(cursor.byte(), cursor.string(), cursor.string()) for _ in range(cursor.count()))
         place = (x / _CM_PER_M, y / _CM_PER_M, z / _CM_PER_M)
         found.append(rec.AddedActor(actor, kind, *place, roll, pitch, yaw, uid, name, attributes))
     cursor.finish()
@@ -286,7 +286,7 @@ class Log:
         """Does the file end within a frame, which is left out?"""
         return self._whole[2]
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Iterator[LogFrame]:
         """All whole frames, in order."""
         start: tuple[int, float, float] | None = None
         fields: dict[str, Any] = {}
@@ -300,7 +300,7 @@ class Log:
                 raise InputError(f"{where}: the start of a frame was wanted, but packet {number} came")
             elif number == FRAME_END:
                 frame, duration_s, elapsed_s = start
-                yield Frame(frame, elapsed_s, duration_s, Content(**fields))
+                yield LogFrame(frame, elapsed_s, duration_s, Content(**fields))
                 start = None
             else:
                 _read_into(fields, number, data, where)
@@ -474,19 +474,19 @@ class LogWriter:
 __all__ = [
     "ActorKind",
     "AddedActor",
-    "Attribute",
-    "Box",
     "Content",
     "Door",
-    "Frame",
-    "Hit",
     "Kinematics",
     "LightTimes",
     "Log",
+    "LogAttribute",
+    "LogBox",
+    "LogCollision",
+    "LogFrame",
     "LogHeader",
+    "LogPose",
     "LogWriter",
     "Parent",
-    "Placed",
     "SignalLight",
     "StreetLamp",
     "VehicleInput",

@@ -28,7 +28,7 @@ class LogHeader:
     version: int = VERSION
 
 
-class Attribute(NamedTuple):
+class LogAttribute(NamedTuple):
     """An attribute of an added actor, as text; ``type`` is CARLA's number."""
 
     type: int
@@ -49,7 +49,7 @@ class AddedActor(NamedTuple):
     yaw_deg: float
     uid: int
     type: str
-    attributes: tuple[Attribute, ...] = ()
+    attributes: tuple[LogAttribute, ...] = ()
 
     @property
     def role(self) -> str:
@@ -64,7 +64,7 @@ class Parent(NamedTuple):
     parent: int
 
 
-class Hit(NamedTuple):
+class LogCollision(NamedTuple):
     """Two actors that touch in a frame; NO_ACTOR is scenery. ``number`` counts collisions."""
 
     number: int
@@ -74,7 +74,7 @@ class Hit(NamedTuple):
     other_is_hero: bool = False
 
 
-class Placed(NamedTuple):
+class LogPose(NamedTuple):
     """Where an actor is."""
 
     actor: int
@@ -153,7 +153,7 @@ class Kinematics(NamedTuple):
     wz_degps: float
 
 
-class Box(NamedTuple):
+class LogBox(NamedTuple):
     """A bounding box or trigger volume: middle and half size (additional data)."""
 
     actor: int
@@ -181,24 +181,24 @@ class Content:
     added: tuple[AddedActor, ...] = ()
     removed: tuple[int, ...] = ()
     parents: tuple[Parent, ...] = ()
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[LogCollision, ...] = ()
     doors: tuple[Door, ...] = ()
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[LogPose, ...] = ()
     signal_lights: tuple[SignalLight, ...] = ()
     vehicles: tuple[VehicleInput, ...] = ()
     walkers: tuple[WalkerInput, ...] = ()
     vehicle_lights: tuple[VehicleLights, ...] = ()
     lamps: tuple[StreetLamp, ...] = ()
     kinematics: tuple[Kinematics, ...] = ()
-    boxes: tuple[Box, ...] = ()
-    triggers: tuple[Box, ...] = ()
+    boxes: tuple[LogBox, ...] = ()
+    triggers: tuple[LogBox, ...] = ()
     light_times: tuple[LightTimes, ...] = ()
     visual_s: float | None = None
     platform_s: float | None = None
 
 
 @dataclass(frozen=True)
-class Frame:
+class LogFrame:
     """A frame: its number from 1, when it began, how long it lasted (-1: the recording ended before that was known)."""
 
     number: int

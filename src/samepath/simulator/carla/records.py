@@ -19,7 +19,7 @@ from samepath.simulator.carla.codec import (
     u32,
     u64,
 )
-from samepath.simulator.server.limits import Limits
+from samepath.simulator.carla.limits import ServerLimits
 
 
 class Rotation(NamedTuple):
@@ -149,7 +149,7 @@ class Gear(NamedTuple):
     up_ratio: float
 
 
-class Wheel(NamedTuple):
+class WheelPhysicsControl(NamedTuple):
     """CARLA's wheel; radius and position in centimetres."""
 
     tire_friction: float
@@ -182,11 +182,11 @@ class PhysicsControl(NamedTuple):
     drag_coefficient: float
     center_of_mass: Vector
     steering_curve: tuple[Point2, ...]
-    wheels: tuple[Wheel, ...]
+    wheels: tuple[WheelPhysicsControl, ...]
     use_sweep_wheel_collision: bool
 
 
-class Weather(NamedTuple):
+class WeatherParameters(NamedTuple):
     """CARLA's weather, with its defaults."""
 
     cloudiness: float = 0.0
@@ -213,7 +213,7 @@ class Colour(NamedTuple):
     b: int
 
 
-class LightState(NamedTuple):
+class StreetLight(NamedTuple):
     """A street light; group 2 is street lights."""
 
     id: int
@@ -270,16 +270,16 @@ ackermann_control: Final = struct_of(AckermannControl, *[number] * 5)
 ackermann_settings: Final = struct_of(AckermannSettings, *[number] * 6)
 walker_control: Final = struct_of(WalkerControl, vector, number, flag)
 gear: Final = struct_of(Gear, number, number, number)
-wheel: Final = struct_of(Wheel, *[number] * 9, vector)
+wheel: Final = struct_of(WheelPhysicsControl, *[number] * 9, vector)
 _curve: Final = array_of(point2, 1000)
 _control_fields: Final[tuple[Reader[object], ...]] = (
     _curve, *[number] * 5, flag, number, number, number, array_of(gear, 100),
     number, number, vector, _curve, array_of(wheel, 100), flag,
 )  # fmt: skip
 physics_control: Final = struct_of(PhysicsControl, *_control_fields)
-weather: Final = struct_of(Weather, *[number] * 14)
+weather: Final = struct_of(WeatherParameters, *[number] * 14)
 colour: Final = struct_of(Colour, u8, u8, u8)
-light_state: Final = struct_of(LightState, u32, vector, number, u8, colour, flag)
+light_state: Final = struct_of(StreetLight, u32, vector, number, u8, colour, flag)
 opendrive_parameters: Final = struct_of(OpenDriveParameters, number, number, number, number, flag, flag, flag)
 actor_ids: Final = array_of(u32)
 object_ids: Final = array_of(u64)
@@ -304,10 +304,10 @@ def transform_of(pose: Pose) -> Transform:
 
 # The commands of a batch: CARLA's variant by index, each with the actor it is for first.
 
-_LIMITS: Final = Limits()
+_LIMITS: Final = ServerLimits()
 
 
-class Spawn(NamedTuple):
+class SpawnCommand(NamedTuple):
     """Put an actor into the world, then do more with it."""
 
     description: Description
@@ -318,7 +318,7 @@ class Spawn(NamedTuple):
     do_after: tuple["BatchCommand", ...]
 
 
-class Touch(NamedTuple):
+class ActorCommand(NamedTuple):
     """Do something with one actor: the method that does it, and its arguments after the actor."""
 
     method: str
@@ -326,31 +326,31 @@ class Touch(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-class Console(NamedTuple):
+class ConsoleCommand(NamedTuple):
     """A line for the console that we do not have."""
 
     line: str
 
 
-class Broken(NamedTuple):
+class BrokenCommand(NamedTuple):
     """A command that could not be read; the others of its batch can."""
 
     message: str
 
 
-BatchCommand = Spawn | Touch | Console | Broken
+BatchCommand = SpawnCommand | ActorCommand | ConsoleCommand | BrokenCommand
 
 
-def _touch(method: str, *readers: Reader[Any]) -> Reader[Touch]:
-    def build(actor: int, *arguments: Any) -> Touch:  # noqa: ANN401 - checked by the readers
-        return Touch(method, actor, arguments)
+def _touch(method: str, *readers: Reader[Any]) -> Reader[ActorCommand]:
+    def build(actor: int, *arguments: Any) -> ActorCommand:  # noqa: ANN401 - checked by the readers
+        return ActorCommand(method, actor, arguments)
 
     return struct_of(build, u32, *readers)
 
 
 _SPAWN, _CONSOLE = 0, 20
 # By index; the methods are those a client could have called one by one.
-_TOUCHES: Final[dict[int, Reader[Touch]]] = {
+_TOUCHES: Final[dict[int, Reader[ActorCommand]]] = {
     1: _touch("destroy_actor"),
     2: _touch("apply_control_to_vehicle", vehicle_control),
     3: _touch("apply_ackermann_control_to_vehicle", ackermann_control),
@@ -373,12 +373,12 @@ _TOUCHES: Final[dict[int, Reader[Touch]]] = {
     21: _touch("set_traffic_light_state", u8),
 }
 COUNT: Final = 22
-_console: Final = struct_of(Console, text)
+_console: Final = struct_of(ConsoleCommand, text)
 
 
-def _spawn(depth: int) -> Reader[Spawn]:
+def _spawn(depth: int) -> Reader[SpawnCommand]:
     fields = (description, transform, optional(u32), u8, text, array_of(lambda one: _command(one, depth + 1), 1000))
-    return struct_of(Spawn, *fields)
+    return struct_of(SpawnCommand, *fields)
 
 
 _SPAWNS: Final = tuple(_spawn(depth) for depth in range(_LIMITS.batch_depth + 1))
@@ -408,7 +408,7 @@ def command(value: Any) -> BatchCommand:  # noqa: ANN401 - anything may come
     try:
         return _command(value, 0)
     except WireError as error:
-        return Broken(str(error))
+        return BrokenCommand(str(error))
 
 
 batch: Final = array_of(command, _LIMITS.batch_commands)

@@ -65,7 +65,7 @@ ACTOR_STATE: Final = np.dtype(
 )  # fmt: skip
 
 
-class States:
+class ActorStates:
     """The rows of all actors as one block of bytes; ``rows`` is the same memory seen by fields."""
 
     def __init__(self, count: int) -> None:
@@ -87,7 +87,7 @@ class States:
         _WALKER.pack_into(self._memory, at, *control.direction, control.speed, control.jump)
 
 
-class Moment(NamedTuple):
+class FrameTime(NamedTuple):
     """When a message was made: the frame, and simulated seconds since the episode began."""
 
     frame: int
@@ -109,12 +109,12 @@ def framed(payload: bytes) -> bytes:
     return _LENGTH.pack(len(payload)) + payload
 
 
-def header(sensor_type: int, moment: Moment, transform: tuple[float, ...] = _NO_TRANSFORM) -> bytes:
+def header(sensor_type: int, moment: FrameTime, transform: tuple[float, ...] = _NO_TRANSFORM) -> bytes:
     """The 48 bytes before every payload; the transform is x, y, z, pitch, yaw, roll."""
     return _HEADER.pack(sensor_type, moment.frame, moment.elapsed_s, *transform)
 
 
-def episode_state(moment: Moment, episode_id: int, wall_s: float, delta_s: float, flags: int, states: States) -> bytes:
+def episode_state(moment: FrameTime, episode_id: int, wall_s: float, delta_s: float, flags: int, states: ActorStates) -> bytes:
     """The state of all actors."""
     block = _EPISODE.pack(episode_id, wall_s, delta_s, 0, 0, 0, flags)
     return header(WORLD_OBSERVER, moment) + block + states.tobytes()

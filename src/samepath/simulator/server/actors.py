@@ -18,7 +18,7 @@ from samepath.simulator.carla.records import (
     VehicleControl,
     WalkerControl,
 )
-from samepath.simulator.carla.streams import ACTIVE, States
+from samepath.simulator.carla.streams import ACTIVE, ActorStates
 from samepath.simulator.world.world import STATE_FIELDS, World
 
 # Driving by speed and steering angle instead of pedals: one controller for the speed, one below it for the
@@ -126,7 +126,7 @@ STANDING: Final = WalkerControl()
 
 
 @dataclass(eq=False)
-class Entry:
+class ActorEntry:
     """An actor. ``pose`` counts for those without a body; ``relative`` for those attached to another.
 
     ``volume`` is the patch of ground a trigger stands for, ``stream_id`` where a sensor's measurements go.
@@ -151,12 +151,12 @@ class Entry:
         """What it is."""
         return self.record.description.id
 
-    def write(self, states: States, row: int) -> None:
+    def write(self, states: ActorStates, row: int) -> None:
         """Write what only this kind of actor has."""
 
 
 @dataclass(eq=False)
-class VehicleEntry(Entry):
+class VehicleEntry(ActorEntry):
     """A vehicle."""
 
     base: VehicleType | None = None
@@ -170,60 +170,60 @@ class VehicleEntry(Entry):
     looked_up_at: tuple[float, float] = (float("inf"), 0.0)
     light_number: int = -1
 
-    def write(self, states: States, row: int) -> None:
+    def write(self, states: ActorStates, row: int) -> None:
         """Write its controls; lights are written with the tick."""
         states.put_vehicle_control(row, self.control)
         states.rows["speed_limit"][row] = self.speed_limit_kmh
 
 
 @dataclass(eq=False)
-class WalkerEntry(Entry):
+class WalkerEntry(ActorEntry):
     """A walker."""
 
     control: WalkerControl = STANDING
 
-    def write(self, states: States, row: int) -> None:
+    def write(self, states: ActorStates, row: int) -> None:
         """Write how it walks."""
         states.put_walker_control(row, self.control)
 
 
 @dataclass(eq=False)
-class SignEntry(Entry):
+class SignEntry(ActorEntry):
     """A traffic sign, or a traffic light by its number in the map's plan."""
 
     signal_id: str = ""
     light: int | None = None
 
-    def write(self, states: States, row: int) -> None:
+    def write(self, states: ActorStates, row: int) -> None:
         """Write its OpenDRIVE id; what a light shows is written with the tick."""
         states.rows["sign_id"][row] = self.signal_id.encode()[:32]
 
 
-Kind = TypeVar("Kind", bound=Entry)
+Kind = TypeVar("Kind", bound=ActorEntry)
 
 
-class Registry:
+class ActorRegistry:
     """All actors by id, and the table of their states."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, Entry] = {}
-        self._states = States(0)
+        self._entries: dict[int, ActorEntry] = {}
+        self._states = ActorStates(0)
         self._rows: dict[int, int] = {}
         self._bodies = np.zeros(0, np.int64)
         self._stale = True
-        self._kinds: dict[type[Entry], list[Any]] = {}
+        self._kinds: dict[type[ActorEntry], list[Any]] = {}
         self.version = 0  # counts who came and went
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[ActorEntry]:
         return iter(self._entries.values())
 
     def __contains__(self, actor_id: int) -> bool:
         return actor_id in self._entries
 
-    def find(self, actor_id: int) -> Entry | None:
+    def find(self, actor_id: int) -> ActorEntry | None:
         """The actor of this id, if there is one."""
         return self._entries.get(actor_id)
 
@@ -243,12 +243,12 @@ class Registry:
             found = self._kinds[wanted] = [one for one in self._entries.values() if isinstance(one, wanted)]
         return found
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ActorEntry) -> None:
         """Add an actor; ids rise."""
         self._entries[entry.id] = entry
         self._changed()
 
-    def remove(self, actor_id: int) -> Entry:
+    def remove(self, actor_id: int) -> ActorEntry:
         """Take an actor out."""
         self._changed()
         return self._entries.pop(actor_id)
@@ -269,7 +269,7 @@ class Registry:
         return [self._rows[one.id] for one in wanted]
 
     @property
-    def states(self) -> States:
+    def states(self) -> ActorStates:
         """The table, with a row for everyone by id."""
         self._fresh()
         return self._states
@@ -277,7 +277,7 @@ class Registry:
     def _fresh(self) -> None:
         if not self._stale:
             return
-        states = States(len(self._entries))
+        states = ActorStates(len(self._entries))
         states.rows["id"] = list(self._entries)
         states.rows["state"] = ACTIVE
         self._rows = {number: row for row, number in enumerate(self._entries)}
@@ -290,12 +290,12 @@ class Registry:
         self._states = states
         self._stale = False
 
-    def rewrite(self, entry: Entry) -> None:
+    def rewrite(self, entry: ActorEntry) -> None:
         """Write again what only this kind of actor has."""
         if not self._stale:
             entry.write(self._states, self._rows[entry.id])
 
-    def place(self, entry: Entry) -> None:
+    def place(self, entry: ActorEntry) -> None:
         """Write where an actor without a body is."""
         if not self._stale:
             self._states.rows["motion"][self._rows[entry.id], :6] = [entry.pose[index] for index in _POSE_ORDER]

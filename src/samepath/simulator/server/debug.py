@@ -11,17 +11,17 @@ from samepath.core.states import Pose, Vector
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import Reader, flag, number, struct_of, text, variant
 from samepath.simulator.sensors.mounts import places_and_axes
-from samepath.simulator.sensors.renderer import NEAR_M, Camera, Frame
+from samepath.simulator.sensors.renderer import NEAR_M, Camera, CameraFrame
 
 
-class Point(NamedTuple):
+class DebugPoint(NamedTuple):
     """A point."""
 
     location: Vector
     size: float
 
 
-class Line(NamedTuple):
+class DebugLine(NamedTuple):
     """A line."""
 
     begin: Vector
@@ -29,14 +29,14 @@ class Line(NamedTuple):
     thickness: float
 
 
-class Arrow(NamedTuple):
+class DebugArrow(NamedTuple):
     """A line with a head."""
 
-    line: Line
+    line: DebugLine
     size: float
 
 
-class Box(NamedTuple):
+class DebugBox(NamedTuple):
     """A box."""
 
     box: r.BoundingBox
@@ -44,7 +44,7 @@ class Box(NamedTuple):
     thickness: float
 
 
-class Text(NamedTuple):
+class DebugText(NamedTuple):
     """A text at a place."""
 
     location: Vector
@@ -55,22 +55,22 @@ class Text(NamedTuple):
 class DebugShape(NamedTuple):
     """A shape; ``hud`` ones lie over the image. A life time of 0 is one frame, below 0 for ever."""
 
-    shape: Point | Line | Arrow | Box | Text
+    shape: DebugPoint | DebugLine | DebugArrow | DebugBox | DebugText
     colour: r.Colour
     life_time_s: float
     persistent: bool
     hud: bool = False
 
 
-_point: Final = struct_of(Point, r.vector, number)
-_line: Final = struct_of(Line, r.vector, r.vector, number)
-_arrow: Final = struct_of(Arrow, _line, number)
-_box: Final = struct_of(Box, r.bounding_box, r.rotation, number)
-_text: Final = struct_of(Text, r.vector, text, flag)
+_point: Final = struct_of(DebugPoint, r.vector, number)
+_line: Final = struct_of(DebugLine, r.vector, r.vector, number)
+_arrow: Final = struct_of(DebugArrow, _line, number)
+_box: Final = struct_of(DebugBox, r.bounding_box, r.rotation, number)
+_text: Final = struct_of(DebugText, r.vector, text, flag)
 _KINDS: Final[tuple[Reader[Any], ...]] = (_point, _line, _arrow, _box, _text, _point, _line, _arrow, _box)
 _FIRST_HUD: Final = 5
 _SAME_S: Final = 1e-6
-_SHAPES: Final = (Point, Line, Arrow, Box, Text)
+_SHAPES: Final = (DebugPoint, DebugLine, DebugArrow, DebugBox, DebugText)
 
 
 def _build(kind: tuple[int, Any], colour: r.Colour, life_time_s: float, persistent: bool) -> DebugShape:
@@ -112,7 +112,7 @@ class DebugShapes:
 
     def clear(self, *, texts_only: bool = False) -> None:
         """Drop everything, or all texts."""
-        kept = [one for one in self._shapes if texts_only and not isinstance(one[1].shape, Text)]
+        kept = [one for one in self._shapes if texts_only and not isinstance(one[1].shape, DebugText)]
         self._shapes = deque(kept, maxlen=self._shapes.maxlen)
 
     def state(self) -> list[Any]:
@@ -151,7 +151,7 @@ class Stroke(NamedTuple):
     width_m: float
 
 
-def painted(frame: Frame, shapes: Iterable[DebugShape]) -> NDArray[np.uint8]:
+def painted(frame: CameraFrame, shapes: Iterable[DebugShape]) -> NDArray[np.uint8]:
     """Return the picture with the newest ``SHAPES_MOST`` shapes on it, oldest first; the frame must have colour and depth."""
     if frame.bgra is None or frame.depth_m is None:
         raise ValueError("the frame was drawn without colour or depth")
@@ -160,7 +160,7 @@ def painted(frame: Frame, shapes: Iterable[DebugShape]) -> NDArray[np.uint8]:
     for one in tuple(shapes)[-SHAPES_MOST:]:
         bgr = np.array([one.colour.b, one.colour.g, one.colour.r], np.uint8)
         depth_m = None if one.hud else frame.depth_m
-        if isinstance(one.shape, Text):
+        if isinstance(one.shape, DebugText):
             _write(picture, depth_m, frame.camera, axes @ (_array(one.shape.location) - place), one.shape.text, bgr)
             continue
         for stroke in strokes(one.shape):
@@ -170,14 +170,14 @@ def painted(frame: Frame, shapes: Iterable[DebugShape]) -> NDArray[np.uint8]:
     return picture
 
 
-def strokes(shape: Point | Line | Arrow | Box) -> Iterator[Stroke]:
+def strokes(shape: DebugPoint | DebugLine | DebugArrow | DebugBox) -> Iterator[Stroke]:
     """Take a shape apart into straight lines; a point is one without length."""
     match shape:
-        case Point(location, size):
+        case DebugPoint(location, size):
             yield Stroke(_array(location), _array(location), size)
-        case Line(begin, end, thickness):
+        case DebugLine(begin, end, thickness):
             yield Stroke(_array(begin), _array(end), thickness)
-        case Arrow(line, size):
+        case DebugArrow(line, size):
             tail, tip = _array(line.begin), _array(line.end)
             yield Stroke(tail, tip, line.thickness)
             along = tip - tail
@@ -189,7 +189,7 @@ def strokes(shape: Point | Line | Arrow | Box) -> Iterator[Stroke]:
                 across /= np.sqrt(across @ across)
                 for barb in (across, 0.0 - across, np.cross(along, across), np.cross(across, along)):
                     yield Stroke(tip, tip + size * (0.5 * barb - along), line.thickness)
-        case Box(box, rotation, thickness):
+        case DebugBox(box, rotation, thickness):
             _, (axes,) = places_and_axes([Pose(0.0, 0.0, 0.0, rotation.roll, rotation.pitch, rotation.yaw)])
             corners = _array(box.location) + (_CORNERS * _array(box.extent)) @ axes
             for a, b in _EDGES:

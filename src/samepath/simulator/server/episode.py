@@ -1,7 +1,7 @@
 """The world behind the wire: the map that is loaded, the world on it, its actors, settings and everything clients can set.
 
 One thread owns an episode and does one thing after the other: calls in the order in which they arrived, and ticks between
-them. Nothing in here knows sockets; what is to be sent goes through the :class:`Outbox`.
+them. Nothing in here knows sockets; what is to be sent goes through the :class:`Publisher`.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from samepath.core.errors import InputError
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla import labels
 from samepath.simulator.carla.codec import CallError, stream_of, token
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.recorder import ReplayOptions
-from samepath.simulator.carla.records import Actor, BoundingBox, Description, LightState, Settings, Weather
-from samepath.simulator.carla.streams import Moment
+from samepath.simulator.carla.records import Actor, BoundingBox, Description, Settings, StreetLight, WeatherParameters
+from samepath.simulator.carla.streams import FrameTime
 from samepath.simulator.physics.engine import PhysicsSettings
-from samepath.simulator.sensors.labels import ActorLook, Odometer, paint_of
+from samepath.simulator.sensors.labels import ActorAppearance, Odometer, paint_of
 from samepath.simulator.sensors.renderer import Lamp
-from samepath.simulator.sensors.weather import Weather as SceneWeather
-from samepath.simulator.server.actors import Entry, Registry, SignEntry, VehicleEntry, WalkerEntry
+from samepath.simulator.sensors.weather import SceneWeather
+from samepath.simulator.server.actors import ActorEntry, ActorRegistry, SignEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.debug import DebugShapes
-from samepath.simulator.server.limits import Limits
-from samepath.simulator.server.maps import Atlas, scene_of
-from samepath.simulator.server.rendering import Studio, View, Workshop
-from samepath.simulator.server.rpc import Asker
-from samepath.simulator.server.streams import HERE, Audience
-from samepath.simulator.server.tickets import Ledger
+from samepath.simulator.server.maps import MapLibrary, served_map
+from samepath.simulator.server.rendering import LocalRenderer, SceneView, SensorRenderer
+from samepath.simulator.server.rpc import Caller
+from samepath.simulator.server.streams import MAIN_SERVER, Subscriptions
+from samepath.simulator.server.tickets import TicketStore
 from samepath.simulator.world.signals import Signals, sign_type, trigger_box
 from samepath.simulator.world.world import World
 
 if TYPE_CHECKING:
     from samepath.core.states import Pose
-    from samepath.simulator.server.recorder import Player, Recorder
+    from samepath.simulator.server.recorder import EpisodePlayer, EpisodeRecorder
 
 
 # What there is to see in an episode, tick by tick, as plain data; and which of it was looked at.
@@ -48,7 +48,7 @@ _WEATHER_MOST: Final = 1e6
 Places = tuple[tuple[int, "Pose"], ...]
 
 
-class Outlook:
+class ViewBuilder:
     """What can be seen in an episode."""
 
     def __init__(self, episode: Episode) -> None:
@@ -71,11 +71,11 @@ class Outlook:
             bodies = [entry.id for entry in episode.actors if entry.has_body]
             self._seen = (episode.frame, tuple((number, episode.world.state(number).pose) for number in bodies))
 
-    def view(self) -> View:
+    def view(self) -> SceneView:
         """Everything as it is after this tick; if the tick before was looked at, with where things were then."""
         episode = self._episode
         bodies = [entry for entry in episode.actors if entry.has_body]
-        return View(
+        return SceneView(
             episode=episode.id,
             frame=episode.frame,
             # Not the frame: how long a server stood idle leaves no trace.
@@ -86,7 +86,7 @@ class Outlook:
             lights=tuple(int(episode.signals.shows(number)) for number in range(len(episode.scene.signals.lights))),
             hidden=self._hidden(),
             past=self._past,
-            shapes=episode.debug.shapes if episode.place.draw_debug else (),
+            shapes=episode.debug.shapes if episode.context.draw_debug else (),
         )
 
     def _hidden(self) -> tuple[str, ...]:
@@ -96,12 +96,12 @@ class Outlook:
             return ()
         return tuple(sorted({one.name.removesuffix(" crown") for one in self._episode.scene.objects if one.id in hidden}))
 
-    def _look(self, entry: Entry) -> ActorLook:
+    def _look(self, entry: ActorEntry) -> ActorAppearance:
         state = self._episode.world.state(entry.id)
         body = entry.blueprint.body if entry.blueprint is not None else entry.type_id
         lamps = Lamp(entry.lights & _LAMPS) if isinstance(entry, VehicleEntry) else Lamp(0)
         walked_m = self._odometer.walked_m(state) if isinstance(entry, WalkerEntry) else None
-        return ActorLook(entry.id, body, state.pose, _paint(entry), lamps, walked_m)
+        return ActorAppearance(entry.id, body, state.pose, _paint(entry), lamps, walked_m)
 
     def state(self) -> list[Any]:
         """Everything the future depends on, as plain data."""
@@ -117,7 +117,7 @@ class Outlook:
         self._seen = None if seen is None else (seen[0], tuple((number, Pose(*pose)) for number, pose in seen[1]))
 
 
-def _paint(entry: Entry) -> tuple[float, float, float] | None:
+def _paint(entry: ActorEntry) -> tuple[float, float, float] | None:
     """The colour a client has chosen; one that is none is left to the id."""
     try:
         return paint_of(entry.record.description.get("color", ""))
@@ -132,7 +132,7 @@ _GRAVITY_MPS2: Final = 9.81
 _SPECTATOR_UID: Final = 0
 
 
-class Outbox(Protocol):
+class Publisher(Protocol):
     """Where an episode puts what is to be sent."""
 
     def publish(self, stream_id: int, payload: bytes) -> None:
@@ -152,10 +152,10 @@ class Outbox(Protocol):
         ...
 
 
-class Nobody:
+class NoCaller:
     """Whoever calls when there is no client."""
 
-    home = HERE
+    home = MAIN_SERVER
     stream_port: int | None = None
 
     def answer(self, call_id: int | None, result: bytes) -> None:
@@ -163,25 +163,25 @@ class Nobody:
 
 
 @dataclass(frozen=True)
-class Place:
+class EpisodeContext:
     """What is given to a server when it starts."""
 
-    atlas: Atlas
-    outbox: Outbox
+    maps: MapLibrary
+    outbox: Publisher
     data_folder: Path
     stream_port: int
-    limits: Limits
+    limits: ServerLimits
     log: Callable[[str], None]
     draw_debug: bool = False
     clock: Clock = SYSTEM_CLOCK
-    workshop: Workshop = field(default_factory=Studio)
+    renderer: SensorRenderer = field(default_factory=LocalRenderer)
 
 
 @dataclass
-class Lamps:
+class StreetLights:
     """The street lights as clients set them, and which clients have not yet been told."""
 
-    states: dict[int, LightState] = field(default_factory=dict)
+    states: dict[int, StreetLight] = field(default_factory=dict)
     told: dict[str, bool] = field(default_factory=dict)
 
     @property
@@ -193,54 +193,54 @@ class Lamps:
 class Episode:
     """Everything there is between two loads of a map, and what outlives them: frames, ids, settings."""
 
-    def __init__(self, place: Place, map_name: str) -> None:
-        self.place = place
+    def __init__(self, place: EpisodeContext, map_name: str) -> None:
+        self.context = place
         self.settings = Settings()
         self.frame = 1
         self.id = 0
-        self.caller: Asker = Nobody()  # who made the call that is being answered
+        self.caller: Caller = NoCaller()  # who made the call that is being answered
         self.overruled = 0  # commands that another one of the same tick stood above
         self.on_command: Callable[[int, int], None] = lambda _actor, _home: None  # told of every command for an actor
         self.rehearsed = False  # what happens has happened before: files hold it already
         self.next_actor_id = 1
         self.next_stream_id = 2
         self.traffic_managers: dict[int, tuple[str, object]] = {}
-        self.tickets = Ledger(place.limits)
+        self.tickets = TicketStore(place.limits)
         self.gravity_mps2 = _GRAVITY_MPS2
         self.replaying = ReplayOptions()
-        self.recorder: Recorder | None = None
-        self.player: Player | None = None
-        self.actors = Registry()
-        self.outlook = Outlook(self)
+        self.recorder: EpisodeRecorder | None = None
+        self.player: EpisodePlayer | None = None
+        self.actors = ActorRegistry()
+        self.viewer = ViewBuilder(self)
         self.load(map_name, reset_settings=True, layers=labels.ALL_LAYERS)
 
     def load(self, map_name: str, *, reset_settings: bool, layers: int) -> None:
         """Begin a new episode on a map; actors are gone, frames and ids go on."""
-        shown, road_map = self.place.atlas.open(map_name)
+        shown, road_map = self.context.maps.open(map_name)
         if self.recorder is not None:
             self.recorder.close()
         self.recorder = self.player = None
         for entry in self.actors:
             if entry.stream_id:
-                self.place.outbox.forget(entry.stream_id)
-        scene = scene_of(shown, road_map)
+                self.context.outbox.forget(entry.stream_id)
+        scene = served_map(shown, road_map)
         scene.work_out()
         self.world = World(PhysicsSettings(step_s=DEFAULT_STEP_S), scene.statics, place=road_map.name)
         self.scene = scene
-        self.outlook = Outlook(self)
+        self.viewer = ViewBuilder(self)
         self.id += 1
         self.elapsed_s = 0.0
         self.delta_s = 0.0
         self.map_changed = True
         self.first_actor_id = self.next_actor_id
-        self.actors = Registry()
-        self.listened = Audience()
+        self.actors = ActorRegistry()
+        self.subscriptions = Subscriptions()
         self.ranks: dict[int, int] = {}  # who has commanded an actor since the last tick
         self.signals = Signals(scene.signals)
         self.lights_set = False  # by a client
-        self.weather = Weather()
-        self.lamps = Lamps({one.id: one for one in scene.lamps})
-        self.debug = DebugShapes(self.place.limits.debug_shapes)
+        self.weather = WeatherParameters()
+        self.lamps = StreetLights({one.id: one for one in scene.lamps})
+        self.debug = DebugShapes(self.context.limits.debug_shapes)
         self.hidden: set[int] = set()
         if reset_settings:
             self.settings = Settings()
@@ -251,14 +251,14 @@ class Episode:
                 self.show_label(label, on=False)
 
     @property
-    def moment(self) -> Moment:
+    def moment(self) -> FrameTime:
         """Now."""
-        return Moment(self.frame, self.elapsed_s)
+        return FrameTime(self.frame, self.elapsed_s)
 
     def token(self, stream_id: int) -> bytes:
         """The token of a stream for whoever is calling."""
         port = self.caller.stream_port
-        return token(stream_id, self.place.stream_port if port is None else port)
+        return token(stream_id, self.context.stream_port if port is None else port)
 
     def shown(self, record: Actor) -> Actor:
         """An actor as whoever is calling is to know it: with the port at which they fetch its stream."""
@@ -274,7 +274,7 @@ class Episode:
         """
         home = max(self.caller.home, self.tickets.rank)
         self.on_command(actor_id, home)
-        if home < self.ranks.get(actor_id, HERE):
+        if home < self.ranks.get(actor_id, MAIN_SERVER):
             self.overruled += 1
             return False
         if home:
@@ -305,19 +305,19 @@ class Episode:
             pose = Pose(signal.x_m, signal.y_m, signal.z_m, yaw_deg=signal.yaw_deg)
             self.actors.add(SignEntry(record, None, pose, signal_id=signal.id, light=light))
 
-    def _put_spectator(self) -> Entry:
+    def _put_spectator(self) -> ActorEntry:
         record = Actor(self.new_actor_id(), 0, Description(_SPECTATOR_UID, SPECTATOR), BoundingBox(), b"", b"")
-        entry = Entry(record, None, self.scene.spectator_pose)
+        entry = ActorEntry(record, None, self.scene.spectator_pose)
         self.actors.add(entry)
         return entry
 
-    def pose(self, entry: Entry) -> Pose:
+    def pose(self, entry: ActorEntry) -> Pose:
         """Where an actor is now."""
         return self.world.state(entry.id).pose if entry.has_body else entry.pose
 
-    def body(self, actor_id: int) -> Entry:
+    def body(self, actor_id: int) -> ActorEntry:
         """An actor that physics knows."""
-        entry = self.actors.get(actor_id, Entry, "an actor")
+        entry = self.actors.get(actor_id, ActorEntry, "an actor")
         if not entry.has_body:
             raise CallError(f"actor {actor_id} is a {entry.type_id}: it has no body to move")
         return entry

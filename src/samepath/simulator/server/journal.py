@@ -24,13 +24,13 @@ import msgpack
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError, SamepathError
 from samepath.core.files import make_folder, sync_folder, write_atomically
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.maps import RoadMap
 from samepath.simulator.server import snapshot
 from samepath.simulator.server.episode import Episode
-from samepath.simulator.server.limits import Limits
 from samepath.simulator.server.maps import SENT
 from samepath.simulator.server.rpc import Call
-from samepath.simulator.server.runner import Gone, Unheard, Work
+from samepath.simulator.server.runner import CallerGone, InboxEvent, StreamUnheard
 from samepath.simulator.server.snapshot import made_by
 
 # The files of a journal: numbered parts, each a row of records with length and checksum, and a snapshot before each
@@ -47,7 +47,7 @@ _SNAPSHOT: Final = re.compile(r"snapshot-(\d{6})\.episode")
 LOCK_FILE: Final = ".lock"
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """What a record says; the fields that follow are in brackets."""
 
     HEAD = 0  # a part begins [what it belongs to]
@@ -63,18 +63,18 @@ class Kind(IntEnum):
     END = 10  # the journal ends here on purpose [why]
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """A record, and where it ends in its part."""
 
-    kind: Kind
+    kind: RecordKind
     fields: list[Any]
     end: int
 
 
-class Part(NamedTuple):
+class JournalPart(NamedTuple):
     """What a part holds; ``torn`` says that bytes follow that are no record."""
 
-    records: tuple[Record, ...]
+    records: tuple[JournalRecord, ...]
     size: int
     torn: bool
 
@@ -131,7 +131,7 @@ class PartWriter:
         if durable:
             sync_folder(path.parent)
 
-    def add(self, kind: Kind, *fields: object) -> None:
+    def add(self, kind: RecordKind, *fields: object) -> None:
         """Add a record."""
         content: bytes = self._packer.pack((int(kind), *fields))
         self._sum = zlib.crc32(content, self._sum)
@@ -164,13 +164,13 @@ class PartWriter:
         os.close(self._handle)
 
 
-def read_part(path: Path) -> Part:
+def read_part(path: Path) -> JournalPart:
     """All records of a part, up to the first that is not whole."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    found: list[Record] = []
+    found: list[JournalRecord] = []
     at = total = 0
     while True:
         start = at + _HEAD.size
@@ -183,8 +183,8 @@ def read_part(path: Path) -> Part:
             break
         kind, *fields = msgpack.unpackb(content, raw=False, strict_map_key=True)
         at = start + length
-        found.append(Record(Kind(kind), fields, at))
-    return Part(tuple(found), at, at != len(data))
+        found.append(JournalRecord(RecordKind(kind), fields, at))
+    return JournalPart(tuple(found), at, at != len(data))
 
 
 def cut(path: Path, size: int) -> None:
@@ -209,14 +209,14 @@ class JournalSettings:
 
 
 @dataclass(frozen=True)
-class Origin:
+class JournalOrigin:
     """What a journal's world began with. ``extra`` is plain data of whoever keeps the journal."""
 
     map_name: str
     aliases: Mapping[str, str] = field(default_factory=dict)
     data_folder: Path = Path("serve-data")
     draw_debug: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
@@ -231,9 +231,9 @@ class Origin:
         }
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> "Origin":
+    def of(cls, data: Mapping[str, Any]) -> "JournalOrigin":
         """The origin of :meth:`plain`."""
-        return cls(**{**data, "data_folder": Path(data["data_folder"]), "limits": Limits(**data["limits"])})
+        return cls(**{**data, "data_folder": Path(data["data_folder"]), "limits": ServerLimits(**data["limits"])})
 
 
 def states_sum(episode: Episode) -> int:
@@ -241,7 +241,7 @@ def states_sum(episode: Episode) -> int:
     return zlib.crc32(episode.actors.states.tobytes())
 
 
-class Journal:
+class EpisodeJournal:
     """Writes the journal of one server; all calls come from the thread that owns the episode.
 
     What cannot be written ends the journal with one line in the log; the server goes on without.
@@ -250,7 +250,7 @@ class Journal:
     def __init__(
         self,
         folder: Path,
-        origin: Origin,
+        origin: JournalOrigin,
         log: Callable[[str], None],
         settings: JournalSettings | None = None,
         clock: Clock = SYSTEM_CLOCK,
@@ -292,7 +292,11 @@ class Journal:
         """A journal in which nothing happened, such as that of a server whose port was taken, is none."""
         parts, snapshots = numbers_of(self.folder)
         path = part_path(self.folder, 0)
-        if parts == [0] and not snapshots and {one.kind for one in read_part(path).records} <= {Kind.HEAD, Kind.END}:
+        if (
+            parts == [0]
+            and not snapshots
+            and {one.kind for one in read_part(path).records} <= {RecordKind.HEAD, RecordKind.END}
+        ):
             path.unlink()
 
     def go_on(self, episode: Episode, number: int, handle: int | None) -> None:
@@ -304,15 +308,15 @@ class Journal:
             return
         if not self._snapshot(episode) and self._complained:
             self._start_part(number)
-        self._add(Kind.RESUMED)
+        self._add(RecordKind.RESUMED)
         self.flush()
 
     def _see(self, episode: Episode) -> None:
         self._frame, self._episode_id = episode.frame, episode.id
         self._snapshot_frame, self._snapshot_s = episode.frame, self._clock.monotonic_s()
-        self._map = episode.place.atlas.sent
+        self._map = episode.context.maps.sent
 
-    def did(self, episode: Episode, work: Work) -> None:
+    def did(self, episode: Episode, work: InboxEvent) -> None:
         """Something was done in the episode's thread."""
         if self._part is None:
             return
@@ -320,23 +324,23 @@ class Journal:
             if work.method.quick:
                 return
             self._add_map(episode)
-            self._add(Kind.CALL, self._caller(work.caller), work.raw)
+            self._add(RecordKind.CALL, self._caller(work.caller), work.raw)
             if not work.raw:
                 self._end(f"a call of {work.method.name} came without its bytes")
             self._after(episode)
-        elif isinstance(work, Unheard):
-            self._add(Kind.UNHEARD, work.stream_id, work.home)
-        elif isinstance(work, Gone) and id(work.caller) in self._callers:
-            self._add(Kind.GONE, self._callers.pop(id(work.caller))[1])
+        elif isinstance(work, StreamUnheard):
+            self._add(RecordKind.UNHEARD, work.stream_id, work.home)
+        elif isinstance(work, CallerGone) and id(work.caller) in self._callers:
+            self._add(RecordKind.GONE, self._callers.pop(id(work.caller))[1])
 
     def left(self, home: int) -> None:
         """A node has gone, and all who listened there."""
-        self._add(Kind.LEFT, home)
+        self._add(RecordKind.LEFT, home)
 
     def ticked(self, episode: Episode, step_s: float) -> None:
         """The world ticked by itself."""
         if self._part is not None:
-            self._add(Kind.STEP, step_s)
+            self._add(RecordKind.STEP, step_s)
             self._after(episode)
 
     def _after(self, episode: Episode) -> None:
@@ -345,7 +349,7 @@ class Journal:
         if episode.frame == self._frame:
             return
         self._frame = episode.frame
-        self._add(Kind.TICK, episode.frame, bytes.fromhex(episode.world.digest), states_sum(episode))
+        self._add(RecordKind.TICK, episode.frame, bytes.fromhex(episode.world.digest), states_sum(episode))
         self.flush()
         was_playing, self._playing = self._playing, episode.player is not None and not episode.player.is_over
         # What was played came from a file that may be written over: it is not to be needed again.
@@ -355,10 +359,10 @@ class Journal:
     def _add_map(self, episode: Episode) -> None:
         """Write down a map that a client sent: the one that was loaded by this call, or else the last that came."""
         loaded = episode.scene.road_map if episode.id != self._episode_id and episode.scene.name == SENT else None
-        for one in (loaded, episode.place.atlas.sent):
+        for one in (loaded, episode.context.maps.sent):
             if one is not None and one is not self._map:
                 self._map = one
-                self._add(Kind.MAP, one.xodr)
+                self._add(RecordKind.MAP, one.xodr)
                 return
 
     def _caller(self, caller: Any) -> int:  # noqa: ANN401 - whoever calls
@@ -368,10 +372,10 @@ class Journal:
             return known[1]
         number, self._next_caller = self._next_caller, self._next_caller + 1
         self._callers[id(caller)] = (caller, number)
-        self._add(Kind.CALLER, number, str(getattr(caller, "name", "somebody")), caller.home, caller.stream_port)
+        self._add(RecordKind.CALLER, number, str(getattr(caller, "name", "somebody")), caller.home, caller.stream_port)
         return number
 
-    def _add(self, kind: Kind, *fields: object) -> None:
+    def _add(self, kind: RecordKind, *fields: object) -> None:
         if self._part is not None:
             self._part.add(kind, *fields)
 
@@ -426,10 +430,10 @@ class Journal:
                 before.close()
         self._number = number
         head = {"format": FORMAT, "part": number, "made_by": made_by(), "origin": self._origin.plain()}
-        self._add(Kind.HEAD, head)
+        self._add(RecordKind.HEAD, head)
         for caller, one in self._callers.values():
             name = str(getattr(caller, "name", "somebody"))
-            self._add(Kind.CALLER, one, name, getattr(caller, "home", 0), getattr(caller, "stream_port", None))
+            self._add(RecordKind.CALLER, one, name, getattr(caller, "home", 0), getattr(caller, "stream_port", None))
         self.flush()
 
     def _forget_old(self, number: int) -> None:
@@ -451,7 +455,7 @@ class Journal:
     @staticmethod
     def _finish(part: PartWriter, why: str) -> None:
         try:
-            part.add(Kind.END, why)
+            part.add(RecordKind.END, why)
             part.flush()
         except OSError:
             pass

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Final
 
 from samepath.core.errors import InputError, SamepathError, printable
-from samepath.simulator.server.limits import Limits
+from samepath.simulator.carla.limits import ServerLimits
 
 _GOOD, _REFUSED = 0, 3
 _LINE_MOST: Final = 1000
@@ -31,7 +31,7 @@ _OVERDUE: Final = (-signal.SIGXCPU, -signal.SIGKILL)
 class MapTrial:
     """Tries maps, several at once if need be. :meth:`close` ends what is being tried; from any thread."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._lock = Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -102,12 +102,12 @@ def _confine(memory_bytes: int, cpu_s: float) -> None:
 
 def _build(xodr: str, lanes_m: float) -> None:
     """Do with a map all that the server will do with it."""
-    from samepath.simulator.server.maps import SENT, Atlas, scene_of
+    from samepath.simulator.server.maps import SENT, MapLibrary, served_map
 
-    atlas = Atlas({}, lambda _: None, Limits(road_m=lanes_m))
+    atlas = MapLibrary({}, lambda _: None, ServerLimits(road_m=lanes_m))
     atlas.receive(xodr, tried=True)
     if atlas.sent is not None:
-        _ = scene_of(SENT, atlas.sent).navigation
+        _ = served_map(SENT, atlas.sent).navigation
 
 
 def main() -> int:

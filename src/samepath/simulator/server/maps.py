@@ -14,11 +14,11 @@ from samepath.core.errors import InputError
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla import labels
 from samepath.simulator.carla.codec import CallError
-from samepath.simulator.carla.records import BoundingBox, Colour, EnvironmentObject, LightState, Rotation, Transform
+from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.carla.records import BoundingBox, Colour, EnvironmentObject, Rotation, StreetLight, Transform
 from samepath.simulator.maps import Mesh, RoadMap, available_maps, load_map, parse_map
 from samepath.simulator.maps.lanes import LaneKey
 from samepath.simulator.sensors import inertial as gnss
-from samepath.simulator.server.limits import Limits
 from samepath.simulator.server.map_trial import MapTrial
 from samepath.simulator.simulation import merged
 from samepath.simulator.world.signals import SignalPlan, StopLines, plan_of
@@ -97,7 +97,7 @@ SPECTATOR_HEIGHT_M: Final = 20.0
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class ServedMap:
     """A map under the name it was asked for; everything derived is worked out once."""
 
     name: str
@@ -117,7 +117,7 @@ class Scene:
         return labels.GROUND if scenery == "ground" else self._label_by_name.get(scenery, labels.OTHER)
 
     @cached_property
-    def origin(self) -> gnss.Origin:
+    def origin(self) -> gnss.GeoOrigin:
         """Where the map lies on the globe."""
         return gnss.origin_of(self.road_map.georeference)
 
@@ -165,7 +165,7 @@ class Scene:
         return EnvironmentObject(Transform(middle), box, number, name, labels.label_of(mesh.label))
 
     @cached_property
-    def lamps(self) -> tuple[LightState, ...]:
+    def lamps(self) -> tuple[StreetLight, ...]:
         """The street lights: tall poles."""
         found = [
             f"road {road.id} object {thing.id} {thing.kind}"
@@ -176,7 +176,7 @@ class Scene:
         tops = {one.name: one.bounding_box for one in self.objects}
         boxes = [tops[name] for name in found if name in tops]
         return tuple(
-            LightState(number, _top(box), _LAMP_INTENSITY, _STREET_GROUP, _WARM_WHITE, active=False)
+            StreetLight(number, _top(box), _LAMP_INTENSITY, _STREET_GROUP, _WARM_WHITE, active=False)
             for number, box in enumerate(boxes, start=1)
         )
 
@@ -199,9 +199,9 @@ def _top(box: BoundingBox) -> Vector:
 
 
 @lru_cache(maxsize=4)
-def scene_of(name: str, road_map: RoadMap) -> Scene:
+def served_map(name: str, road_map: RoadMap) -> ServedMap:
     """A scene, kept for the next time the map is loaded."""
-    return Scene(name, road_map)
+    return ServedMap(name, road_map)
 
 
 # Which maps a client can ask for: ours, those the user gave other names to, and one a client sent.
@@ -219,10 +219,10 @@ def check_aliases(aliases: Mapping[str, str]) -> None:
             raise InputError(f"alias {name}={target}: there is no map {target!r}; there are: {', '.join(available_maps())}")
 
 
-class Atlas:
+class MapLibrary:
     """The maps of a server."""
 
-    def __init__(self, aliases: Mapping[str, str], log: Callable[[str], None], limits: Limits) -> None:
+    def __init__(self, aliases: Mapping[str, str], log: Callable[[str], None], limits: ServerLimits) -> None:
         check_aliases(aliases)
         self._aliases = dict(aliases)
         self._log = log
@@ -267,7 +267,7 @@ class Atlas:
         lanes_m = sum((one.end_m - one.start_m) * len(one.lanes) for one in sections)
         if lanes_m > self._limits.road_m:
             raise InputError(f"lanes of at most {self._limits.road_m:g} m together were wanted, but {lanes_m:g} m came")
-        scene_of(SENT, road_map).work_out()
+        served_map(SENT, road_map).work_out()
         self._sent = road_map
 
     def open(self, asked: str) -> tuple[str, RoadMap]:
@@ -294,12 +294,12 @@ def shown_path(name: str) -> str:
 # Files that clients ask for: from memory, by exact name; nothing on disk can be reached this way.
 
 
-def required_files(scene: Scene, folder: str) -> tuple[str, ...]:
+def required_files(scene: ServedMap, folder: str) -> tuple[str, ...]:
     """The files a client should have for a map; only the navigation mesh is one."""
     return (scene.navigation[0],) if folder in ("", "Nav") else ()
 
 
-def requested_file(scene: Scene, name: str) -> bytes:
+def requested_file(scene: ServedMap, name: str) -> bytes:
     """One of :func:`required_files`, from memory: no name from a client is looked up on disk."""
     known, content = scene.navigation
     if name != known:

@@ -14,7 +14,7 @@ from typing import Final
 from samepath.core.catalogue import Engine, VehicleType, WheelFit
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla.codec import CallError
-from samepath.simulator.carla.records import Gear, PhysicsControl, Point2, Wheel
+from samepath.simulator.carla.records import Gear, PhysicsControl, Point2, WheelPhysicsControl
 from samepath.simulator.physics.drivetrain import GRAVITY_MPS2, wheel_places_m
 from samepath.simulator.physics.frames import axes_of, quaternion_of
 
@@ -59,11 +59,11 @@ def _front_m2(kind: VehicleType) -> float:
     return kind.width_m * kind.height_m
 
 
-def _wheel(kind: VehicleType, index: int, pose: Pose) -> Wheel:
+def _wheel(kind: VehicleType, index: int, pose: Pose) -> WheelPhysicsControl:
     front, radius_m = index < 2, kind.wheel_radius_m
     brake_n = kind.max_brake_n * (_FRONT_SHARE if front else _REAR_SHARE)
     hand_n = 0.0 if front else _HAND_SHARE * kind.tyre_friction * kind.mass_kg * GRAVITY_MPS2
-    return Wheel(
+    return WheelPhysicsControl(
         tire_friction=kind.tyre_friction * FRICTION_SCALE,
         damping_rate=0.25,
         max_steer_angle=kind.max_steer_deg if front else 0.0,
@@ -134,7 +134,7 @@ def _engine(base: Engine, control: PhysicsControl) -> Engine:
     )
 
 
-def _fit(wheel: Wheel) -> WheelFit:
+def _fit(wheel: WheelPhysicsControl) -> WheelFit:
     radius_m = wheel.radius / _CM
     return WheelFit(
         friction=wheel.tire_friction / FRICTION_SCALE,

@@ -8,16 +8,16 @@ import numpy as np
 from samepath.core.errors import SamepathError
 from samepath.core.states import Collision, Pose
 from samepath.simulator.carla import recorder_records as log
-from samepath.simulator.carla.recorder import Recording, Replay, ReplayStep
+from samepath.simulator.carla.recorder import LogRecording, LogReplay, ReplayStep
 from samepath.simulator.carla.recorder_file import WriterState
 from samepath.simulator.carla.records import AttributeValue, Description, VehicleControl, WalkerControl, transform_of
 from samepath.simulator.carla.streams import as_sent
 from samepath.simulator.sensors.mounts import seen_from
-from samepath.simulator.server.actors import Entry, SignEntry, VehicleEntry, WalkerEntry
+from samepath.simulator.server.actors import ActorEntry, SignEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.episode import SPECTATOR, Episode
 from samepath.simulator.server.sensors import SensorEntry
 from samepath.simulator.server.ticking import destroy, spawn
-from samepath.simulator.world.signals import Light
+from samepath.simulator.world.signals import TrafficLightState
 
 _SIZE_EVERY_FRAMES: Final = 100
 
@@ -37,10 +37,10 @@ class RecorderState(NamedTuple):
     hits: int
 
 
-class Recorder:
+class EpisodeRecorder:
     """Writes an episode, tick by tick."""
 
-    def __init__(self, recording: Recording, *, additional: bool, most_bytes: int) -> None:
+    def __init__(self, recording: LogRecording, *, additional: bool, most_bytes: int) -> None:
         self._recording = recording
         self._additional = additional
         self._most_bytes = most_bytes
@@ -67,9 +67,9 @@ class Recorder:
         return self._recording.path
 
     @classmethod
-    def restore(cls, path: Path, state: RecorderState, most_bytes: int) -> "Recorder":
+    def restore(cls, path: Path, state: RecorderState, most_bytes: int) -> "EpisodeRecorder":
         """A rehearsed recorder that has come as far as ``state`` says."""
-        recording = Recording.restore(path, state.recording)
+        recording = LogRecording.restore(path, state.recording)
         made = cls(recording, additional=state.additional, most_bytes=most_bytes)
         made._known, made._doors, made._hits = set(state.known), dict(state.doors), state.hits
         return made
@@ -91,7 +91,7 @@ class Recorder:
             parents=tuple(log.Parent(one.id, one.record.parent_id) for one in fresh if one.record.parent_id),
             hits=tuple(self._hit(episode, one) for one in collisions),
             doors=tuple(self._door_news(vehicles)),
-            placed=tuple(log.Placed(one.id, *episode.pose(one)) for one in entries.values() if _moves(one)),
+            placed=tuple(log.LogPose(one.id, *episode.pose(one)) for one in entries.values() if _moves(one)),
             signal_lights=tuple(_lights(episode)),
             vehicles=tuple(_input(episode, one) for one in vehicles),
             walkers=tuple(log.WalkerInput(one.id, one.control.speed) for one in episode.actors.all(WalkerEntry)),
@@ -101,10 +101,10 @@ class Recorder:
         )
         self._recording.frame(content, as_sent(episode.delta_s))
 
-    def _hit(self, episode: Episode, one: Collision) -> log.Hit:
+    def _hit(self, episode: Episode, one: Collision) -> log.LogCollision:
         self._hits += 1
         other = log.NO_ACTOR if one.other is None else one.other
-        return log.Hit(self._hits, one.actor, other, _is_hero(episode, one.actor), _is_hero(episode, other))
+        return log.LogCollision(self._hits, one.actor, other, _is_hero(episode, one.actor), _is_hero(episode, other))
 
     def _door_news(self, vehicles: list[VehicleEntry]) -> list[log.Door]:
         found = []
@@ -121,7 +121,7 @@ class Recorder:
         return [log.Kinematics(one, *state.velocity_mps, *state.angular_velocity_degps) for one, state in states.items()]
 
 
-def _moves(entry: Entry) -> bool:
+def _moves(entry: ActorEntry) -> bool:
     return entry.has_body or entry.type_id == SPECTATOR
 
 
@@ -130,7 +130,7 @@ def _is_hero(episode: Episode, actor_id: int) -> bool:
     return entry is not None and entry.record.description.get("role_name") == "hero"
 
 
-def _added(episode: Episode, entry: Entry) -> log.AddedActor:
+def _added(episode: Episode, entry: ActorEntry) -> log.AddedActor:
     kind = log.ActorKind.OTHER
     if isinstance(entry, VehicleEntry):
         kind = log.ActorKind.VEHICLE
@@ -139,7 +139,7 @@ def _added(episode: Episode, entry: Entry) -> log.AddedActor:
     elif isinstance(entry, SignEntry) and entry.light is not None:
         kind = log.ActorKind.TRAFFIC_LIGHT
     description = entry.record.description
-    attributes = tuple(log.Attribute(one.type, one.id, one.value) for one in description.attributes)
+    attributes = tuple(log.LogAttribute(one.type, one.id, one.value) for one in description.attributes)
     return log.AddedActor(entry.id, int(kind), *episode.pose(entry), description.uid, description.id, attributes)
 
 
@@ -159,15 +159,15 @@ def _input(episode: Episode, entry: VehicleEntry) -> log.VehicleInput:
     return log.VehicleInput(entry.id, control.steer, control.throttle, control.brake, control.hand_brake, gear)
 
 
-def _box(entry: Entry) -> log.Box:
+def _box(entry: ActorEntry) -> log.LogBox:
     box = entry.record.bounding_box
-    return log.Box(entry.id, *box.location, *box.extent)
+    return log.LogBox(entry.id, *box.location, *box.extent)
 
 
-class Player:
+class EpisodePlayer:
     """Moves actors as a recording says. ``ids`` are the actors by their ids in the recording."""
 
-    def __init__(self, replay: Replay, follow: int, offset: Pose) -> None:
+    def __init__(self, replay: LogReplay, follow: int, offset: Pose) -> None:
         self.replay = replay
         self.ids: dict[int, int] = {}
         self.is_over = False
@@ -211,8 +211,8 @@ class Player:
                 episode.world.set_pose(mine, Pose(*placed[1:]))
         for light in step.signal_lights:
             mine = self._signs.get(light.actor)
-            if mine is not None and light.shows in set(Light):
-                episode.signals.set_shown(mine, Light(light.shows))
+            if mine is not None and light.shows in set(TrafficLightState):
+                episode.signals.set_shown(mine, TrafficLightState(light.shows))
         self._controls(episode, step)
         self._watch(episode)
         self.is_over = step.finished
@@ -231,7 +231,7 @@ class Player:
         try:
             entry = spawn(episode, Description(added.uid, added.type, attributes), transform_of(pose), overlapping=True)
         except SamepathError as error:
-            episode.place.log(f"replay: {added.type} did not appear: {error}")
+            episode.context.log(f"replay: {added.type} did not appear: {error}")
             return
         episode.world.set_simulated(entry.id, on=False)
         self.ids[added.actor] = entry.id

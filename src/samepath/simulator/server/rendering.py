@@ -1,6 +1,6 @@
 """What can be seen after a tick, what is to be measured of it, and who measures: plain data in, payloads out.
 
-A :class:`View` and an :class:`Order` hold everything a measurement depends on, so that it may be made in this process or in
+A :class:`SceneView` and an :class:`RenderRequest` hold everything a measurement depends on, so that it may be made in this process or in
 another, once or twice, with the same bytes.
 """
 
@@ -21,21 +21,21 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError, SamepathError
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla.codec import NOT_SUPPORTED, CallError, WireError
-from samepath.simulator.sensors.cameras import KINDS as CAMERAS
+from samepath.simulator.sensors.cameras import CAMERA_KINDS as CAMERAS
 from samepath.simulator.sensors.cameras import CameraSensor
 from samepath.simulator.sensors.events import KIND as EVENTS
 from samepath.simulator.sensors.events import EventCamera, nanoseconds
-from samepath.simulator.sensors.labels import ActorLook
+from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.renderer import Lamp
-from samepath.simulator.sensors.sensor import Chance, interval_s, require_sensors
-from samepath.simulator.sensors.weather import Weather
+from samepath.simulator.sensors.sensor import NoiseKey, interval_s, require_sensors
+from samepath.simulator.sensors.weather import SceneWeather
 from samepath.simulator.server.debug import DebugShape, read_shape, written_shape
 
 if TYPE_CHECKING:
     from samepath.simulator.maps import RoadMap
-    from samepath.simulator.sensors.cameras import Eyes
+    from samepath.simulator.sensors.cameras import RigRenderer
     from samepath.simulator.sensors.rays.caster import RayCaster
-    from samepath.simulator.sensors.renderer import Camera, Frame, Scene
+    from samepath.simulator.sensors.renderer import Camera, CameraFrame, RenderScene
     from samepath.simulator.sensors.street import Street
 
 
@@ -84,11 +84,11 @@ def numbers_of(data: bytes) -> list[int]:
 _POSE, _VECTOR = 6, 3
 _STANDS: Final = -1.0
 """In place of the distance that somebody has walked who stands."""
-_WEATHER: Final = tuple(one.name for one in fields(Weather))
+_WEATHER: Final = tuple(one.name for one in fields(SceneWeather))
 
 
 @dataclass(frozen=True)
-class View:
+class SceneView:
     """What there is to see after the tick ``frame`` of an episode.
 
     ``tick`` counts the world's own steps. ``velocities`` belong to ``looks``, one for one. ``past`` says where actors were one
@@ -98,9 +98,9 @@ class View:
     episode: int
     frame: int
     tick: int
-    looks: tuple[ActorLook, ...]
+    looks: tuple[ActorAppearance, ...]
     velocities: tuple[Vector, ...]
-    weather: Weather
+    weather: SceneWeather
     lights: tuple[int, ...] = ()
     hidden: tuple[str, ...] = ()
     past: tuple[tuple[int, Pose], ...] | None = None
@@ -130,14 +130,14 @@ class View:
         )
 
     @classmethod
-    def unpack(cls, data: bytes | memoryview) -> View:
+    def unpack(cls, data: bytes | memoryview) -> SceneView:
         """The view of :meth:`pack`."""
         try:
             head, types, ids, kinds, lamps, poses, walked, paints, speeds, weather, lights, hidden, past, shapes = unpacked(
                 data, "a view"
             )
             looks = tuple(
-                ActorLook(
+                ActorAppearance(
                     number,
                     types[kind],
                     Pose(*pose),
@@ -156,7 +156,7 @@ class View:
                 tick=head[2],
                 looks=looks,
                 velocities=tuple(Vector(*one) for one in rows_of(speeds, _VECTOR)),
-                weather=Weather(*weather),
+                weather=SceneWeather(*weather),
                 lights=tuple(lights),
                 hidden=tuple(hidden),
                 past=None if past is None else tuple(zip(numbers_of(past[0]), _poses(past[1]), strict=True)),
@@ -182,7 +182,7 @@ _REQUESTS_KEPT: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RenderRequest:
     """A picture, a scan or an echo that is due.
 
     ``attributes`` are the sensor's as text; ``head`` is what a client is sent before the measurement; ``ordinal`` and ``count``
@@ -224,7 +224,7 @@ class Order:
         ]  # fmt: skip
 
     @classmethod
-    def of(cls, data: list[Any]) -> Order:
+    def of(cls, data: list[Any]) -> RenderRequest:
         """The order of :meth:`plain`."""
         try:
             sensor, stream, type_id, attributes, head, pose, was, ordinal, count, age_s, delta_s, own_mps, memory = data
@@ -237,7 +237,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RenderResult:
     """What came of an order: the payload after the head, what the sensor is to remember, the time it took.
 
     ``trouble`` says why there is nothing; ``cost_s`` is 0 where it was not measured by itself.
@@ -262,17 +262,17 @@ def _attributes(data: bytes) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in unpacked(data, "attributes"))
 
 
-def pack_orders(orders: tuple[Order, ...]) -> bytes:
+def pack_requests(orders: tuple[RenderRequest, ...]) -> bytes:
     """Orders as bytes."""
     return packed([one.plain() for one in orders])
 
 
-def unpack_orders(data: bytes | memoryview) -> tuple[Order, ...]:
-    """The orders of :func:`pack_orders`."""
+def unpack_requests(data: bytes | memoryview) -> tuple[RenderRequest, ...]:
+    """The orders of :func:`pack_requests`."""
     found = unpacked(data, "orders")
     if not isinstance(found, list):
         raise WireError("a list of orders was wanted")
-    return tuple(Order.of(one) for one in found)
+    return tuple(RenderRequest.of(one) for one in found)
 
 
 # Where measurements of sensors that see are made: cameras draw, LiDARs and radars cast rays.
@@ -288,7 +288,7 @@ _KEPT: Final = 4096
 """How many sensors' insides are kept from tick to tick."""
 
 
-class Workshop(Protocol):
+class SensorRenderer(Protocol):
     """Who makes measurements: this process, or nodes elsewhere."""
 
     wants_every_tick: bool
@@ -298,7 +298,7 @@ class Workshop(Protocol):
         """A sensor that sees was spawned on a map: what has to be built is built now, not in a tick."""
         ...
 
-    def work(self, view: View, orders: Sequence[Order]) -> Sequence[Made]:
+    def work(self, view: SceneView, orders: Sequence[RenderRequest]) -> Sequence[RenderResult]:
         """Make what is due after a tick; an answer without a payload has been delivered already."""
         ...
 
@@ -307,15 +307,15 @@ class Workshop(Protocol):
         ...
 
 
-class Tools(NamedTuple):
+class RenderTools(NamedTuple):
     """The map as it looks, and what looks at it."""
 
     street: Street
     caster: RayCaster
-    eyes: Eyes
+    eyes: RigRenderer
 
 
-def require() -> None:
+def require_renderer() -> None:
     """Refuse a sensor that sees where its compiler is not installed."""
     try:
         require_sensors()
@@ -323,23 +323,23 @@ def require() -> None:
         raise CallError(f"{NOT_SUPPORTED}: {error}") from error
 
 
-def tools_of(road_map: RoadMap, threads: int = 1, renderer: str = "software") -> Tools:
+def tools_of(road_map: RoadMap, threads: int = 1, renderer: str = "software") -> RenderTools:
     """Build the tools and use every one of them once, which compiles them where that was never done before."""
-    from samepath.simulator.sensors.cameras import Eyes
+    from samepath.simulator.sensors.cameras import RigRenderer
     from samepath.simulator.sensors.lidar import Lidar
     from samepath.simulator.sensors.radar import Radar
     from samepath.simulator.sensors.rays.caster import RayCaster
     from samepath.simulator.sensors.renderer import Camera, Channel
     from samepath.simulator.sensors.street import street_of
 
-    made = Tools(street_of(road_map), RayCaster(threads), Eyes(threads, renderer))
+    made = RenderTools(street_of(road_map), RayCaster(threads), RigRenderer(threads, renderer))
     scene, pose, step_s = made.street.scene([]), Pose(z_m=2.0), 0.05
     every = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
     made.eyes.draw(scene, [Camera(pose, 16, 16, 90.0, every, pose)])
     few = {"points_per_second": 1000}
     for semantic in (False, True):
-        Lidar.from_attributes(few, semantic=semantic).scan(made.caster, scene, pose, 0.0, step_s, Chance())
-    Radar.from_attributes(few).detect(made.caster, scene, pose, Vector(), {}, step_s, Chance())
+        Lidar.from_attributes(few, semantic=semantic).scan(made.caster, scene, pose, 0.0, step_s, NoiseKey())
+    Radar.from_attributes(few).detect(made.caster, scene, pose, Vector(), {}, step_s, NoiseKey())
     return made
 
 
@@ -351,7 +351,7 @@ def compile_all() -> None:
         tools_of(load_map("t-junction"))
 
 
-class Studio:
+class LocalRenderer:
     """Makes measurements in this process. ``threads`` change no bit; ``renderer`` is who draws."""
 
     wants_every_tick = False
@@ -360,7 +360,7 @@ class Studio:
         self._threads = threads
         self._renderer = renderer
         self._map: RoadMap | None = None
-        self._tools: Tools | None = None
+        self._tools: RenderTools | None = None
         self._insides: dict[tuple[str, tuple[tuple[str, str], ...]], object] = {}
 
     def prepare(self, road_map: RoadMap) -> None:
@@ -369,11 +369,11 @@ class Studio:
             self.close()
             self._map, self._tools = road_map, tools_of(road_map, self._threads, self._renderer)
 
-    def work(self, view: View, orders: Sequence[Order]) -> list[Made]:
+    def work(self, view: SceneView, orders: Sequence[RenderRequest]) -> list[RenderResult]:
         """Make everything; all pictures in one go, views that cameras share only once."""
         return self.make(view, orders)
 
-    def make(self, view: View, orders: Sequence[Order], *, timed: bool = False) -> list[Made]:
+    def make(self, view: SceneView, orders: Sequence[RenderRequest], *, timed: bool = False) -> list[RenderResult]:
         """Make everything; ``timed`` makes one thing after the other and says what each cost, with the same bytes."""
         if not orders:
             return []
@@ -389,29 +389,29 @@ class Studio:
                     frame = drawn[camera] if camera in drawn else self._drawn(scene, [camera])[camera]
                     one = self._picture(view, order, frame)
                 else:
-                    one = Made(order.sensor, self._others[order.type_id](view, scene, order))
+                    one = RenderResult(order.sensor, self._others[order.type_id](view, scene, order))
             except SamepathError as error:
-                one = Made(order.sensor, b"", trouble=str(error))
+                one = RenderResult(order.sensor, b"", trouble=str(error))
             made.append(replace(one, cost_s=SYSTEM_CLOCK.monotonic_s() - start_s) if timed else one)
         return made
 
     @property
-    def tools(self) -> Tools:
+    def tools(self) -> RenderTools:
         """The street, the caster and the eyes."""
         if self._tools is None:
             raise InputError("a studio was wanted that is prepared for a map")
         return self._tools
 
-    def _scene(self, view: View) -> Scene:
+    def _scene(self, view: SceneView) -> RenderScene:
         past = None if view.past is None else dict(view.past)
         return self.tools.street.scene(
             view.looks, view.weather, lights=view.lights, hidden=frozenset(view.hidden), before=past, tick=view.tick
         )
 
-    def _drawn(self, scene: Scene, cameras: list[Camera]) -> dict[Camera, Frame]:
+    def _drawn(self, scene: RenderScene, cameras: list[Camera]) -> dict[Camera, CameraFrame]:
         return dict(zip(cameras, self.tools.eyes.draw(scene, cameras), strict=True)) if cameras else {}
 
-    def _camera(self, view: View, order: Order) -> Camera:
+    def _camera(self, view: SceneView, order: RenderRequest) -> Camera:
         if order.type_id == EVENTS:
             return self._events(order).at(order.pose)
         camera = self._sensor(order).at(order.pose, order.was)
@@ -421,30 +421,30 @@ class Studio:
             return replace(camera, channels=camera.channels | Channel.DEPTH)
         return camera
 
-    def _picture(self, view: View, order: Order, frame: Frame) -> Made:
+    def _picture(self, view: SceneView, order: RenderRequest, frame: CameraFrame) -> RenderResult:
         if order.type_id == EVENTS:
             return self._changes(order, frame)
         if order.type_id == COLOUR and view.shapes:
             from samepath.simulator.server.debug import painted
 
             frame = replace(frame, bgra=painted(frame, view.shapes))
-        return Made(order.sensor, self._sensor(order).payload(frame))
+        return RenderResult(order.sensor, self._sensor(order).payload(frame))
 
-    def _changes(self, order: Order, frame: Frame) -> Made:
+    def _changes(self, order: RenderRequest, frame: CameraFrame) -> RenderResult:
         """What changed since the picture before, which the order remembers; where nothing did, CARLA's is silent too."""
         eye = self._events(order)
         eye.number = order.ordinal
         eye.recall(order.memory)
         events = eye.events(frame, nanoseconds(order.time_s))
-        return Made(order.sensor, eye.payload(events) if len(events) else b"", memory=eye.memory())
+        return RenderResult(order.sensor, eye.payload(events) if len(events) else b"", memory=eye.memory())
 
-    def _events(self, order: Order) -> EventCamera:
+    def _events(self, order: RenderRequest) -> EventCamera:
         return self._inside(order, EventCamera, lambda: EventCamera.from_attributes(dict(order.attributes)))
 
-    def _sensor(self, order: Order) -> CameraSensor:
+    def _sensor(self, order: RenderRequest) -> CameraSensor:
         return self._inside(order, CameraSensor, lambda: CameraSensor.from_attributes(order.type_id, dict(order.attributes)))
 
-    def _inside(self, order: Order, kind: type[Kind], build: Callable[[], Kind]) -> Kind:
+    def _inside(self, order: RenderRequest, kind: type[Kind], build: Callable[[], Kind]) -> Kind:
         key = (order.type_id, order.attributes)
         found = self._insides.get(key)
         if not isinstance(found, kind):
@@ -453,27 +453,27 @@ class Studio:
             found = self._insides[key] = build()
         return found
 
-    def _scan(self, _: View, scene: Scene, order: Order) -> bytes:
+    def _scan(self, _: SceneView, scene: RenderScene, order: RenderRequest) -> bytes:
         from samepath.simulator.sensors.lidar import Lidar
 
         semantic = order.type_id.endswith("_semantic")
         lidar = self._inside(order, Lidar, lambda: Lidar.from_attributes(dict(order.attributes), semantic=semantic))
         lasts_s = interval_s(lidar.values["sensor_tick"], order.delta_s)
-        chance = Chance(sensor=order.ordinal, tick=order.count)
+        chance = NoiseKey(sensor=order.ordinal, tick=order.count)
         return lidar.scan(self.tools.caster, scene, order.pose, order.age_s, lasts_s, chance).to_bytes()
 
-    def _echoes(self, view: View, scene: Scene, order: Order) -> bytes:
+    def _echoes(self, view: SceneView, scene: RenderScene, order: RenderRequest) -> bytes:
         from samepath.simulator.sensors.radar import Radar
 
         radar = self._inside(order, Radar, lambda: Radar.from_attributes(dict(order.attributes)))
         others = {look.id: velocity for look, velocity in zip(view.looks, view.velocities, strict=True)}
         lasts_s = interval_s(radar.values["sensor_tick"], order.delta_s)
-        chance = Chance(sensor=order.ordinal, tick=order.count)
+        chance = NoiseKey(sensor=order.ordinal, tick=order.count)
         found = radar.detect(self.tools.caster, scene, order.pose, order.own_mps, others, lasts_s, chance)
         return found.tobytes()
 
     @property
-    def _others(self) -> dict[str, Callable[[View, Scene, Order], bytes]]:
+    def _others(self) -> dict[str, Callable[[SceneView, RenderScene, RenderRequest], bytes]]:
         return {
             "sensor.lidar.ray_cast": self._scan,
             "sensor.lidar.ray_cast_semantic": self._scan,

@@ -16,14 +16,14 @@ from samepath.core.errors import InputError, SamepathError, SimulatorError
 from samepath.simulator.maps import RoadMap
 from samepath.simulator.sensors.events import KIND as EVENTS
 from samepath.simulator.server import snapshot
-from samepath.simulator.server.episode import Episode, Nobody, Place
+from samepath.simulator.server.episode import Episode, EpisodeContext, NoCaller
 from samepath.simulator.server.journal import (
     FORMAT,
-    Journal,
+    EpisodeJournal,
+    JournalOrigin,
+    JournalRecord,
     JournalSettings,
-    Kind,
-    Origin,
-    Record,
+    RecordKind,
     cut,
     lock,
     numbers_of,
@@ -33,7 +33,7 @@ from samepath.simulator.server.journal import (
     states_sum,
 )
 from samepath.simulator.server.methods import methods
-from samepath.simulator.server.rendering import Made, Order, Studio, View, Workshop
+from samepath.simulator.server.rendering import LocalRenderer, RenderRequest, RenderResult, SceneView, SensorRenderer
 from samepath.simulator.server.rpc import parse
 from samepath.simulator.server.snapshot import check_made_by
 from samepath.simulator.server.ticking import tick
@@ -42,7 +42,7 @@ _START: Final = 0
 
 
 @dataclass(frozen=True)
-class Keeping:
+class JournalConfig:
     """That a journal is kept, where and how. ``resume``: the one that is there is gone on with, see :func:`resume`.
 
     ``extra`` is plain data that :func:`origin_of` gives back to whoever resumes.
@@ -56,16 +56,16 @@ class Keeping:
 
 
 @dataclass(frozen=True)
-class Resumed:
+class ResumedEpisode:
     """An episode that goes on. ``part`` is the journal's next one, ``lock`` the handle of its lock (None: read-only)."""
 
     episode: Episode
-    origin: Origin
+    origin: JournalOrigin
     part: int
     lock: int | None
 
 
-class _Ghost(Nobody):
+class _Ghost(NoCaller):
     """A client that called before the crash."""
 
     def __init__(self, home: int, stream_port: int | None) -> None:
@@ -73,7 +73,7 @@ class _Ghost(Nobody):
         self.stream_port = stream_port
 
     def answer(self, call_id: int | None, result: bytes) -> None:
-        """Nobody is there to be told."""
+        """NoCaller is there to be told."""
 
 
 class _Silence:
@@ -97,14 +97,14 @@ class _Rehearsal:
 
     wants_every_tick = False
 
-    def __init__(self, real: Workshop) -> None:
-        self._studio = real if isinstance(real, Studio) else Studio()
+    def __init__(self, real: SensorRenderer) -> None:
+        self._studio = real if isinstance(real, LocalRenderer) else LocalRenderer()
         self.map: Callable[[], RoadMap] | None = None
 
     def prepare(self, road_map: RoadMap) -> None:
         pass
 
-    def work(self, view: View, orders: Sequence[Order]) -> Sequence[Made]:
+    def work(self, view: SceneView, orders: Sequence[RenderRequest]) -> Sequence[RenderResult]:
         wanted = [one for one in orders if one.type_id == EVENTS or one.memory]
         if not wanted or self.map is None:
             return []
@@ -123,24 +123,24 @@ class _DifferentError(SimulatorError):
 class _Tail:
     """The records to play, and where the journal is to be cut: the part, and its size there."""
 
-    records: list[Record]
+    records: list[JournalRecord]
     part: int
     size: int
     why: str = ""
 
 
-def open_episode(place: Place, map_name: str, keeping: Keeping | None) -> tuple[Episode, Journal | None]:
+def open_episode(place: EpisodeContext, map_name: str, keeping: JournalConfig | None) -> tuple[Episode, EpisodeJournal | None]:
     """A fresh episode on a map, or the one of a journal; and the journal to keep of it, if one is wanted."""
     if keeping is None:
         return Episode(place, map_name), None
     if keeping.resume:
         resumed = resume(keeping.folder, place, whole_ticks=keeping.whole_ticks)
-        journal = Journal(keeping.folder, resumed.origin, place.log, keeping.settings, place.clock)
+        journal = EpisodeJournal(keeping.folder, resumed.origin, place.log, keeping.settings, place.clock)
         journal.go_on(resumed.episode, resumed.part, resumed.lock)
         return resumed.episode, journal
-    origin = Origin(map_name, place.atlas.aliases, place.data_folder, place.draw_debug, place.limits, keeping.extra)
+    origin = JournalOrigin(map_name, place.maps.aliases, place.data_folder, place.draw_debug, place.limits, keeping.extra)
     episode = Episode(place, map_name)
-    journal = Journal(keeping.folder, origin, place.log, keeping.settings, place.clock)
+    journal = EpisodeJournal(keeping.folder, origin, place.log, keeping.settings, place.clock)
     journal.begin(episode)
     return episode, journal
 
@@ -149,13 +149,13 @@ def _silent(_: str) -> None:
     pass
 
 
-def origin_of(folder: Path) -> Origin:
+def origin_of(folder: Path) -> JournalOrigin:
     """What a journal's world began with; refuses a journal that other code wrote, by name."""
     parts, _ = numbers_of(folder)
     for number in reversed(parts):
         records = read_part(part_path(folder, number)).records
-        if records and records[0].kind is Kind.HEAD:
-            return Origin.of(_checked(folder, records[0].fields[0])["origin"])
+        if records and records[0].kind is RecordKind.HEAD:
+            return JournalOrigin.of(_checked(folder, records[0].fields[0])["origin"])
     raise InputError(f"{folder} holds no journal of samepath: give the folder that the server kept its journal in")
 
 
@@ -166,7 +166,7 @@ def _checked(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
     return head
 
 
-def resume(folder: Path, place: Place, *, whole_ticks: bool = False) -> Resumed:
+def resume(folder: Path, place: EpisodeContext, *, whole_ticks: bool = False) -> ResumedEpisode:
     """Build the episode that a journal was kept of, as it was when the server ended, and cut the journal there.
 
     That is after the last call that anybody can have had an answer to; with ``whole_ticks`` after the last tick.
@@ -174,10 +174,10 @@ def resume(folder: Path, place: Place, *, whole_ticks: bool = False) -> Resumed:
     origin = origin_of(folder)
     handle = lock(folder, reading=True)
     parts, snapshots = numbers_of(folder)
-    rehearsal = _Rehearsal(place.workshop)
-    rehearsing = replace(place, outbox=_Silence(), log=_silent, workshop=rehearsal)
+    rehearsal = _Rehearsal(place.renderer)
+    rehearsing = replace(place, outbox=_Silence(), log=_silent, renderer=rehearsal)
     for start in [*reversed(snapshots), *(_START for one in parts if one == _START)]:
-        place.atlas.forget()
+        place.maps.forget()
         tail = _tail_of(folder, start, parts, whole_ticks=whole_ticks)
         try:
             episode = _start(folder, start, origin, rehearsing)
@@ -195,7 +195,7 @@ def resume(folder: Path, place: Place, *, whole_ticks: bool = False) -> Resumed:
             _cut(folder, tail, parts)
         snapshot.go_live(episode, place)
         place.log(f"resumed from {f'snapshot {start}' if start else 'the beginning'}: frame {episode.frame}")
-        return Resumed(episode, origin, max((*parts, *snapshots)) + 1, handle)
+        return ResumedEpisode(episode, origin, max((*parts, *snapshots)) + 1, handle)
     if handle is not None:
         os.close(handle)
     raise InputError(f"{folder} cannot be resumed: no snapshot in it is whole and leads to where the server was")
@@ -205,7 +205,7 @@ def _map_of(episode: Episode) -> RoadMap:
     return episode.scene.road_map
 
 
-def _start(folder: Path, number: int, origin: Origin, place: Place) -> Episode:
+def _start(folder: Path, number: int, origin: JournalOrigin, place: EpisodeContext) -> Episode:
     if number == _START:
         episode = Episode(place, origin.map_name)
         episode.rehearsed = True
@@ -219,7 +219,7 @@ def _start(folder: Path, number: int, origin: Origin, place: Place) -> Episode:
 
 def _tail_of(folder: Path, start: int, parts: list[int], *, whole_ticks: bool) -> _Tail:
     """Everything since a snapshot, up to the first part that is missing or torn."""
-    placed: list[tuple[int, Record]] = []
+    placed: list[tuple[int, JournalRecord]] = []
     why, number = "", start
     while number in parts:
         part = read_part(part_path(folder, number))
@@ -228,10 +228,10 @@ def _tail_of(folder: Path, start: int, parts: list[int], *, whole_ticks: bool) -
             why = f"part {number} of the journal is damaged: what came after it is lost"
             break
         number += 1
-    ticks = [index for index, (_, record) in enumerate(placed) if record.kind is Kind.TICK]
+    ticks = [index for index, (_, record) in enumerate(placed) if record.kind is RecordKind.TICK]
     if whole_ticks:
         placed = placed[: ticks[-1] + 1 if ticks else 1]
-    ends = [record.fields[0] for _, record in placed[-1:] if record.kind is Kind.END]
+    ends = [record.fields[0] for _, record in placed[-1:] if record.kind is RecordKind.END]
     if ends and not why:
         why = f"the journal was ended: {ends[0]}"
     last, size = (placed[-1][0], placed[-1][1].end) if placed else (start, 0)
@@ -248,14 +248,14 @@ def _cut(folder: Path, tail: _Tail, parts: list[int]) -> None:
             path.rename(path.with_suffix(".lost"))
 
 
-def _play(episode: Episode, records: Sequence[Record]) -> None:
+def _play(episode: Episode, records: Sequence[JournalRecord]) -> None:
     ghosts: dict[int, _Ghost] = {}
     for record in records:
         _PLAYS[record.kind](episode, ghosts, *record.fields)
 
 
 def _call(episode: Episode, ghosts: dict[int, _Ghost], caller: int, message: bytes) -> None:
-    request = parse(message, episode.place.limits)
+    request = parse(message, episode.context.limits)
     method = methods()[request.name]
     episode.caller = ghosts[caller]
     arguments = method.read(request.arguments) if method.handler is not None else ()
@@ -280,11 +280,11 @@ def _introduce(_: Episode, ghosts: dict[int, _Ghost], number: int, _name: str, h
 
 
 def _unheard(episode: Episode, _: dict[int, _Ghost], stream_id: int, home: int) -> None:
-    episode.listened.discard(stream_id, home)
+    episode.subscriptions.discard(stream_id, home)
 
 
 def _left(episode: Episode, _: dict[int, _Ghost], home: int) -> None:
-    episode.listened.leave(home)
+    episode.subscriptions.leave(home)
 
 
 def _gone(episode: Episode, ghosts: dict[int, _Ghost], number: int) -> None:
@@ -294,7 +294,7 @@ def _gone(episode: Episode, ghosts: dict[int, _Ghost], number: int) -> None:
 
 
 def _receive(episode: Episode, _: dict[int, _Ghost], xodr: str) -> None:
-    episode.place.atlas.receive(xodr, tried=True)  # it was when it was sent: only those that were taken are in a journal
+    episode.context.maps.receive(xodr, tried=True)  # it was when it was sent: only those that were taken are in a journal
 
 
 def _all_gone(episode: Episode, ghosts: dict[int, _Ghost]) -> None:
@@ -306,16 +306,16 @@ def _nothing(_: Episode, _ghosts: dict[int, _Ghost], *_fields: object) -> None:
     pass
 
 
-_PLAYS: Final[dict[Kind, Callable[..., None]]] = {
-    Kind.HEAD: _nothing,
-    Kind.CALLER: _introduce,
-    Kind.CALL: _call,
-    Kind.STEP: _step,
-    Kind.TICK: _check_tick,
-    Kind.UNHEARD: _unheard,
-    Kind.GONE: _gone,
-    Kind.MAP: _receive,
-    Kind.LEFT: _left,
-    Kind.RESUMED: _all_gone,
-    Kind.END: _nothing,
+_PLAYS: Final[dict[RecordKind, Callable[..., None]]] = {
+    RecordKind.HEAD: _nothing,
+    RecordKind.CALLER: _introduce,
+    RecordKind.CALL: _call,
+    RecordKind.STEP: _step,
+    RecordKind.TICK: _check_tick,
+    RecordKind.UNHEARD: _unheard,
+    RecordKind.GONE: _gone,
+    RecordKind.MAP: _receive,
+    RecordKind.LEFT: _left,
+    RecordKind.RESUMED: _all_gone,
+    RecordKind.END: _nothing,
 }

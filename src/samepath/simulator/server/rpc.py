@@ -12,22 +12,22 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgpack
 
 from samepath.simulator.carla import codec
-from samepath.simulator.server.limits import Limits
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.methods.table import Method
-from samepath.simulator.server.traffic_managers import ASKS, CUES, NOTED, Managers
+from samepath.simulator.server.traffic_managers import ASKS, CUES, NOTED, TrafficManagers
 
 _REQUEST, _NOTIFICATION = 0, 2
 _UNPACK: Final = {"raw": False, "strict_map_key": True, "use_list": True}
 
 
-class MalformedError(Exception):
+class MalformedCallError(Exception):
     """Bytes that end a connection."""
 
 
 class Framer:
     """Cuts a stream of bytes into whole MessagePack objects."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         self._most = limits.message_bytes
         self._scanner = msgpack.Unpacker(max_buffer_size=self._most)
         self._held = bytearray()
@@ -37,7 +37,7 @@ class Framer:
         """Add bytes; yield every object that is complete."""
         self._held += data
         if len(self._held) > self._most + len(data):
-            raise MalformedError(f"a message of more than {self._most} bytes")
+            raise MalformedCallError(f"a message of more than {self._most} bytes")
         try:
             self._scanner.feed(data)
             while True:
@@ -51,14 +51,14 @@ class Framer:
         except msgpack.OutOfData:
             pass
         except msgpack.BufferFull:
-            raise MalformedError(f"a message of more than {self._most} bytes") from None
+            raise MalformedCallError(f"a message of more than {self._most} bytes") from None
         except (ValueError, msgpack.UnpackException) as error:
-            raise MalformedError(f"no MessagePack ({type(error).__name__})") from None
+            raise MalformedCallError(f"no MessagePack ({type(error).__name__})") from None
         if len(self._held) > self._most:
-            raise MalformedError(f"a message of more than {self._most} bytes")
+            raise MalformedCallError(f"a message of more than {self._most} bytes")
 
 
-class Request(NamedTuple):
+class RpcRequest(NamedTuple):
     """A call as it came: the id to answer with (None: no answer is wanted), the name, and the arguments after the first.
 
     ``oversize`` says what is wrong with a message that was too large to be unpacked; then there are no arguments.
@@ -70,22 +70,22 @@ class Request(NamedTuple):
     oversize: str = ""
 
 
-def parse(message: bytes, limits: Limits) -> Request:
+def parse(message: bytes, limits: ServerLimits) -> RpcRequest:
     """Read one message. The first argument of every call is CARLA's metadata and left out."""
     if len(message) > limits.structured_bytes:
         return _parse_large(message, limits)
     try:
         value = msgpack.unpackb(message, **_UNPACK)
     except (ValueError, msgpack.UnpackException, RecursionError) as error:
-        raise MalformedError(f"no MessagePack ({type(error).__name__})") from None
+        raise MalformedCallError(f"no MessagePack ({type(error).__name__})") from None
     if type(value) is not list or len(value) not in (3, 4) or value[0] != (_REQUEST if len(value) == 4 else _NOTIFICATION):
-        raise MalformedError("no call")
+        raise MalformedCallError("no call")
     name: Any
     name, arguments = value[-2:]
     call_id = value[1] if len(value) == 4 else None
     if not _is_head(call_id, name, whole=len(value) == 4) or type(arguments) is not list:
-        raise MalformedError("no call")
-    return Request(call_id, name, arguments[1:])
+        raise MalformedCallError("no call")
+    return RpcRequest(call_id, name, arguments[1:])
 
 
 def _is_head(call_id: object, name: object, *, whole: bool) -> bool:
@@ -93,17 +93,17 @@ def _is_head(call_id: object, name: object, *, whole: bool) -> bool:
     return type(name) is str and len(name) <= 256 and (fits or not whole)
 
 
-def _parse_large(message: bytes, limits: Limits) -> Request:
+def _parse_large(message: bytes, limits: ServerLimits) -> RpcRequest:
     """Read a large message piece by piece: only one text or one run of bytes may be what makes it large."""
     try:
         unpacker = msgpack.Unpacker(max_buffer_size=len(message), **_UNPACK)
         unpacker.feed(message)
         if unpacker.read_array_header() != 4 or unpacker.unpack() != _REQUEST:
-            raise MalformedError("no call")
+            raise MalformedCallError("no call")
         call_id = unpacker.unpack() if unpacker.tell() < len(message) else None
         name = _small(unpacker, message)
         if not _is_head(call_id, name, whole=True):
-            raise MalformedError("no call")
+            raise MalformedCallError("no call")
         count = unpacker.read_array_header()
         sizes, start = [], unpacker.tell()
         for _ in range(count):
@@ -112,17 +112,17 @@ def _parse_large(message: bytes, limits: Limits) -> Request:
             start = unpacker.tell()
         plain = sum(end - at for at, end in sizes if not _is_run(message[at]))
         if plain > limits.structured_bytes:
-            return Request(call_id, name, [], f"its arguments have more than {limits.structured_bytes} bytes")
-        return Request(call_id, name, [msgpack.unpackb(message[at:end], **_UNPACK) for at, end in sizes][1:])
+            return RpcRequest(call_id, name, [], f"its arguments have more than {limits.structured_bytes} bytes")
+        return RpcRequest(call_id, name, [msgpack.unpackb(message[at:end], **_UNPACK) for at, end in sizes][1:])
     except (ValueError, msgpack.UnpackException, msgpack.OutOfData) as error:
-        raise MalformedError(f"no MessagePack ({type(error).__name__})") from None
+        raise MalformedCallError(f"no MessagePack ({type(error).__name__})") from None
 
 
 def _small(unpacker: Any, message: bytes) -> Any:  # noqa: ANN401 - MessagePack's unpacker
     """Unpack the next object if it is a short text."""
     lead = message[unpacker.tell()]
     if not (0xA0 <= lead <= 0xBF or lead == 0xD9):
-        raise MalformedError("no call")
+        raise MalformedCallError("no call")
     return unpacker.unpack()
 
 
@@ -131,7 +131,7 @@ def _is_run(lead: int) -> bool:
     return 0xC4 <= lead <= 0xC6 or 0xD9 <= lead <= 0xDB or 0xA0 <= lead <= 0xBF
 
 
-class Asker(Protocol):
+class Caller(Protocol):
     """Who makes a call: a client of this server, or of a rendering node.
 
     ``home`` is the number of the node, 0 here; ``stream_port`` where that client fetches streams, None: at this server's.
@@ -148,14 +148,14 @@ class Asker(Protocol):
 class Call(NamedTuple):
     """A call whose arguments are checked; ``raw`` is the message as it came."""
 
-    caller: Asker
+    caller: Caller
     id: int | None
     method: Method
     arguments: tuple[Any, ...]
     raw: bytes = b""
 
 
-class Office:
+class RpcServer:
     """What the connections of one server share."""
 
     def __init__(
@@ -164,9 +164,9 @@ class Office:
         submit: Callable[[Call], None],
         answer_now: Callable[[Call], bytes | None],
         answer_aside: Callable[[Call], None],
-        gone: Callable[["Caller"], None],
+        gone: Callable[["Connection"], None],
         log: Callable[[str], None],
-        limits: Limits,
+        limits: ServerLimits,
     ) -> None:
         self.methods = methods
         self.submit = submit
@@ -175,14 +175,14 @@ class Office:
         self.gone = gone
         self.log = log
         self.limits = limits
-        self.callers: set[Caller] = set()
-        self.managers = Managers(log)
+        self.callers: set[Connection] = set()
+        self.managers = TrafficManagers(log)
 
 
-class Caller(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """One client's connection."""
 
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: RpcServer) -> None:
         self._office = office
         self._framer = Framer(office.limits)
         self._queue: deque[bytes] = deque()
@@ -228,7 +228,7 @@ class Caller(asyncio.Protocol):
         try:
             self._queue.extend(self._framer.feed(data))
             self._work()
-        except MalformedError as error:
+        except MalformedCallError as error:
             self._close(str(error))
 
     def _close(self, why: str) -> None:
@@ -256,7 +256,7 @@ class Caller(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
-    def _call(self, request: Request, raw: bytes) -> None:
+    def _call(self, request: RpcRequest, raw: bytes) -> None:
         method = self._office.methods.get(request.name)
         if method is None:
             self._refuse(request.id, f"samepath has no method {request.name!r}")
@@ -317,7 +317,7 @@ class Caller(asyncio.Protocol):
         if self._queue:
             try:
                 self._work()
-            except MalformedError as error:
+            except MalformedCallError as error:
                 self._close(str(error))
 
     def abort(self) -> None:
@@ -341,6 +341,6 @@ class Caller(asyncio.Protocol):
         if self._queue:
             try:
                 self._work()
-            except MalformedError as error:
+            except MalformedCallError as error:
                 self._close(str(error))
         self._throttle()

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from samepath.core.clock import Clock
-from samepath.simulator.server.episode import Episode, Place
-from samepath.simulator.server.rpc import Asker, Call
+from samepath.simulator.server.episode import Episode, EpisodeContext
+from samepath.simulator.server.rpc import Call, Caller
 from samepath.simulator.server.ticking import prepare, tick
 
 if TYPE_CHECKING:
-    from samepath.simulator.server.journal import Journal
+    from samepath.simulator.server.journal import EpisodeJournal
 
 
 # Frames per second where nobody has fixed a step.
@@ -29,15 +29,15 @@ _READ_S: Final = FRAME_S / 2
 _REST_S: Final = 0.05
 
 
-class Answer(NamedTuple):
+class AnswerEvent(NamedTuple):
     """The answer to a call, for the event loop to send."""
 
-    caller: Asker
+    caller: Caller
     id: int | None
     result: bytes
 
 
-class Message(NamedTuple):
+class StreamMessage(NamedTuple):
     """A message of a stream, for the event loop to send."""
 
     stream_id: int
@@ -45,64 +45,64 @@ class Message(NamedTuple):
     lossless: bool
 
 
-class Prepared(NamedTuple):
+class StatePrepared(NamedTuple):
     """A state for those who will connect."""
 
     payload: bytes
 
 
-class Expect(NamedTuple):
+class ListenerExpected(NamedTuple):
     """Somebody at a home will listen to a stream."""
 
     stream_id: int
     home: int
 
 
-class Forget(NamedTuple):
+class StreamEnded(NamedTuple):
     """A stream will send nothing more."""
 
     stream_id: int
 
 
-Post = Answer | Message | Prepared | Expect | Forget
+OutboxEvent = AnswerEvent | StreamMessage | StatePrepared | ListenerExpected | StreamEnded
 
 
-class Stop(NamedTuple):
+class StopRequested(NamedTuple):
     """The end."""
 
 
-class Unheard(NamedTuple):
+class StreamUnheard(NamedTuple):
     """Nobody at a home listens to a stream any more."""
 
     stream_id: int
     home: int = 0
 
 
-class Gone(NamedTuple):
+class CallerGone(NamedTuple):
     """A client has gone."""
 
-    caller: Asker
+    caller: Caller
 
 
-class Done(NamedTuple):
+class CallAnswered(NamedTuple):
     """A call was answered by another thread."""
 
-    caller: Asker
+    caller: Caller
     id: int | None
     result: bytes
 
 
-Work = Call | Stop | Unheard | Gone | Done
+InboxEvent = Call | StopRequested | StreamUnheard | CallerGone | CallAnswered
 
 
 class Inbox(Protocol):
     """Where the episode's thread finds what it is to do."""
 
-    def put(self, work: Work) -> None:
+    def put(self, work: InboxEvent) -> None:
         """Add something; from any thread."""
         ...
 
-    def get(self, timeout_s: float | None) -> Work | None:
+    def get(self, timeout_s: float | None) -> InboxEvent | None:
         """Wait for something; None: the time is over."""
         ...
 
@@ -111,17 +111,17 @@ class Inbox(Protocol):
         ...
 
 
-class Queue:
+class LocalInbox:
     """An inbox for one process."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[InboxEvent] = queue.SimpleQueue()
 
-    def put(self, work: Work) -> None:
+    def put(self, work: InboxEvent) -> None:
         """Add something."""
         self._queue.put(work)
 
-    def get(self, timeout_s: float | None) -> Work | None:
+    def get(self, timeout_s: float | None) -> InboxEvent | None:
         """Wait for something."""
         try:
             return self._queue.get(timeout=timeout_s)
@@ -133,34 +133,34 @@ class Queue:
         return self._queue.empty()
 
 
-class Mail:
+class Outbox:
     """Collects what the event loop is to send and hands it over in one go, in order."""
 
-    def __init__(self, deliver: Callable[[list[Post]], None]) -> None:
+    def __init__(self, deliver: Callable[[list[OutboxEvent]], None]) -> None:
         self._deliver = deliver
-        self._posts: list[Post] = []
+        self._posts: list[OutboxEvent] = []
         self.lossless = False
         self.before: Callable[[], None] = lambda: None
 
     def publish(self, stream_id: int, payload: bytes) -> None:
         """Send a message to all who listen to a stream."""
-        self._posts.append(Message(stream_id, payload, self.lossless))
+        self._posts.append(StreamMessage(stream_id, payload, self.lossless))
 
     def prepare(self, payload: bytes) -> None:
         """Keep a state for those who will listen."""
-        self._posts.append(Prepared(payload))
+        self._posts.append(StatePrepared(payload))
 
     def expect(self, stream_id: int, home: int) -> None:
         """Somebody will listen: keep messages for them."""
-        self._posts.append(Expect(stream_id, home))
+        self._posts.append(ListenerExpected(stream_id, home))
 
     def forget(self, stream_id: int) -> None:
         """A stream will send nothing more."""
-        self._posts.append(Forget(stream_id))
+        self._posts.append(StreamEnded(stream_id))
 
-    def answer(self, caller: Asker, call_id: int | None, result: bytes) -> None:
-        """Answer a call."""
-        self._posts.append(Answer(caller, call_id, result))
+    def answer(self, caller: Caller, call_id: int | None, result: bytes) -> None:
+        """AnswerEvent a call."""
+        self._posts.append(AnswerEvent(caller, call_id, result))
 
     def post(self) -> None:
         """Hand everything over."""
@@ -173,7 +173,7 @@ class Mail:
         return len(self._posts)
 
 
-class Pace:
+class TickPacer:
     """When the next tick is due by the wall clock, and how long it is to be."""
 
     def __init__(self, clock: Clock) -> None:
@@ -206,7 +206,7 @@ class Pace:
         return frame_s
 
 
-class Held:
+class PendingSpawnAnswers:
     """Answers to spawns that wait until clients have seen the actor; for asynchronous mode.
 
     CARLA's client knows where an actor is from the state alone: asked before, it says 0, 0, 0, and a walker's controller that
@@ -217,10 +217,10 @@ class Held:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._unseen: list[Answer] = []
-        self._seen: deque[tuple[float, Answer]] = deque()
+        self._unseen: list[AnswerEvent] = []
+        self._seen: deque[tuple[float, AnswerEvent]] = deque()
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: AnswerEvent) -> None:
         """Hold an answer that names an actor which no state has shown yet."""
         self._unseen.append(answer)
 
@@ -239,14 +239,14 @@ class Held:
         """Seconds until an answer is due; None: there is none, or it waits for a state."""
         return max(0.0, self._seen[0][0] - self._clock.monotonic_s()) if self._seen else None
 
-    def due(self) -> list[Answer]:
+    def due(self) -> list[AnswerEvent]:
         """Let go of the answers that are due."""
         found = []
         while self.wait_s() == 0.0:
             found.append(self._seen.popleft()[1])
         return found
 
-    def all(self) -> list[Answer]:
+    def all(self) -> list[AnswerEvent]:
         """Let go of all: the mode changes, or nothing will be sent any more."""
         found = [*(one for _, one in self._seen), *self._unseen]
         self._seen.clear()
@@ -254,21 +254,23 @@ class Held:
         return found
 
 
-class Runner:
+class EpisodeRunner:
     """Runs an episode in a thread of its own."""
 
-    def __init__(self, make_episode: Callable[[], Episode], mail: Mail, place: Place, inbox: Inbox | None = None) -> None:
-        self._inbox = inbox if inbox is not None else Queue()
+    def __init__(
+        self, make_episode: Callable[[], Episode], mail: Outbox, place: EpisodeContext, inbox: Inbox | None = None
+    ) -> None:
+        self._inbox = inbox if inbox is not None else LocalInbox()
         self._mail = mail
         self._place = place
-        self._pace = Pace(place.clock)
+        self._pace = TickPacer(place.clock)
         self._last_error = ""
-        self._held = Held(place.clock)
-        self._journal: Journal | None = None
+        self._held = PendingSpawnAnswers(place.clock)
+        self._journal: EpisodeJournal | None = None
         self.episode = make_episode()
         self._thread = threading.Thread(target=self._run, name="samepath episode", daemon=True)
 
-    def keep(self, journal: "Journal") -> None:
+    def keep(self, journal: "EpisodeJournal") -> None:
         """Keep a journal of what happens; before the beginning."""
         self._journal = journal
         self._mail.before = journal.flush
@@ -277,25 +279,25 @@ class Runner:
         """Begin."""
         self._thread.start()
 
-    def submit(self, work: Work) -> None:
+    def submit(self, work: InboxEvent) -> None:
         """Add to what is to be done; from any thread."""
         self._inbox.put(work)
 
     def stop(self) -> None:
         """End and wait for it."""
-        self._inbox.put(Stop())
+        self._inbox.put(StopRequested())
         self._thread.join()
         if self._journal is not None:
             self._journal.close()
 
     def leave(self, home: int) -> None:
         """A node has gone: nobody listens there any more; in the episode's thread."""
-        self.episode.listened.leave(home)
+        self.episode.subscriptions.leave(home)
         if self._journal is not None:
             self._journal.left(home)
 
     def answer_now(self, call: Call) -> bytes:
-        """Answer a quick call from what is published; in the caller's thread."""
+        """AnswerEvent a quick call from what is published; in the caller's thread."""
         return call.method.run(self.episode, call.arguments, self._place.log)
 
     def _run(self) -> None:
@@ -304,7 +306,7 @@ class Runner:
         while True:
             waits_s = [one for one in (self._pace.wait_s(self.episode), self._held.wait_s()) if one is not None]
             work = self._inbox.get(min(waits_s, default=None))
-            if isinstance(work, Stop):
+            if isinstance(work, StopRequested):
                 break
             if work is not None:
                 self._do(work)
@@ -318,7 +320,7 @@ class Runner:
         self._answer_held(self._held.all())
         self._mail.post()
 
-    def _answer_held(self, answers: list[Answer]) -> None:
+    def _answer_held(self, answers: list[AnswerEvent]) -> None:
         for one in answers:
             self._mail.answer(*one)
 
@@ -337,7 +339,7 @@ class Runner:
             self._mail.post()
             self._held.sent()
 
-    def _do(self, work: Work) -> None:
+    def _do(self, work: InboxEvent) -> None:
         episode = self.episode
         self._mail.lossless = episode.settings.synchronous_mode
         if isinstance(work, Call):
@@ -346,18 +348,18 @@ class Runner:
             self._mail.lossless = episode.settings.synchronous_mode
             is_spawn = episode.id == before and episode.next_actor_id != next_actor_id
             if is_spawn and not episode.settings.synchronous_mode:
-                self._held.add(Answer(work.caller, work.id, result))
+                self._held.add(AnswerEvent(work.caller, work.id, result))
             else:
                 self._mail.answer(work.caller, work.id, result)
             if episode.id != before or episode.settings.synchronous_mode:
                 self._answer_held(self._held.all())
             if episode.id != before:
                 self._pace.rest(episode)
-        elif isinstance(work, Unheard):
-            episode.listened.discard(work.stream_id, work.home)
-        elif isinstance(work, Done):
+        elif isinstance(work, StreamUnheard):
+            episode.subscriptions.discard(work.stream_id, work.home)
+        elif isinstance(work, CallAnswered):
             self._mail.answer(work.caller, work.id, work.result)
-        elif isinstance(work, Gone):
+        elif isinstance(work, CallerGone):
             for port in [port for port, (_, owner) in episode.traffic_managers.items() if owner is work.caller]:
                 del episode.traffic_managers[port]
         if self._journal is not None:

@@ -1,6 +1,6 @@
 """Sensors: what happens to a vehicle, where it is and how it moves, and what there is to see.
 
-``instrument(description, ordinal)`` builds one from its blueprint's attributes. Chance comes from streams named by the
+``instrument(description, ordinal)`` builds one from its blueprint's attributes. NoiseKey comes from streams named by the
 sensor's ``noise_seed``, its ordinal in the episode and the number of the measurement: no other sensor moves it.
 """
 
@@ -15,28 +15,28 @@ from samepath.simulator.carla import streams as frames
 from samepath.simulator.carla.codec import NOT_SUPPORTED, CallError
 from samepath.simulator.carla.records import Actor, Description
 from samepath.simulator.sensors import inertial as obstacle
-from samepath.simulator.sensors.cameras import KINDS as CAMERAS
+from samepath.simulator.sensors.cameras import CAMERA_KINDS as CAMERAS
 from samepath.simulator.sensors.cameras import CameraSensor
 from samepath.simulator.sensors.events import KIND as EVENTS
 from samepath.simulator.sensors.events import EventCamera
 from samepath.simulator.sensors.inertial import Gnss, Imu, acceleration_of
-from samepath.simulator.sensors.sensor import Chance, is_due
-from samepath.simulator.server.actors import Entry
-from samepath.simulator.server.episode import Episode, Outlook
-from samepath.simulator.server.maps import Scene
-from samepath.simulator.server.rendering import Order, require
+from samepath.simulator.sensors.sensor import NoiseKey, is_due
+from samepath.simulator.server.actors import ActorEntry
+from samepath.simulator.server.episode import Episode, ViewBuilder
+from samepath.simulator.server.maps import ServedMap
+from samepath.simulator.server.rendering import RenderRequest, require_renderer
 from samepath.simulator.world.world import World
 
 # What a sensor is given in a tick, and what it gives back.
 
 
 @dataclass(frozen=True)
-class Sight:
+class SensorContext:
     """What a sensor can see: the world after a tick, itself, whom it is attached to, and the body that carries it."""
 
     world: World
-    scene: Scene
-    outlook: Outlook
+    scene: ServedMap
+    viewer: ViewBuilder
     collisions: tuple[Collision, ...]
     gravity_mps2: float
     delta_s: float
@@ -48,14 +48,14 @@ class Sight:
     scenery: Callable[[str], Actor]
 
 
-class Instrument(Protocol):
+class SensorModel(Protocol):
     """A sensor's inside."""
 
-    def feel(self, sight: Sight) -> None:
+    def feel(self, sight: SensorContext) -> None:
         """Follow the world through a tick, whether or not anybody listens."""
         ...
 
-    def measure(self, sight: Sight) -> list[bytes]:
+    def measure(self, sight: SensorContext) -> list[bytes]:
         """Return the payloads of a tick in which a measurement is due: one, or one per event."""
         ...
 
@@ -68,16 +68,16 @@ class Instrument(Protocol):
         ...
 
 
-class Silent:
+class SilentSensor:
     """A sensor that never sends anything."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
         pass
 
-    def feel(self, sight: Sight) -> None:
+    def feel(self, sight: SensorContext) -> None:
         """Feel nothing."""
 
-    def measure(self, sight: Sight) -> list[bytes]:
+    def measure(self, sight: SensorContext) -> list[bytes]:
         """Say nothing."""
         return []
 
@@ -109,13 +109,13 @@ def real(description: Description, name: str, default: float) -> float:
 # The collision sensor: one event per thing its bearer touched in a tick, with the impulse that acted on the bearer.
 
 
-class CollisionSensor:
+class ServedCollisionSensor:
     """Reports what physics reported; the ground is not worth an event."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
         pass
 
-    def feel(self, sight: Sight) -> None:
+    def feel(self, sight: SensorContext) -> None:
         """Nothing to follow: touching is an event of one tick."""
 
     def state(self) -> list[Any]:
@@ -125,7 +125,7 @@ class CollisionSensor:
     def restore(self, data: list[Any]) -> None:
         """Take up nothing."""
 
-    def measure(self, sight: Sight) -> list[bytes]:
+    def measure(self, sight: SensorContext) -> list[bytes]:
         """One event per pair, in the order of actor ids."""
         if sight.parent is None:
             return []
@@ -143,7 +143,7 @@ class CollisionSensor:
 # The satellite receiver on the wire.
 
 
-class GnssSensor:
+class ServedGnss:
     """Latitude, longitude and altitude, consistent with the client's own map."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
@@ -151,7 +151,7 @@ class GnssSensor:
         self._ordinal = ordinal
         self._count = 0
 
-    def feel(self, sight: Sight) -> None:
+    def feel(self, sight: SensorContext) -> None:
         """Count the ticks, which name the noise."""
         self._count += 1
 
@@ -163,10 +163,10 @@ class GnssSensor:
         """Take up what :meth:`state` gave."""
         (self._count,) = data
 
-    def measure(self, sight: Sight) -> list[bytes]:
+    def measure(self, sight: SensorContext) -> list[bytes]:
         """One measurement."""
         pose = sight.pose
-        chance = Chance(sensor=self._ordinal, tick=self._count)
+        chance = NoiseKey(sensor=self._ordinal, tick=self._count)
         return [frames.gnss(*self._gnss.measure(sight.scene.origin, pose.x_m, pose.y_m, pose.z_m, chance))]
 
 
@@ -176,7 +176,7 @@ class GnssSensor:
 # is CARLA's ``imui_gravity``.
 
 
-class ImuSensor:
+class ServedImu:
     """Accelerometer, gyroscope and compass."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
@@ -186,7 +186,7 @@ class ImuSensor:
         self._velocity: Vector | None = None
         self._acceleration = Vector()
 
-    def feel(self, sight: Sight) -> None:
+    def feel(self, sight: SensorContext) -> None:
         """Follow the velocity of the point where the sensor is fixed."""
         self._count += 1
         now = Vector()
@@ -205,10 +205,10 @@ class ImuSensor:
         self._velocity = None if velocity is None else Vector(*velocity)
         self._acceleration = Vector(*acceleration)
 
-    def measure(self, sight: Sight) -> list[bytes]:
+    def measure(self, sight: SensorContext) -> list[bytes]:
         """One measurement."""
         spin = Vector() if sight.bearer is None else sight.world.state(sight.bearer).angular_velocity_degps
-        chance = Chance(sensor=self._ordinal, tick=self._count)
+        chance = NoiseKey(sensor=self._ordinal, tick=self._count)
         found = self._imu.measure(sight.pose, self._acceleration, spin, sight.gravity_mps2, chance)
         return [frames.imu(found.accelerometer_mps2, found.gyroscope_radps, found.compass_rad)]
 
@@ -216,13 +216,13 @@ class ImuSensor:
 # The obstacle sensor on the wire: an event for the first thing in the way.
 
 
-class ObstacleSensor:
+class ServedObstacleSensor:
     """Looks ahead after every tick."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
-        self._sensor = obstacle.ObstacleSensor.from_attributes(given(description))
+        self._sensor = obstacle.ObstacleDetector.from_attributes(given(description))
 
-    def feel(self, sight: Sight) -> None:
+    def feel(self, sight: SensorContext) -> None:
         """Nothing to follow."""
 
     def state(self) -> list[Any]:
@@ -232,7 +232,7 @@ class ObstacleSensor:
     def restore(self, data: list[Any]) -> None:
         """Take up nothing."""
 
-    def measure(self, sight: Sight) -> list[bytes]:
+    def measure(self, sight: SensorContext) -> list[bytes]:
         """An event, or none."""
         met = self._sensor.look(sight.world, sight.pose, None if sight.parent is None else sight.parent.id)
         if met is None:
@@ -249,11 +249,11 @@ class ObstacleSensor:
 FLOW = "sensor.camera.optical_flow"
 
 
-class Eye(ABC):
+class VisualSensor(ABC):
     """What all of them have: attributes that were checked, the number of ticks they felt, what they remember."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
-        require()
+        require_renderer()
         self.check(description)
         self._type_id = description.id
         self._attributes = tuple((one.id, one.value) for one in description.attributes)
@@ -266,14 +266,14 @@ class Eye(ABC):
     def check(self, description: Description) -> None:
         """Refuse attributes that cannot be."""
 
-    def feel(self, sight: Sight) -> None:
+    def feel(self, sight: SensorContext) -> None:
         """Follow a tick, whether or not anybody looks."""
         self._count += 1
         self._age_s = 0.0 if self._age_s is None else self._age_s + sight.delta_s
 
-    def order(self, sight: Sight, stream_id: int, head: bytes) -> Order:
+    def order(self, sight: SensorContext, stream_id: int, head: bytes) -> RenderRequest:
         """What is due after this tick."""
-        return Order(
+        return RenderRequest(
             sensor=sight.this.id,
             stream=stream_id,
             type_id=self._type_id,
@@ -294,11 +294,11 @@ class Eye(ABC):
         """Where it was a tick earlier, for those to whom it matters."""
         return None
 
-    def own_mps(self, _: Sight) -> Vector:
+    def own_mps(self, _: SensorContext) -> Vector:
         """How fast it moves, for those to whom it matters."""
         return Vector()
 
-    def measure(self, sight: Sight) -> list[bytes]:
+    def measure(self, sight: SensorContext) -> list[bytes]:
         """Nothing: it is measured elsewhere."""
         return []
 
@@ -311,7 +311,7 @@ class Eye(ABC):
         self._count, self._age_s, self.memory = data
 
 
-class CameraEye(Eye):
+class ServedCamera(VisualSensor):
     """A camera of any kind."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
@@ -324,12 +324,12 @@ class CameraEye(Eye):
         """Refuse images and lenses that cannot be."""
         CameraSensor.from_attributes(description.id, given(description))
 
-    def feel(self, sight: Sight) -> None:
+    def feel(self, sight: SensorContext) -> None:
         """Follow where the camera was a tick earlier: flow is motion since then, whoever listens."""
         super().feel(sight)
         if self._is_flow:
             self._was, self._pose = self._pose, sight.pose
-            sight.outlook.look()
+            sight.viewer.look()
 
     @property
     def was(self) -> Pose | None:
@@ -347,7 +347,7 @@ class CameraEye(Eye):
         self._pose, self._was = (None if one is None else Pose(*one) for one in (pose, was))
 
 
-class EventEye(Eye):
+class ServedEventCamera(VisualSensor):
     """The event camera. It remembers its last picture, the one that somebody last listened to."""
 
     def check(self, description: Description) -> None:
@@ -355,7 +355,7 @@ class EventEye(Eye):
         EventCamera.from_attributes(given(description))
 
 
-class LidarEye(Eye):
+class ServedLidar(VisualSensor):
     """A LiDAR, plain or semantic."""
 
     def check(self, description: Description) -> None:
@@ -365,7 +365,7 @@ class LidarEye(Eye):
         Lidar.from_attributes(given(description), semantic=description.id.endswith("_semantic"))
 
 
-class RadarEye(Eye):
+class ServedRadar(VisualSensor):
     """The radar."""
 
     def check(self, description: Description) -> None:
@@ -374,52 +374,52 @@ class RadarEye(Eye):
 
         Radar.from_attributes(given(description))
 
-    def own_mps(self, sight: Sight) -> Vector:
+    def own_mps(self, sight: SensorContext) -> Vector:
         """How fast what bears it moves at its place."""
         if sight.bearer is None:
             return Vector()
         return sight.world.velocity_at(sight.bearer, Vector(sight.pose.x_m, sight.pose.y_m, sight.pose.z_m))
 
 
-SEEING = (CameraEye, EventEye, LidarEye, RadarEye)
+SEEING = (ServedCamera, ServedEventCamera, ServedLidar, ServedRadar)
 
 
-__all__ = ["INSTRUMENTS", "Instrument", "instrument"]
+__all__ = ["SENSOR_MODELS", "SensorModel", "instrument"]
 
-INSTRUMENTS: Final[dict[str, Callable[[Description, int], Instrument]]] = {
-    **dict.fromkeys(CAMERAS, CameraEye),
-    EVENTS: EventEye,
-    "sensor.lidar.ray_cast": LidarEye,
-    "sensor.lidar.ray_cast_semantic": LidarEye,
-    "sensor.other.collision": CollisionSensor,
-    "sensor.other.gnss": GnssSensor,
-    "sensor.other.imu": ImuSensor,
-    "sensor.other.lane_invasion": Silent,  # the client works it out by itself
-    "sensor.other.obstacle": ObstacleSensor,
-    "sensor.other.radar": RadarEye,
+SENSOR_MODELS: Final[dict[str, Callable[[Description, int], SensorModel]]] = {
+    **dict.fromkeys(CAMERAS, ServedCamera),
+    EVENTS: ServedEventCamera,
+    "sensor.lidar.ray_cast": ServedLidar,
+    "sensor.lidar.ray_cast_semantic": ServedLidar,
+    "sensor.other.collision": ServedCollisionSensor,
+    "sensor.other.gnss": ServedGnss,
+    "sensor.other.imu": ServedImu,
+    "sensor.other.lane_invasion": SilentSensor,  # the client works it out by itself
+    "sensor.other.obstacle": ServedObstacleSensor,
+    "sensor.other.radar": ServedRadar,
 }
 
 
-def instrument(description: Description, ordinal: int) -> Instrument:
+def instrument(description: Description, ordinal: int) -> SensorModel:
     """Build what measures for a sensor."""
-    build = INSTRUMENTS.get(description.id)
+    build = SENSOR_MODELS.get(description.id)
     if build is None:
-        raise CallError(f"{NOT_SUPPORTED}: {description.id}; there are: {', '.join(INSTRUMENTS)}")
+        raise CallError(f"{NOT_SUPPORTED}: {description.id}; there are: {', '.join(SENSOR_MODELS)}")
     return build(description, ordinal)
 
 
 # Sensors in an episode: when a measurement is due, and where it goes.
 
 
-def _silent() -> Instrument:
-    return Silent(Description(0, ""), 0)
+def _silent() -> SensorModel:
+    return SilentSensor(Description(0, ""), 0)
 
 
 @dataclass(eq=False)
-class SensorEntry(Entry):
+class SensorEntry(ActorEntry):
     """A sensor; ``age_s`` is the time since its first tick, None before it."""
 
-    instrument: Instrument = field(default_factory=_silent)
+    instrument: SensorModel = field(default_factory=_silent)
     period_s: float = 0.0
     age_s: float | None = None
     is_lost: bool = False
@@ -432,14 +432,14 @@ class SensorEntry(Entry):
 
 def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
     """Let all sensors feel a tick; those that somebody listens to send what is due."""
-    episode.outlook.follow()
-    orders: list[Order] = []
+    episode.viewer.follow()
+    orders: list[RenderRequest] = []
     for entry in episode.actors.all(SensorEntry):
         parent = episode.actors.find(entry.record.parent_id)
-        sight = Sight(
+        sight = SensorContext(
             world=episode.world,
             scene=episode.scene,
-            outlook=episode.outlook,
+            viewer=episode.viewer,
             collisions=collisions,
             gravity_mps2=episode.gravity_mps2,
             delta_s=episode.delta_s,
@@ -451,35 +451,35 @@ def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
             scenery=episode.scenery,
         )
         entry.instrument.feel(sight)
-        if not entry.is_due(episode.delta_s) or entry.stream_id not in episode.listened:
+        if not entry.is_due(episode.delta_s) or entry.stream_id not in episode.subscriptions:
             continue
         head = frames.header(frames.SENSOR_TYPES[entry.type_id], episode.moment, episode.actors.motion(entry.id))
-        if isinstance(entry.instrument, Eye):
+        if isinstance(entry.instrument, VisualSensor):
             orders.append(entry.instrument.order(sight, entry.stream_id, head))
             continue
         for payload in _measured(episode, entry, sight):
-            episode.place.outbox.publish(entry.stream_id, head + payload)
+            episode.context.outbox.publish(entry.stream_id, head + payload)
     _look(episode, orders)
 
 
-def _look(episode: Episode, orders: list[Order]) -> None:
+def _look(episode: Episode, orders: list[RenderRequest]) -> None:
     """Have made what is due of sensors that see."""
     if orders:
-        episode.outlook.look()
-    elif not episode.place.workshop.wants_every_tick:
+        episode.viewer.look()
+    elif not episode.context.renderer.wants_every_tick:
         return
     by_sensor = {one.sensor: one for one in orders}
-    for made in episode.place.workshop.work(episode.outlook.view(), orders):
+    for made in episode.context.renderer.work(episode.viewer.view(), orders):
         order, entry = by_sensor[made.sensor], episode.actors.get(made.sensor, SensorEntry, "a sensor")
-        if isinstance(entry.instrument, Eye):
+        if isinstance(entry.instrument, VisualSensor):
             entry.instrument.memory = made.memory
         if made.trouble:
             _be_silent(episode, entry, made.trouble)
         elif made.payload:
-            episode.place.outbox.publish(order.stream, order.head + made.payload)
+            episode.context.outbox.publish(order.stream, order.head + made.payload)
 
 
-def _measured(episode: Episode, entry: SensorEntry, sight: Sight) -> list[bytes]:
+def _measured(episode: Episode, entry: SensorEntry, sight: SensorContext) -> list[bytes]:
     """What a sensor measured; one that cannot, such as a receiver beyond the map, is silent, and the log says so once."""
     try:
         return entry.instrument.measure(sight)
@@ -490,5 +490,5 @@ def _measured(episode: Episode, entry: SensorEntry, sight: Sight) -> list[bytes]
 
 def _be_silent(episode: Episode, entry: SensorEntry, why: str) -> None:
     if not entry.is_lost:
-        episode.place.log(f"sensor {entry.id} is silent: {why}")
+        episode.context.log(f"sensor {entry.id} is silent: {why}")
     entry.is_lost = True

@@ -10,16 +10,26 @@ from typing import Final
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.network import listen
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.sensors.renderer import check_renderer
-from samepath.simulator.server.episode import Place
-from samepath.simulator.server.limits import Limits
-from samepath.simulator.server.maps import Atlas
+from samepath.simulator.server.episode import EpisodeContext
+from samepath.simulator.server.maps import MapLibrary
 from samepath.simulator.server.methods import methods
-from samepath.simulator.server.rendering import Studio, compile_all
-from samepath.simulator.server.resume import Keeping, open_episode
-from samepath.simulator.server.rpc import Call, Caller, Office
-from samepath.simulator.server.runner import Answer, Expect, Gone, Mail, Message, Post, Prepared, Runner, Unheard
-from samepath.simulator.server.streams import Hub, Listener
+from samepath.simulator.server.rendering import LocalRenderer, compile_all
+from samepath.simulator.server.resume import JournalConfig, open_episode
+from samepath.simulator.server.rpc import Call, Connection, RpcServer
+from samepath.simulator.server.runner import (
+    AnswerEvent,
+    CallerGone,
+    EpisodeRunner,
+    ListenerExpected,
+    Outbox,
+    OutboxEvent,
+    StatePrepared,
+    StreamMessage,
+    StreamUnheard,
+)
+from samepath.simulator.server.streams import StreamConnection, StreamHub
 
 _WORTH_A_LINE_S: Final = 5.0
 
@@ -34,13 +44,13 @@ class ServerSettings:
     map_name: str = "t-junction"
     aliases: Mapping[str, str] = field(default_factory=dict)
     data_folder: Path = Path("serve-data")
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     draw_debug: bool = False
-    keeping: Keeping | None = None
+    journal: JournalConfig | None = None
     renderer: str = "software"
 
 
-class Server:
+class SimulatorServer:
     """Serves one world to any number of clients."""
 
     def __init__(self, settings: ServerSettings, log: Callable[[str], None]) -> None:
@@ -53,21 +63,21 @@ class Server:
 
     async def start(self) -> None:
         """Listen; returns when clients can connect."""
-        self._hub = Hub(self.settings.limits, lambda stream_id: self._runner.submit(Unheard(stream_id)), self._log)
-        self._streams = await listen(lambda: Listener(self._hub), self.settings.host, self._wanted_stream_port())
+        self._hub = StreamHub(self.settings.limits, lambda stream_id: self._runner.submit(StreamUnheard(stream_id)), self._log)
+        self._streams = await listen(lambda: StreamConnection(self._hub), self.settings.host, self._wanted_stream_port())
         try:
             self.stream_port = self._streams.sockets[0].getsockname()[1]
             self._runner = self._make_runner()
-            self._office = Office(
+            self._office = RpcServer(
                 methods(),
                 self._runner.submit,
                 self._runner.answer_now,
                 self._answer_aside,
-                lambda caller: self._runner.submit(Gone(caller)),
+                lambda caller: self._runner.submit(CallerGone(caller)),
                 self._log,
                 self.settings.limits,
             )
-            self._calls = await listen(lambda: Caller(self._office), self.settings.host, self.settings.port)
+            self._calls = await listen(lambda: Connection(self._office), self.settings.host, self.settings.port)
         except BaseException:
             self._streams.close()
             raise
@@ -89,30 +99,30 @@ class Server:
 
         threading.Thread(target=work, name="samepath compiler", daemon=True).start()
 
-    def _make_runner(self) -> Runner:
+    def _make_runner(self) -> EpisodeRunner:
         loop, settings = asyncio.get_running_loop(), self.settings
 
         def log(line: str) -> None:
             loop.call_soon_threadsafe(self._log, line)
 
-        def deliver(posts: list[Post]) -> None:
+        def deliver(posts: list[OutboxEvent]) -> None:
             if not self._closing:
                 loop.call_soon_threadsafe(self._send, posts)
 
-        mail = Mail(deliver)
-        atlas = Atlas(settings.aliases, log, settings.limits)
-        studio = Studio(renderer=check_renderer(settings.renderer))
-        place = Place(
-            atlas, mail, settings.data_folder, self.stream_port, settings.limits, log, settings.draw_debug, workshop=studio
+        mail = Outbox(deliver)
+        atlas = MapLibrary(settings.aliases, log, settings.limits)
+        studio = LocalRenderer(renderer=check_renderer(settings.renderer))
+        place = EpisodeContext(
+            atlas, mail, settings.data_folder, self.stream_port, settings.limits, log, settings.draw_debug, renderer=studio
         )
-        episode, journal = open_episode(place, settings.map_name, settings.keeping)
-        runner = Runner(lambda: episode, mail, place)
+        episode, journal = open_episode(place, settings.map_name, settings.journal)
+        runner = EpisodeRunner(lambda: episode, mail, place)
         if journal is not None:
             runner.keep(journal)
         return runner
 
     def _answer_aside(self, call: Call) -> None:
-        """Answer from files, in a thread beside the world's."""
+        """AnswerEvent from files, in a thread beside the world's."""
 
         def done(answer: "asyncio.Future[bytes]") -> None:
             if not answer.cancelled():
@@ -125,16 +135,16 @@ class Server:
             return self.settings.stream_port
         return self.settings.port + 1 if self.settings.port else 0
 
-    def _send(self, posts: list[Post]) -> None:
+    def _send(self, posts: list[OutboxEvent]) -> None:
         """Send what the episode's thread made, in its order."""
         for post in posts:
-            if isinstance(post, Answer):
+            if isinstance(post, AnswerEvent):
                 post.caller.answer(post.id, post.result)
-            elif isinstance(post, Message):
+            elif isinstance(post, StreamMessage):
                 self._hub.send(post.stream_id, post.payload, lossless=post.lossless)
-            elif isinstance(post, Prepared):
+            elif isinstance(post, StatePrepared):
                 self._hub.prepare(post.payload)
-            elif isinstance(post, Expect):
+            elif isinstance(post, ListenerExpected):
                 self._hub.expect(post.stream_id)
             else:
                 self._hub.forget(post.stream_id)
@@ -142,7 +152,7 @@ class Server:
     async def stop(self) -> None:
         """Close the ports, end the episode, disconnect everybody."""
         self._closing = True
-        self._runner.episode.place.atlas.close()  # before the episode is waited for, which may be waiting for a map
+        self._runner.episode.context.maps.close()  # before the episode is waited for, which may be waiting for a map
         self._calls.close()
         self._streams.close()
         await asyncio.get_running_loop().run_in_executor(None, self._runner.stop)

@@ -24,11 +24,11 @@ from samepath.simulator.carla import blueprints
 from samepath.simulator.carla.blueprints import Blueprint
 from samepath.simulator.carla.codec import token
 from samepath.simulator.carla.recorder import ReplayOptions, inside
-from samepath.simulator.carla.records import Settings, Weather
-from samepath.simulator.server.actors import Entry, Registry, SignEntry, VehicleEntry, WalkerEntry
-from samepath.simulator.server.episode import Episode, Lamps, Nobody, Place
+from samepath.simulator.carla.records import Settings, WeatherParameters
+from samepath.simulator.server.actors import ActorEntry, ActorRegistry, SignEntry, VehicleEntry, WalkerEntry
+from samepath.simulator.server.episode import Episode, EpisodeContext, NoCaller, StreetLights
 from samepath.simulator.server.maps import SENT
-from samepath.simulator.server.recorder import Recorder, RecorderState
+from samepath.simulator.server.recorder import EpisodeRecorder, RecorderState
 from samepath.simulator.server.sensors import SEEING, SensorEntry, instrument
 from samepath.simulator.server.ticking import write_states
 from samepath.simulator.world.signals import Signals
@@ -211,18 +211,18 @@ _FIELDS: Final[dict[str, Any]] = {
     "first_actor_id": int,
     "ranks": dict[int, int],
     "lights_set": bool,
-    "weather": Weather,
-    "lamps": Lamps,
+    "weather": WeatherParameters,
+    "lamps": StreetLights,
     "hidden": set[int],
 }
 _OTHERS: Final = frozenset(
     {
-        "place", "caller", "on_command", "rehearsed", "traffic_managers", "tickets", "recorder", "player", "actors", "outlook",
-        "world", "scene", "listened", "signals", "debug", "spectator",
+        "context", "caller", "on_command", "rehearsed", "traffic_managers", "tickets", "recorder", "player", "actors", "viewer",
+        "world", "scene", "subscriptions", "signals", "debug", "spectator",
     }
 )  # fmt: skip
-_KINDS: Final[dict[str, type[Entry]]] = {
-    one.__name__: one for one in (Entry, VehicleEntry, WalkerEntry, SignEntry, SensorEntry)
+_KINDS: Final[dict[str, type[ActorEntry]]] = {
+    one.__name__: one for one in (ActorEntry, VehicleEntry, WalkerEntry, SignEntry, SensorEntry)
 }
 _INSIDE: Final = "instrument"
 
@@ -244,7 +244,7 @@ def take(episode: Episode) -> bytes:
     if why:
         raise SimulatorError(f"no snapshot can be taken now: {why}")
     recorder, scene = episode.recorder, episode.scene
-    sent = episode.place.atlas.sent
+    sent = episode.context.maps.sent
     data = {
         "made_by": made_by(),
         "map": scene.name,
@@ -254,10 +254,10 @@ def take(episode: Episode) -> bytes:
         "fields": {name: written(kind, getattr(episode, name)) for name, kind in _FIELDS.items()},
         "actors": [_write_entry(one) for one in episode.actors],
         "spectator": episode.spectator.id,
-        "listened": [[one, list(episode.listened.homes(one))] for one in episode.listened],
+        "listened": [[one, list(episode.subscriptions.homes(one))] for one in episode.subscriptions],
         "tickets": episode.tickets.state(),
         "signals": episode.signals.snapshot(),
-        "outlook": episode.outlook.state(),
+        "outlook": episode.viewer.state(),
         "debug": episode.debug.state(),
         "recorder": None if recorder is None else _write_recorder(episode, recorder),
         "world": episode.world.snapshot(),
@@ -266,7 +266,7 @@ def take(episode: Episode) -> bytes:
     return MAGIC + link(MAGIC, content) + content
 
 
-def restore(packed: bytes, place: Place) -> Episode:
+def restore(packed: bytes, place: EpisodeContext) -> Episode:
     """The episode of :func:`take`; it is rehearsed, that is, it touches no file, until :func:`go_live`."""
     data = _content(packed)
     check_made_by(data["made_by"], "the snapshot")
@@ -286,8 +286,8 @@ def _content(packed: bytes) -> dict[str, Any]:
     return found
 
 
-def _build(data: dict[str, Any], place: Place) -> Episode:
-    atlas = place.atlas
+def _build(data: dict[str, Any], place: EpisodeContext) -> Episode:
+    atlas = place.maps
     if data["loaded"] is not None:
         atlas.receive(data["loaded"], tried=True)
     episode = Episode(place, data["map"])
@@ -299,31 +299,31 @@ def _build(data: dict[str, Any], place: Place) -> Episode:
     for name, kind in _FIELDS.items():
         setattr(episode, name, read(kind, data["fields"][name]))
     episode.world = World.restore(data["world"])
-    episode.actors = Registry()
+    episode.actors = ActorRegistry()
     for one in data["actors"]:
         episode.actors.add(_read_entry(episode, one))
-    episode.spectator = episode.actors.get(data["spectator"], Entry, "the spectator")
+    episode.spectator = episode.actors.get(data["spectator"], ActorEntry, "the spectator")
     for stream_id, homes in data["listened"]:
         for home in homes:
-            episode.listened.add(stream_id, home)
+            episode.subscriptions.add(stream_id, home)
     episode.tickets.restore(data["tickets"])
     episode.signals = Signals.restore(episode.scene.signals, data["signals"])
-    episode.outlook.restore(data["outlook"])
+    episode.viewer.restore(data["outlook"])
     episode.debug.restore(data["debug"])
     if data["recorder"] is not None:
         name, state = data["recorder"]
         most_bytes = place.limits.recording_bytes
-        episode.recorder = Recorder.restore(inside(place.data_folder, name), read(RecorderState, state), most_bytes)
+        episode.recorder = EpisodeRecorder.restore(inside(place.data_folder, name), read(RecorderState, state), most_bytes)
     write_states(episode)
     return episode
 
 
-def go_live(episode: Episode, place: Place) -> None:
+def go_live(episode: Episode, place: EpisodeContext) -> None:
     """End the rehearsal of an episode: nobody is connected, files are taken up, sensors that see get their tools."""
-    episode.place, episode.rehearsed, episode.caller = place, False, Nobody()
+    episode.context, episode.rehearsed, episode.caller = place, False, NoCaller()
     let_go(episode)
     if any(isinstance(one.instrument, SEEING) for one in episode.actors.all(SensorEntry)):
-        place.workshop.prepare(episode.scene.road_map)
+        place.renderer.prepare(episode.scene.road_map)
     recorder = episode.recorder
     if recorder is None:
         return
@@ -337,8 +337,8 @@ def go_live(episode: Episode, place: Place) -> None:
 def let_go(episode: Episode) -> None:
     """All clients are gone, as they are when a server dies."""
     episode.traffic_managers.clear()
-    for stream_id in list(episode.listened):
-        episode.listened.end(stream_id)
+    for stream_id in list(episode.subscriptions):
+        episode.subscriptions.end(stream_id)
 
 
 @cache
@@ -346,22 +346,22 @@ def _ways_of(kind: str) -> dict[str, Way]:
     return fields_of(_KINDS[kind], frozenset({_INSIDE}))
 
 
-def _write_entry(entry: Entry) -> list[Any]:
+def _write_entry(entry: ActorEntry) -> list[Any]:
     kind = type(entry).__name__
     values = [way.write(getattr(entry, name)) for name, way in _ways_of(kind).items()]
     return [kind, values, entry.instrument.state() if isinstance(entry, SensorEntry) else None]
 
 
-def _read_entry(episode: Episode, data: list[Any]) -> Entry:
+def _read_entry(episode: Episode, data: list[Any]) -> ActorEntry:
     kind, values, inner = data
     entry = _KINDS[kind](**{name: way.read(one) for (name, way), one in zip(_ways_of(kind).items(), values, strict=True)})
     if isinstance(entry, SensorEntry):
         entry.instrument = instrument(entry.record.description, entry.id - episode.first_actor_id)
         entry.instrument.restore(inner)
-        entry.record = entry.record._replace(stream_token=token(entry.stream_id, episode.place.stream_port))
+        entry.record = entry.record._replace(stream_token=token(entry.stream_id, episode.context.stream_port))
     return entry
 
 
-def _write_recorder(episode: Episode, recorder: Recorder) -> list[Any]:
-    name = recorder.path.relative_to(episode.place.data_folder).as_posix()
+def _write_recorder(episode: Episode, recorder: EpisodeRecorder) -> list[Any]:
+    name = recorder.path.relative_to(episode.context.data_folder).as_posix()
     return [name, written(RecorderState, recorder.state())]

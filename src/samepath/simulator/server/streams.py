@@ -10,20 +10,20 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM, framed
-from samepath.simulator.server.limits import Limits
 
 _ID_BYTES: Final = 4
 
 
-class Hub:
+class StreamHub:
     """All streams of a server. Lives in the event loop; other threads hand their messages in through it."""
 
-    def __init__(self, limits: Limits, unheard: Callable[[int], None], log: Callable[[str], None]) -> None:
+    def __init__(self, limits: ServerLimits, unheard: Callable[[int], None], log: Callable[[str], None]) -> None:
         self.limits = limits
         self.log = log
         self._unheard = unheard
-        self._listeners: dict[int, set[Listener]] = {}
+        self._listeners: dict[int, set[StreamConnection]] = {}
         # For everybody who is on their way to a stream, in the order in which they asked, what was sent since.
         self._early: dict[int, deque[deque[bytes]]] = {}
         self._latest_state = b""
@@ -79,7 +79,7 @@ class Hub:
         """One connection fewer."""
         self._count -= 1
 
-    def join(self, stream_id: int, listener: "Listener") -> None:
+    def join(self, stream_id: int, listener: "StreamConnection") -> None:
         """A listener has said what it wants."""
         self._listeners.setdefault(stream_id, set()).add(listener)
         if stream_id == WORLD_STREAM:
@@ -93,7 +93,7 @@ class Hub:
             if not coming:
                 del self._early[stream_id]
 
-    def part(self, stream_id: int, listener: "Listener") -> None:
+    def part(self, stream_id: int, listener: "StreamConnection") -> None:
         """A listener has gone."""
         listeners = self._listeners.get(stream_id, set())
         listeners.discard(listener)
@@ -109,10 +109,10 @@ class Hub:
                 listener.abort()
 
 
-class Listener(asyncio.Protocol):
+class StreamConnection(asyncio.Protocol):
     """One connection of the streaming port."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: StreamHub) -> None:
         self._hub = hub
         self._hello = bytearray()
         self._stream_id: int | None = None
@@ -176,11 +176,11 @@ class Listener(asyncio.Protocol):
 
 # Who listens to which stream: this server's own clients, and those of rendering nodes.
 
-HERE = 0
+MAIN_SERVER = 0
 """The home of clients that are connected to the main server itself."""
 
 
-class Audience:
+class Subscriptions:
     """For every stream the homes of its listeners, by the number of the node they are connected to."""
 
     def __init__(self) -> None:
@@ -192,11 +192,11 @@ class Audience:
     def __iter__(self) -> Iterator[int]:
         return iter(sorted(self._homes))
 
-    def add(self, stream_id: int, home: int = HERE) -> None:
+    def add(self, stream_id: int, home: int = MAIN_SERVER) -> None:
         """Somebody will listen."""
         self._homes.setdefault(stream_id, set()).add(home)
 
-    def discard(self, stream_id: int, home: int = HERE) -> None:
+    def discard(self, stream_id: int, home: int = MAIN_SERVER) -> None:
         """Nobody listens there any more."""
         homes = self._homes.get(stream_id)
         if homes is not None:

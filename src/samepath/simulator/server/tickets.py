@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from samepath.core.errors import InputError
 from samepath.simulator.carla.codec import CallError, WireError, array_of, came, long_text, struct_of, u64, whole
-from samepath.simulator.server.limits import Limits
+from samepath.simulator.carla.limits import ServerLimits
 
 _ID_CHARACTERS: Final = 32
 _HEX: Final = frozenset("0123456789abcdef")
@@ -27,7 +27,7 @@ class Status(StrEnum):
     SUCCESS = "success"
 
 
-class Ticket(NamedTuple):
+class TicketId(NamedTuple):
     """Which call of which client."""
 
     client: str
@@ -38,7 +38,7 @@ class Ticket(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallOutcome:
     """What became of a call: an error, or a packed result; ``frame`` is the world's after it was done."""
 
     status: Status
@@ -59,21 +59,21 @@ class _Known(NamedTuple):
     last: int
 
 
-_UNKNOWN: Final = Outcome(Status.UNKNOWN)
-_PENDING: Final = Outcome(Status.PENDING)
+_UNKNOWN: Final = CallOutcome(Status.UNKNOWN)
+_PENDING: Final = CallOutcome(Status.PENDING)
 _NOBODY: Final = _Known(1, 0)
 
 
-class Ledger:
+class TicketStore:
     """Outcomes by ticket, in the order in which they came about.
 
     One thread writes; :meth:`find` may be asked from another.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._clients: dict[str, _Known] = {}
-        self._outcomes: dict[Ticket, Outcome] = {}
+        self._outcomes: dict[TicketId, CallOutcome] = {}
         self._size_bytes = 0
         self._highest: dict[str, int] = {}  # node through which a client has called since the last tick
         self._highest_frame = 0
@@ -82,7 +82,7 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._outcomes)
 
-    def find(self, ticket: Ticket) -> Outcome:
+    def find(self, ticket: TicketId) -> CallOutcome:
         """What is known of a call; one whose outcome is not kept any more is refused by name."""
         known = self._clients.get(ticket.client, _NOBODY)
         if ticket.number > known.last:
@@ -94,7 +94,7 @@ class Ledger:
             raise CallError(f"{ticket} was being done when this world was saved: what came of it is not known")
         return found
 
-    def do(self, ticket: Ticket, run: Callable[[], Outcome]) -> Outcome:
+    def do(self, ticket: TicketId, run: Callable[[], CallOutcome]) -> CallOutcome:
         """Do a call, or tell what came of it when it was done."""
         known = self._clients.get(ticket.client, _NOBODY)
         if ticket.number <= known.last:
@@ -107,7 +107,7 @@ class Ledger:
         self._forget(ticket.client)
         return outcome
 
-    def ranked(self, client: str, home: int, frame: int, run: Callable[[], Outcome]) -> Outcome:
+    def ranked(self, client: str, home: int, frame: int, run: Callable[[], CallOutcome]) -> CallOutcome:
         """Do a client's call with the rank of the highest node through which it has called since the last tick.
 
         Who moves to another node between two commands of one tick must not be overruled by its own former ones.
@@ -121,7 +121,7 @@ class Ledger:
         finally:
             self.rank = 0
 
-    def _check_next(self, ticket: Ticket, known: _Known) -> None:
+    def _check_next(self, ticket: TicketId, known: _Known) -> None:
         if ticket.number > known.last + 1:
             if not known.last:
                 raise CallError(f"{ticket} came, but none of its earlier ones is known: this is another world, connect anew")
@@ -129,7 +129,7 @@ class Ledger:
         if ticket.client not in self._clients and len(self._clients) >= self._limits.ticket_clients:
             raise CallError(f"{len(self._clients)} clients have called by ticket already: samepath serve takes no more")
 
-    def _keep(self, ticket: Ticket, outcome: Outcome) -> None:
+    def _keep(self, ticket: TicketId, outcome: CallOutcome) -> None:
         before = self._outcomes.get(ticket)
         self._size_bytes += outcome.size_bytes - (before.size_bytes if before is not None else 0)
         self._outcomes[ticket] = outcome
@@ -138,11 +138,11 @@ class Ledger:
         """Drop what is too much: of a client that has many its oldest, of all together the oldest, but never the newest."""
         known = self._clients[client]
         for number in range(known.oldest, known.last + 1 - self._limits.tickets):
-            self._drop(Ticket(client, number))
+            self._drop(TicketId(client, number))
         while self._size_bytes > self._limits.ticket_bytes and len(self._outcomes) > 1:
             self._drop(next(iter(self._outcomes)))
 
-    def _drop(self, ticket: Ticket) -> None:
+    def _drop(self, ticket: TicketId) -> None:
         # Numbers have no gaps, so the oldest of all is also the oldest of its client.
         self._clients[ticket.client] = self._clients[ticket.client]._replace(oldest=ticket.number + 1)
         self._size_bytes -= self._outcomes.pop(ticket).size_bytes
@@ -204,7 +204,7 @@ _clients: Final = array_of(
 )
 _outcomes: Final = array_of(
     struct_of(
-        lambda client, number, *outcome: (Ticket(client, number), Outcome(*outcome)),
+        lambda client, number, *outcome: (TicketId(client, number), CallOutcome(*outcome)),
         *(client_id, number, status, long_text, packed, u64),
     ),
     _MOST,
@@ -212,6 +212,6 @@ _outcomes: Final = array_of(
 _state: Final = struct_of(lambda clients, outcomes: (clients, outcomes), _clients, _outcomes)
 
 
-def _written(outcome: Outcome) -> tuple[object, ...]:
+def _written(outcome: CallOutcome) -> tuple[object, ...]:
     known = outcome.status if outcome.status is not Status.PENDING else Status.UNKNOWN
     return known.value, outcome.error, outcome.result, outcome.frame

@@ -18,11 +18,11 @@ from samepath.simulator.physics.engine import BrokenActorsError
 from samepath.simulator.physics.frames import forward_of, quaternion_of
 from samepath.simulator.sensors.mounts import seen_from
 from samepath.simulator.sensors.sensor import check_rays
-from samepath.simulator.server.actors import Entry, SignEntry, VehicleEntry, WalkerEntry
+from samepath.simulator.server.actors import ActorEntry, SignEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.episode import DEFAULT_STEP_S, Episode
 from samepath.simulator.server.physics_control import FRICTION_SCALE
 from samepath.simulator.server.sensors import SEEING, SensorEntry, given, instrument, real, sense
-from samepath.simulator.world.signals import Light
+from samepath.simulator.world.signals import TrafficLightState
 from samepath.simulator.world.world import FrictionVolume, SpawnRefusedError
 
 # Putting actors into an episode and taking them out.
@@ -38,9 +38,9 @@ _GAP_M: Final = 0.02
 
 def spawn(
     episode: Episode, description: Description, transform: Transform, parent_id: int = 0, *, overlapping: bool = False
-) -> Entry:
+) -> ActorEntry:
     """Put an actor into the episode; with a parent the transform is relative to it, and it may be inside it."""
-    if len(episode.actors) >= episode.place.limits.actors:
+    if len(episode.actors) >= episode.context.limits.actors:
         raise CallError(f"there are {len(episode.actors)} actors already: samepath serve takes no more")
     blueprint = _blueprint(description)
     parent = None
@@ -74,7 +74,7 @@ def _full(blueprint: Blueprint, description: Description) -> Description:
 
 def _entry(
     episode: Episode, blueprint: Blueprint, description: Description, pose: Pose, parent_id: int, *, overlapping: bool
-) -> Entry:
+) -> ActorEntry:
     box = BoundingBox(Vector(*blueprint.box_centre_m), Vector(*blueprint.box_half_m))
     tags = bytes([blueprint.label]) if blueprint.label else b""
     if blueprint.body:
@@ -82,16 +82,16 @@ def _entry(
     if blueprint.id.startswith("sensor."):
         ordinal = episode.next_actor_id - episode.first_actor_id
         inside = instrument(description, ordinal)
-        _check_image(description, episode.place.limits.image_pixels)
+        _check_image(description, episode.context.limits.image_pixels)
         check_rays(description.id, given(description), episode.settings.fixed_delta_seconds or DEFAULT_STEP_S)
         if isinstance(inside, SEEING):
-            episode.place.workshop.prepare(episode.scene.road_map)
+            episode.context.renderer.prepare(episode.scene.road_map)
         period_s = max(real(description, "sensor_tick", 0.0), 0.0)
         stream_id = episode.new_stream_id()
-        record = Actor(episode.new_actor_id(), parent_id, description, box, tags, token(stream_id, episode.place.stream_port))
+        record = Actor(episode.new_actor_id(), parent_id, description, box, tags, token(stream_id, episode.context.stream_port))
         return SensorEntry(record, blueprint, pose, instrument=inside, stream_id=stream_id, period_s=period_s)
     volume = _volume(episode, description, pose) if blueprint.id == _FRICTION_TRIGGER else None
-    return Entry(Actor(episode.new_actor_id(), parent_id, description, box, tags, b""), blueprint, pose, volume=volume)
+    return ActorEntry(Actor(episode.new_actor_id(), parent_id, description, box, tags, b""), blueprint, pose, volume=volume)
 
 
 def _check_image(description: Description, most: int) -> None:
@@ -110,7 +110,7 @@ def _with_body(
     pose: Pose,
     *,
     overlapping: bool,
-) -> Entry:
+) -> ActorEntry:
     description, box, tags, parent_id = parts
     kind = actor_type(blueprint.body)
     if isinstance(kind, WalkerType):
@@ -130,7 +130,7 @@ def _with_body(
         return VehicleEntry(record, blueprint, pose, has_body=True, base=kind, sticky=sticky)
     if isinstance(kind, WalkerType):
         return WalkerEntry(record, blueprint, pose, has_body=True)
-    return Entry(record, blueprint, pose, has_body=True)
+    return ActorEntry(record, blueprint, pose, has_body=True)
 
 
 def _on_the_ground(episode: Episode, kind: WalkerType, pose: Pose) -> Pose:
@@ -165,8 +165,8 @@ def destroy(episode: Episode, actor_id: int) -> None:
     if entry.volume is not None:
         episode.world.remove_friction_volume(entry.volume)
     if isinstance(entry, SensorEntry):
-        episode.listened.end(entry.stream_id)
-        episode.place.outbox.forget(entry.stream_id)
+        episode.subscriptions.end(entry.stream_id)
+        episode.context.outbox.forget(entry.stream_id)
     parent = episode.actors.find(entry.record.parent_id)
     if parent is not None:
         parent.children.remove(actor_id)
@@ -249,7 +249,7 @@ def _record(episode: Episode, collisions: tuple[Collision, ...]) -> None:
         recorder.tick(episode, collisions)
         full = recorder.is_full
     except InputError as error:
-        episode.place.log(f"the recording ends: {error}")
+        episode.context.log(f"the recording ends: {error}")
         full = True
     if full:
         recorder.close()
@@ -269,7 +269,7 @@ def _step(episode: Episode, step_s: float) -> tuple[Collision, ...]:
     except BrokenActorsError as error:
         for number in error.actors:
             destroy(episode, number)
-        episode.place.log(f"{error}; they were taken out of the world")
+        episode.context.log(f"{error}; they were taken out of the world")
         return ()
 
 
@@ -281,7 +281,7 @@ def _catch_fallen(episode: Episode) -> None:
         for number in fallen:
             destroy(episode, number)
         if fallen:
-            episode.place.log(f"actors {fallen} fell off the edge of the world and were taken out")
+            episode.context.log(f"actors {fallen} fell off the edge of the world and were taken out")
             episode.actors.fill(episode.world)
 
 
@@ -335,7 +335,7 @@ def _write_vehicles(episode: Episode) -> None:
         _look_up_limit(episode, entry, x_m, y_m)
     table["speed_limit"][rows] = [one.speed_limit_kmh for one in vehicles]
     if not episode.scene.signals.lights:
-        table["light_state"][rows] = int(Light.GREEN)
+        table["light_state"][rows] = int(TrafficLightState.GREEN)
         return
     speed_mps = np.hypot(motion[:, 6], motion[:, 7])
     half_m = np.array([one.record.bounding_box.extent.x for one in vehicles])
@@ -344,7 +344,7 @@ def _write_vehicles(episode: Episode) -> None:
     for entry, light in zip(vehicles, lights, strict=True):
         entry.light_number = light
     table["at_light"][rows] = [light >= 0 for light in lights]
-    table["light_state"][rows] = [int(episode.signals.shows(one) if one >= 0 else Light.GREEN) for one in lights]
+    table["light_state"][rows] = [int(episode.signals.shows(one) if one >= 0 else TrafficLightState.GREEN) for one in lights]
     table["light_id"][rows] = [signs.get(one, 0) for one in lights]
 
 
@@ -391,18 +391,18 @@ def write_states(episode: Episode) -> None:
 
 def publish(episode: Episode) -> None:
     """Send the state of everybody."""
-    episode.place.outbox.publish(frames.WORLD_STREAM, _state(episode))
+    episode.context.outbox.publish(frames.WORLD_STREAM, _state(episode))
     episode.map_changed = False
 
 
 def prepare(episode: Episode) -> None:
     """Keep the state of everybody for clients that connect before the next tick."""
     episode.actors.fill(episode.world)
-    episode.place.outbox.prepare(_state(episode))
+    episode.context.outbox.prepare(_state(episode))
 
 
 def _state(episode: Episode) -> bytes:
     flags = (frames.MAP_CHANGED if episode.map_changed else 0) | (frames.LIGHTS_CHANGED if episode.lamps.is_news else 0)
     return frames.episode_state(
-        episode.moment, episode.id, episode.place.clock.monotonic_s(), episode.delta_s, flags, episode.actors.states
+        episode.moment, episode.id, episode.context.clock.monotonic_s(), episode.delta_s, flags, episode.actors.states
     )

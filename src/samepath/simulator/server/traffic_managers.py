@@ -94,7 +94,7 @@ _WAKE_S: Final = 10.0
 _LOOK_S: Final = 0.5
 
 
-class Client(Protocol):
+class ManagerOwner(Protocol):
     """Whose traffic managers they are."""
 
     name: str
@@ -140,22 +140,22 @@ class _Manager:
 class _Held:
     """An answer that waits."""
 
-    client: Client
+    client: ManagerOwner
     send: Callable[[], None]
     until_s: float
     timer: asyncio.TimerHandle | None = None
 
 
-class Managers:
+class TrafficManagers:
     """The traffic managers of all connections of a server or a node, and the answers that wait for them."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
-        self._managers: dict[Client, _Manager] = {}
+        self._managers: dict[ManagerOwner, _Manager] = {}
         self._held: list[_Held] = []
         self._looking = False
 
-    def called(self, client: Client, name: str, arguments: tuple[Any, ...]) -> None:
+    def called(self, client: ManagerOwner, name: str, arguments: tuple[Any, ...]) -> None:
         """Take note of a call that came."""
         if name == "add_traffic_manager_running":
             ((_, port),) = arguments
@@ -175,7 +175,7 @@ class Managers:
             # Later in the same tick it is the user's own call.
             manager.phase = _Phase.CYCLING
 
-    def settled(self, client: Client) -> None:
+    def settled(self, client: ManagerOwner) -> None:
         """Somebody has been told the settings: a traffic manager waits in a moment, and ticks wait for that moment."""
         manager = self._managers.get(client)
         if manager is None:
@@ -185,7 +185,7 @@ class Managers:
         if ends:
             self._look_again()
 
-    def gone(self, client: Client) -> None:
+    def gone(self, client: ManagerOwner) -> None:
         """Its traffic managers are no more."""
         manager = self._managers.pop(client, None)
         if manager is None:
@@ -194,7 +194,7 @@ class Managers:
             manager.waking.cancel()
         self._look_again()
 
-    def hold(self, client: Client, send: Callable[[], None]) -> None:
+    def hold(self, client: ManagerOwner, send: Callable[[], None]) -> None:
         """Send the answer to a tick: now, or as soon as it is safe."""
         if not self._managers:
             send()
@@ -223,7 +223,7 @@ class Managers:
             one.doubted = one.doubted or one.phase is _Phase.CYCLING
         self._send(held.client, held.send)
 
-    def _send(self, client: Client, send: Callable[[], None]) -> None:
+    def _send(self, client: ManagerOwner, send: Callable[[], None]) -> None:
         for owner, one in self._managers.items():
             one.due = owner is client and one.phase is _Phase.SETTLED
             one.phase = _Phase.TICKED
@@ -243,7 +243,7 @@ class Managers:
         if self._looking:
             loop.call_later(_LOOK_S, self._look)
 
-    async def _wake(self, client: Client, manager: _Manager) -> None:
+    async def _wake(self, client: ManagerOwner, manager: _Manager) -> None:
         (port,), heard_s = manager.ports, manager.heard_s
         try:
             async with asyncio.timeout(_WAKE_S):

@@ -9,10 +9,10 @@ from samepath.simulator.carla import blueprints
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import CallError, Raw, flag, number, pack, text, u8, u32
 from samepath.simulator.physics.frames import forward_of, quaternion_of
-from samepath.simulator.server.actors import Entry, VehicleEntry, WalkerEntry
+from samepath.simulator.server.actors import ActorEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods.table import Table
-from samepath.simulator.server.sensors import INSTRUMENTS
+from samepath.simulator.server.sensors import SENSOR_MODELS
 from samepath.simulator.server.ticking import destroy, spawn
 
 TABLE: Final = Table()
@@ -38,11 +38,11 @@ _UNREAL_TURN: Final = 3.141592653589793 / 180.0 * 1e-4
 @cache
 def _library() -> Raw:
     """All blueprints but those of sensors that nothing measures for yet."""
-    there = [one for one in blueprints.library() if not one.id.startswith("sensor.") or one.id in INSTRUMENTS]
+    there = [one for one in blueprints.library() if not one.id.startswith("sensor.") or one.id in SENSOR_MODELS]
     return Raw(pack([(one.uid, one.id, one.tags, [_attribute(a) for a in one.attributes]) for one in there]))
 
 
-def _attribute(one: blueprints.Attribute) -> tuple[object, ...]:
+def _attribute(one: blueprints.BlueprintAttribute) -> tuple[object, ...]:
     return one.id, int(one.type), one.value, one.recommended, one.modifiable, one.restricted
 
 
@@ -66,7 +66,7 @@ def get_actors_by_id(episode: Episode, ids: tuple[int, ...]) -> list[r.Actor]:
     """
     found: list[r.Actor] = []
     shown: dict[int, tuple[r.Actor, int]] = {}
-    size_bytes, most_bytes = 0, episode.place.limits.answer_bytes
+    size_bytes, most_bytes = 0, episode.context.limits.answer_bytes
     for one in ids:
         if one not in shown:
             entry = episode.actors.find(one)
@@ -118,7 +118,7 @@ def get_actor_bounding_box(episode: Episode, actor_id: int) -> r.BoundingBox:
 @TABLE.void(u32, r.vector)
 def set_actor_location(episode: Episode, actor_id: int, location: Vector) -> None:
     """Put an actor elsewhere."""
-    entry = episode.actors.get(actor_id, Entry, "an actor")
+    entry = episode.actors.get(actor_id, ActorEntry, "an actor")
     before = entry.relative or episode.pose(entry)
     _put(episode, entry, before._replace(x_m=location.x, y_m=location.y, z_m=location.z))
 
@@ -126,10 +126,10 @@ def set_actor_location(episode: Episode, actor_id: int, location: Vector) -> Non
 @TABLE.void(u32, r.transform)
 def set_actor_transform(episode: Episode, actor_id: int, transform: r.Transform) -> None:
     """Put an actor elsewhere and turn it; for an attached one relative to its parent."""
-    _put(episode, episode.actors.get(actor_id, Entry, "an actor"), r.pose_of(transform))
+    _put(episode, episode.actors.get(actor_id, ActorEntry, "an actor"), r.pose_of(transform))
 
 
-def _put(episode: Episode, entry: Entry, pose: Pose) -> None:
+def _put(episode: Episode, entry: ActorEntry, pose: Pose) -> None:
     if entry.relative is not None:
         entry.relative = pose
     elif entry.has_body:

@@ -4,7 +4,7 @@ from typing import Final
 
 from samepath.core.errors import SamepathError
 from samepath.simulator.carla.codec import NOT_SUPPORTED, CallError, flag
-from samepath.simulator.carla.records import BatchCommand, Broken, Console, Spawn, Touch, batch
+from samepath.simulator.carla.records import ActorCommand, BatchCommand, BrokenCommand, ConsoleCommand, SpawnCommand, batch
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods import actors, vehicles
 from samepath.simulator.server.methods import scenery as signals
@@ -30,24 +30,24 @@ def _answer(episode: Episode, command: BatchCommand) -> object:
     except SamepathError as error:
         return ((0, (str(error),)),)
     except Exception as error:
-        episode.place.log(f"error of ours in a batch: {type(error).__name__}: {error}")
+        episode.context.log(f"error of ours in a batch: {type(error).__name__}: {error}")
         return ((0, (f"internal error of samepath: {type(error).__name__}",)),)
 
 
 def _do(episode: Episode, command: BatchCommand) -> int:
     """Do one command and return the actor it was for."""
-    if isinstance(command, Touch):
+    if isinstance(command, ActorCommand):
         handler = _HANDLERS[command.method]
         if handler is None:
             raise CallError(f"{NOT_SUPPORTED}: {command.method}")
         handler(episode, command.actor, *command.arguments)
         return command.actor
-    if isinstance(command, Spawn):
+    if isinstance(command, SpawnCommand):
         entry = spawn(episode, command.description, command.transform, command.parent or 0)
         for after in command.do_after:
             # As in CARLA what follows a spawn has no answer of its own.
-            _answer(episode, after._replace(actor=entry.id) if isinstance(after, Touch) else after)
+            _answer(episode, after._replace(actor=entry.id) if isinstance(after, ActorCommand) else after)
         return entry.id
-    if isinstance(command, Console):
+    if isinstance(command, ConsoleCommand):
         raise CallError(f"{NOT_SUPPORTED}: console commands, there is no console")
-    raise CallError(command.message if isinstance(command, Broken) else "unknown command")
+    raise CallError(command.message if isinstance(command, BrokenCommand) else "unknown command")

@@ -11,9 +11,9 @@ from samepath.simulator.server.actors import VehicleEntry
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.maps import SENT, requested_file, required_files, shown_path
 from samepath.simulator.server.methods.table import VOID, Method, Table
-from samepath.simulator.server.rpc import MalformedError, parse
+from samepath.simulator.server.rpc import MalformedCallError, parse
 from samepath.simulator.server.sensors import SensorEntry
-from samepath.simulator.server.tickets import Outcome, Status, Ticket, client_id, number, packed
+from samepath.simulator.server.tickets import CallOutcome, Status, TicketId, client_id, number, packed
 from samepath.simulator.server.ticking import prepare, step_of, tick
 
 TABLE: Final = Table()
@@ -31,7 +31,7 @@ def version(_: Episode) -> str:
 @TABLE.value(quick=True)
 def get_available_maps(episode: Episode) -> tuple[str, ...]:
     """All maps."""
-    return episode.place.atlas.paths()
+    return episode.context.maps.paths()
 
 
 @TABLE.value()
@@ -44,8 +44,8 @@ def get_episode_info(episode: Episode) -> tuple[object, ...]:
 def get_sensor_token(episode: Episode, stream_id: int) -> tuple[bytes]:
     """The token of a stream; from now on its messages are kept until the listener arrives."""
     if stream_id != WORLD_STREAM and any(one.stream_id == stream_id for one in episode.actors.all(SensorEntry)):
-        episode.listened.add(stream_id, episode.caller.home)
-        episode.place.outbox.expect(stream_id, episode.caller.home)
+        episode.subscriptions.add(stream_id, episode.caller.home)
+        episode.context.outbox.expect(stream_id, episode.caller.home)
     return (episode.token(stream_id),)
 
 
@@ -64,7 +64,7 @@ def set_episode_settings(episode: Episode, settings: r.Settings) -> int:
     if not (settings.max_substep_delta_time > 0.0 and settings.max_substeps >= 1):
         raise CallError("substepping: max_substep_delta_time above 0 and at least 1 of max_substeps were wanted")
     if settings.synchronous_mode != episode.settings.synchronous_mode:
-        episode.place.log(f"time: {'synchronous, ticks come from clients' if settings.synchronous_mode else 'real time'}")
+        episode.context.log(f"time: {'synchronous, ticks come from clients' if settings.synchronous_mode else 'real time'}")
         if settings.synchronous_mode and not episode.lights_set:
             # How long the world ran by itself before must not matter from now on.
             episode.signals.reset_all()
@@ -86,15 +86,15 @@ def tick_cue(episode: Episode) -> int:
 def load_new_episode(episode: Episode, name: str, reset: bool, layers: int) -> None:
     """Load a map; no name: the same one again."""
     episode.load(name or episode.scene.name, reset_settings=reset, layers=layers)
-    episode.place.log(f"map {episode.scene.name} loaded: episode {episode.id}, {len(episode.scene.spawn_points)} spawn points")
+    episode.context.log(f"map {episode.scene.name} loaded: episode {episode.id}, {len(episode.scene.spawn_points)} spawn points")
     prepare(episode)
 
 
 @TABLE.aside(long_text, r.opendrive_parameters, shape=VOID)
 def copy_opendrive_to_file(episode: Episode, xodr: str, _: r.OpenDriveParameters) -> None:
     """Keep a client's map for the load that follows; nothing is written to a file."""
-    episode.place.atlas.receive(xodr)
-    episode.place.log(f"a client sent a map of {len(xodr)} characters: {SENT}")
+    episode.context.maps.receive(xodr)
+    episode.context.log(f"a client sent a map of {len(xodr)} characters: {SENT}")
 
 
 @TABLE.value()
@@ -162,7 +162,7 @@ def get_traffic_manager_running(episode: Episode, port: int) -> tuple[str, int]:
 def add_traffic_manager_running(episode: Episode, address: tuple[str, int]) -> bool:
     """Register one; it is forgotten when the client that registered it goes."""
     host, port = address
-    if port in episode.traffic_managers or len(episode.traffic_managers) >= episode.place.limits.connections:
+    if port in episode.traffic_managers or len(episode.traffic_managers) >= episode.context.limits.connections:
         return False
     episode.traffic_managers[port] = (host, episode.caller)
     return True
@@ -184,16 +184,16 @@ def samepath_call(episode: Episode, client: str, number: int, name: str, argumen
     """Call a method once; asked again, tell what came of it. ``arguments`` is packed as in a call without a ticket."""
     ledger, home, frame = episode.tickets, episode.caller.home, episode.frame
 
-    def run() -> Outcome:
+    def run() -> CallOutcome:
         return ledger.ranked(client, home, frame, lambda: _do(episode, name, arguments))
 
-    return _written(ledger.do(Ticket(client, number), run))
+    return _written(ledger.do(TicketId(client, number), run))
 
 
 @TABLE.value(client_id, number, quick=True)
 def samepath_ticket(episode: Episode, client: str, number: int) -> tuple[object, ...]:
     """How it stands with a call; it may be asked while the world is busy with it."""
-    return _written(episode.tickets.find(Ticket(client, number)))
+    return _written(episode.tickets.find(TicketId(client, number)))
 
 
 @TABLE.value(u32)
@@ -202,16 +202,16 @@ def samepath_control(episode: Episode, actor_id: int) -> VehicleControl:
     return episode.actors.get(actor_id, VehicleEntry, "a vehicle").control
 
 
-def _written(outcome: Outcome) -> tuple[object, ...]:
+def _written(outcome: CallOutcome) -> tuple[object, ...]:
     return outcome.status.value, outcome.error, outcome.result, outcome.frame
 
 
-def _do(episode: Episode, name: str, arguments: bytes) -> Outcome:
+def _do(episode: Episode, name: str, arguments: bytes) -> CallOutcome:
     """Do it, now and in this thread, also what is otherwise answered beside the world: order counts."""
     error, result = _attempt(episode, name, arguments)
     if error is not None:
-        return Outcome(Status.FAILED, error, frame=episode.frame)
-    return Outcome(Status.SUCCESS, result=result, frame=episode.frame)
+        return CallOutcome(Status.FAILED, error, frame=episode.frame)
+    return CallOutcome(Status.SUCCESS, result=result, frame=episode.frame)
 
 
 def _attempt(episode: Episode, name: str, arguments: bytes) -> tuple[str | None, bytes]:
@@ -223,15 +223,15 @@ def _attempt(episode: Episode, name: str, arguments: bytes) -> tuple[str | None,
     if name in (samepath_call.__name__, samepath_ticket.__name__):
         return f"{name} cannot be called by ticket", b""
     try:
-        request = parse(_REQUEST_HEAD + pack(name) + arguments, episode.place.limits)
+        request = parse(_REQUEST_HEAD + pack(name) + arguments, episode.context.limits)
         if request.oversize:
             return f"{name}: {request.oversize}", b""
         checked = method.read(request.arguments) if method.handler is not None else ()
-    except MalformedError as error:
+    except MalformedCallError as error:
         return f"{name}: its arguments are {error}", b""
     except WireError as error:
         return str(error), b""
-    return method.attempt(episode, checked, episode.place.log, lambda value: _value(method, value))
+    return method.attempt(episode, checked, episode.context.log, lambda value: _value(method, value))
 
 
 def _value(method: Method, value: object) -> bytes:

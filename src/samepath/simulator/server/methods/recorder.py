@@ -1,4 +1,4 @@
-"""Recording to a file in CARLA's format, describing it, playing it again. Names are those of files in the data folder."""
+"""LogRecording to a file in CARLA's format, describing it, playing it again. Names are those of files in the data folder."""
 
 from dataclasses import replace
 from typing import Final
@@ -6,34 +6,42 @@ from typing import Final
 from samepath.core.errors import InputError
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import flag, number, text, u8, u32
-from samepath.simulator.carla.recorder import Recording, Replay, blocked_text, collisions_text, info_text, inside, replay_text
+from samepath.simulator.carla.recorder import (
+    LogRecording,
+    LogReplay,
+    blocked_text,
+    collisions_text,
+    info_text,
+    inside,
+    replay_text,
+)
 from samepath.simulator.carla.recorder_file import Log, open_log
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.maps import shown_path
 from samepath.simulator.server.methods.table import Table
-from samepath.simulator.server.recorder import Player, Recorder, unix_s
+from samepath.simulator.server.recorder import EpisodePlayer, EpisodeRecorder, unix_s
 
 TABLE: Final = Table()
 
 
 def _log(episode: Episode, name: str) -> Log:
-    path = inside(episode.place.data_folder, name)
+    path = inside(episode.context.data_folder, name)
     if not path.is_file():
         raise InputError(f"File {name[:100]} not found on server")
-    if path.stat().st_size > episode.place.limits.recording_bytes:
-        raise InputError(f"{name[:100]} is larger than {episode.place.limits.recording_bytes} bytes")
+    if path.stat().st_size > episode.context.limits.recording_bytes:
+        raise InputError(f"{name[:100]} is larger than {episode.context.limits.recording_bytes} bytes")
     return open_log(path)
 
 
 @TABLE.value(text, flag)
 def start_recorder(episode: Episode, name: str, additional: bool) -> str:
     """Begin a recording."""
-    path = inside(episode.place.data_folder, name)
+    path = inside(episode.context.data_folder, name)
     stop(episode)
-    started_s = unix_s(episode.place.clock.utc_iso())
-    recording = Recording(path, shown_path(episode.scene.name), started_s, rehearsed=episode.rehearsed)
-    episode.recorder = Recorder(recording, additional=additional, most_bytes=episode.place.limits.recording_bytes)
-    episode.place.log(f"recording to {path}")
+    started_s = unix_s(episode.context.clock.utc_iso())
+    recording = LogRecording(path, shown_path(episode.scene.name), started_s, rehearsed=episode.rehearsed)
+    episode.recorder = EpisodeRecorder(recording, additional=additional, most_bytes=episode.context.limits.recording_bytes)
+    episode.context.log(f"recording to {path}")
     return str(path)
 
 
@@ -81,14 +89,14 @@ def replay_file(
     """Play a recording, on its map, from the next tick on."""
     log = _log(episode, name)
     options = replace(episode.replaying, start_s=start_s, duration_s=duration_s, follow_actor=follow, replay_sensors=sensors)
-    replay = Replay(log, options)
+    replay = LogReplay(log, options)
     halt(episode, keep=False)
     map_name = log.header.map_name.rsplit("/", 1)[-1]
     if map_name != episode.scene.name:
         episode.load(map_name, reset_settings=False, layers=0xFFFF)
-    episode.player = Player(replay, follow, r.pose_of(offset))
+    episode.player = EpisodePlayer(replay, follow, r.pose_of(offset))
     episode.player.begin(episode)
-    episode.place.log(f"replaying {log.path.name}")
+    episode.context.log(f"replaying {log.path.name}")
     return replay_text(log, options)
 
 

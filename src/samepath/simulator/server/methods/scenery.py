@@ -8,11 +8,11 @@ from samepath.simulator.carla import labels
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import CallError, array_of, flag, number, text, u8, u32
 from samepath.simulator.sensors.mounts import point_from
-from samepath.simulator.server.actors import Entry, SignEntry
+from samepath.simulator.server.actors import ActorEntry, SignEntry
 from samepath.simulator.server.debug import DebugShape, debug_shape
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods.table import Table
-from samepath.simulator.world.signals import Light
+from samepath.simulator.world.signals import TrafficLightState
 
 TABLE: Final = Table()
 _CLIENTS_MAX: Final = 64
@@ -31,7 +31,7 @@ def _is(label: int, wanted: int) -> bool:
     return wanted in (labels.ANY, label)
 
 
-def _box(episode: Episode, entry: Entry) -> r.BoundingBox:
+def _box(episode: Episode, entry: ActorEntry) -> r.BoundingBox:
     """An actor's box in the world."""
     pose, box = episode.pose(entry), entry.record.bounding_box
     middle = Vector(*point_from(pose, box.location))
@@ -57,13 +57,13 @@ def get_names_of_all_objects(episode: Episode) -> list[str]:
 
 
 @TABLE.value()
-def get_weather_parameters(episode: Episode) -> r.Weather:
+def get_weather_parameters(episode: Episode) -> r.WeatherParameters:
     """The weather."""
     return episode.weather
 
 
 @TABLE.void(r.weather)
-def set_weather_parameters(episode: Episode, weather: r.Weather) -> None:
+def set_weather_parameters(episode: Episode, weather: r.WeatherParameters) -> None:
     """Change the weather: kept for cameras, not felt by tyres."""
     episode.weather = weather
 
@@ -113,7 +113,7 @@ def _label(episode: Episode, what: int | str) -> int:
 
 
 @TABLE.value(text)
-def query_lights_state(episode: Episode, client: str) -> list[r.LightState]:
+def query_lights_state(episode: Episode, client: str) -> list[r.StreetLight]:
     """The street lights; who asks has been told."""
     told = episode.lamps.told
     if client in told or len(told) < _CLIENTS_MAX:
@@ -125,7 +125,7 @@ def query_lights_state(episode: Episode, client: str) -> list[r.LightState]:
 def update_lights_state(
     episode: Episode,
     client: str,
-    lights: tuple[r.LightState, ...],
+    lights: tuple[r.StreetLight, ...],
     discard: bool,
 ) -> None:
     """Switch street lights; the other clients are told with the next state."""
@@ -185,9 +185,9 @@ def _set(episode: Episode, actor_id: int) -> int:
 @TABLE.void(u32, u8)
 def set_traffic_light_state(episode: Episode, actor_id: int, state: int) -> None:
     """Make a light show something until it next changes."""
-    if state > max(Light):
-        raise CallError(f"a state from 0 to {max(Light)} was wanted, but {state} came")
-    episode.signals.set_shown(_set(episode, actor_id), Light(state))
+    if state > max(TrafficLightState):
+        raise CallError(f"a state from 0 to {max(TrafficLightState)} was wanted, but {state} came")
+    episode.signals.set_shown(_set(episode, actor_id), TrafficLightState(state))
 
 
 @TABLE.void(u32, number)

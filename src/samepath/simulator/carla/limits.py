@@ -6,7 +6,7 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """Bounds of the server; one more connection, actor or byte than this is refused, and the rest goes on."""
 
     message_bytes: int = 32 * _MIB  # one message on the RPC port; longer ones close their connection
