@@ -19,19 +19,19 @@ from bench.tools import save, show, verdict
 from samepath.core.states import Pose
 from samepath.instrument.conditions.cpu_load import CpuLoad
 from samepath.simulator.maps import load_map
-from samepath.simulator.sensors.labels import ActorLook
+from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.raster.arrays import FrameBatch
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
-from samepath.simulator.sensors.renderer import Camera, Scene
-from samepath.simulator.sensors.street import Street, street_of
-from samepath.simulator.sensors.weather import Weather
+from samepath.simulator.sensors.renderer import Camera, RenderScene
+from samepath.simulator.sensors.street import SceneBuilder, scene_builder_of
+from samepath.simulator.sensors.weather import SceneWeather
 from tests.support import ROOT, SUPPORT
 
 SIZES = ((180, 120), (360, 240), (720, 480), (1440, 960))
 AIMS = (1500.0, 700.0, 250.0, 60.0)
 CARS = 40
-NOON = Weather(cloudiness=30.0, sun_azimuth_angle=-60.0, sun_altitude_angle=45.0)
-NIGHT = Weather(sun_altitude_angle=-30.0)
+NOON = SceneWeather(cloudiness=30.0, sun_azimuth_angle=-60.0, sun_altitude_angle=45.0)
+NIGHT = SceneWeather(sun_altitude_angle=-30.0)
 # Figures of the thesis, on a GTX 1080 Ti: colour only, one camera.
 CARLA = ("CARLA, GTX 1080 Ti (thesis; colour only)", (80.0, None, None, 70.0))
 PROOF = ROOT / "tests" / "simulator" / "sensors"
@@ -47,28 +47,28 @@ def main() -> bool:
     return met and same
 
 
-def traffic(name: str) -> tuple[Street, list[ActorLook], list[Pose]]:
+def traffic(name: str) -> tuple[SceneBuilder, list[ActorAppearance], list[Pose]]:
     """A map with 40 cars, and a camera on the roof of each."""
     road_map = load_map(name)
     places = road_map.spawn_points
     chosen = [places[k * len(places) // CARS] for k in range(CARS)]
     cars = [
-        ActorLook(number, "vehicle.tesla.model3", Pose(x, y, z - 0.5, yaw_deg=yaw))
+        ActorAppearance(number, "vehicle.tesla.model3", Pose(x, y, z - 0.5, yaw_deg=yaw))
         for number, (x, y, z, yaw) in enumerate(chosen, start=1)
     ]
     cameras = []
     for x, y, z, yaw in chosen:
         ahead = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
         cameras.append(Pose(x + 0.4 * ahead[0], y + 0.4 * ahead[1], z + 1.2, yaw_deg=yaw))
-    return street_of(road_map), cars, cameras
+    return scene_builder_of(road_map), cars, cameras
 
 
-def _triangles(scene: Scene) -> int:
+def _triangles(scene: RenderScene) -> int:
     sizes = np.diff(scene.shapes.first_face)
     return int(sizes[scene.fixed.mesh].sum() + sizes[scene.moving.mesh].sum())
 
 
-def _ours(name: str, weather: Weather, detail: float, *, count: int = CARS, threads: int = 1) -> list[float]:
+def _ours(name: str, weather: SceneWeather, detail: float, *, count: int = CARS, threads: int = 1) -> list[float]:
     """Images per second: a new scene and all its cameras, each time."""
     street, cars, poses = traffic(name)
     speeds = []

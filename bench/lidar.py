@@ -6,13 +6,13 @@ from bench.tools import best_s, save, show, verdict
 from samepath.core.states import Pose, Vector
 from samepath.simulator.maps import load_map
 from samepath.simulator.physics.frames import axes_of, quaternion_of
-from samepath.simulator.sensors.labels import ActorLook
+from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.lidar import Lidar
 from samepath.simulator.sensors.radar import Radar
 from samepath.simulator.sensors.rays.caster import RayCaster
-from samepath.simulator.sensors.renderer import Scene
-from samepath.simulator.sensors.sensor import Chance
-from samepath.simulator.sensors.street import Street, street_of
+from samepath.simulator.sensors.renderer import RenderScene
+from samepath.simulator.sensors.sensor import NoiseKey
+from samepath.simulator.sensors.street import SceneBuilder, scene_builder_of
 
 AIM_MRAYS = 5.0
 CHANNELS, COLUMNS, CARS = 32, 1024, 40
@@ -24,7 +24,7 @@ SCAN = {"channels": CHANNELS, "points_per_second": round(CHANNELS * COLUMNS / ST
 def main() -> bool:
     """Measure; return whether the aim was met."""
     road_map = load_map("town")
-    street, places = street_of(road_map), road_map.spawn_points
+    street, places = scene_builder_of(road_map), road_map.spawn_points
     looks = [_car(number, places[number]) for number in range(CARS)]
     x, y, z, yaw = places[0]
     pose = Pose(x, y, z + 1.9, 0.5, -0.5, yaw)
@@ -61,35 +61,35 @@ def main() -> bool:
     return met
 
 
-def _car(number: int, place: tuple[float, float, float, float]) -> ActorLook:
+def _car(number: int, place: tuple[float, float, float, float]) -> ActorAppearance:
     x, y, z, yaw = place
-    return ActorLook(number + 1, "vehicle.tesla.model3", Pose(x, y, z - 0.5, yaw_deg=yaw))
+    return ActorAppearance(number + 1, "vehicle.tesla.model3", Pose(x, y, z - 0.5, yaw_deg=yaw))
 
 
-def _speed(street: Street, looks: list[ActorLook], pose: Pose, lidar: Lidar) -> float:
+def _speed(street: SceneBuilder, looks: list[ActorAppearance], pose: Pose, lidar: Lidar) -> float:
     """Millions of rays per second: a new scene, a scan and its bytes, each time."""
     caster, tick = RayCaster(), 0
 
     def once() -> None:
         nonlocal tick
         tick += 1
-        lidar.scan(caster, street.scene(looks, tick=tick), pose, tick * STEP_S, STEP_S, Chance(0, 0, tick)).to_bytes()
+        lidar.scan(caster, street.scene(looks, tick=tick), pose, tick * STEP_S, STEP_S, NoiseKey(0, 0, tick)).to_bytes()
 
     once()
     return CHANNELS * COLUMNS / best_s(once, 60) / 1e6
 
 
-def _radar_ms(scene: Scene, pose: Pose) -> float:
+def _radar_ms(scene: RenderScene, pose: Pose) -> float:
     caster, radar = RayCaster(), Radar.from_attributes({})
 
     def once() -> None:
-        radar.detect(caster, scene, pose, Vector(), {}, STEP_S, Chance())
+        radar.detect(caster, scene, pose, Vector(), {}, STEP_S, NoiseKey())
 
     once()
     return best_s(once, 30) * 1e3
 
 
-def _embree(scene: Scene, pose: Pose) -> tuple[float, float] | None:
+def _embree(scene: RenderScene, pose: Pose) -> tuple[float, float] | None:
     """Milliseconds to build the scene and millions of rays per second after that; None where it is not installed."""
     try:
         from embreex import mesh_construction, rtcore_scene

@@ -22,8 +22,8 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError
 from samepath.instrument.conditions.cpu_load import CpuLoad
 from samepath.simulator.sensors.opengl.context import is_on_cpu
-from samepath.simulator.sensors.renderer import Camera, Channel, Frame, Renderer, create_renderer
-from samepath.simulator.sensors.weather import Weather
+from samepath.simulator.sensors.renderer import Camera, CameraFrame, Channel, Renderer, create_renderer
+from samepath.simulator.sensors.weather import SceneWeather
 from tests.support import ROOT
 
 REPEATS = int(os.environ.get("SAMEPATH_BENCH_OPENGL_REPEATS", "20"))
@@ -32,7 +32,7 @@ CAMERAS, CAMERAS_ON_CPU = 40, 4
 DEPTH_WITHIN = 1e-3
 ALL = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
 ARRAYS = ("bgra", "depth_m", "label", "instance", "normal", "flow")
-VARIANTS: dict[str, tuple[Weather, dict[str, object]]] = {
+VARIANTS: dict[str, tuple[SceneWeather, dict[str, object]]] = {
     "shadows, 4 samples a pixel": (NOON, {}),
     "the same, night": (NIGHT, {}),
     "neither": (NOON, {"msaa": 1, "shadows": False}),
@@ -76,7 +76,7 @@ def _speeds(name: str, *, on_cpu: bool) -> dict[str, list[float]]:
                 renderer: Renderer = renderer,
                 cameras: list[Camera] = cameras,
                 kept: list[object] = kept,
-                weather: Weather = weather,
+                weather: SceneWeather = weather,
             ) -> None:
                 kept[0] = renderer.render(street.scene(cars, weather), cameras, kept[0])  # type: ignore[arg-type]
 
@@ -112,7 +112,7 @@ def _agreement(renderer: Renderer) -> dict[str, dict[str, float]]:
     return found
 
 
-def _agrees(a: Frame, b: Frame) -> dict[str, float]:
+def _agrees(a: CameraFrame, b: CameraFrame) -> dict[str, float]:
     if a.bgra is None or b.bgra is None or a.depth_m is None or b.depth_m is None or a.normal is None or b.normal is None:
         raise ValueError("all channels were wanted")
     apart = np.abs(a.bgra[..., :3].astype(int) - b.bgra[..., :3]).max(axis=-1)

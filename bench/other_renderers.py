@@ -9,7 +9,7 @@ import numpy as np
 
 from samepath.core.states import Pose
 from samepath.simulator.sensors.mounts import places_and_axes
-from samepath.simulator.sensors.renderer import Instances, Scene
+from samepath.simulator.sensors.renderer import MeshInstances, RenderScene
 
 FOV_DEG = 90.0
 NEAR_M, FAR_M = 0.1, 1000.0
@@ -29,12 +29,12 @@ def best_cpu_s(work: Callable[[], object], rounds: int) -> float:
 class Others:
     """What everybody draws: a scene, cameras, sizes."""
 
-    scene: Scene
+    scene: RenderScene
     poses: tuple[Pose, ...]
     sizes: tuple[tuple[int, int], ...]
 
 
-def _soup(scene: Scene, group: Instances, rows: range) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _soup(scene: RenderScene, group: MeshInstances, rows: range) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Triangles in the world with normals, colours and labels, corner by corner."""
     shapes = scene.shapes
     corners, normals, colours, labels = [], [], [], []
@@ -53,7 +53,7 @@ def _soup(scene: Scene, group: Instances, rows: range) -> tuple[np.ndarray, np.n
     )
 
 
-def _whole(scene: Scene) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _whole(scene: RenderScene) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     parts = [_soup(scene, group, range(len(group))) for group in (scene.fixed, scene.moving)]
     corners, normals, colours, labels = (np.concatenate([one[k] for one in parts]) for k in range(4))
     return corners, normals, colours, labels
@@ -188,7 +188,7 @@ def panda_speed(job: Others) -> list[float | None]:
     return speeds
 
 
-def _panda_node(core, scene: Scene, *, labels: bool):  # noqa: ANN001, ANN202 - panda3d's own
+def _panda_node(core, scene: RenderScene, *, labels: bool):  # noqa: ANN001, ANN202 - panda3d's own
     corners, normals, colours, kinds = _whole(scene)
     light = 0.45 + 0.55 * np.maximum(normals @ np.array([0.35, -0.61, 0.71], np.float32), 0.0)
     shaded = (np.clip(colours * light[:, None], 0.0, 1.0) * 255).astype(np.uint8)

@@ -9,11 +9,11 @@ from samepath.core.errors import SimulatorError
 from samepath.core.states import Pose
 from samepath.simulator.maps import load_map
 from samepath.simulator.sensors.cameras import normal_image
-from samepath.simulator.sensors.labels import ActorLook, paint_of
+from samepath.simulator.sensors.labels import ActorAppearance, paint_of
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
-from samepath.simulator.sensors.renderer import NO_LAMPS, Camera, Channel, Frame, Lamp, Renderer, create_renderer
-from samepath.simulator.sensors.street import street_of
-from samepath.simulator.sensors.weather import Weather
+from samepath.simulator.sensors.renderer import NO_LAMPS, Camera, CameraFrame, Channel, Lamp, Renderer, create_renderer
+from samepath.simulator.sensors.street import scene_builder_of
+from samepath.simulator.sensors.weather import SceneWeather
 
 DOCS = Path(__file__).parents[1] / "docs"
 # Waiting at the market cross of the town, looking north.
@@ -36,13 +36,13 @@ ACTORS = (
     ("walker.pedestrian.0018", 95.0, -6.0, SOUTH, "60,60,70"),
     ("walker.pedestrian.0023", 75.6, -1.5, NORTH, "120,60,110"),
 )
-NOON = Weather(cloudiness=35.0, sun_azimuth_angle=40.0, sun_altitude_angle=42.0)
-MORNING = Weather(cloudiness=15.0, sun_azimuth_angle=60.0, sun_altitude_angle=32.0)
+NOON = SceneWeather(cloudiness=35.0, sun_azimuth_angle=40.0, sun_altitude_angle=42.0)
+MORNING = SceneWeather(cloudiness=15.0, sun_azimuth_angle=60.0, sun_altitude_angle=32.0)
 WEATHERS = {
-    "dusk": Weather(cloudiness=30.0, sun_azimuth_angle=-100.0, sun_altitude_angle=3.0),
-    "night": Weather(sun_altitude_angle=-25.0, cloudiness=10.0),
-    "rain": Weather(90.0, 70.0, 70.0, sun_azimuth_angle=40.0, sun_altitude_angle=35.0, wetness=90.0, fog_density=8.0),
-    "fog": Weather(40.0, sun_azimuth_angle=40.0, sun_altitude_angle=30.0, fog_density=45.0, fog_distance=8.0),
+    "dusk": SceneWeather(cloudiness=30.0, sun_azimuth_angle=-100.0, sun_altitude_angle=3.0),
+    "night": SceneWeather(sun_altitude_angle=-25.0, cloudiness=10.0),
+    "rain": SceneWeather(90.0, 70.0, 70.0, sun_azimuth_angle=40.0, sun_altitude_angle=35.0, wetness=90.0, fog_density=8.0),
+    "fog": SceneWeather(40.0, sun_azimuth_angle=40.0, sun_altitude_angle=30.0, fog_density=45.0, fog_distance=8.0),
 }
 # CARLA's CityScapes palette, by label.
 _PALETTE = {
@@ -72,16 +72,16 @@ def main() -> None:
     other.close()
 
 
-def _draw(renderer: Renderer, weather: Weather, width: int, height: int, samples: int) -> Frame:
+def _draw(renderer: Renderer, weather: SceneWeather, width: int, height: int, samples: int) -> CameraFrame:
     lamps = Lamp.LOW_BEAM | Lamp.POSITION if weather.sun_altitude_angle < 10.0 or weather.precipitation else NO_LAMPS
-    street = street_of(load_map("town"))
+    street = scene_builder_of(load_map("town"))
     before, now = (street.scene(_looks(lamps, moved_m), weather, lights=_LIGHTS, tick=3) for moved_m in (-0.5, 0.0))
     scene = street.scene(_looks(lamps, 0.0), weather, lights=_LIGHTS, before=before, tick=now.tick)
     channels = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
     return renderer.render(scene, [Camera(EYE, width, height, 90.0, channels, EYE, samples)])[0]
 
 
-def _looks(lamps: Lamp, moved_m: float) -> list[ActorLook]:
+def _looks(lamps: Lamp, moved_m: float) -> list[ActorAppearance]:
     found = []
     for number, (kind, x, y, yaw, paint) in enumerate(ACTORS, start=1):
         walker = kind.startswith("walker")
@@ -90,33 +90,33 @@ def _looks(lamps: Lamp, moved_m: float) -> list[ActorLook]:
         ahead = 0.0 if waits else moved_m
         pose = Pose(x + ahead * dx, y + ahead * dy, 0.95 if walker else 0.0, yaw_deg=yaw)
         own = (lamps | Lamp.BRAKE if waits else lamps) if not walker else NO_LAMPS
-        found.append(ActorLook(number, kind, pose, paint_of(paint), own, 0.31 * number if walker else None))
+        found.append(ActorAppearance(number, kind, pose, paint_of(paint), own, 0.31 * number if walker else None))
     return found
 
 
-def _colours(frame: Frame) -> np.ndarray:
+def _colours(frame: CameraFrame) -> np.ndarray:
     return frame.bgra[..., 2::-1]
 
 
-def _depths(frame: Frame) -> np.ndarray:
+def _depths(frame: CameraFrame) -> np.ndarray:
     level = (255 * np.clip(1.0 - np.log(np.maximum(frame.depth_m, 2.0) / 2.0) / np.log(500.0), 0.0, 1.0)).astype(np.uint8)
     return np.repeat(level[..., None], 3, axis=-1)
 
 
-def _labels(frame: Frame) -> np.ndarray:
+def _labels(frame: CameraFrame) -> np.ndarray:
     table = np.zeros((256, 3), np.uint8)
     for label, colour in _PALETTE.items():
         table[label] = colour
     return table[frame.label]
 
 
-def _instances(frame: Frame) -> np.ndarray:
+def _instances(frame: CameraFrame) -> np.ndarray:
     number = frame.instance.astype(np.uint32)
     mixed = (number * np.uint32(2654435761)) ^ (number << np.uint32(13))
     return np.stack([(mixed >> np.uint32(shift)) & np.uint32(255) for shift in (24, 16, 8)], axis=-1).astype(np.uint8)
 
 
-def _flows(frame: Frame) -> np.ndarray:
+def _flows(frame: CameraFrame) -> np.ndarray:
     """Direction as hue, speed as strength, on white."""
     x, y = frame.flow[..., 0], frame.flow[..., 1]
     hue = ((np.arctan2(y, x) / (2 * np.pi)) % 1.0 * 255).astype(np.uint8)

@@ -8,12 +8,12 @@ import numpy as np
 from samepath.core.states import Pose
 from samepath.core.trig import sincos_deg
 from samepath.simulator.maps import load_map
-from samepath.simulator.sensors.labels import ActorLook, Label
-from samepath.simulator.sensors.meshes.builder import Bank, Model, Shape
+from samepath.simulator.sensors.labels import ActorAppearance, Label
+from samepath.simulator.sensors.meshes.builder import MeshBank, MeshModel, MeshShape
 from samepath.simulator.sensors.mounts import places_and_axes
-from samepath.simulator.sensors.renderer import NO_LAMPS, Camera, Channel, Instances, Lamp, Material, Scene
-from samepath.simulator.sensors.street import street_of
-from samepath.simulator.sensors.weather import Weather
+from samepath.simulator.sensors.renderer import NO_LAMPS, Camera, Channel, Lamp, Material, MeshInstances, RenderScene
+from samepath.simulator.sensors.street import scene_builder_of
+from samepath.simulator.sensors.weather import SceneWeather
 
 EVERYTHING = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
 _START, _YAW_DEG = (-61.54, -23.73), 21.8
@@ -39,21 +39,21 @@ ACTORS = (
     ("static.prop.trafficcone01", along(5.0, 2.0)),
 )
 WEATHERS = {
-    "noon": Weather(cloudiness=30.0, sun_azimuth_angle=-60.0, sun_altitude_angle=50.0),
-    "dusk": Weather(cloudiness=20.0, sun_azimuth_angle=170.0, sun_altitude_angle=3.0),
-    "night": Weather(sun_altitude_angle=-30.0),
-    "rain": Weather(80.0, 70.0, 60.0, sun_altitude_angle=40.0, fog_density=15.0, fog_distance=10.0, wetness=80.0),
+    "noon": SceneWeather(cloudiness=30.0, sun_azimuth_angle=-60.0, sun_altitude_angle=50.0),
+    "dusk": SceneWeather(cloudiness=20.0, sun_azimuth_angle=170.0, sun_altitude_angle=3.0),
+    "night": SceneWeather(sun_altitude_angle=-30.0),
+    "rain": SceneWeather(80.0, 70.0, 60.0, sun_altitude_angle=40.0, fog_density=15.0, fog_distance=10.0, wetness=80.0),
 }
 
 
 @cache
 def street():
-    return street_of(load_map("t-junction"))
+    return scene_builder_of(load_map("t-junction"))
 
 
 def looks(shift_m=0.0, lamps=NO_LAMPS):
     return [
-        ActorLook(number, kind, pose._replace(x_m=pose.x_m + shift_m), lamps=lamps, walked_m=0.3 * number + shift_m)
+        ActorAppearance(number, kind, pose._replace(x_m=pose.x_m + shift_m), lamps=lamps, walked_m=0.3 * number + shift_m)
         for number, (kind, pose) in enumerate(ACTORS, start=1)
     ]
 
@@ -92,7 +92,7 @@ def instances(rows):
     """Rows of (mesh, pose, id)."""
     position, axes = places_and_axes([pose for _, pose, _ in rows])
     count = len(rows)
-    return Instances(
+    return MeshInstances(
         np.array([mesh for mesh, *_ in rows], np.int32), position, axes, np.array([one for *_, one in rows], np.int32),
         np.zeros(count, np.uint8), np.full((count, 3), 0.5, np.float32), np.zeros(count, np.uint16), position[:, 2].copy(),
         position, axes,
@@ -109,7 +109,7 @@ def shape_of(triangles, labels=None):
         normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     normals = np.where(np.isfinite(normals), normals, 0.0).astype(np.float32)
     labels = np.arange(1, count + 1) % 11 if labels is None else np.asarray(labels)
-    return Shape(
+    return MeshShape(
         corners.reshape(-1, 3), np.arange(3 * count, dtype=np.int32).reshape(-1, 3), normals,
         np.full((count, 3), 0.4, np.float32),
         labels.astype(np.uint8), np.full(count, int(Material.PLAIN), np.uint8), np.zeros(count, np.uint16),
@@ -119,12 +119,14 @@ def shape_of(triangles, labels=None):
 
 def bare_scene(triangles, labels=None):
     """Nothing but triangles, as one instance; a second mesh that nobody uses shows that rows are kept apart."""
-    bank = Bank()
-    bank.add(Model((shape_of([[(0, 0, 0), (1, 0, 0), (0, 1, 0)]]),)))
-    mesh = bank.add(Model((shape_of(triangles, labels),)))
+    bank = MeshBank()
+    bank.add(MeshModel((shape_of([[(0, 0, 0), (1, 0, 0), (0, 1, 0)]]),)))
+    mesh = bank.add(MeshModel((shape_of(triangles, labels),)))
     none = instances([(0, Pose(), 0)])
-    empty = Instances(*(getattr(none, name)[:0] for name in Instances.__slots__))
-    return Scene(bank.shapes(), empty, instances([(mesh, Pose(), 77)]), Weather(), np.zeros((0, 4), np.float32), False)
+    empty = MeshInstances(*(getattr(none, name)[:0] for name in MeshInstances.__slots__))
+    return RenderScene(
+        bank.shapes(), empty, instances([(mesh, Pose(), 77)]), SceneWeather(), np.zeros((0, 4), np.float32), False
+    )
 
 
 SKY = int(Label.SKY)

@@ -4,8 +4,8 @@ import numpy as np
 
 from samepath.core.states import Pose
 from samepath.simulator.physics.frames import axes_of, quaternion_of
-from samepath.simulator.sensors.renderer import Instances, Scene, Shapes
-from samepath.simulator.sensors.weather import Weather
+from samepath.simulator.sensors.renderer import MeshInstances, RenderScene, Shapes
+from samepath.simulator.sensors.weather import SceneWeather
 
 _CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
 _QUADS = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3))
@@ -89,14 +89,16 @@ def scene_of(meshes, fixed, moving=(), labels=None):
     }
     # How things look is of no concern to rays.
     shapes = Shapes(**{name: value for name, value in arrays.items() if name in Shapes.__slots__})
-    return Scene(shapes, instances(fixed), instances(moving), Weather(), np.zeros((0, 4), np.float32), street_lamps_on=False)
+    return RenderScene(
+        shapes, instances(fixed), instances(moving), SceneWeather(), np.zeros((0, 4), np.float32), street_lamps_on=False
+    )
 
 
 def instances(placed):
     count = len(placed)
     position = np.array([pose[:3] for _, pose in placed], float).reshape(-1, 3)
     axes = np.array([axes_of(quaternion_of(pose)) for _, pose in placed], float).reshape(-1, 3, 3)
-    return Instances(
+    return MeshInstances(
         mesh=np.array([mesh for mesh, _ in placed], np.int32),
         position=position,
         axes=axes,

@@ -46,7 +46,9 @@ def in_a_rig(threads):
         for kind in in_order(SENSOR_KINDS)
     )
     simulation = Simulation(load_scenario(SCENARIO))
-    suite = SensorSuite(Rig(name="all", sensors=sensors), simulation.world, boxes=boxes_of(simulation.scenario), threads=threads)
+    suite = SensorSuite(
+        Rig(name="all", sensors=sensors), simulation.world, boxes=boxes_of(simulation.scenario), threads=threads
+    )
     found = {kind: hashlib.blake2b(digest_size=16) for kind in SENSOR_KINDS}
     for _ in range(RIG_TICKS):
         simulation.step()

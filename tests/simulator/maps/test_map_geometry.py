@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import fresnel
 
-from samepath.simulator.maps.geometry import Arc, Cubic, Geometry, Line, ParamPoly3, Spiral, cubic_at, poly3
+from samepath.simulator.maps.geometry import Arc, Cubic, Geometry, ParamPoly3, Spiral, StraightLine, cubic_at, poly3
 
 lengths = st.floats(1.0, 200.0)
 curvatures = st.floats(-0.3, 0.3)
@@ -25,7 +25,7 @@ def test_an_arc_is_the_circle_it_says(length_m, curvature):
 
 
 def test_an_arc_without_curvature_is_a_line():
-    assert Arc(0.0).local(12.5)[:3] == Line().local(12.5)[:3]
+    assert Arc(0.0).local(12.5)[:3] == StraightLine().local(12.5)[:3]
 
 
 @settings(max_examples=50, deadline=None)
@@ -69,7 +69,7 @@ def test_param_poly3_starts_and_ends_where_its_polynomials_do(p_max):
     assert halves[0] == pytest.approx(halves[1], abs=1e-7)
 
 
-CURVES = [Line(), Arc(0.05), Arc(-0.2), Spiral(-0.1, 0.2, 30.0), poly3(0.0, 0.1, 0.01, -1e-4, 30.0)]
+CURVES = [StraightLine(), Arc(0.05), Arc(-0.2), Spiral(-0.1, 0.2, 30.0), poly3(0.0, 0.1, 0.01, -1e-4, 30.0)]
 
 
 @settings(max_examples=60)

@@ -6,13 +6,13 @@ import pytest
 
 from samepath.core.errors import InputError
 from samepath.scenarios.model import load_scenario
-from samepath.simulator.sensors.cameras import KINDS as CAMERAS
+from samepath.simulator.sensors.cameras import CAMERA_KINDS as CAMERAS
 from samepath.simulator.sensors.events import ATTRIBUTES as EVENTS
 from samepath.simulator.sensors.inertial import GNSS, IMU, OBSTACLE
 from samepath.simulator.sensors.lidar import LIDAR, SEMANTIC_LIDAR
 from samepath.simulator.sensors.radar import RADAR
-from samepath.simulator.sensors.rig import KINDS, Suite, parse_rig
-from samepath.simulator.sensors.sensor import Attribute
+from samepath.simulator.sensors.rig import SENSOR_KINDS, SensorSuite, parse_rig
+from samepath.simulator.sensors.sensor import NumberAttribute
 from samepath.simulator.simulation import Simulation
 
 TABLES = {
@@ -38,14 +38,14 @@ def rig_of(kind, attributes):
 
 
 def test_every_kind_of_a_rig_has_its_table():
-    assert set(TABLES) == set(KINDS)
+    assert set(TABLES) == set(SENSOR_KINDS)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TABLES if kind not in PICTURES])
 def test_limits_and_defaults_are_documented(kind):
     text = (Path(__file__).parents[3] / "docs" / "other-sensors.md").read_text("utf-8")
     for name, one in TABLES[kind].items():
-        if isinstance(one, Attribute):
+        if isinstance(one, NumberAttribute):
             assert f"| `{name}` | {one.default:g} | {one.wanted} |" in text
         else:
             assert f"| `{name}` | {str(one.default).lower()} | true or false |" in text
@@ -53,18 +53,18 @@ def test_limits_and_defaults_are_documented(kind):
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_limits_are_taken_and_what_lies_beyond_is_refused_by_name_and_limit(kind):
-    numbers = {name: one for name, one in TABLES[kind].items() if isinstance(one, Attribute)}
+    numbers = {name: one for name, one in TABLES[kind].items() if isinstance(one, NumberAttribute)}
     assert "sensor_tick" in numbers
     for name, one in numbers.items():
         widest = max(abs(one.most), abs(one.least))
         step = max(1.0, widest * 2.0**-51) if one.whole else widest * 1e-6
         beside = BESIDE.get(name, {})
-        KINDS[kind]({name: one.most, **beside})
-        KINDS[kind]({name: one.least + step if one.above else one.least, **beside})
+        SENSOR_KINDS[kind]({name: one.most, **beside})
+        SENSOR_KINDS[kind]({name: one.least + step if one.above else one.least, **beside})
         wrong = [one.most + step, one.least - step, "nan", "inf", "-inf", "", "many", True, *([one.least] if one.above else [])]
         for value in wrong:
             with pytest.raises(InputError) as refused:
-                KINDS[kind]({name: value, **beside})
+                SENSOR_KINDS[kind]({name: value, **beside})
             said = str(refused.value)
             assert said.startswith(f"{kind}: {name}: {one.wanted} was wanted, but ")
             assert (f"{int(one.most)}" if one.whole else f"{one.most:.10g}") in said
@@ -102,7 +102,7 @@ def test_a_rigs_file_is_refused_in_one_line(kind, attributes, words):
 def test_more_rays_than_fit_into_memory_are_refused_before_anything_runs(kind, attributes, words):
     simulation = Simulation(load_scenario("table1-test2"))
     with pytest.raises(InputError) as refused:
-        Suite(rig_of(kind, attributes), simulation.world)
+        SensorSuite(rig_of(kind, attributes), simulation.world)
     assert str(refused.value).startswith(f"{kind}: points_per_second: ")
     assert words in str(refused.value)
     simulation.close()

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from samepath.core.errors import InputError, UnknownNameError
 from samepath.core.states import Pose
 from samepath.simulator.carla.blueprints import find
-from samepath.simulator.sensors.cameras import KINDS, CameraSensor, depth_image, depth_of, normal_image
-from samepath.simulator.sensors.labels import ActorLook, Label, paint_of
+from samepath.simulator.sensors.cameras import CAMERA_KINDS, CameraSensor, depth_image, depth_of, normal_image
+from samepath.simulator.sensors.labels import ActorAppearance, Label, paint_of
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
-from samepath.simulator.sensors.renderer import FAR_M, Camera, Channel, Frame, Lamp
-from samepath.simulator.sensors.weather import Weather, is_dark, light_of
+from samepath.simulator.sensors.renderer import FAR_M, Camera, CameraFrame, Channel, Lamp
+from samepath.simulator.sensors.weather import SceneWeather, is_dark, light_of
 from tests.support.camera_scenes import WEATHERS, along, street, street_scene
 
 ROAD_AHEAD = along(0.0, 0.5, 2.2, 0.0, -5.0, 2.0)
@@ -31,7 +31,7 @@ def renderer():
     made.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CAMERA_KINDS)
 def test_every_attribute_of_carlas_blueprint_is_taken_with_its_default(kind):
     given = {one.id: one.value for one in find(kind).attributes}
     camera = CameraSensor.from_attributes(kind, given, strict=True)
@@ -70,7 +70,7 @@ def test_a_picture_too_large_as_a_whole_and_unknown_names_are_refused():
 
 @given(st.lists(st.floats(0.0, FAR_M, width=32), min_size=1, max_size=50))
 def test_depth_survives_its_24_bits(metres):
-    frame = Frame(Camera(Pose(), len(metres), 1, 90.0), depth_m=np.array([metres], np.float32))
+    frame = CameraFrame(Camera(Pose(), len(metres), 1, 90.0), depth_m=np.array([metres], np.float32))
     image = depth_image(frame)
     assert image.shape == (1, len(metres), 4)
     assert (image[..., 3] == 255).all()
@@ -79,14 +79,14 @@ def test_depth_survives_its_24_bits(metres):
 
 def test_normals_run_from_0_to_255():
     normals = np.array([[(127, -127, 0), (0, 0, 127)]], np.int8)
-    image = normal_image(Frame(Camera(Pose(), 2, 1, 90.0), normal=normals))
+    image = normal_image(CameraFrame(Camera(Pose(), 2, 1, 90.0), normal=normals))
     assert image[0].tolist() == [[127, 0, 255, 255], [255, 127, 127, 255]]
 
 
 def test_payloads_are_what_carlas_client_reads(renderer):
     scene = street_scene()
     frames = {}
-    for kind in KINDS:
+    for kind in CAMERA_KINDS:
         camera = CameraSensor.from_attributes(kind, {"image_size_x": "40", "image_size_y": "30", "fov": "70.5"})
         frame = renderer.render(scene, [camera.at(ROAD_AHEAD)])[0]
         payload = camera.payload(frame)
@@ -115,8 +115,8 @@ def test_noon_is_brighter_than_dusk_and_dusk_than_night(renderer):
 
 
 def test_head_lamps_light_the_road_at_night(renderer):
-    car = ActorLook(1, "vehicle.tesla.model3", along(-4.0, 0.0))
-    lit = ActorLook(1, "vehicle.tesla.model3", along(-4.0, 0.0), lamps=Lamp.LOW_BEAM)
+    car = ActorAppearance(1, "vehicle.tesla.model3", along(-4.0, 0.0))
+    lit = ActorAppearance(1, "vehicle.tesla.model3", along(-4.0, 0.0), lamps=Lamp.LOW_BEAM)
     dark, labels = look(renderer, WEATHERS["night"], [car], street_lamps_on=False)
     bright, _ = look(renderer, WEATHERS["night"], [lit], street_lamps_on=False)
     road = labels == Label.ROADS
@@ -126,8 +126,8 @@ def test_head_lamps_light_the_road_at_night(renderer):
 
 def test_the_sun_throws_shadows_on_the_ground_only_and_clouds_take_them_away(renderer):
     from_above = along(10.0, 0.0, 12.0, 0.0, -90.0, 0.0)
-    car = ActorLook(1, "vehicle.mercedes.sprinter", along(10.0, 0.0))
-    clear, grey = (Weather(sun_azimuth_angle=111.8, sun_altitude_angle=45.0, cloudiness=clouds) for clouds in (0.0, 100.0))
+    car = ActorAppearance(1, "vehicle.mercedes.sprinter", along(10.0, 0.0))
+    clear, grey = (SceneWeather(sun_azimuth_angle=111.8, sun_altitude_angle=45.0, cloudiness=clouds) for clouds in (0.0, 100.0))
     for weather, changed in ((clear, True), (grey, False)):
         without, _ = look(renderer, weather, pose=from_above)
         having, labels = look(renderer, weather, [car], pose=from_above)
@@ -140,9 +140,9 @@ def test_the_sun_throws_shadows_on_the_ground_only_and_clouds_take_them_away(ren
 
 
 def test_fog_swallows_what_is_far(renderer):
-    clear, labels = look(renderer, Weather())
-    foggy, _ = look(renderer, Weather(fog_density=80.0, fog_falloff=0.0))
-    thin, _ = look(renderer, Weather(fog_density=80.0, fog_falloff=0.0, fog_distance=60.0))
+    clear, labels = look(renderer, SceneWeather())
+    foggy, _ = look(renderer, SceneWeather(fog_density=80.0, fog_falloff=0.0))
+    thin, _ = look(renderer, SceneWeather(fog_density=80.0, fog_falloff=0.0, fog_distance=60.0))
     houses = labels == Label.BUILDINGS
     assert foggy[houses].std() < 0.6 * clear[houses].std()
     assert foggy[houses].std() < 0.9 * thin[houses].std()
@@ -156,9 +156,9 @@ def test_rain_wets_the_road_and_falls_otherwise_at_every_tick(renderer):
 
 def test_traffic_lights_show_what_they_are_told(renderer):
     from samepath.simulator.maps import load_map
-    from samepath.simulator.sensors.street import street_of
+    from samepath.simulator.sensors.street import scene_builder_of
 
-    town = street_of(load_map("town"))
+    town = scene_builder_of(load_map("town"))
     thing = town._lights[0][0]
     sine, cosine = np.sin(np.radians(thing.pose.yaw_deg)), np.cos(np.radians(thing.pose.yaw_deg))
     before_it = Pose(thing.pose.x_m - 3.0 * cosine, thing.pose.y_m - 3.0 * sine, 2.55, yaw_deg=thing.pose.yaw_deg)
@@ -175,8 +175,8 @@ def test_traffic_lights_show_what_they_are_told(renderer):
 def test_paint_is_the_colour_of_the_car(renderer):
     beside = along(10.0, -8.0, 1.2, yaw_deg=90.0)
     for text, channel in (("200,0,0", 2), ("0,0,200", 0)):
-        car = ActorLook(1, "vehicle.tesla.model3", along(10.0, 0.0), paint=paint_of(text))
-        picture, labels = look(renderer, Weather(sun_azimuth_angle=-68.0), [car], pose=beside)
+        car = ActorAppearance(1, "vehicle.tesla.model3", along(10.0, 0.0), paint=paint_of(text))
+        picture, labels = look(renderer, SceneWeather(sun_azimuth_angle=-68.0), [car], pose=beside)
         assert picture[labels == Label.CAR].mean(axis=0).argmax() == channel
     for wrong in ("red", "1,2", "1,2,300", "-1,0,0"):
         with pytest.raises(InputError, match="a colour like"):
@@ -204,14 +204,14 @@ def test_the_example_of_the_documentation_runs():
 
 def test_every_camera_and_weather_parameter_is_documented():
     text = (Path(__file__).parents[3] / "docs" / "sensors.md").read_text("utf-8")
-    for name in (*KINDS, *(field.name for field in fields(Weather))):
+    for name in (*CAMERA_KINDS, *(field.name for field in fields(SceneWeather))):
         assert f"`{name}`" in text, name
 
 
 def test_light_changes_without_a_jump():
-    levels = [sum(light_of(Weather(sun_altitude_angle=0.1 * step)).above) for step in range(-300, 900)]
+    levels = [sum(light_of(SceneWeather(sun_altitude_angle=0.1 * step)).above) for step in range(-300, 900)]
     assert max(abs(a - b) for a, b in pairwise(levels)) < 0.02
-    assert is_dark(Weather(sun_altitude_angle=-5.0))
-    assert not is_dark(Weather())
+    assert is_dark(SceneWeather(sun_altitude_angle=-5.0))
+    assert not is_dark(SceneWeather())
     with pytest.raises(InputError, match="cloudiness"):
-        Weather(cloudiness=float("nan"))
+        SceneWeather(cloudiness=float("nan"))

@@ -7,12 +7,12 @@ from samepath.core.errors import InputError
 from samepath.core.states import Pose
 from samepath.simulator.carla.blueprints import find
 from samepath.simulator.sensors.events import EVENT, KIND, EventCamera
-from samepath.simulator.sensors.renderer import Camera, Frame
+from samepath.simulator.sensors.renderer import Camera, CameraFrame
 
 
 def picture(level, width=4, height=3):
     bgra = np.full((height, width, 4), level, np.uint8)
-    return Frame(Camera(Pose(), width, height, 90.0), bgra=bgra)
+    return CameraFrame(Camera(Pose(), width, height, 90.0), bgra=bgra)
 
 
 def camera(**changes):

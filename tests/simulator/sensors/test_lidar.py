@@ -7,7 +7,7 @@ from samepath.core.errors import InputError, UnknownNameError
 from samepath.core.states import Pose
 from samepath.simulator.sensors.lidar import POINT, SEMANTIC_POINT, Lidar
 from samepath.simulator.sensors.rays.caster import RayCaster
-from samepath.simulator.sensors.sensor import Chance
+from samepath.simulator.sensors.sensor import NoiseKey
 from tests.support.ray_scenes import crowd, scene_of, street
 
 POSE = Pose(0.0, 0.0, 2.0)
@@ -26,7 +26,7 @@ def scene():
 
 def scan(caster, scene, attributes, *, pose=POSE, elapsed_s=0.0, interval_s=0.05, semantic=False, chance=None):
     lidar = Lidar.from_attributes(attributes, semantic=semantic, strict=True)
-    return lidar.scan(caster, scene, pose, elapsed_s, interval_s, chance or Chance())
+    return lidar.scan(caster, scene, pose, elapsed_s, interval_s, chance or NoiseKey())
 
 
 def xyz(points):
@@ -163,7 +163,9 @@ def test_noise_moves_points_along_their_rays(caster, scene):
 
 def test_noise_belongs_to_the_seed_the_sensor_and_the_tick(caster, scene):
     def points(seed=0, **chance):
-        return scan(caster, scene, {"noise_stddev": 0.1, "range": 50.0, "noise_seed": seed}, chance=Chance(**chance)).to_bytes()
+        return scan(
+            caster, scene, {"noise_stddev": 0.1, "range": 50.0, "noise_seed": seed}, chance=NoiseKey(**chance)
+        ).to_bytes()
 
     assert points(sensor=1, tick=5) == points(sensor=1, tick=5)
     assert len({points(seed, sensor=s, tick=t) for seed in (0, 7) for s in (1, 2) for t in (5, 6)}) == 8
@@ -173,7 +175,7 @@ def test_noise_of_a_ray_does_not_depend_on_what_other_rays_meet(caster):
     attributes = {"noise_stddev": 0.1, "range": 50.0, "upper_fov": -5.0}
     bare = street()
     crowded = scene_of_car_behind()
-    kept = [scan(caster, one, attributes, chance=Chance(0, 3, 9)).points for one in (bare, crowded)]
+    kept = [scan(caster, one, attributes, chance=NoiseKey(0, 3, 9)).points for one in (bare, crowded)]
     before, after = ({tuple(point) for point in one.tolist()} for one in kept)
     # Only rays that now meet the new car have changed.
     assert len(before - after) < 0.4 * len(before)

@@ -9,11 +9,11 @@ from samepath.core.catalogue import CATALOGUE, PropType, VehicleType
 from samepath.core.errors import UnknownNameError
 from samepath.core.states import ActorState, Pose, Vector
 from samepath.simulator.maps import load_map
-from samepath.simulator.sensors.labels import OF_KIND, ActorLook, Label, Odometer
+from samepath.simulator.sensors.labels import OF_KIND, ActorAppearance, Label, Odometer
 from samepath.simulator.sensors.meshes.catalogue import actor_models
 from samepath.simulator.sensors.meshes.people import PHASES, STANDING, phase_of
-from samepath.simulator.sensors.street import build, things
-from samepath.simulator.sensors.weather import Weather
+from samepath.simulator.sensors.street import build, fixed_objects
+from samepath.simulator.sensors.weather import SceneWeather
 from tests.support.camera_scenes import ACTORS, looks, street
 
 VEHICLES = [name for name, kind in CATALOGUE.items() if isinstance(kind, VehicleType)]
@@ -56,7 +56,7 @@ def all_shapes():
         yield from ((f"{name} {k}", shape) for k, shape in enumerate(model.levels))
     for height, poses in models.posed.items():
         yield from ((f"walker {height} {p} {k}", shape) for p, pose in enumerate(poses) for k, shape in enumerate(pose.levels))
-    for thing in {thing.recipe: thing for thing in things(load_map("town"))}.values():
+    for thing in {thing.recipe: thing for thing in fixed_objects(load_map("town"))}.values():
         yield from ((f"{thing.recipe[0]} {k}", shape) for k, shape in enumerate(build(thing.recipe).levels))
 
 
@@ -111,14 +111,14 @@ def test_a_scene_has_every_actor_once_and_everything_fixed_under_a_name_of_its_o
     hidden = frozenset(name for name in names if name.endswith("building"))
     assert hidden
     assert len(street().scene([], hidden=hidden).fixed) == len(names) - len(hidden)
-    assert street().scene([]).fixed is street().scene([], Weather(50.0)).fixed
+    assert street().scene([]).fixed is street().scene([], SceneWeather(50.0)).fixed
     with pytest.raises(ValueError, match="read-only"):
         scene.shapes.vertices[0] = 0.0
 
 
 def test_an_unknown_type_is_refused():
     with pytest.raises(UnknownNameError, match="actor type"):
-        street().scene([ActorLook(1, "vehicle.nobody.knows", Pose())])
+        street().scene([ActorAppearance(1, "vehicle.nobody.knows", Pose())])
 
 
 def test_the_frame_before_is_found_by_id():

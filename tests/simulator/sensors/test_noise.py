@@ -1,14 +1,14 @@
-"""Chance of sensors: normal, named, and independent of the machine."""
+"""NoiseKey of sensors: normal, named, and independent of the machine."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from samepath.simulator.sensors.sensor import Chance, normals
+from samepath.simulator.sensors.sensor import NoiseKey, normals
 
 
 def test_normals_are_normal():
-    drawn = normals(Chance(1, 2, 3).stream("test"), 40_001)
+    drawn = normals(NoiseKey(1, 2, 3).stream("test"), 40_001)
     assert len(drawn) == 40_001
     assert stats.kstest(drawn, "norm").pvalue > 1e-3
     # The two halves come from the same uniform numbers, but are independent.
@@ -17,20 +17,20 @@ def test_normals_are_normal():
 
 
 def test_normals_agree_with_the_textbook():
-    uniform = Chance(5).stream("test").random(8)
+    uniform = NoiseKey(5).stream("test").random(8)
     radius = np.sqrt(-2 * np.log(1 - uniform[:4]))
     expected = np.concatenate([radius * np.cos(2 * np.pi * uniform[4:]), radius * np.sin(2 * np.pi * uniform[4:])])
-    np.testing.assert_allclose(normals(Chance(5).stream("test"), 8), expected, rtol=1e-12)
+    np.testing.assert_allclose(normals(NoiseKey(5).stream("test"), 8), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
 def test_as_many_are_drawn_as_asked_for(count):
-    assert len(normals(Chance().stream("test"), count)) == count
+    assert len(normals(NoiseKey().stream("test"), count)) == count
 
 
 def test_streams_differ_by_every_part_of_their_name():
     names = [(seed, sensor, tick, purpose) for seed in (0, 1) for sensor in (0, 1) for tick in (0, 1) for purpose in ("a", "b")]
-    first = {Chance(seed, sensor, tick).stream(purpose).random() for seed, sensor, tick, purpose in names}
+    first = {NoiseKey(seed, sensor, tick).stream(purpose).random() for seed, sensor, tick, purpose in names}
     assert len(first) == 16
 
 

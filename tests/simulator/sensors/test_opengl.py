@@ -9,18 +9,18 @@ import pytest
 
 from samepath.core.errors import InputError, SimulatorError, UnknownNameError
 from samepath.core.states import Pose
-from samepath.simulator.sensors.meshes.builder import Bank, Model
+from samepath.simulator.sensors.meshes.builder import MeshBank, MeshModel
 from samepath.simulator.sensors.opengl import context
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
-from samepath.simulator.sensors.renderer import Camera, Channel, Instances, Material, Scene, create_renderer
-from samepath.simulator.sensors.weather import Weather
+from samepath.simulator.sensors.renderer import Camera, Channel, Material, MeshInstances, RenderScene, create_renderer
+from samepath.simulator.sensors.weather import SceneWeather
 from tests.support.camera_scenes import EVERYTHING, cameras, instances, shape_of, street_scene
 
 DEPTH_WITHIN = 1e-3
 AGREE_AT_LEAST = 0.99
 LEVELS_WITHIN = 4.0
 # The sun stands in the direction of x, as high as far: a thing two metres up throws its shadow two metres back.
-SUN = Weather(sun_altitude_angle=45.0, sun_azimuth_angle=0.0)
+SUN = SceneWeather(sun_altitude_angle=45.0, sun_azimuth_angle=0.0)
 
 
 def opened(**options):
@@ -58,11 +58,13 @@ def plate(x, y, z, half_x, half_y, label):
 
 def scene_of(*things):
     """Things at the origin, each a shape, whether it throws a shadow, and an id."""
-    bank = Bank()
-    rows = [(bank.add(Model((shape,), shadow=shape if throws else None)), Pose(), number) for shape, throws, number in things]
+    bank = MeshBank()
+    rows = [
+        (bank.add(MeshModel((shape,), shadow=shape if throws else None)), Pose(), number) for shape, throws, number in things
+    ]
     moving = instances(rows)
-    none = Instances(*(getattr(moving, name)[:0] for name in Instances.__slots__))
-    return Scene(bank.shapes(), none, moving, SUN, np.zeros((0, 4), np.float32), False)
+    none = MeshInstances(*(getattr(moving, name)[:0] for name in MeshInstances.__slots__))
+    return RenderScene(bank.shapes(), none, moving, SUN, np.zeros((0, 4), np.float32), False)
 
 
 def from_above(height_m=20.0, size=96, channels=Channel.COLOUR | Channel.LABEL, **changes):

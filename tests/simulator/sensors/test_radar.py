@@ -7,7 +7,7 @@ from samepath.core.errors import InputError
 from samepath.core.states import Pose, Vector
 from samepath.simulator.sensors.radar import DETECTION, Radar
 from samepath.simulator.sensors.rays.caster import RayCaster
-from samepath.simulator.sensors.sensor import Chance
+from samepath.simulator.sensors.sensor import NoiseKey
 from tests.support.ray_scenes import box, scene_of
 
 POSE = Pose(0.0, 0.0, 1.0)
@@ -20,7 +20,7 @@ def caster():
 
 def detect(caster, scene, attributes=(), *, own=(0.0, 0.0, 0.0), others=(), tick=1, interval_s=0.05, pose=POSE):
     radar = Radar.from_attributes(dict(attributes), strict=True)
-    return radar.detect(caster, scene, pose, Vector(*own), dict(others), interval_s, Chance(0, 1, tick))
+    return radar.detect(caster, scene, pose, Vector(*own), dict(others), interval_s, NoiseKey(0, 1, tick))
 
 
 def walls():

@@ -8,10 +8,10 @@ from samepath.core.states import Pose
 from samepath.core.trig_arrays import sincos_deg
 from samepath.simulator.maps import load_map
 from samepath.simulator.physics.frames import axes_of, quaternion_of
-from samepath.simulator.sensors.labels import ActorLook
+from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.rays.caster import RayCaster
 from samepath.simulator.sensors.rays.kernels import fan, sheaf
-from samepath.simulator.sensors.street import street_of
+from samepath.simulator.sensors.street import scene_builder_of
 from tests.support.ray_scenes import ball, box, crowd, floor, scene_of
 
 
@@ -75,8 +75,10 @@ def test_in_a_street_distances_equal_embrees_to_a_millimetre(caster):
     mesh_construction = pytest.importorskip("embreex.mesh_construction")
     road_map, reach_m = load_map("t-junction"), 80.0
     places = road_map.spawn_points
-    cars = [ActorLook(k + 1, "vehicle.audi.tt", Pose(x, y, z - 0.5, yaw_deg=yaw)) for k, (x, y, z, yaw) in enumerate(places)]
-    scene = street_of(road_map).scene(cars)
+    cars = [
+        ActorAppearance(k + 1, "vehicle.audi.tt", Pose(x, y, z - 0.5, yaw_deg=yaw)) for k, (x, y, z, yaw) in enumerate(places)
+    ]
+    scene = scene_builder_of(road_map).scene(cars)
     placed = [(one, k) for one in (scene.fixed, scene.moving) for k in range(len(one))]
     triangles = np.concatenate([scene.world_triangles(one, k) for one, k in placed])
     normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])

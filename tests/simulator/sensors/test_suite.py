@@ -9,7 +9,7 @@ from samepath.scenarios.model import build_scenario, load_scenario
 from samepath.simulator.sensors.ground_truth import seen_in
 from samepath.simulator.sensors.labels import Label
 from samepath.simulator.sensors.mounts import point_to
-from samepath.simulator.sensors.rig import Suite, boxes_of, load_rig, parse_rig
+from samepath.simulator.sensors.rig import SensorSuite, boxes_of, load_rig, parse_rig
 from samepath.simulator.simulation import Simulation
 
 RIG = """
@@ -58,7 +58,7 @@ def run(suite, simulation, ticks):
 @pytest.fixture(scope="module")
 def looked():
     simulation = Simulation(build_scenario(SCENARIO, "test"))
-    suite = Suite(parse_rig(RIG, "test"), simulation.world)
+    suite = SensorSuite(parse_rig(RIG, "test"), simulation.world)
     run(suite, simulation, 33)
     measured, views = suite.look(simulation.commands)
     yield simulation, suite, {one.sensor.name: one for one in measured}, views
@@ -130,7 +130,7 @@ def test_labels_and_instances_are_those_of_the_same_pixels(looked):
 def test_a_car_behind_another_is_hidden_to_the_share_that_is_covered():
     actors = [*SCENARIO["actors"], {"id": 3, "type": "vehicle.audi.a2", "path": [on_road(-13), on_road(40)], "speed": 9.0}]
     simulation = Simulation(build_scenario({**SCENARIO, "actors": actors}, "test"))
-    suite = Suite(parse_rig(RIG, "test"), simulation.world)
+    suite = SensorSuite(parse_rig(RIG, "test"), simulation.world)
     run(suite, simulation, 2)
     _, (view,) = suite.look()
     suite.close()
@@ -149,7 +149,7 @@ def test_optical_flow_is_that_of_a_camera_that_drives_ahead(looked):
 
 def test_sensors_measure_when_they_are_due():
     simulation = Simulation(build_scenario(SCENARIO, "test"))
-    suite = Suite(parse_rig(RIG, "test"), simulation.world)
+    suite = SensorSuite(parse_rig(RIG, "test"), simulation.world)
     seen = []
     for _ in range(9):
         run(suite, simulation, 1)
@@ -161,7 +161,7 @@ def test_sensors_measure_when_they_are_due():
 def test_measurements_do_not_depend_on_which_were_asked_for_before():
     def last(asked):
         simulation = Simulation(load_scenario("table1-test2"))
-        suite = Suite(load_rig("small"), simulation.world)
+        suite = SensorSuite(load_rig("small"), simulation.world)
         for tick in range(1, 13):
             run(suite, simulation, 1)
             if tick in asked:
@@ -176,7 +176,7 @@ def test_boxes_of_a_scenario_are_seen():
     box = {"name": "barrier", "at": on_road(-28), "size": [0.6, 3.0, 1.1], "yaw_deg": 30.0}
     scenario = build_scenario({**SCENARIO, "actors": SCENARIO["actors"][:1], "boxes": [box]}, "test")
     simulation = Simulation(scenario)
-    suite = Suite(parse_rig(RIG, "test"), simulation.world, boxes=boxes_of(scenario))
+    suite = SensorSuite(parse_rig(RIG, "test"), simulation.world, boxes=boxes_of(scenario))
     run(suite, simulation, 1)
     found = {one.sensor.name: one.values for one in suite.measure()}
     suite.close()
@@ -191,7 +191,7 @@ def test_boxes_of_a_scenario_are_seen():
 
 def test_once_the_bearer_is_gone_nothing_is_measured():
     simulation = Simulation(build_scenario(SCENARIO, "test"))
-    suite = Suite(load_rig("small"), simulation.world)
+    suite = SensorSuite(load_rig("small"), simulation.world)
     run(suite, simulation, 1)
     simulation.world.destroy(1)
     suite.follow()
@@ -202,10 +202,10 @@ def test_once_the_bearer_is_gone_nothing_is_measured():
 def test_a_rig_needs_an_actor_and_a_map():
     simulation = Simulation(build_scenario(SCENARIO, "test"))
     with pytest.raises(InputError, match="rig test: actor: one of 1, 2 was wanted, but 7 came"):
-        Suite(parse_rig(f"actor: 7\n{RIG}", "test"), simulation.world)
+        SensorSuite(parse_rig(f"actor: 7\n{RIG}", "test"), simulation.world)
     flat = Simulation(build_scenario({**SCENARIO, "map": "flat"}, "test"))
     with pytest.raises(InputError, match="the flat ground has nothing to see: give the scenario a map"):
-        Suite(load_rig("small"), flat.world)
+        SensorSuite(load_rig("small"), flat.world)
 
 
 EVENTS_RIG = """
@@ -219,7 +219,7 @@ sensors:
 def events_of(wanted, ticks=10):
     """What event cameras tell at some ticks, whichever others are asked for."""
     simulation = Simulation(build_scenario(SCENARIO, "test"))
-    suite = Suite(parse_rig(EVENTS_RIG, "events"), simulation.world)
+    suite = SensorSuite(parse_rig(EVENTS_RIG, "events"), simulation.world)
     found = {}
     for tick in range(1, ticks + 1):
         simulation.step()

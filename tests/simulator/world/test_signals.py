@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from samepath.core.errors import SimulatorError
 from samepath.simulator.maps import load_map, parse_map
-from samepath.simulator.world.signals import Light, Signals, StopLines, plan_of, sign_type, trigger_box
+from samepath.simulator.world.signals import Signals, StopLines, TrafficLightState, plan_of, sign_type, trigger_box
 
 STEP_S = 0.05
 
@@ -99,7 +99,7 @@ def test_times_belong_to_a_controller():
     states = signals.states()
     assert states[first][1:4] == states[second][1:4] == (1.0, 0.5, 0.25)
     run(signals, 1.1)
-    assert signals.shows(second) is Light.YELLOW
+    assert signals.shows(second) is TrafficLightState.YELLOW
     assert signals.states()[first].elapsed_s < 0.11
     with pytest.raises(SimulatorError, match="0 to 1e6 s"):
         signals.set_times(first, red_s=float("nan"))
@@ -109,9 +109,9 @@ def test_a_frozen_junction_keeps_what_it_shows_and_others_go_on(plan):
     signals = Signals(plan)
     light = plan.groups[0].phases[0][0]
     signals.freeze(light, frozen=True)
-    signals.set_shown(light, Light.OFF)
+    signals.set_shown(light, TrafficLightState.OFF)
     run(signals, 12.0)
-    assert signals.shows(light) is Light.OFF
+    assert signals.shows(light) is TrafficLightState.OFF
     assert [state.frozen for number, state in enumerate(signals.states()) if number in signals.together(light)] == [True] * 3
     assert picture(signals, 1) == "YRR"
     signals.freeze_all(frozen=True)
@@ -148,7 +148,7 @@ def test_a_snapshot_goes_on_to_the_same_states(plan):
     signals.set_times(0, green_s=4.0)
     signals.freeze(13, frozen=True)
     run(signals, 3.3)
-    signals.set_shown(2, Light.YELLOW)
+    signals.set_shown(2, TrafficLightState.YELLOW)
     copy = Signals.restore(plan, json.loads(json.dumps(signals.snapshot())))
     for _ in range(400):
         assert copy.states() == signals.states()

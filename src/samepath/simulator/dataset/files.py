@@ -20,7 +20,7 @@ from samepath.scenarios.model import ScenarioSpec
 from samepath.simulator.sensors.labels import Label
 from samepath.simulator.sensors.renderer import check_renderer
 from samepath.simulator.sensors.rig import Rig
-from samepath.simulator.sensors.weather import Weather
+from samepath.simulator.sensors.weather import SceneWeather
 
 JPEG_QUALITY: Final = 95
 _PNG_LEVEL: Final = 3
@@ -159,7 +159,7 @@ class RecordSettings:
     seed: int = 0
     images: str = "png"
     format: str = "files"
-    weather: Weather = field(default_factory=Weather)
+    weather: SceneWeather = field(default_factory=SceneWeather)
     renderer: str = "software"
     drawn_by: Mapping[str, str] = field(default_factory=dict)
     """What pictures depend on beside all this, once the renderer is there: see :meth:`.suite.Suite.drawn_by`."""
@@ -201,9 +201,9 @@ class RecordSettings:
         }
 
 
-def weather_of(given: Mapping[str, str]) -> Weather:
+def weather_of(given: Mapping[str, str]) -> SceneWeather:
     """Read weather from names and texts, as a command line has them."""
-    known = {one.name for one in fields(Weather)}
+    known = {one.name for one in fields(SceneWeather)}
     values = {}
     for name, text in given.items():
         if name not in known:
@@ -212,4 +212,4 @@ def weather_of(given: Mapping[str, str]) -> Weather:
             values[name] = float(text)
         except ValueError:
             raise InputError(f"weather: a number was wanted for {name}, but {text!r} came") from None
-    return Weather(**values)
+    return SceneWeather(**values)

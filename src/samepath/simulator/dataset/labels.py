@@ -6,8 +6,8 @@ from typing import Any
 from samepath.core.states import Pose
 from samepath.instrument.traces.records import frame_of
 from samepath.simulator.dataset.files import file_of
-from samepath.simulator.sensors.cameras import View
-from samepath.simulator.sensors.ground_truth import CameraBox, Seen, before_camera, box_of, seen_in
+from samepath.simulator.sensors.cameras import CameraView
+from samepath.simulator.sensors.ground_truth import CameraBox, VisibleBox, before_camera, box_of, seen_in
 from samepath.simulator.sensors.labels import OF_KIND, Label
 from samepath.simulator.sensors.renderer import Camera
 from samepath.simulator.sensors.rig import Measurement
@@ -16,7 +16,9 @@ from samepath.simulator.world.world import World
 Plain = dict[str, Any]
 
 
-def frame_labels(world: World, bearer: int, measurements: Sequence[Measurement], views: Sequence[View], images: str) -> Plain:
+def frame_labels(
+    world: World, bearer: int, measurements: Sequence[Measurement], views: Sequence[CameraView], images: str
+) -> Plain:
     """Everything that is true of a frame, with CARLA's frame and labels; units are in the names."""
     seen = [(view, seen_in(view.instances, view.alone_px)) for view in views]
     by_name = {name: view for view in views for name in view.names}
@@ -40,7 +42,7 @@ def frame_labels(world: World, bearer: int, measurements: Sequence[Measurement],
     }
 
 
-def _sensor(one: Measurement, view: View | None, images: str) -> Plain:
+def _sensor(one: Measurement, view: CameraView | None, images: str) -> Plain:
     kind, name = one.sensor.type, one.sensor.name
     file = file_of(kind, name, images)
     digest = frame_of(0, name, kind, one.values, keep=False).digest.hex()
@@ -84,7 +86,7 @@ def _pose(pose: Pose) -> Plain:
     return dict(pose._asdict())
 
 
-def _in_view(world: World, number: int, view: View, seen: Seen | None) -> Plain | None:
+def _in_view(world: World, number: int, view: CameraView, seen: VisibleBox | None) -> Plain | None:
     """What a camera has of an actor; None where no part of it could be in the picture, whatever stands before it."""
     alone_px = view.alone_px.get(number, 0)
     if not alone_px:

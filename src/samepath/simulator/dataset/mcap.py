@@ -44,7 +44,7 @@ _COLOUR: Final = {"r": 1.0, "g": 0.6, "b": 0.1, "a": 0.5}
 _TO_OPTICAL: Final = {"x": -0.5, "y": 0.5, "z": -0.5, "w": 0.5}
 
 
-class Message(NamedTuple):
+class McapMessage(NamedTuple):
     """One message: its topic, the name of its schema, and plain data."""
 
     topic: str
@@ -52,16 +52,16 @@ class Message(NamedTuple):
     content: Plain
 
 
-def messages_of(labels: Plain, names: Mapping[str, str], read: Callable[[str], bytes]) -> Iterator[Message]:
+def messages_of(labels: Plain, names: Mapping[str, str], read: Callable[[str], bytes]) -> Iterator[McapMessage]:
     """The messages of a frame from its labels and files; ``names`` are the words for labels by number."""
     when = stamp(round(labels["time_s"] * 1e9))
-    yield Message("/labels", "samepath.Labels", labels)
-    yield Message("/tf", "foxglove.FrameTransforms", {"transforms": list(_transforms(labels, when))})
-    yield Message("/objects", "foxglove.SceneUpdate", _boxes(labels, names, when))
+    yield McapMessage("/labels", "samepath.Labels", labels)
+    yield McapMessage("/tf", "foxglove.FrameTransforms", {"transforms": list(_transforms(labels, when))})
+    yield McapMessage("/objects", "foxglove.SceneUpdate", _boxes(labels, names, when))
     for name, sensor in sorted(labels["sensors"].items()):
         yield from _sensor(f"sensors/{name}", sensor, when, read)
     for name in sorted({sensor["view"] for sensor in labels["sensors"].values() if "view" in sensor}):
-        yield Message(f"/sensors/{name}/boxes", "foxglove.ImageAnnotations", _outlines(labels, names, name, when))
+        yield McapMessage(f"/sensors/{name}/boxes", "foxglove.ImageAnnotations", _outlines(labels, names, name, when))
 
 
 def stamp(time_ns: int) -> Plain:
@@ -69,27 +69,27 @@ def stamp(time_ns: int) -> Plain:
     return {"sec": time_ns // 1_000_000_000, "nsec": time_ns % 1_000_000_000}
 
 
-def _sensor(name: str, sensor: Plain, when: Plain, read: Callable[[str], bytes]) -> Iterator[Message]:
+def _sensor(name: str, sensor: Plain, when: Plain, read: Callable[[str], bytes]) -> Iterator[McapMessage]:
     """What a sensor measured; ``name`` is that of its frame."""
     kind, file, head = sensor["type"], sensor.get("file"), {"timestamp": when, "frame_id": name}
     if "calibration" in sensor:
         head["frame_id"] = f"{name}/optical"
-        yield Message(f"/{name}/calibration", "foxglove.CameraCalibration", {**head, **_calibration(sensor["calibration"])})
+        yield McapMessage(f"/{name}/calibration", "foxglove.CameraCalibration", {**head, **_calibration(sensor["calibration"])})
     if kind == "sensor.other.gnss":
-        yield Message(f"/{name}", "foxglove.LocationFix", {**head, **_fix(sensor)})
+        yield McapMessage(f"/{name}", "foxglove.LocationFix", {**head, **_fix(sensor)})
     if file is None:
         return
     content = read(file)
     if not file.endswith(".npy"):
         image = {**head, "format": "jpeg" if file.endswith(".jpg") else "png", "data": _text(content)}
-        yield Message(f"/{name}", "foxglove.CompressedImage", image)
+        yield McapMessage(f"/{name}", "foxglove.CompressedImage", image)
         return
     array = np.load(io.BytesIO(content), allow_pickle=False)
     if kind in _CLOUDS:
-        yield Message(f"/{name}", "foxglove.PointCloud", {**head, **_cloud(_CLOUDS[kind](array))})
+        yield McapMessage(f"/{name}", "foxglove.PointCloud", {**head, **_cloud(_CLOUDS[kind](array))})
     else:
         raw = {"dtype": array.dtype.str, "shape": list(array.shape), "data": _text(array.tobytes())}
-        yield Message(f"/{name}", "samepath.Array", {**head, **raw})
+        yield McapMessage(f"/{name}", "samepath.Array", {**head, **raw})
 
 
 def _text(content: bytes) -> str:

@@ -16,7 +16,7 @@ from samepath.core.files import make_folder, write_atomically
 from samepath.simulator.dataset.files import LABELS, FrameFolder, RecordSettings, content_of, file_of, json_of
 from samepath.simulator.dataset.labels import frame_labels
 from samepath.simulator.dataset.mcap import FILE, require_mcap, write_mcap
-from samepath.simulator.sensors.rig import Measurement, Suite, boxes_of
+from samepath.simulator.sensors.rig import Measurement, SensorSuite, boxes_of
 from samepath.simulator.simulation import Simulation, SimulationSettings, check_on_map
 
 HEADER: Final = "dataset.json"
@@ -24,7 +24,7 @@ INDEX: Final = "index.json"
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordingResult:
     """How a recording ended: frames in all, those written now, why the scenario ended, and a name of every bit."""
 
     frames: int
@@ -39,7 +39,7 @@ def no_frame(tick: int, frames: int) -> None:
 
 def record(
     settings: RecordSettings, folder: Path, *, threads: int = 1, on_frame: Callable[[int, int], None] = no_frame
-) -> Recorded:
+) -> RecordingResult:
     """Write a dataset, or go on with one that was interrupted; ``on_frame`` is told the tick and the frames so far."""
     check_on_map(settings.scenario)
     if settings.format == "mcap":
@@ -58,13 +58,19 @@ def record(
     return _close(settings, folder, frames, ticks, written, reason)
 
 
-def _suite(settings: RecordSettings, simulation: Simulation, threads: int) -> Suite:
+def _suite(settings: RecordSettings, simulation: Simulation, threads: int) -> SensorSuite:
     boxes, renderer = boxes_of(settings.scenario), settings.renderer
-    return Suite(settings.rig, simulation.world, boxes=boxes, weather=settings.weather, threads=threads, renderer=renderer)
+    return SensorSuite(
+        settings.rig, simulation.world, boxes=boxes, weather=settings.weather, threads=threads, renderer=renderer
+    )
 
 
 def _run(
-    settings: RecordSettings, simulation: Simulation, suite: Suite, frames: FrameFolder, on_frame: Callable[[int, int], None]
+    settings: RecordSettings,
+    simulation: Simulation,
+    suite: SensorSuite,
+    frames: FrameFolder,
+    on_frame: Callable[[int, int], None],
 ) -> tuple[list[int], int, str]:
     """Run the scenario and write the frames that are not there; return all their ticks, how many are new, why it ended."""
     there, written, ended = frames.done(), 0, None
@@ -97,7 +103,7 @@ def _open(settings: RecordSettings, folder: Path) -> None:
         write_atomically(make_folder(folder) / HEADER, lambda partial: _write(partial, header))
 
 
-def _frame(settings: RecordSettings, simulation: Simulation, suite: Suite) -> dict[str, bytes]:
+def _frame(settings: RecordSettings, simulation: Simulation, suite: SensorSuite) -> dict[str, bytes]:
     """The files of a frame."""
     measurements, views = suite.look(simulation.commands)
     labels = frame_labels(simulation.world, suite.bearer, measurements, views, settings.images)
@@ -115,7 +121,7 @@ def _files(measurements: tuple[Measurement, ...], images: str) -> dict[str, byte
 
 def _close(
     settings: RecordSettings, folder: Path, frames: FrameFolder, ticks: list[int], written: int, reason: str
-) -> Recorded:
+) -> RecordingResult:
     """Write the list of frames; its digest names every bit that was measured, whatever the files' compression."""
     chain = first_link("dataset", settings.scenario.name)
     listed: list[dict[str, Any]] = []
@@ -130,15 +136,15 @@ def _close(
     write_atomically(folder / INDEX, lambda partial: _write(partial, index))
     if settings.format == "mcap":
         frames.remove()
-    return Recorded(len(ticks), written, reason, chain.hex())
+    return RecordingResult(len(ticks), written, reason, chain.hex())
 
 
-def _finished(folder: Path) -> Recorded:
+def _finished(folder: Path) -> RecordingResult:
     """What the index of an MCAP file that is whole says; frames that an interruption left behind go."""
     FrameFolder(folder).remove()
     try:
         index = json.loads((folder / INDEX).read_text("utf-8"))
-        return Recorded(len(index["frames"]), 0, index["reason"], index["digest"])
+        return RecordingResult(len(index["frames"]), 0, index["reason"], index["digest"])
     except (OSError, ValueError, KeyError) as error:
         raise StoreError(f"{folder / INDEX} is damaged ({error}): delete {folder} and record again") from error
 

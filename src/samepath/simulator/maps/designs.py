@@ -12,8 +12,8 @@ from typing import Final
 
 from samepath.simulator.maps.writer import (
     LANE_WIDTH_M,
-    End,
-    Piece,
+    PlanPiece,
+    RoadEnd,
     Turn,
     arm,
     crossing,
@@ -38,7 +38,7 @@ ISLAND_RADIUS_M: Final = 1.5
 class Mouth:
     """An arm as a junction sees it: which way it leaves and how far from the middle it starts."""
 
-    end: End
+    end: RoadEnd
     heading_rad: float
     distance_m: float
 
@@ -48,7 +48,7 @@ def t_junction() -> str:
     x_m, y_m, radius_m = -23.75, 10.5, 10.0
     headings = [math.radians(degrees) for degrees in (-21.8, 68.2, 158.2)]
     lengths_m = (176.0, 88.0, 176.0)
-    mouths = [Mouth(End(number, "start"), heading, radius_m) for number, heading in zip((1, 2, 3), headings, strict=True)]
+    mouths = [Mouth(RoadEnd(number, "start"), heading, radius_m) for number, heading in zip((1, 2, 3), headings, strict=True)]
     parts = []
     scenery = (
         _street(100, range(20, 160, 40), left=range(40, 130, 22), right=range(12, 130, 22)),
@@ -68,7 +68,9 @@ def t_junction() -> str:
         bend_rad = math.remainder(end.heading_rad - start.heading_rad - math.pi, math.tau)
         straight = abs(bend_rad) < 0.1
         piece = (
-            Piece(2.0 * radius_m, 0.0) if straight else Piece(radius_m * abs(bend_rad), math.copysign(1.0 / radius_m, bend_rad))
+            PlanPiece(2.0 * radius_m, 0.0)
+            if straight
+            else PlanPiece(radius_m * abs(bend_rad), math.copysign(1.0 / radius_m, bend_rad))
         )
         sidewalk = (second - first) % 3 == 1
         parts.append(_turn(10 + index, 1000, x_m, y_m, (start, end), [piece], sidewalk=sidewalk))
@@ -84,14 +86,14 @@ def double_mini_roundabout() -> str:
     link_rad, link_m = math.atan2(y2_m - y1_m, x2_m - x1_m), math.hypot(x2_m - x1_m, y2_m - y1_m)
     mouth_m = 8.5
     west = [
-        Mouth(End(5, "start"), link_rad, mouth_m),
-        Mouth(End(1, "start"), math.radians(145.0), 11.5),
-        Mouth(End(2, "start"), math.radians(229.0), 11.5),
+        Mouth(RoadEnd(5, "start"), link_rad, mouth_m),
+        Mouth(RoadEnd(1, "start"), math.radians(145.0), 11.5),
+        Mouth(RoadEnd(2, "start"), math.radians(229.0), 11.5),
     ]
     east = [
-        Mouth(End(3, "start"), math.radians(-31.0), 14.5),
-        Mouth(End(4, "start"), math.radians(32.0), 14.5),
-        Mouth(End(5, "end"), link_rad + math.pi, mouth_m),
+        Mouth(RoadEnd(3, "start"), math.radians(-31.0), 14.5),
+        Mouth(RoadEnd(4, "start"), math.radians(32.0), 14.5),
+        Mouth(RoadEnd(5, "end"), link_rad + math.pi, mouth_m),
     ]
     parts = []
     names = {1: "north-west arm", 2: "south-west arm", 3: "south-east arm", 4: "north-east arm"}
@@ -142,7 +144,7 @@ def roundabout(
     return [*parts, junction(junction_id, name, turns)]
 
 
-def _around(start: Mouth, end: Mouth, circle_m: float, entry_m: float) -> list[Piece]:
+def _around(start: Mouth, end: Mouth, circle_m: float, entry_m: float) -> list[PlanPiece]:
     """From one arm to another: right into the circle, along it, right out of it; or straight round a near corner.
 
     With the circle of radius r and entry arcs of radius q, both tangent, the entry touches the circle at atan2(q, y) from its
@@ -153,14 +155,14 @@ def _around(start: Mouth, end: Mouth, circle_m: float, entry_m: float) -> list[P
     touch_rad = math.atan2(entry_m, begin_m)
     circle_rad = between_rad - 2.0 * touch_rad
     if circle_rad > 0.0:
-        bend = Piece(entry_m * (0.5 * math.pi - touch_rad), -1.0 / entry_m)
-        circle = Piece(circle_m * circle_rad, 1.0 / circle_m)
-        pieces = [Piece(start.distance_m - begin_m, 0.0), bend, circle, bend, Piece(end.distance_m - begin_m, 0.0)]
+        bend = PlanPiece(entry_m * (0.5 * math.pi - touch_rad), -1.0 / entry_m)
+        circle = PlanPiece(circle_m * circle_rad, 1.0 / circle_m)
+        pieces = [PlanPiece(start.distance_m - begin_m, 0.0), bend, circle, bend, PlanPiece(end.distance_m - begin_m, 0.0)]
     else:
         corner_m = min(start.distance_m, end.distance_m) - 0.5
         radius_m = corner_m * math.tan(0.5 * between_rad)
-        bend = Piece(radius_m * (math.pi - between_rad), -1.0 / radius_m)
-        pieces = [Piece(start.distance_m - corner_m, 0.0), bend, Piece(end.distance_m - corner_m, 0.0)]
+        bend = PlanPiece(radius_m * (math.pi - between_rad), -1.0 / radius_m)
+        pieces = [PlanPiece(start.distance_m - corner_m, 0.0), bend, PlanPiece(end.distance_m - corner_m, 0.0)]
     return pieces
 
 
@@ -170,7 +172,7 @@ def _turn(
     x_m: float,
     y_m: float,
     mouths: tuple[Mouth, Mouth],
-    pieces: list[Piece],
+    pieces: list[PlanPiece],
     *,
     sidewalk: bool,
     speed_kmph: int | None = None,
@@ -184,7 +186,7 @@ def _turn(
 
 def _arm_plan(x_m: float, y_m: float, mouth: Mouth, length_m: float) -> tuple[list[str], float]:
     cos, sin = math.cos(mouth.heading_rad), math.sin(mouth.heading_rad)
-    return geometry(x_m + mouth.distance_m * cos, y_m + mouth.distance_m * sin, mouth.heading_rad, [Piece(length_m, 0.0)])
+    return geometry(x_m + mouth.distance_m * cos, y_m + mouth.distance_m * sin, mouth.heading_rad, [PlanPiece(length_m, 0.0)])
 
 
 def _street(first_id: int, lamps_m: range, *, left: range, right: range) -> list[str]:

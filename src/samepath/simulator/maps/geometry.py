@@ -22,7 +22,7 @@ _TABLE_INTERVALS: Final = 64
 _NEWTON_STEPS: Final = 8
 
 
-class Pose(NamedTuple):
+class CurvePoint(NamedTuple):
     """A point of a curve with its direction and signed curvature (positive to the left)."""
 
     x_m: float
@@ -85,20 +85,20 @@ class Curve(Protocol):
         """Is it a straight line?"""
         ...
 
-    def local(self, distance_m: float) -> Pose:
+    def local(self, distance_m: float) -> CurvePoint:
         """The pose after ``distance_m`` along the curve."""
         ...
 
 
 @dataclass(frozen=True)
-class Line:
+class StraightLine:
     """A straight line."""
 
     is_straight = True
 
-    def local(self, distance_m: float) -> Pose:
+    def local(self, distance_m: float) -> CurvePoint:
         """The pose after ``distance_m`` along the curve."""
-        return Pose(distance_m, 0.0, 0.0, 0.0)
+        return CurvePoint(distance_m, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,12 @@ class Arc:
     curvature_per_m: float
     is_straight = False
 
-    def local(self, distance_m: float) -> Pose:
+    def local(self, distance_m: float) -> CurvePoint:
         """The pose after ``distance_m`` along the curve; sin(a)/a and its like keep tiny curvatures exact."""
         angle = self.curvature_per_m * distance_m
         half = 0.5 * angle
         chord = distance_m * (math.sin(half) / half if half != 0.0 else 1.0)
-        return Pose(chord * math.cos(half), chord * math.sin(half), angle, self.curvature_per_m)
+        return CurvePoint(chord * math.cos(half), chord * math.sin(half), angle, self.curvature_per_m)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Spiral:
         rate = (self.curvature_end_per_m - self.curvature_start_per_m) / self.length_m
         return distance_m * (self.curvature_start_per_m + 0.5 * rate * distance_m)
 
-    def local(self, distance_m: float) -> Pose:
+    def local(self, distance_m: float) -> CurvePoint:
         """The pose after ``distance_m`` along the curve."""
         rate = (self.curvature_end_per_m - self.curvature_start_per_m) / self.length_m
         turn = max(abs(self.curvature_start_per_m), abs(self.curvature_end_per_m)) * abs(distance_m)
@@ -140,7 +140,7 @@ class Spiral:
             start, end = distance_m * part / parts, distance_m * (part + 1) / parts
             x += integrate(lambda s: math.cos(self.heading(s)), start, end)
             y += integrate(lambda s: math.sin(self.heading(s)), start, end)
-        return Pose(x, y, self.heading(distance_m), self.curvature_start_per_m + rate * distance_m)
+        return CurvePoint(x, y, self.heading(distance_m), self.curvature_start_per_m + rate * distance_m)
 
 
 @dataclass(frozen=True)
@@ -193,14 +193,14 @@ class ParamPoly3:
                 break
         return p
 
-    def local(self, distance_m: float) -> Pose:
+    def local(self, distance_m: float) -> CurvePoint:
         """The pose after ``distance_m`` along the curve."""
         p = self.parameter(distance_m)
         du, dv = self.u.slope(p), self.v.slope(p)
         ddu, ddv = 2.0 * self.u.c + 6.0 * self.u.d * p, 2.0 * self.v.c + 6.0 * self.v.d * p
         speed = math.sqrt(du * du + dv * dv)
         curvature = (du * ddv - dv * ddu) / (speed * speed * speed) if speed > 0.0 else 0.0
-        return Pose(self.u.value(p), self.v.value(p), math.atan2(dv, du), curvature)
+        return CurvePoint(self.u.value(p), self.v.value(p), math.atan2(dv, du), curvature)
 
 
 def poly3(a: float, b: float, c: float, d: float, length_m: float) -> ParamPoly3:
@@ -219,11 +219,11 @@ class Geometry:
     length_m: float
     curve: Curve
 
-    def pose(self, s_m: float) -> Pose:
+    def pose(self, s_m: float) -> CurvePoint:
         """The pose at road coordinate ``s_m``."""
         local = self.curve.local(s_m - self.start_m)
         cos, sin = math.cos(self.heading_rad), math.sin(self.heading_rad)
-        return Pose(
+        return CurvePoint(
             self.x_m + local.x_m * cos - local.y_m * sin,
             self.y_m + local.x_m * sin + local.y_m * cos,
             self.heading_rad + local.heading_rad,

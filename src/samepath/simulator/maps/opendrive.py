@@ -33,12 +33,11 @@ from samepath.simulator.maps.bounds import (
     WIDTH_MAX_M,
     check_work,
 )
-from samepath.simulator.maps.geometry import Arc, Cubic, Curve, Geometry, Line, ParamPoly3, Spiral, poly3
+from samepath.simulator.maps.geometry import Arc, Cubic, Curve, Geometry, ParamPoly3, Spiral, StraightLine, poly3
 from samepath.simulator.maps.records import (
-    Connection,
-    Controller,
     Corner,
     Junction,
+    JunctionConnection,
     Lane,
     LaneHeight,
     LaneSection,
@@ -47,6 +46,7 @@ from samepath.simulator.maps.records import (
     RoadLink,
     RoadMark,
     RoadObject,
+    SignalController,
     SignalRecord,
     SignalReference,
     SpeedLimit,
@@ -87,7 +87,7 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-class Node:
+class XmlNode:
     """An element with the words that say where it is, and attributes checked as they are read."""
 
     def __init__(self, element: "Element", where: str) -> None:
@@ -103,19 +103,19 @@ class Node:
         """The error for this element."""
         return InputError(f"{self.where}: <{self.tag}>: {wanted}")
 
-    def inside(self, where: str) -> "Node":
+    def inside(self, where: str) -> "XmlNode":
         """The same element under a more precise place."""
-        return Node(self.element, where)
+        return XmlNode(self.element, where)
 
-    def child(self, tag: str) -> "Node | None":
+    def child(self, tag: str) -> "XmlNode | None":
         """The first child of this name."""
         return next(self.children(tag), None)
 
-    def children(self, *tags: str) -> Iterator["Node"]:
+    def children(self, *tags: str) -> Iterator["XmlNode"]:
         """All children, or those of these names, in the order of the file."""
         for element in self.element:
             if isinstance(element.tag, str) and (not tags or _local(element.tag) in tags):
-                yield Node(element, self.where)
+                yield XmlNode(element, self.where)
 
     def text(self, key: str, default: str | None = None) -> str:
         """A text attribute."""
@@ -176,7 +176,7 @@ def _local(tag: str) -> str:
 # Values that roads and lanes write alike: speeds and cubic polynomials.
 
 
-def read_speed_mps(node: Node) -> float | None:
+def read_speed_mps(node: XmlNode) -> float | None:
     """The ``max`` of a speed record in m/s; None for 'no limit' and 'undefined'."""
     if node.text("max") in {"no limit", "undefined"}:
         return None
@@ -186,12 +186,12 @@ def read_speed_mps(node: Node) -> float | None:
     return node.within("max", 0.0, SPEED_MAX) * SPEED_UNITS_MPS[unit]
 
 
-def read_station(node: Node, key: str, length_m: float, default: float | None = None) -> float:
+def read_station(node: XmlNode, key: str, length_m: float, default: float | None = None) -> float:
     """A place along a road or a section of this length."""
     return node.within(key, -BESIDE_M, length_m + BESIDE_M, default)
 
 
-def read_cubics(parent: Node, tag: str, key: str, length_m: float, most_m: float) -> tuple[Cubic, ...]:
+def read_cubics(parent: XmlNode, tag: str, key: str, length_m: float, most_m: float) -> tuple[Cubic, ...]:
     """The cubic polynomials called ``tag``, by rising start; where each of them holds it stays below ``most_m``."""
     found = [
         (Cubic(read_station(node, key, length_m), *(node.number(power) for power in "abcd")), node)
@@ -228,7 +228,7 @@ _MARK_WIDTH_M: Final = 0.12
 _SAME_M: Final = 1e-9
 
 
-def read_sections(lanes: Node, length_m: float, ignored: list[str], road_id: int) -> tuple[LaneSection, ...]:
+def read_sections(lanes: XmlNode, length_m: float, ignored: list[str], road_id: int) -> tuple[LaneSection, ...]:
     """All lane sections of a road, each ending where the next starts."""
     nodes = list(lanes.children("laneSection"))
     if not nodes:
@@ -245,7 +245,7 @@ def read_sections(lanes: Node, length_m: float, ignored: list[str], road_id: int
     )
 
 
-def _read_lanes(section: Node, length_m: float, ignored: list[str], road_id: int) -> tuple[Lane, ...]:
+def _read_lanes(section: XmlNode, length_m: float, ignored: list[str], road_id: int) -> tuple[Lane, ...]:
     if section.text("singleSide", "false") not in {"false", "0"}:
         raise section.fail("single-sided lane sections are not supported")
     found: list[Lane] = []
@@ -266,7 +266,7 @@ def _read_lanes(section: Node, length_m: float, ignored: list[str], road_id: int
     return tuple(sorted(found, key=lambda lane: -lane.id))
 
 
-def _read_lane(node: Node, length_m: float, ignored: list[str], road_id: int) -> Lane:
+def _read_lane(node: XmlNode, length_m: float, ignored: list[str], road_id: int) -> Lane:
     lane_id = node.integer("id", LANE_ID_MAX)
     node = node.inside(f"{node.where}, lane {lane_id}")
     for part in node.children():
@@ -299,12 +299,12 @@ def _read_lane(node: Node, length_m: float, ignored: list[str], road_id: int) ->
     )
 
 
-def _read_lane_link(link: Node | None, tag: str) -> int | None:
+def _read_lane_link(link: XmlNode | None, tag: str) -> int | None:
     node = link.child(tag) if link else None
     return None if node is None else node.integer("id", LANE_ID_MAX)
 
 
-def _read_mark(node: Node, length_m: float) -> RoadMark:
+def _read_mark(node: XmlNode, length_m: float) -> RoadMark:
     return RoadMark(
         read_station(node, "sOffset", length_m),
         node.text("type", "none"),
@@ -318,7 +318,7 @@ def _read_mark(node: Node, length_m: float) -> RoadMark:
 _SIGNAL_SIZE_M: Final = 0.6
 
 
-def read_objects(objects: Node | None, length_m: float, ignored: list[str], road_id: int) -> tuple[RoadObject, ...]:
+def read_objects(objects: XmlNode | None, length_m: float, ignored: list[str], road_id: int) -> tuple[RoadObject, ...]:
     """All objects of a road; tunnels, bridges and references are listed as ignored."""
     found = []
     for node in objects.children() if objects else ():
@@ -329,7 +329,7 @@ def read_objects(objects: Node | None, length_m: float, ignored: list[str], road
     return tuple(found)
 
 
-def _read_object(node: Node, length_m: float, ignored: list[str], road_id: int) -> RoadObject:
+def _read_object(node: XmlNode, length_m: float, ignored: list[str], road_id: int) -> RoadObject:
     object_id = node.text("id", "")
     node = node.inside(f"{node.where}, object {object_id!r}")
     parts = (part.tag for part in node.children())
@@ -355,21 +355,21 @@ def _read_object(node: Node, length_m: float, ignored: list[str], road_id: int) 
     )
 
 
-def _inside(node: Node, length_m: float) -> float:
+def _inside(node: XmlNode, length_m: float) -> float:
     s_m = node.number("s")
     if not -BESIDE_M <= s_m <= length_m + BESIDE_M:
         raise node.fail(f"s within the road's 0..{length_m:g} was wanted, but {s_m:g} came")
     return s_m
 
 
-def _size(node: Node, key: str) -> float:
+def _size(node: XmlNode, key: str) -> float:
     value = node.number(key, 0.0)
     if value < 0.0:
         raise node.fail(f"{key!r} must be at least 0, but {value:g} came")
     return node.within(key, 0.0, SIZE_MAX_M, 0.0)
 
 
-def _read_corner(node: Node, length_m: float) -> Corner:
+def _read_corner(node: XmlNode, length_m: float) -> Corner:
     height_m = _size(node, "height")
     if node.tag == "cornerRoad":
         along_m = node.within("s", -CORNER_BESIDE_M, length_m + CORNER_BESIDE_M)
@@ -378,7 +378,7 @@ def _read_corner(node: Node, length_m: float) -> Corner:
     return Corner(False, u_m, v_m, node.about("z", ELEVATION_MAX_M, 0.0), height_m)
 
 
-def read_signals(signals: Node | None, length_m: float, ignored: list[str], road_id: int) -> tuple[SignalRecord, ...]:
+def read_signals(signals: XmlNode | None, length_m: float, ignored: list[str], road_id: int) -> tuple[SignalRecord, ...]:
     """All signals of a road; what is neither a signal nor a reference to one is listed as ignored."""
     found = []
     for node in signals.children() if signals else ():
@@ -389,7 +389,7 @@ def read_signals(signals: Node | None, length_m: float, ignored: list[str], road
     return tuple(found)
 
 
-def read_signal_references(signals: Node | None, length_m: float) -> tuple[SignalReference, ...]:
+def read_signal_references(signals: XmlNode | None, length_m: float) -> tuple[SignalReference, ...]:
     """All references of a road to signals that may stand elsewhere."""
     return tuple(
         SignalReference(node.text("id"), _inside(node, length_m), _orientation(node), _read_validity(node))
@@ -397,20 +397,20 @@ def read_signal_references(signals: Node | None, length_m: float) -> tuple[Signa
     )
 
 
-def _read_validity(node: Node) -> tuple[tuple[int, int], ...]:
+def _read_validity(node: XmlNode) -> tuple[tuple[int, int], ...]:
     return tuple(
         (part.integer("fromLane", LANE_ID_MAX), part.integer("toLane", LANE_ID_MAX)) for part in node.children("validity")
     )
 
 
-def _orientation(node: Node) -> str:
+def _orientation(node: XmlNode) -> str:
     orientation = node.text("orientation", "+")
     if orientation not in {"+", "-", "none"}:
         raise node.fail(f"orientation '+', '-' or 'none' was wanted, but {orientation!r} came")
     return orientation
 
 
-def _read_signal(node: Node, length_m: float) -> SignalRecord:
+def _read_signal(node: XmlNode, length_m: float) -> SignalRecord:
     node = node.inside(f"{node.where}, signal {node.text('id')!r}")
     has_value = node.element.get("value") not in {None, "", "-1"}
     return SignalRecord(
@@ -442,7 +442,7 @@ _GAP_MAX_M: Final = 0.1
 
 def read_opendrive(text: str, name: str) -> OpenDrive:
     """Read a whole file; ``name`` is used in error messages."""
-    root = Node(parse_xml(text, name), f"map {name!r}")
+    root = XmlNode(parse_xml(text, name), f"map {name!r}")
     if root.tag != "OpenDRIVE":
         raise root.fail("the root <OpenDRIVE> was wanted")
     ignored: list[str] = []
@@ -473,7 +473,7 @@ def read_opendrive(text: str, name: str) -> OpenDrive:
     return document
 
 
-def _read_box(header: Node) -> tuple[float, float, float, float] | None:
+def _read_box(header: XmlNode) -> tuple[float, float, float, float] | None:
     """West, south, east, north; None where the file leaves them out or writes zeros."""
     west, south, east, north = (header.about(key, POSITION_MAX_M, 0.0) for key in ("west", "south", "east", "north"))
     return (west, south, east, north) if west < east and south < north else None
@@ -487,7 +487,7 @@ def _unique(ids: list[int], kind: str, name: str) -> None:
         seen.add(number)
 
 
-def _read_road(node: Node, name: str, ignored: list[str]) -> Road:
+def _read_road(node: XmlNode, name: str, ignored: list[str]) -> Road:
     road_id = node.integer("id")
     node = node.inside(f"map {name!r}, road {road_id}")
     length_m = node.positive("length")
@@ -525,7 +525,7 @@ def _read_road(node: Node, name: str, ignored: list[str]) -> Road:
     )
 
 
-def _refuse_banking(road: Node) -> None:
+def _refuse_banking(road: XmlNode) -> None:
     profile = road.child("lateralProfile")
     for part in profile.children() if profile else ():
         if any(part.number(key, 0.0) != 0.0 for key in ("a", "b", "c", "d")) or part.tag not in {
@@ -536,7 +536,7 @@ def _refuse_banking(road: Node) -> None:
             raise part.fail("a banked road (non-zero lateralProfile) is not supported")
 
 
-def _read_link(link: Node | None, tag: str) -> RoadLink | None:
+def _read_link(link: XmlNode | None, tag: str) -> RoadLink | None:
     node = link.child(tag) if link else None
     if node is None:
         return None
@@ -549,7 +549,7 @@ def _read_link(link: Node | None, tag: str) -> RoadLink | None:
     return RoadLink(kind, node.integer("elementId"), contact)
 
 
-def _read_speeds(road: Node, length_m: float) -> tuple[SpeedLimit, ...]:
+def _read_speeds(road: XmlNode, length_m: float) -> tuple[SpeedLimit, ...]:
     limits = []
     for node in road.children("type"):
         speed = node.child("speed")
@@ -558,7 +558,7 @@ def _read_speeds(road: Node, length_m: float) -> tuple[SpeedLimit, ...]:
     return tuple(sorted(limits, key=lambda limit: limit.start_m))
 
 
-def _read_plan(road: Node, length_m: float) -> tuple[Geometry, ...]:
+def _read_plan(road: XmlNode, length_m: float) -> tuple[Geometry, ...]:
     view = road.child("planView")
     pieces = [] if view is None else [_read_geometry(node) for node in view.children("geometry")]
     if not pieces:
@@ -581,7 +581,7 @@ def _read_plan(road: Node, length_m: float) -> tuple[Geometry, ...]:
     return tuple(pieces)
 
 
-def _read_geometry(node: Node) -> Geometry:
+def _read_geometry(node: XmlNode) -> Geometry:
     length_m = node.positive("length")
     shapes = [child for child in node.children() if child.tag != "userData"]
     if len(shapes) != 1:
@@ -590,14 +590,14 @@ def _read_geometry(node: Node) -> Geometry:
     return Geometry(node.positive("s", zero=True), *_read_pose(node), length_m, curve)
 
 
-def _read_pose(node: Node) -> tuple[float, float, float]:
+def _read_pose(node: XmlNode) -> tuple[float, float, float]:
     return node.about("x", POSITION_MAX_M), node.about("y", POSITION_MAX_M), node.about("hdg", HEADING_MAX_RAD)
 
 
-def _read_curve(node: Node, length_m: float) -> Curve:
+def _read_curve(node: XmlNode, length_m: float) -> Curve:
     match node.tag:
         case "line":
-            return Line()
+            return StraightLine()
         case "arc":
             return Arc(_read_curvature(node, "curvature", length_m))
         case "spiral":
@@ -620,14 +620,14 @@ def _read_curve(node: Node, length_m: float) -> Curve:
             raise node.fail("this geometry is not known; known: line, arc, spiral, poly3, paramPoly3")
 
 
-def _read_curvature(node: Node, key: str, length_m: float) -> float:
+def _read_curvature(node: XmlNode, key: str, length_m: float) -> float:
     curvature = node.about(key, CURVATURE_MAX_PER_M)
     if abs(curvature) * length_m > TURN_MAX_RAD:
         raise node.fail(f"a turn of at most {TURN_MAX_RAD:g} rad was wanted, but {key}={curvature:g} over {length_m:g} m came")
     return curvature
 
 
-def _read_junction(node: Node, name: str) -> Junction:
+def _read_junction(node: XmlNode, name: str) -> Junction:
     junction_id = node.integer("id")
     node = node.inside(f"map {name!r}, junction {junction_id}")
     if node.text("type", "default") not in {"default", ""}:
@@ -641,15 +641,15 @@ def _read_junction(node: Node, name: str) -> Junction:
             (link.integer("from", LANE_ID_MAX), link.integer("to", LANE_ID_MAX)) for link in part.children("laneLink")
         )
         connections.append(
-            Connection(part.text("id"), part.integer("incomingRoad"), part.integer("connectingRoad"), contact, links)
+            JunctionConnection(part.text("id"), part.integer("incomingRoad"), part.integer("connectingRoad"), contact, links)
         )
     controllers = tuple(part.text("id") for part in node.children("controller"))
     return Junction(junction_id, node.text("name", ""), tuple(connections), controllers)
 
 
-def _read_controller(node: Node) -> Controller:
+def _read_controller(node: XmlNode) -> SignalController:
     signals = tuple(part.text("signalId") for part in node.children("control"))
-    return Controller(node.text("id"), node.text("name", ""), signals)
+    return SignalController(node.text("id"), node.text("name", ""), signals)
 
 
 def _check_references(roads: tuple[Road, ...], junctions: tuple[Junction, ...], name: str) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from samepath.simulator.maps.geometry import Cubic, Geometry, Pose, cubic_at, geometry_at
+from samepath.simulator.maps.geometry import Cubic, CurvePoint, Geometry, cubic_at, geometry_at
 
 DRIVABLE_KINDS: Final = frozenset(
     {
@@ -171,7 +171,7 @@ class Road:
     signals: tuple[SignalRecord, ...]
     signal_references: tuple[SignalReference, ...] = ()
 
-    def pose(self, s_m: float) -> Pose:
+    def pose(self, s_m: float) -> CurvePoint:
         """The reference line at ``s_m``, clamped to the road."""
         inside = min(max(s_m, 0.0), self.length_m)
         return geometry_at(self.plan, inside).pose(inside)
@@ -184,7 +184,7 @@ class Road:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class JunctionConnection:
     """One way through a junction: lane pairs from an incoming road onto a connecting road."""
 
     id: str
@@ -200,12 +200,12 @@ class Junction:
 
     id: int
     name: str
-    connections: tuple[Connection, ...]
+    connections: tuple[JunctionConnection, ...]
     controllers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class SignalController:
     """Traffic lights that change together."""
 
     id: str
@@ -223,4 +223,4 @@ class OpenDrive:
     roads: tuple[Road, ...]
     junctions: tuple[Junction, ...]
     ignored: tuple[str, ...]
-    controllers: tuple[Controller, ...] = ()
+    controllers: tuple[SignalController, ...] = ()

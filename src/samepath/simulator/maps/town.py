@@ -14,8 +14,8 @@ from samepath.simulator.maps.designs import Mouth, roundabout
 from samepath.simulator.maps.writer import (
     LANE_WIDTH_M,
     SIDEWALK_WIDTH_M,
-    End,
-    Piece,
+    PlanPiece,
+    RoadEnd,
     Turn,
     controller,
     crossing,
@@ -43,7 +43,7 @@ _NAMES: Final = {LIGHT: "traffic light", STOP: "stop", YIELD: "give way"}
 class Arm:
     """A street as its junction sees it: which end, which way it leaves, how far from the middle its mouth is."""
 
-    end: End
+    end: RoadEnd
     heading_rad: float
     mouth_m: float
 
@@ -91,15 +91,15 @@ def _plan(
     y_m = middle[1] - start.mouth_m * in_y - shift_in_m * in_x
     heading_rad = math.remainder(start.heading_rad + math.pi, math.tau)
     if abs(bend_rad) < 0.1:
-        return geometry(x_m, y_m, heading_rad, [Piece(start.mouth_m + end.mouth_m, 0.0)])
+        return geometry(x_m, y_m, heading_rad, [PlanPiece(start.mouth_m + end.mouth_m, 0.0)])
     side = math.copysign(1.0, bend_rad)
     ahead_m = start.mouth_m + side * shift_out_m
     beyond_m = end.mouth_m + side * shift_in_m
     radius_m = min(ahead_m, beyond_m)
     pieces = [
-        Piece(ahead_m - radius_m, 0.0),
-        Piece(0.5 * math.pi * radius_m, side / radius_m),
-        Piece(beyond_m - radius_m, 0.0),
+        PlanPiece(ahead_m - radius_m, 0.0),
+        PlanPiece(0.5 * math.pi * radius_m, side / radius_m),
+        PlanPiece(beyond_m - radius_m, 0.0),
     ]
     return geometry(x_m, y_m, heading_rad, [piece for piece in pieces if piece.length_m > 1e-9])
 
@@ -120,12 +120,12 @@ def crossroads(
     return [*(lines for lines, _ in made), junction(junction_id, name, [one for _, one in made], ids), *controllers]
 
 
-def signal_id(end: End) -> int:
+def signal_id(end: RoadEnd) -> int:
     """The id of the light or sign at one end of a street."""
     return 10 * end.road_id + (1 if end.contact == "start" else 2)
 
 
-def rule_sign(kind: str, end: End, length_m: float) -> str:
+def rule_sign(kind: str, end: RoadEnd, length_m: float) -> str:
     """A light or sign at the stop line, to the right of those who come."""
     at_start = end.contact == "start"
     s_m = STOP_LINE_M if at_start else length_m - STOP_LINE_M
@@ -135,7 +135,7 @@ def rule_sign(kind: str, end: End, length_m: float) -> str:
     return signal(signal_id(end), _NAMES[kind], kind, s_m, place, lanes, light=kind == LIGHT)
 
 
-def speed_sign(number: int, end: End, s_m: float, speed_kmph: int) -> str:
+def speed_sign(number: int, end: RoadEnd, s_m: float, speed_kmph: int) -> str:
     """A speed limit for those who leave the junction at this end of a street."""
     lane = end.lane_out
     place = math.copysign(end.lanes * LANE_WIDTH_M + POST_M, lane)
@@ -156,7 +156,7 @@ _ARC_PARTS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StreetPiece:
     """A straight or bent piece of a street: where it starts and from which s on, which way it runs, how it bends."""
 
     road_id: int
@@ -184,7 +184,7 @@ class Run:
         return self.lanes * LANE_WIDTH_M + SIDEWALK_WIDTH_M
 
 
-def sights(runs: Sequence[Run], squares: Sequence[tuple[float, float, float]]) -> dict[int, list[str]]:
+def sights(runs: Sequence[StreetPiece], squares: Sequence[tuple[float, float, float]]) -> dict[int, list[str]]:
     """Objects for each road. ``squares`` are further places to keep free: x, y and how far around."""
     segments = [_segment(run, part) for run in runs for part in range(_ARC_PARTS if run.curvature_per_m else 1)]
     found: dict[int, list[str]] = {run.road_id: [] for run in runs}
@@ -222,7 +222,7 @@ def sights(runs: Sequence[Run], squares: Sequence[tuple[float, float, float]]) -
     return found
 
 
-def _places(run: Run, every_m: float) -> Iterator[tuple[float, float]]:
+def _places(run: StreetPiece, every_m: float) -> Iterator[tuple[float, float]]:
     """Places along a street on its left and right, centred between its ends, the right ones half a step on."""
     steps = int((run.length_m - 6.0) / every_m)
     first_m = 0.5 * (run.length_m - steps * every_m)
@@ -233,7 +233,7 @@ def _places(run: Run, every_m: float) -> Iterator[tuple[float, float]]:
                 yield s_m, side
 
 
-def _segment(run: Run, part: int) -> tuple[tuple[float, float], tuple[float, float], float]:
+def _segment(run: StreetPiece, part: int) -> tuple[tuple[float, float], tuple[float, float], float]:
     parts = _ARC_PARTS if run.curvature_per_m else 1
     return run.at(run.length_m * part / parts), run.at(run.length_m * (part + 1) / parts), run.edge_m
 
@@ -256,7 +256,7 @@ _MARGIN_M: Final = 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TownJunction:
     """A junction: its middle and its rule: a ``LIGHT``, ``STOP`` or ``YIELD`` for those who come to the ring, a ``circle``."""
 
     id: int
@@ -267,7 +267,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class TownStreet:
     """A street between two junctions, straight or around ``corner``; ``lanes`` each way."""
 
     id: int
@@ -279,48 +279,48 @@ class Way:
     corner: tuple[float, float] | None = None
 
 
-NODES: Final = (
-    Node(1000, "west gate", _WEST, _STATION, LIGHT),
-    Node(1001, "north gate", _AVENUE, _NORTH, LIGHT),
-    Node(1002, "east gate", _EAST, _STATION, LIGHT),
-    Node(1003, "mill corner", _EAST, _MARKET, LIGHT),
-    Node(1004, "south gate", _AVENUE, _SOUTH, LIGHT),
-    Node(1005, "school corner", _LANE, _SOUTH, STOP),
-    Node(1006, "bridge corner", _WEST, _MARKET, YIELD),
-    Node(1007, "station square", _AVENUE, _STATION, LIGHT),
-    Node(1008, "market cross", _AVENUE, _MARKET, LIGHT),
-    Node(1009, "monument", _LANE, _MARKET, "circle"),
+JUNCTIONS: Final = (
+    TownJunction(1000, "west gate", _WEST, _STATION, LIGHT),
+    TownJunction(1001, "north gate", _AVENUE, _NORTH, LIGHT),
+    TownJunction(1002, "east gate", _EAST, _STATION, LIGHT),
+    TownJunction(1003, "mill corner", _EAST, _MARKET, LIGHT),
+    TownJunction(1004, "south gate", _AVENUE, _SOUTH, LIGHT),
+    TownJunction(1005, "school corner", _LANE, _SOUTH, STOP),
+    TownJunction(1006, "bridge corner", _WEST, _MARKET, YIELD),
+    TownJunction(1007, "station square", _AVENUE, _STATION, LIGHT),
+    TownJunction(1008, "market cross", _AVENUE, _MARKET, LIGHT),
+    TownJunction(1009, "monument", _LANE, _MARKET, "circle"),
 )
-WAYS: Final = (
-    Way(1, "ring north-west", 1000, 1001, corner=(_WEST, _NORTH)),
-    Way(2, "ring north-east", 1001, 1002, corner=(_EAST, _NORTH)),
-    Way(3, "ring east", 1002, 1003),
-    Way(4, "ring south-east", 1003, 1004, corner=(_EAST, _SOUTH)),
-    Way(5, "ring south", 1004, 1005),
-    Way(6, "ring south-west", 1005, 1006, corner=(_WEST, _SOUTH)),
-    Way(7, "ring west", 1006, 1000),
-    Way(8, "station avenue west", 1000, 1007, lanes=2),
-    Way(9, "station avenue east", 1007, 1002, lanes=2),
-    Way(10, "market street west", 1006, 1009, speed_kmph=30),
-    Way(11, "market street", 1009, 1008, speed_kmph=30),
-    Way(12, "market street east", 1008, 1003, speed_kmph=30),
-    Way(13, "town avenue north", 1001, 1007, lanes=2),
-    Way(14, "town avenue", 1007, 1008, lanes=2),
-    Way(15, "town avenue south", 1008, 1004, lanes=2),
-    Way(16, "school lane", 1009, 1005, speed_kmph=30),
+STREETS: Final = (
+    TownStreet(1, "ring north-west", 1000, 1001, corner=(_WEST, _NORTH)),
+    TownStreet(2, "ring north-east", 1001, 1002, corner=(_EAST, _NORTH)),
+    TownStreet(3, "ring east", 1002, 1003),
+    TownStreet(4, "ring south-east", 1003, 1004, corner=(_EAST, _SOUTH)),
+    TownStreet(5, "ring south", 1004, 1005),
+    TownStreet(6, "ring south-west", 1005, 1006, corner=(_WEST, _SOUTH)),
+    TownStreet(7, "ring west", 1006, 1000),
+    TownStreet(8, "station avenue west", 1000, 1007, lanes=2),
+    TownStreet(9, "station avenue east", 1007, 1002, lanes=2),
+    TownStreet(10, "market street west", 1006, 1009, speed_kmph=30),
+    TownStreet(11, "market street", 1009, 1008, speed_kmph=30),
+    TownStreet(12, "market street east", 1008, 1003, speed_kmph=30),
+    TownStreet(13, "town avenue north", 1001, 1007, lanes=2),
+    TownStreet(14, "town avenue", 1007, 1008, lanes=2),
+    TownStreet(15, "town avenue south", 1008, 1004, lanes=2),
+    TownStreet(16, "school lane", 1009, 1005, speed_kmph=30),
 )
-_NODE: Final = {node.id: node for node in NODES}
+_NODE: Final = {node.id: node for node in JUNCTIONS}
 
 
 def town() -> str:
     """The whole file."""
-    arms = {node.id: list(_arms(node)) for node in NODES}
-    runs = {way.id: list(_runs(way, arms)) for way in WAYS}
-    squares = [(node.x_m, node.y_m, CIRCLE_MOUTH_M) for node in NODES]
-    scenery = sights([run for way in WAYS for run in runs[way.id]], squares)
-    parts = [_street(way, runs[way.id], scenery[way.id]) for way in WAYS]
+    arms = {node.id: list(_arms(node)) for node in JUNCTIONS}
+    runs = {way.id: list(_runs(way, arms)) for way in STREETS}
+    squares = [(node.x_m, node.y_m, CIRCLE_MOUTH_M) for node in JUNCTIONS]
+    scenery = sights([run for way in STREETS for run in runs[way.id]], squares)
+    parts = [_street(way, runs[way.id], scenery[way.id]) for way in STREETS]
     road_id = 100
-    for node in NODES:
+    for node in JUNCTIONS:
         middle = (node.x_m, node.y_m)
         if node.rule == "circle":
             mouths = [Mouth(arm.end, arm.heading_rad, arm.mouth_m) for arm in arms[node.id]]
@@ -336,54 +336,54 @@ def town() -> str:
     return document("town", box, sorted(parts, key=lambda lines: lines[0].startswith(" <controller")))
 
 
-def _bearing_rad(node: Node, way: Way) -> float:
+def _bearing_rad(node: TownJunction, way: TownStreet) -> float:
     """Which way a street leaves a junction."""
     other = _NODE[way.end if way.start == node.id else way.start]
     x_m, y_m = way.corner or (other.x_m, other.y_m)
     return math.atan2(y_m - node.y_m, x_m - node.x_m) % math.tau
 
 
-def _arms(node: Node) -> Iterator[Arm]:
+def _arms(node: TownJunction) -> Iterator[Arm]:
     """The streets of a junction by rising heading; each starts where the bend of the kerb to the widest street across ends."""
-    ways = sorted((way for way in WAYS if node.id in {way.start, way.end}), key=lambda way: _bearing_rad(node, way))
+    ways = sorted((way for way in STREETS if node.id in {way.start, way.end}), key=lambda way: _bearing_rad(node, way))
     for way in ways:
         heading_rad = _bearing_rad(node, way)
         across = [other.lanes for other in ways if abs(math.sin(_bearing_rad(node, other) - heading_rad)) > 0.5]
         mouth_m = CIRCLE_MOUTH_M if node.rule == "circle" else max(across) * LANE_WIDTH_M + KERB_RADIUS_M
-        yield Arm(End(way.id, "start" if way.start == node.id else "end", way.lanes), heading_rad, mouth_m)
+        yield Arm(RoadEnd(way.id, "start" if way.start == node.id else "end", way.lanes), heading_rad, mouth_m)
 
 
-def _runs(way: Way, arms: dict[int, list[Arm]]) -> Iterator[Run]:
+def _runs(way: TownStreet, arms: dict[int, list[Arm]]) -> Iterator[StreetPiece]:
     """The pieces of a street from mouth to mouth."""
     a, b = _NODE[way.start], _NODE[way.end]
-    first = next(arm for arm in arms[a.id] if arm.end == End(way.id, "start", way.lanes))
-    last = next(arm for arm in arms[b.id] if arm.end == End(way.id, "end", way.lanes))
+    first = next(arm for arm in arms[a.id] if arm.end == RoadEnd(way.id, "start", way.lanes))
+    last = next(arm for arm in arms[b.id] if arm.end == RoadEnd(way.id, "end", way.lanes))
     x_m, y_m = a.x_m + first.mouth_m * math.cos(first.heading_rad), a.y_m + first.mouth_m * math.sin(first.heading_rad)
     heading_rad = math.remainder(first.heading_rad, math.tau)
     if way.corner is None:
-        pieces = [Piece(math.dist((a.x_m, a.y_m), (b.x_m, b.y_m)) - first.mouth_m - last.mouth_m, 0.0)]
+        pieces = [PlanPiece(math.dist((a.x_m, a.y_m), (b.x_m, b.y_m)) - first.mouth_m - last.mouth_m, 0.0)]
     else:
         bend_rad = math.remainder(last.heading_rad + math.pi - first.heading_rad, math.tau)
         before_m = math.dist((a.x_m, a.y_m), way.corner) - first.mouth_m - RING_RADIUS_M
         after_m = math.dist(way.corner, (b.x_m, b.y_m)) - last.mouth_m - RING_RADIUS_M
-        arc = Piece(RING_RADIUS_M * abs(bend_rad), math.copysign(1.0 / RING_RADIUS_M, bend_rad))
-        pieces = [Piece(before_m, 0.0), arc, Piece(after_m, 0.0)]
+        arc = PlanPiece(RING_RADIUS_M * abs(bend_rad), math.copysign(1.0 / RING_RADIUS_M, bend_rad))
+        pieces = [PlanPiece(before_m, 0.0), arc, PlanPiece(after_m, 0.0)]
     s_m = 0.0
     for piece in pieces:
-        run = Run(way.id, way.lanes, s_m, x_m, y_m, heading_rad, piece.length_m, piece.curvature_per_m)
+        run = StreetPiece(way.id, way.lanes, s_m, x_m, y_m, heading_rad, piece.length_m, piece.curvature_per_m)
         yield run
         x_m, y_m = run.at(piece.length_m)
         heading_rad += piece.curvature_per_m * piece.length_m
         s_m += piece.length_m
 
 
-def _street(way: Way, runs: list[Run], scenery: list[str]) -> list[str]:
-    pieces = [Piece(run.length_m, run.curvature_per_m) for run in runs]
+def _street(way: TownStreet, runs: list[StreetPiece], scenery: list[str]) -> list[str]:
+    pieces = [PlanPiece(run.length_m, run.curvature_per_m) for run in runs]
     plan = geometry(runs[0].x_m, runs[0].y_m, runs[0].heading_rad, pieces)
     length_m = plan[1]
     objects, signals = list(scenery), []
     for number, (node_id, contact) in enumerate(((way.start, "start"), (way.end, "end"))):
-        node, end = _NODE[node_id], End(way.id, contact, way.lanes)
+        node, end = _NODE[node_id], RoadEnd(way.id, contact, way.lanes)
         at_start = contact == "start"
         if node.rule in {LIGHT, "circle"}:
             objects.append(crossing(9000 + 10 * way.id + number, CROSSING_M if at_start else length_m - CROSSING_M, way.lanes))
@@ -416,7 +416,7 @@ def oval() -> str:
 
     Not two: CARLA's map takes a lane that leads back after one other for an error.
     """
-    bend, straight = Piece(math.pi * RADIUS_M, 1.0 / RADIUS_M), Piece(STRAIGHT_M, 0.0)
+    bend, straight = PlanPiece(math.pi * RADIUS_M, 1.0 / RADIUS_M), PlanPiece(STRAIGHT_M, 0.0)
     east_m, south_m = _X_M + 2.0 * RADIUS_M, _Y_M - STRAIGHT_M
     parts = []
     for road_id, name, piece, x_m, y_m, heading_rad in (
@@ -425,7 +425,7 @@ def oval() -> str:
         (3, "east straight", straight, east_m, south_m, 0.5 * math.pi),
         (4, "north bend", bend, east_m, _Y_M, 0.5 * math.pi),
     ):
-        ends = (End((road_id - 2) % 4 + 1, "end", LANES), End(road_id % 4 + 1, "start", LANES))
+        ends = (RoadEnd((road_id - 2) % 4 + 1, "end", LANES), RoadEnd(road_id % 4 + 1, "start", LANES))
         objects, signals = (_beside(road_id), _signs(road_id)) if piece is straight else ([], [])
         plan = geometry(x_m, y_m, heading_rad, [piece])
         parts.append(street(road_id, name, ends, plan, LANES, SPEED_KMPH, objects, signals))
@@ -448,6 +448,6 @@ def _beside(road_id: int) -> list[str]:
 def _signs(road_id: int) -> list[str]:
     """The speed limit, for either direction."""
     return [
-        speed_sign(10 * road_id + number, End(road_id, contact, LANES), s_m, SPEED_KMPH)
+        speed_sign(10 * road_id + number, RoadEnd(road_id, contact, LANES), s_m, SPEED_KMPH)
         for number, (contact, s_m) in enumerate((("start", 30.0), ("end", STRAIGHT_M - 50.0)), start=5)
     ]

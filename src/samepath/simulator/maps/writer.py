@@ -22,7 +22,7 @@ def number(value: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PlanPiece:
     """A line (curvature 0) or an arc of a plan view."""
 
     length_m: float
@@ -30,7 +30,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RoadEnd:
     """Where a road meets a junction: the road and which of its ends, in the words of OpenDRIVE."""
 
     road_id: int
@@ -53,12 +53,12 @@ class Turn:
     """A connecting road as its junction knows it: where it comes from, on which lane (1: the inner), with a sidewalk or not."""
 
     road_id: int
-    start: End
+    start: RoadEnd
     sidewalk: bool
     lane: int = 1
 
 
-def geometry(x_m: float, y_m: float, heading_rad: float, pieces: Sequence[Piece]) -> tuple[list[str], float]:
+def geometry(x_m: float, y_m: float, heading_rad: float, pieces: Sequence[PlanPiece]) -> tuple[list[str], float]:
     """The lines of a ``<planView>`` and its length."""
     lines = ["  <planView>"]
     s_m = 0.0
@@ -81,7 +81,7 @@ def speed(kmph: int) -> str:
     return f'max="{kmph}" unit="km/h"'
 
 
-def link(tag: str, end: End | int | None) -> str:
+def link(tag: str, end: RoadEnd | int | None) -> str:
     """A road's link to another road's end, a junction's id, or nothing."""
     if end is None:
         return ""
@@ -161,7 +161,7 @@ def arm(
 def street(
     road_id: int,
     name: str,
-    ends: tuple[End | int, End | int],
+    ends: tuple[RoadEnd | int, RoadEnd | int],
     plan: tuple[list[str], float],
     lanes: int,
     speed_kmph: int,
@@ -169,7 +169,7 @@ def street(
     signals: Sequence[str] = (),
 ) -> list[str]:
     """A two-way street of one or two lanes each way between junctions, or between the ends of other streets."""
-    before, after = (isinstance(end, End) for end in ends)
+    before, after = (isinstance(end, RoadEnd) for end in ends)
 
     def side(sign: int) -> list[str]:
         rows = []
@@ -192,7 +192,7 @@ def street(
 def turn(
     road_id: int,
     junction_id: int,
-    ends: tuple[End, End],
+    ends: tuple[RoadEnd, RoadEnd],
     plan: tuple[list[str], float],
     *,
     sidewalk: bool,

@@ -107,7 +107,7 @@ class BodyState(NamedTuple):
 
 
 @dataclass
-class Body:
+class ActorBody:
     """An actor's body. Mutable: owned by the engine alone.
 
     ``friction`` None leaves every wheel its own. ``torque_nm`` is in Rapier's frame; both pushes last for the next tick.
@@ -161,7 +161,7 @@ class Body:
         }
 
     @classmethod
-    def from_data(cls, data: dict[str, Any], blobs: list[bytes]) -> "Body":
+    def from_data(cls, data: dict[str, Any], blobs: list[bytes]) -> "ActorBody":
         """Read what :meth:`to_data` wrote."""
         command, wheels = data["command"], data["wheels"]
         return cls(
@@ -187,7 +187,7 @@ class ActorBodies:
 
     def __init__(self, world: rapier3d.PhysicsWorld) -> None:
         self._world = world
-        self._bodies: dict[int, Body] = {}
+        self._bodies: dict[int, ActorBody] = {}
 
     def _rigid(self, actor_id: int) -> Any:  # noqa: ANN401 - Rapier's body
         return self._world.rigid_bodies[self._bodies[actor_id].handle]
@@ -204,7 +204,7 @@ class ActorBodies:
         handle = self._world.add_body(
             body, [collider.user_data(actor_id).active_events(_EVENTS).contact_force_event_threshold(0.0)]
         )
-        self._bodies[actor_id] = Body(kind, handle)
+        self._bodies[actor_id] = ActorBody(kind, handle)
         if isinstance(kind, VehicleType):
             self._bodies[actor_id].fit(None)
         self._world.update_query_pipeline()
@@ -287,7 +287,7 @@ class ActorBodies:
         self._add_torque(self._bodies[actor_id], mirrored_spin(*torque_nm))
 
     @staticmethod
-    def _add_torque(body: Body, torque_nm: Triple) -> None:
+    def _add_torque(body: ActorBody, torque_nm: Triple) -> None:
         x, y, z = body.torque_nm
         body.torque_nm = (x + torque_nm[0], y + torque_nm[1], z + torque_nm[2])
 
@@ -349,7 +349,7 @@ class ActorBodies:
         velocity = self._rigid(actor_id).velocity_at_point(mirrored(*point_m))
         return Vector(*mirrored(velocity.x, velocity.y, velocity.z))
 
-    def is_walking(self, body: Body) -> bool:
+    def is_walking(self, body: ActorBody) -> bool:
         """Does this body walk by itself?"""
         return isinstance(body.kind, WalkerType) and body.simulated and not body.fallen
 

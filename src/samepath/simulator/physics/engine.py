@@ -15,7 +15,7 @@ from samepath.core.catalogue import ActorType, VehicleType
 from samepath.core.errors import SimulatorError
 from samepath.core.states import Collision, Pose, Vector, VehicleCommand, WalkerCommand
 from samepath.core.trig import atan2, to_degrees
-from samepath.simulator.physics.actors import NOTHING, ActorBodies, Body, BodyState, BrokenActorsError, half_size, isometry
+from samepath.simulator.physics.actors import NOTHING, ActorBodies, ActorBody, BodyState, BrokenActorsError, half_size, isometry
 from samepath.simulator.physics.drivetrain import GRAVITY_MPS2, apply_forces, drive
 from samepath.simulator.physics.frames import Triple, forward_of, mirrored, quaternion_of
 
@@ -64,15 +64,15 @@ class ContactSum:
 # Questions to the physics that change nothing: what stands somewhere, what a ray or a moving ball meets.
 
 # Who was met: an actor's id, a name of scenery or 'ground'.
-Met = int | str
+BodyRef = int | str
 
 
-class Hit(NamedTuple):
+class RayHit(NamedTuple):
     """Something a ray passes through: how far along, where, and what it is."""
 
     distance_m: float
     point_m: Triple
-    what: Met
+    what: BodyRef
 
 
 class Queries:
@@ -83,11 +83,11 @@ class Queries:
         self._scenery = scenery
         self._fixed = rapier3d.QueryFilter.only_fixed()
 
-    def _name(self, handle: Any) -> Met:  # noqa: ANN401 - Rapier's handle
+    def _name(self, handle: Any) -> BodyRef:  # noqa: ANN401 - Rapier's handle
         tag = int(self._world.colliders[handle].user_data)
         return "ground" if tag == GROUND else tag if tag < SCENERY_BIT else self._scenery[tag - SCENERY_BIT]
 
-    def occupant(self, kind: ActorType, pose: Pose) -> Met | None:
+    def occupant(self, kind: ActorType, pose: Pose) -> BodyRef | None:
         """Return what stands where an actor of this kind would: an actor's id, a name of scenery, or None if it is free."""
         half, lift = half_size(kind)
         shape = rapier3d.SharedShape.cuboid(*(0.98 * one for one in half))
@@ -104,20 +104,20 @@ class Queries:
             return None
         return tags[0] if tags[0] < SCENERY_BIT else self._scenery[tags[0] - SCENERY_BIT]
 
-    def cast_ray(self, start: Vector, direction: Vector, reach_m: float, *, fixed_only: bool) -> tuple[float, Met] | None:
+    def cast_ray(self, start: Vector, direction: Vector, reach_m: float, *, fixed_only: bool) -> tuple[float, BodyRef] | None:
         """Return the distance to the first thing a ray meets and what it is."""
         ray = rapier3d.Ray(mirrored(*start), mirrored(*direction))
         hit = self._world.query_pipeline.cast_ray(ray, reach_m, True, self._fixed if fixed_only else None)
         return None if hit is None else (float(hit[1]), self._name(hit[0]))
 
-    def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[Hit, ...]:
+    def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[RayHit, ...]:
         """Return everything a ray of unit direction passes through, nearest first; each thing where it is entered."""
-        found: list[Hit] = []
+        found: list[RayHit] = []
 
         def note(handle: Any, hit: Any) -> bool:  # noqa: ANN401 - Rapier's handle and intersection
             far_m = float(hit.time_of_impact)
             point = tuple(at + far_m * step for at, step in zip(start, direction, strict=True))
-            found.append(Hit(far_m, (point[0], point[1], point[2]), self._name(handle)))
+            found.append(RayHit(far_m, (point[0], point[1], point[2]), self._name(handle)))
             return True
 
         ray = rapier3d.Ray(mirrored(*start), mirrored(*direction))
@@ -126,7 +126,7 @@ class Queries:
 
     def sweep_ball(
         self, start: Vector, direction: Vector, reach_m: float, radius_m: float, *, without: int | None, moving_only: bool
-    ) -> tuple[float, Met] | None:
+    ) -> tuple[float, BodyRef] | None:
         """Return how far a ball flies before it meets something other than the ground or the actor ``without``."""
         colliders = self._world.colliders
 
@@ -142,7 +142,7 @@ class Queries:
         return None if hit is None else (float(hit[1].time_of_impact), self._name(hit[0]))
 
 
-__all__ = ["BodyState", "BrokenActorsError", "Hit", "Met", "Physics", "PhysicsSettings"]
+__all__ = ["BodyRef", "BodyState", "BrokenActorsError", "Physics", "PhysicsSettings", "RayHit"]
 
 # Upwards speed of a leap, and how slow a walker must rise or fall to count as standing.
 _JUMP_MPS: Final = 4.2
@@ -271,7 +271,7 @@ class Physics(ActorBodies):
                 one.torque_nm = NOTHING
         return [self._collision(pair, impulse_ns) for pair, impulse_ns in contacts.totals()]
 
-    def _set_drive(self, body: Body, rigid: Any, dt: float) -> Any:  # noqa: ANN401 - Rapier's own objects
+    def _set_drive(self, body: ActorBody, rigid: Any, dt: float) -> Any:  # noqa: ANN401 - Rapier's own objects
         kind, vehicle = body.kind, body.vehicle
         command = body.command if isinstance(body.command, VehicleCommand) else VehicleCommand()
         if not isinstance(kind, VehicleType):
@@ -303,23 +303,23 @@ class Physics(ActorBodies):
                 [number for number, one in self._bodies.items() if (one.handle.index, one.handle.generation) in broken]
             )
 
-    def occupant(self, kind: ActorType, pose: Pose) -> Met | None:
+    def occupant(self, kind: ActorType, pose: Pose) -> BodyRef | None:
         """Return what stands where an actor of this kind would: an actor's id, a name of scenery, or None if it is free."""
         return self._queries.occupant(kind, pose)
 
     def cast_ray(
         self, start: Vector, direction: Vector, reach_m: float, *, fixed_only: bool = False
-    ) -> tuple[float, Met] | None:
+    ) -> tuple[float, BodyRef] | None:
         """Return the distance to the first thing a ray meets and what it is (an actor's id, scenery's name or 'ground')."""
         return self._queries.cast_ray(start, direction, reach_m, fixed_only=fixed_only)
 
-    def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[Hit, ...]:
+    def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[RayHit, ...]:
         """Return everything a ray of unit direction passes through, nearest first."""
         return self._queries.ray_hits(start, direction, reach_m)
 
     def sweep_ball(
         self, start: Vector, direction: Vector, reach_m: float, radius_m: float, *, without: int | None, moving_only: bool
-    ) -> tuple[float, Met] | None:
+    ) -> tuple[float, BodyRef] | None:
         """Return how far a ball flies before it meets something other than the ground or the actor ``without``."""
         return self._queries.sweep_ball(start, direction, reach_m, radius_m, without=without, moving_only=moving_only)
 
@@ -336,19 +336,19 @@ class Physics(ActorBodies):
         ActorBodies.__init__(physics, rapier3d.PhysicsWorld.restore(blobs[0]))
         physics.settings = PhysicsSettings(**data["settings"])
         physics._scenery = list(data["scenery"])
-        physics._bodies = {one["id"]: Body.from_data(one, blobs) for one in data["bodies"]}
+        physics._bodies = {one["id"]: ActorBody.from_data(one, blobs) for one in data["bodies"]}
         physics._prepare()
         return physics
 
 
-def _walk(body: Body, rigid: Any) -> None:  # noqa: ANN401 - Rapier's body
+def _walk(body: ActorBody, rigid: Any) -> None:  # noqa: ANN401 - Rapier's body
     """Hold a walker's horizontal velocity at what it wants; what happens to its height is physics."""
     command = body.command if isinstance(body.command, WalkerCommand) else WalkerCommand()
     speed = command.speed_mps
     rigid.linvel = (command.direction_x * speed, -command.direction_y * speed, rigid.linvel.z)
 
 
-def _prepare_walk(body: Body, rigid: Any) -> None:  # noqa: ANN401 - Rapier's body
+def _prepare_walk(body: ActorBody, rigid: Any) -> None:  # noqa: ANN401 - Rapier's body
     """Turn a walker to where it goes and let it leap, where its command says so."""
     command = body.command
     if not isinstance(command, WalkerCommand):

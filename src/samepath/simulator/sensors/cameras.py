@@ -16,8 +16,24 @@ from numpy.typing import NDArray
 from samepath.core.errors import InputError, unknown
 from samepath.core.states import Pose
 from samepath.simulator.sensors.ground_truth import INSTANCES
-from samepath.simulator.sensors.renderer import FAR_M, Camera, Channel, Frame, Instances, Renderer, Scene, create_renderer
-from samepath.simulator.sensors.sensor import SENSOR_TICK, Attribute, Flag, Given, Table, read
+from samepath.simulator.sensors.renderer import (
+    FAR_M,
+    Camera,
+    CameraFrame,
+    Channel,
+    MeshInstances,
+    Renderer,
+    RenderScene,
+    create_renderer,
+)
+from samepath.simulator.sensors.sensor import (
+    SENSOR_TICK,
+    AttributeTable,
+    FlagAttribute,
+    GivenAttributes,
+    NumberAttribute,
+    read_attributes,
+)
 
 SIDE_PX_MAX: Final = 8192
 FOV_DEG_MIN, FOV_DEG_MAX = 1.0, 170.0
@@ -25,18 +41,18 @@ PIXELS_MAX: Final = 8192 * 4096
 DEPTH_MAX: Final = (1 << 24) - 1
 _ANY: Final = 1e9
 
-_GEOMETRY: Final[Table] = MappingProxyType(
+_GEOMETRY: Final[AttributeTable] = MappingProxyType(
     {
-        "image_size_x": Attribute(800, 1, SIDE_PX_MAX, "pixels", whole=True),
-        "image_size_y": Attribute(600, 1, SIDE_PX_MAX, "pixels", whole=True),
-        "fov": Attribute(90.0, FOV_DEG_MIN, FOV_DEG_MAX, "degrees"),
+        "image_size_x": NumberAttribute(800, 1, SIDE_PX_MAX, "pixels", whole=True),
+        "image_size_y": NumberAttribute(600, 1, SIDE_PX_MAX, "pixels", whole=True),
+        "fov": NumberAttribute(90.0, FOV_DEG_MIN, FOV_DEG_MAX, "degrees"),
         "sensor_tick": SENSOR_TICK,
-        "lens_circle_falloff": Attribute(5.0, 0.0, 10.0),
-        "lens_circle_multiplier": Attribute(0.0, 0.0, 10.0),
-        "lens_k": Attribute(-1.0, -_ANY, _ANY),
-        "lens_kcube": Attribute(0.0, -_ANY, _ANY),
-        "lens_x_size": Attribute(0.08, 0.0, 1.0),
-        "lens_y_size": Attribute(0.08, 0.0, 1.0),
+        "lens_circle_falloff": NumberAttribute(5.0, 0.0, 10.0),
+        "lens_circle_multiplier": NumberAttribute(0.0, 0.0, 10.0),
+        "lens_k": NumberAttribute(-1.0, -_ANY, _ANY),
+        "lens_kcube": NumberAttribute(0.0, -_ANY, _ANY),
+        "lens_x_size": NumberAttribute(0.08, 0.0, 1.0),
+        "lens_y_size": NumberAttribute(0.08, 0.0, 1.0),
     }
 )
 # Post-processing of CARLA's colour cameras, with CARLA's defaults: read, checked to be numbers, and without effect.
@@ -71,26 +87,26 @@ _FILM_DEFAULTS: Final = {
     "chromatic_aberration_intensity": 0.0,
     "chromatic_aberration_offset": 0.0,
 }
-_FILM: Final[Table] = MappingProxyType(
+_FILM: Final[AttributeTable] = MappingProxyType(
     {
         **_GEOMETRY,
-        "enable_postprocess_effects": Flag(default=True),
-        **{name: Attribute(value, -_ANY, _ANY) for name, value in _FILM_DEFAULTS.items()},
+        "enable_postprocess_effects": FlagAttribute(default=True),
+        **{name: NumberAttribute(value, -_ANY, _ANY) for name, value in _FILM_DEFAULTS.items()},
     }
 )
 _EXPOSURE_MODES: Final = ("histogram", "manual")
 # Names every blueprint has, and words beside the numbers: not for us.
 _OTHERS: Final = frozenset({"role_name", "ros_name", "ros_frame_id", "ros_publish_tf", "exposure_mode"})
 
-Encode = Callable[[Frame], NDArray[Any]]
+Encode = Callable[[CameraFrame], NDArray[Any]]
 
 
-def colour_image(frame: Frame) -> NDArray[np.uint8]:
+def colour_image(frame: CameraFrame) -> NDArray[np.uint8]:
     """Blue, green, red, 255."""
     return _there(frame.bgra)
 
 
-def depth_image(frame: Frame) -> NDArray[np.uint8]:
+def depth_image(frame: CameraFrame) -> NDArray[np.uint8]:
     """Metres as 24 bits, the lowest in red, then green, then blue: 1000 (R + 256 G + 65536 B) / (2**24 - 1)."""
     steps = (_there(frame.depth_m).astype(np.float64) * (DEPTH_MAX / FAR_M) + 0.5).astype(np.uint32)
     return _bgra(steps >> 16, (steps >> 8) & 255, steps & 255)
@@ -103,26 +119,26 @@ def depth_of(image: NDArray[np.uint8]) -> NDArray[np.float64]:
     return metres
 
 
-def label_image(frame: Frame) -> NDArray[np.uint8]:
+def label_image(frame: CameraFrame) -> NDArray[np.uint8]:
     """The label in red."""
     label = _there(frame.label)
     nothing = np.zeros_like(label)
     return _bgra(nothing, nothing, label)
 
 
-def instance_image(frame: Frame) -> NDArray[np.uint8]:
+def instance_image(frame: CameraFrame) -> NDArray[np.uint8]:
     """The label in red, the lower byte of the instance in green, the upper one in blue."""
     number = _there(frame.instance)
     return _bgra(number >> 8, number & 255, _there(frame.label))
 
 
-def normal_image(frame: Frame) -> NDArray[np.uint8]:
+def normal_image(frame: CameraFrame) -> NDArray[np.uint8]:
     """The normal's x, y, z in the world, from -1..1 as 0..255, in red, green, blue; the sky has none: 127."""
     level = (_there(frame.normal).astype(np.int32) * 255 + 127 * 255) // 254
     return _bgra(level[..., 2], level[..., 1], level[..., 0])
 
 
-def flow_image(frame: Frame) -> NDArray[np.float32]:
+def flow_image(frame: CameraFrame) -> NDArray[np.float32]:
     """Motion since the frame before, in half widths to the right and half heights up, at most 2 either way."""
     return _there(frame.flow)
 
@@ -140,22 +156,22 @@ def _bgra(blue: NDArray[Any], green: NDArray[Any], red: NDArray[Any]) -> NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CameraKind:
     """A camera of CARLA: what it needs drawn, how that is encoded, which attributes it has."""
 
     channels: Channel
     encode: Encode
-    attributes: Table
+    attributes: AttributeTable
 
 
-KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+CAMERA_KINDS: Final[Mapping[str, CameraKind]] = MappingProxyType(
     {
-        "sensor.camera.depth": Kind(Channel.DEPTH, depth_image, _GEOMETRY),
-        "sensor.camera.instance_segmentation": Kind(Channel.LABEL | Channel.INSTANCE, instance_image, _GEOMETRY),
-        "sensor.camera.normals": Kind(Channel.NORMAL, normal_image, _GEOMETRY),
-        "sensor.camera.optical_flow": Kind(Channel.FLOW, flow_image, _GEOMETRY),
-        "sensor.camera.rgb": Kind(Channel.COLOUR, colour_image, _FILM),
-        "sensor.camera.semantic_segmentation": Kind(Channel.LABEL, label_image, _GEOMETRY),
+        "sensor.camera.depth": CameraKind(Channel.DEPTH, depth_image, _GEOMETRY),
+        "sensor.camera.instance_segmentation": CameraKind(Channel.LABEL | Channel.INSTANCE, instance_image, _GEOMETRY),
+        "sensor.camera.normals": CameraKind(Channel.NORMAL, normal_image, _GEOMETRY),
+        "sensor.camera.optical_flow": CameraKind(Channel.FLOW, flow_image, _GEOMETRY),
+        "sensor.camera.rgb": CameraKind(Channel.COLOUR, colour_image, _FILM),
+        "sensor.camera.semantic_segmentation": CameraKind(Channel.LABEL, label_image, _GEOMETRY),
     }
 )
 FILM: Final = _FILM
@@ -175,22 +191,22 @@ class CameraSensor:
     samples: int = 1
 
     @classmethod
-    def from_attributes(cls, kind: str, given: Given, *, strict: bool = False, samples: int = 1) -> Self:
+    def from_attributes(cls, kind: str, given: GivenAttributes, *, strict: bool = False, samples: int = 1) -> Self:
         """Build one from CARLA's attributes, text or numbers; ``strict`` refuses names it does not know."""
-        if kind not in KINDS:
-            raise unknown("camera", kind, KINDS)
-        return cls(kind, **shape_of(kind, given, KINDS[kind].attributes, strict=strict), samples=samples)
+        if kind not in CAMERA_KINDS:
+            raise unknown("camera", kind, CAMERA_KINDS)
+        return cls(kind, **shape_of(kind, given, CAMERA_KINDS[kind].attributes, strict=strict), samples=samples)
 
     def at(self, pose: Pose, was: Pose | None = None) -> Camera:
         """The camera at a pose, and where it was one frame earlier."""
-        channels = KINDS[self.kind].channels
+        channels = CAMERA_KINDS[self.kind].channels
         return Camera(pose, self.width, self.height, self.fov_deg, channels, was, self.samples, self.vignette)
 
-    def encode(self, frame: Frame) -> NDArray[Any]:
+    def encode(self, frame: CameraFrame) -> NDArray[Any]:
         """CARLA's content of a frame: u8[h, w, 4] of blue, green, red, alpha, or f32[h, w, 2] of flow."""
-        return KINDS[self.kind].encode(frame)
+        return CAMERA_KINDS[self.kind].encode(frame)
 
-    def payload(self, frame: Frame) -> bytes:
+    def payload(self, frame: CameraFrame) -> bytes:
         """What a client is sent after the header: width, height, field of view, pixels."""
         return image_header(self.width, self.height, self.fov_deg) + np.ascontiguousarray(self.encode(frame)).tobytes()
 
@@ -200,10 +216,10 @@ def image_header(width: int, height: int, fov_deg: float) -> bytes:
     return struct.pack("<IIf", width, height, fov_deg)
 
 
-def shape_of(kind: str, given: Given, table: Table, *, strict: bool) -> dict[str, Any]:
+def shape_of(kind: str, given: GivenAttributes, table: AttributeTable, *, strict: bool) -> dict[str, Any]:
     """The fields of a camera from its attributes, all of them checked."""
     ours = {name: value for name, value in given.items() if name not in _OTHERS}
-    values = read(kind, ours, table, strict=strict)
+    values = read_attributes(kind, ours, table, strict=strict)
     mode = str(given.get("exposure_mode", _EXPOSURE_MODES[0]))
     if "gamma" in table and mode not in _EXPOSURE_MODES:
         raise InputError(f"{kind}: exposure_mode: one of {', '.join(_EXPOSURE_MODES)} was wanted, but {mode[:40]!r} came")
@@ -228,7 +244,7 @@ def shape_of(kind: str, given: Given, table: Table, *, strict: bool) -> dict[str
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class CameraView:
     """What cameras that share a view have before them: the image of instances, and actors' pixels when drawn alone."""
 
     names: tuple[str, ...]
@@ -237,14 +253,14 @@ class View:
     alone_px: Mapping[int, int]
 
 
-class Eyes:
+class RigRenderer:
     """Draws for a rig, with the back end that was chosen. ``threads`` of the software one change no bit."""
 
     def __init__(self, threads: int = 1, renderer: str = "software") -> None:
         self._options = {"threads": threads} if renderer == "software" else {}
         self._renderer = create_renderer(renderer, **self._options)
         self._alone: Renderer | None = None
-        self._nothing: Instances | None = None
+        self._nothing: MeshInstances | None = None
 
     @property
     def facts(self) -> dict[str, str]:
@@ -257,7 +273,7 @@ class Eyes:
         if self._alone is not None:
             self._alone.close()
 
-    def draw(self, scene: Scene, cameras: Sequence[Camera]) -> list[Frame]:
+    def draw(self, scene: RenderScene, cameras: Sequence[Camera]) -> list[CameraFrame]:
         """Draw cameras; those that differ in nothing but their channels are drawn in one go."""
         channels: dict[Camera, Channel] = {}
         for one in cameras:
@@ -267,7 +283,7 @@ class Eyes:
         by_view = dict(zip(channels, frames, strict=True))
         return [by_view[replace(one, channels=Channel(0))] for one in cameras]
 
-    def views(self, scene: Scene, drawn: Mapping[str, Frame], ids: Iterable[int]) -> tuple[View, ...]:
+    def views(self, scene: RenderScene, drawn: Mapping[str, CameraFrame], ids: Iterable[int]) -> tuple[CameraView, ...]:
         """The truth behind frames, by name of the camera, that were drawn with their instances."""
         names: dict[int, list[str]] = {}
         for name, frame in drawn.items():
@@ -275,12 +291,12 @@ class Eyes:
         frames = [drawn[one[0]] for one in names.values()]
         alone = self._alone_px(scene, [frame.camera for frame in frames], ids) if frames else []
         return tuple(
-            View(tuple(shared), frame.camera, frame.instance, pixels)
+            CameraView(tuple(shared), frame.camera, frame.instance, pixels)
             for shared, frame, pixels in zip(names.values(), frames, alone, strict=True)
             if frame.instance is not None
         )
 
-    def _alone_px(self, scene: Scene, cameras: Sequence[Camera], ids: Iterable[int]) -> list[dict[int, int]]:
+    def _alone_px(self, scene: RenderScene, cameras: Sequence[Camera], ids: Iterable[int]) -> list[dict[int, int]]:
         """For each camera, the pixels of actors that it would see if each were alone; those it could not see are left out."""
         wanted = [replace(one, channels=Channel.INSTANCE, samples=1) for one in cameras]
         found: list[dict[int, int]] = [{} for _ in cameras]
@@ -297,5 +313,5 @@ class Eyes:
         return found
 
 
-def _rows(instances: Instances, rows: NDArray[np.intp]) -> Instances:
-    return Instances(*(getattr(instances, name)[rows] for name in Instances.__slots__))
+def _rows(instances: MeshInstances, rows: NDArray[np.intp]) -> MeshInstances:
+    return MeshInstances(*(getattr(instances, name)[rows] for name in MeshInstances.__slots__))

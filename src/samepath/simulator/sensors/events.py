@@ -18,24 +18,31 @@ from samepath.core.states import Pose
 from samepath.core.streams import stream
 from samepath.core.trig_arrays import log
 from samepath.simulator.sensors.cameras import FILM, colour_image, image_header, shape_of
-from samepath.simulator.sensors.renderer import Camera, Channel, Frame
-from samepath.simulator.sensors.sensor import Attribute, Flag, Given, Table, normals, read
+from samepath.simulator.sensors.renderer import Camera, CameraFrame, Channel
+from samepath.simulator.sensors.sensor import (
+    AttributeTable,
+    FlagAttribute,
+    GivenAttributes,
+    NumberAttribute,
+    normals,
+    read_attributes,
+)
 
 KIND: Final = "sensor.camera.dvs"
 EVENT: Final = np.dtype([("x", "<u2"), ("y", "<u2"), ("t", "<i8"), ("pol", "u1")])
 """One event as CARLA sends it: column, row, nanoseconds of simulated time, 1 for brighter and 0 for darker."""
-_OWN: Final[Table] = MappingProxyType(
+_OWN: Final[AttributeTable] = MappingProxyType(
     {
-        "positive_threshold": Attribute(0.3, 0.0, 100.0, above=True),
-        "negative_threshold": Attribute(0.3, 0.0, 100.0, above=True),
-        "sigma_positive_threshold": Attribute(0.0, 0.0, 1.0),
-        "sigma_negative_threshold": Attribute(0.0, 0.0, 1.0),
-        "refractory_period_ns": Attribute(0, 0, 1e18, "ns", whole=True),
-        "use_log": Flag(default=True),
-        "log_eps": Attribute(0.001, 0.0, 1.0, above=True),
+        "positive_threshold": NumberAttribute(0.3, 0.0, 100.0, above=True),
+        "negative_threshold": NumberAttribute(0.3, 0.0, 100.0, above=True),
+        "sigma_positive_threshold": NumberAttribute(0.0, 0.0, 1.0),
+        "sigma_negative_threshold": NumberAttribute(0.0, 0.0, 1.0),
+        "refractory_period_ns": NumberAttribute(0, 0, 1e18, "ns", whole=True),
+        "use_log": FlagAttribute(default=True),
+        "log_eps": NumberAttribute(0.001, 0.0, 1.0, above=True),
     }
 )
-ATTRIBUTES: Final[Table] = MappingProxyType({**FILM, **_OWN})
+ATTRIBUTES: Final[AttributeTable] = MappingProxyType({**FILM, **_OWN})
 # Brightness is counted in quarters of the 255 levels; the weights are CARLA's.
 _STEPS: Final = 4
 _WEIGHTS: Final = (1140, 5870, 2989)
@@ -78,21 +85,21 @@ class EventCamera:
         self._fired_ns = np.full((self.height, self.width), _NEVER_NS, np.int64)
 
     @classmethod
-    def from_attributes(cls, given: Given, *, strict: bool = False, number: int = 0) -> Self:
+    def from_attributes(cls, given: GivenAttributes, *, strict: bool = False, number: int = 0) -> Self:
         """Build one from CARLA's attributes."""
         shape = shape_of(KIND, given, ATTRIBUTES, strict=strict)
-        return cls(**shape, values=read(KIND, given, _OWN), number=number)
+        return cls(**shape, values=read_attributes(KIND, given, _OWN), number=number)
 
     def at(self, pose: Pose, was: Pose | None = None) -> Camera:
         """The camera at a pose."""
         return Camera(pose, self.width, self.height, self.fov_deg, Channel.COLOUR, was, 1, self.vignette)
 
-    def _levels(self, frame: Frame) -> NDArray[np.uint16]:
+    def _levels(self, frame: CameraFrame) -> NDArray[np.uint16]:
         image = colour_image(frame)
         grey = sum(weight * image[..., k].astype(np.int64) for k, weight in enumerate(_WEIGHTS))
         return np.minimum((grey * _STEPS + 5000) // 10000, 255 * _STEPS).astype(np.uint16)
 
-    def events(self, frame: Frame, time_ns: int) -> NDArray[Any]:
+    def events(self, frame: CameraFrame, time_ns: int) -> NDArray[Any]:
         """The events since the picture before, by time, then row and column; none from the first picture."""
         level, was, before_ns = self._levels(frame), self._level, self._before_ns
         self._level, self._before_ns = level, time_ns

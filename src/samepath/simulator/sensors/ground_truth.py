@@ -50,7 +50,7 @@ class CameraBox:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VisibleBox:
     """What is seen of an actor: left, top, right, bottom in pixels (right and bottom are the first beyond), and how many."""
 
     box_px: tuple[int, int, int, int]
@@ -78,7 +78,7 @@ def before_camera(box: Box3D, camera: Camera) -> CameraBox:
     return CameraBox(middle, corners, (min(columns), min(rows), max(columns), max(rows)))
 
 
-def seen_in(instances: NDArray[np.uint16], ids: Iterable[int]) -> dict[int, Seen]:
+def seen_in(instances: NDArray[np.uint16], ids: Iterable[int]) -> dict[int, VisibleBox]:
     """Where actors are seen in an image of instances; those that are not seen are not in the answer."""
     wanted: Mapping[int, int] = {number % INSTANCES: number for number in sorted(ids, reverse=True)}
     there = np.zeros(INSTANCES, np.bool_)
@@ -90,5 +90,5 @@ def seen_in(instances: NDArray[np.uint16], ids: Iterable[int]) -> dict[int, Seen
         mine = found == value
         if mine.any():
             x, y = columns[mine], rows[mine]
-            seen[number] = Seen((int(x.min()), int(y.min()), int(x.max()) + 1, int(y.max()) + 1), int(mine.sum()))
+            seen[number] = VisibleBox((int(x.min()), int(y.min()), int(x.max()) + 1, int(y.max()) + 1), int(mine.sum()))
     return dict(sorted(seen.items()))

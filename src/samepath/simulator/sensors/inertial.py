@@ -15,17 +15,26 @@ from samepath.core.errors import InputError
 from samepath.core.states import Pose, Vector
 from samepath.core.trig import atan2, cos, sin, to_degrees, to_radians
 from samepath.simulator.physics.frames import axes_of, quaternion_of
-from samepath.simulator.sensors.sensor import SEED, SENSOR_TICK, Attribute, Chance, Flag, Given, normals, read
+from samepath.simulator.sensors.sensor import (
+    SEED,
+    SENSOR_TICK,
+    FlagAttribute,
+    GivenAttributes,
+    NoiseKey,
+    NumberAttribute,
+    normals,
+    read_attributes,
+)
 from samepath.simulator.world.world import World
 
 IMU_NAME: Final = "sensor.other.imu"
 _AXES: Final = ("x", "y", "z")
 _NORTH_DEG: Final = 90.0
-IMU: Final[Mapping[str, Attribute]] = MappingProxyType(
+IMU: Final[Mapping[str, NumberAttribute]] = MappingProxyType(
     {
-        **{f"noise_accel_stddev_{axis}": Attribute(0.0, 0.0, 1e6, "m/s²") for axis in _AXES},
-        **{f"noise_gyro_stddev_{axis}": Attribute(0.0, 0.0, 1e6, "rad/s") for axis in _AXES},
-        **{f"noise_gyro_bias_{axis}": Attribute(0.0, -1e6, 1e6, "rad/s") for axis in _AXES},
+        **{f"noise_accel_stddev_{axis}": NumberAttribute(0.0, 0.0, 1e6, "m/s²") for axis in _AXES},
+        **{f"noise_gyro_stddev_{axis}": NumberAttribute(0.0, 0.0, 1e6, "rad/s") for axis in _AXES},
+        **{f"noise_gyro_bias_{axis}": NumberAttribute(0.0, -1e6, 1e6, "rad/s") for axis in _AXES},
         "noise_seed": SEED,
         "sensor_tick": SENSOR_TICK,
     }
@@ -52,12 +61,12 @@ class Imu:
     values: Mapping[str, float]
 
     @classmethod
-    def from_attributes(cls, given: Given, *, strict: bool = False) -> Self:
+    def from_attributes(cls, given: GivenAttributes, *, strict: bool = False) -> Self:
         """Build one from CARLA's attributes, text or numbers."""
-        return cls(read(IMU_NAME, given, IMU, strict=strict))
+        return cls(read_attributes(IMU_NAME, given, IMU, strict=strict))
 
     def measure(
-        self, pose: Pose, acceleration_mps2: Vector, spin_degps: Vector, gravity_mps2: float, chance: Chance
+        self, pose: Pose, acceleration_mps2: Vector, spin_degps: Vector, gravity_mps2: float, chance: NoiseKey
     ) -> ImuReading:
         """Measure at a pose; the acceleration of that very point and the bearer's turning are in the world's frame."""
         values, axes = self.values, axes_of(quaternion_of(pose))
@@ -66,7 +75,7 @@ class Imu:
         turning = _seen(tuple(to_radians(one) for one in spin_degps), axes)
         noise = [0.0] * 6
         if any(values[f"noise_{kind}_stddev_{axis}"] for kind in ("accel", "gyro") for axis in _AXES):
-            noise = normals(Chance(int(values["noise_seed"]), chance.sensor, chance.tick).stream("imu"), 6).tolist()
+            noise = normals(NoiseKey(int(values["noise_seed"]), chance.sensor, chance.tick).stream("imu"), 6).tolist()
         return ImuReading(
             Vector(*(felt[k] + values[f"noise_accel_stddev_{axis}"] * noise[k] for k, axis in enumerate(_AXES))),
             Vector(
@@ -104,17 +113,17 @@ _SCALE: Final = 0.9996
 _FARTHEST_M: Final = 1e6
 _GEO_AXES: Final = ("lat", "lon", "alt")
 _UNITS: Final = ("degrees", "degrees", "m")
-GNSS: Final[Mapping[str, Attribute]] = MappingProxyType(
+GNSS: Final[Mapping[str, NumberAttribute]] = MappingProxyType(
     {
-        **{f"noise_{axis}_stddev": Attribute(0.0, 0.0, 1e6, unit) for axis, unit in zip(_GEO_AXES, _UNITS, strict=True)},
-        **{f"noise_{axis}_bias": Attribute(0.0, -1e6, 1e6, unit) for axis, unit in zip(_GEO_AXES, _UNITS, strict=True)},
+        **{f"noise_{axis}_stddev": NumberAttribute(0.0, 0.0, 1e6, unit) for axis, unit in zip(_GEO_AXES, _UNITS, strict=True)},
+        **{f"noise_{axis}_bias": NumberAttribute(0.0, -1e6, 1e6, unit) for axis, unit in zip(_GEO_AXES, _UNITS, strict=True)},
         "noise_seed": SEED,
         "sensor_tick": SENSOR_TICK,
     }
 )
 
 
-class Origin(NamedTuple):
+class GeoOrigin(NamedTuple):
     """Where the map's origin lies on the globe."""
 
     latitude_deg: float = 42.0
@@ -140,15 +149,15 @@ class Gnss:
     values: Mapping[str, float]
 
     @classmethod
-    def from_attributes(cls, given: Given, *, strict: bool = False) -> Self:
+    def from_attributes(cls, given: GivenAttributes, *, strict: bool = False) -> Self:
         """Build one from CARLA's attributes, text or numbers."""
-        return cls(read(GNSS_NAME, given, GNSS, strict=strict))
+        return cls(read_attributes(GNSS_NAME, given, GNSS, strict=strict))
 
-    def measure(self, origin: Origin, x_m: float, y_m: float, z_m: float, chance: Chance) -> GnssReading:
+    def measure(self, origin: GeoOrigin, x_m: float, y_m: float, z_m: float, chance: NoiseKey) -> GnssReading:
         """Measure at a point of the map."""
         values, noise = self.values, [0.0, 0.0, 0.0]
         if any(values[f"noise_{axis}_stddev"] for axis in _GEO_AXES):
-            noise = normals(Chance(int(values["noise_seed"]), chance.sensor, chance.tick).stream("gnss"), 3).tolist()
+            noise = normals(NoiseKey(int(values["noise_seed"]), chance.sensor, chance.tick).stream("gnss"), 3).tolist()
         exact = to_globe(origin, x_m, y_m, z_m)
         return GnssReading(
             *(
@@ -158,7 +167,7 @@ class Gnss:
         )
 
 
-def origin_of(georeference: str) -> Origin:
+def origin_of(georeference: str) -> GeoOrigin:
     """Read the origin from a projection string."""
     found: dict[str, float] = {}
     for part in georeference.split(" "):
@@ -167,11 +176,11 @@ def origin_of(georeference: str) -> Origin:
             try:
                 found[key] = float(value)
             except ValueError:
-                return Origin()
-    return Origin(found["+lat_0"], found["+lon_0"]) if len(found) == 2 else Origin()
+                return GeoOrigin()
+    return GeoOrigin(found["+lat_0"], found["+lon_0"]) if len(found) == 2 else GeoOrigin()
 
 
-def to_globe(origin: Origin, x_m: float, y_m: float, z_m: float) -> GnssReading:
+def to_globe(origin: GeoOrigin, x_m: float, y_m: float, z_m: float) -> GnssReading:
     """Return latitude and longitude in degrees, and the altitude in metres, of a point of the map."""
     if not (abs(x_m) <= _FARTHEST_M and abs(y_m) <= _FARTHEST_M):
         raise InputError(f"a point within {_FARTHEST_M:g} m of the map's origin was wanted, but ({x_m:g}, {y_m:g}) came")
@@ -197,18 +206,18 @@ def _hyperbolic(x: float) -> tuple[float, float]:
 # The obstacle sensor: a ball that flies ahead, and the first thing it meets. The ground is no obstacle.
 
 OBSTACLE_NAME: Final = "sensor.other.obstacle"
-OBSTACLE: Final[Mapping[str, Attribute | Flag]] = MappingProxyType(
+OBSTACLE: Final[Mapping[str, NumberAttribute | FlagAttribute]] = MappingProxyType(
     {
-        "distance": Attribute(5.0, 0.0, 10_000.0, "m", above=True),
-        "hit_radius": Attribute(0.5, 0.0, 100.0, "m", above=True),
-        "only_dynamics": Flag(default=False),
-        "debug_linetrace": Flag(default=False),
+        "distance": NumberAttribute(5.0, 0.0, 10_000.0, "m", above=True),
+        "hit_radius": NumberAttribute(0.5, 0.0, 100.0, "m", above=True),
+        "only_dynamics": FlagAttribute(default=False),
+        "debug_linetrace": FlagAttribute(default=False),
         "sensor_tick": SENSOR_TICK,
     }
 )
 
 
-class Obstacle(NamedTuple):
+class DetectedObstacle(NamedTuple):
     """What is in the way: how far the ball flew, and an actor's id or a name of scenery."""
 
     distance_m: float
@@ -216,17 +225,17 @@ class Obstacle(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ObstacleSensor:
+class ObstacleDetector:
     """An obstacle sensor with CARLA's attributes."""
 
     values: Mapping[str, float]
 
     @classmethod
-    def from_attributes(cls, given: Given, *, strict: bool = False) -> Self:
+    def from_attributes(cls, given: GivenAttributes, *, strict: bool = False) -> Self:
         """Build one from CARLA's attributes, text or numbers."""
-        return cls(read(OBSTACLE_NAME, given, OBSTACLE, strict=strict))
+        return cls(read_attributes(OBSTACLE_NAME, given, OBSTACLE, strict=strict))
 
-    def look(self, world: World, pose: Pose, bearer: int | None = None) -> Obstacle | None:
+    def look(self, world: World, pose: Pose, bearer: int | None = None) -> DetectedObstacle | None:
         """Look ahead from a pose, past the actor that bears the sensor."""
         hit = world.sweep_ball(
             Vector(pose.x_m, pose.y_m, pose.z_m),
@@ -236,4 +245,4 @@ class ObstacleSensor:
             without=bearer,
             moving_only=bool(self.values["only_dynamics"]),
         )
-        return None if hit is None else Obstacle(*hit)
+        return None if hit is None else DetectedObstacle(*hit)

@@ -89,7 +89,7 @@ _STANDS_MPS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class ActorLook:
+class ActorAppearance:
     """An actor as it looks: its type, where it is, the colour of its paint (or shirt), its lamps.
 
     ``walked_m`` is how far a walker has walked, which is the phase of its steps; None: it stands.

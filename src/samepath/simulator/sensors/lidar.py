@@ -22,34 +22,34 @@ from samepath.core.trig import to_radians
 from samepath.core.trig_arrays import sincos_deg
 from samepath.simulator.sensors.rays.caster import RayCaster
 from samepath.simulator.sensors.rays.kernels import Bundle, fan, fill
-from samepath.simulator.sensors.renderer import Scene
-from samepath.simulator.sensors.sensor import SEED, SENSOR_TICK, Attribute, Chance, Given, read
+from samepath.simulator.sensors.renderer import RenderScene
+from samepath.simulator.sensors.sensor import SEED, SENSOR_TICK, GivenAttributes, NoiseKey, NumberAttribute, read_attributes
 
 Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]
 RAYS_MOST: Final = 1 << 24
 """The most rays of one measurement: a gigabyte of memory."""
-_SCAN: Final[Mapping[str, Attribute]] = MappingProxyType(
+_SCAN: Final[Mapping[str, NumberAttribute]] = MappingProxyType(
     {
-        "channels": Attribute(32, 1, 1024, whole=True),
-        "range": Attribute(10.0, 0.0, 10_000.0, "m", above=True),
-        "points_per_second": Attribute(56_000, 1, 1e9, whole=True),
-        "rotation_frequency": Attribute(10.0, 0.0, 10_000.0, "Hz"),
-        "upper_fov": Attribute(10.0, -90.0, 90.0, "degrees"),
-        "lower_fov": Attribute(-30.0, -90.0, 90.0, "degrees"),
-        "horizontal_fov": Attribute(360.0, 0.0, 360.0, "degrees", above=True),
+        "channels": NumberAttribute(32, 1, 1024, whole=True),
+        "range": NumberAttribute(10.0, 0.0, 10_000.0, "m", above=True),
+        "points_per_second": NumberAttribute(56_000, 1, 1e9, whole=True),
+        "rotation_frequency": NumberAttribute(10.0, 0.0, 10_000.0, "Hz"),
+        "upper_fov": NumberAttribute(10.0, -90.0, 90.0, "degrees"),
+        "lower_fov": NumberAttribute(-30.0, -90.0, 90.0, "degrees"),
+        "horizontal_fov": NumberAttribute(360.0, 0.0, 360.0, "degrees", above=True),
         "sensor_tick": SENSOR_TICK,
     }
 )
 SEMANTIC_LIDAR: Final = _SCAN
-LIDAR: Final[Mapping[str, Attribute]] = MappingProxyType(
+LIDAR: Final[Mapping[str, NumberAttribute]] = MappingProxyType(
     {
         **_SCAN,
-        "atmosphere_attenuation_rate": Attribute(0.004, 0.0, 1000.0, "1/m"),
-        "dropoff_general_rate": Attribute(0.45, 0.0, 1.0),
-        "dropoff_intensity_limit": Attribute(0.8, 0.0, 1.0),
-        "dropoff_zero_intensity": Attribute(0.4, 0.0, 1.0),
-        "noise_stddev": Attribute(0.0, 0.0, 1000.0, "m"),
+        "atmosphere_attenuation_rate": NumberAttribute(0.004, 0.0, 1000.0, "1/m"),
+        "dropoff_general_rate": NumberAttribute(0.45, 0.0, 1.0),
+        "dropoff_intensity_limit": NumberAttribute(0.8, 0.0, 1.0),
+        "dropoff_zero_intensity": NumberAttribute(0.4, 0.0, 1.0),
+        "noise_stddev": NumberAttribute(0.0, 0.0, 1000.0, "m"),
         "noise_seed": SEED,
     }
 )
@@ -95,13 +95,13 @@ class Lidar:
         self._kept: tuple[tuple[float, int, float], Bundle, NDArray[np.int64], Pair] | None = None
 
     @classmethod
-    def from_attributes(cls, given: Given, *, semantic: bool = False, strict: bool = False) -> Self:
+    def from_attributes(cls, given: GivenAttributes, *, semantic: bool = False, strict: bool = False) -> Self:
         """Build one from CARLA's attributes, text or numbers."""
         name = "sensor.lidar.ray_cast_semantic" if semantic else "sensor.lidar.ray_cast"
-        return cls(read(name, given, SEMANTIC_LIDAR if semantic else LIDAR, strict=strict), name, semantic=semantic)
+        return cls(read_attributes(name, given, SEMANTIC_LIDAR if semantic else LIDAR, strict=strict), name, semantic=semantic)
 
     def scan(
-        self, caster: RayCaster, scene: Scene, pose: Pose, elapsed_s: float, interval_s: float, chance: Chance
+        self, caster: RayCaster, scene: RenderScene, pose: Pose, elapsed_s: float, interval_s: float, chance: NoiseKey
     ) -> LidarScan:
         """Measure: the scanner began to turn ``elapsed_s`` ago, and turns on for ``interval_s``.
 
@@ -152,15 +152,15 @@ class Lidar:
         return self._kept[1:]
 
     def _losses(
-        self, shape: tuple[int, ...], chance: Chance
+        self, shape: tuple[int, ...], chance: NoiseKey
     ) -> tuple[tuple[Floats, Floats, Floats], tuple[float, float, float, float, float]]:
-        """Chance for every ray, each kind from a stream of its own: switching one off leaves the others as they are."""
+        """NoiseKey for every ray, each kind from a stream of its own: switching one off leaves the others as they are."""
         if self.semantic:
             return (_NONE, _NONE, _NONE), (0.0, 0.0, 0.0, 0.0, 0.0)
         values = self.values
         attenuation, general = values["atmosphere_attenuation_rate"], values["dropoff_general_rate"]
         limit, zero = values["dropoff_intensity_limit"], values["dropoff_zero_intensity"]
-        own = Chance(int(values["noise_seed"]), chance.sensor, chance.tick)
+        own = NoiseKey(int(values["noise_seed"]), chance.sensor, chance.tick)
         by_rate = own.stream("lidar loss").random(shape) if general > 0.0 else _NONE
         by_intensity = own.stream("lidar faint").random(shape) if limit > 0.0 and zero > 0.0 else _NONE
         deviation = values["noise_stddev"]

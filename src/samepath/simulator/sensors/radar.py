@@ -20,17 +20,17 @@ from samepath.core.trig_arrays import sincos_deg as sincos_of
 from samepath.simulator.physics.frames import axes_of, quaternion_of
 from samepath.simulator.sensors.rays.caster import RayCaster
 from samepath.simulator.sensors.rays.kernels import sheaf
-from samepath.simulator.sensors.renderer import Scene
-from samepath.simulator.sensors.sensor import SEED, SENSOR_TICK, Attribute, Chance, Given, read
+from samepath.simulator.sensors.renderer import RenderScene
+from samepath.simulator.sensors.sensor import SEED, SENSOR_TICK, GivenAttributes, NoiseKey, NumberAttribute, read_attributes
 
 NAME: Final = "sensor.other.radar"
 RAYS_MOST: Final = 1 << 16
-RADAR: Final[Mapping[str, Attribute]] = MappingProxyType(
+RADAR: Final[Mapping[str, NumberAttribute]] = MappingProxyType(
     {
-        "horizontal_fov": Attribute(30.0, 0.0, 175.0, "degrees", above=True),
-        "vertical_fov": Attribute(30.0, 0.0, 175.0, "degrees", above=True),
-        "range": Attribute(100.0, 0.0, 10_000.0, "m", above=True),
-        "points_per_second": Attribute(1500, 1, 1e9, whole=True),
+        "horizontal_fov": NumberAttribute(30.0, 0.0, 175.0, "degrees", above=True),
+        "vertical_fov": NumberAttribute(30.0, 0.0, 175.0, "degrees", above=True),
+        "range": NumberAttribute(100.0, 0.0, 10_000.0, "m", above=True),
+        "points_per_second": NumberAttribute(1500, 1, 1e9, whole=True),
         "noise_seed": SEED,
         "sensor_tick": SENSOR_TICK,
     }
@@ -45,19 +45,19 @@ class Radar:
     values: Mapping[str, float]
 
     @classmethod
-    def from_attributes(cls, given: Given, *, strict: bool = False) -> Self:
+    def from_attributes(cls, given: GivenAttributes, *, strict: bool = False) -> Self:
         """Build one from CARLA's attributes, text or numbers."""
-        return cls(read(NAME, given, RADAR, strict=strict))
+        return cls(read_attributes(NAME, given, RADAR, strict=strict))
 
     def detect(
         self,
         caster: RayCaster,
-        scene: Scene,
+        scene: RenderScene,
         pose: Pose,
         velocity_mps: Vector,
         velocities_mps: Mapping[int, Vector],
         interval_s: float,
-        chance: Chance,
+        chance: NoiseKey,
     ) -> NDArray[np.void]:
         """Return the detections of one measurement, an array of ``DETECTION`` in the order of the rays.
 
@@ -89,10 +89,10 @@ class Radar:
             )
         return count
 
-    def _rays(self, interval_s: float, chance: Chance) -> tuple[NDArray[np.float64], ...]:
+    def _rays(self, interval_s: float, chance: NoiseKey) -> tuple[NDArray[np.float64], ...]:
         """Sines and cosines of elevation and azimuth of every ray."""
         count = self.count(interval_s)
-        generator = Chance(int(self.values["noise_seed"]), chance.sensor, chance.tick).stream("radar")
+        generator = NoiseKey(int(self.values["noise_seed"]), chance.sensor, chance.tick).stream("radar")
         radius, turn = generator.random(count), generator.random(count)
         sine, cosine = sincos_of(360.0 * turn)
         right = _tangent(self.values["horizontal_fov"] / 2.0) * radius * cosine

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from samepath.core.errors import SimulatorError, unknown
 from samepath.core.states import Pose
 from samepath.core.trig import sincos_deg
-from samepath.simulator.sensors.weather import Weather
+from samepath.simulator.sensors.weather import SceneWeather
 
 # A scene as arrays: what every back end draws and every ray meets. Frozen; arrays are read-only.
 #
@@ -105,7 +105,7 @@ class Shapes:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Instances:
+class MeshInstances:
     """Meshes put into the world, row by row.
 
     ``mesh`` i32[n]; ``position`` f64[n, 3]; ``axes`` f64[n, 3, 3]: rows are the forward, right and up vectors; ``id`` i32[n];
@@ -129,7 +129,7 @@ class Instances:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Scene:
+class RenderScene:
     """Everything at one tick.
 
     ``fixed`` never moves as long as the map is the same (the very same object from tick to tick, so that a back end may keep
@@ -139,14 +139,14 @@ class Scene:
     """
 
     shapes: Shapes
-    fixed: Instances
-    moving: Instances
-    weather: Weather
+    fixed: MeshInstances
+    moving: MeshInstances
+    weather: SceneWeather
     street_lamps: F32
     street_lamps_on: bool
     tick: int = 0
 
-    def world_triangles(self, instances: Instances, index: int) -> F32:
+    def world_triangles(self, instances: MeshInstances, index: int) -> F32:
         """The triangles of one instance in the world, f32[m, 3, 3]; for oracles and rays, not for speed."""
         shapes, mesh = self.shapes, int(instances.mesh[index])
         corners = shapes.vertices[shapes.faces[shapes.first_face[mesh] : shapes.first_face[mesh + 1]]].astype(np.float64)
@@ -201,7 +201,7 @@ class Camera:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Frame:
+class CameraFrame:
     """What a camera saw; None for channels it was not asked for.
 
     ``bgra`` u8[h, w, 4]; ``depth_m`` f32[h, w] along the optical axis, at most ``FAR_M``; ``label`` u8[h, w]; ``instance``
@@ -228,7 +228,9 @@ class Renderer(Protocol):
     name: str
     facts: Mapping[str, str]
 
-    def render(self, scene: Scene, cameras: Sequence[Camera], out: Sequence[Frame] | None = None) -> tuple[Frame, ...]:
+    def render(
+        self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None
+    ) -> tuple[CameraFrame, ...]:
         """Draw all cameras; ``out`` are earlier frames of the same sizes and channels whose arrays may be written over."""
         ...
 

@@ -21,26 +21,26 @@ from samepath.core.states import Command, Pose, Vector, VehicleCommand
 from samepath.scenarios.model import ScenarioSpec
 from samepath.simulator.maps import load_map
 from samepath.simulator.physics.drivetrain import GRAVITY_MPS2
-from samepath.simulator.sensors.cameras import KINDS as CAMERAS
-from samepath.simulator.sensors.cameras import CameraSensor, Eyes, View
+from samepath.simulator.sensors.cameras import CAMERA_KINDS as CAMERAS
+from samepath.simulator.sensors.cameras import CameraSensor, CameraView, RigRenderer
 from samepath.simulator.sensors.events import EVENT, EventCamera, nanoseconds
 from samepath.simulator.sensors.events import KIND as EVENTS
-from samepath.simulator.sensors.inertial import Gnss, Imu, ObstacleSensor, acceleration_of, origin_of
-from samepath.simulator.sensors.labels import ActorLook, Odometer
+from samepath.simulator.sensors.inertial import Gnss, Imu, ObstacleDetector, acceleration_of, origin_of
+from samepath.simulator.sensors.labels import ActorAppearance, Odometer
 from samepath.simulator.sensors.lidar import Lidar
 from samepath.simulator.sensors.mounts import seen_from
 from samepath.simulator.sensors.radar import Radar
 from samepath.simulator.sensors.rays.caster import RayCaster
-from samepath.simulator.sensors.renderer import Channel, Frame, Lamp, Scene
-from samepath.simulator.sensors.sensor import Chance, Given, check_rays, interval_s, is_due
-from samepath.simulator.sensors.street import Boxes, street_of
-from samepath.simulator.sensors.weather import Weather, is_dark
+from samepath.simulator.sensors.renderer import CameraFrame, Channel, Lamp, RenderScene
+from samepath.simulator.sensors.sensor import GivenAttributes, NoiseKey, check_rays, interval_s, is_due
+from samepath.simulator.sensors.street import Boxes, scene_builder_of
+from samepath.simulator.sensors.weather import SceneWeather, is_dark
 from samepath.simulator.world.world import World
 
 # The kinds of sensors a rig may carry, by CARLA's names, and how each is built from its attributes.
 
-Instrument = CameraSensor | EventCamera | Lidar | Radar | Imu | Gnss | ObstacleSensor
-KINDS: Final[Mapping[str, Callable[[Given], Instrument]]] = MappingProxyType(
+SensorModel = CameraSensor | EventCamera | Lidar | Radar | Imu | Gnss | ObstacleDetector
+SENSOR_KINDS: Final[Mapping[str, Callable[[GivenAttributes], SensorModel]]] = MappingProxyType(
     {
         **{kind: partial(CameraSensor.from_attributes, kind, strict=True) for kind in CAMERAS},
         EVENTS: partial(EventCamera.from_attributes, strict=True),
@@ -48,7 +48,7 @@ KINDS: Final[Mapping[str, Callable[[Given], Instrument]]] = MappingProxyType(
         "sensor.lidar.ray_cast_semantic": partial(Lidar.from_attributes, semantic=True, strict=True),
         "sensor.other.gnss": partial(Gnss.from_attributes, strict=True),
         "sensor.other.imu": partial(Imu.from_attributes, strict=True),
-        "sensor.other.obstacle": partial(ObstacleSensor.from_attributes, strict=True),
+        "sensor.other.obstacle": partial(ObstacleDetector.from_attributes, strict=True),
         "sensor.other.radar": partial(Radar.from_attributes, strict=True),
     }
 )
@@ -86,14 +86,14 @@ class MountedSensor(_Model):
 
     @model_validator(mode="after")
     def _check(self) -> "MountedSensor":
-        if self.type not in KINDS:
-            hint = nearest(self.type, KINDS)
-            known = f"did you mean {hint!r}?" if hint else f"known: {', '.join(KINDS)}"
+        if self.type not in SENSOR_KINDS:
+            hint = nearest(self.type, SENSOR_KINDS)
+            known = f"did you mean {hint!r}?" if hint else f"known: {', '.join(SENSOR_KINDS)}"
             raise ValueError(f"unknown type of sensor {self.type!r}; {known}")
         if not all(math.isfinite(one) and abs(one) <= _FARTHEST_M for one in self.at):
             raise ValueError(f"at: a place within {_FARTHEST_M:g} m of the actor was wanted, but {list(self.at)} came")
         try:
-            KINDS[self.type](self.attributes)
+            SENSOR_KINDS[self.type](self.attributes)
         except InputError as error:
             raise InputError(f"sensor {self.name!r}: {error}") from error
         return self
@@ -177,7 +177,7 @@ class _Fitted:
     """
 
     mounted: MountedSensor
-    instrument: Instrument
+    instrument: SensorModel
     number: int
     period_s: float
     velocity_mps: Vector = field(default_factory=Vector)
@@ -187,7 +187,7 @@ class _Fitted:
     events: NDArray[Any] | None = None
 
 
-class Suite:
+class SensorSuite:
     """Sensors at work. Call :meth:`follow` after every tick of the world, and :meth:`measure` whenever a frame is wanted.
 
     What a sensor measures depends on the world and the tick alone, not on which frames were wanted before. An event camera
@@ -200,7 +200,7 @@ class Suite:
         world: World,
         *,
         boxes: Boxes = (),
-        weather: Weather | None = None,
+        weather: SceneWeather | None = None,
         threads: int = 1,
         renderer: str = "software",
     ) -> None:
@@ -211,18 +211,18 @@ class Suite:
         road_map = load_map(world.place)
         self.rig = rig
         self.bearer = _bearer(rig, world)
-        self.weather = weather or Weather()
+        self.weather = weather or SceneWeather()
         self._world = world
-        self._street = street_of(road_map, boxes)
+        self._street = scene_builder_of(road_map, boxes)
         self._origin = origin_of(road_map.georeference)
         self._caster = RayCaster(threads)
-        self._eyes = Eyes(threads, renderer)
+        self._eyes = RigRenderer(threads, renderer)
         self._odometer = Odometer()
         self._odometer.advance(world.states().values())
         self._start_s: float | None = None
         self._step_s = world.settings.step_s
         self._fitted = [
-            _Fitted(one, KINDS[one.type](one.attributes), number, float(one.attributes.get("sensor_tick", 0.0)))
+            _Fitted(one, SENSOR_KINDS[one.type](one.attributes), number, float(one.attributes.get("sensor_tick", 0.0)))
             for number, one in enumerate(rig.sensors)
         ]
         for fitted in self._fitted:
@@ -230,8 +230,8 @@ class Suite:
                 fitted.instrument.number = fitted.number
         # Flow is motion since the tick before: what that looked like is only kept for those who need it.
         self._has_flow = any(one.type == "sensor.camera.optical_flow" for one in rig.sensors)
-        self._past: Scene | None = None
-        self._present: Scene | None = None
+        self._past: RenderScene | None = None
+        self._present: RenderScene | None = None
 
     def close(self) -> None:
         """Let go of threads."""
@@ -284,14 +284,14 @@ class Suite:
         """Where a sensor is now."""
         return seen_from(self._world.state(self.bearer).pose, sensor.pose)
 
-    def scene(self, commands: Mapping[int, Command] | None = None) -> Scene:
+    def scene(self, commands: Mapping[int, Command] | None = None) -> RenderScene:
         """What there is to see now; ``commands`` make brake and reversing lamps burn."""
         return self._street.scene(self._looks(commands or {}), self.weather, before=self._past, tick=self._world.tick_count)
 
-    def _looks(self, commands: Mapping[int, Command]) -> list[ActorLook]:
+    def _looks(self, commands: Mapping[int, Command]) -> list[ActorAppearance]:
         night = is_dark(self.weather)
         return [
-            ActorLook(
+            ActorAppearance(
                 one.id,
                 one.type,
                 state.pose,
@@ -306,7 +306,7 @@ class Suite:
         due = self._due()
         return self._measure(due, self.scene(commands), Channel(0))[0] if due else ()
 
-    def look(self, commands: Mapping[int, Command] | None = None) -> tuple[tuple[Measurement, ...], tuple[View, ...]]:
+    def look(self, commands: Mapping[int, Command] | None = None) -> tuple[tuple[Measurement, ...], tuple[CameraView, ...]]:
         """Measure, and tell the truth behind the pictures."""
         due = self._due()
         if not due:
@@ -319,7 +319,9 @@ class Suite:
     def _due(self) -> list[_Fitted]:
         return [one for one in self._fitted if is_due(one.period_s, self._elapsed_s, self._step_s)] if self.is_there else []
 
-    def _measure(self, due: list[_Fitted], scene: Scene, truth: Channel) -> tuple[tuple[Measurement, ...], dict[str, Frame]]:
+    def _measure(
+        self, due: list[_Fitted], scene: RenderScene, truth: Channel
+    ) -> tuple[tuple[Measurement, ...], dict[str, CameraFrame]]:
         """Measure with some sensors; the frames of cameras, by name, also hold the channels of ``truth``."""
         poses = [self.pose_of(one.mounted) for one in due]
         cameras = {}
@@ -337,8 +339,8 @@ class Suite:
             measured.append(Measurement(one.mounted, pose, values))
         return tuple(measured), drawn
 
-    def _values(self, one: _Fitted, instrument: Instrument, pose: Pose, scene: Scene) -> NDArray[Any]:
-        world, chance = self._world, Chance(0, one.number, self._world.tick_count)
+    def _values(self, one: _Fitted, instrument: SensorModel, pose: Pose, scene: RenderScene) -> NDArray[Any]:
+        world, chance = self._world, NoiseKey(0, one.number, self._world.tick_count)
         lasts_s = interval_s(one.period_s, self._step_s)
         match instrument:
             case Lidar() as lidar:
@@ -353,7 +355,7 @@ class Suite:
                 return np.array([*found.accelerometer_mps2, *found.gyroscope_radps, found.compass_rad])
             case Gnss() as gnss:
                 return np.array(gnss.measure(self._origin, pose.x_m, pose.y_m, pose.z_m, chance))
-            case ObstacleSensor() as obstacle:
+            case ObstacleDetector() as obstacle:
                 met = obstacle.look(world, pose, self.bearer)
                 return np.array([] if met is None else [met.distance_m, met.what if isinstance(met.what, int) else 0])
             case EventCamera():

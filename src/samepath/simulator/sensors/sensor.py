@@ -16,11 +16,11 @@ from samepath.core.errors import InputError, unknown
 from samepath.core.streams import stream
 from samepath.core.trig_arrays import log, sincos_deg
 
-Given = Mapping[str, object]
+GivenAttributes = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class NumberAttribute:
     """A number and its limits; ``above`` says that the least one is itself too small."""
 
     default: float
@@ -39,19 +39,19 @@ class Attribute:
         return f"{number} {f'above {least} and at most' if self.above else f'from {least} to'} {most}{unit}"
 
 
-class Flag:
+class FlagAttribute:
     """True or false."""
 
     def __init__(self, *, default: bool) -> None:
         self.default = default
 
 
-Table = Mapping[str, Attribute | Flag]
-SENSOR_TICK: Final = Attribute(0.0, 0.0, 86400.0, "s")
-SEED: Final = Attribute(0, -(2.0**53), 2.0**53, whole=True)
+AttributeTable = Mapping[str, NumberAttribute | FlagAttribute]
+SENSOR_TICK: Final = NumberAttribute(0.0, 0.0, 86400.0, "s")
+SEED: Final = NumberAttribute(0, -(2.0**53), 2.0**53, whole=True)
 
 
-def read(sensor: str, given: Given, table: Table, *, strict: bool = False) -> dict[str, float]:
+def read_attributes(sensor: str, given: GivenAttributes, table: AttributeTable, *, strict: bool = False) -> dict[str, float]:
     """Return the value of every attribute in ``table``, from ``given`` or by default.
 
     ``strict`` refuses names that are not in the table; without it they are somebody else's.
@@ -63,8 +63,8 @@ def read(sensor: str, given: Given, table: Table, *, strict: bool = False) -> di
     return {name: _value(f"{sensor}: {name}", given.get(name, kind.default), kind) for name, kind in table.items()}
 
 
-def _value(where: str, came: object, kind: Attribute | Flag) -> float:
-    if isinstance(kind, Flag):
+def _value(where: str, came: object, kind: NumberAttribute | FlagAttribute) -> float:
+    if isinstance(kind, FlagAttribute):
         word = str(came).lower()
         if word not in ("true", "false", "1", "0"):
             raise InputError(f"{where}: true or false was wanted, but {_shown(came)} came")
@@ -107,7 +107,7 @@ def interval_s(period_s: float, step_s: float) -> float:
     return max(math.ceil(period_s / step_s - _ROUNDING), 1) * step_s
 
 
-# Chance for sensors: streams named by the sensor's seed, its number and the tick, and a normal distribution to the
+# NoiseKey for sensors: streams named by the sensor's seed, its number and the tick, and a normal distribution to the
 # bit.
 #
 # A measurement draws for all its rays, also for those that meet nothing, so that the noise of a ray depends on no
@@ -117,7 +117,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
+class NoiseKey:
     """Where the noise of one measurement comes from: the sensor's seed, its number among all, and the tick.
 
     Nobody else's measurements, nor how many there were before, move it.
@@ -147,7 +147,7 @@ def normals(generator: np.random.Generator, count: int) -> Floats:
 # What a sensor may cost: known before its first measurement, once the length of a tick is known.
 
 
-def check_rays(kind: str, given: Given, step_s: float) -> None:
+def check_rays(kind: str, given: GivenAttributes, step_s: float) -> None:
     """Refuse a LiDAR or radar that would send more rays in a measurement than fit into memory."""
     if kind.startswith("sensor.lidar."):
         from samepath.simulator.sensors.lidar import Lidar

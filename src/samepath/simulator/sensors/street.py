@@ -16,18 +16,18 @@ from samepath.simulator.maps.lanes import place
 from samepath.simulator.maps.network import RoadMap
 from samepath.simulator.maps.records import Road, RoadObject
 from samepath.simulator.maps.surfaces import PAINT_LIFT_M, ring_area_m2
-from samepath.simulator.sensors.labels import ActorLook, Label
+from samepath.simulator.sensors.labels import ActorAppearance, Label
 from samepath.simulator.sensors.meshes import surroundings as buildings
 from samepath.simulator.sensors.meshes import surroundings as furniture
 from samepath.simulator.sensors.meshes import surroundings as plants
-from samepath.simulator.sensors.meshes.builder import Bank, Model, Point, Shape
+from samepath.simulator.sensors.meshes.builder import MeshBank, MeshModel, MeshShape, Point
 from samepath.simulator.sensors.meshes.catalogue import actor_models
 from samepath.simulator.sensors.meshes.people import STANDING, phase_of
 from samepath.simulator.sensors.meshes.props import prop
 from samepath.simulator.sensors.meshes.surroundings import LAMP_POOL_M, far_ground, squares
 from samepath.simulator.sensors.mounts import places_and_axes
-from samepath.simulator.sensors.renderer import F32, F64, NO_LAMPS, Instances, Lamp, Scene
-from samepath.simulator.sensors.weather import Weather, is_dark
+from samepath.simulator.sensors.renderer import F32, F64, NO_LAMPS, Lamp, MeshInstances, RenderScene
+from samepath.simulator.sensors.weather import SceneWeather, is_dark
 from samepath.simulator.world.signals import TRAFFIC_LIGHT, plan_of
 
 # What stands on a map, thing by thing: which model, where, under which name; from the map's own records.
@@ -37,12 +37,12 @@ _SOLID: Final = {"building": "building", "barrier": "wall", "wall": "wall", "obs
 _LAMP_LEAST_M: Final = 4.0
 _PROP: Final = (0.32, 0.30, 0.27)
 Outline = tuple[tuple[float, float], ...]
-# What a model is made from, so that equal things share one.
+# What a model is made from, so that equal objects share one.
 Recipe = tuple[str, tuple[float | str | Outline | None, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class FixedObject:
     """Something fixed: ``light`` is its place among the map's traffic lights, -1 for everything else."""
 
     name: str
@@ -52,7 +52,7 @@ class Thing:
     light: int = -1
 
 
-def things(road_map: RoadMap) -> Iterator[Thing]:
+def fixed_objects(road_map: RoadMap) -> Iterator[FixedObject]:
     """Everything that stands on a map, in the order of the file."""
     signals = iter(road_map.signals)
     light = 0
@@ -66,12 +66,12 @@ def things(road_map: RoadMap) -> Iterator[Thing]:
             size = (record.z_offset_m, record.height_m, record.width_m)
             name = f"road {road.id} signal {record.id}"
             if signal.kind == TRAFFIC_LIGHT:
-                yield Thing(name, ("traffic light", size), foot, light=light)
+                yield FixedObject(name, ("traffic light", size), foot, light=light)
                 light += 1
             else:
                 value = signal.value if signal.kind == "274" else None
                 kind = signal.kind if signal.kind in {"205", "206", "274"} else ""
-                yield Thing(name, ("sign", (kind, value, *size)), foot)
+                yield FixedObject(name, ("sign", (kind, value, *size)), foot)
 
 
 def _look(name: str, looks: int) -> int:
@@ -79,7 +79,7 @@ def _look(name: str, looks: int) -> int:
     return int.from_bytes(link(b"look", name.encode())[:4], "little") % looks
 
 
-def _object(road: Road, thing: RoadObject) -> Iterator[Thing]:
+def _object(road: Road, thing: RoadObject) -> Iterator[FixedObject]:
     name = f"road {road.id} object {thing.id} {thing.kind}"
     x, y, z = place(road, thing.s_m, thing.t_m, thing.z_offset_m)
     yaw_deg = yaw_to_carla(road.pose(thing.s_m).heading_rad + thing.heading_rad)
@@ -88,22 +88,22 @@ def _object(road: Road, thing: RoadObject) -> Iterator[Thing]:
     pose = Pose(x, y, z, yaw_deg=yaw_deg)
     if thing.kind in {"tree", "vegetation"} and not thing.outline:
         turned = pose._replace(yaw_deg=float(_look(name, 360) - 180))
-        yield Thing(name, ("tree", (height_m or 6.0, thing.radius_m or 2.0, _look(name, plants.LOOKS))), turned)
+        yield FixedObject(name, ("tree", (height_m or 6.0, thing.radius_m or 2.0, _look(name, plants.LOOKS))), turned)
     elif thing.kind in {"pole", "streetLamp"} and thing.radius_m > 0.0 and height_m >= _LAMP_LEAST_M:
         over = pose._replace(yaw_deg=pose.yaw_deg + (90.0 if thing.t_m > 0.0 else -90.0))
-        yield Thing(name, ("street lamp", (height_m, thing.radius_m)), over, Lamp.STREET)
+        yield FixedObject(name, ("street lamp", (height_m, thing.radius_m)), over, Lamp.STREET)
     elif height_m <= 0.0:
         return
     elif thing.radius_m > 0.0 and not thing.outline:
         kind = "post" if thing.kind in {"pole", "streetLamp"} else "drum"
-        yield Thing(name, (kind, (height_m, thing.radius_m)), pose)
+        yield FixedObject(name, (kind, (height_m, thing.radius_m)), pose)
     else:
         outline, at = _outline(road, thing, pose)
         if abs(ring_area_m2([(a, b, 0.0) for a, b in outline])) > 0.0:
             kind = (
                 thing.kind if thing.kind == "building" else "wall" if thing.kind in {"barrier", "wall", "obstacle"} else "prop"
             )
-            yield Thing(name, (kind, (outline, height_m, _look(name, 36))), at)
+            yield FixedObject(name, (kind, (outline, height_m, _look(name, 36))), at)
 
 
 def _outline(road: Road, thing: RoadObject, pose: Pose) -> tuple[Outline, Pose]:
@@ -128,7 +128,7 @@ def _outline(road: Road, thing: RoadObject, pose: Pose) -> tuple[Outline, Pose]:
     return tuple(ring), pose._replace(yaw_deg=0.0)
 
 
-def build(recipe: Recipe) -> Model:
+def build(recipe: Recipe) -> MeshModel:
     """The model of a recipe."""
     kind, arguments = recipe
     if kind == "prop":
@@ -157,7 +157,7 @@ _LAST_ID: Final = 65535
 _SHOWN: Final = (Lamp.RED, Lamp.YELLOW, Lamp.GREEN, Lamp(0), Lamp(0))
 
 
-class Street:
+class SceneBuilder:
     """Everything that is fixed on a map, and the models of all actors. Build it once and keep it.
 
     ``boxes``, by name, size and pose, stand there beside what the map has.
@@ -165,17 +165,17 @@ class Street:
 
     def __init__(self, road_map: RoadMap, boxes: Boxes = ()) -> None:
         self.map_name = road_map.name
-        bank = Bank()
+        bank = MeshBank()
         models = actor_models()
         self._single = {name: bank.add(model) for name, model in models.single.items()}
         self._posed = {height: [bank.add(model) for model in poses] for height, poses in models.posed.items()}
         rows: list[tuple[str, int, Pose, Lamp]] = []
         for number, square in enumerate(squares(road_map.meshes, [("lane-marking", _stop_lines(road_map))])):
-            rows.append((f"ground {number}", bank.add(Model((square.shape,))), Pose(*square.origin), Lamp(0)))
-        rows.append(("country", bank.add(Model((_country(road_map),))), Pose(), Lamp(0)))
+            rows.append((f"ground {number}", bank.add(MeshModel((square.shape,))), Pose(*square.origin), Lamp(0)))
+        rows.append(("country", bank.add(MeshModel((_country(road_map),))), Pose(), Lamp(0)))
         recipes: dict[Recipe, int] = {}
-        self._lights: list[tuple[Thing, int]] = []
-        for thing in things(road_map):
+        self._lights: list[tuple[FixedObject, int]] = []
+        for thing in fixed_objects(road_map):
             if thing.recipe not in recipes:
                 recipes[thing.recipe] = bank.add(build(thing.recipe))
             if thing.light >= 0:
@@ -198,41 +198,41 @@ class Street:
         """The names of what is fixed and can be hidden; for what a map's records name they are those names."""
         return tuple(self._names)
 
-    def _hide(self, hidden: frozenset[str]) -> tuple[Instances, F32]:
+    def _hide(self, hidden: frozenset[str]) -> tuple[MeshInstances, F32]:
         """What is left, and the street lamps in it."""
         kept = np.array([name not in hidden for name in self._names], bool)
         fixed = self._fixed
         if not kept.all():
-            fixed = Instances(*(getattr(fixed, name)[kept] for name in Instances.__slots__))
+            fixed = MeshInstances(*(getattr(fixed, name)[kept] for name in MeshInstances.__slots__))
         places = fixed.position[(fixed.lamps & int(Lamp.STREET)) != 0]
         return fixed, np.column_stack([places, np.full(len(places), LAMP_POOL_M)]).astype(np.float32)
 
     def scene(
         self,
-        actors: Sequence[ActorLook],
-        weather: Weather | None = None,
+        actors: Sequence[ActorAppearance],
+        weather: SceneWeather | None = None,
         *,
         lights: Sequence[int] = (),
         street_lamps_on: bool | None = None,
         hidden: frozenset[str] = frozenset(),
-        before: Scene | Mapping[int, Pose] | None = None,
+        before: RenderScene | Mapping[int, Pose] | None = None,
         tick: int = 0,
-    ) -> Scene:
+    ) -> RenderScene:
         """The scene at a tick.
 
         ``lights`` are CARLA's numbers of what each traffic light shows, in the order of the map, red where none is given;
         ``street_lamps_on`` None leaves it to the sun. ``before`` is the scene of the frame before,
         or where actors were then, for the optical flow.
         """
-        weather = weather or Weather()
+        weather = weather or SceneWeather()
         fixed, street_lamps = self._without(hidden)
         moving = self._moving(actors, lights)
         if before is not None:
             moving = _with_past(moving, *_past(before))
         on = is_dark(weather) if street_lamps_on is None else street_lamps_on
-        return Scene(self.shapes, fixed, moving, weather, street_lamps, on, tick)
+        return RenderScene(self.shapes, fixed, moving, weather, street_lamps, on, tick)
 
-    def _moving(self, actors: Sequence[ActorLook], lights: Sequence[int]) -> Instances:
+    def _moving(self, actors: Sequence[ActorAppearance], lights: Sequence[int]) -> MeshInstances:
         meshes, ground = [], []
         for one in actors:
             name = ALIASES.get(one.type, one.type)
@@ -258,25 +258,25 @@ class Street:
 def _instances(
     meshes: Sequence[int], poses: Sequence[Pose], ids: Sequence[int], paints: Sequence[tuple[float, float, float]],
     lamps: Sequence[int], ground: Sequence[float],
-) -> Instances:  # fmt: skip
+) -> MeshInstances:  # fmt: skip
     position, axes = places_and_axes(poses)
-    made = Instances(
+    made = MeshInstances(
         np.array(meshes, np.int32), position, axes, np.array(ids, np.int32), np.zeros(len(meshes), np.uint8),
         np.array(paints, np.float32).reshape(-1, 3), np.array(lamps, np.uint16), np.array(ground, np.float64), position, axes,
     )  # fmt: skip
-    for name in Instances.__slots__:
+    for name in MeshInstances.__slots__:
         getattr(made, name).flags.writeable = False
     return made
 
 
-def _past(before: Scene | Mapping[int, Pose]) -> tuple[list[int], F64, F64]:
+def _past(before: RenderScene | Mapping[int, Pose]) -> tuple[list[int], F64, F64]:
     """Who was there in the frame before, where, and how turned."""
-    if isinstance(before, Scene):
+    if isinstance(before, RenderScene):
         return before.moving.id.tolist(), before.moving.position, before.moving.axes
     return list(before), *places_and_axes(list(before.values()))
 
 
-def _with_past(moving: Instances, ids: list[int], was_position: F64, was_axes: F64) -> Instances:
+def _with_past(moving: MeshInstances, ids: list[int], was_position: F64, was_axes: F64) -> MeshInstances:
     """The same instances, each with the place it had in the frame before; new ones have not moved."""
     rows = {number: row for row, number in enumerate(ids)}
     was = np.array([rows.get(int(number), -1) for number in moving.id], np.int64)
@@ -302,13 +302,13 @@ def _stop_lines(road_map: RoadMap) -> F64:
     return np.array(made, np.float64).reshape(-1, 3, 3)
 
 
-def _country(road_map: RoadMap) -> Shape:
+def _country(road_map: RoadMap) -> MeshShape:
     ground = next(mesh for mesh in road_map.meshes if mesh.name == "ground")
     low, high = ground.vertices.min(axis=0), ground.vertices.max(axis=0)
     return far_ground((float(low[0]), float(low[1])), (float(high[0]), float(high[1])), float(low[2]))
 
 
 @lru_cache(maxsize=4)
-def street_of(road_map: RoadMap, boxes: Boxes = ()) -> Street:
+def scene_builder_of(road_map: RoadMap, boxes: Boxes = ()) -> SceneBuilder:
     """The street of a map, kept for the next time."""
-    return Street(road_map, boxes)
+    return SceneBuilder(road_map, boxes)

@@ -13,7 +13,7 @@ Colour = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
+class SceneWeather:
     """CARLA's WeatherParameters: percentages, degrees, metres.
 
     The sun stands over the horizon by ``sun_altitude_angle`` in the direction of the yaw ``sun_azimuth_angle``.
@@ -47,7 +47,7 @@ class Weather:
 
 
 @dataclass(frozen=True, slots=True)
-class Light:
+class SceneLight:
     """What the weather does to colours, all linear, 1 being white on the picture.
 
     ``sun`` falls on what faces ``to_sun``; ``above`` and ``below`` light what faces up and down. ``sky_high`` and ``sky_low``
@@ -98,13 +98,13 @@ def _scaled(a: Colour, factor: float) -> Colour:
     return a[0] * factor, a[1] * factor, a[2] * factor
 
 
-def is_dark(weather: Weather) -> bool:
+def is_dark(weather: SceneWeather) -> bool:
     """Do street lamps burn by themselves?"""
     dim_deg = 8.0 * weather.part("cloudiness") + 6.0 * weather.part("fog_density")
     return weather.sun_altitude_angle < _LAMPS_DEG + 0.5 * dim_deg
 
 
-def light_of(weather: Weather) -> Light:
+def light_of(weather: SceneWeather) -> SceneLight:
     """Work out the light."""
     altitude_deg = min(max(weather.sun_altitude_angle, -90.0), 90.0)
     upper = next(index for index, row in enumerate(_TIMES) if index and altitude_deg <= row[0])
@@ -132,7 +132,7 @@ def light_of(weather: Weather) -> Light:
     fog_per_m = 0.00045 + 0.0035 * rain * rain + 0.075 * fog_part * fog_part + 0.02 * dust
     fog = _mix(_mix(horizon, tone, 0.3 * fog_part), _scaled(above, 1.2), 0.25 * fog_part)
     wet = max(weather.part("wetness"), 0.9 * weather.part("precipitation_deposits"), 0.6 * rain)
-    return Light(
+    return SceneLight(
         to_sun=(cos_alt * cos_az, cos_alt * sin_az, sin_alt),
         sun=_scaled(sun, strength),
         above=above,

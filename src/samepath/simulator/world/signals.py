@@ -31,7 +31,7 @@ _TRIGGER_BACK_M: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopLine:
     """Where a lane meets the stop line of a light; ``forward`` is the direction of driving."""
 
     road_id: int
@@ -51,7 +51,7 @@ class TrafficLight:
     """A light: its OpenDRIVE signal, what it speaks to, and its place in a junction's turn."""
 
     signal: Signal
-    stops: tuple[Stop, ...]
+    stops: tuple[StopLine, ...]
     group: int
     phase: int
     pole: int = 0
@@ -117,7 +117,7 @@ def plan_of(road_map: RoadMap) -> SignalPlan:
     )
 
 
-def _stops(road_map: RoadMap, signal: Signal) -> Iterator[Stop]:
+def _stops(road_map: RoadMap, signal: Signal) -> Iterator[StopLine]:
     """Where the signal stands and where it is referred to; a reference inside a junction means the lanes that lead there."""
     seen: set[tuple[int, int]] = set()
     for road in road_map.document.roads:
@@ -129,7 +129,7 @@ def _stops(road_map: RoadMap, signal: Signal) -> Iterator[Stop]:
                 if (point.road_id, point.lane_id) not in seen:
                     seen.add((point.road_id, point.lane_id))
                     sine, cosine = sincos_deg(point.yaw_deg)
-                    yield Stop(
+                    yield StopLine(
                         point.road_id, point.lane_id, point.s_m, point.x_m, point.y_m, point.z_m, point.yaw_deg,
                         cosine, sine, 0.5 * point.lane_width_m,
                     )  # fmt: skip
@@ -174,7 +174,7 @@ OVER_LINE_M: Final = 0.5
 _ALONG_DEG: Final = 45.0
 
 
-class Light(IntEnum):
+class TrafficLightState(IntEnum):
     """What a light shows, in CARLA's numbers."""
 
     RED = 0
@@ -184,13 +184,13 @@ class Light(IntEnum):
     UNKNOWN = 4
 
 
-_STAGES: Final = (Light.GREEN, Light.YELLOW, Light.RED)
+_STAGES: Final = (TrafficLightState.GREEN, TrafficLightState.YELLOW, TrafficLightState.RED)
 
 
-class LightState(NamedTuple):
+class TrafficLightStatus(NamedTuple):
     """One light after a tick; the times are those of its controller."""
 
-    shows: Light
+    shows: TrafficLightState
     green_s: float
     yellow_s: float
     red_s: float
@@ -199,7 +199,7 @@ class LightState(NamedTuple):
 
 
 @dataclass
-class _Phase:
+class _ControllerState:
     """A controller: its lights by number and its times. Mutable: owned by the machine alone."""
 
     lights: tuple[int, ...]
@@ -209,10 +209,10 @@ class _Phase:
 
 
 @dataclass
-class _Group:
+class _JunctionState:
     """The controllers of one junction."""
 
-    phases: list[_Phase]
+    phases: list[_ControllerState]
     current: int = 0
     frozen: bool = False
 
@@ -222,9 +222,11 @@ class Signals:
 
     def __init__(self, plan: SignalPlan) -> None:
         self.plan = plan
-        self._shows = [Light.RED] * len(plan.lights)
+        self._shows = [TrafficLightState.RED] * len(plan.lights)
         times_s = [GREEN_S, YELLOW_S, RED_S]
-        self._groups = [_Group([_Phase(lights, list(times_s)) for lights in one.phases]) for one in plan.groups]
+        self._groups = [
+            _JunctionState([_ControllerState(lights, list(times_s)) for lights in one.phases]) for one in plan.groups
+        ]
         self.reset_all()
 
     def tick(self, step_s: float) -> None:
@@ -243,31 +245,31 @@ class Signals:
             else:
                 self._enter(phase, phase.stage + 1)
 
-    def _enter(self, phase: _Phase, stage: int) -> None:
+    def _enter(self, phase: _ControllerState, stage: int) -> None:
         phase.stage, phase.elapsed_s = stage, 0.0
         for light in phase.lights:
             self._shows[light] = _STAGES[stage]
 
-    def shows(self, light: int) -> Light:
+    def shows(self, light: int) -> TrafficLightState:
         """What a light shows now."""
         self._known(light)
         return self._shows[light]
 
-    def states(self) -> tuple[LightState, ...]:
+    def states(self) -> tuple[TrafficLightStatus, ...]:
         """All lights, in the order of the plan."""
         return tuple(self._state(number) for number in range(len(self.plan.lights)))
 
-    def _state(self, number: int) -> LightState:
+    def _state(self, number: int) -> TrafficLightStatus:
         group, phase = self._place(number)
         green_s, yellow_s, red_s = phase.times_s
-        return LightState(self._shows[number], green_s, yellow_s, red_s, phase.elapsed_s, group.frozen)
+        return TrafficLightStatus(self._shows[number], green_s, yellow_s, red_s, phase.elapsed_s, group.frozen)
 
     def together(self, light: int) -> tuple[int, ...]:
         """The lights of the same junction, in the order of the plan."""
         group, _ = self._place(light)
         return tuple(sorted(number for phase in group.phases for number in phase.lights))
 
-    def set_shown(self, light: int, shows: Light) -> None:
+    def set_shown(self, light: int, shows: TrafficLightState) -> None:
         """Make one light show something, until its controller next changes; freeze its junction to keep it."""
         self._known(light)
         self._shows[light] = shows
@@ -301,7 +303,7 @@ class Signals:
         for group in self._groups:
             self._reset(group)
 
-    def _reset(self, group: _Group) -> None:
+    def _reset(self, group: _JunctionState) -> None:
         for phase in group.phases:
             self._enter(phase, len(_STAGES) - 1)
         group.current = 0
@@ -311,7 +313,7 @@ class Signals:
         if not 0 <= light < len(self.plan.lights):
             raise SimulatorError(f"there is no traffic light {light}; there are {len(self.plan.lights)}")
 
-    def _place(self, light: int) -> tuple[_Group, _Phase]:
+    def _place(self, light: int) -> tuple[_JunctionState, _ControllerState]:
         self._known(light)
         one = self.plan.lights[light]
         group = self._groups[one.group]
@@ -335,7 +337,7 @@ class Signals:
         signals = cls(plan)
         if len(data["shows"]) != len(plan.lights):
             raise SimulatorError(f"the snapshot has {len(data['shows'])} traffic lights, but the map has {len(plan.lights)}")
-        signals._shows = [Light(one) for one in data["shows"]]
+        signals._shows = [TrafficLightState(one) for one in data["shows"]]
         for group, one in zip(signals._groups, data["groups"], strict=True):
             group.current, group.frozen = one["current"], one["frozen"]
             for phase, (times_s, stage, elapsed_s) in zip(group.phases, one["phases"], strict=True):

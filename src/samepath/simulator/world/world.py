@@ -18,7 +18,7 @@ from samepath.core.digests import first_link, link
 from samepath.core.errors import SimulatorError
 from samepath.core.states import ActorState, Collision, Command, Pose, Vector, VehicleCommand, WalkerCommand
 from samepath.core.trig import sincos_deg, to_degrees, to_radians
-from samepath.simulator.physics.engine import Hit, Met, Physics, PhysicsSettings
+from samepath.simulator.physics.engine import BodyRef, Physics, PhysicsSettings, RayHit
 from samepath.simulator.physics.frames import angles_of, axes_of, dump, load, quaternion_of
 
 # What a world is furnished with beside its actors: scenery and patches of other ground.
@@ -202,7 +202,7 @@ class Touches:
         """Return the distance to the first thing a ray meets, and what it is; ``fixed_only``: passing through actors."""
         return self._physics.cast_ray(start, direction, reach_m, fixed_only=fixed_only)
 
-    def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[Hit, ...]:
+    def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[RayHit, ...]:
         """Return everything a ray of unit direction passes through, nearest first."""
         return self._physics.ray_hits(start, direction, reach_m)
 
@@ -215,7 +215,7 @@ class Touches:
         *,
         without: int | None = None,
         moving_only: bool = False,
-    ) -> tuple[float, Met] | None:
+    ) -> tuple[float, BodyRef] | None:
         """Return how far a ball flies before it meets something other than the ground, and what."""
         return self._physics.sweep_ball(start, direction, reach_m, radius_m, without=without, moving_only=moving_only)
 

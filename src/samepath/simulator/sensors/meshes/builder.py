@@ -27,7 +27,7 @@ WHITE: Final[Colour] = (0.78, 0.78, 0.76)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Shape:
+class MeshShape:
     """One finished mesh; arrays as in :class:`~samepath.simulator.sensors.renderer.Shapes`."""
 
     vertices: F32
@@ -164,10 +164,10 @@ class ShapeBuilder:
             self.triangle(low, rings[0][j], rings[0][k])
             self.triangle(high, rings[-1][k], rings[-1][j])
 
-    def shape(self) -> Shape:
+    def shape(self) -> MeshShape:
         """The finished mesh."""
         brushes = self._brushes
-        return Shape(
+        return MeshShape(
             np.array(list(self._indices), np.float32).reshape(-1, 3),
             np.array(self._faces, np.int32).reshape(-1, 3),
             np.array(self._normals, np.float32).reshape(-1, 3),
@@ -295,23 +295,23 @@ COARSER_PX: Final = (34.0, 11.0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Model:
+class MeshModel:
     """A thing in falling detail; ``shadow`` casts its shadow."""
 
-    levels: tuple[Shape, ...]
-    shadow: Shape | None = None
+    levels: tuple[MeshShape, ...]
+    shadow: MeshShape | None = None
 
 
-class Bank:
+class MeshBank:
     """Gathers models; the number of a model is that of its most detailed mesh."""
 
     def __init__(self) -> None:
-        self._shapes: list[Shape] = []
+        self._shapes: list[MeshShape] = []
         self._coarser: list[int] = []
         self._coarser_px: list[float] = []
         self._shadow: list[int] = []
 
-    def add(self, model: Model, coarser_px: Sequence[float] = COARSER_PX) -> int:
+    def add(self, model: MeshModel, coarser_px: Sequence[float] = COARSER_PX) -> int:
         """Add a model and return its number."""
         shadow = -1 if model.shadow is None else self._add(model.shadow)
         following = number = -1
@@ -323,7 +323,7 @@ class Bank:
             following = number
         return number
 
-    def _add(self, shape: Shape) -> int:
+    def _add(self, shape: MeshShape) -> int:
         self._shapes.append(shape)
         self._coarser.append(-1)
         self._coarser_px.append(0.0)
@@ -373,7 +373,7 @@ class Bank:
         return made
 
 
-def _sphere(shape: Shape) -> tuple[tuple[float, ...], float]:
+def _sphere(shape: MeshShape) -> tuple[tuple[float, ...], float]:
     """A sphere about the middle of the bounding box, a little larger than needed, so that rounding cuts nothing off."""
     if not len(shape.vertices):
         return (0.0, 0.0, 0.0), 0.0

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from samepath.core.catalogue import CATALOGUE, PropType, VehicleType, WalkerType
-from samepath.simulator.sensors.meshes.builder import Model
+from samepath.simulator.sensors.meshes.builder import MeshModel
 from samepath.simulator.sensors.meshes.people import walker
 from samepath.simulator.sensors.meshes.props import prop
 from samepath.simulator.sensors.meshes.vehicles import bus, car, cycle, truck
@@ -16,15 +16,15 @@ _WEDGES = frozenset({"vehicle.tesla.cybertruck"})
 class ActorModels:
     """Models by name of type; walkers have one per pose, and those of a size share them."""
 
-    single: dict[str, Model]
-    posed: dict[float, tuple[Model, ...]]
+    single: dict[str, MeshModel]
+    posed: dict[float, tuple[MeshModel, ...]]
 
 
 @cache
 def actor_models() -> ActorModels:
     """All of them, in the order of the catalogue."""
-    single: dict[str, Model] = {}
-    posed: dict[float, tuple[Model, ...]] = {}
+    single: dict[str, MeshModel] = {}
+    posed: dict[float, tuple[MeshModel, ...]] = {}
     for name, kind in CATALOGUE.items():
         if isinstance(kind, WalkerType):
             if kind.height_m not in posed:
@@ -36,7 +36,7 @@ def actor_models() -> ActorModels:
     return ActorModels(single, posed)
 
 
-def _vehicle(kind: VehicleType) -> Model:
+def _vehicle(kind: VehicleType) -> MeshModel:
     if kind.kind == "bus":
         return bus(kind)
     if kind.kind == "truck" and kind.name not in _WEDGES:

@@ -6,7 +6,7 @@ from typing import Final
 
 from samepath.core.trig import PI, sin, sincos_deg
 from samepath.simulator.sensors.labels import Label
-from samepath.simulator.sensors.meshes.builder import Colour, Model, Point, Shape, ShapeBuilder
+from samepath.simulator.sensors.meshes.builder import Colour, MeshModel, MeshShape, Point, ShapeBuilder
 from samepath.simulator.sensors.renderer import Material
 
 PHASES: Final = 12
@@ -42,13 +42,13 @@ def phase_of(walked_m: float, height_m: float) -> int:
     return int((part - math.floor(part)) * PHASES) % PHASES
 
 
-def walker(height_m: float, look: int) -> tuple[Model, ...]:
+def walker(height_m: float, look: int) -> tuple[MeshModel, ...]:
     """Somebody of a height in all poses: walking ones by phase, then standing. The origin is the middle of the body."""
     return tuple(_posed(height_m, look, phase) for phase in range(PHASES + 1))
 
 
-def _posed(height_m: float, look: int, phase: int) -> Model:
-    def figure(level: int) -> Shape:
+def _posed(height_m: float, look: int, phase: int) -> MeshModel:
+    def figure(level: int) -> MeshShape:
         builder = ShapeBuilder(Label.PEDESTRIANS)
         swing = 0.0 if phase == STANDING else 1.0
         sides = [_walking(height_m, side, (phase / PHASES + (0.5 if side < 0.0 else 0.0)) % 1.0, swing) for side in (1.0, -1.0)]
@@ -56,13 +56,13 @@ def _posed(height_m: float, look: int, phase: int) -> Model:
         person(builder, height_m, look, sides, lean_m=0.02 * height_m * swing, lift_m=bob, level=level)
         return _lowered(builder.shape(), 0.5 * height_m)
 
-    return Model(tuple(figure(level) for level in range(3)), shadow=figure(2))
+    return MeshModel(tuple(figure(level) for level in range(3)), shadow=figure(2))
 
 
-def _lowered(shape: Shape, by_m: float) -> Shape:
+def _lowered(shape: MeshShape, by_m: float) -> MeshShape:
     vertices = shape.vertices.copy()
     vertices[:, 2] -= vertices.dtype.type(by_m)
-    return Shape(
+    return MeshShape(
         vertices,
         shape.faces,
         shape.normals,

@@ -5,7 +5,7 @@ from typing import Final
 
 from samepath.core.catalogue import PropType
 from samepath.simulator.sensors.labels import Label
-from samepath.simulator.sensors.meshes.builder import BLACK, WHITE, Colour, Model, Shape, ShapeBuilder, circle, grey
+from samepath.simulator.sensors.meshes.builder import BLACK, WHITE, Colour, MeshModel, MeshShape, ShapeBuilder, circle, grey
 from samepath.simulator.sensors.renderer import Material
 
 _ORANGE: Final[Colour] = (0.70, 0.14, 0.015)
@@ -16,17 +16,17 @@ _CARDBOARD: Final[Colour] = (0.38, 0.25, 0.13)
 Build = Callable[[ShapeBuilder, PropType], None]
 
 
-def prop(kind: PropType) -> Model:
+def prop(kind: PropType) -> MeshModel:
     """Something that stands about; its origin is the middle of its foot."""
     builder = ShapeBuilder(Label.DYNAMIC if kind.mass_kg else Label.STATIC)
     # What a scenario calls a barrier is a box of any size, not CARLA's.
     name = kind.name.removeprefix("static.prop.") if kind.name.startswith("static.prop.") else ""
     build = next((one for words, one in _FAMILIES if any(word in name for word in words)), _boxed)
     build(builder, kind)
-    return Model((builder.shape(),), shadow=_shadow(kind))
+    return MeshModel((builder.shape(),), shadow=_shadow(kind))
 
 
-def _shadow(kind: PropType) -> Shape:
+def _shadow(kind: PropType) -> MeshShape:
     builder = ShapeBuilder()
     _block(builder, kind, 0.0, kind.height_m, 0.9)
     return builder.shape()

@@ -16,9 +16,9 @@ from samepath.simulator.sensors.meshes.builder import (
     FOOT_M,
     WHITE,
     Colour,
-    Model,
+    MeshModel,
+    MeshShape,
     Point,
-    Shape,
     ShapeBuilder,
     circle,
     grey,
@@ -37,11 +37,11 @@ _GABLE_MAX_M: Final = 9.5
 _EAVES_M: Final = 0.45
 
 
-def building(outline: Sequence[tuple[float, float]], height_m: float, look: int) -> Model:
+def building(outline: Sequence[tuple[float, float]], height_m: float, look: int) -> MeshModel:
     """A building over an outline that runs in the winding of a face that looks up; ``look`` picks colours and the roof."""
     gabled = len(outline) == 4 and height_m <= _GABLE_MAX_M and look % 3 != 2
     levels = tuple(_building(outline, height_m, look, level, gabled=gabled) for level in range(2))
-    return Model(levels, shadow=_massing(outline, height_m, gabled=gabled))
+    return MeshModel(levels, shadow=_massing(outline, height_m, gabled=gabled))
 
 
 def _edges(outline: Sequence[tuple[float, float]]) -> list[tuple[tuple[float, float], tuple[float, float], float]]:
@@ -49,7 +49,7 @@ def _edges(outline: Sequence[tuple[float, float]]) -> list[tuple[tuple[float, fl
     return [(a, b, math.sqrt((b[0] - a[0]) ** 2 + (b[1] - a[1]) ** 2)) for a, b in zip(outline, ends, strict=True)]
 
 
-def _building(outline: Sequence[tuple[float, float]], height_m: float, look: int, level: int, *, gabled: bool) -> Shape:
+def _building(outline: Sequence[tuple[float, float]], height_m: float, look: int, level: int, *, gabled: bool) -> MeshShape:
     builder = ShapeBuilder(Label.BUILDINGS)
     wall, roof = _WALLS[look % len(_WALLS)], _ROOFS[(look // 3) % len(_ROOFS)]
     storeys = max(1, round(height_m / _STOREY_M))
@@ -175,7 +175,7 @@ def _flat_roof(
     builder.brush(grey(0.33)).box((x - 1.4, y - 1.1, height_m), (x + 1.4, y + 1.1, height_m + 1.6))
 
 
-def _massing(outline: Sequence[tuple[float, float]], height_m: float, *, gabled: bool) -> Shape:
+def _massing(outline: Sequence[tuple[float, float]], height_m: float, *, gabled: bool) -> MeshShape:
     """Only what casts the shadow."""
     from samepath.simulator.maps.surfaces import triangulate
 
@@ -214,7 +214,7 @@ _LOOKS: Final[dict[str, tuple[Colour, Material]]] = {
 class Square:
     """A piece of ground in its own frame, and where that is."""
 
-    shape: Shape
+    shape: MeshShape
     origin: Point
 
 
@@ -281,14 +281,14 @@ def _square(key: tuple[int, int], parts: Sequence[tuple[str, F64]]) -> Square:
     size = np.sqrt(normals[:, 0] * normals[:, 0] + normals[:, 1] * normals[:, 1] + normals[:, 2] * normals[:, 2])
     points, faces = np.unique(corners.astype(np.float32).reshape(-1, 3), axis=0, return_inverse=True)
     count = len(corners)
-    shape = Shape(
+    shape = MeshShape(
         points, faces.reshape(-1, 3).astype(np.int32), (normals / size[:, None]).astype(np.float32), colours, labels, materials,
         np.zeros(count, np.uint16), np.full(count, -1, np.int32), np.zeros((0, 8), np.float32),
     )  # fmt: skip
     return Square(shape, origin)
 
 
-def far_ground(low: tuple[float, float], high: tuple[float, float], z: float) -> Shape:
+def far_ground(low: tuple[float, float], high: tuple[float, float], z: float) -> MeshShape:
     """Open country around the map, as far as one can see."""
     builder = ShapeBuilder(Label.TERRAIN).brush(_GRASS, Material.GRASS)
     xs = (low[0] - _FAR_M, low[0], high[0], high[0] + _FAR_M)
@@ -311,9 +311,11 @@ _GREENS: Final[tuple[Colour, ...]] = (
 _BARK: Final[Colour] = (0.11, 0.075, 0.05)
 
 
-def tree(height_m: float, radius_m: float, look: int) -> Model:
+def tree(height_m: float, radius_m: float, look: int) -> MeshModel:
     """A tree; ``look`` picks its colour and its lumps."""
-    return Model(tuple(_tree(height_m, radius_m, look, level) for level in range(3)), shadow=_tree(height_m, radius_m, look, 2))
+    return MeshModel(
+        tuple(_tree(height_m, radius_m, look, level) for level in range(3)), shadow=_tree(height_m, radius_m, look, 2)
+    )
 
 
 def _uneven(j: int, k: int, look: int) -> float:
@@ -344,7 +346,7 @@ def _lump(
         builder.triangle(high, rings[-1][k], rings[-1][j])
 
 
-def _tree(height_m: float, radius_m: float, look: int, level: int) -> Shape:
+def _tree(height_m: float, radius_m: float, look: int, level: int) -> MeshShape:
     builder = ShapeBuilder(Label.VEGETATION)
     builder.brush(_BARK, label=Label.VEGETATION)
     builder.pole((0.0, 0.0, FOOT_M), 0.15, 0.11, 0.5 * height_m - FOOT_M, (7, 5, 3)[level])
@@ -377,10 +379,10 @@ _DIGITS: Final = ("012345", "12", "01346", "01236", "1256", "02356", "023456", "
 _LIGHTS: Final = (((0.75, 0.02, 0.015), Lamp.RED), ((0.75, 0.38, 0.01), Lamp.YELLOW), ((0.02, 0.60, 0.20), Lamp.GREEN))
 
 
-def street_lamp(height_m: float, radius_m: float) -> Model:
+def street_lamp(height_m: float, radius_m: float) -> MeshModel:
     """A lamp post whose arm reaches along +x over the street."""
 
-    def build(level: int) -> Shape:
+    def build(level: int) -> MeshShape:
         builder = ShapeBuilder(Label.POLES).brush(_STEEL)
         builder.pole((0.0, 0.0, FOOT_M), radius_m, 0.6 * radius_m, height_m - FOOT_M, (8, 6, 3)[level])
         reach = 0.28 * height_m
@@ -391,18 +393,18 @@ def street_lamp(height_m: float, radius_m: float) -> Model:
             builder.box((reach + 0.02, -0.10, height_m + 0.03), (reach + 0.56, 0.10, height_m + 0.062))
         return builder.shape()
 
-    return Model(tuple(build(level) for level in range(3)), shadow=build(2))
+    return MeshModel(tuple(build(level) for level in range(3)), shadow=build(2))
 
 
-def post(height_m: float, radius_m: float) -> Model:
+def post(height_m: float, radius_m: float) -> MeshModel:
     """A plain pole."""
 
-    def build(sides: int) -> Shape:
+    def build(sides: int) -> MeshShape:
         builder = ShapeBuilder(Label.POLES).brush(_STEEL)
         builder.pole((0.0, 0.0, FOOT_M), radius_m, radius_m, height_m - FOOT_M, sides)
         return builder.shape()
 
-    return Model((build(8), build(4)), shadow=build(4))
+    return MeshModel((build(8), build(4)), shadow=build(4))
 
 
 def _post(builder: ShapeBuilder, height_m: float, level: int) -> None:
@@ -440,10 +442,10 @@ def _figure(builder: ShapeBuilder, digit: int, y: float, z: float, size_m: float
         )
 
 
-def sign(kind: str, value: float | None, low_m: float, size_m: float, width_m: float) -> Model:
+def sign(kind: str, value: float | None, low_m: float, size_m: float, width_m: float) -> MeshModel:
     """A traffic sign on its post: OpenDRIVE's types 205 (give way), 206 (stop), 274 (speed limit); others are blank."""
 
-    def build(level: int) -> Shape:
+    def build(level: int) -> MeshShape:
         builder = ShapeBuilder(Label.TRAFFIC_SIGNS)
         radius, middle = 0.5 * size_m, low_m + 0.5 * size_m
         _post(builder, middle + 0.2 * size_m, level)
@@ -480,7 +482,7 @@ def sign(kind: str, value: float | None, low_m: float, size_m: float, width_m: f
             _plate(builder, [(-half, low_m + size_m), (half, low_m + size_m), (half, low_m), (-half, low_m)], x, 0.02)
         return builder.shape()
 
-    return Model(tuple(build(level) for level in range(3)), shadow=build(2))
+    return MeshModel(tuple(build(level) for level in range(3)), shadow=build(2))
 
 
 def _bar(builder: ShapeBuilder, z: float, half_m: float, thick_m: float, x: float) -> None:
@@ -506,10 +508,10 @@ def _word_stop(builder: ShapeBuilder, z: float, size_m: float, x: float) -> None
         builder.quad((x, a, z + z0), (x, a, z + z1), (x, b, z + z1), (x, b, z + z0))
 
 
-def traffic_light(low_m: float, size_m: float, width_m: float) -> Model:
+def traffic_light(low_m: float, size_m: float, width_m: float) -> MeshModel:
     """A traffic light that looks along -x, towards those it speaks to."""
 
-    def build(level: int) -> Shape:
+    def build(level: int) -> MeshShape:
         builder = ShapeBuilder(Label.TRAFFIC_LIGHT)
         builder.brush(grey(0.30), label=Label.POLES).pole(
             (0.06, 0.0, FOOT_M), 0.06, 0.05, low_m + 0.8 * size_m - FOOT_M, (8, 5, 3)[level]
@@ -529,7 +531,7 @@ def traffic_light(low_m: float, size_m: float, width_m: float) -> Model:
                 _visor(builder, -deep, z, radius + 0.02)
         return builder.shape()
 
-    return Model(tuple(build(level) for level in range(3)), shadow=build(2))
+    return MeshModel(tuple(build(level) for level in range(3)), shadow=build(2))
 
 
 def _visor(builder: ShapeBuilder, x: float, z: float, radius_m: float) -> None:
@@ -545,24 +547,24 @@ def _visor(builder: ShapeBuilder, x: float, z: float, radius_m: float) -> None:
         builder.quad(far[0], far[1], near[1], near[0])
 
 
-def wall(outline: Sequence[tuple[float, float]], height_m: float, look: int) -> Model:
+def wall(outline: Sequence[tuple[float, float]], height_m: float, look: int) -> MeshModel:
     """A wall or barrier over an outline; hedges in between."""
     colours: tuple[Colour, ...] = (_STONE, (0.30, 0.13, 0.09), (0.42, 0.40, 0.36))
     builder = ShapeBuilder(Label.WALLS).brush(colours[look % 3])
     base = [(x, y, FOOT_M) for x, y in outline]
     builder.prism(base, height_m - FOOT_M)
-    return Model((builder.shape(),), shadow=builder.shape())
+    return MeshModel((builder.shape(),), shadow=builder.shape())
 
 
-def drum(radius_m: float, height_m: float, sides: int, label: Label, colour: Colour) -> Model:
+def drum(radius_m: float, height_m: float, sides: int, label: Label, colour: Colour) -> MeshModel:
     """A round thing that stands about."""
     builder = ShapeBuilder(label).brush(colour)
     builder.prism(circle(0.0, 0.0, FOOT_M, radius_m, sides), height_m - FOOT_M)
-    return Model((builder.shape(),), shadow=builder.shape())
+    return MeshModel((builder.shape(),), shadow=builder.shape())
 
 
-def block(outline: Sequence[tuple[float, float]], height_m: float, label: Label, colour: Colour) -> Model:
+def block(outline: Sequence[tuple[float, float]], height_m: float, label: Label, colour: Colour) -> MeshModel:
     """A plain thing over an outline."""
     builder = ShapeBuilder(label).brush(colour)
     builder.prism([(x, y, FOOT_M) for x, y in outline], height_m - FOOT_M)
-    return Model((builder.shape(),), shadow=builder.shape())
+    return MeshModel((builder.shape(),), shadow=builder.shape())

@@ -16,9 +16,9 @@ from samepath.simulator.sensors.meshes.builder import (
     TAIL,
     WHITE,
     Colour,
-    Model,
+    MeshModel,
+    MeshShape,
     Point,
-    Shape,
     ShapeBuilder,
     arch,
     grey,
@@ -124,14 +124,14 @@ _STYLE_OF: Final = {
 _POLICE: Final = frozenset({"vehicle.dodge.charger_police", "vehicle.dodge.charger_police_2020", "vehicle.ford.ambulance"})
 
 
-def car(kind: VehicleType) -> Model:
+def car(kind: VehicleType) -> MeshModel:
     """A car, van or pick-up."""
     style = STYLES[_STYLE_OF.get(kind.name, "sedan")]
     levels = tuple(_car(kind, style, level) for level in range(3))
-    return Model(levels, shadow=_car(kind, style, 2))
+    return MeshModel(levels, shadow=_car(kind, style, 2))
 
 
-def _car(kind: VehicleType, style: Style, level: int) -> Shape:
+def _car(kind: VehicleType, style: Style, level: int) -> MeshShape:
     builder = ShapeBuilder(OF_KIND.get(kind.kind, Label.CAR))
     stations = style.hull if level == 0 else style.hull[::2] if level == 1 else (style.hull[1], style.hull[-4], style.hull[-1])
     if level == 1 and style.hull[-1] not in stations:
@@ -256,11 +256,11 @@ _RIDER_M: Final = 1.72
 _HELMET: Final[Colour] = (0.05, 0.05, 0.055)
 
 
-def cycle(kind: VehicleType) -> Model:
+def cycle(kind: VehicleType) -> MeshModel:
     """A two-wheeler with its rider."""
     motor = kind.kind == "motorcycle"
     levels = tuple(_cycle(kind, level, motor=motor) for level in range(3))
-    return Model(levels, shadow=_cycle(kind, 2, motor=motor))
+    return MeshModel(levels, shadow=_cycle(kind, 2, motor=motor))
 
 
 def _ring_wheel(builder: ShapeBuilder, x: float, radius_m: float, tyre_m: float, sides: int, *, spokes: bool) -> None:
@@ -287,7 +287,7 @@ def _ring_wheel(builder: ShapeBuilder, x: float, radius_m: float, tyre_m: float,
             builder.tube((x, 0.0, radius_m), (x + inner * s, 0.0, radius_m + inner * c), 0.008, 0.008, 3, start=False)
 
 
-def _cycle(kind: VehicleType, level: int, *, motor: bool) -> Shape:
+def _cycle(kind: VehicleType, level: int, *, motor: bool) -> MeshShape:
     builder = ShapeBuilder(OF_KIND[kind.kind])
     r, half = kind.wheel_radius_m, 0.5 * kind.wheel_base_m
     sides = (16, 10, 6)[level]
@@ -385,19 +385,19 @@ _RED: Final[Colour] = (0.42, 0.015, 0.012)
 _FIRE, _COLA = "firetruck", "carlacola"
 
 
-def truck(kind: VehicleType) -> Model:
+def truck(kind: VehicleType) -> MeshModel:
     """A truck with a cab and a box; the fire engine has a ladder, the drinks lorry its colours."""
     return _model(kind, _truck)
 
 
-def bus(kind: VehicleType) -> Model:
+def bus(kind: VehicleType) -> MeshModel:
     """A bus."""
     return _model(kind, _bus)
 
 
-def _model(kind: VehicleType, build: Callable[[VehicleType, int], Shape]) -> Model:
+def _model(kind: VehicleType, build: Callable[[VehicleType, int], MeshShape]) -> MeshModel:
     levels = tuple(build(kind, level) for level in range(3))
-    return Model(levels, shadow=build(kind, 2))
+    return MeshModel(levels, shadow=build(kind, 2))
 
 
 def _wheels(builder: ShapeBuilder, kind: VehicleType, level: int) -> None:
@@ -432,7 +432,7 @@ def _lines(kind: VehicleType) -> _Truck:
     )  # fmt: skip
 
 
-def _truck(kind: VehicleType, level: int) -> Shape:
+def _truck(kind: VehicleType, level: int) -> MeshShape:
     builder = ShapeBuilder(OF_KIND[kind.kind])
     line = _lines(kind)
     builder.brush(PLASTIC)
@@ -517,7 +517,7 @@ def _window_cuts(kind: VehicleType, level: int) -> Iterator[tuple[float, float]]
         yield start + k * step + gap, start + (k + 1) * step - gap
 
 
-def _bus(kind: VehicleType, level: int) -> Shape:
+def _bus(kind: VehicleType, level: int) -> MeshShape:
     builder = ShapeBuilder(OF_KIND[kind.kind])
     length_m, half_m, height_m = kind.length_m, 0.5 * kind.width_m, kind.height_m
     rear, front, floor = -0.5 * length_m, 0.5 * length_m, 0.32

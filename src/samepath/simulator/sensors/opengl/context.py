@@ -26,7 +26,7 @@ _LOWER_LEFT, _ZERO_TO_ONE, _DEPTH_32F = 0x8CA1, 0x935F, 0x8CAC
 
 
 @dataclass(frozen=True, eq=False)
-class Gl:
+class GlContext:
     """An open context and the two calls that moderngl does not have; they work while the context is current."""
 
     context: Any
@@ -51,7 +51,7 @@ class Gl:
         return made
 
 
-def open_gl(device: int | None = None) -> Gl:
+def open_gl(device: int | None = None) -> GlContext:
     """Open the EGL device of that number; without one, that of the environment, or the first GPU, or the first of all."""
     import moderngl
 
@@ -69,7 +69,7 @@ def open_gl(device: int | None = None) -> Gl:
         storage = ctypes.CFUNCTYPE(None, unsigned, signed, unsigned, signed, signed)(
             find(b"glNamedRenderbufferStorageMultisample")
         )
-    return Gl(context, number, clip, storage)
+    return GlContext(context, number, clip, storage)
 
 
 def _asked_for() -> int | None:

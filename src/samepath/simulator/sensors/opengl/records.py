@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.simulator.sensors.raster.arrays import F32, F64, I32, Meshes, Placed, Seen, Views
+from samepath.simulator.sensors.raster.arrays import F32, F64, I32, CameraArrays, InstanceArrays, MeshArrays, VisibleInstances
 from samepath.simulator.sensors.raster.stage import SHADOW_REACH_M
 from samepath.simulator.sensors.renderer import NEAR_M, Shapes
 
@@ -18,7 +18,7 @@ _AHEAD: Final = 0.7
 
 
 @dataclass(frozen=True, eq=False)
-class Sunlight:
+class SunShadowMaps:
     """The sun's axes f64[3, 3] (right, up, towards the sun), half the width of each map, and where the maps lie.
 
     ``areas`` f64[2, 4]: the middle of each map to the right and up, and its lowest and highest place along the sun's rays,
@@ -39,7 +39,7 @@ def sun_axes(to_sun: F64) -> F64:
     return np.stack([right, np.cross(-to_sun, right), to_sun])
 
 
-def sunlight_of(to_sun: F64, place: F64, ahead: F64, middles: F64, radii: F64, texels: int) -> Sunlight:
+def sun_shadow_maps(to_sun: F64, place: F64, ahead: F64, middles: F64, radii: F64, texels: int) -> SunShadowMaps:
     """The maps of a camera; ``middles`` and ``radii`` are the spheres around all that throws shadows."""
     axes = sun_axes(to_sun)
     off = (middles - place) @ axes.T
@@ -57,7 +57,7 @@ def sunlight_of(to_sun: F64, place: F64, ahead: F64, middles: F64, radii: F64, t
             low, high = float((off[found, 2] - radii[found]).min()), float((off[found, 2] + radii[found]).max())
         areas[k] = middle[0], middle[1], low - 1.0, high + 1.0
         casters.append(found)
-    return Sunlight(axes, REACHES_M, areas, (casters[0], casters[1]))
+    return SunShadowMaps(axes, REACHES_M, areas, (casters[0], casters[1]))
 
 
 Records = NDArray[Any]
@@ -91,7 +91,7 @@ def faces_of(shapes: Shapes) -> Records:
     return made
 
 
-def things_of(placed: Placed) -> Records:
+def things_of(placed: InstanceArrays) -> Records:
     """What a pixel needs to know of its instance; the fourth column of the axes is the paint."""
     made = np.zeros(len(placed.mesh), THING)
     made["axes"][..., :3], made["axes"][..., 3], made["was_axes"][..., :3] = placed.axes, placed.paint, placed.was_axes
@@ -99,7 +99,7 @@ def things_of(placed: Placed) -> Records:
     return made
 
 
-class Batch(NamedTuple):
+class DrawBatch(NamedTuple):
     """Draws and the commands that make them: those of part ``k`` are ``first[k]`` up to ``first[k + 1]``."""
 
     draws: Records
@@ -107,7 +107,7 @@ class Batch(NamedTuple):
     first: list[int]
 
 
-class Part(NamedTuple):
+class DrawList(NamedTuple):
     """Instances to be drawn for one camera, and the mesh of each."""
 
     camera: int
@@ -115,16 +115,16 @@ class Part(NamedTuple):
     meshes: I32
 
 
-def seen_parts(seen: Seen, placed: Placed, levels: I32) -> list[Part]:
+def seen_parts(seen: VisibleInstances, placed: InstanceArrays, levels: I32) -> list[DrawList]:
     """What each camera sees, from near to far."""
     found = []
     for c, total in enumerate(seen.total):
         things = seen.instance[c, :total]
-        found.append(Part(c, things, levels[placed.mesh[things], seen.level[c, :total]]))
+        found.append(DrawList(c, things, levels[placed.mesh[things], seen.level[c, :total]]))
     return found
 
 
-def batch_of(parts: list[Part], views: Views, placed: Placed, first_face: I32) -> Batch:
+def batch_of(parts: list[DrawList], views: CameraArrays, placed: InstanceArrays, first_face: I32) -> DrawBatch:
     """Lay out the draws of all parts. Places are taken from the camera in float64, so that float32 suffices from there on."""
     sizes = [len(part.things) for part in parts]
     first = [0, *np.cumsum(sizes, dtype=np.int64).tolist()]
@@ -137,10 +137,10 @@ def batch_of(parts: list[Part], views: Views, placed: Placed, first_face: I32) -
         commands["vertices"][rows] = 3 * (first_face[part.meshes + 1] - first_face[part.meshes])
         commands["first"][rows] = 3 * first_face[part.meshes]
     commands["things"], commands["draw"] = 1, np.arange(first[-1], dtype=np.uint32)
-    return Batch(draws, commands, first)
+    return DrawBatch(draws, commands, first)
 
 
-def lamps_of(views: Views, lamps: F32) -> tuple[F32, NDArray[np.int64]]:
+def lamps_of(views: CameraArrays, lamps: F32) -> tuple[F32, NDArray[np.int64]]:
     """For each camera the lamps whose light reaches into its view, one behind the other, and how many each has."""
     if not len(lamps):
         return np.zeros((1, 8), np.float32), np.zeros(len(views.focal), np.int64)
@@ -157,7 +157,7 @@ def lamps_of(views: Views, lamps: F32) -> tuple[F32, NDArray[np.int64]]:
     return np.ascontiguousarray(found), lit.sum(axis=1)
 
 
-def views_of(views: Views, lamp_counts: NDArray[np.int64], sunlight: list[Sunlight]) -> Records:
+def views_of(views: CameraArrays, lamp_counts: NDArray[np.int64], sunlight: list[SunShadowMaps]) -> Records:
     """The cameras; fourth columns hold focal length, width, height and the nearest distance."""
     made = np.zeros(len(views.focal), VIEW)
     made["axes"][..., :3], made["was_axes"][..., :3] = views.axes, views.was_axes
@@ -170,7 +170,7 @@ def views_of(views: Views, lamp_counts: NDArray[np.int64], sunlight: list[Sunlig
     return made
 
 
-def world_spheres(meshes: Meshes, placed: Placed) -> tuple[F64, F64]:
+def world_spheres(meshes: MeshArrays, placed: InstanceArrays) -> tuple[F64, F64]:
     """The bounding spheres of all instances in the world: middles f64[n, 3] and radii."""
     middle = np.einsum("nj,njk->nk", meshes.centre[placed.mesh], placed.axes) + placed.position
     return middle, meshes.radius[placed.mesh]

@@ -12,13 +12,28 @@ from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
 from samepath.simulator.sensors.opengl import records
-from samepath.simulator.sensors.opengl.context import Gl, channel_places, give, open_gl, shadow_sources, shrink_sources, sources
-from samepath.simulator.sensors.opengl.records import Sunlight, sunlight_of
-from samepath.simulator.sensors.raster.arrays import CHANNELS, FrameBatch, Placed, Shade, Views
+from samepath.simulator.sensors.opengl.context import (
+    GlContext,
+    channel_places,
+    give,
+    open_gl,
+    shadow_sources,
+    shrink_sources,
+    sources,
+)
+from samepath.simulator.sensors.opengl.records import SunShadowMaps, sun_shadow_maps
+from samepath.simulator.sensors.raster.arrays import CHANNELS, CameraArrays, FrameBatch, InstanceArrays, LightArrays
 from samepath.simulator.sensors.raster.pixels import finish
 from samepath.simulator.sensors.raster.shading import RAIN, SHADOWS, SKY_SIZE, TICK, TILE, TO_SUN
-from samepath.simulator.sensors.raster.stage import Prepared, Preparer, Stage, levels_of, seen_by, views_of
-from samepath.simulator.sensors.renderer import Camera, Channel, Frame, Scene
+from samepath.simulator.sensors.raster.stage import (
+    PreparedScene,
+    ScenePreparer,
+    StaticScene,
+    camera_arrays_of,
+    levels_of,
+    visible_instances,
+)
+from samepath.simulator.sensors.renderer import Camera, CameraFrame, Channel, RenderScene
 
 # What lies in the GPU's memory: the scene, the light, the draws of a call, the sun's maps, and pictures on their way
 # back.
@@ -28,7 +43,7 @@ _VIEW, _NUMBERS = range(2)
 UNITS: Final[Mapping[str, int]] = {"sky": 0, "noise": 1, "near_shadow": 2, "far_shadow": 3}
 
 
-class Store:
+class GpuBuffer:
     """A buffer that grows with what is written to it; ``version`` counts the buffers it has been."""
 
     def __init__(self, context: Any) -> None:  # noqa: ANN401 - moderngl's own
@@ -53,17 +68,17 @@ class Store:
             self.buffer.write(content.view(np.uint8).reshape(-1))
 
 
-class Gpu:
+class GpuMemory:
     """Buffers and textures of one renderer."""
 
-    def __init__(self, gl: Gl, shadow_texels: int) -> None:
+    def __init__(self, gl: GlContext, shadow_texels: int) -> None:
         context = gl.context
         self._context = context
-        self._stage: Stage | None = None
+        self._stage: StaticScene | None = None
         self._sky: object = None
-        self.stores = [Store(context) for _ in range(5)]
-        self.vertices, self.commands, self.draw_numbers = Store(context), Store(context), Store(context)
-        self.views, self._numbers = Store(context), Store(context)
+        self.stores = [GpuBuffer(context) for _ in range(5)]
+        self.vertices, self.commands, self.draw_numbers = GpuBuffer(context), GpuBuffer(context), GpuBuffer(context)
+        self.views, self._numbers = GpuBuffer(context), GpuBuffer(context)
         self._sky_texture = context.texture((SKY_SIZE + 1, SKY_SIZE + 1), 4)
         self._noise = context.texture((TILE, 3 * TILE), 1, dtype="u1")
         self._sky_texture.repeat_x = self._sky_texture.repeat_y = False
@@ -82,7 +97,7 @@ class Gpu:
         """Changes when arrays of vertices must be set up anew."""
         return self.vertices.version, self.draw_numbers.version
 
-    def write_scene(self, prepared: Prepared) -> None:
+    def write_scene(self, prepared: PreparedScene) -> None:
         """Write a scene: meshes once per map, sky and noise once per weather, the rest at every tick."""
         stage, shade = prepared.stage, prepared.shade
         if stage is not self._stage:
@@ -97,12 +112,12 @@ class Gpu:
         self._numbers.write(numbers)
         self.stores[THINGS].write(records.things_of(prepared.placed))
 
-    def _write_weather(self, shade: Shade) -> None:
+    def _write_weather(self, shade: LightArrays) -> None:
         self._sky = shade.sky
         self._sky_texture.write(shade.sky.view(np.uint8))
         self._noise.write(np.ascontiguousarray(shade.noise))
 
-    def write_draws(self, batch: records.Batch) -> None:
+    def write_draws(self, batch: records.DrawBatch) -> None:
         """Write the draws of a call."""
         self.stores[DRAWS].write(batch.draws)
         self.commands.write(batch.commands)
@@ -129,7 +144,7 @@ class Gpu:
 _KEPT: Final = 12
 
 
-class Format(NamedTuple):
+class ChannelFormat(NamedTuple):
     """How a channel is kept and read: components, those that are read, moderngl's type, bytes a pixel."""
 
     components: int
@@ -140,19 +155,19 @@ class Format(NamedTuple):
 
 FORMATS: Final = MappingProxyType(
     {
-        Channel.COLOUR: Format(4, 4, "f1", 4),
-        Channel.DEPTH: Format(1, 1, "f4", 4),
-        Channel.LABEL: Format(1, 1, "u1", 1),
-        Channel.INSTANCE: Format(1, 1, "u2", 2),
+        Channel.COLOUR: ChannelFormat(4, 4, "f1", 4),
+        Channel.DEPTH: ChannelFormat(1, 1, "f4", 4),
+        Channel.LABEL: ChannelFormat(1, 1, "u1", 1),
+        Channel.INSTANCE: ChannelFormat(1, 1, "u2", 2),
         # Three components of one byte cannot be drawn into everywhere.
-        Channel.NORMAL: Format(4, 3, "i1", 3),
-        Channel.FLOW: Format(2, 2, "f4", 8),
+        Channel.NORMAL: ChannelFormat(4, 3, "i1", 3),
+        Channel.FLOW: ChannelFormat(2, 2, "f4", 8),
     }
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class RenderTarget:
     """A framebuffer and all it is made of."""
 
     framebuffer: Any
@@ -164,14 +179,14 @@ class Target:
             one.release()
 
 
-class Targets:
-    """Targets by size, channels and samples; those used last are kept."""
+class RenderTargets:
+    """RenderTargets by size, channels and samples; those used last are kept."""
 
-    def __init__(self, gl: Gl) -> None:
+    def __init__(self, gl: GlContext) -> None:
         self._gl = gl
-        self._kept: OrderedDict[tuple[int, int, Channel, int], Target] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int, Channel, int], RenderTarget] = OrderedDict()
 
-    def get(self, width: int, height: int, channels: Channel, samples: int = 0) -> Target:
+    def get(self, width: int, height: int, channels: Channel, samples: int = 0) -> RenderTarget:
         """A target with depth; ``samples`` above 0 smooths edges."""
         key = (width, height, channels, samples)
         if key not in self._kept:
@@ -181,7 +196,7 @@ class Targets:
         self._kept.move_to_end(key)
         return self._kept[key]
 
-    def _made(self, width: int, height: int, channels: Channel, samples: int) -> Target:
+    def _made(self, width: int, height: int, channels: Channel, samples: int) -> RenderTarget:
         context, size = self._gl.context, (width, height)
         layers = []
         for one in channel_places(channels):
@@ -189,7 +204,7 @@ class Targets:
             make = context.renderbuffer if samples else context.texture
             layers.append(make(size, form.components, samples=samples, dtype=form.dtype))
         depth = self._gl.depth_buffer(width, height, samples)
-        return Target(context.framebuffer(layers, depth), (*layers, depth))
+        return RenderTarget(context.framebuffer(layers, depth), (*layers, depth))
 
     def release(self) -> None:
         """Give all memory back."""
@@ -217,8 +232,8 @@ class OpenGLRenderer:
         self._context = self._gl.context
         self._msaa, self._detail, self._shadows = msaa, detail, shadows
         self._lock = threading.Lock()
-        self._preparer = Preparer()
-        self._levels: tuple[Stage, np.ndarray] | None = None
+        self._preparer = ScenePreparer()
+        self._levels: tuple[StaticScene, np.ndarray] | None = None
         self._programs: dict[tuple[Channel, bool], dict[str, Any]] = {}
         self._arrays: dict[int, tuple[object, Any]] = {}
         with self._context:
@@ -227,9 +242,9 @@ class OpenGLRenderer:
                 raise InputError(f"1 to {most} samples were wanted for the edges of colours on this device, but {msaa} came")
             self._side_px_max = int(self._context.info["GL_MAX_TEXTURE_SIZE"])
             self.facts: Mapping[str, str] = {**self._gl.info, "msaa": str(msaa), "shadows": str(shadows).lower()}
-            self._gpu = Gpu(self._gl, _SHADOW_TEXELS if shadows else 0)
-            self._targets = Targets(self._gl)
-            self._pictures = {channel: Store(self._context) for channel in CHANNELS}
+            self._gpu = GpuMemory(self._gl, _SHADOW_TEXELS if shadows else 0)
+            self._targets = RenderTargets(self._gl)
+            self._pictures = {channel: GpuBuffer(self._context) for channel in CHANNELS}
             self._shadow_program = self._program(*shadow_sources())
             self._shrink_program = self._program(*shrink_sources())
             self._gl.depth_runs_from_zero_to_one()
@@ -240,14 +255,14 @@ class OpenGLRenderer:
         with self._lock:
             self._context.release()
 
-    def render(self, scene: Scene, cameras: Sequence[Camera], out: Sequence[Frame] | None = None) -> FrameBatch:
+    def render(self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None) -> FrameBatch:
         """Draw all cameras."""
         layout = [(one.width, one.height, one.channels) for one in cameras]
         batch = out if isinstance(out, FrameBatch) and out.layout == layout else FrameBatch(cameras)
         batch.cameras = cameras
         if not cameras:
             return batch
-        views = views_of(cameras, batch.offsets)
+        views = camera_arrays_of(cameras, batch.offsets)
         side = int((views.size[:, :2] * views.size[:, 2:]).max())
         if side > self._side_px_max:
             raise InputError(f"pictures of at most {self._side_px_max} pixels a side were wanted here, but {side} came")
@@ -263,13 +278,13 @@ class OpenGLRenderer:
                 )  # fmt: skip
         return batch
 
-    def _draw(self, prepared: Prepared, views: Views, batch: FrameBatch) -> None:
+    def _draw(self, prepared: PreparedScene, views: CameraArrays, batch: FrameBatch) -> None:
         stage, shade, placed, _ = prepared
-        seen, _ = seen_by(views, stage, placed, self._detail)
+        seen, _ = visible_instances(views, stage, placed, self._detail)
         parts = records.seen_parts(seen, placed, self._levels_of(stage))
         sunlight = self._sunlight(prepared, views) if self._shadows and shade.numbers[SHADOWS] > 0.0 else []
         for c, light in enumerate(sunlight):
-            parts.extend(records.Part(c, things.astype(np.int32), placed.mesh[things]) for things in light.casters)
+            parts.extend(records.DrawList(c, things.astype(np.int32), placed.mesh[things]) for things in light.casters)
         draws = records.batch_of(parts, views, placed, stage.shapes.first_face)
         lamps, lamp_counts = records.lamps_of(views, np.concatenate([shade.lamps, shade.beams]))
         gpu, count = self._gpu, len(views.focal)
@@ -298,12 +313,12 @@ class OpenGLRenderer:
                 self._fetch(self._draw_smooth(camera, c, draws.first), Channel.COLOUR, batch, c)
         self._collect(batch)
 
-    def _levels_of(self, stage: Stage) -> np.ndarray:
+    def _levels_of(self, stage: StaticScene) -> np.ndarray:
         if self._levels is None or self._levels[0] is not stage:
             self._levels = stage, levels_of(stage.shapes)
         return self._levels[1]
 
-    def _sunlight(self, prepared: Prepared, views: Views) -> list[Sunlight]:
+    def _sunlight(self, prepared: PreparedScene, views: CameraArrays) -> list[SunShadowMaps]:
         """The maps of every camera; those who see no colour need none, but keep their place."""
         stage, shade, placed, _ = prepared
         casting = np.flatnonzero(_throws_shadow(stage, placed))
@@ -312,9 +327,9 @@ class OpenGLRenderer:
         found = []
         for c, place in enumerate(views.place):
             some = casting if views.offset[c, 0] >= 0 else casting[:0]
-            light = sunlight_of(to_sun, place, views.axes[c, 0], middles[some], radii[some], _SHADOW_TEXELS)
+            light = sun_shadow_maps(to_sun, place, views.axes[c, 0], middles[some], radii[some], _SHADOW_TEXELS)
             near, far = (some[one] for one in light.casters)
-            found.append(Sunlight(light.axes, light.reaches_m, light.areas, (near, far)))
+            found.append(SunShadowMaps(light.axes, light.reaches_m, light.areas, (near, far)))
         return found
 
     def _draw_shadow_map(self, first: list[int], part: int, *, far: bool) -> None:
@@ -327,7 +342,7 @@ class OpenGLRenderer:
         self._render(self._shadow_program, first, part)
         context.polygon_offset = 0.0, 0.0
 
-    def _draw_view(self, target: Target, c: int, channels: Channel, first: list[int]) -> None:
+    def _draw_view(self, target: RenderTarget, c: int, channels: Channel, first: list[int]) -> None:
         context, programs = self._context, self._programs_for(channels)
         context.enable_only(context.DEPTH_TEST | context.CULL_FACE)
         context.depth_func = ">"
@@ -337,7 +352,7 @@ class OpenGLRenderer:
         context.depth_func = ">="
         self._over_all(programs["sky"])
 
-    def _draw_smooth(self, camera: Camera, c: int, first: list[int]) -> Target:
+    def _draw_smooth(self, camera: Camera, c: int, first: list[int]) -> RenderTarget:
         """Colours drawn finer than they are wanted, and mixed."""
         width, height = camera.width * camera.samples, camera.height * camera.samples
         target = self._targets.get(width, height, Channel.COLOUR, self._msaa if self._msaa > 1 else 0)
@@ -356,7 +371,7 @@ class OpenGLRenderer:
         self._over_all(self._shrink_program)
         return small
 
-    def _fetch(self, target: Target, channels: Channel, batch: FrameBatch, c: int) -> None:
+    def _fetch(self, target: RenderTarget, channels: Channel, batch: FrameBatch, c: int) -> None:
         """Ask for a picture; it is on its way while the next one is drawn."""
         for channel, attachment in channel_places(channels).items():
             form, start = FORMATS[channel], int(batch.offsets[c, CHANNELS.index(channel)])
@@ -410,6 +425,6 @@ class OpenGLRenderer:
         array.render(self._context.TRIANGLES, vertices=3)
 
 
-def _throws_shadow(stage: Stage, placed: Placed) -> np.ndarray:
+def _throws_shadow(stage: StaticScene, placed: InstanceArrays) -> np.ndarray:
     thrown: np.ndarray = stage.shapes.shadow[placed.mesh] >= 0
     return thrown

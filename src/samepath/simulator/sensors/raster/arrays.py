@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.simulator.sensors.renderer import Camera, Channel, Frame
+from samepath.simulator.sensors.renderer import Camera, CameraFrame, Channel
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -21,12 +21,12 @@ Number = Any
 LEVELS: Final = 3
 """How many meshes of falling detail one instance can have."""
 ROW_BITS: Final = 24
-"""The lower bits of a pixel's id are a row of :class:`Rows`; the one above them says that the pixel lies in shadow."""
+"""The lower bits of a pixel's id are a row of :class:`FaceRows`; the one above them says that the pixel lies in shadow."""
 ROW_MASK: Final = (1 << ROW_BITS) - 1
 SHADOW: Final = 1 << ROW_BITS
 
 
-class Meshes(NamedTuple):
+class MeshArrays(NamedTuple):
     """Shapes, laid out for speed; ``planes`` holds each face's normal and its distance from the mesh's origin.
 
     ``box`` f64[m, 2, 3] are the lowest and highest coordinates of each mesh.
@@ -52,10 +52,10 @@ class Meshes(NamedTuple):
     shadow: I32
 
 
-class Placed(NamedTuple):
+class InstanceArrays(NamedTuple):
     """Instances, the fixed ones first; ``rows[i, level]`` is the first row of an instance's mesh of that level.
 
-    ``walls[i]`` is what to add to a face's mapping to find it in the world (``Shade.walls``).
+    ``walls[i]`` is what to add to a face's mapping to find it in the world (``LightArrays.walls``).
     """
 
     mesh: I32
@@ -72,7 +72,7 @@ class Placed(NamedTuple):
     walls: I32
 
 
-class Rows(NamedTuple):
+class FaceRows(NamedTuple):
     """What a pixel needs to know of the face it shows, one row per face of an instance and level.
 
     ``colour`` f32[r, 4]: blue, green, red as on the screen (0..255, gamma) and the row's mapping as a number, -1 for none.
@@ -86,7 +86,7 @@ class Rows(NamedTuple):
     placed: I32
 
 
-class Seen(NamedTuple):
+class VisibleInstances(NamedTuple):
     """For each view the instances in it from near to far (``total`` of them) and the level each is drawn in."""
 
     total: I32
@@ -95,7 +95,7 @@ class Seen(NamedTuple):
     ahead: F64
 
 
-class Views(NamedTuple):
+class CameraArrays(NamedTuple):
     """The cameras.
 
     ``size`` i64[c, 3]: width, height, samples; ``offset`` i64[c, 6]: first pixel in each channel's output, -1 without it;
@@ -123,7 +123,7 @@ class Outputs(NamedTuple):
     flow: F32
 
 
-class Line(NamedTuple):
+class RowBuffer(NamedTuple):
     """One row of a picture: colours, where in the world what is seen there lies, cells of noise, nodes of the sky."""
 
     blue: F32
@@ -148,14 +148,14 @@ class Scratch(NamedTuple):
     column: F32
     row: F32
     inverse: F32
-    line: Line
+    line: RowBuffer
     matrix: F64
     corners: F64
     turn: F64
     position: F64
 
 
-class Shade(NamedTuple):
+class LightArrays(NamedTuple):
     """The light of the weather for compiled code; see :mod:`.lighting` for the order of ``numbers``.
 
     ``lamps`` and ``beams`` f32[k, 8] are street lamps and head lamps, ``walls`` f32[k, 8] the mappings of walls with windows in
@@ -178,7 +178,7 @@ CHANNELS: Final = (Channel.COLOUR, Channel.DEPTH, Channel.LABEL, Channel.INSTANC
 """The order of a batch's arrays."""
 
 
-class FrameBatch(Sequence[Frame]):
+class FrameBatch(Sequence[CameraFrame]):
     """The frames of one call; their arrays lie one behind the other. Hand it back as ``out`` to have it written over."""
 
     def __init__(self, cameras: Sequence[Camera]) -> None:
@@ -199,19 +199,19 @@ class FrameBatch(Sequence[Frame]):
     def __len__(self) -> int:
         return len(self.layout)
 
-    def __iter__(self) -> Iterator[Frame]:
+    def __iter__(self) -> Iterator[CameraFrame]:
         return (self._frame(c) for c in range(len(self)))
 
     @overload
-    def __getitem__(self, index: int) -> Frame: ...
+    def __getitem__(self, index: int) -> CameraFrame: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Frame, ...]: ...
-    def __getitem__(self, index: int | slice) -> Frame | tuple[Frame, ...]:
+    def __getitem__(self, index: slice) -> tuple[CameraFrame, ...]: ...
+    def __getitem__(self, index: int | slice) -> CameraFrame | tuple[CameraFrame, ...]:
         if isinstance(index, slice):
             return tuple(self._frame(c) for c in range(*index.indices(len(self))))
         return self._frame(range(len(self))[index])
 
-    def _frame(self, c: int) -> Frame:
+    def _frame(self, c: int) -> CameraFrame:
         camera, made = self.cameras[c], self.arrays
         height, width = camera.height, camera.width
 
@@ -219,7 +219,7 @@ class FrameBatch(Sequence[Frame]):
             start = int(self.offsets[c, k])
             return None if start < 0 else array[depth * start : depth * (start + width * height)].reshape(height, width, *shape)
 
-        return Frame(
+        return CameraFrame(
             camera,
             part(0, made.colour.view(np.uint8), 4, 4),
             part(1, made.depth, 1),

@@ -12,12 +12,12 @@ from samepath.simulator.sensors.raster.arrays import (
     ROW_MASK,
     SHADOW,
     U8,
-    Meshes,
+    CameraArrays,
+    InstanceArrays,
+    MeshArrays,
     Number,
-    Placed,
     Scratch,
-    Seen,
-    Views,
+    VisibleInstances,
 )
 from samepath.simulator.sensors.raster.compiled import compiled, compiled_entry
 
@@ -173,7 +173,7 @@ def view_matrix(matrix: F64, axes: F64, place: F64, focal: Number, turn: F64, po
 
 
 @compiled
-def is_hidden(meshes: Meshes, mesh: Number, matrix: F64, near_m: Number, width: Number, height: Number, depth: F32) -> bool:
+def is_hidden(meshes: MeshArrays, mesh: Number, matrix: F64, near_m: Number, width: Number, height: Number, depth: F32) -> bool:
     """Is a mesh's box off the screen, or behind what is drawn already? False where that would take long to find out."""
     left, right, top, bottom, nearest = 1e30, -1e30, 1e30, -1e30, 0.0
     box = meshes.box[mesh]
@@ -208,7 +208,7 @@ def is_hidden(meshes: Meshes, mesh: Number, matrix: F64, near_m: Number, width: 
 
 @compiled
 def _project(
-    meshes: Meshes, first: Number, count: Number, matrix: F64, near_m: Number, width: Number, height: Number, to: Scratch
+    meshes: MeshArrays, first: Number, count: Number, matrix: F64, near_m: Number, width: Number, height: Number, to: Scratch
 ) -> None:
     """Columns, rows and 1/z of a mesh's vertices; -1 instead of 1/z for those not in front of the camera."""
     m00, m01, m02, m03 = (
@@ -241,7 +241,7 @@ def _project(
 
 
 @compiled
-def _cut(meshes: Meshes, matrix: F64, near_m: Number, width: Number, height: Number, corners: F64, first: Number, face: Number,
+def _cut(meshes: MeshArrays, matrix: F64, near_m: Number, width: Number, height: Number, corners: F64, first: Number, face: Number,
          to: Scratch) -> Number:  # fmt: skip
     """Cut a face that reaches behind the camera off at the near plane; ``corners`` f64[4, 3] receives 0, 3 or 4 of them.
 
@@ -273,7 +273,7 @@ def _cut(meshes: Meshes, matrix: F64, near_m: Number, width: Number, height: Num
 
 @compiled
 def draw_mesh(
-    meshes: Meshes, mesh: Number, matrix: F64, from_x: Number, from_y: Number, from_z: Number, is_point: bool, near_m: Number,
+    meshes: MeshArrays, mesh: Number, matrix: F64, from_x: Number, from_y: Number, from_z: Number, is_point: bool, near_m: Number,
     width: Number, height: Number, scratch: Scratch, corners: F64, row: Number, opaque: bool, materials: U8, flat_from: Number,
 ) -> None:  # fmt: skip
     """Draw a mesh of which ``row`` is the first row or, where it is not ``opaque``, darken the ground under it.
@@ -340,10 +340,10 @@ def _sort(depth: np.ndarray, index: np.ndarray, level: np.ndarray, count: Number
 
 @compiled_entry
 def cull(
-    views: Views,
-    meshes: Meshes,
-    placed: Placed,
-    seen: Seen,
+    views: CameraArrays,
+    meshes: MeshArrays,
+    placed: InstanceArrays,
+    seen: VisibleInstances,
     used: U8,
     near_m: Number,
     detail: Number,

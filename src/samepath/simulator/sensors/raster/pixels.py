@@ -9,14 +9,14 @@ from samepath.simulator.sensors.raster.arrays import (
     ROW_MASK,
     U8,
     U32,
-    Line,
+    CameraArrays,
+    FaceRows,
+    InstanceArrays,
+    LightArrays,
     Number,
     Outputs,
-    Placed,
-    Rows,
+    RowBuffer,
     Scratch,
-    Shade,
-    Views,
 )
 from samepath.simulator.sensors.raster.compiled import compiled, compiled_apart, compiled_entry
 from samepath.simulator.sensors.raster.shading import (
@@ -76,7 +76,7 @@ def sky_nodes(sky: U32, axes: F64, focal: Number, width: Number, height: Number,
 
 
 @compiled
-def paint_sky(upper: F32, lower: F32, part: Number, first: Number, last: Number, stride: Number, line: Line) -> None:
+def paint_sky(upper: F32, lower: F32, part: Number, first: Number, last: Number, stride: Number, line: RowBuffer) -> None:
     """A run of sky, mixed from the nodes above, below, left and right."""
     gain = ONE / np.float32(np.int32(stride))
     at = first
@@ -96,7 +96,7 @@ def paint_sky(upper: F32, lower: F32, part: Number, first: Number, last: Number,
 
 
 @compiled
-def locate(place: Ray, base: Ray, step: Ray, depth: F32, first: Number, last: Number, line: Line) -> None:
+def locate(place: Ray, base: Ray, step: Ray, depth: F32, first: Number, last: Number, line: RowBuffer) -> None:
     """Where in the world some pixels of a row are, and which cells of noise lie there."""
     xs, ys, zs, soft, fine, near = line.x, line.y, line.z, line.soft, line.fine, line.near
     for at in range(first, last):
@@ -115,7 +115,7 @@ def locate(place: Ray, base: Ray, step: Ray, depth: F32, first: Number, last: Nu
 
 @compiled
 def paint_flat(tile: U8, material: Number, blue: Number, green: Number, red: Number, depth: F32, first: Number, last: Number,
-                line: Line) -> None:  # fmt: skip
+                line: RowBuffer) -> None:  # fmt: skip
     """A run of road, paving, grass or paint; what would only flicker from afar is faded out."""
     soft_part, fine_part = np.float32(0.00045), np.float32(0.00055)
     if material == GRASS:
@@ -134,7 +134,7 @@ def paint_flat(tile: U8, material: Number, blue: Number, green: Number, red: Num
 
 
 @compiled
-def light_flat(shade: Shade, first: Number, last: Number, line: Line) -> None:
+def light_flat(shade: LightArrays, first: Number, last: Number, line: RowBuffer) -> None:
     """Add the light of lamps to a run of ground: the grid is read between its four cells."""
     n, glow = shade.numbers, shade.glow
     x0, y0, per_m = np.float32(n[GLOW_X]), np.float32(n[GLOW_Y]), np.float32(n[GLOW_PER_M])
@@ -155,7 +155,7 @@ def light_flat(shade: Shade, first: Number, last: Number, line: Line) -> None:
 
 
 @compiled
-def mirror(shade: Shade, material: Number, base: Ray, step: Ray, first: Number, last: Number, line: Line) -> None:
+def mirror(shade: LightArrays, material: Number, base: Ray, step: Ray, first: Number, last: Number, line: RowBuffer) -> None:
     """A wet surface mirrors the sky, the more so the flatter the look, and most in puddles."""
     wet, puddles = np.float32(shade.numbers[WET]), np.float32(shade.numbers[PUDDLES] * 0.9)
     share = np.float32(0.25) if material == GRASS else ONE
@@ -176,7 +176,7 @@ def mirror(shade: Shade, material: Number, base: Ray, step: Ray, first: Number, 
 
 @compiled
 def paint_leaves(
-    tile: U8, blue: Number, green: Number, red: Number, depth: F32, first: Number, last: Number, line: Line
+    tile: U8, blue: Number, green: Number, red: Number, depth: F32, first: Number, last: Number, line: RowBuffer
 ) -> None:
     """A run of leaves."""
     for at in range(first, last):
@@ -188,7 +188,7 @@ def paint_leaves(
 
 @compiled
 def paint_wall(
-    shade: Shade, wall: Number, blue: Number, green: Number, red: Number, first: Number, last: Number, line: Line
+    shade: LightArrays, wall: Number, blue: Number, green: Number, red: Number, first: Number, last: Number, line: RowBuffer
 ) -> None:
     """A run of a wall with windows: glass that mirrors the sky by day, some of it lit at night."""
     m, tile, dark = shade.walls[wall], shade.noise, np.float32(shade.numbers[NIGHT])
@@ -236,7 +236,9 @@ _BLOCK = np.uint64(64)
 
 
 @compiled
-def _fog(shade: Shade, height_m: Number, base_z: Number, step_z: Number, depth: F32, width: Number, line: Line) -> None:
+def _fog(
+    shade: LightArrays, height_m: Number, base_z: Number, step_z: Number, depth: F32, width: Number, line: RowBuffer
+) -> None:
     """Mix fog into a row by depth, thinner high up; the sky has its own in it."""
     n = shade.numbers
     fog_b, fog_g, fog_r = np.float32(tone(n[FOG + 2])), np.float32(tone(n[FOG + 1])), np.float32(tone(n[FOG]))
@@ -264,7 +266,7 @@ def _byte(level: Number) -> Number:
 
 
 @compiled
-def _pack(line: Line, width: Number, to: U32) -> None:
+def _pack(line: RowBuffer, width: Number, to: U32) -> None:
     """A row as CARLA stores it: blue in the lowest byte, then green, red, 255."""
     blue, green, red = line.blue, line.green, line.red
     for at in range(np.uint64(width)):
@@ -273,8 +275,8 @@ def _pack(line: Line, width: Number, to: U32) -> None:
 
 
 @compiled
-def _paint_run(shade: Shade, rows: Rows, mark: Number, base: Ray, step: Ray, depth: F32, first: Number, last: Number,
-               line: Line) -> None:  # fmt: skip
+def _paint_run(shade: LightArrays, rows: FaceRows, mark: Number, base: Ray, step: Ray, depth: F32, first: Number, last: Number,
+               line: RowBuffer) -> None:  # fmt: skip
     """A run of pixels that show the same face."""
     face = np.uint64(mark & ROW_MASK)
     blue, green, red = rows.colour[face, 0], rows.colour[face, 1], rows.colour[face, 2]
@@ -298,7 +300,7 @@ def _paint_run(shade: Shade, rows: Rows, mark: Number, base: Ray, step: Ray, dep
 
 
 @compiled_apart
-def paint(views: Views, c: Number, width: Number, height: Number, focal: Number, rows: Rows, scratch: Scratch, shade: Shade,
+def paint(views: CameraArrays, c: Number, width: Number, height: Number, focal: Number, rows: FaceRows, scratch: Scratch, shade: LightArrays,
           to: U32, start: Number) -> None:  # fmt: skip
     """Colour every pixel, in runs that show the same face."""
     axes, stands = views.axes[c], views.place[c]
@@ -350,7 +352,9 @@ def paint(views: Views, c: Number, width: Number, height: Number, focal: Number,
 
 
 @compiled
-def _flow(views: Views, c: Number, placed: Placed, rows: Rows, scratch: Scratch, to: F32, start: Number) -> None:
+def _flow(
+    views: CameraArrays, c: Number, placed: InstanceArrays, rows: FaceRows, scratch: Scratch, to: F32, start: Number
+) -> None:
     """Where each pixel has come from, back along its instance's motion and the camera's; the sky only turns."""
     width, height, focal = views.size[c, 0], views.size[c, 1], views.focal[c]
     axes, place, was_axes, was_place = views.axes[c], views.place[c], views.was_axes[c], views.was_place[c]
@@ -385,7 +389,14 @@ def _flow(views: Views, c: Number, placed: Placed, rows: Rows, scratch: Scratch,
 
 @compiled
 def measure(
-    views: Views, c: Number, placed: Placed, rows: Rows, scratch: Scratch, out: Outputs, far_m: Number, sky_label: Number
+    views: CameraArrays,
+    c: Number,
+    placed: InstanceArrays,
+    rows: FaceRows,
+    scratch: Scratch,
+    out: Outputs,
+    far_m: Number,
+    sky_label: Number,
 ) -> None:
     """Everything but colour: depth, label, instance, normal and flow, as far as they are asked for."""
     count = np.uint64(views.size[c, 0] * views.size[c, 1])

@@ -8,10 +8,21 @@ from typing import Final
 import numpy as np
 from numba.core import config
 
-from samepath.simulator.sensors.raster.arrays import F32, F64, LEVELS, U8, U32, Meshes, Number, Placed, Rows, Shade
+from samepath.simulator.sensors.raster.arrays import (
+    F32,
+    F64,
+    LEVELS,
+    U8,
+    U32,
+    FaceRows,
+    InstanceArrays,
+    LightArrays,
+    MeshArrays,
+    Number,
+)
 from samepath.simulator.sensors.raster.compiled import compiled, compiled_entry
-from samepath.simulator.sensors.renderer import Instances, Lamp, Material, Scene, Shapes
-from samepath.simulator.sensors.weather import Light, light_of
+from samepath.simulator.sensors.renderer import Lamp, Material, MeshInstances, RenderScene, Shapes
+from samepath.simulator.sensors.weather import SceneLight, light_of
 
 # From light to the numbers of a picture, with square roots only: they are exact everywhere, powers are not.
 
@@ -186,7 +197,7 @@ def _smooth(x: np.ndarray, y: np.ndarray, cell: int, salt: int) -> np.ndarray:
     return mixed
 
 
-# Where things stand in Shade.numbers.
+# Where things stand in LightArrays.numbers.
 TO_SUN, SUN, ABOVE, BELOW, HIGH, LOW, FOG = 0, 3, 6, 9, 12, 15, 18
 FOG_PER_M, FOG_FROM_M, FALLOFF, SHADOWS, NIGHT, WET, PUDDLES, RAIN, TICK = 21, 22, 23, 24, 25, 26, 27, 28, 29
 GLOW_X, GLOW_Y, GLOW_PER_M, DARK = 30, 31, 32, 33
@@ -206,7 +217,7 @@ SHADOW_SKY, SHADOW_SUN = 0.85, 0.05
 _GREY: Final = 0.18
 
 
-def shade_of(scene: Scene) -> Shade:
+def light_arrays_of(scene: RenderScene) -> LightArrays:
     """The light of a scene."""
     light = light_of(scene.weather)
     numbers = np.zeros(NUMBERS)
@@ -223,16 +234,16 @@ def shade_of(scene: Scene) -> Shade:
     sky = np.zeros((SKY_SIZE + 1) ** 2, np.uint32)
     build_sky(sky, noise_tile(), _sky_numbers(light))
     none = np.zeros((1, 8), np.float32)
-    return Shade(numbers, _flat_factors(light), sky, noise_tile(), street_lamps(scene), none[:0], none, none[:, :2])
+    return LightArrays(numbers, _flat_factors(light), sky, noise_tile(), street_lamps(scene), none[:0], none, none[:, :2])
 
 
-def _sky_numbers(light: Light) -> F64:
+def _sky_numbers(light: SceneLight) -> F64:
     strength = min(light.fog_per_m * 400.0, 1.0)
     parts = (*light.to_sun, *light.glow, *light.sky_high, *light.sky_low, *light.fog, *light.cloud_colour)
     return np.array([*parts, light.clouds, strength, light.night, light.rain])
 
 
-def _flat_factors(light: Light) -> F32:
+def _flat_factors(light: SceneLight) -> F32:
     """What shadow does to a flat surface, f32[2, 3] out of it and in it, as factors of the numbers on the screen: b, g, r."""
     factors = np.ones((2, 3), np.float32)
     lit = [max(light.to_sun[2], 0.0) * one for one in light.sun]
@@ -242,7 +253,7 @@ def _flat_factors(light: Light) -> F32:
     return factors
 
 
-def street_lamps(scene: Scene) -> F32:
+def street_lamps(scene: RenderScene) -> F32:
     """The street lamps that burn, f32[k, 8]: place, direction (0: all around), reach, strength; none by day."""
     if not scene.street_lamps_on or light_of(scene.weather).night <= 0.0:
         return np.zeros((0, 8), np.float32)
@@ -252,7 +263,7 @@ def street_lamps(scene: Scene) -> F32:
     return np.array(found, np.float32).reshape(-1, 8)
 
 
-def head_lamps(scene: Scene) -> F32:
+def head_lamps(scene: RenderScene) -> F32:
     """The head lamps that burn, likewise; each pair is one lamp."""
     if light_of(scene.weather).night <= 0.0:
         return np.zeros((0, 8), np.float32)
@@ -290,7 +301,9 @@ def _lamp_light(lamps: F32, x: Number, y: Number, z: Number, nx: Number, ny: Num
 
 
 @compiled
-def _light_face(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, i: Number, face: Number, row: Number) -> None:
+def _light_face(
+    meshes: MeshArrays, placed: InstanceArrays, rows: FaceRows, shade: LightArrays, i: Number, face: Number, row: Number
+) -> None:
     """Work out what a pixel needs to know of one face."""
     n, turn = shade.numbers, placed.axes[i]
     p0, p1, p2 = np.float64(meshes.planes[face, 0]), np.float64(meshes.planes[face, 1]), np.float64(meshes.planes[face, 2])
@@ -346,9 +359,16 @@ def _light_face(meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, i: Num
 
 @compiled_entry
 def light_rows(
-    meshes: Meshes, placed: Placed, rows: Rows, shade: Shade, used: U8, lit: U8, first: Number, last: Number
+    meshes: MeshArrays,
+    placed: InstanceArrays,
+    rows: FaceRows,
+    shade: LightArrays,
+    used: U8,
+    lit: U8,
+    first: Number,
+    last: Number,
 ) -> Number:
-    """Light the instances ``first`` up to ``last`` in every level that is used and not lit yet; returns how many faces."""
+    """SceneLight the instances ``first`` up to ``last`` in every level that is used and not lit yet; returns how many faces."""
     count = 0
     for i in range(first, last):
         mesh = placed.mesh[i]
@@ -366,7 +386,7 @@ def light_rows(
 
 
 @compiled_entry
-def near_lamps(placed: Placed, meshes: Meshes, lamps: F32, last: Number, near: U8) -> None:
+def near_lamps(placed: InstanceArrays, meshes: MeshArrays, lamps: F32, last: Number, near: U8) -> None:
     """Mark the first ``last`` instances that one of the lamps can reach."""
     for i in range(last):
         mesh, turn = placed.mesh[i], placed.axes[i]
@@ -390,7 +410,7 @@ _EDGE_M: Final = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class GlowGrid:
     """Where the cells are: the corner of the first one, how many per metre, rows along y, columns along x."""
 
     x_m: float
@@ -400,7 +420,7 @@ class Grid:
     columns: int
 
     @classmethod
-    def over(cls, shapes: Shapes, fixed: Instances) -> "Grid":
+    def over(cls, shapes: Shapes, fixed: MeshInstances) -> "GlowGrid":
         """A grid over everything fixed of ordinary size; coarser where the map is larger than 1 km."""
         inside = shapes.radius[fixed.mesh] < _EDGE_M
         places = fixed.position[inside, :2] if inside.any() else np.zeros((1, 2))

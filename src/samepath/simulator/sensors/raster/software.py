@@ -15,17 +15,17 @@ from samepath.simulator.sensors.raster.arrays import (
     I64,
     LEVELS,
     ROW_MASK,
+    CameraArrays,
+    FaceRows,
     FrameBatch,
-    Line,
-    Meshes,
+    InstanceArrays,
+    LightArrays,
+    MeshArrays,
     Number,
     Outputs,
-    Placed,
-    Rows,
+    RowBuffer,
     Scratch,
-    Seen,
-    Shade,
-    Views,
+    VisibleInstances,
 )
 from samepath.simulator.sensors.raster.compiled import compiled, compiled_apart, compiled_entry
 from samepath.simulator.sensors.raster.draw import draw_mesh, is_hidden, view_matrix
@@ -43,8 +43,16 @@ from samepath.simulator.sensors.raster.shading import (
     light_rows,
     near_lamps,
 )
-from samepath.simulator.sensors.raster.stage import SHADOW_REACH_M, Preparer, Stage, empty_rows, grown, seen_by, views_of
-from samepath.simulator.sensors.renderer import FAR_M, NEAR_M, Camera, Frame, Scene
+from samepath.simulator.sensors.raster.stage import (
+    SHADOW_REACH_M,
+    ScenePreparer,
+    StaticScene,
+    camera_arrays_of,
+    empty_rows,
+    grown,
+    visible_instances,
+)
+from samepath.simulator.sensors.renderer import FAR_M, NEAR_M, Camera, CameraFrame, RenderScene
 
 # A camera's whole picture: clear, draw what it sees from near to far, lay shadows on the ground, measure and paint.
 
@@ -55,9 +63,9 @@ _SMALLEST_PX = 3.0
 
 
 @compiled
-def _draw_instance(meshes: Meshes, placed: Placed, views: Views, c: Number, focal: Number, width: Number, height: Number,
+def _draw_instance(meshes: MeshArrays, placed: InstanceArrays, views: CameraArrays, c: Number, focal: Number, width: Number, height: Number,
                    i: Number, level: Number, near_m: Number, scratch: Scratch, matrix: F64, corners: F64,
-                   rows: Rows) -> None:  # fmt: skip
+                   rows: FaceRows) -> None:  # fmt: skip
     mesh = placed.mesh[i]
     for _ in range(level):
         mesh = meshes.coarser[mesh]
@@ -77,7 +85,7 @@ def _draw_instance(meshes: Meshes, placed: Placed, views: Views, c: Number, foca
 
 @compiled
 def _outside(
-    views: Views, c: Number, x: Number, y: Number, z: Number, radius: Number, half_x: Number, half_y: Number
+    views: CameraArrays, c: Number, x: Number, y: Number, z: Number, radius: Number, half_x: Number, half_y: Number
 ) -> Number:
     """Is a sphere out of sight?"""
     axes, place = views.axes[c], views.place[c]
@@ -93,8 +101,8 @@ def _outside(
 
 
 @compiled
-def _shadows(meshes: Meshes, placed: Placed, views: Views, c: Number, focal: Number, width: Number, height: Number,
-             near_m: Number, scratch: Scratch, matrix: F64, corners: F64, flat_turn: F64, flat_position: F64, rows: Rows,
+def _shadows(meshes: MeshArrays, placed: InstanceArrays, views: CameraArrays, c: Number, focal: Number, width: Number, height: Number,
+             near_m: Number, scratch: Scratch, matrix: F64, corners: F64, flat_turn: F64, flat_position: F64, rows: FaceRows,
              sun: F64, reach_m: Number) -> None:  # fmt: skip
     """Lay every caster flat on the ground along the sun's rays and mark what it covers."""
     steep = max(sun[2], _STEEPEST)
@@ -133,7 +141,7 @@ def _shadows(meshes: Meshes, placed: Placed, views: Views, c: Number, focal: Num
 
 
 @compiled_apart
-def _draw(views: Views, c: Number, samples: Number, meshes: Meshes, placed: Placed, rows: Rows, seen: Seen, shade: Shade,
+def _draw(views: CameraArrays, c: Number, samples: Number, meshes: MeshArrays, placed: InstanceArrays, rows: FaceRows, seen: VisibleInstances, shade: LightArrays,
           scratch: Scratch, near_m: Number, reach_m: Number, shadows: bool) -> None:  # fmt: skip
     width, height, focal = views.size[c, 0] * samples, views.size[c, 1] * samples, views.focal[c] * samples
     matrix, corners = scratch.matrix, scratch.corners
@@ -152,7 +160,7 @@ def _draw(views: Views, c: Number, samples: Number, meshes: Meshes, placed: Plac
 
 
 @compiled_entry
-def draw_frames(views: Views, order: I64, meshes: Meshes, placed: Placed, rows: Rows, seen: Seen, shade: Shade,
+def draw_frames(views: CameraArrays, order: I64, meshes: MeshArrays, placed: InstanceArrays, rows: FaceRows, seen: VisibleInstances, shade: LightArrays,
                 scratch: Scratch, out: Outputs, near_m: Number, far_m: Number, reach_m: Number,
                 sky_label: Number) -> None:  # fmt: skip
     """Draw the views named in ``order``."""
@@ -203,11 +211,11 @@ class _Threads:
                 self.scratches[k] = _scratch(*(max(a, b) for a, b in zip(has, sizes, strict=True)))
 
 
-def _line(width: int) -> Line:
+def _line(width: int) -> RowBuffer:
     blue, green, red, x, y, z, near = (np.zeros(width, np.float32) for _ in range(7))
     upper, lower = (np.zeros(3 * (width + 2), np.float32) for _ in range(2))
     soft, fine = (np.zeros(width, np.int32) for _ in range(2))
-    return Line(blue, green, red, x, y, z, near, soft, fine, upper, lower)
+    return RowBuffer(blue, green, red, x, y, z, near, soft, fine, upper, lower)
 
 
 def _scratch(pixels: int, fine: int, vertices: int, width: int) -> Scratch:
@@ -230,16 +238,16 @@ class SoftwareRenderer:
             raise InputError(f"1 to 1024 threads were wanted for the renderer, but {count} came")
         self._threads = _Threads.of(count)
         self._detail = detail
-        self._stage: Stage | None = None
-        self._rows: Rows = empty_rows(1)
-        self._preparer = Preparer()
+        self._stage: StaticScene | None = None
+        self._rows: FaceRows = empty_rows(1)
+        self._preparer = ScenePreparer()
 
     def close(self) -> None:
         """End the workers."""
         if self._threads.pool is not None:
             self._threads.pool.shutdown()
 
-    def render(self, scene: Scene, cameras: Sequence[Camera], out: Sequence[Frame] | None = None) -> FrameBatch:
+    def render(self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None) -> FrameBatch:
         """Draw all cameras."""
         layout = [(one.width, one.height, one.channels) for one in cameras]
         batch = out if isinstance(out, FrameBatch) and out.layout == layout else FrameBatch(cameras)
@@ -247,8 +255,8 @@ class SoftwareRenderer:
         if not cameras:
             return batch
         stage, shade, placed = self._prepare(scene)
-        views = views_of(cameras, batch.offsets)
-        seen, used = seen_by(views, stage, placed, self._detail)
+        views = camera_arrays_of(cameras, batch.offsets)
+        seen, used = visible_instances(views, stage, placed, self._detail)
         self._light(scene, stage, shade, placed, used)
         fine = max(one.width * one.height * one.samples**2 for one in cameras)
         averaged = fine if any(one.samples > 1 for one in cameras) else 1
@@ -268,7 +276,7 @@ class SoftwareRenderer:
                 done.result()
         return batch
 
-    def _prepare(self, scene: Scene) -> tuple[Stage, Shade, Placed]:
+    def _prepare(self, scene: RenderScene) -> tuple[StaticScene, LightArrays, InstanceArrays]:
         stage, shade, placed, total = self._preparer.prepare(scene)
         if total > ROW_MASK:
             raise InputError(f"a scene of at most {ROW_MASK} faces was wanted, but {total} came")
@@ -282,7 +290,9 @@ class SoftwareRenderer:
             add_lamps(glow, grid.x_m, grid.y_m, grid.cells_per_m, shade.beams)
         return stage, shade._replace(glow=glow), placed
 
-    def _light(self, scene: Scene, stage: Stage, shade: Shade, placed: Placed, used: np.ndarray) -> None:
+    def _light(
+        self, scene: RenderScene, stage: StaticScene, shade: LightArrays, placed: InstanceArrays, used: np.ndarray
+    ) -> None:
         """Light what is seen: fixed things once per weather, moving ones and those in the beam of a lamp at every tick."""
         fixed = len(scene.fixed)
         if len(shade.beams) or stage.touched.any():
@@ -296,7 +306,7 @@ class SoftwareRenderer:
         )
 
 
-def _shares(views: Views, count: int) -> list[I64]:
+def _shares(views: CameraArrays, count: int) -> list[I64]:
     """Deal the views out to workers, the largest first, each to the one with the least to do; empty hands are left out."""
     work = views.size[:, 0] * views.size[:, 1] * views.size[:, 2] ** 2 + 20_000
     hands: list[list[int]] = [[] for _ in range(count)]

@@ -8,23 +8,36 @@ import numpy as np
 
 from samepath.core.errors import InputError
 from samepath.simulator.sensors.mounts import places_and_axes
-from samepath.simulator.sensors.raster.arrays import F32, F64, I32, I64, LEVELS, U8, Meshes, Placed, Rows, Seen, Shade, Views
+from samepath.simulator.sensors.raster.arrays import (
+    F32,
+    F64,
+    I32,
+    I64,
+    LEVELS,
+    U8,
+    CameraArrays,
+    FaceRows,
+    InstanceArrays,
+    LightArrays,
+    MeshArrays,
+    VisibleInstances,
+)
 from samepath.simulator.sensors.raster.draw import cull
-from samepath.simulator.sensors.raster.shading import NIGHT, TICK, Grid, add_lamps, head_lamps, shade_of
-from samepath.simulator.sensors.renderer import NEAR_M, Camera, Instances, Lamp, Scene, Shapes
+from samepath.simulator.sensors.raster.shading import NIGHT, TICK, GlowGrid, add_lamps, head_lamps, light_arrays_of
+from samepath.simulator.sensors.renderer import NEAR_M, Camera, Lamp, MeshInstances, RenderScene, Shapes
 
 NO_WALLS: Final = -(1 << 30)
 """Added to any mapping it stays negative: windows are drawn on fixed walls only."""
 
 
-def meshes_of(shapes: Shapes) -> Meshes:
+def mesh_arrays_of(shapes: Shapes) -> MeshArrays:
     """Lay shapes out; distances of planes are worked out in float64 from the float32 corners."""
     x, y, z = (np.ascontiguousarray(shapes.vertices[:, k]) for k in range(3))
     corner = shapes.vertices[shapes.faces[:, 0]].astype(np.float64)
     normals = shapes.normals.astype(np.float64)
     away = normals[:, 0] * corner[:, 0] + normals[:, 1] * corner[:, 1] + normals[:, 2] * corner[:, 2]
     planes = np.ascontiguousarray(np.column_stack([normals, away]).astype(np.float32))
-    return Meshes(
+    return MeshArrays(
         x, y, z, shapes.faces, planes, shapes.colours, shapes.labels, shapes.materials, shapes.lamps, shapes.mappings,
         shapes.first_vertex, shapes.first_face, shapes.centre.astype(np.float64), shapes.radius.astype(np.float64),
         _boxes(shapes), shapes.coarser, shapes.coarser_px.astype(np.float64), shapes.shadow,
@@ -56,12 +69,12 @@ def _faces_per_level(shapes: Shapes, levels: I32) -> I32:
 
 
 @dataclass(eq=False)
-class Stage:
+class StaticScene:
     """Everything worked out of the shapes and the fixed instances of a scene. Owned by one renderer."""
 
     shapes: Shapes
-    fixed: Instances
-    meshes: Meshes
+    fixed: MeshInstances
+    meshes: MeshArrays
     sizes: I32  # faces of each mesh at each level
     fixed_rows: I32  # first row of each fixed instance at each level
     first_moving_row: int
@@ -69,20 +82,20 @@ class Stage:
     fixed_walls: I32
     lit: U8  # of the fixed instances: which levels have been lit under the present weather
     touched: U8  # by the beams of moving lamps in the tick before
-    grid: Grid
+    grid: GlowGrid
     street_glow: F32  # of street lamps, under the present weather
 
     @classmethod
-    def of(cls, shapes: Shapes, fixed: Instances) -> "Stage":
+    def of(cls, shapes: Shapes, fixed: MeshInstances) -> "StaticScene":
         """Work it out."""
         sizes = _faces_per_level(shapes, levels_of(shapes))
         rows, total = _rows(sizes[fixed.mesh], 0)
         walls, shifts = _walls(shapes, fixed)
         lit = np.zeros((len(fixed), LEVELS), np.uint8)
         touched = np.zeros(len(fixed), np.uint8)
-        grid = Grid.over(shapes, fixed)
+        grid = GlowGrid.over(shapes, fixed)
         glow = np.zeros((2, 2), np.float32)
-        return cls(shapes, fixed, meshes_of(shapes), sizes, rows, total, walls, shifts, lit, touched, grid, glow)
+        return cls(shapes, fixed, mesh_arrays_of(shapes), sizes, rows, total, walls, shifts, lit, touched, grid, glow)
 
     def light_streets(self, lamps: F32, *, dark: bool) -> None:
         """Work out the light of street lamps on the ground; by day nobody asks for it."""
@@ -91,14 +104,14 @@ class Stage:
         if dark:
             add_lamps(self.street_glow, grid.x_m, grid.y_m, grid.cells_per_m, lamps)
 
-    def place(self, moving: Instances) -> tuple[Placed, int]:
+    def place(self, moving: MeshInstances) -> tuple[InstanceArrays, int]:
         """All instances together, and how many rows their faces need."""
         fixed = self.fixed
         rows, total = _rows(self.sizes[moving.mesh], self.first_moving_row)
-        both = {name: np.concatenate([getattr(fixed, name), getattr(moving, name)]) for name in Instances.__slots__}
+        both = {name: np.concatenate([getattr(fixed, name), getattr(moving, name)]) for name in MeshInstances.__slots__}
         both["rows"] = np.concatenate([self.fixed_rows, rows])
         both["walls"] = np.concatenate([self.fixed_walls, np.full(len(moving), NO_WALLS, np.int32)])
-        return Placed(**both), total
+        return InstanceArrays(**both), total
 
 
 def _rows(sizes: I32, first: int) -> tuple[I32, int]:
@@ -108,7 +121,7 @@ def _rows(sizes: I32, first: int) -> tuple[I32, int]:
     return starts.astype(np.int32), first + (int(ends[-1]) if len(ends) else 0)
 
 
-def _walls(shapes: Shapes, fixed: Instances) -> tuple[F32, I32]:
+def _walls(shapes: Shapes, fixed: MeshInstances) -> tuple[F32, I32]:
     """The mappings of fixed walls in the world, and for each instance what to add to a face's mapping to find them."""
     found: list[np.ndarray] = [np.zeros((1, 8))]
     shifts = np.zeros(len(fixed), np.int32)
@@ -133,20 +146,20 @@ def _walls(shapes: Shapes, fixed: Instances) -> tuple[F32, I32]:
     return np.concatenate(found).astype(np.float32), shifts
 
 
-def empty_rows(count: int) -> Rows:
+def empty_rows(count: int) -> FaceRows:
     """Room for ``count`` rows."""
-    return Rows(
+    return FaceRows(
         np.zeros((count, 4), np.float32), np.zeros(count, np.uint8), np.zeros(count, np.uint16), np.zeros(count, np.uint8),
         np.zeros((count, 3), np.int8), np.zeros(count, np.int32),
     )  # fmt: skip
 
 
-def grown(rows: Rows, count: int, kept: int) -> Rows:
+def grown(rows: FaceRows, count: int, kept: int) -> FaceRows:
     """The same rows with room for ``count``; the first ``kept`` are copied."""
     if len(rows.label) >= count:
         return rows
     bigger = empty_rows(count + count // 4)
-    for name in Rows._fields:
+    for name in FaceRows._fields:
         getattr(bigger, name)[:kept] = getattr(rows, name)[:kept]
     return bigger
 
@@ -158,32 +171,32 @@ SHADOW_REACH_M: Final = 120.0
 _SAMPLES_MAX: Final = 4
 
 
-class Prepared(NamedTuple):
+class PreparedScene(NamedTuple):
     """A scene at one tick: what stays with the map, the light with all lamps, the instances, how many rows their faces need."""
 
-    stage: Stage
-    shade: Shade
-    placed: Placed
+    stage: StaticScene
+    shade: LightArrays
+    placed: InstanceArrays
     rows: int
 
 
-class Preparer:
+class ScenePreparer:
     """Prepares scene after scene; what belongs to the map or the weather is worked out once."""
 
     def __init__(self) -> None:
-        self._stage: Stage | None = None
-        self._shade: Shade | None = None
+        self._stage: StaticScene | None = None
+        self._shade: LightArrays | None = None
         self._shade_key: object = None
 
-    def prepare(self, scene: Scene) -> Prepared:
+    def prepare(self, scene: RenderScene) -> PreparedScene:
         """Work out what a tick needs."""
         stage = self._stage
         if stage is None or stage.shapes is not scene.shapes or stage.fixed is not scene.fixed:
-            stage = self._stage = Stage.of(scene.shapes, scene.fixed)
+            stage = self._stage = StaticScene.of(scene.shapes, scene.fixed)
             self._shade_key = None
         key = (scene.weather, scene.street_lamps_on)
         if self._shade is None or self._shade_key != key:
-            self._shade, self._shade_key = shade_of(scene), key
+            self._shade, self._shade_key = light_arrays_of(scene), key
             stage.lit[:] = 0
             stage.light_streets(self._shade.lamps, dark=self._shade.numbers[NIGHT] > 0.0)
         if not (np.isfinite(scene.moving.position).all() and np.isfinite(scene.moving.axes).all()):
@@ -194,20 +207,22 @@ class Preparer:
         numbers = self._shade.numbers.copy()
         numbers[TICK] = scene.tick % 65536
         shade = self._shade._replace(beams=head_lamps(scene), walls=stage.walls, numbers=numbers)
-        return Prepared(stage, shade, placed, total)
+        return PreparedScene(stage, shade, placed, total)
 
 
-def seen_by(views: Views, stage: Stage, placed: Placed, detail: float) -> tuple[Seen, U8]:
+def visible_instances(
+    views: CameraArrays, stage: StaticScene, placed: InstanceArrays, detail: float
+) -> tuple[VisibleInstances, U8]:
     """What each view sees and in which detail, and which levels of which instances are needed by any."""
     count, instances = len(views.focal), len(placed.mesh)
     shape = (count, max(instances, 1))
-    seen = Seen(np.zeros(count, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.uint8), np.zeros(shape))
+    seen = VisibleInstances(np.zeros(count, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.uint8), np.zeros(shape))
     used = np.zeros((instances, LEVELS), np.uint8)
     cull(views, stage.meshes, placed, seen, used, NEAR_M, detail, 0, count)
     return seen, used
 
 
-def views_of(cameras: Sequence[Camera], offsets: I64) -> Views:
+def camera_arrays_of(cameras: Sequence[Camera], offsets: I64) -> CameraArrays:
     """The cameras as arrays, all of them checked."""
     for one in cameras:
         if not 1 <= one.samples <= _SAMPLES_MAX:
@@ -218,4 +233,4 @@ def views_of(cameras: Sequence[Camera], offsets: I64) -> Views:
     was_place, was_axes = places_and_axes([one.was or one.pose for one in cameras])
     sizes = np.array([(one.width, one.height, one.samples) for one in cameras], np.int64)
     focal, vignette = np.array([one.focal_px for one in cameras]), np.array([one.vignette for one in cameras])
-    return Views(sizes, offsets, place, axes, focal, was_place, was_axes, vignette)
+    return CameraArrays(sizes, offsets, place, axes, focal, was_place, was_axes, vignette)

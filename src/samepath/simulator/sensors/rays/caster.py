@@ -14,7 +14,7 @@ from samepath.core.states import Pose
 from samepath.simulator.physics.frames import axes_of, quaternion_of
 from samepath.simulator.sensors.raster.compiled import compiled_entry
 from samepath.simulator.sensors.rays.kernels import Bundle, cast
-from samepath.simulator.sensors.renderer import Instances, Scene, Shapes
+from samepath.simulator.sensors.renderer import MeshInstances, RenderScene, Shapes
 
 # What the faces are that rays have met: label, actor and slant.
 
@@ -69,8 +69,8 @@ _LARGE_M: Final = 20.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Meshes:
-    """Meshes one after the other, as :class:`~samepath.simulator.sensors.renderer.Shapes` has them, vertices in float64."""
+class RayMeshes:
+    """RayMeshes one after the other, as :class:`~samepath.simulator.sensors.renderer.Shapes` has them, vertices in float64."""
 
     vertices: F64
     faces: I32
@@ -86,17 +86,17 @@ class Meshes:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Pieces:
+class StaticPieces:
     """All that never moves, in the world's frame. Face ``k`` is ``face[k]`` of the shapes, put there by ``instance[k]``."""
 
-    meshes: Meshes
+    meshes: RayMeshes
     face: I32
     instance: I32
 
 
-def meshes_of(shapes: Shapes) -> Meshes:
+def ray_meshes_of(shapes: Shapes) -> RayMeshes:
     """The shapes of a scene as rays meet them."""
-    return Meshes(
+    return RayMeshes(
         vertices=shapes.vertices.astype(np.float64),
         faces=np.array(shapes.faces),
         first_vertex=np.array(shapes.first_vertex),
@@ -107,7 +107,7 @@ def meshes_of(shapes: Shapes) -> Meshes:
     )
 
 
-def pieces_of(shapes: Shapes, fixed: Instances) -> Pieces:
+def pieces_of(shapes: Shapes, fixed: MeshInstances) -> StaticPieces:
     """Put everything fixed into the world and cut it into pieces."""
     corners, face, instance = _placed(shapes, fixed)
     size_m = (corners.max(axis=1) - corners.min(axis=1)).max(axis=1)
@@ -117,10 +117,10 @@ def pieces_of(shapes: Shapes, fixed: Instances) -> Pieces:
         limit = FACES_PER_PIECE if size_m[part].max(initial=0.0) <= _LARGE_M else 4
         groups += _halved(middle, part, limit)
     order = np.concatenate(groups) if groups else np.empty(0, np.intp)
-    return Pieces(_pack(corners, groups), face[order], instance[order])
+    return StaticPieces(_pack(corners, groups), face[order], instance[order])
 
 
-def _placed(shapes: Shapes, fixed: Instances) -> tuple[F64, I32, I32]:
+def _placed(shapes: Shapes, fixed: MeshInstances) -> tuple[F64, I32, I32]:
     """Corners f64[n, 3, 3] of every fixed face in the world, with the face and the instance it comes from."""
     ranges = [np.arange(shapes.first_face[mesh], shapes.first_face[mesh + 1], dtype=np.int32) for mesh in fixed.mesh.tolist()]
     face = np.concatenate(ranges) if ranges else np.empty(0, np.int32)
@@ -147,7 +147,7 @@ def _halved(middle: F64, part: NDArray[np.intp], limit: int) -> list[NDArray[np.
     return [*_halved(middle, order[:half], limit), *_halved(middle, order[half:], limit)]
 
 
-def _pack(corners: F64, groups: list[NDArray[np.intp]]) -> Meshes:
+def _pack(corners: F64, groups: list[NDArray[np.intp]]) -> RayMeshes:
     """Lay groups of faces out as meshes; corners at the same place are one vertex."""
     vertices, faces, centres, radii = [np.empty((0, 3))], [np.empty((0, 3), np.int32)], [], []
     first_vertex, first_face = [0], [0]
@@ -161,7 +161,7 @@ def _pack(corners: F64, groups: list[NDArray[np.intp]]) -> Meshes:
         radii.append(float(np.sqrt((away[:, 0] ** 2 + away[:, 1] ** 2 + away[:, 2] ** 2).max())) * (1.0 + 1e-9))
         first_vertex.append(first_vertex[-1] + len(points))
         first_face.append(first_face[-1] + len(group))
-    return Meshes(
+    return RayMeshes(
         vertices=np.concatenate(vertices),
         faces=np.concatenate(faces),
         first_vertex=np.array(first_vertex, np.int32),
@@ -197,10 +197,10 @@ class RayCaster:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "rays") if threads > 1 else None
         self._shapes: Shapes | None = None
-        self._fixed: Instances | None = None
-        self._meshes: Meshes
+        self._fixed: MeshInstances | None = None
+        self._meshes: RayMeshes
         self._faces: tuple[NDArray[np.float32], NDArray[np.uint8]]
-        self._pieces: Pieces
+        self._pieces: StaticPieces
         self._largest = 1
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class RayCaster:
             self._pool.shutdown()
             self._pool = None
 
-    def cast(self, scene: Scene, pose: Pose, bundle: Bundle, reach_m: float, *, details: bool = True) -> Hits:
+    def cast(self, scene: RenderScene, pose: Pose, bundle: Bundle, reach_m: float, *, details: bool = True) -> Hits:
         """Cast rays from a sensor's pose, as far as ``reach_m``; without ``details`` only distances are worked out."""
         self._learn(scene)
         moving, pieces = scene.moving, self._pieces
@@ -263,10 +263,10 @@ class RayCaster:
         for done in [self._pool.submit(sector, a, b) for a, b in itertools.pairwise(edges)]:
             done.result()
 
-    def _learn(self, scene: Scene) -> None:
+    def _learn(self, scene: RenderScene) -> None:
         if scene.shapes is not self._shapes:
             # Copies: arrays that may not be written to are another type, for which everything would be built again.
-            self._meshes = meshes_of(scene.shapes)
+            self._meshes = ray_meshes_of(scene.shapes)
             self._faces = (np.array(scene.shapes.normals), np.array(scene.shapes.labels))
         if scene.shapes is not self._shapes or scene.fixed is not self._fixed:
             self._pieces = pieces_of(scene.shapes, scene.fixed)
