@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.tools import save, show, verdict
 from samepath.core.units import format_length
-from samepath.instrument.analysis.cell import Options, analyse_cell
+from samepath.instrument.analysis.cell import AnalysisOptions, analyse_cell
 from samepath.instrument.execution.run import run_plan, stored_cells
 from samepath.instrument.study.plan import load_plan
 
@@ -17,7 +17,7 @@ def main() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         run_plan(plan, Path(folder), lambda progress: None)
         for planned, cell in zip(plan.cells, stored_cells(plan, Path(folder)), strict=True):
-            result = analyse_cell(cell, Options(tolerance_m=plan.tolerance_m))
+            result = analyse_cell(cell, AnalysisOptions(tolerance_m=plan.tolerance_m))
             right = result.judgement.verdict is planned.expect
             good = good and right
             figures[planned.name] = {

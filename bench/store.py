@@ -12,7 +12,7 @@ from bench.tools import best_s, save, show
 from samepath.core.channels import ACCELERATION, ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
 from samepath.core.streams import stream
 from samepath.instrument.analysis.spread import measure
-from samepath.instrument.traces.records import Actor, RunEnd, Header, Repeat, row_digests
+from samepath.instrument.traces.records import Actor, Header, Repeat, RunEnd, row_digests
 from samepath.instrument.traces.store import StoredCell, store_repeats
 
 STATE = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION)

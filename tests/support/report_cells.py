@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from samepath.instrument.analysis.cell import CellAnalysis, Options, analyse_cell
+from samepath.instrument.analysis.cell import AnalysisOptions, CellAnalysis, analyse_cell
 from samepath.instrument.analysis.study import MissingCell, Restriction
 from samepath.instrument.report.document import Document
 from samepath.instrument.traces.cell import MemoryCell
@@ -46,7 +46,7 @@ def drive(repeat: int, shift: Shift, *, ticks: int = TICKS, collides: bool = Fal
     return recorder.finish()
 
 
-def analyse(repeats: list[Repeat], options: Options | None = None, **header) -> CellAnalysis:
+def analyse(repeats: list[Repeat], options: AnalysisOptions | None = None, **header) -> CellAnalysis:
     fields = {
         "experiment": "demo",
         "cell": "cell",
@@ -179,7 +179,7 @@ def nice_study() -> tuple[CellAnalysis, ...]:
 
 @cache
 def controller_study() -> tuple[CellAnalysis, ...]:
-    return tuple(study_cell("game loop", 1, 0.95, controller=one) for one in ("in-loop", "replayed", "<none & such>"))
+    return tuple(study_cell("game loop", 1, 0.95, controller=controller) for controller in ("in-loop", "replayed", "<none & such>"))
 
 
 MISSING = (

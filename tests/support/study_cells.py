@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from samepath.instrument.analysis.cell import CellAnalysis, Options, analyse_cell
+from samepath.instrument.analysis.cell import AnalysisOptions, CellAnalysis, analyse_cell
 from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import HostLog, Repeat
@@ -28,7 +28,7 @@ def run(repeat: int, early_m: float = 0.0, late_m: float | None = None, *, colli
     return recorder.finish(HostLog(measured=measured or {}))
 
 
-def cell(runs, options: Options | None = None, **fields) -> CellAnalysis:
+def cell(runs, options: AnalysisOptions | None = None, **fields) -> CellAnalysis:
     """Analyse runs as a cell; without a name it is called by its condition."""
     known = {"simulator": "sim", "scenario": "s", "condition": {}, **fields}
     words = [known["scenario"], *(f"{name}={level}" for name, level in known["condition"].items())]

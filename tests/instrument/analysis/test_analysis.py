@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from samepath.core.errors import InputError, UnknownNameError
-from samepath.instrument.analysis.cell import Options, analyse_cell
+from samepath.instrument.analysis.cell import AnalysisOptions, analyse_cell
 from samepath.instrument.analysis.outcomes import Pattern
 from samepath.instrument.analysis.phases import Split, find_boundary, parse_split
-from samepath.instrument.analysis.spread import GridKind, ResolutionFinder, measure
+from samepath.instrument.analysis.spread import GridKind, LogResolutionFinder, measure
 from samepath.instrument.analysis.study import parse_restriction, table_one
 from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.recorder import Recorder
@@ -82,11 +82,11 @@ def test_spread_after_a_collision_does_not_leak_into_the_phase_before():
 
 def test_a_user_may_split_at_a_tick_a_time_or_an_event_of_their_own():
     repeats = [colliding_run(number, jitter=0.05 * number) for number in range(0, 8, 2)]
-    early = analyse_cell(cell(repeats), Options(split=parse_split("tick=5", 0.1)))
+    early = analyse_cell(cell(repeats), AnalysisOptions(split=parse_split("tick=5", 0.1)))
     assert early.after.summary.max_sigma_m > 0.1
     assert parse_split("t=0.5s", 0.1).tick == 5
     assert parse_split("t=300 ms", 0.1).tick == 3
-    assert analyse_cell(cell(repeats), Options(split=Split("spawn"))).before.summary.pairs == 0
+    assert analyse_cell(cell(repeats), AnalysisOptions(split=Split("spawn"))).before.summary.pairs == 0
     with pytest.raises(InputError, match="was wanted"):
         parse_split("ticks=5", 0.1)
 
@@ -101,7 +101,7 @@ def test_without_any_collision_everything_is_before():
 def test_a_collision_in_some_repeats_only_is_a_difference():
     repeats = [colliding_run(0), colliding_run(2), colliding_run(4, collide=False)]
     findings = analyse_cell(cell(repeats)).findings
-    assert [one.kind for one in findings] == ["collisions"]
+    assert [finding.kind for finding in findings] == ["collisions"]
     assert findings[0].repeats == (4,)
     assert "collided as none, the others 1 with 2" in findings[0].message
 
@@ -109,7 +109,7 @@ def test_a_collision_in_some_repeats_only_is_a_difference():
 def test_a_destroyed_actor_in_some_repeats_only_is_a_difference():
     repeats = [colliding_run(0, destroy=True), colliding_run(2, destroy=True), colliding_run(4)]
     result = analyse_cell(cell(repeats))
-    assert "actor-length" in [one.kind for one in result.findings]
+    assert "actor-length" in [finding.kind for finding in result.findings]
     assert result.judgement.verdict == "exceeds-tolerance"
     ticks = np.repeat(result.spread.ticks, 3)
     two = np.tile(result.spread.actor_ids == 2, 20)
@@ -128,7 +128,7 @@ def test_missing_actors_and_ticks_are_named():
                 gap.state(tick, actor, {"x_m": 0.7 * tick, "y_m": 3.3 * actor, "z_m": 0.0})
     gap.end(20, "done")
     findings = analyse_cell(cell_of([*whole, lacking, gap.finish()])).findings
-    messages = [one.message for one in findings]
+    messages = [finding.message for finding in findings]
     assert "1 of 5 repeats lack actor 3: repeat 3" in messages
     assert "1 of 5 repeats differ in 1 logged ticks of actor 1, first at tick 7: repeat 4" in messages
 
@@ -139,7 +139,7 @@ def test_an_actor_that_changes_its_type_is_named():
     other.state(1, 1, {"x_m": 0.7, "y_m": 3.3, "z_m": 0.0})
     other.end(1, "done")
     findings = analyse_cell(cell_of([straight_run(0, ticks=1, actors=1), other.finish()])).findings
-    assert [one.kind for one in findings] == ["actor-type"]
+    assert [finding.kind for finding in findings] == ["actor-type"]
 
 
 def test_the_first_divergence_is_told_in_the_readers_words():
@@ -160,7 +160,7 @@ def test_the_first_divergence_is_told_in_the_readers_words():
 
 def test_a_difference_in_the_impulse_alone_is_found_as_an_event():
     repeats = [colliding_run(0), colliding_run(2)]
-    events = [list(one.events) for one in repeats]
+    events = [list(repeat.events) for repeat in repeats]
     from dataclasses import replace
 
     events[1][3] = replace(events[1][3], impulse_ns=(1.0, 2.0, 3.0000000000000004))
@@ -209,7 +209,7 @@ def test_plain_noise_is_rarely_taken_for_clusters():
     ],
 )
 def test_the_logs_resolution_is_found_from_its_numbers(values, step, kind):
-    finder = ResolutionFinder()
+    finder = LogResolutionFinder()
     for value in values:
         finder.add(np.array([value, np.nan]))
     assert finder.result().step_m == step
@@ -258,28 +258,28 @@ def test_repeats_are_paired_as_they_come_and_blocks_do_not_matter():
     ]
     for block_values in (1, 1 << 22):
         pairs = analyse_cell(MemoryCell(header(), repeats, block_values)).pairs
-        assert [(one.first, one.second) for one in pairs] == [(0, 1), (2, 3)], "the last of an odd number has no partner"
-        assert [one.apart_m for one in pairs] == pytest.approx([0.25, 0.5])
-        assert [one.apart_before_m for one in pairs] == pytest.approx([0.25, 0.5]), "without a collision all is before"
+        assert [(pair.first, pair.second) for pair in pairs] == [(0, 1), (2, 3)], "the last of an odd number has no partner"
+        assert [pair.apart_m for pair in pairs] == pytest.approx([0.25, 0.5])
+        assert [pair.apart_before_m for pair in pairs] == pytest.approx([0.25, 0.5]), "without a collision all is before"
 
 
 def test_what_happens_after_a_collision_does_not_part_a_pair_before_it():
     result = analyse_cell(cell([colliding_run(number, jitter=0.05 * number) for number in range(0, 8, 2)]))
-    assert [one.apart_m for one in result.pairs] == pytest.approx([0.1, 0.1])
-    assert [one.apart_before_m for one in result.pairs] == [0.0, 0.0]
-    assert not any(one.differs_before for one in result.deviations)
+    assert [pair.apart_m for pair in result.pairs] == pytest.approx([0.1, 0.1])
+    assert [pair.apart_before_m for pair in result.pairs] == [0.0, 0.0]
+    assert not any(deviation.differs_before for deviation in result.deviations)
 
 
 def test_a_repeat_that_differs_before_the_split_is_told_from_one_that_differs_after_it():
     repeats = [
         straight_run(n, shift=lambda tick, actor, n=n: 0.1 * n if tick >= (3 if n == 0 else 10) else 0.0) for n in range(4)
     ]
-    result = analyse_cell(cell_of(repeats), Options(split=parse_split("tick=8", 0.1)))
+    result = analyse_cell(cell_of(repeats), AnalysisOptions(split=parse_split("tick=8", 0.1)))
     assert len(result.outcomes) == 4, "no two repeats are alike in the end"
-    assert [one.differs_before for one in result.deviations] == [False] * 4, "the first is off by 0 times anything"
+    assert [deviation.differs_before for deviation in result.deviations] == [False] * 4, "the first is off by 0 times anything"
     repeats[0] = straight_run(0, shift=lambda tick, actor: 0.1 if tick >= 3 else 0.0)
-    result = analyse_cell(cell_of(repeats), Options(split=parse_split("tick=8", 0.1)))
-    assert [one.differs_before for one in result.deviations] == [True, False, False, False]
+    result = analyse_cell(cell_of(repeats), AnalysisOptions(split=parse_split("tick=8", 0.1)))
+    assert [deviation.differs_before for deviation in result.deviations] == [True, False, False, False]
 
 
 def silent_run(repeat):
@@ -313,7 +313,7 @@ def test_actors_whose_history_is_the_same_everywhere_are_identical_whatever_othe
 
 
 def test_a_split_at_a_tick_is_no_collision():
-    result = analyse_cell(cell_of([straight_run(0), straight_run(1)]), Options(split=parse_split("tick=5", 0.1)))
+    result = analyse_cell(cell_of([straight_run(0), straight_run(1)]), AnalysisOptions(split=parse_split("tick=5", 0.1)))
     assert result.first_collision_tick is None
     assert table_one([result], parse_restriction([], []))[0].collision == "no"
 

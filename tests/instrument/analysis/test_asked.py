@@ -2,7 +2,7 @@
 
 import pytest
 
-from samepath.instrument.analysis.conditions import LOAD_MARGIN, Place, check_conditions, read_host
+from samepath.instrument.analysis.conditions import LOAD_MARGIN, ProcessPosition, check_conditions, read_host
 from samepath.instrument.traces.records import HostLog, HostSample
 from tests.conftest import header
 from tests.support.study_cells import cell, run
@@ -104,6 +104,6 @@ def test_imported_logs_have_nothing_to_check():
 def test_a_cells_analysis_knows_its_conditions_and_where_its_repeats_were_run():
     measured = {"cpu_load": 0.5, "isolation": "batch"}
     found = cell([run(n, measured={**measured, "position": n % 2}) for n in range(4)], condition={"cpu_load": 0.5})
-    assert [one.measured for one in found.conditions] == [0.5]
-    assert found.places[1:3] == (Place(1, "batch", 1), Place(2, "batch", 0))
+    assert [condition.measured for condition in found.conditions] == [0.5]
+    assert found.places[1:3] == (ProcessPosition(1, "batch", 1), ProcessPosition(2, "batch", 0))
     assert read_host(header(), [(0, HostLog())])[1] == ()

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from samepath.instrument.analysis.effects import Signed, combine, compare_rates, compare_sizes, correct, superiority
+from samepath.instrument.analysis.effects import SignedResult, combine, compare_rates, compare_sizes, correct, superiority
 
 
 def exact_p_value(low, high):
     """The two-sided p-value of the rank sum, by dealing the values in every possible way."""
     values = np.array([*low, *high])
     ranks = stats.rankdata(values)
-    sums = np.array([ranks[list(one)].sum() for one in combinations(range(len(values)), len(high))])
+    sums = np.array([ranks[list(chosen)].sum() for chosen in combinations(range(len(values)), len(high))])
     observed = ranks[len(low) :].sum()
     return min(1.0, 2 * min(np.mean(sums >= observed - 1e-9), np.mean(sums <= observed + 1e-9)))
 
@@ -67,16 +67,16 @@ def test_rates_are_compared_by_fishers_test():
 
 def test_where_nothing_varies_there_is_no_p_value():
     assert compare_sizes([[0.0] * 5, [0.0] * 5], (0.0, 1.0)).p_value is None
-    assert combine([Signed(None, 0, 10, 0.01), Signed(None, 0, 10, 0.01)]).p_value is None
+    assert combine([SignedResult(None, 0, 10, 0.01), SignedResult(None, 0, 10, 0.01)]).p_value is None
 
 
 def test_strata_add_up_where_they_agree_and_cancel_where_they_do_not():
-    one = Signed(0.04, 1, 20, 1e-5)
+    one = SignedResult(0.04, 1, 20, 1e-5)
     z = stats.norm.isf(0.02)
     assert combine([one, one]).p_value == pytest.approx(2 * stats.norm.sf(sqrt(2) * z))
-    assert combine([one, Signed(0.04, -1, 20, 1e-5)]).p_value == pytest.approx(1.0)
-    assert combine([one, Signed(None, 0, 20, 1e-5)]).p_value == 0.04, "a stratum in which nothing varied has no say"
-    heavy = combine([Signed(0.01, 1, 90, 1e-5), Signed(0.5, -1, 10, 1e-5)])
+    assert combine([one, SignedResult(0.04, -1, 20, 1e-5)]).p_value == pytest.approx(1.0)
+    assert combine([one, SignedResult(None, 0, 20, 1e-5)]).p_value == 0.04, "a stratum in which nothing varied has no say"
+    heavy = combine([SignedResult(0.01, 1, 90, 1e-5), SignedResult(0.5, -1, 10, 1e-5)])
     assert heavy.sign == 1
     assert heavy.p_value < 0.05
 
@@ -102,7 +102,7 @@ def test_pairs_of_repeats_rarely_show_an_effect_where_there_is_none(world, level
     shown = 0
     for _ in range(400):
         places = [WORLDS[world](random, 30) for _ in range(levels)]
-        apart = [np.abs(one[::2] - one[1::2]).tolist() for one in places]
+        apart = [np.abs(place[::2] - place[1::2]).tolist() for place in places]
         p_value = compare_sizes(apart, [float(rank) for rank in range(levels)]).p_value
         shown += p_value is not None and p_value < 0.05
     assert shown < 36

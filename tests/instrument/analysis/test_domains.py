@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samepath.core.verdicts import Verdict
-from samepath.instrument.analysis.cell import Options
+from samepath.instrument.analysis.cell import AnalysisOptions
 from samepath.instrument.analysis.conditions import ConditionCheck
 from samepath.instrument.analysis.domains import find_domains
 from samepath.instrument.analysis.verdict import Criterion, clopper_pearson
@@ -123,7 +123,7 @@ def test_a_priority_may_be_limited_from_either_side():
     cells = grid({"a": ("bad", "good", "still", "bad")}, "nice", (-20, -5, 0, 19))
     (domain,) = find_domains(cells)
     assert domain.region() == "nice -5 to 0"
-    assert [one.beyond_what for one in domain.outside] == ["with nice 19", "with nice -20"]
+    assert [example.beyond_what for example in domain.outside] == ["with nice 19", "with nice -20"]
     (upper,) = find_domains(grid({"a": ("good", "good", "good", "bad")}, "nice", (-20, -5, 0, 19)))
     assert upper.region() == "nice up to 0"
     (lower,) = find_domains(grid({"a": ("bad", "good", "good", "good")}, "nice", (-20, -5, 0, 19)))
@@ -170,7 +170,8 @@ def test_a_difference_in_structure_is_beyond_every_tolerance():
 def test_the_verdicts_own_criterion_decides():
     runs = [run(n, 0.03 if n == 7 else 0.0) for n in range(100)]
     by_deviation, by_sigma = (
-        find_domains([cell(runs, Options(criterion=criterion))])[0] for criterion in (Criterion.DEVIATION, Criterion.SIGMA)
+        find_domains([cell(runs, AnalysisOptions(criterion=criterion))])[0]
+        for criterion in (Criterion.DEVIATION, Criterion.SIGMA)
     )
     assert by_deviation.empty
     assert (by_sigma.everything, by_sigma.beyond, by_sigma.repeats) == (True, 1, 100)
@@ -179,7 +180,9 @@ def test_the_verdicts_own_criterion_decides():
 def test_combinations_that_were_not_measured_are_counted():
     loads = [({"cpu_load": load, "nice": 0}, f"load {load}") for load in LOADS]
     nices = [({"cpu_load": 0.0, "nice": nice}, f"nice {nice}") for nice in (-20, 19)]
-    (domain,) = find_domains([elsewhere(kinds()["good"], condition=one, cell=name) for one, name in (*loads, *nices)])
+    (domain,) = find_domains(
+        [elsewhere(kinds()["good"], condition=condition, cell=name) for condition, name in (*loads, *nices)]
+    )
     assert domain.unmeasured == 4 * 3 - 6
     assert domain.words().endswith("; 6 combinations of these levels were not measured")
 
@@ -197,7 +200,7 @@ KINDS = ("still", "good", "bad", "good then bad", "good then good", "bad then ba
 def test_a_domain_admits_only_what_passes_and_cannot_be_widened(chosen):
     scenarios, loads = ("a", "b", "c"), LOADS
     names = dict(zip(product(scenarios, loads), chosen, strict=True))
-    cells = grid({one: [names[one, load] for load in loads] for one in scenarios})
+    cells = grid({scenario: [names[scenario, load] for load in loads] for scenario in scenarios})
     domain = find_domains(cells)[0]
     before_only = domain.phase != "whole run"
 
@@ -209,9 +212,9 @@ def test_a_domain_admits_only_what_passes_and_cannot_be_widened(chosen):
     inside = {key for key in names if key[0] in domain.scenarios and key[1] <= top}
     assert all(holds(key) for key in inside)
     assert len(domain.cells) == len(inside)
-    for more_scenarios in product(*[(True,) if one in domain.scenarios else (False, True) for one in scenarios]):
+    for more_scenarios in product(*[(True,) if scenario in domain.scenarios else (False, True) for scenario in scenarios]):
         for higher in [load for load in loads if load >= top]:
-            admitted = [one for one, chosen in zip(scenarios, more_scenarios, strict=True) if chosen]
+            admitted = [scenario for scenario, chosen in zip(scenarios, more_scenarios, strict=True) if chosen]
             wider = {key for key in names if key[0] in admitted and key[1] <= higher}
             assert not (wider > inside and all(holds(key) for key in wider))
 
@@ -227,7 +230,7 @@ def test_a_domain_does_not_depend_on_the_order_of_cells():
 def test_phases_are_called_by_what_splits_them(split):
     from samepath.instrument.analysis.phases import Split
 
-    options = Options(split=Split() if split == "collision" else Split("tick", 3))
+    options = AnalysisOptions(split=Split() if split == "collision" else Split("tick", 3))
     runs = [run(n, 0.0, 0.2 * n, collides=True) for n in range(6)]
     (domain,) = find_domains([cell(runs, options)])
     assert domain.region() == ("before the first collision" if split == "collision" else "before tick 3")

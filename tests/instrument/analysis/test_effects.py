@@ -46,7 +46,7 @@ def test_the_spread_is_said_to_rise_with_an_ordered_factor():
 
 def test_a_factor_that_does_nothing_is_not_said_to_matter():
     found = find_effects(levels({-20: 0.01, 0: 0.01, 19: 0.01}, "nice"))
-    assert [one.matters for one in found.ranks] == [False]
+    assert [rank.matters for rank in found.ranks] == [False]
     assert "sim, s: nice does not show an effect (corrected p = " in found.ranks[0].words()
     assert "does not clearly rise with nice" in found.effects[0].growth_words()
 
@@ -110,10 +110,10 @@ def test_scenarios_are_put_together_and_those_that_never_vary_are_told():
         cells += levels({0.0: size_m, 0.95: 4 * size_m}, repeats=12, seed=10 * n, scenario=scenario)
     together, *single = find_effects(cells).effects
     assert (together.scenario, together.strata, together.still) == (None, 4, 1)
-    assert [one.scenario for one in single] == ["a", "b", "c", "d"]
+    assert [effect.scenario for effect in single] == ["a", "b", "c", "d"]
     assert together.shown
     assert "nothing is apart in 1 of 4 comparisons" in together.words()
-    assert together.size.evidence.p_value < min(one.size.evidence.p_value for one in single[:3])
+    assert together.size.evidence.p_value < min(effect.size.evidence.p_value for effect in single[:3])
 
 
 def test_all_else_is_held_equal_where_the_design_allows_it():
@@ -126,16 +126,16 @@ def test_all_else_is_held_equal_where_the_design_allows_it():
         for nice in (0, -20)
     ]
     found = find_effects(cells)
-    nice = next(one for one in found.effects if one.factor == "nice")
+    nice = next(effect for effect in found.effects if effect.factor == "nice")
     assert (nice.strata, nice.matched) == (3, True)
     assert nice.shown
-    assert [(one.rank, one.factor) for one in found.ranks] == [(1, "cpu_load"), (2, "nice")]
+    assert [(rank.rank, rank.factor) for rank in found.ranks] == [(1, "cpu_load"), (2, "nice")]
 
 
 def test_where_nothing_else_is_equal_levels_are_compared_all_the_same_and_it_is_said():
     design = [(0.0, 0, 0.001), (0.0, 19, 0.001), (0.95, 5, 0.02), (0.95, -20, 0.02)]
     cells = [noisy(size_m, seed=n, condition={"cpu_load": a, "nice": b}) for n, (a, b, size_m) in enumerate(design)]
-    load = next(one for one in find_effects(cells).effects if one.factor == "cpu_load")
+    load = next(effect for effect in find_effects(cells).effects if effect.factor == "cpu_load")
     assert not load.matched
     assert load.shown
     assert load.words().endswith("; other factors are not equal between the levels compared")
@@ -144,7 +144,7 @@ def test_where_nothing_else_is_equal_levels_are_compared_all_the_same_and_it_is_
 def test_levels_without_an_order_are_each_held_against_the_base():
     cells = levels({"none": 0.001, "hash-order": 0.001, "bit-flip": 0.02}, "sources")
     found = find_effects(cells)
-    assert [(one.low, one.high, one.shown) for one in found.effects] == [
+    assert [(effect.low, effect.high, effect.shown) for effect in found.effects] == [
         ("none", "hash-order", False),
         ("none", "bit-flip", True),
     ]
@@ -182,5 +182,5 @@ def test_studies_of_nothing_rarely_show_anything():
                 cells.append(
                     cell([run(n, off) for n, off in enumerate(sides)], scenario=scenario, condition={"cpu_load": load})
                 )
-        shown += any(one.shown for one in find_effects(cells).effects)
+        shown += any(effect.shown for effect in find_effects(cells).effects)
     assert shown < 9

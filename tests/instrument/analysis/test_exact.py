@@ -24,10 +24,10 @@ magnitudes = st.one_of(
 
 
 def oracle(values):
-    fractions = [Fraction(float(one)) for one in values]
+    fractions = [Fraction(float(value)) for value in values]
     mean = sum(fractions, Fraction(0)) / len(fractions)
-    variance = sum(((one - mean) ** 2 for one in fractions), Fraction(0)) / (len(fractions) - 1)
-    return mean, variance, max(abs(one - mean) for one in fractions)
+    variance = sum(((fraction - mean) ** 2 for fraction in fractions), Fraction(0)) / (len(fractions) - 1)
+    return mean, variance, max(abs(fraction - mean) for fraction in fractions)
 
 
 def assert_agrees(values):

@@ -72,7 +72,7 @@ def test_noise_is_no_leak():
 def test_where_no_two_repeats_are_alike_the_first_one_is_not_taken_for_the_usual_one():
     """Were it so, every cell would have one first repeat that is usual and no later one, and many cells would show a leak."""
     noise = np.random.default_rng(9).normal(0, 0.001, (20, 3, 5))
-    cells = [batches(lambda *place, off=one: off[place], 3, condition={"nice": n}) for n, one in enumerate(noise)]
+    cells = [batches(lambda *place, off=offsets: off[place], 3, condition={"nice": n}) for n, offsets in enumerate(noise)]
     (leak,) = find_leaks(cells)
     assert (leak.cell, leak.leaks) == ("20 cells", False)
     assert leak.p_value > 0.2
@@ -114,7 +114,7 @@ def test_a_batch_is_held_against_its_twin_in_fresh_processes(batch, process, lea
     shared = batches(batch, cell="shared", settings={"repeats_per_process": 5})
     fresh = batches(process, isolation="process", cell="fresh")
     fresh = replace(fresh, places=())
-    (leak,) = [one for one in find_leaks([shared, fresh]) if one.kind == "twin"]
+    (leak,) = [leak for leak in find_leaks([shared, fresh]) if leak.kind == "twin"]
     assert (leak.cell, leak.twin, leak.leaks) == ("shared", "fresh", leaks)
     assert words in leak.text
 
@@ -123,7 +123,7 @@ def test_twins_that_vary_alike_show_no_difference():
     noise = np.random.default_rng(5).normal(0, 0.001, (2, 6, 5))
     shared = batches(lambda p, k: noise[0, p, k], cell="shared")
     fresh = replace(batches(lambda p, k: noise[1, p, k], isolation="cold", cell="fresh"), places=())
-    (leak,) = [one for one in find_leaks([shared, fresh]) if one.kind == "twin"]
+    (leak,) = [leak for leak in find_leaks([shared, fresh]) if leak.kind == "twin"]
     assert leak.leaks is False
     assert "no difference is shown between 30 repeats that share processes and 30 in fresh processes" in leak.text
 

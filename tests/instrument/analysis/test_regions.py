@@ -5,18 +5,18 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samepath.instrument.analysis.domains import Axis, Point, Shape, largest_region
+from samepath.instrument.analysis.domains import LimitShape, SearchAxis, SearchPoint, largest_region
 
 
 def shapes(axis):
     """Every set of levels that the axis may admit."""
     count = axis.count
     match axis.shape:
-        case Shape.UP_TO:
+        case LimitShape.UP_TO:
             return [range(stop) for stop in range(1, count + 1)]
-        case Shape.RANGE:
+        case LimitShape.RANGE:
             return [range(start, stop) for start in range(count) for stop in range(start + 1, count + 1)]
-        case Shape.SET:
+        case LimitShape.SET:
             return [[level for level in range(count) if chosen >> level & 1] for chosen in range(1, 1 << count)]
 
 
@@ -32,9 +32,9 @@ def best_of_all(axes, points):
 
 @st.composite
 def spaces(draw):
-    axes = draw(st.lists(st.builds(Axis, st.integers(1, 4), st.sampled_from(Shape)), min_size=1, max_size=3))
+    axes = draw(st.lists(st.builds(SearchAxis, st.integers(1, 4), st.sampled_from(LimitShape)), min_size=1, max_size=3))
     levels = st.tuples(*(st.integers(0, axis.count - 1) for axis in axes))
-    points = draw(st.lists(st.builds(Point, levels, st.integers(1, 2), st.booleans()), min_size=1, max_size=14))
+    points = draw(st.lists(st.builds(SearchPoint, levels, st.integers(1, 2), st.booleans()), min_size=1, max_size=14))
     return axes, points
 
 
@@ -74,8 +74,10 @@ def test_a_search_cut_short_still_finds_a_box_where_there_is_one_and_says_so(spa
 
 
 def test_a_large_space_is_searched_to_the_end():
-    axes = [Axis(6, Shape.SET), *(Axis(3, Shape.RANGE) for _ in range(6))]
-    points = [Point((n % 6, *((n * n * (k + 2) + n // (k + 1)) % 3 for k in range(6))), 1, n * 37 % 10 < 7) for n in range(150)]
+    axes = [SearchAxis(6, LimitShape.SET), *(SearchAxis(3, LimitShape.RANGE) for _ in range(6))]
+    points = [
+        SearchPoint((n % 6, *((n * n * (k + 2) + n // (k + 1)) % 3 for k in range(6))), 1, n * 37 % 10 < 7) for n in range(150)
+    ]
     region = largest_region(axes, points)
     assert region.complete
     assert region.weight >= 10

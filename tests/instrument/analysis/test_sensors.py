@@ -62,7 +62,7 @@ def runs():
 
 def test_equal_frames_are_one_outcome_and_the_verdict_is_bit_identical():
     analysis = analyse_cell(MemoryCell(header(), [seen_run(n) for n in range(3)]))
-    assert [(one.sensor, one.kind, one.frames, len(one.outcomes)) for one in analysis.sensors] == [
+    assert [(sensor.sensor, sensor.kind, sensor.frames, len(sensor.outcomes)) for sensor in analysis.sensors] == [
         ("front", CAMERA, TICKS, 1),
         ("roof", LIDAR, TICKS, 1),
     ]
@@ -72,10 +72,10 @@ def test_equal_frames_are_one_outcome_and_the_verdict_is_bit_identical():
 
 def test_the_first_frame_that_differs_is_found_also_where_no_content_was_kept(runs):
     front, roof = analyse_sensors(MemoryCell(header(), runs))
-    for one in (front, roof):
-        assert one.outcomes == ((0, 1, 3), (2, 4))
-        assert (one.first_tick, one.first_repeat, one.divergent) == (6, 2, 2)
-        assert (one.frames_differing, one.frames_compared) == (2 * (TICKS - 5), 5 * TICKS)
+    for sensor in (front, roof):
+        assert sensor.outcomes == ((0, 1, 3), (2, 4))
+        assert (sensor.first_tick, sensor.first_repeat, sensor.divergent) == (6, 2, 2)
+        assert (sensor.frames_differing, sensor.frames_compared) == (2 * (TICKS - 5), 5 * TICKS)
 
 
 def test_pixels_and_points_are_counted_and_measured_at_the_kept_frames(runs):
@@ -255,7 +255,7 @@ def test_the_digest_covers_shape_type_and_every_bit():
 
     plain = np.arange(12, dtype=np.float32)
     variants = [plain, plain.reshape(3, 4), plain.astype(np.float64), plain.astype(np.int32), -plain]
-    assert len({digest(one) for one in variants}) == len(variants)
+    assert len({digest(variant) for variant in variants}) == len(variants)
     assert digest(plain) == digest(plain.astype(">f4")) == digest(np.repeat(plain, 2)[::2])
 
 

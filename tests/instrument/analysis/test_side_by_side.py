@@ -12,7 +12,7 @@ from samepath.instrument.analysis.outcomes import find_endings, flip_words
 from samepath.instrument.analysis.side_by_side import find_shift
 from samepath.instrument.analysis.study import MissingCell, analyse_study
 from samepath.instrument.traces.cell import info_of
-from samepath.instrument.traces.records import End, Event, HostLog, frame_of
+from samepath.instrument.traces.records import Event, HostLog, RunEnd, frame_of
 from tests.support.study_cells import TICKS, cell, elsewhere, run
 
 
@@ -30,18 +30,18 @@ def colliding(repeats, of=10):
 
 
 def ended(one, reason):
-    return replace(one, end=End(TICKS, reason))
+    return replace(one, end=RunEnd(TICKS, reason))
 
 
 def words_of(runs):
-    return flip_words(find_endings([info_of(one) for one in runs]))
+    return flip_words(find_endings([info_of(run) for run in runs]))
 
 
 # What a test comes to
 
 
 def test_repeats_that_come_to_the_same_do_not_flip_whenever_it_happens():
-    later = replace(run(1), events=(Event(4, "collision", 2, 1),), end=End(3, "done"))
+    later = replace(run(1), events=(Event(4, "collision", 2, 1),), end=RunEnd(3, "done"))
     assert words_of([run(0, collides=True), later]) == ""
 
 
@@ -101,7 +101,7 @@ def test_a_verdict_that_flips_between_loads_only_is_found_though_every_cell_agre
 
 
 def test_other_ends_are_counted_level_by_level():
-    late = [ended(one, "time is over") if one.repeat < 2 else one for one in colliding(10)]
+    late = [ended(repeat, "time is over") if repeat.repeat < 2 else repeat for repeat in colliding(10)]
     cells = [at_load(0.0, colliding(10)), at_load(0.75, late), at_load(0.95, late[:1] + late[2:])]
     (variant,) = side_of(*cells, missing=[ABSENT]).variants
     assert variant.flip_words() == (
@@ -171,7 +171,8 @@ def test_without_a_load_the_first_cell_is_the_base():
 def pace_of(*latencies_s):
     finder = PaceFinder(0.05)
     logs = [
-        (n, HostLog(latency_ticks=np.arange(1, len(one) + 1), latency_s=np.array(one))) for n, one in enumerate(latencies_s)
+        (n, HostLog(latency_ticks=np.arange(1, len(latency_s) + 1), latency_s=np.array(latency_s)))
+        for n, latency_s in enumerate(latencies_s)
     ]
     assert list(finder.watch(logs)) == logs
     return finder.result()
@@ -245,7 +246,7 @@ def test_a_little_less_is_no_cure_and_a_tenth_is_one_without_being_gone():
 
 def test_other_simulators_and_other_conditions_are_no_comparison():
     side = side_of(variant("a", 0.1, "one", threads=2), variant("b", 0.0, "other", threads=1))
-    assert [one.changes for one in side.conclusions] == [(), ()]
+    assert [conclusion.changes for conclusion in side.conclusions] == [(), ()]
     still = elsewhere(variant("b", 0.0, threads=1), condition={"cpu_load": 0.95})
     assert side_of(variant("a", 0.1, threads=2), still).conclusions[0].changes == ()
 
@@ -263,7 +264,7 @@ def test_sensors_that_see_something_else_are_told_apart_from_paths():
 
     (conclusion,) = side_of(cell([seeing(n) for n in range(3)], variant="v"), missing=[ABSENT]).conclusions[:1]
     assert conclusion.text.startswith("Varies: paths repeat themselves to the bit, what sensors saw does not. ")
-    shorter = replace(run(2), end=End(TICKS, "something else"))
+    shorter = replace(run(2), end=RunEnd(TICKS, "something else"))
     (conclusion,) = side_of(cell([run(0), run(1), shorter], variant="v"), missing=[ABSENT]).conclusions[:1]
     assert conclusion.text.startswith(
         "Varies: in structure, with the same paths. The test's verdict flips: the run ends by 'something"
@@ -284,8 +285,8 @@ def test_one_variant_alone_has_nobody_beside_it():
 def test_what_is_not_installed_stands_beside_the_others_with_what_to_do():
     other = replace(ABSENT, name="godot, cpu_load 95 %")
     side = side_of(cell([run(0), run(1)], variant="lockstep"), missing=[ABSENT, other])
-    assert [one.words() for one in side.absent] == ["godot: Godot is not installed: apt-get install it"]
-    assert [one.installed for one in side.conclusions] == [True, False]
+    assert [variant.words() for variant in side.absent] == ["godot: Godot is not installed: apt-get install it"]
+    assert [conclusion.installed for conclusion in side.conclusions] == [True, False]
     assert side.conclusions[1].words() == "godot: Godot is not installed: apt-get install it"
 
 
@@ -297,6 +298,6 @@ def test_a_variant_with_some_figures_is_not_absent():
 
 def test_a_cell_keeps_its_pace_and_what_its_test_came_to():
     times = HostLog(latency_ticks=np.arange(1, 5), latency_s=np.full(4, 0.25))
-    found = cell([replace(one, host=times) for one in colliding(1, of=3)])
+    found = cell([replace(repeat, host=times) for repeat in colliding(1, of=3)])
     assert found.pace.steps_per_s == 4.0
-    assert [(one.collisions, one.repeats) for one in found.endings] == [((), (1, 2)), (((1, 2),), (0,))]
+    assert [(ending.collisions, ending.repeats) for ending in found.endings] == [((), (1, 2)), (((1, 2),), (0,))]

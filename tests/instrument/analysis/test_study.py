@@ -39,7 +39,7 @@ def control(name, repeats=20, condition=None, **settings):
 
 
 def answers(study):
-    return {(one.variant, one.question): one for one in study.answers}
+    return {(answer.variant, answer.question): answer for answer in study.answers}
 
 
 def test_the_exact_control_is_deterministic_and_permissible_everywhere():
@@ -52,7 +52,7 @@ def test_the_exact_control_is_deterministic_and_permissible_everywhere():
         "all conditions of the host (true rate of divergence below 7.22 %, 95 % confidence)"
     )
     assert found["control-exact", PERMISSIBLE].short == "everywhere"
-    assert [one.matters for one in study.effects.ranks] == [False]
+    assert [rank.matters for rank in study.effects.ranks] == [False]
 
 
 def test_a_control_with_noise_is_not_and_its_noise_setting_is_what_matters():
@@ -65,8 +65,8 @@ def test_a_control_with_noise_is_not_and_its_noise_setting_is_what_matters():
     assert domain.text.startswith("sigma_m up to 0.002: permissible (0 of 40 repeats beyond 1 cm; ")
     assert "; not with sigma_m 0.05 (control-gaussian sigma_m=0.05: max sigma " in domain.text
     assert domain.text.endswith("; also before the first collision (measured: sigma_m 0.0005 to 0.05)")
-    assert [(one.name, one.kind, one.ordered) for one in study.factors] == [("sigma_m", "setting", True)]
-    assert [(one.factor, one.matters) for one in study.effects.ranks] == [("sigma_m", True)]
+    assert [(factor.name, factor.kind, factor.ordered) for factor in study.factors] == [("sigma_m", "setting", True)]
+    assert [(rank.factor, rank.matters) for rank in study.effects.ranks] == [("sigma_m", True)]
     assert study.effects.growth()[0].grows
 
 
@@ -137,7 +137,7 @@ def test_sensors_that_see_something_else_under_another_condition_are_found():
 def test_variants_are_answered_apart_and_in_the_order_of_the_questions():
     still, shaky = cell([run(n) for n in range(10)]), noisy(0.05, repeats=10)
     study = analyse_study([elsewhere(still, variant="lockstep"), elsewhere(shaky, variant="game-loop")])
-    assert [(one.question, one.variant, one.short) for one in study.answers] == [
+    assert [(answer.question, answer.variant, answer.short) for answer in study.answers] == [
         (DETERMINISTIC, "lockstep", "yes"),
         (DETERMINISTIC, "game-loop", "no"),
         (PERMISSIBLE, "lockstep", "everywhere"),
@@ -163,7 +163,7 @@ def test_the_confidence_is_that_of_every_statement(confidence):
 
 def test_an_analysis_repeats_itself():
     cells = [noisy(0.001, 0.1, seed=n, condition={"nice": n, "cpu_load": 0.5 * (n % 2)}) for n in range(4)]
-    first, again = analyse_study(cells), analyse_study([replace(one) for one in cells])
+    first, again = analyse_study(cells), analyse_study([replace(cell) for cell in cells])
     assert first.domains == again.domains
     assert first.effects == again.effects
     assert first.answers == again.answers

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from samepath.instrument.conditions import applicable
-from samepath.instrument.conditions.applicable import Host, attempt, missing_tool, this_host, why_not
+from samepath.instrument.conditions.applicable import HostAbilities, attempt, missing_tool, this_host, why_not
 from samepath.instrument.host.gpu import GpuMeter
 from samepath.instrument.host.probe import Probe
 
-ABLE = Host(
+ABLE = HostAbilities(
     cores_counted=8,
     cores_usable=8,
     numa_nodes=("node0", "node1"),
@@ -52,7 +52,7 @@ def test_a_host_that_cannot_says_why(facts, condition, words):
 
 @pytest.mark.parametrize("condition", [{"gpu_load": 0.0}, {"memory_load": 0.0}, {"numa": "default"}, {"cpu_load": 0.0}])
 def test_a_level_that_asks_for_nothing_is_permitted_anywhere(condition):
-    weak = Host(8, 0.1, (), False, "no GPU was found", "too little memory", lambda name, level: None)
+    weak = HostAbilities(8, 0.1, (), False, "no GPU was found", "too little memory", lambda name, level: None)
     assert why_not(condition, weak) is None
 
 

@@ -21,7 +21,7 @@ from samepath.instrument.conditions.cpu_load import (
     chosen_tool,
     suits,
 )
-from samepath.instrument.conditions.workers import ControlLoop, Crew, Footing, corrected
+from samepath.instrument.conditions.workers import ControlLoop, SchedulingState, WorkerPool, corrected
 from samepath.instrument.host.sampler import CoreTimes, read_core_times
 
 NO_STRESS_NG = pytest.mark.skipif(not stress_ng.installed(), reason="stress-ng is not installed")
@@ -91,14 +91,14 @@ def family(pids):
 def alive_after(processes):
     """Give killed processes a moment to be gone; one that nobody has waited for yet is gone all the same."""
     _, left = psutil.wait_procs(processes, timeout=10)
-    return [one for one in left if one.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
 
 
 def taken(processes):
     total_s = 0.0
-    for one in processes:
+    for process in processes:
         with suppress(psutil.NoSuchProcess):
-            total_s += one.cpu_times().user
+            total_s += process.cpu_times().user
     return total_s
 
 
@@ -152,15 +152,15 @@ def test_workers_stand_on_the_footing_they_are_given_not_on_that_of_the_moment()
         import os, sys
         from samepath.core.errors import StudyError
         from samepath.instrument.conditions.cpu_load import CpuLoad
-        from samepath.instrument.conditions.workers import Footing
+        from samepath.instrument.conditions.workers import SchedulingState
         from samepath.instrument.conditions.process import apply
-        footing = Footing.here()
+        footing = SchedulingState.here()
         apply({"nice": 4, "cores": "one", "scheduler": "batch"})
         try:
             with CpuLoad(0.1, tool="samepath", footing=footing) as load:
                 for pid in load.pids:
                     cores = tuple(sorted(os.sched_getaffinity(pid)))
-                    print(Footing(cores, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid)) == footing)
+                    print(SchedulingState(cores, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid)) == footing)
         except StudyError as error:
             print("cannot be restored" in str(error))
     """)
@@ -179,7 +179,7 @@ def test_a_worker_that_dies_is_noticed():
 
 def test_a_worker_that_cannot_start_says_why():
     with pytest.raises(StudyError, match="cannot be restored"):
-        Crew("CPU", 1, Footing((4000,), 0, 0))
+        WorkerPool("CPU", 1, SchedulingState((4000,), 0, 0))
 
 
 def test_a_control_loop_hands_on_what_went_wrong_and_always_ends():

@@ -6,7 +6,7 @@ from samepath.core.errors import StudyError
 from samepath.instrument.conditions.gpu_kernels import BACKENDS, UNIT_S, calibrated, first_kernel, unit_of
 from samepath.instrument.conditions.gpu_load import BACKENDS as NAMES
 from samepath.instrument.conditions.gpu_load import GpuLoad, usable_backends
-from samepath.instrument.conditions.workers import Footing
+from samepath.instrument.conditions.workers import SchedulingState
 from samepath.instrument.host.gpu import GpuMeter
 
 
@@ -87,7 +87,7 @@ def test_the_share_settles_where_the_reading_meets_the_target(target):
             return min(1.0, round(0.1 + 0.9 * crew.share, 2))
 
     crew = Crew()
-    load = GpuLoad(target, Footing.here(), Meter(lambda: None), ("driver",))
+    load = GpuLoad(target, SchedulingState.here(), Meter(lambda: None), ("driver",))
     load._crew = crew
     for _ in range(200):
         load._step()
@@ -101,7 +101,7 @@ def test_the_share_settles_where_the_reading_meets_the_target(target):
 
 def test_a_gpu_that_cannot_be_read_is_not_steered_blindly():
     crew = Crew()
-    load = GpuLoad(0.5, Footing.here(), GpuMeter(lambda: None), ("driver",))
+    load = GpuLoad(0.5, SchedulingState.here(), GpuMeter(lambda: None), ("driver",))
     load._crew, crew.share = crew, 0.4
     for _ in range(20):
         load._step()
@@ -112,7 +112,7 @@ def test_a_gpu_that_cannot_be_read_is_not_steered_blindly():
 def test_where_nothing_works_every_reason_is_told():
     if usable_backends():
         pytest.skip("this host may have a GPU")
-    load = GpuLoad(0.5, Footing.here(), GpuMeter(), ("torch", "cupy", "driver"))
+    load = GpuLoad(0.5, SchedulingState.here(), GpuMeter(), ("torch", "cupy", "driver"))
     with pytest.raises(
         StudyError, match=r"GPU load ended: no way to load the GPU works \(torch: .*; cupy: .*; driver: libcuda"
     ):

@@ -13,7 +13,7 @@ from samepath.core.errors import StudyError
 from samepath.instrument.conditions import memory_load
 from samepath.instrument.conditions.machine import MachineLoads
 from samepath.instrument.conditions.memory_load import LEAST_BYTES, MemoryLoad, array_bytes, last_level_cache_bytes
-from samepath.instrument.conditions.workers import Footing
+from samepath.instrument.conditions.workers import SchedulingState
 from samepath.instrument.host.gpu import GpuMeter
 from samepath.instrument.host.probe import Probe
 
@@ -79,7 +79,7 @@ def test_the_full_speed_of_memory_is_measured_without_a_load_beside_it():
 
 
 def test_memory_workers_move_bytes():
-    load = MemoryLoad(0.5, Footing.here())
+    load = MemoryLoad(0.5, SchedulingState.here())
     load.start()
     try:
         assert load.full_bps > 1e6
@@ -137,4 +137,4 @@ def test_nothing_is_left_of_a_killed_study():
     process.kill()
     process.communicate()
     _, alive = psutil.wait_procs(workers, timeout=10)
-    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from samepath.instrument.host.doctor import TOPICS, BusyProcess, Diagnosis, check_memory, examine, read_host, read_soft_limit
-from samepath.instrument.host.gpu import Gpu
+from samepath.instrument.host.gpu import GpuInfo
 from samepath.instrument.host.probe import Probe, Unknown
 
 CPU = "sys/devices/system/cpu"
@@ -114,7 +114,7 @@ def host_of(root, files, run=bare_metal, clock=None, processes=(), limits=0, too
 
 
 def by_topic(host, memory_test=NOT_RUN):
-    return {one.topic: one for one in examine(host, memory_test)}
+    return {diagnosis.topic: diagnosis for diagnosis in examine(host, memory_test)}
 
 
 ALL_TOOLS = ("stress-ng", "numactl", "memtester")
@@ -122,7 +122,7 @@ ALL_TOOLS = ("stress-ng", "numactl", "memtester")
 
 def test_a_quiet_host_is_good_in_every_topic(tmp_path):
     found = examine(host_of(tmp_path, QUIET, tools=ALL_TOOLS), check_memory(4096))
-    assert {one.topic: one.finding for one in found if one.status != "good"} == {}
+    assert {diagnosis.topic: diagnosis.finding for diagnosis in found if diagnosis.status != "good"} == {}
     assert len(found) == len(TOPICS) + 2
 
 
@@ -133,7 +133,7 @@ def test_a_host_that_is_bad_in_one_topic_is_told_so_in_that_topic_only(tmp_path,
     assert found[topic].status == status
     assert finding in found[topic].finding
     assert found[topic].advice not in ("", "Nothing.")
-    assert [one.topic for one in found.values() if one.status != "good" and one.topic != topic] == []
+    assert [diagnosis.topic for diagnosis in found.values() if diagnosis.status != "good" and diagnosis.topic != topic] == []
 
 
 def test_a_silent_host_is_unknown_with_reasons_and_no_exception(tmp_path):
@@ -147,12 +147,12 @@ def test_a_silent_host_is_unknown_with_reasons_and_no_exception(tmp_path):
 
 def test_every_diagnosis_has_one_sentence_of_meaning_and_some_advice(tmp_path):
     for files in (QUIET, {}):
-        for one in examine(host_of(tmp_path / str(len(files)), files), NOT_RUN):
-            assert isinstance(one, Diagnosis)
-            assert one.meaning.endswith(".")
-            assert one.meaning.count(". ") == 0
-            assert one.advice.endswith(".")
-            assert one.finding
+        for diagnosis in examine(host_of(tmp_path / str(len(files)), files), NOT_RUN):
+            assert isinstance(diagnosis, Diagnosis)
+            assert diagnosis.meaning.endswith(".")
+            assert diagnosis.meaning.count(". ") == 0
+            assert diagnosis.advice.endswith(".")
+            assert diagnosis.finding
 
 
 def test_a_wrong_bit_in_memory_is_a_warning_with_its_place(tmp_path):
@@ -280,7 +280,7 @@ def test_tools_are_listed_as_found_or_not(tmp_path):
 def test_each_gpu_is_told_with_its_memory_and_ecc(tmp_path):
     host = host_of(tmp_path, QUIET)
     silent = Unknown.because("NVML does not report it")
-    gpus = (Gpu("Big", "1", 8 * 2**30, True), Gpu("Small", "1", 2**30, False), Gpu("Odd", "1", silent, silent))
+    gpus = (GpuInfo("Big", "1", 8 * 2**30, True), GpuInfo("Small", "1", 2**30, False), GpuInfo("Odd", "1", silent, silent))
     found = by_topic(dataclasses.replace(host, facts=dataclasses.replace(host.facts, gpus=gpus)))
     assert [found[f"GPU {number}"].status for number in range(3)] == ["good", "note", "unknown"]
     assert found["GPU 0"].finding == "Big, 8 GiB, ECC on"
@@ -306,11 +306,11 @@ def test_the_verb_gives_one_json_object_with_the_warnings_first():
     assert (result.returncode, result.stderr) == (0, "")
     document = json.loads(result.stdout)
     assert set(document) == {"findings", "warnings"}
-    statuses = [one["status"] for one in document["findings"]]
+    statuses = [finding["status"] for finding in document["findings"]]
     assert statuses == sorted(statuses, key=["warning", "note", "unknown", "good"].index)
     assert document["warnings"] == statuses.count("warning")
-    assert all(set(one) == {"topic", "status", "finding", "meaning", "advice"} for one in document["findings"])
-    assert {"memory test", *(topic.name for topic in TOPICS)} <= {one["topic"] for one in document["findings"]}
+    assert all(set(finding) == {"topic", "status", "finding", "meaning", "advice"} for finding in document["findings"])
+    assert {"memory test", *(topic.name for topic in TOPICS)} <= {finding["topic"] for finding in document["findings"]}
 
 
 def test_the_verb_prints_a_table_and_skips_the_memory_test_on_request():

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from samepath.instrument.host.facts import (
+    CgroupLimits,
     CoreSet,
     FloatFlags,
-    Limits,
     LoadAverage,
     format_cores,
     parse_cores,
@@ -24,7 +24,7 @@ from samepath.instrument.host.facts import (
     read_memory,
     read_virtualisation,
 )
-from samepath.instrument.host.gpu import Gpu, GpuMeter
+from samepath.instrument.host.gpu import GpuInfo, GpuMeter
 from samepath.instrument.host.probe import Checkout, NotInstalled, Probe, Unknown, run_command
 from samepath.instrument.host.provenance import collect_provenance, hide_home
 
@@ -191,12 +191,12 @@ def test_the_boost_switch_tells_of_turbo_where_intel_has_none(tmp_path):
 
 
 def test_the_tightest_limit_of_the_groups_above_counts_in_cgroup_v2(server):
-    assert read_limits(Probe(server)) == Limits("v2", 1.5, 1048576)
+    assert read_limits(Probe(server)) == CgroupLimits("v2", 1.5, 1048576)
 
 
 def test_no_limit_up_to_the_true_root_group_means_no_limit(tmp_path):
     files = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cgroup.controllers": "cpu memory\n"}
-    assert read_limits(Probe(tree(tmp_path, files))) == Limits("v2", None, None)
+    assert read_limits(Probe(tree(tmp_path, files))) == CgroupLimits("v2", None, None)
 
 
 def test_a_limit_above_a_group_that_hides_the_root_is_unknown(tmp_path):
@@ -217,7 +217,7 @@ def test_quota_and_memory_are_read_from_cgroup_v1(tmp_path):
         "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
         "sys/fs/cgroup/memory/memory.limit_in_bytes": "2097152\n",
     }
-    assert read_limits(Probe(tree(tmp_path, files))) == Limits("v1", 0.5, 2097152)
+    assert read_limits(Probe(tree(tmp_path, files))) == CgroupLimits("v1", 0.5, 2097152)
 
 
 def test_no_limit_is_recognised_in_cgroup_v1(tmp_path):
@@ -226,7 +226,7 @@ def test_no_limit_is_recognised_in_cgroup_v1(tmp_path):
         "sys/fs/cgroup/cpu/release_agent": "\n",
         "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
     }
-    assert read_limits(Probe(tree(tmp_path, files))) == Limits("v1", None, None)
+    assert read_limits(Probe(tree(tmp_path, files))) == CgroupLimits("v1", None, None)
 
 
 def test_error_correction_comes_from_the_firmware_where_there_is_no_edac(tmp_path):
@@ -342,7 +342,7 @@ def test_git_itself_is_understood(tmp_path, monkeypatch):
 def test_gpus_are_listed_by_nvidia_smi_where_nvml_is_missing(tmp_path):
     lines = "NVIDIA H200, 570.86.15, 143771, Enabled\nNVIDIA T400, 570.86.15, [N/A], [N/A]\n"
     gpus = collect(tmp_path, FakeRunner(nvidia_smi=(0, lines, ""))).gpus
-    assert gpus[0] == Gpu("NVIDIA H200", "570.86.15", 143771 * 2**20, ecc=True)
+    assert gpus[0] == GpuInfo("NVIDIA H200", "570.86.15", 143771 * 2**20, ecc=True)
     assert gpus[1].name == "NVIDIA T400"
     assert isinstance(gpus[1].memory_bytes, Unknown)
     assert isinstance(gpus[1].ecc, Unknown)
@@ -508,8 +508,8 @@ def texts(value):
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from texts(one)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts(item)
 
 
 def test_collecting_imports_no_simulator_and_no_library_it_names():

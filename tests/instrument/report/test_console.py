@@ -43,7 +43,7 @@ def test_the_answers_come_first_then_table_one_then_what_is_missing(width):
         "Not run - test 2 at 95 %: no reason is known",
         "Not applicable here - test 1 at nice -20: needs CAP_SYS_NICE",
     )
-    places = [text.index(one) for one in wanted]
+    places = [text.index(words) for words in wanted]
     assert places == sorted(places)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from samepath.instrument.analysis.factors import find_factors
 from samepath.instrument.report.factor_figures import (
-    Group,
+    DeviationGroup,
     deviation_boxes,
     find_hue,
     groups_over,
@@ -29,7 +29,7 @@ AXIS = length_axis([0.0, 1e-5, 1.0])
 def load_lines(variant: str = "game loop"):
     cells = case_study()
     factors = find_factors(cells)
-    factor = next(one for one in factors if one.variant == variant)
+    factor = next(factor for factor in factors if factor.variant == variant)
     return factor, lines_over(factor, factors, cells, lambda cell: cell.summary.max_sigma_m)[0]
 
 
@@ -70,7 +70,7 @@ def test_points_stand_at_the_measured_load_and_ticks_at_the_asked_one():
 def test_a_line_runs_from_left_to_right_even_where_measured_loads_are_not_in_the_order_asked():
     factor, lines = load_lines()
     places = {0.0: 0.9, 0.5: 0.4, 0.95: 0.6}
-    line = replace(lines[0], points=tuple(replace(one, place=places[one.level]) for one in lines[0].points))
+    line = replace(lines[0], points=tuple(replace(point, place=places[point.level]) for point in lines[0].points))
     path = re.search(r'<path d="([^"]*)"[^>]*stroke: #0072b2', sigma_against(factor, [line], AXIS, TOLERANCE_M))[1]
     along = [float(x) for x in re.findall(r"[ML] ([\d.]+)", path)]
     assert len(along) == 3
@@ -80,21 +80,21 @@ def test_a_line_runs_from_left_to_right_even_where_measured_loads_are_not_in_the
 def test_a_load_that_missed_its_target_is_marked():
     factor, lines = load_lines()
     assert ">load missed its target<" in sigma_against(factor, lines, AXIS, TOLERANCE_M)
-    held = [replace(line, points=tuple(replace(one, missed=False) for one in line.points)) for line in lines]
+    held = [replace(line, points=tuple(replace(point, missed=False) for point in line.points)) for line in lines]
     assert "missed" not in sigma_against(factor, held, AXIS, TOLERANCE_M)
 
 
 def test_zeros_of_several_lines_lie_side_by_side_in_the_band():
     svg = sigma_against(*load_lines("lockstep"), AXIS, TOLERANCE_M)
     heights = [{y for _, y in marks(svg, colour)} for colour in ("#0072b2", "#d55e00")]
-    assert [len(one) for one in heights] == [1, 1]
+    assert [len(height) for height in heights] == [1, 1]
     assert heights[0] != heights[1]
 
 
 def test_other_factors_make_lines_of_their_own_until_there_are_too_many():
     cells = nice_study()
     factors = find_factors(cells)
-    load = next(one for one in factors if one.name == "cpu_load")
+    load = next(factor for factor in factors if factor.name == "cpu_load")
     lines, folded = lines_over(load, factors, cells, lambda cell: cell.summary.max_sigma_m)
     assert [line.label for line in lines] == ["nice -20", "nice 0"]
     assert not folded
@@ -122,14 +122,14 @@ def test_the_published_phases_are_drawn_beside_ones_own():
 def test_a_box_is_drawn_from_the_quartiles_of_single_repeats():
     cells = nice_study()
     factors = find_factors(cells)
-    nice = next(one for one in factors if one.name == "nice")
-    groups = [Group(-20, None, tuple(np.geomspace(1e-4, 1e-2, 9).tolist()), missed=False)]
+    nice = next(factor for factor in factors if factor.name == "nice")
+    groups = [DeviationGroup(-20, None, tuple(np.geomspace(1e-4, 1e-2, 9).tolist()), missed=False)]
     axis = length_axis([1e-4, 1.0])
     svg = deviation_boxes(nice, None, "one", groups, axis, TOLERANCE_M)
     assert svg == deviation_boxes(nice, None, "one", groups, axis, TOLERANCE_M)
     box = re.search(r'<path d="M ([\d.]+) [\d.]+ L [\d.]+ [\d.]+ L ([\d.]+)[^"]*" [^>]*fill: #0072b2', svg)
     tolerance = re.search(r'<path d="M ([\d.]+) [\d.]+ L \1 [\d.]+ *"[^>]*stroke-dasharray', svg)
-    left, right = sorted(float(one) for one in box.groups())
+    left, right = sorted(float(group) for group in box.groups())
     decade = (float(tolerance[1]) - right) / (-2 - np.log10(np.percentile(groups[0].deviations_m, 75)))
     assert (right - left) / decade == pytest.approx(1.0, abs=0.02)  # from 10^-3.5 to 10^-2.5
 
@@ -137,17 +137,17 @@ def test_a_box_is_drawn_from_the_quartiles_of_single_repeats():
 def test_boxes_are_told_apart_by_a_load_within_a_level():
     cells = nice_study()
     factors = find_factors(cells)
-    nice = next(one for one in factors if one.name == "nice")
+    nice = next(factor for factor in factors if factor.name == "nice")
     hue = find_hue(nice, factors)
     assert hue.name == "cpu_load"
     groups = list(groups_over(nice, hue, cells))
-    assert [(one.level, one.hue, one.missed) for one in groups] == [
+    assert [(group.level, group.hue, group.missed) for group in groups] == [
         (-20, 0.5, False),
         (-20, 0.95, True),
         (0, 0.5, False),
         (0, 0.95, True),
     ]
-    assert all(len(one.deviations_m) == 8 for one in groups)
+    assert all(len(group.deviations_m) == 8 for group in groups)
 
 
 def names(*cells) -> list[str]:

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 import samepath
-from samepath.instrument.analysis.cell import Options
+from samepath.instrument.analysis.cell import AnalysisOptions
 from samepath.instrument.analysis.verdict import Criterion
 from samepath.instrument.report import figures
 from samepath.instrument.report.html import render_html
@@ -101,7 +101,7 @@ def test_the_headline_says_the_verdict_in_plain_words(cells, words):
 
 def test_judged_by_sigma_alone_the_headline_claims_nothing_about_single_repeats():
     runs = [drive(repeat, lambda repeat, tick, actor: 0.05 * (repeat == 3)) for repeat in range(50)]
-    cell = analyse(runs, Options(criterion=Criterion.SIGMA))
+    cell = analyse(runs, AnalysisOptions(criterion=Criterion.SIGMA))
     assert cell.summary.max_deviation_m > 0.01
     assert "Within tolerance: repeats differ, none by a max sigma above 1 cm" in page_of(cell).text
 
@@ -129,8 +129,8 @@ def test_every_link_in_the_page_leads_to_a_place_in_the_page():
     ids = Counter(page.having("id"))
     assert max(ids.values()) == 1
     targets = [href.removeprefix("#") for href in page.having("href")]
-    clips = [one for value in page.having("clip-path") for one in re.findall(r"url\(#(.*?)\)", value)]
-    assert {one for one in targets if one.startswith("cell-")} == {
+    clips = [target for value in page.having("clip-path") for target in re.findall(r"url\(#(.*?)\)", value)]
+    assert {target for target in targets if target.startswith("cell-")} == {
         f"cell-{number}" for number in range(1, len(all_cells()) + 1)
     }
     assert clips
@@ -307,6 +307,6 @@ def test_the_tree_names_its_leaves():
 
 
 def test_a_tolerance_of_zero_is_drawn_among_the_zeros():
-    cell = analyse([drive(repeat, no_shift) for repeat in range(2)], Options(tolerance_m=0.0))
+    cell = analyse([drive(repeat, no_shift) for repeat in range(2)], AnalysisOptions(tolerance_m=0.0))
     assert ">tolerance 0 (exact)<" in figures.sigma_over_time(cell)
     assert "tolerance 0 (exact)" in page_of(cell).text

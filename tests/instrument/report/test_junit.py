@@ -23,7 +23,7 @@ def suite_of(*cells, **fields) -> ET.Element:
 
 
 def properties(element: ET.Element) -> dict[str, str]:
-    return {one.get("name"): one.get("value") for one in element.findall("properties/property")}
+    return {entry.get("name"): entry.get("value") for entry in element.findall("properties/property")}
 
 
 def test_every_cell_is_one_test_case_named_after_it():

@@ -16,7 +16,7 @@ from tests.support.report_cells import case_study_document, document_of, identic
 CAPPED = [load <= 0.75 for load in PUBLISHED_LOADS]
 
 
-@pytest.mark.parametrize("test", TESTS, ids=lambda one: one.scenario)
+@pytest.mark.parametrize("test", TESTS, ids=lambda test: test.scenario)
 def test_table_one_is_the_worst_of_the_loads_to_two_figures(test):
     digits = 1 if test.unrestricted_sigma_m < 0.1 and test.test in (1, 3) else 2
     assert float(f"{max(test.max_sigma_m):.{digits}g}") == pytest.approx(test.unrestricted_sigma_m)
@@ -26,11 +26,11 @@ def test_table_one_is_the_worst_of_the_loads_to_two_figures(test):
 
 
 def test_the_phases_belong_to_the_test_whose_worst_they_reach():
-    collided = [one for one in TESTS if one.before_m]
-    assert [one.test for one in collided] == [2, 4]
-    for one in collided:
-        assert max(one.after_m) == max(one.max_sigma_m)
-        assert all(a > b for a, b in zip(one.after_m, one.before_m, strict=True))
+    collided = [test for test in TESTS if test.before_m]
+    assert [test.test for test in collided] == [2, 4]
+    for test in collided:
+        assert max(test.after_m) == max(test.max_sigma_m)
+        assert all(a > b for a, b in zip(test.after_m, test.before_m, strict=True))
 
 
 def test_what_is_only_rounding_is_a_zero_at_the_resolution_of_the_log():
@@ -38,14 +38,14 @@ def test_what_is_only_rounding_is_a_zero_at_the_resolution_of_the_log():
     assert as_measured(5.22e-4) == 5.22e-4
     assert published_length(1.46e-12) == "0 *"
     assert published_length(0.59) == "59 cm"
-    nothing = [one.test for one in TESTS if not any(map(as_measured, one.max_sigma_m))]
+    nothing = [test.test for test in TESTS if not any(map(as_measured, test.max_sigma_m))]
     assert nothing == [5, 6]
 
 
 def test_published_figures_stand_only_beside_the_papers_own_tests():
     assert published("table1-test4").test == 4
     assert published("draft-test4") is None
-    assert [one.test for one in published_among(["table1-test6", "x", "table1-test1"])] == [1, 6]
+    assert [test.test for test in published_among(["table1-test6", "x", "table1-test1"])] == [1, 6]
     assert not any(row.published for row in table_rows(document_of(identical(), identical()), ["a", "b"]))
     document = case_study_document()
     rows = table_rows(document, [str(number) for number in range(len(document.cells))])

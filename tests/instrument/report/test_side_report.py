@@ -109,7 +109,7 @@ def test_twenty_variants_have_twenty_rows_and_rounding_errors_do_not_stretch_the
 
 def test_json_has_all_of_it(document):
     side = json.loads(to_json(document))["side_by_side"]
-    assert [(one["simulator"], one["installed"], one["flips"]) for one in side["conclusions"]] == [
+    assert [(conclusion["simulator"], conclusion["installed"], conclusion["flips"]) for conclusion in side["conclusions"]] == [
         ("panda", True, True),
         ("godot", False, False),
     ]
@@ -120,7 +120,7 @@ def test_json_has_all_of_it(document):
     assert (loop["repeatable"], loop["region"], loop["flips"]) == ("no", "", True)
     row = loop["rows"][1]
     assert (row["collided"], row["outcomes"], row["flip_words"]) == (7, 10, "3 of 10 repeats do not collide")
-    assert [(one["collisions"], one["repeats"]) for one in row["endings"]] == [([[2, 3]], 7), ([], 3)]
+    assert [(ending["collisions"], ending["repeats"]) for ending in row["endings"]] == [([[2, 3]], 7), ([], 3)]
     assert row["shift"]["against"] == "panda loop, cpu_load 0"
     assert row["shift"]["before"]["shift_m"] == 0.0
     assert row["pace"]["steps_per_s"] == 8.0

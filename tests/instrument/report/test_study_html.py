@@ -131,8 +131,8 @@ def test_of_many_varying_cells_only_the_worst_is_open():
     worst = replace(cells[5], summary=replace(cells[5].summary, max_deviation_m=99.0))
     page = Page(render_html(document_of(*cells[:5], worst, *cells[6:])))
     sections = [(tag, attrs["id"]) for tag, attrs in page.elements if attrs.get("class") == "cell"]
-    assert [one for tag, one in sections if tag == "section"] == ["cell-6"]
-    assert len([one for tag, one in sections if tag == "details"]) == 13
+    assert [section for tag, section in sections if tag == "section"] == ["cell-6"]
+    assert len([section for tag, section in sections if tag == "details"]) == 13
 
 
 def test_names_of_levels_and_gaps_are_text_and_never_markup():

@@ -25,19 +25,24 @@ def study() -> dict:
 
 def test_answers_domains_and_gaps_are_there(study):
     assert study["samepath_json_version"] == 2
-    assert [(one["variant"], one["short"]) for one in study["answers"]][:2] == [("lockstep", "yes"), ("game loop", "no")]
-    lockstep, loop = (next(one for one in study["domains"] if one["variant"] == name) for name in ("lockstep", "game loop"))
+    assert [(answer["variant"], answer["short"]) for answer in study["answers"]][:2] == [
+        ("lockstep", "yes"),
+        ("game loop", "no"),
+    ]
+    lockstep, loop = (
+        next(domain for domain in study["domains"] if domain["variant"] == name) for name in ("lockstep", "game loop")
+    )
     assert lockstep["everything"]
     assert lockstep["verdict"] == "bit-identical"
-    (limit,) = [one for one in loop["limits"] if one["restricts"]]
+    (limit,) = [limit for limit in loop["limits"] if limit["restricts"]]
     assert (limit["factor"], limit["highest"]) == ("cpu_load", 0.5)
     assert loop["outside"][0]["max_deviation_m"] > study["tolerance_m"]
-    assert [one["kind"] for one in study["missing"]] == [one.kind for one in MISSING]
+    assert [cell["kind"] for cell in study["missing"]] == [cell.kind for cell in MISSING]
     assert study["missing"][0]["reason"] == "needs CAP_SYS_NICE"
 
 
 def test_conditions_are_there_as_asked_and_as_measured(study):
-    cell = next(one for one in study["cells"] if one["cell"] == "table1-test1 game loop cpu_load=0.95")
+    cell = next(cell for cell in study["cells"] if cell["cell"] == "table1-test1 game loop cpu_load=0.95")
     (check,) = cell["conditions_measured"]
     assert (check["name"], check["asked"], check["missed"]) == ("cpu_load", 0.95, True)
     assert check["measured"] == pytest.approx(0.87)
@@ -47,7 +52,7 @@ def test_conditions_are_there_as_asked_and_as_measured(study):
 def test_effects_have_their_evidence(study):
     effects = study["effects"]
     assert effects["tests"] > 0
-    one = next(one for one in effects["effects"] if one["variant"] == "game loop" and one["scenario"] is None)
+    one = next(effect for effect in effects["effects"] if effect["variant"] == "game loop" and effect["scenario"] is None)
     assert set(one["size"]) >= {"superiority", "median_low_m", "median_high_m", "p_value", "p_value_corrected"}
     assert {"low", "high", "difference", "p_value_corrected"} <= set(one["beyond_tolerance"])
     assert one["words"].startswith("game loop, all scenarios")
@@ -55,7 +60,7 @@ def test_effects_have_their_evidence(study):
 
 
 def test_published_figures_are_there_as_printed_and_only_where_they_belong(study):
-    assert [one["scenario"] for one in study["published"]] == ["table1-test1", "table1-test2"]
+    assert [test["scenario"] for test in study["published"]] == ["table1-test1", "table1-test2"]
     assert study["published"][1]["per_load"]["before_collision_max_sigma_m"][0] == 1.53e-12
     assert plain(document_of(identical()))["published"] == []
 
@@ -63,13 +68,13 @@ def test_published_figures_are_there_as_printed_and_only_where_they_belong(study
 def keys(value: object) -> set[str]:
     """All names of keys, but not the names of conditions, channels and the like."""
     if isinstance(value, list):
-        return {key for one in value for key in keys(one)}
+        return {key for item in value for key in keys(item)}
     if isinstance(value, dict):
         inner = {
             key
-            for name, one in value.items()
+            for name, item in value.items()
             if name not in ("condition", "provenance", "other_max_sigma")
-            for key in keys(one)
+            for key in keys(item)
         }
         return set(value) | inner
     return set()
@@ -77,4 +82,4 @@ def keys(value: object) -> set[str]:
 
 def test_every_key_is_documented(study):
     found = keys(study) | keys(plain(document_of(*controller_study()))) | keys(plain(document_of(*nice_study())))
-    assert sorted(one for one in found if f"`{one}`" not in DOCS) == []
+    assert sorted(key for key in found if f"`{key}`" not in DOCS) == []

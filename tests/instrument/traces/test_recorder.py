@@ -159,8 +159,8 @@ def test_minus_zero_is_another_bit_pattern_than_zero():
     assert a.digest == b.digest
     recorder = Recorder(0, ("x_m", "y_m"), 0.1)
     other = Recorder(0, ("x_m", "y_m"), 0.1)
-    for one, zero in ((recorder, 0.0), (other, -0.0)):
-        one.actor(1, "car")
-        one.state(0, 1, {"x_m": zero, "y_m": 1.0})
-        one.end(0, "done")
+    for run, zero in ((recorder, 0.0), (other, -0.0)):
+        run.actor(1, "car")
+        run.state(0, 1, {"x_m": zero, "y_m": 1.0})
+        run.end(0, "done")
     assert recorder.finish().digest != other.finish().digest

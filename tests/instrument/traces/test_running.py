@@ -11,8 +11,8 @@ from tests.conftest import straight_run
 
 def added(*repeats):
     spread = RunningSpread()
-    for one in repeats:
-        spread.add(one)
+    for repeat in repeats:
+        spread.add(repeat)
     return spread
 
 

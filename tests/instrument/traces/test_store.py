@@ -49,7 +49,7 @@ def test_every_bit_comes_back(tmp_path_factory, positions, impulse):
     repeat = recorder.finish(HostLog((sample,), np.array([0, 1]), np.array([0.001, 0.002])))
     cell = store_repeats(folder / "c", header(channels=recorder.channels), [repeat])
     assert_same(cell.load(3), repeat)
-    assert [one for one, _ in cell.host_logs()] == [3]
+    assert [repeat for repeat, _ in cell.host_logs()] == [3]
 
 
 def test_spooled_and_compacted_repeats_read_the_same(tmp_path):
@@ -222,4 +222,4 @@ def test_a_run_that_never_got_a_state_is_kept_and_counted(tmp_path):
 
     result = analyse_cell(cell)
     assert result.judgement.verdict == "exceeds-tolerance"
-    assert "1 of 3 repeats have no states at all: repeat 1" in [one.message for one in result.findings]
+    assert "1 of 3 repeats have no states at all: repeat 1" in [finding.message for finding in result.findings]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
-from samepath.instrument.analysis.conditions import ConditionCheck, Pace, PaceFinder, Place, read_host
+from samepath.instrument.analysis.conditions import ConditionCheck, PaceFinder, ProcessPosition, RunPace, read_host
 from samepath.instrument.analysis.divergence import (
     Finding,
     FirstDivergence,
@@ -19,10 +19,10 @@ from samepath.instrument.analysis.divergence import (
 )
 from samepath.instrument.analysis.outcomes import (
     MAX_CLUSTERED,
-    Branch,
     Clusters,
-    Ending,
+    EndingGroup,
     Outcome,
+    OutcomeTree,
     classify,
     find_clusters,
     find_endings,
@@ -40,7 +40,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Options:
+class AnalysisOptions:
     """How to judge. The defaults are the paper's case study: 1 cm, split at the first collision."""
 
     tolerance_m: float = 0.01
@@ -71,7 +71,7 @@ class CellAnalysis:
     header: Header
     repeats: int
     actors: tuple[Actor, ...]
-    options: Options
+    options: AnalysisOptions
     spread: CellSpread
     summary: SpreadSummary
     judgement: Judgement
@@ -85,7 +85,7 @@ class CellAnalysis:
     after_uninvolved: Phase
     before_own: Phase
     outcomes: tuple[Outcome, ...]
-    tree: Branch
+    tree: OutcomeTree
     clusters: Clusters
     bounds: RateBounds
     deviations: tuple[RepeatDeviation, ...]
@@ -94,10 +94,10 @@ class CellAnalysis:
     first_divergence: FirstDivergence | None
     paths: dict[int, Floats]
     conditions: tuple[ConditionCheck, ...] = ()
-    places: tuple[Place, ...] = ()
+    places: tuple[ProcessPosition, ...] = ()
     sensors: tuple[SensorAnalysis, ...] = ()
-    endings: tuple[Ending, ...] = ()
-    pace: Pace | None = None
+    endings: tuple[EndingGroup, ...] = ()
+    pace: RunPace | None = None
 
     @property
     def divergent(self) -> int:
@@ -105,9 +105,9 @@ class CellAnalysis:
         return self.bounds.divergent
 
 
-def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysis:
+def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> CellAnalysis:
     """Measure, compare, explain and judge one cell."""
-    options = options or Options()
+    options = options or AnalysisOptions()
     count = len(cell.runs)
     if count < 2:
         raise InputError(f"cell {cell.header.cell!r}: at least 2 repeats are needed to compare, but {count} came")
@@ -117,12 +117,12 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
     outcomes = classify(cell)
     boundary = find_boundary(cell, options.split)
     found = scan(cell, spread, outcomes, MAX_CLUSTERED, boundary.before(spread))
-    split_ticks = {one.repeat: one.divergent_tick for one in found.deviations}
-    outcomes = tuple(replace(one, split_tick=split_ticks[one.repeats[0]]) for one in outcomes)
+    split_ticks = {deviation.repeat: deviation.divergent_tick for deviation in found.deviations}
+    outcomes = tuple(replace(outcome, split_tick=split_ticks[outcome.repeats[0]]) for outcome in outcomes)
     findings = find_differences(cell, spread)
     sensors = analyse_sensors(cell)
     summary = summarise(spread)
-    structural = tuple(one.message for one in findings) if options.structure_fails else ()
+    structural = tuple(finding.message for finding in findings) if options.structure_fails else ()
     judged = {
         criterion: judge(
             identical=len(outcomes) == 1,
@@ -132,11 +132,11 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
             structural=structural,
             tolerance_m=options.tolerance_m,
             criterion=criterion,
-            sensed=next((one.words(cell.header.step_s) for one in sensors if not one.identical), ""),
+            sensed=next((sensor.words(cell.header.step_s) for sensor in sensors if not sensor.identical), ""),
         )
         for criterion in Criterion
     }
-    divergent = sum(len(one.repeats) for one in outcomes[1:])
+    divergent = sum(len(outcome.repeats) for outcome in outcomes[1:])
     before, after = boundary.before(spread), boundary.after(spread)
     phase = _PhaseBuilder(spread, options, count, found)
     pace = PaceFinder(cell.header.step_s)
@@ -164,7 +164,7 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
         bounds=rate_bounds(divergent, count, options.confidence),
         deviations=found.deviations,
         pairs=found.pairs,
-        beyond_tolerance=sum(one.max_deviation_m > options.tolerance_m for one in found.deviations),
+        beyond_tolerance=sum(deviation.max_deviation_m > options.tolerance_m for deviation in found.deviations),
         first_divergence=find_first(cell, outcomes, found.deviations),
         paths=found.paths,
         conditions=conditions,
@@ -178,7 +178,7 @@ def analyse_cell(cell: CellTrace, options: Options | None = None) -> CellAnalysi
 @dataclass(frozen=True)
 class _PhaseBuilder:
     spread: CellSpread
-    options: Options
+    options: AnalysisOptions
     repeats: int
     found: Scan
 

@@ -39,7 +39,7 @@ class ConditionCheck:
         if self.measured is None:
             return f"{self.name}: {_word(self.asked)} asked, {_NOT_READ}"
         values = self.measured if isinstance(self.measured, tuple) else (self.measured,)
-        read = " and ".join(_word(one) for one in values)
+        read = " and ".join(_word(value) for value in values)
         return f"{self.name}: {_word(self.asked)} asked, {'but ' if self.missed else ''}{read} read back"
 
     def _load_words(self) -> str:
@@ -57,7 +57,7 @@ class ConditionCheck:
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessPosition:
     """How a repeat was run: what it shares with others, and its place in its process (0: the first)."""
 
     repeat: int
@@ -65,9 +65,11 @@ class Place:
     position: int
 
 
-def read_host(header: Header, host_logs: Iterable[tuple[int, HostLog]]) -> tuple[tuple[ConditionCheck, ...], tuple[Place, ...]]:
+def read_host(
+    header: Header, host_logs: Iterable[tuple[int, HostLog]]
+) -> tuple[tuple[ConditionCheck, ...], tuple[ProcessPosition, ...]]:
     """Read the host logs once: what became of each condition, and where each repeat was run as far as it was noted."""
-    loads = {name: _Load() for name in LOADS}
+    loads = {name: _LoadReadings() for name in LOADS}
     levels: dict[str, dict[str, Scalar]] = {name: {} for name in header.condition if name not in LOADS}
     places = []
     for repeat, log in host_logs:
@@ -79,7 +81,7 @@ def read_host(header: Header, host_logs: Iterable[tuple[int, HostLog]]) -> tuple
                 value = log.measured[name]
                 seen.setdefault(_word(value), value)
         if "position" in log.measured:
-            places.append(Place(repeat, str(log.measured.get("isolation", "")), int(log.measured["position"])))
+            places.append(ProcessPosition(repeat, str(log.measured.get("isolation", "")), int(log.measured["position"])))
     checks = []
     for name, asked in header.condition.items():
         checks.append(_check_load(name, asked, loads[name]) if name in LOADS else _check_level(name, asked, levels[name]))
@@ -93,7 +95,7 @@ def check_conditions(header: Header, host_logs: Iterable[tuple[int, HostLog]]) -
     return read_host(header, host_logs)[0]
 
 
-class _Load:
+class _LoadReadings:
     """The ratios of single repeats and how long each lasted."""
 
     def __init__(self) -> None:
@@ -107,11 +109,11 @@ class _Load:
 
     def mean(self) -> float:
         """The mean over time; where some repeat's duration is unknown, over repeats."""
-        known = [one for one in self._durations_s if one]
+        known = [duration_s for duration_s in self._durations_s if duration_s]
         return _weighted(self.ratios, known if len(known) == len(self.ratios) else [1.0] * len(self.ratios))
 
 
-def _check_load(name: str, asked: Scalar | None, load: _Load) -> ConditionCheck:
+def _check_load(name: str, asked: Scalar | None, load: _LoadReadings) -> ConditionCheck:
     if not load.ratios:
         return ConditionCheck(name, asked, None, None, None, missed=False)
     mean = load.mean()
@@ -123,7 +125,7 @@ def _check_level(name: str, asked: Scalar, seen: dict[str, Scalar]) -> Condition
     if not seen:
         return ConditionCheck(name, asked, None, None, None, missed=False)
     values = tuple(seen[key] for key in sorted(seen))
-    return ConditionCheck(name, asked, values, None, None, missed=not all(_agree(name, asked, one) for one in values))
+    return ConditionCheck(name, asked, values, None, None, missed=not all(_agree(name, asked, value) for value in values))
 
 
 def _agree(name: str, asked: Scalar, read: Scalar) -> bool:
@@ -153,13 +155,13 @@ def _load_of(name: str, log: HostLog) -> float | None:
     if isinstance(noted, int | float) and not isinstance(noted, bool):
         return float(noted)
     if name == "cpu_load":
-        ratios: list[float | None] = [one.cpu_ratio for one in log.samples]
+        ratios: list[float | None] = [sample.cpu_ratio for sample in log.samples]
     elif name == "gpu_load":
-        ratios = [one.gpu_ratio for one in log.samples]
+        ratios = [sample.gpu_ratio for sample in log.samples]
     else:
         return None
-    starts_s = [0.0, *(one.wall_s for one in log.samples)]
-    spans_s = [one.wall_s - start_s for one, start_s in zip(log.samples, starts_s[:-1], strict=True)]
+    starts_s = [0.0, *(sample.wall_s for sample in log.samples)]
+    spans_s = [sample.wall_s - start_s for sample, start_s in zip(log.samples, starts_s[:-1], strict=True)]
     known = [(ratio, span_s) for ratio, span_s in zip(ratios, spans_s, strict=True) if ratio is not None and span_s > 0]
     return _weighted([ratio for ratio, _ in known], [span_s for _, span_s in known]) if known else None
 
@@ -192,7 +194,7 @@ _ALL_AT_ONCE: Final = 0.9
 
 
 @dataclass(frozen=True)
-class Pace:
+class RunPace:
     """The median repeat of a cell: ``steps_per_s`` ticks in a second, ``run_s`` from its start to its last tick.
 
     What comes before the first tick, such as the start of an engine, is part of ``run_s`` alone. ``times_real_time`` is how
@@ -218,12 +220,12 @@ class PaceFinder:
             self._note(log)
             yield repeat, log
 
-    def result(self) -> Pace | None:
+    def result(self) -> RunPace | None:
         """Return the median; None where no times were noted, as in imported logs."""
         if not self._steps_per_s:
             return None
         steps_per_s = statistics.median(self._steps_per_s)
-        return Pace(steps_per_s, steps_per_s * self._step_s, statistics.median(self._run_s))
+        return RunPace(steps_per_s, steps_per_s * self._step_s, statistics.median(self._run_s))
 
     def _note(self, log: HostLog) -> None:
         if len(log.latency_s) < 2:

@@ -111,7 +111,7 @@ def scan(
     runs = {run.repeat: run for run in cell.runs}
     means = {axis: spread.channels[axis].mean for axis in spread.axes}
     top = _widest_columns(spread)
-    first_of = [one.repeats[0] for one in outcomes]
+    first_of = [outcome.repeats[0] for outcome in outcomes]
     keep_features = set(first_of[:: max(1, -(-len(first_of) // max_features))])
     keep_paths, keep_digests = set(first_of[:KEPT_PATHS]), set(first_of[:TREE_OUTCOMES])
     actors = len(spread.actor_ids)
@@ -195,7 +195,7 @@ def _first_difference(
         candidates.append(int(spread.ticks[differing[0] // len(spread.actor_ids)]))
     event = _first_event_difference(run.events, reference_run.events)
     if event is not None:
-        candidates.append(min(one.tick for one in event if one is not None))
+        candidates.append(min(event_side.tick for event_side in event if event_side is not None))
     if run.end != reference_run.end:
         candidates.append(min(run.end.tick, reference_run.end.tick))
     return min(candidates)
@@ -216,7 +216,7 @@ def find_first(
     cell: CellTrace, outcomes: tuple[Outcome, ...], deviations: tuple[RepeatDeviation, ...]
 ) -> FirstDivergence | None:
     """Describe the earliest divergence from the largest outcome; ties go to the lowest repeat."""
-    ticks = [(one.divergent_tick, one.repeat) for one in deviations if one.divergent_tick is not None]
+    ticks = [(deviation.divergent_tick, deviation.repeat) for deviation in deviations if deviation.divergent_tick is not None]
     if not ticks:
         return None
     tick, repeat = min(ticks)
@@ -274,10 +274,10 @@ def _state_difference(cell: CellTrace, reference: Repeat, other: Repeat, tick: i
 
 def _event_or_end_difference(reference: Repeat, other: Repeat, tick: int) -> _Difference:
     event = _first_event_difference(other.events, reference.events)
-    if event is not None and min(one.tick for one in event if one is not None) == tick:
-        words = ["none" if one is None else _event_words_in_full(one) for one in event]
+    if event is not None and min(side.tick for side in event if side is not None) == tick:
+        words = ["none" if side is None else _event_words_in_full(side) for side in event]
         return _Difference(("event",), words[1], words[0])
-    ends = [f"{one.end.reason} at tick {one.end.tick}" for one in (reference, other)]
+    ends = [f"{run.end.reason} at tick {run.end.tick}" for run in (reference, other)]
     return _Difference(("end",), ends[0], ends[1])
 
 
@@ -306,7 +306,7 @@ def _event_words(event: Event) -> str:
 def _event_words_in_full(event: Event) -> str:
     if event.impulse_ns is None:
         return _event_words(event)
-    return f"{_event_words(event)} [impulse {', '.join(repr(one) for one in event.impulse_ns)} N s]"
+    return f"{_event_words(event)} [impulse {', '.join(repr(component) for component in event.impulse_ns)} N s]"
 
 
 def _bits(value: float) -> bytes:
@@ -469,5 +469,5 @@ def _count(repeats: Sequence[int], cell: CellTrace) -> str:
 
 
 def _named(repeats: Sequence[int]) -> str:
-    shown = ", ".join(str(one) for one in repeats[:8])
+    shown = ", ".join(str(repeat) for repeat in repeats[:8])
     return f"repeat{'s' if len(repeats) > 1 else ''} {shown}" + (", ..." if len(repeats) > 8 else "")

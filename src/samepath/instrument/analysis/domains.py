@@ -2,6 +2,13 @@
 
 The paper's «pre-collision and up to 75 % CPU». A region is a set of scenarios, a phase (whole runs, or only what is before the
 first collision) and a limit on each factor; it is the largest by the number of (cell, phase) pairs that it admits.
+
+Records come first, then :func:`find_domains`. Behind it stand two parts. :func:`largest_region` is pure geometry: points with
+one level on every axis, some of which fail, and the heaviest box without a failing one. The rest turns cells into such points
+and describes the box that was found, with the evidence inside it and the nearest counter-example on each side.
+
+Why a search and not a fit: levels are few and measured, so the answer can be exact, and every limit it names has a cell behind
+it.
 """
 
 import heapq
@@ -31,10 +38,12 @@ from samepath.instrument.analysis.verdict import clopper_pearson, worst
 
 WHOLE: Final = "whole run"
 ALL: Final = "all scenarios"
+# The search for the largest region gives up proving it largest after this many boxes.
+MAX_BOXES: Final = 20_000
 
 
 @dataclass(frozen=True)
-class Limit:
+class FactorLimit:
     """How a domain restricts one factor, by the levels of its cells.
 
     An ordered factor has ``lowest`` and ``highest``; one without an order has ``levels``. ``excluded`` are the levels left out.
@@ -55,10 +64,10 @@ class Limit:
     def words(self) -> str:
         """Say which levels are admitted: ``up to 75 % CPU load``."""
         if not self.ordered or self.lowest is None or self.highest is None:
-            return f"{title(self.factor)} {joined([level_words(self.factor, one) for one in self.levels], 'or')}"
+            return f"{title(self.factor)} {joined([level_words(self.factor, level) for level in self.levels], 'or')}"
         low, high = level_words(self.factor, self.lowest), level_words(self.factor, self.highest)
-        below = any(number(one) < self.lowest for one in self.excluded)
-        above = any(number(one) > self.highest for one in self.excluded)
+        below = any(number(level) < self.lowest for level in self.excluded)
+        above = any(number(level) > self.highest for level in self.excluded)
         if above and not below and high.endswith("%"):
             return f"up to {high} {title(self.factor)}"
         if below != above:
@@ -106,7 +115,7 @@ class Domain:
     scenarios: tuple[str, ...]
     scenarios_measured: tuple[str, ...]
     phase: str
-    limits: tuple[Limit, ...]
+    limits: tuple[FactorLimit, ...]
     cells: tuple[str, ...]
     cells_measured: int
     repeats: int
@@ -138,17 +147,17 @@ class Domain:
     @property
     def title(self) -> str:
         """What the domain is about."""
-        return ", ".join(one for one in (self.variant, self.scope) if one)
+        return ", ".join(name for name in (self.variant, self.scope) if name)
 
     def region(self) -> str:
         """Say the region alone: ``before the first collision and up to 75 % CPU load``."""
-        left_out = [one for one in self.scenarios_measured if one not in self.scenarios]
+        left_out = [scenario for scenario in self.scenarios_measured if scenario not in self.scenarios]
         but = f"all scenarios but {joined(left_out)}"
         where = f"in {joined(self.scenarios) if len(self.scenarios) <= len(left_out) else but}" if left_out else ""
         parts = [phase_words(self.phase)] if self.phase != WHOLE else []
-        parts += [one.words() for one in self.limits if one.restricts]
-        free = [one.words() for one in self.limits if not one.restricts]
-        text = ", ".join(one for one in (where, joined(parts) if parts else "") if one)
+        parts += [limit.words() for limit in self.limits if limit.restricts]
+        free = [limit.words() for limit in self.limits if not limit.restricts]
+        text = ", ".join(part for part in (where, joined(parts) if parts else "") if part)
         if not free:
             return text or "everywhere"
         return f"{text} (measured: {', '.join(free)})" if text else f"everywhere ({', '.join(free)})"
@@ -161,7 +170,7 @@ class Domain:
             return f"no domain of permissible variance: {limit} is {example}"
         text = f"{self.region()}: permissible ({self.evidence()})"
         if self.outside:
-            text += f"; not {joined([one.words() for one in self.outside], 'or')}"
+            text += f"; not {joined([example.words() for example in self.outside], 'or')}"
         if self.whole_run is not None:
             text += f"; whole runs: {self.whole_run.region()}"
         if self.before_split is not None:
@@ -197,36 +206,43 @@ def _percent(ratio: float) -> str:
     return f"{100 * ratio:.3g} %"
 
 
-# The largest box without a failing point: the search behind domains of permissible variance.
-#
-# A point has one level on every axis. A box admits some levels of each axis, in one of three shapes: from the lowest
-# level up to a limit, a run of neighbouring levels, or any set. A box without failing points leaves each of them out
-# by one of its levels; so the whole space is cut at one failing point after the other, best box first, and the
-# largest clean box is reached without trying them all.
+def find_domains(cells: Sequence[CellAnalysis], confidence: float = 0.95) -> tuple[Domain, ...]:
+    """Find the domains of each variant: over all scenarios first, then of each scenario where there are several."""
+    domains = []
+    for members in by_variant(cells).values():
+        factors = find_factors(members)
+        scenarios = by_scenario(members)
+        domains.append(_domain(members, ALL if len(scenarios) > 1 else next(iter(scenarios)), factors, confidence))
+        if len(scenarios) > 1:
+            domains += [_domain(group, name, factors, confidence) for name, group in scenarios.items()]
+    return tuple(domains)
 
-MAX_BOXES: Final = 20_000
 
-Box = tuple[int, ...]  # for every axis a bit per admitted level
+class LimitShape(StrEnum):
+    """Which sets of levels may be admitted on an axis.
 
-
-class Shape(StrEnum):
-    """Which sets of levels may be admitted on an axis."""
+    A load is limited from above only: «up to 75 %» is what a lab can enforce, and less load never has to be excluded. Other
+    ordered factors may have any run of neighbouring levels; those without an order any set.
+    """
 
     UP_TO = "up to"
     RANGE = "range"
     SET = "set"
 
 
+Box = tuple[int, ...]  # for every axis a bit per admitted level
+
+
 @dataclass(frozen=True)
-class Axis:
+class SearchAxis:
     """``count`` levels, numbered from 0 in their order, and the shape that limits on them may have."""
 
     count: int
-    shape: Shape
+    shape: LimitShape
 
 
 @dataclass(frozen=True)
-class Point:
+class SearchPoint:
     """One measurement: a level on every axis, what it counts for, and whether the tolerance holds there."""
 
     levels: tuple[int, ...]
@@ -252,8 +268,14 @@ class Region:
         return self.weight, len(self.admitted[0]), sum(len(axis) for axis in self.admitted)
 
 
-def largest_region(axes: Sequence[Axis], points: Sequence[Point], max_boxes: int = MAX_BOXES) -> Region | None:
+def largest_region(axes: Sequence[SearchAxis], points: Sequence[SearchPoint], max_boxes: int = MAX_BOXES) -> Region | None:
     """Find the box without failing points that holds the most weight; None where there is none.
+
+    A box admits some levels of every axis, in the axis's :class:`LimitShape`. A clean box must leave each failing point out on
+    at least one axis. So the search starts from the whole space, takes the best box that waits, and cuts it at one failing
+    point in it: one or two smaller boxes per axis, among which every clean box within the old one still fits. Cutting never
+    adds weight or levels; hence the first box taken that has no failing point is the best there is (best-first branch and
+    bound).
 
     Ties go to the box with more levels on the first axis, then to the one with more levels in all, then to the first in the
     order of their levels. After ``max_boxes`` boxes the search ends with a box that cannot be widened, and the region says so.
@@ -264,7 +286,6 @@ def largest_region(axes: Sequence[Axis], points: Sequence[Point], max_boxes: int
     for _ in range(max_boxes):
         if not waiting:
             return None
-        # What is cut out of a box has neither more weight nor more levels: the first clean box is the best.
         rank = heapq.heappop(waiting)
         if rank[0] == 0:
             return None
@@ -277,14 +298,14 @@ def largest_region(axes: Sequence[Axis], points: Sequence[Point], max_boxes: int
                 seen.add(part)
                 heapq.heappush(waiting, space.ranked(part))
     around = [space.grow(point) for point in points if point.passes]
-    grown = [space.ranked(one) for one in around if one is not None]
+    grown = [space.ranked(box) for box in around if box is not None]
     return space.region(min(grown)[-1], complete=False) if grown else None
 
 
 class _Space:
     """Points as bits of whole numbers, so that a box's points are found by a few and-operations."""
 
-    def __init__(self, axes: Sequence[Axis], points: Sequence[Point]) -> None:
+    def __init__(self, axes: Sequence[SearchAxis], points: Sequence[SearchPoint]) -> None:
         self._axes = axes
         self._points = points
         self._at = [[0] * axis.count for axis in axes]
@@ -305,24 +326,24 @@ class _Space:
         levels = [axis.bit_count() for axis in box]
         return -weight, -levels[0], -sum(levels), box
 
-    def first_failing(self, box: Box) -> Point | None:
+    def first_failing(self, box: Box) -> SearchPoint | None:
         """Return the first failing point in the box."""
         failing = self._inside(box) & self._failing
         return self._points[(failing & -failing).bit_length() - 1] if failing else None
 
-    def without(self, box: Box, point: Point) -> list[Box]:
+    def without(self, box: Box, point: SearchPoint) -> list[Box]:
         """Return the largest boxes within ``box`` that leave the point out, one or two for each axis."""
         parts = []
         for index, (axis, level) in enumerate(zip(self._axes, point.levels, strict=True)):
             below, above = (1 << level) - 1, -1 << (level + 1)
-            kept = {Shape.UP_TO: (below,), Shape.RANGE: (below, above), Shape.SET: (below | above,)}[axis.shape]
+            kept = {LimitShape.UP_TO: (below,), LimitShape.RANGE: (below, above), LimitShape.SET: (below | above,)}[axis.shape]
             parts += [(*box[:index], box[index] & mask, *box[index + 1 :]) for mask in kept if box[index] & mask]
         return parts
 
-    def grow(self, point: Point) -> Box | None:
+    def grow(self, point: SearchPoint) -> Box | None:
         """Widen the smallest box around a point, level by level, until every step would take in a failing point."""
         box: Box = tuple(
-            (2 << level) - 1 if axis.shape is Shape.UP_TO else 1 << level
+            (2 << level) - 1 if axis.shape is LimitShape.UP_TO else 1 << level
             for axis, level in zip(self._axes, point.levels, strict=True)
         )
         if self.first_failing(box) is not None:
@@ -332,7 +353,7 @@ class _Space:
         while widened:
             widened = False
             for index, level in steps:
-                neighbour = (box[index] << 1 | box[index] >> 1) >> level & 1 or self._axes[index].shape is Shape.SET
+                neighbour = (box[index] << 1 | box[index] >> 1) >> level & 1 or self._axes[index].shape is LimitShape.SET
                 wider = (*box[:index], box[index] | 1 << level, *box[index + 1 :])
                 if neighbour and wider != box and self.first_failing(wider) is None:
                     box, widened = wider, True
@@ -352,22 +373,6 @@ class _Space:
                     found |= here
             inside &= found
         return inside
-
-
-# Finding the domains of permissible variance: cells and their phases become points, and the largest clean box is
-# described.
-
-
-def find_domains(cells: Sequence[CellAnalysis], confidence: float = 0.95) -> tuple[Domain, ...]:
-    """Find the domains of each variant: over all scenarios first, then of each scenario where there are several."""
-    domains = []
-    for members in by_variant(cells).values():
-        factors = find_factors(members)
-        scenarios = by_scenario(members)
-        domains.append(_domain(members, ALL if len(scenarios) > 1 else next(iter(scenarios)), factors, confidence))
-        if len(scenarios) > 1:
-            domains += [_domain(group, name, factors, confidence) for name, group in scenarios.items()]
-    return tuple(domains)
 
 
 @dataclass(frozen=True)
@@ -393,12 +398,15 @@ class _Grid:
     levels: tuple[tuple[Level, ...], ...]
 
     @property
-    def axes(self) -> list[Axis]:
-        shapes = [Shape.UP_TO if one.load else Shape.RANGE if one.ordered else Shape.SET for one in self.factors]
-        return [Axis(len(levels), shape) for levels, shape in zip(self.levels, [Shape.SET, *shapes], strict=True)]
+    def axes(self) -> list[SearchAxis]:
+        shapes = [
+            LimitShape.UP_TO if factor.load else LimitShape.RANGE if factor.ordered else LimitShape.SET
+            for factor in self.factors
+        ]
+        return [SearchAxis(len(levels), shape) for levels, shape in zip(self.levels, [LimitShape.SET, *shapes], strict=True)]
 
     def place(self, cell: CellAnalysis) -> tuple[int, ...]:
-        values = [cell.header.scenario, *(_coordinate(cell, one) for one in self.factors)]
+        values = [cell.header.scenario, *(_coordinate(cell, factor) for factor in self.factors)]
         return tuple(levels.index(value) for levels, value in zip(self.levels, values, strict=True))
 
 
@@ -440,7 +448,7 @@ def _coordinate(cell: CellAnalysis, factor: StudyFactor) -> Level:
 def _whole(cell: CellAnalysis, grid: _Grid) -> _Part:
     """A whole run counts for as many pairs as it has phases."""
     options, summary = cell.options, cell.summary
-    odd = {one.repeat for one in cell.deviations if one.max_deviation_m > options.tolerance_m}
+    odd = {deviation.repeat for deviation in cell.deviations if deviation.max_deviation_m > options.tolerance_m}
     if options.structure_fails:
         odd |= {repeat for finding in cell.findings for repeat in finding.repeats}
     phases = sum(phase.judgement is not None for phase in (cell.before, cell.after))
@@ -470,12 +478,12 @@ def _before(cell: CellAnalysis, grid: _Grid) -> _Part | None:
         reason=judgement.reason,
         max_sigma_m=summary.max_sigma_m,
         max_deviation_m=summary.max_deviation_m,
-        beyond=sum(one.max_deviation_before_m > cell.options.tolerance_m for one in cell.deviations),
+        beyond=sum(deviation.max_deviation_before_m > cell.options.tolerance_m for deviation in cell.deviations),
     )
 
 
-def _point(part: _Part) -> Point:
-    return Point(part.levels, part.weight, part.verdict.passes)
+def _point(part: _Part) -> SearchPoint:
+    return SearchPoint(part.levels, part.weight, part.verdict.passes)
 
 
 def _describe(
@@ -507,7 +515,9 @@ def _describe(
         verdict=worst([part.verdict for part in inside]) if inside else None,
         outside=() if region is None else tuple(_outside(grid, region, parts)),
         missed=tuple(
-            part.cell.header.cell for part in inside if any(load_missed(part.cell, one) is not None for one in grid.factors)
+            part.cell.header.cell
+            for part in inside
+            if any(load_missed(part.cell, factor) is not None for factor in grid.factors)
         ),
         unmeasured=_unmeasured(grid, inside),
         whole_run=None,
@@ -516,20 +526,20 @@ def _describe(
     )
 
 
-def _limits(grid: _Grid, region: Region, inside: list[_Part]) -> list[Limit]:
+def _limits(grid: _Grid, region: Region, inside: list[_Part]) -> list[FactorLimit]:
     limits = []
     for index, factor in enumerate(grid.factors, start=1):
         names = grid.levels[index]
         held = [names[level] for level in sorted({part.levels[index] for part in inside})]
         excluded = tuple(name for level, name in enumerate(names) if level not in region.admitted[index])
         lowest, highest = (number(held[0]), number(held[-1])) if factor.ordered else (None, None)
-        limits.append(Limit(factor.name, factor.ordered, lowest, highest, tuple(held), excluded))
+        limits.append(FactorLimit(factor.name, factor.ordered, lowest, highest, tuple(held), excluded))
     return limits
 
 
 def _unmeasured(grid: _Grid, inside: list[_Part]) -> int:
     """How many combinations of the levels inside, as they were asked for, have no cell."""
-    asked = {(part.cell.header.scenario, *(level_of(part.cell, one) for one in grid.factors)) for part in inside}
+    asked = {(part.cell.header.scenario, *(level_of(part.cell, factor) for factor in grid.factors)) for part in inside}
     total = 1
     for axis in zip(*asked, strict=True):
         total *= len(set(axis))

@@ -1,7 +1,22 @@
 """Effects: which factor matters, and whether it changes how far repeats are apart or how often they part.
 
-What is compared are pairs of repeats of one cell (``divergence.PairDistance``): does the simulator take
-the same path twice at this level, and at that one?
+Pairs of repeats of one cell are compared (``divergence.PairDistance``): does the simulator take the same path twice at this
+level of a factor, and at that one? Records come first, then :func:`find_effects`, then the tests it uses.
+
+What makes the p-values trustworthy:
+
+- Only like is compared with like. Repeats are compared within strata, in which every other factor is equal; the strata of one
+  question are combined by Stouffer's method, z-values with their signs weighted by the root of the number of repeats, so that
+  opposite effects cancel instead of adding up. Where no two cells are equal but for the factor, the effect says so
+  (``matched``).
+- Tests are two-sided and based on ranks or counts. Deviations after a collision are far from normal, and a t-test would be led
+by
+  a few of them.
+- All p-values of a study are corrected together (Benjamini and Hochberg): a study asks hundreds of questions, and at 5 % each,
+  dozens would look like effects.
+- «No effect shown» and «too few repeats to tell» are different answers. Every test knows the smallest p-value that so many
+  repeats could have given (``attainable``), and that one is put in its place among the others to see whether it would have
+  passed (``tellable``).
 """
 
 import math
@@ -26,6 +41,10 @@ from samepath.instrument.analysis.factors import (
     number,
 )
 
+METHOD: Final = "Benjamini and Hochberg's procedure"
+# Up to this many arrangements are all gone through: ranks with many ties are far from normal in small samples.
+MAX_ARRANGEMENTS: Final = 4000
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -47,7 +66,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Size:
+class DistanceChange:
     """How far repeats are apart at two levels.
 
     ``superiority`` is the probability that two repeats at ``high`` are farther apart than two at ``low``, ties counting half.
@@ -65,7 +84,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Rate:
+class RateChange:
     """How often something happens at two levels."""
 
     low: float
@@ -103,9 +122,9 @@ class Effect:
     still: int
     repeats_low: int
     repeats_high: int
-    size: Size
-    diverging: Rate
-    beyond: Rate
+    size: DistanceChange
+    diverging: RateChange
+    beyond: RateChange
     levels: tuple[Level, ...]
     max_sigma_m: tuple[float, ...]
     tolerance_m: float
@@ -113,24 +132,26 @@ class Effect:
     @property
     def shown(self) -> bool:
         """Is any effect shown beyond chance?"""
-        return any(one.shown for one in self._evidence)
+        return any(evidence.shown for evidence in self._evidence)
 
     @property
     def tellable(self) -> bool:
         """Could so many repeats have shown any effect?"""
-        return any(one.tellable for one in self._evidence)
+        return any(evidence.tellable for evidence in self._evidence)
 
     @property
     def best(self) -> Evidence | None:
         """The strongest evidence; None where nothing varied at all."""
-        known = [one for one in self._evidence if one.corrected is not None]
-        return min(known, key=lambda one: one.corrected or 0.0, default=None)
+        known = [evidence for evidence in self._evidence if evidence.corrected is not None]
+        return min(known, key=lambda evidence: evidence.corrected or 0.0, default=None)
 
     @property
     def strength(self) -> float:
         """The largest effect that is shown, from 0 to 1, whatever the number of repeats."""
         sizes = [abs(2 * self.size.superiority - 1)] if self.size.evidence.shown else []
-        return max([*sizes, *(abs(one.difference) for one in (self.diverging, self.beyond) if one.evidence.shown)], default=0.0)
+        return max(
+            [*sizes, *(abs(rate.difference) for rate in (self.diverging, self.beyond) if rate.evidence.shown)], default=0.0
+        )
 
     @property
     def grows(self) -> bool:
@@ -172,7 +193,7 @@ class Effect:
         """Say whether max sigma grows with an ordered factor, with the sigma at each level."""
         who = f"{self.variant}, {self.where}"
         if not any(self.max_sigma_m):
-            levels = ", ".join(level_words(self.factor, one) for one in self.levels)
+            levels = ", ".join(level_words(self.factor, level) for level in self.levels)
             return f"{who}: no spread at any {self.factor} ({levels})."
         steps = ", ".join(
             f"{format_length(sigma_m)} at {level_words(self.factor, level)}"
@@ -225,7 +246,7 @@ class Effects:
 
     def growth(self) -> tuple[Effect, ...]:
         """Return the effects of ordered factors in single scenarios: what max sigma does over their levels."""
-        return tuple(one for one in self.effects if one.ordered and one.scenario is not None)
+        return tuple(effect for effect in self.effects if effect.ordered and effect.scenario is not None)
 
     def words(self) -> str:
         """Say how evidence was judged."""
@@ -245,127 +266,6 @@ def _probability(share: float) -> str:
     return "1" if share == 1 else f"{share:.2f}" if share < 0.995 else "more than 0.99"
 
 
-# Comparing repeats between levels of a factor: how far they stray, how often something happens, and what chance
-# explains.
-#
-# All tests are two-sided and rank- or count-based. Strata, within which everything else is equal, are combined by
-# Stouffer's method: z-values with their signs, weighted by the root of the number of repeats, so that opposite
-# effects cancel.
-
-# Up to this many arrangements all of them are gone through, because ranks with many ties are far from normal in small samples.
-MAX_ARRANGEMENTS: Final = 4000
-
-
-@dataclass(frozen=True)
-class Signed:
-    """The outcome of one test or of several together: two-sided p-value, sign of the effect, and how many repeats it rests on.
-
-    ``p_value`` is None where nothing varied; ``attainable`` is the smallest p-value that so many repeats can give.
-    """
-
-    p_value: float | None
-    sign: int
-    repeats: int
-    attainable: float
-
-
-def superiority(low: Sequence[float], high: Sequence[float]) -> float:
-    """Return the probability that a value of ``high`` exceeds one of ``low``, ties counting half (U / n1 n2)."""
-    from scipy import stats
-
-    return float(stats.mannwhitneyu(high, low, method="asymptotic").statistic) / (len(low) * len(high))
-
-
-def compare_sizes(groups: Sequence[Sequence[float]], ranks: Sequence[float]) -> Signed:
-    """Test whether values grow or shrink with the rank of their group.
-
-    Two groups are compared by Mann and Whitney's test. More, in their order, by Kendall's tau between rank and value, which is
-    the test of Jonckheere and Terpstra.
-    """
-    from scipy import stats
-
-    counts = [len(group) for group in groups]
-    values = [value for group in groups for value in group]
-    attainable = min(1.0, 2 / _arrangements(counts))
-    if min(values) == max(values):
-        return Signed(None, 0, len(values), attainable)
-    if len(groups) == 2:
-        low, high = groups
-        share = superiority(low, high)
-        # SciPy permutes groups of two or more only.
-        if min(counts) > 1 and len(set(values)) < len(values) and _arrangements(counts) <= MAX_ARRANGEMENTS:
-            every = stats.PermutationMethod(n_resamples=MAX_ARRANGEMENTS)
-            p_value = float(stats.mannwhitneyu(high, low, method=every).pvalue)
-        else:
-            p_value = float(stats.mannwhitneyu(high, low).pvalue)
-        return Signed(max(p_value, attainable), _sign(share - 0.5), len(values), attainable)
-    at = [rank for rank, group in zip(ranks, groups, strict=True) for _ in group]
-    trend = stats.kendalltau(at, values)
-    return Signed(max(float(trend.pvalue), attainable), _sign(float(trend.statistic)), len(values), attainable)
-
-
-def compare_rates(low: tuple[int, int], high: tuple[int, int]) -> Signed:
-    """Compare two (how many, of how many) by Fisher's exact test."""
-    from scipy import stats
-
-    repeats = low[1] + high[1]
-    attainable = float(stats.fisher_exact(np.array([[0, low[1]], [high[1], 0]])).pvalue)
-    if low[0] + high[0] in (0, repeats):
-        return Signed(None, 0, repeats, attainable)
-    table = np.array([[low[0], low[1] - low[0]], [high[0], high[1] - high[0]]])
-    p_value = float(stats.fisher_exact(table).pvalue)
-    return Signed(min(1.0, p_value), _sign(high[0] / high[1] - low[0] / low[1]), repeats, attainable)
-
-
-def combine(strata: Sequence[Signed]) -> Signed:
-    """Put the strata of one question together; a stratum in which nothing varied has no say."""
-    repeats = sum(one.repeats for one in strata)
-    attainable = _stouffer([(one.attainable, 1, one.repeats) for one in strata])[0]
-    telling = [(one.p_value, one.sign, one.repeats) for one in strata if one.p_value is not None]
-    if not telling:
-        return Signed(None, 0, repeats, attainable)
-    return Signed(*_stouffer(telling), repeats, attainable)
-
-
-def correct(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for their number by Benjamini and Hochberg's procedure."""
-    if not p_values:
-        return []
-    from scipy import stats
-
-    corrected: list[float] = stats.false_discovery_control(list(p_values), method="bh").tolist()
-    return corrected
-
-
-def _stouffer(parts: Sequence[tuple[float, int, int]]) -> tuple[float, int]:
-    """Combine (p-value, sign, weight); a single part is returned as it is."""
-    if len(parts) == 1:
-        return parts[0][0], parts[0][1]
-    from scipy import stats
-
-    total = math.fsum(sign * math.sqrt(count) * float(stats.norm.isf(p / 2)) for p, sign, count in parts)
-    z = total / math.sqrt(sum(count for _, _, count in parts))
-    return min(1.0, float(2 * stats.norm.sf(abs(z)))), _sign(z)
-
-
-def _arrangements(counts: Sequence[int]) -> int:
-    """In how many ways the values can be dealt to groups of these sizes."""
-    total, ways = 0, 1
-    for count in counts:
-        total += count
-        ways *= math.comb(total, count)
-    return ways
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
-
-
-# Finding effects: which repeats are compared with which, and all p-values of a study corrected together.
-
-METHOD: Final = "Benjamini and Hochberg's procedure"
-
-
 def find_effects(cells: Sequence[CellAnalysis], confidence: float = 0.95) -> Effects:
     """Ask of every factor of every variant what it does, in each scenario and phase and in all scenarios together."""
     questions = [
@@ -380,6 +280,10 @@ def find_effects(cells: Sequence[CellAnalysis], confidence: float = 0.95) -> Eff
     effects = tuple(question.answer(next(evidence), next(evidence), next(evidence)) for question in questions)
     counted = sum(test.p_value is not None for test in tests)
     return Effects(effects, _rank(effects), METHOD, counted, 1 - confidence)
+
+
+# Cells of one scenario that are equal but for the level of a factor.
+Stratum = dict[Level, tuple[CellAnalysis, ...]]
 
 
 @dataclass(frozen=True)
@@ -403,7 +307,7 @@ class _Sample:
         """How many repeats are not like most of their cell, of how many."""
         if self.phase == WHOLE:
             return sum(cell.divergent for cell in self.cells), self.repeats
-        return sum(one.differs_before for cell in self.cells for one in cell.deviations), self.repeats
+        return sum(deviation.differs_before for cell in self.cells for deviation in cell.deviations), self.repeats
 
     @property
     def beyond(self) -> tuple[int, int]:
@@ -421,11 +325,20 @@ class _Sample:
     @property
     def max_sigma_m(self) -> float:
         summaries = [cell.summary if self.phase == WHOLE else cell.before.summary for cell in self.cells]
-        return max((one.max_sigma_m or 0.0 for one in summaries), default=0.0)
+        return max((summary.max_sigma_m or 0.0 for summary in summaries), default=0.0)
 
 
-# Cells of one scenario that are equal but for the level of a factor.
-Group = dict[Level, tuple[CellAnalysis, ...]]
+@dataclass(frozen=True)
+class SignedResult:
+    """The outcome of one test or of several together: two-sided p-value, sign of the effect, and how many repeats it rests on.
+
+    ``p_value`` is None where nothing varied; ``attainable`` is the smallest p-value that so many repeats can give.
+    """
+
+    p_value: float | None
+    sign: int
+    repeats: int
+    attainable: float
 
 
 @dataclass(frozen=True)
@@ -443,7 +356,7 @@ class _Question:
     tolerance_m: float
 
     @property
-    def tests(self) -> tuple[Signed, Signed, Signed]:
+    def tests(self) -> tuple[SignedResult, SignedResult, SignedResult]:
         """How far, how often at all, how often beyond the tolerance."""
         sizes = []
         for stratum in self.strata:
@@ -479,34 +392,40 @@ class _Question:
             high=self.high,
             matched=self.matched,
             strata=len(self.strata),
-            still=sum(not any(any(sample.apart_m) for sample in one.values()) for one in self.strata),
-            repeats_low=sum(one.repeats for one in lows),
-            repeats_high=sum(one.repeats for one in highs),
-            size=Size(share, median_low_m, median_high_m, size),
-            diverging=Rate(_share(one.diverging for one in lows), _share(one.diverging for one in highs), diverging),
-            beyond=Rate(_share(one.beyond for one in lows), _share(one.beyond for one in highs), beyond),
+            still=sum(not any(any(sample.apart_m) for sample in stratum.values()) for stratum in self.strata),
+            repeats_low=sum(sample.repeats for sample in lows),
+            repeats_high=sum(sample.repeats for sample in highs),
+            size=DistanceChange(share, median_low_m, median_high_m, size),
+            diverging=RateChange(
+                _share(sample.diverging for sample in lows), _share(sample.diverging for sample in highs), diverging
+            ),
+            beyond=RateChange(_share(sample.beyond for sample in lows), _share(sample.beyond for sample in highs), beyond),
             levels=tuple(levels),
-            max_sigma_m=tuple(max(one[level].max_sigma_m for one in self.strata if level in one) for level in levels),
+            max_sigma_m=tuple(
+                max(stratum[level].max_sigma_m for stratum in self.strata if level in stratum) for level in levels
+            ),
             tolerance_m=self.tolerance_m,
         )
 
     @property
     def _both(self) -> list[tuple[_Sample, _Sample]]:
-        return [(one[self.low], one[self.high]) for one in self.strata if self.low in one and self.high in one]
+        return [
+            (stratum[self.low], stratum[self.high]) for stratum in self.strata if self.low in stratum and self.high in stratum
+        ]
 
 
 def _questions(factor: StudyFactor, factors: Sequence[StudyFactor], cells: Sequence[CellAnalysis]) -> Iterator[_Question]:
-    others = [one for one in factors if one != factor]
+    others = [other for other in factors if other != factor]
     scenarios = {name: _strata(factor, others, group) for name, group in by_scenario(cells).items()}
     scenarios = {name: found for name, found in scenarios.items() if found[1]}
-    scopes: list[tuple[str | None, list[tuple[bool, list[Group]]]]] = [(name, [one]) for name, one in scenarios.items()]
+    scopes: list[tuple[str | None, list[tuple[bool, list[Stratum]]]]] = [(name, [found]) for name, found in scenarios.items()]
     if len(scopes) > 1:
         scopes.insert(0, (None, list(scenarios.values())))
     for scenario, parts in scopes:
         strata = [stratum for _, found in parts for stratum in found]
         for phase in _phases(strata):
             for low, high in _contrasts(factor, strata):
-                chosen = strata if factor.ordered else [one for one in strata if low in one and high in one]
+                chosen = strata if factor.ordered else [stratum for stratum in strata if low in stratum and high in stratum]
                 yield _Question(
                     factor=factor,
                     simulator=cells[0].header.simulator,
@@ -515,36 +434,36 @@ def _questions(factor: StudyFactor, factors: Sequence[StudyFactor], cells: Seque
                     low=low,
                     high=high,
                     matched=all(matched for matched, _ in parts),
-                    strata=tuple({level: _Sample(members, phase) for level, members in one.items()} for one in chosen),
+                    strata=tuple({level: _Sample(members, phase) for level, members in stratum.items()} for stratum in chosen),
                     tolerance_m=cells[0].options.tolerance_m,
                 )
 
 
-def _phases(strata: Sequence[Group]) -> list[str]:
+def _phases(strata: Sequence[Stratum]) -> list[str]:
     """Whole runs, and what is before the split where there is anything on both sides of it."""
     cells = [cell for stratum in strata for members in stratum.values() for cell in members]
     split = [cell for cell in cells if cell.before.judgement is not None and cell.after.judgement is not None]
     return [WHOLE, split[0].before.name] if split else [WHOLE]
 
 
-def _strata(factor: StudyFactor, others: Sequence[StudyFactor], cells: Sequence[CellAnalysis]) -> tuple[bool, list[Group]]:
+def _strata(factor: StudyFactor, others: Sequence[StudyFactor], cells: Sequence[CellAnalysis]) -> tuple[bool, list[Stratum]]:
     """Group the cells of one scenario so that all else is equal within a group; where none are equal, all form one group."""
-    groups: dict[tuple[Level, ...], Group] = {}
+    groups: dict[tuple[Level, ...], Stratum] = {}
     for cell in cells:
-        group = groups.setdefault(tuple(level_of(cell, one) for one in others), {})
+        group = groups.setdefault(tuple(level_of(cell, other) for other in others), {})
         level = level_of(cell, factor)
         group[level] = (*group.get(level, ()), cell)
     matched = [group for group in groups.values() if len(group) > 1]
     if matched:
         return True, matched
-    merged: Group = {}
+    merged: Stratum = {}
     for group in groups.values():
         for level, members in group.items():
             merged[level] = (*merged.get(level, ()), *members)
     return False, [merged] if len(merged) > 1 else []
 
 
-def _contrasts(factor: StudyFactor, strata: Sequence[Group]) -> list[tuple[Level, Level]]:
+def _contrasts(factor: StudyFactor, strata: Sequence[Stratum]) -> list[tuple[Level, Level]]:
     """Which levels are held against each other: of an ordered factor the two farthest apart, else each against the base."""
     levels = [level for level in factor.levels if any(level in stratum for stratum in strata)]
     pairs = [
@@ -559,7 +478,7 @@ def _contrasts(factor: StudyFactor, strata: Sequence[Group]) -> list[tuple[Level
     return based or pairs
 
 
-def _judge(tests: Sequence[Signed], threshold: float) -> list[Evidence]:
+def _judge(tests: Sequence[SignedResult], threshold: float) -> list[Evidence]:
     """Correct all p-values together, and ask of each whether the best possible one would have passed among the others."""
     known = [test.p_value for test in tests if test.p_value is not None]
     corrected = iter(correct(known))
@@ -586,15 +505,17 @@ def _rank(effects: Sequence[Effect]) -> tuple[FactorRank, ...]:
     for variant, factors in groups.items():
         found = [(_matters(members), max(members, key=_importance)) for members in factors.values()]
         order = {True: 0, None: 1, False: 2}
-        found.sort(key=lambda one: (order[one[0]], -one[1].strength, _p_value(one[1])))
-        ranks += [FactorRank(rank, variant, one.factor, matters, one) for rank, (matters, one) in enumerate(found, start=1)]
+        found.sort(key=lambda entry: (order[entry[0]], -entry[1].strength, _p_value(entry[1])))
+        ranks += [
+            FactorRank(rank, variant, effect.factor, matters, effect) for rank, (matters, effect) in enumerate(found, start=1)
+        ]
     return tuple(ranks)
 
 
 def _matters(effects: Sequence[Effect]) -> bool | None:
-    if any(one.shown for one in effects):
+    if any(effect.shown for effect in effects):
         return True
-    return False if any(one.tellable for one in effects) else None
+    return False if any(effect.tellable for effect in effects) else None
 
 
 def _importance(effect: Effect) -> tuple[bool, bool, float, float]:
@@ -610,3 +531,95 @@ def _p_value(effect: Effect) -> float:
 def _share(counts: Iterable[tuple[int, int]]) -> float:
     known = list(counts)
     return sum(count for count, _ in known) / sum(total for _, total in known)
+
+
+def compare_sizes(groups: Sequence[Sequence[float]], ranks: Sequence[float]) -> SignedResult:
+    """Test whether values grow or shrink with the rank of their group.
+
+    Two groups are compared by Mann and Whitney's test. More, in their order, by Kendall's tau between rank and value, which is
+    the test of Jonckheere and Terpstra.
+    """
+    from scipy import stats
+
+    counts = [len(group) for group in groups]
+    values = [value for group in groups for value in group]
+    attainable = min(1.0, 2 / _arrangements(counts))
+    if min(values) == max(values):
+        return SignedResult(None, 0, len(values), attainable)
+    if len(groups) == 2:
+        low, high = groups
+        share = superiority(low, high)
+        # SciPy permutes groups of two or more only.
+        if min(counts) > 1 and len(set(values)) < len(values) and _arrangements(counts) <= MAX_ARRANGEMENTS:
+            every = stats.PermutationMethod(n_resamples=MAX_ARRANGEMENTS)
+            p_value = float(stats.mannwhitneyu(high, low, method=every).pvalue)
+        else:
+            p_value = float(stats.mannwhitneyu(high, low).pvalue)
+        return SignedResult(max(p_value, attainable), _sign(share - 0.5), len(values), attainable)
+    at = [rank for rank, group in zip(ranks, groups, strict=True) for _ in group]
+    trend = stats.kendalltau(at, values)
+    return SignedResult(max(float(trend.pvalue), attainable), _sign(float(trend.statistic)), len(values), attainable)
+
+
+def compare_rates(low: tuple[int, int], high: tuple[int, int]) -> SignedResult:
+    """Compare two (how many, of how many) by Fisher's exact test."""
+    from scipy import stats
+
+    repeats = low[1] + high[1]
+    attainable = float(stats.fisher_exact(np.array([[0, low[1]], [high[1], 0]])).pvalue)
+    if low[0] + high[0] in (0, repeats):
+        return SignedResult(None, 0, repeats, attainable)
+    table = np.array([[low[0], low[1] - low[0]], [high[0], high[1] - high[0]]])
+    p_value = float(stats.fisher_exact(table).pvalue)
+    return SignedResult(min(1.0, p_value), _sign(high[0] / high[1] - low[0] / low[1]), repeats, attainable)
+
+
+def superiority(low: Sequence[float], high: Sequence[float]) -> float:
+    """Return the probability that a value of ``high`` exceeds one of ``low``, ties counting half (U / n1 n2)."""
+    from scipy import stats
+
+    return float(stats.mannwhitneyu(high, low, method="asymptotic").statistic) / (len(low) * len(high))
+
+
+def combine(strata: Sequence[SignedResult]) -> SignedResult:
+    """Put the strata of one question together; a stratum in which nothing varied has no say."""
+    repeats = sum(stratum.repeats for stratum in strata)
+    attainable = _stouffer([(stratum.attainable, 1, stratum.repeats) for stratum in strata])[0]
+    telling = [(stratum.p_value, stratum.sign, stratum.repeats) for stratum in strata if stratum.p_value is not None]
+    if not telling:
+        return SignedResult(None, 0, repeats, attainable)
+    return SignedResult(*_stouffer(telling), repeats, attainable)
+
+
+def correct(p_values: Sequence[float]) -> list[float]:
+    """Correct p-values for their number by Benjamini and Hochberg's procedure."""
+    if not p_values:
+        return []
+    from scipy import stats
+
+    corrected: list[float] = stats.false_discovery_control(list(p_values), method="bh").tolist()
+    return corrected
+
+
+def _stouffer(parts: Sequence[tuple[float, int, int]]) -> tuple[float, int]:
+    """Combine (p-value, sign, weight); a single part is returned as it is."""
+    if len(parts) == 1:
+        return parts[0][0], parts[0][1]
+    from scipy import stats
+
+    total = math.fsum(sign * math.sqrt(count) * float(stats.norm.isf(p / 2)) for p, sign, count in parts)
+    z = total / math.sqrt(sum(count for _, _, count in parts))
+    return min(1.0, float(2 * stats.norm.sf(abs(z)))), _sign(z)
+
+
+def _arrangements(counts: Sequence[int]) -> int:
+    """In how many ways the values can be dealt to groups of these sizes."""
+    total, ways = 0, 1
+    for count in counts:
+        total += count
+        ways *= math.comb(total, count)
+    return ways
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)

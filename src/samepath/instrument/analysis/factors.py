@@ -82,7 +82,7 @@ def find_factors(cells: Sequence[CellAnalysis]) -> tuple[StudyFactor, ...]:
         for kind, name in names:
             if any(len(_levels(kind, name, group)) > 1 for group in by_scenario(members).values()):
                 levels = _levels(kind, name, members)
-                ordered = name not in _LABELS and all(_is_number(one) for one in levels)
+                ordered = name not in _LABELS and all(_is_number(level) for level in levels)
                 found.append(
                     StudyFactor(
                         variant=variant,

@@ -9,7 +9,7 @@ from typing import Final
 from samepath.core.units import format_length
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.analysis.divergence import RepeatDeviation
-from samepath.instrument.analysis.effects import Signed, combine, compare_rates, compare_sizes, correct
+from samepath.instrument.analysis.effects import SignedResult, combine, compare_rates, compare_sizes, correct
 from samepath.instrument.analysis.factors import by_variant, find_twins, variant_of
 from samepath.instrument.analysis.verdict import clopper_pearson
 
@@ -53,7 +53,7 @@ def find_leaks(cells: Sequence[CellAnalysis], confidence: float = 0.95) -> tuple
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Comparison:
     """A comparison before its p-value is corrected, and what to say if it shows something and if it does not."""
 
     kind: str
@@ -82,7 +82,7 @@ class _Look:
 
 
 @dataclass(frozen=True)
-class _Order:
+class _ProcessOrder:
     """A cell's repeats in the order of their processes: the first of each process, and the later ones."""
 
     cell: CellAnalysis
@@ -92,18 +92,20 @@ class _Order:
     @property
     def odd(self) -> tuple[int, int]:
         """How many first and how many later repeats are not of the largest outcome."""
-        largest = _largest({one.digest: len(one.repeats) for one in self.cell.outcomes})
-        usual = {repeat for one in self.cell.outcomes if one.digest == largest for repeat in one.repeats}
-        return sum(one.repeat not in usual for one in self.first), sum(one.repeat not in usual for one in self.later)
+        largest = _largest({outcome.digest: len(outcome.repeats) for outcome in self.cell.outcomes})
+        usual = {repeat for outcome in self.cell.outcomes if outcome.digest == largest for repeat in outcome.repeats}
+        return sum(deviation.repeat not in usual for deviation in self.first), sum(
+            deviation.repeat not in usual for deviation in self.later
+        )
 
-    def tests(self) -> tuple[Signed, Signed]:
+    def tests(self) -> tuple[SignedResult, SignedResult]:
         """Are first repeats odd more or less often, and are they farther from the mean path or nearer?"""
         rates = compare_rates((self.odd[0], len(self.first)), (self.odd[1], len(self.later)))
-        deviations_m = [[one.max_deviation_m for one in group] for group in (self.first, self.later)]
+        deviations_m = [[deviation.max_deviation_m for deviation in group] for group in (self.first, self.later)]
         return rates, compare_sizes(deviations_m, (0.0, 1.0))
 
 
-def _by_position(variant: str, cells: Sequence[CellAnalysis]) -> list[_Look]:
+def _by_position(variant: str, cells: Sequence[CellAnalysis]) -> list[_Comparison]:
     """Hold the first repeats of their processes against later ones: over all cells of a variant, then in each one."""
     orders = [order for cell in cells if (order := _order(cell)) is not None]
     if not orders:
@@ -113,7 +115,7 @@ def _by_position(variant: str, cells: Sequence[CellAnalysis]) -> list[_Look]:
     who = orders[0].cell.header.cell if len(orders) == 1 else f"{len(orders)} cells"
     if not varying:
         same = f"no state leaks between repeats, as far as {count} show: all of a cell have the same bits, first or later"
-        return [_Look("position", variant, "", who, "", None, 0.0, None, "", same)]
+        return [_Comparison("position", variant, "", who, "", None, 0.0, None, "", same)]
     both = [order.tests() for order in varying]
     pooled = [combine([rates for rates, _ in both]), combine([sizes for _, sizes in both])]
     singles = []
@@ -123,35 +125,35 @@ def _by_position(variant: str, cells: Sequence[CellAnalysis]) -> list[_Look]:
         follows = _follows_from_position(order)
         p_value, attainable = _smallest(tests, follows)
         texts = _shown([order], tests, follows), f"no dependence on the place in the process is shown by {_count([order])}"
-        singles.append(_Look(*where, p_value, attainable, True, *texts, only_if_shown=len(orders) > 1))
+        singles.append(_Comparison(*where, p_value, attainable, True, *texts, only_if_shown=len(orders) > 1))
     if len(orders) == 1:
         return singles
     texts = _shown(varying, pooled), f"no dependence on the place in the process is shown by {count}"
-    return [_Look("position", variant, "", who, "", *_smallest(pooled), True, *texts), *singles]
+    return [_Comparison("position", variant, "", who, "", *_smallest(pooled), True, *texts), *singles]
 
 
-def _order(cell: CellAnalysis) -> _Order | None:
+def _order(cell: CellAnalysis) -> _ProcessOrder | None:
     """Sort a cell's repeats by their place; None where nothing is known of it or every process ran one repeat."""
     positions = {place.repeat: place.position for place in cell.places}
-    known = [one for one in cell.deviations if one.repeat in positions]
-    first = tuple(one for one in known if positions[one.repeat] == 0)
-    later = tuple(one for one in known if positions[one.repeat] > 0)
-    return _Order(cell, first, later) if first and later else None
+    known = [deviation for deviation in cell.deviations if deviation.repeat in positions]
+    first = tuple(deviation for deviation in known if positions[deviation.repeat] == 0)
+    later = tuple(deviation for deviation in known if positions[deviation.repeat] > 0)
+    return _ProcessOrder(cell, first, later) if first and later else None
 
 
-def _count(orders: Sequence[_Order]) -> str:
-    first, later = sum(len(one.first) for one in orders), sum(len(one.later) for one in orders)
+def _count(orders: Sequence[_ProcessOrder]) -> str:
+    first, later = sum(len(order.first) for order in orders), sum(len(order.later) for order in orders)
     return f"{first + later} repeats in {first} process{'es' if first > 1 else ''}"
 
 
-def _shown(orders: Sequence[_Order], tests: Sequence[Signed], follows: float = 1.0) -> str:
+def _shown(orders: Sequence[_ProcessOrder], tests: Sequence[SignedResult], follows: float = 1.0) -> str:
     """Say what shows the leak: the outcomes, or else the distances."""
-    rates, sizes = (1.0 if one.p_value is None else one.p_value for one in tests)
+    rates, sizes = (1.0 if test.p_value is None else test.p_value for test in tests)
     if follows < min(rates, sizes):
         return "state leaks between repeats: each place in the process has an outcome of its own"
     if rates <= sizes:
-        first, later = sum(len(one.first) for one in orders), sum(len(one.later) for one in orders)
-        odd_first, odd_later = (sum(one.odd[side] for one in orders) for side in (0, 1))
+        first, later = sum(len(order.first) for order in orders), sum(len(order.later) for order in orders)
+        odd_first, odd_later = (sum(order.odd[side] for order in orders) for side in (0, 1))
         return (
             f"state leaks between repeats: of the first repeats of their process {odd_first} of {first} are not of the largest "
             f"outcome of their cell, of later ones {odd_later} of {later}"
@@ -160,21 +162,21 @@ def _shown(orders: Sequence[_Order], tests: Sequence[Signed], follows: float = 1
     return f"state leaks between repeats: the first ones of their process are {way} the mean path than later ones"
 
 
-def _by_twin(cell: CellAnalysis, twin: CellAnalysis) -> _Look:
+def _by_twin(cell: CellAnalysis, twin: CellAnalysis) -> _Comparison:
     """Hold a cell whose repeats share processes against the same cell in fresh ones: the same outcomes, as far apart?"""
     apart = f"in fresh processes ({twin.header.cell})"
-    both = Counter({one.digest: len(one.repeats) for one in cell.outcomes})
-    both.update({one.digest: len(one.repeats) for one in twin.outcomes})
+    both = Counter({outcome.digest: len(outcome.repeats) for outcome in cell.outcomes})
+    both.update({outcome.digest: len(outcome.repeats) for outcome in twin.outcomes})
     count = f"{cell.repeats} repeats that share processes and {twin.repeats} {apart}"
     header = cell.header
     who = ("twin", variant_of(header), header.scenario, header.cell, twin.header.cell)
     if len(both) == 1:
-        return _Look(*who, None, 0.0, None, "", f"no state leaks between repeats: {count} have the same bits")
+        return _Comparison(*who, None, 0.0, None, "", f"no state leaks between repeats: {count} have the same bits")
     usual = _largest(both)
-    odd = [sum(len(one.repeats) for one in side.outcomes if one.digest != usual) for side in (cell, twin)]
+    odd = [sum(len(outcome.repeats) for outcome in side.outcomes if outcome.digest != usual) for side in (cell, twin)]
     tests = [
         compare_rates((odd[1], twin.repeats), (odd[0], cell.repeats)),
-        compare_sizes([[pair.apart_m for pair in one.pairs] for one in (twin, cell)], (0.0, 1.0)),
+        compare_sizes([[pair.apart_m for pair in side.pairs] for side in (twin, cell)], (0.0, 1.0)),
     ]
     p_value, attainable = _smallest(tests)
     varies = (len(cell.outcomes) > 1, len(twin.outcomes) > 1)
@@ -185,7 +187,7 @@ def _by_twin(cell: CellAnalysis, twin: CellAnalysis) -> _Look:
         (True, True): (None, f"repeats vary in both, but not alike: sharing a process changes what they do against {apart}"),
     }[varies]
     not_shown = f"no difference is shown between {count}"
-    return _Look(*who, p_value, attainable, is_leak, shown, not_shown)
+    return _Comparison(*who, p_value, attainable, is_leak, shown, not_shown)
 
 
 def _largest(sizes: Mapping[str, int]) -> str:
@@ -193,14 +195,14 @@ def _largest(sizes: Mapping[str, int]) -> str:
     return min(sizes, key=lambda digest: (-sizes[digest], digest))
 
 
-def _smallest(tests: Sequence[Signed], *bounds: float) -> tuple[float, float]:
+def _smallest(tests: Sequence[SignedResult], *bounds: float) -> tuple[float, float]:
     """The smallest p-value of several looks at the same repeats, times their number; and the smallest that it could be."""
     looks = len(tests) + len(bounds)
-    found = [1.0 if one.p_value is None else one.p_value for one in tests]
-    return min(1.0, looks * min(*found, *bounds)), min(1.0, looks * min(one.attainable for one in tests))
+    found = [1.0 if test.p_value is None else test.p_value for test in tests]
+    return min(1.0, looks * min(*found, *bounds)), min(1.0, looks * min(test.attainable for test in tests))
 
 
-def _follows_from_position(order: _Order) -> float:
+def _follows_from_position(order: _ProcessOrder) -> float:
     """Bound the chance that the outcome is a function of the position though it has nothing to do with it; 1 if it is none.
 
     Of all ways to deal the outcomes to the repeats, no more than outcomes ^ positions are functions of the position.
@@ -234,7 +236,7 @@ _SAYS: Final = {
 
 
 @dataclass(frozen=True)
-class Side:
+class ControllerSide:
     """One of the two cells: its repeats, how many diverge from the largest outcome, and the largest deviation."""
 
     cell: str
@@ -260,8 +262,8 @@ class ControllerSource:
     variant: str
     simulator: str
     scenario: str
-    in_loop: Side
-    replayed: Side
+    in_loop: ControllerSide
+    replayed: ControllerSide
     source: str
     p_value: float | None
     confidence: float
@@ -273,7 +275,7 @@ class ControllerSource:
         chance = "" if self.p_value is None else f" (p = {self.p_value:.2g})"
         return f"{self.variant}, {self.scenario}: {_SAYS[self.source]}: {loop}; {replay}{chance}"
 
-    def _side(self, what: str, side: Side) -> str:
+    def _side(self, what: str, side: ControllerSide) -> str:
         if side.varies:
             far = format_length(side.max_deviation_m or 0.0)
             return f"{what} {side.divergent} of {side.repeats} repeats diverge, by up to {far} from the mean"
@@ -296,8 +298,8 @@ def find_controllers(cells: Sequence[CellAnalysis], confidence: float = 0.95) ->
     return tuple(found)
 
 
-def _side(cell: CellAnalysis) -> Side:
-    return Side(cell.header.cell, cell.repeats, cell.divergent, cell.summary.max_deviation_m)
+def _side(cell: CellAnalysis) -> ControllerSide:
+    return ControllerSide(cell.header.cell, cell.repeats, cell.divergent, cell.summary.max_deviation_m)
 
 
 def _source(loop: CellAnalysis, replay: CellAnalysis, threshold: float) -> tuple[str, float | None]:

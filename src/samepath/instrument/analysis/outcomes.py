@@ -41,13 +41,13 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Branch:
+class OutcomeTree:
     """A node of the outcome tree: these outcomes are identical until ``until_tick``, then part into ``children``."""
 
     outcomes: tuple[int, ...]
     repeats: int
     until_tick: int | None
-    children: tuple["Branch", ...] = ()
+    children: tuple["OutcomeTree", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def classify(cell: CellTrace) -> tuple[Outcome, ...]:
     for run in cell.runs:
         classes.setdefault(run.digest, []).append(run.repeat)
     outcomes = [Outcome(digest, tuple(repeats)) for digest, repeats in classes.items()]
-    return tuple(sorted(outcomes, key=lambda one: (-len(one.repeats), one.repeats[0])))
+    return tuple(sorted(outcomes, key=lambda outcome: (-len(outcome.repeats), outcome.repeats[0])))
 
 
 def find_clusters(outcomes: tuple[Outcome, ...], features: dict[int, Floats]) -> Clusters:
@@ -96,18 +96,18 @@ def find_clusters(outcomes: tuple[Outcome, ...], features: dict[int, Floats]) ->
     where the cell spreads most. Clusters are real when cutting the dendrogram at its largest relative gap separates groups
     at least ``MIN_GAP_RATIO`` times farther apart than any step within them.
     """
-    total = sum(len(one.repeats) for one in outcomes)
+    total = sum(len(outcome.repeats) for outcome in outcomes)
     if len(outcomes) == 1:
         return Clusters(Pattern.SINGLE, (total,), None, None, None)
     from scipy.cluster import hierarchy
     from scipy.spatial import distance
 
-    chosen = [one for one in outcomes if one.repeats[0] in features]
+    chosen = [outcome for outcome in outcomes if outcome.repeats[0] in features]
     sampled = len(chosen) if len(chosen) < len(outcomes) else None
     if total < MIN_REPEATS:
         return Clusters(Pattern.UNDECIDED, (), None, None, sampled)
-    weights = np.array([len(one.repeats) for one in chosen])
-    points = np.array([features[one.repeats[0]] for one in chosen])
+    weights = np.array([len(outcome.repeats) for outcome in chosen])
+    points = np.array([features[outcome.repeats[0]] for outcome in chosen])
     if len(chosen) < 2 or points.shape[1] == 0:
         return Clusters(Pattern.UNDECIDED, (), None, None, sampled)
     tree = hierarchy.linkage(distance.pdist(points, "chebyshev"), "single")
@@ -119,7 +119,7 @@ def find_clusters(outcomes: tuple[Outcome, ...], features: dict[int, Floats]) ->
     if ratio < MIN_GAP_RATIO:
         return Clusters(Pattern.NOISE, (), None, None, sampled)
     labels = hierarchy.fcluster(tree, best, "maxclust")
-    sizes = tuple(sorted((int(weights[labels == one].sum()) for one in np.unique(labels)), reverse=True))
+    sizes = tuple(sorted((int(weights[labels == label].sum()) for label in np.unique(labels)), reverse=True))
     within, gap = float(heights[-best]), float(heights[-best + 1])
     rare = sum(sizes[1:]) <= 0.05 * sum(sizes)
     return Clusters(Pattern.OUTLIERS if rare else Pattern.BIFURCATION, sizes, gap, within, sampled)
@@ -141,24 +141,24 @@ def grow_tree(
     digests: dict[int, NDArray[np.uint64]],
     events: dict[int, tuple[Event, ...]],
     ticks: NDArray[np.int64],
-) -> Branch:
+) -> OutcomeTree:
     """Build the tree of how outcomes part, in states or events, from each outcome's first repeat.
 
     ``digests[repeat]`` are chained, ``[tick, actor]``. Outcomes without digests (beyond the largest few) hang below the root
     as one branch of their own.
     """
-    known = [index for index, one in enumerate(outcomes) if one.repeats[0] in digests]
-    rest = [index for index, one in enumerate(outcomes) if one.repeats[0] not in digests]
+    known = [index for index, outcome in enumerate(outcomes) if outcome.repeats[0] in digests]
+    rest = [index for index, outcome in enumerate(outcomes) if outcome.repeats[0] not in digests]
     histories = {
         index: _history(digests[outcomes[index].repeats[0]], events[outcomes[index].repeats[0]], ticks) for index in known
     }
     root = _grow(outcomes, known, histories, ticks, 0)
     if not rest:
         return root
-    others = Branch(tuple(rest), sum(len(outcomes[index].repeats) for index in rest), None)
+    others = OutcomeTree(tuple(rest), sum(len(outcomes[index].repeats) for index in rest), None)
     splits = [outcomes[index].split_tick for index in rest]
     until = min(tick for tick in (root.until_tick, *splits) if tick is not None)
-    return Branch((*root.outcomes, *rest), root.repeats + others.repeats, until, (*(root.children or (root,)), others))
+    return OutcomeTree((*root.outcomes, *rest), root.repeats + others.repeats, until, (*(root.children or (root,)), others))
 
 
 def _history(raw: NDArray[np.uint64], events: tuple[Event, ...], ticks: NDArray[np.int64]) -> list[bytes]:
@@ -175,20 +175,20 @@ def _history(raw: NDArray[np.uint64], events: tuple[Event, ...], ticks: NDArray[
 
 def _grow(
     outcomes: tuple[Outcome, ...], group: list[int], histories: dict[int, list[bytes]], ticks: NDArray[np.int64], start: int
-) -> Branch:
+) -> OutcomeTree:
     repeats = sum(len(outcomes[index].repeats) for index in group)
     if len(group) == 1:
-        return Branch(tuple(group), repeats, None)
+        return OutcomeTree(tuple(group), repeats, None)
     for position in range(start, len(ticks)):
         parts: dict[bytes, list[int]] = {}
         for index in group:
             parts.setdefault(histories[index][position], []).append(index)
         if len(parts) > 1:
             children = tuple(_grow(outcomes, part, histories, ticks, position) for part in parts.values())
-            return Branch(tuple(group), repeats, int(ticks[position]), children)
+            return OutcomeTree(tuple(group), repeats, int(ticks[position]), children)
     # Equal to the last logged tick: they differ in how the run ended.
-    children = tuple(Branch((index,), len(outcomes[index].repeats), None) for index in group)
-    return Branch(tuple(group), repeats, None, children)
+    children = tuple(OutcomeTree((index,), len(outcomes[index].repeats), None) for index in group)
+    return OutcomeTree(tuple(group), repeats, None, children)
 
 
 # What a test came to: who collided with whom, and why the run ended. Where repeats of one test disagree, its verdict
@@ -198,7 +198,7 @@ Pair = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
-class Ending:
+class EndingGroup:
     """What a test came to in some repeats: which pairs collided (None is scenery) and why the run ended; ticks do not count."""
 
     collisions: tuple[Pair, ...]
@@ -222,25 +222,25 @@ def pair_words(pairs: tuple[Pair, ...]) -> str:
     return ", ".join(f"{'scenery' if a is None else a} with {'scenery' if b is None else b}" for a, b in pairs) or "none"
 
 
-def find_endings(runs: Sequence[RunInfo]) -> tuple[Ending, ...]:
+def find_endings(runs: Sequence[RunInfo]) -> tuple[EndingGroup, ...]:
     """Group repeats by what the test came to: the usual one first."""
     groups: dict[tuple[tuple[Pair, ...], str, bool], list[int]] = {}
     for run in runs:
         groups.setdefault((collided_pairs(run), run.end.reason, run.end.completed), []).append(run.repeat)
-    endings = [Ending(*key, tuple(repeats)) for key, repeats in groups.items()]
-    return tuple(sorted(endings, key=lambda one: (-len(one.repeats), one.repeats[0])))
+    endings = [EndingGroup(*key, tuple(repeats)) for key, repeats in groups.items()]
+    return tuple(sorted(endings, key=lambda ending: (-len(ending.repeats), ending.repeats[0])))
 
 
-def collided(endings: Sequence[Ending]) -> int:
+def collided(endings: Sequence[EndingGroup]) -> int:
     """In how many repeats was there a collision?"""
-    return sum(len(one.repeats) for one in endings if one.collisions)
+    return sum(len(ending.repeats) for ending in endings if ending.collisions)
 
 
-def flip_words(endings: Sequence[Ending]) -> str:
+def flip_words(endings: Sequence[EndingGroup]) -> str:
     """Say how the verdict flips between repeats, as a sentence without a subject's name; nothing where all agree."""
     if len(endings) < 2:
         return ""
-    total = sum(len(one.repeats) for one in endings)
+    total = sum(len(ending.repeats) for ending in endings)
     hit = collided(endings)
     parts = []
     if 0 < hit < total:
@@ -249,16 +249,16 @@ def flip_words(endings: Sequence[Ending]) -> str:
             f"{_repeats(hit, total)} {_verb(hit, 'collide')}" if hit < missed else f"{_repeats(missed, total)} {_not(missed)}"
         )
     usual = endings[0]
-    others = [one for one in endings[1:] if bool(one.collisions) == bool(usual.collisions)]
-    if elsewhere := [one for one in others if one.collisions != usual.collisions]:
-        few, how = sum(len(one.repeats) for one in elsewhere), pair_words(elsewhere[0].collisions)
-        told = f"{how}{', ...' if len({one.collisions for one in elsewhere}) > 1 else ''}"
+    others = [ending for ending in endings[1:] if bool(ending.collisions) == bool(usual.collisions)]
+    if elsewhere := [ending for ending in others if ending.collisions != usual.collisions]:
+        few, how = sum(len(ending.repeats) for ending in elsewhere), pair_words(elsewhere[0].collisions)
+        told = f"{how}{', ...' if len({ending.collisions for ending in elsewhere}) > 1 else ''}"
         parts.append(
             f"{_repeats(few, total)} {_verb(few, 'collide')} otherwise ({told}; usually {pair_words(usual.collisions)})"
         )
-    if ends := [one for one in others if one.collisions == usual.collisions]:
-        few, how = sum(len(one.repeats) for one in ends), ends[0].reason
-        told = f"by {how!r}{' and others' if len({one.reason for one in ends}) > 1 else ''}"
+    if ends := [ending for ending in others if ending.collisions == usual.collisions]:
+        few, how = sum(len(ending.repeats) for ending in ends), ends[0].reason
+        told = f"by {how!r}{' and others' if len({ending.reason for ending in ends}) > 1 else ''}"
         parts.append(f"{_repeats(few, total)} {_verb(few, 'end')} {told}, the others by {usual.reason!r}")
     return "; ".join(parts)
 

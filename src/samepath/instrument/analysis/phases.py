@@ -75,7 +75,7 @@ class PhaseBoundary:
 
     def before_own(self, spread: CellSpread) -> Bools:
         """Mask the pairs before each actor's own first involvement (an uninvolved actor: all of its pairs)."""
-        limits = np.array([self.actor_first_tick.get(int(one), np.iinfo(np.int64).max) for one in spread.actor_ids])
+        limits = np.array([self.actor_first_tick.get(int(known), np.iinfo(np.int64).max) for known in spread.actor_ids])
         return np.repeat(spread.ticks, len(limits)) < np.tile(limits, len(spread.ticks))
 
 

@@ -77,7 +77,7 @@ class SensorAnalysis:
     @property
     def divergent(self) -> int:
         """How many repeats are not of the largest class."""
-        return sum(len(one) for one in self.outcomes[1:])
+        return sum(len(outcome) for outcome in self.outcomes[1:])
 
     def words(self, step_s: float) -> str:
         """Say it in one line."""
@@ -100,16 +100,16 @@ class SensorAnalysis:
         return unknown if self.first is None else f"{unknown}; the next that was: {difference_words(self.first, self.kind)}"
 
 
-def difference_words(one: FrameDifference, kind: str, *, where: bool = True) -> str:
+def difference_words(frame: FrameDifference, kind: str, *, where: bool = True) -> str:
     """Say how much two frames differ, and at which tick that is."""
     what = "points" if ".lidar." in kind or kind.endswith("radar") else "numbers"
     if ".camera." in kind:
         what = "events" if kind.endswith(".dvs") else "pixels"
-    text = f"{one.differing} of {one.elements} {what}" + (f" at tick {one.tick} (repeat {one.repeat})" if where else "")
-    if one.max_difference is None:
+    text = f"{frame.differing} of {frame.elements} {what}" + (f" at tick {frame.tick} (repeat {frame.repeat})" if where else "")
+    if frame.max_difference is None:
         return text
-    unit = f" {one.unit}" if one.unit else ""
-    return f"{text}, by up to {one.max_difference:.4g}{unit} (mean over all: {one.mean_difference:.2g})"
+    unit = f" {frame.unit}" if frame.unit else ""
+    return f"{text}, by up to {frame.max_difference:.4g}{unit} (mean over all: {frame.mean_difference:.2g})"
 
 
 def analyse_sensors(cell: CellTrace) -> tuple[SensorAnalysis, ...]:
@@ -121,7 +121,7 @@ def analyse_sensors(cell: CellTrace) -> tuple[SensorAnalysis, ...]:
 def _analyse(cell: CellTrace, table: FrameTable, repeats: tuple[int, ...]) -> SensorAnalysis:
     outcomes = _outcomes(table, repeats)
     reference = outcomes[0][0]
-    ticks_of = {one[0]: _rows(table, one[0]) for one in outcomes}
+    ticks_of = {outcome[0]: _rows(table, outcome[0]) for outcome in outcomes}
     first_tick, first_repeat, differing, compared = None, None, 0, 0
     unlike: dict[int, list[int]] = {}
     for outcome in outcomes:
@@ -155,8 +155,8 @@ def _analyse(cell: CellTrace, table: FrameTable, repeats: tuple[int, ...]) -> Se
         frames_differing=differing,
         frames_compared=compared,
         samples_compared=len(found),
-        first=min(found, key=lambda one: (one.tick, one.repeat != first_repeat, one.repeat), default=None),
-        worst=max(found, key=lambda one: (one.ratio, one.max_difference or 0.0, -one.tick), default=None),
+        first=min(found, key=lambda frame: (frame.tick, frame.repeat != first_repeat, frame.repeat), default=None),
+        worst=max(found, key=lambda frame: (frame.ratio, frame.max_difference or 0.0, -frame.tick), default=None),
         digest=hashlib.blake2b(_content(table, reference), digest_size=LINK_BYTES).hexdigest(),
     )
 
@@ -166,7 +166,7 @@ def _outcomes(table: FrameTable, repeats: tuple[int, ...]) -> tuple[tuple[int, .
     groups: dict[bytes, list[int]] = {}
     for repeat in repeats:
         groups.setdefault(_content(table, repeat), []).append(repeat)
-    return tuple(tuple(one) for one in sorted(groups.values(), key=lambda one: (-len(one), one[0])))
+    return tuple(tuple(group) for group in sorted(groups.values(), key=lambda group: (-len(group), group[0])))
 
 
 def _content(table: FrameTable, repeat: int) -> bytes:
@@ -232,7 +232,7 @@ def _unit(kind: str) -> str:
 
 def _unequal_shapes(where: tuple[int, int, int], a: Sample, b: Sample) -> FrameDifference:
     """Frames of unequal length: an element counts as different unless it is in both, wherever it stands."""
-    counts = [_bag(one.array) for one in (a, b)]
+    counts = [_bag(sample.array) for sample in (a, b)]
     shared = sum(min(count, counts[1].get(key, 0)) for key, count in counts[0].items())
     elements = max(_elements(a), _elements(b))
     return FrameDifference(*where, elements, elements - shared, None, None)

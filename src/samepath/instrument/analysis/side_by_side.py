@@ -1,7 +1,11 @@
-"""Variants of a study side by side: spread, outcomes, the test's own verdict, shift of the mean, pace; a line per engine.
+"""Variants of a study side by side: spread, outcomes, the test's own verdict, shift of the mean, pace; a line per simulator.
 
 A variant is a simulator used in one way. Where two of them differ in settings only, and one varies less, the settings that do
-that are named.
+that are named. Beside the spread stands the shift of the mean path against the unloaded cell: a spread that stays the same may
+still move as a whole, and sigma alone would not show it.
+
+Records come first, then :func:`find_side_by_side`, which finds for every cell its base, for every variant the settings that
+remove its variance, and for every simulator a conclusion in words.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -14,7 +18,7 @@ from numpy.typing import NDArray
 from samepath.core.units import format_length
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.cell import CellAnalysis
-from samepath.instrument.analysis.conditions import LOADS, Pace
+from samepath.instrument.analysis.conditions import LOADS, RunPace
 from samepath.instrument.analysis.domains import Domain
 from samepath.instrument.analysis.factors import (
     Level,
@@ -28,12 +32,16 @@ from samepath.instrument.analysis.factors import (
     settings_of,
     title,
 )
-from samepath.instrument.analysis.outcomes import Ending, collided, flip_words, pair_words
-
-# How far the mean path of one cell is from that of another: a spread that stays the same may still move as a whole.
+from samepath.instrument.analysis.outcomes import EndingGroup, collided, flip_words, pair_words
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Key = TypeVar("Key", bound=Hashable)
+Diff = tuple[tuple[str, Level, Level], ...]
+# A variant varies clearly less than another from this factor on.
+_CLEARLY: Final = 10.0
+# Two variants that differ in more settings are different things, not the same with something changed.
+_MOST_SETTINGS: Final = 4
 
 
 @dataclass(frozen=True)
@@ -62,53 +70,6 @@ class Shift:
     after: MeanShift | None
 
 
-def find_shift(cell: CellAnalysis, base: CellAnalysis) -> Shift:
-    """Hold the mean path of ``cell`` against that of ``base``."""
-    firsts = [one.boundary.first_tick for one in (cell, base) if one.boundary.first_tick is not None]
-    ticks, ours, theirs = np.intersect1d(cell.spread.ticks, base.spread.ticks, assume_unique=True, return_indices=True)
-    actors, our_actors, their_actors = np.intersect1d(
-        cell.spread.actor_ids, base.spread.actor_ids, assume_unique=True, return_indices=True
-    )
-    at, base_at = _pairs(cell, ours, our_actors), _pairs(base, theirs, their_actors)
-    axes = [name for name in cell.spread.axes if name in base.spread.axes]
-    squares, errors = np.zeros(at.shape), np.zeros(at.shape)
-    shared = np.ones(at.shape, np.bool_)
-    for name in axes:
-        one, other = cell.spread.channels[name], base.spread.channels[name]
-        shared &= (one.count[at] == cell.repeats) & (other.count[base_at] == base.repeats)
-        squares += (one.mean[at] - other.mean[base_at]) ** 2
-        errors += one.variance[at] / cell.repeats + other.variance[base_at] / base.repeats
-    shared &= np.isfinite(squares)
-    early = (ticks < min(firsts) if firsts else np.ones(len(ticks), np.bool_))[:, np.newaxis]
-    return Shift(
-        against=base.header.cell,
-        before=_largest_shift(squares, errors, shared & early, ticks, actors),
-        after=_largest_shift(squares, errors, shared & ~early, ticks, actors),
-    )
-
-
-def _pairs(cell: CellAnalysis, ticks: NDArray[np.intp], actors: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Where pairs of (tick, actor) stand in the flat arrays of a cell's spread."""
-    return ticks[:, np.newaxis] * len(cell.spread.actor_ids) + actors[np.newaxis, :]
-
-
-def _largest_shift(
-    squares: Floats, errors: Floats, mask: Bools, ticks: NDArray[np.int64], actors: NDArray[np.int64]
-) -> MeanShift | None:
-    if not mask.any():
-        return None
-    tick, actor = np.unravel_index(int(np.argmax(np.where(mask, squares, -1.0))), squares.shape)
-    return MeanShift(
-        shift_m=float(np.sqrt(squares[tick, actor])),
-        error_m=float(np.sqrt(errors[tick, actor])),
-        tick=int(ticks[tick]),
-        actor=int(actors[actor]),
-    )
-
-
-Key = TypeVar("Key", bound=Hashable)
-
-
 @dataclass(frozen=True)
 class SideRow:
     """A cell beside the others. ``levels`` are those of what its variant varies.
@@ -126,9 +87,9 @@ class SideRow:
     before_sigma_m: float | None
     after_sigma_m: float | None
     outcomes: int
-    endings: tuple[Ending, ...]
+    endings: tuple[EndingGroup, ...]
     shift: Shift | None
-    pace: Pace | None
+    pace: RunPace | None
     sensors_differ: bool = False
 
     @property
@@ -172,7 +133,7 @@ class SideVariant:
     @property
     def verdict(self) -> Verdict:
         """The worst of its cells."""
-        return max((row.verdict for row in self.rows), key=lambda one: one.rank)
+        return max((row.verdict for row in self.rows), key=lambda verdict: verdict.rank)
 
     @property
     def max_sigma_m(self) -> float | None:
@@ -192,36 +153,38 @@ class SideVariant:
     @property
     def flips(self) -> bool:
         """Does the test come to something else in some repeat, under the same condition or another?"""
-        return len({(one.collisions, one.reason, one.completed) for row in self.rows for one in row.endings}) > 1
+        return len({(ending.collisions, ending.reason, ending.completed) for row in self.rows for ending in row.endings}) > 1
 
     def flip_words(self) -> str:
         """Say how the test's verdict flips, within cells and between them; nothing where it never does."""
         if not self.flips:
             return ""
-        endings = [one for row in self.rows for one in row.endings]
-        collisions, reason = _usual(endings, lambda one: one.collisions), _usual(endings, lambda one: one.reason)
+        endings = [ending for row in self.rows for ending in row.endings]
+        collisions, reason = _usual(endings, lambda ending: ending.collisions), _usual(endings, lambda ending: ending.reason)
         hit, repeats = sum(row.collided for row in self.rows), sum(row.repeats for row in self.rows)
         parts = []
         if 0 < hit < repeats:
             rare = 2 * hit < repeats
-            counts = self._counts(lambda one: bool(one.collisions) == rare, every=True)
+            counts = self._counts(lambda ending: bool(ending.collisions) == rare, every=True)
             parts.append(f"{'a' if rare else 'no'} collision in {counts}")
-        elsewhere = dict.fromkeys(one.collisions for one in endings if one.collisions and one.collisions != collisions)
+        elsewhere = dict.fromkeys(
+            ending.collisions for ending in endings if ending.collisions and ending.collisions != collisions
+        )
         if collisions and elsewhere:
             told = (
                 f"{pair_words(next(iter(elsewhere)))}{', ...' if len(elsewhere) > 1 else ''}; usually {pair_words(collisions)}"
             )
-            parts.append(f"other collisions ({told}) in {self._counts(lambda one: one.collisions in elsewhere)}")
-        if len({(one.collisions, one.reason) for one in endings}) > len({one.collisions for one in endings}):
-            counts = self._counts(lambda one: one.reason != reason)
-            others = dict.fromkeys(one.reason for one in endings if one.reason != reason)
+            parts.append(f"other collisions ({told}) in {self._counts(lambda ending: ending.collisions in elsewhere)}")
+        if len({(ending.collisions, ending.reason) for ending in endings}) > len({ending.collisions for ending in endings}):
+            counts = self._counts(lambda ending: ending.reason != reason)
+            others = dict.fromkeys(ending.reason for ending in endings if ending.reason != reason)
             told = f"{next(iter(others))!r}{' or otherwise' if len(others) > 1 else ''}"
             parts.append(f"the run ends by {told} instead of {reason!r} in {counts}")
         return "; ".join(parts)
 
-    def _counts(self, which: Callable[[Ending], bool], *, every: bool = False) -> str:
+    def _counts(self, which: Callable[[EndingGroup], bool], *, every: bool = False) -> str:
         """Count repeats by level: ``1 of 10 repeats at 75 % and 3 of 10 at 95 % CPU load``; where any do, or ``every``."""
-        found = [(row, sum(len(one.repeats) for one in row.endings if which(one))) for row in self.rows]
+        found = [(row, sum(len(ending.repeats) for ending in row.endings if which(ending))) for row in self.rows]
         found = [(row, few) for row, few in found if few or every]
         levels = level_list([row for row, _ in found])
         parts = [
@@ -298,63 +261,12 @@ class SideBySide:
     @property
     def scenarios(self) -> tuple[str, ...]:
         """The distinct scenarios."""
-        return tuple(dict.fromkeys(one.scenario for one in self.variants))
+        return tuple(dict.fromkeys(variant.scenario for variant in self.variants))
 
     def names(self, variant: SideVariant) -> tuple[str, ...]:
         """What tells a variant apart: its name, and its scenario where it has several."""
-        several = sum(one.variant == variant.variant for one in self.variants) > 1
+        several = sum(other.variant == variant.variant for other in self.variants) > 1
         return (variant.variant, variant.scenario) if several else (variant.variant,)
-
-
-def find_absent(missing: Iterable[MissingCell], present: Sequence[str]) -> tuple[AbsentVariant, ...]:
-    """Return the variants of which no cell has figures, with the first reason told."""
-    found: dict[str, AbsentVariant] = {}
-    for one in missing:
-        name = one.variant or one.simulator
-        if name not in present:
-            known = found.get(name)
-            if known is None or (not known.reason and one.reason):
-                found[name] = AbsentVariant(name, one.simulator, one.kind, one.reason)
-    return tuple(found.values())
-
-
-def level_list(rows: Sequence[SideRow]) -> list[str]:
-    """Name the levels of rows in turn, what they are of with the last only: ``0 %``, ``75 %``, ``95 % CPU load``."""
-    names = {tuple(name for name, _ in row.levels) for row in rows}
-    told = [row.where() for row in rows]
-    if len(names) != 1 or len(next(iter(names))) != 1:
-        return told
-    ((name,),) = names
-    short = [level_words(name, row.levels[0][1]) for row in rows]
-    return [*short[:-1], told[-1]] if all(words.endswith("%") for words in short) else told
-
-
-def short_name(variant: str, simulator: str) -> str:
-    """Name a variant among those of its simulator: ``godot frame callback`` is ``frame callback``."""
-    return variant.removeprefix(simulator).strip(" ,:-") or variant
-
-
-def _usual(endings: Sequence[Ending], of: Callable[[Ending], Key]) -> Key:
-    """What most repeats of all cells have in common."""
-    counts: dict[Key, int] = {}
-    for one in endings:
-        counts[of(one)] = counts.get(of(one), 0) + len(one.repeats)
-    return max(counts, key=lambda key: counts[key])
-
-
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((one for one in values if one is not None), default=None)
-
-
-# Finding what stands side by side: which cell is the base of which, which settings remove a variance, and what to
-# conclude.
-
-# A variant varies clearly less than another from this factor on.
-_CLEARLY: Final = 10.0
-# Two variants that differ in more settings are different things, not the same with something changed.
-_MOST_SETTINGS: Final = 4
-
-Diff = tuple[tuple[str, Level, Level], ...]
 
 
 def find_side_by_side(
@@ -382,15 +294,15 @@ def find_side_by_side(
         for variant, members in groups.items()
         for scenario, group in by_scenario(members).items()
     )
-    simulators = dict.fromkeys([*(one.simulator for one in variants), *(one.simulator for one in absent)])
+    simulators = dict.fromkeys([*(variant.simulator for variant in variants), *(variant.simulator for variant in absent)])
     return SideBySide(
         variants,
         absent,
         tuple(
             _conclude(
                 simulator,
-                [one for one in variants if one.simulator == simulator],
-                [one for one in absent if one.simulator == simulator],
+                [variant for variant in variants if variant.simulator == simulator],
+                [variant for variant in absent if variant.simulator == simulator],
                 _find_changes(
                     {name: group for name, group in groups.items() if group[0].header.simulator == simulator}, repeatable
                 ),
@@ -407,12 +319,40 @@ def find_side_by_side(
     )
 
 
+def find_absent(missing: Iterable[MissingCell], present: Sequence[str]) -> tuple[AbsentVariant, ...]:
+    """Return the variants of which no cell has figures, with the first reason told."""
+    found: dict[str, AbsentVariant] = {}
+    for cell in missing:
+        name = cell.variant or cell.simulator
+        if name not in present:
+            known = found.get(name)
+            if known is None or (not known.reason and cell.reason):
+                found[name] = AbsentVariant(name, cell.simulator, cell.kind, cell.reason)
+    return tuple(found.values())
+
+
+def level_list(rows: Sequence[SideRow]) -> list[str]:
+    """Name the levels of rows in turn, what they are of with the last only: ``0 %``, ``75 %``, ``95 % CPU load``."""
+    names = {tuple(name for name, _ in row.levels) for row in rows}
+    told = [row.where() for row in rows]
+    if len(names) != 1 or len(next(iter(names))) != 1:
+        return told
+    ((name,),) = names
+    short = [level_words(name, row.levels[0][1]) for row in rows]
+    return [*short[:-1], told[-1]] if all(words.endswith("%") for words in short) else told
+
+
+def short_name(variant: str, simulator: str) -> str:
+    """Name a variant among those of its simulator: ``godot frame callback`` is ``frame callback``."""
+    return variant.removeprefix(simulator).strip(" ,:-") or variant
+
+
 def _row(cell: CellAnalysis, group: Sequence[CellAnalysis], factors: Sequence[StudyFactor]) -> SideRow:
-    own = [one for one in factors if one.variant == (cell.header.variant or cell.header.simulator)]
+    own = [factor for factor in factors if factor.variant == (cell.header.variant or cell.header.simulator)]
     base = _base(cell, group)
     return SideRow(
         cell=cell.header.cell,
-        levels=tuple((one.name, level_of(cell, one)) for one in own),
+        levels=tuple((factor.name, level_of(cell, factor)) for factor in own),
         repeats=cell.repeats,
         verdict=cell.judgement.verdict,
         max_sigma_m=cell.summary.max_sigma_m,
@@ -422,22 +362,66 @@ def _row(cell: CellAnalysis, group: Sequence[CellAnalysis], factors: Sequence[St
         endings=cell.endings,
         shift=None if base is None else find_shift(cell, base),
         pace=cell.pace,
-        sensors_differ=any(not one.identical for one in cell.sensors),
+        sensors_differ=any(not sensor.identical for sensor in cell.sensors),
     )
 
 
 def _base(cell: CellAnalysis, group: Sequence[CellAnalysis]) -> CellAnalysis | None:
     """Return the cell with no load and all else equal; where no load was varied, the first cell of the same settings."""
-    alike = [one for one in group if settings_of(one.header) == settings_of(cell.header)]
-    unloaded = [one for one in alike if not any(one.header.condition.get(name) for name in LOADS)]
+    alike = [other for other in group if settings_of(other.header) == settings_of(cell.header)]
+    unloaded = [other for other in alike if not any(other.header.condition.get(name) for name in LOADS)]
     base = alike[0]
     if len(unloaded) < len(alike):
-        base = next((one for one in unloaded if _without_loads(one) == _without_loads(cell)), base)
+        base = next((other for other in unloaded if _without_loads(other) == _without_loads(cell)), base)
     return None if base is cell else base
 
 
 def _without_loads(cell: CellAnalysis) -> dict[str, object]:
     return {name: level for name, level in cell.header.condition.items() if name not in LOADS}
+
+
+def find_shift(cell: CellAnalysis, base: CellAnalysis) -> Shift:
+    """Hold the mean path of ``cell`` against that of ``base``."""
+    firsts = [side.boundary.first_tick for side in (cell, base) if side.boundary.first_tick is not None]
+    ticks, ours, theirs = np.intersect1d(cell.spread.ticks, base.spread.ticks, assume_unique=True, return_indices=True)
+    actors, our_actors, their_actors = np.intersect1d(
+        cell.spread.actor_ids, base.spread.actor_ids, assume_unique=True, return_indices=True
+    )
+    at, base_at = _pairs(cell, ours, our_actors), _pairs(base, theirs, their_actors)
+    axes = [name for name in cell.spread.axes if name in base.spread.axes]
+    squares, errors = np.zeros(at.shape), np.zeros(at.shape)
+    shared = np.ones(at.shape, np.bool_)
+    for name in axes:
+        here, there = cell.spread.channels[name], base.spread.channels[name]
+        shared &= (here.count[at] == cell.repeats) & (there.count[base_at] == base.repeats)
+        squares += (here.mean[at] - there.mean[base_at]) ** 2
+        errors += here.variance[at] / cell.repeats + there.variance[base_at] / base.repeats
+    shared &= np.isfinite(squares)
+    early = (ticks < min(firsts) if firsts else np.ones(len(ticks), np.bool_))[:, np.newaxis]
+    return Shift(
+        against=base.header.cell,
+        before=_largest_shift(squares, errors, shared & early, ticks, actors),
+        after=_largest_shift(squares, errors, shared & ~early, ticks, actors),
+    )
+
+
+def _pairs(cell: CellAnalysis, ticks: NDArray[np.intp], actors: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Where pairs of (tick, actor) stand in the flat arrays of a cell's spread."""
+    return ticks[:, np.newaxis] * len(cell.spread.actor_ids) + actors[np.newaxis, :]
+
+
+def _largest_shift(
+    squares: Floats, errors: Floats, mask: Bools, ticks: NDArray[np.int64], actors: NDArray[np.int64]
+) -> MeanShift | None:
+    if not mask.any():
+        return None
+    tick, actor = np.unravel_index(int(np.argmax(np.where(mask, squares, -1.0))), squares.shape)
+    return MeanShift(
+        shift_m=float(np.sqrt(squares[tick, actor])),
+        error_m=float(np.sqrt(errors[tick, actor])),
+        tick=int(ticks[tick]),
+        actor=int(actors[actor]),
+    )
 
 
 def _find_changes(groups: Mapping[str, Sequence[CellAnalysis]], repeatable: Mapping[str, str]) -> tuple[SettingChange, ...]:
@@ -459,12 +443,12 @@ def _find_changes(groups: Mapping[str, Sequence[CellAnalysis]], repeatable: Mapp
 
 
 def _change(
-    scenario: str, one: tuple[str, Sequence[CellAnalysis]], other: tuple[str, Sequence[CellAnalysis]], *, still: bool
+    scenario: str, varying: tuple[str, Sequence[CellAnalysis]], other: tuple[str, Sequence[CellAnalysis]], *, still: bool
 ) -> SettingChange | None:
     """Compare two variants under the conditions that both have; None where the second does not vary clearly less."""
     pairs = [
         (ours, theirs)
-        for ours in one[1]
+        for ours in varying[1]
         for theirs in other[1]
         if theirs.header.scenario == scenario and ours.header.condition == theirs.header.condition
     ]
@@ -477,11 +461,11 @@ def _change(
     if not 0 < len(settings) <= _MOST_SETTINGS or not less or after_m > before_m:
         return None
     worst = max((theirs.judgement.verdict for _, theirs in pairs), key=lambda verdict: verdict.rank)
-    return SettingChange(pairs[0][0].header.simulator, scenario, one[0], other[0], settings, before_m, after_m, worst)
+    return SettingChange(pairs[0][0].header.simulator, scenario, varying[0], other[0], settings, before_m, after_m, worst)
 
 
-def _diff(one: CellAnalysis, other: CellAnalysis) -> Diff:
-    ours, theirs = settings_of(one.header), settings_of(other.header)
+def _diff(cell: CellAnalysis, other: CellAnalysis) -> Diff:
+    ours, theirs = settings_of(cell.header), settings_of(other.header)
     names = dict.fromkeys([*ours, *theirs])
     return tuple((name, ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name))
 
@@ -500,21 +484,23 @@ def _conclude(
     *,
     same_bits: bool,
 ) -> Conclusion:
-    names = list(dict.fromkeys(one.variant for one in variants))
+    names = list(dict.fromkeys(variant.variant for variant in variants))
     several = len(names) + len(absent) > 1
     parts = [
-        *_still_words([one for one in variants if one.repeatable != "no"], simulator, several=several, same_bits=same_bits),
-        *_varying_words([one for one in variants if one.repeatable == "no"], simulator, several=several),
-        *(_change_words(one, several=len({two.scenario for two in variants}) > 1) for one in changes),
+        *_still_words(
+            [variant for variant in variants if variant.repeatable != "no"], simulator, several=several, same_bits=same_bits
+        ),
+        *_varying_words([variant for variant in variants if variant.repeatable == "no"], simulator, several=several),
+        *(_change_words(change, several=len({variant.scenario for variant in variants}) > 1) for change in changes),
         *_flip_words(variants, simulator, several=several),
         *_absent_words(absent, simulator, several=bool(names)),
     ]
     return Conclusion(
         simulator=simulator,
-        variants=(*names, *(one.variant for one in absent)),
+        variants=(*names, *(variant.variant for variant in absent)),
         text=". ".join(parts),
         changes=changes,
-        flips=any(one.flips for one in variants),
+        flips=any(variant.flips for variant in variants),
         installed=bool(names),
     )
 
@@ -522,10 +508,10 @@ def _conclude(
 def _still_words(variants: Sequence[SideVariant], simulator: str, *, several: bool, same_bits: bool) -> list[str]:
     parts = []
     for answer, words in (("yes", "Bit-identical"), ("not seen to vary", "Not seen to vary, in a log that is rounded,")):
-        found = [one for one in variants if one.repeatable == answer]
+        found = [variant for variant in variants if variant.repeatable == answer]
         if found:
-            names = joined(list(dict.fromkeys(short_name(one.variant, simulator) for one in found)))
-            repeats = sum(row.repeats for one in found for row in one.rows)
+            names = joined(list(dict.fromkeys(short_name(variant.variant, simulator) for variant in found)))
+            repeats = sum(row.repeats for variant in found for row in variant.rows)
             same = ", the same bits in all of them" if same_bits and answer == "yes" else ""
             parts.append(f"{words} in all {repeats} repeats{f': {names}{same}' if several else ''}")
     return parts
@@ -535,9 +521,9 @@ def _varying_words(variants: Sequence[SideVariant], simulator: str, *, several: 
     if not variants:
         return []
     words = []
-    for name in dict.fromkeys(one.variant for one in variants):
-        found = [one for one in variants if one.variant == name]
-        most = max(found, key=lambda one: one.max_sigma_m or 0.0)
+    for name in dict.fromkeys(variant.variant for variant in variants):
+        found = [variant for variant in variants if variant.variant == name]
+        most = max(found, key=lambda variant: variant.max_sigma_m or 0.0)
         words.append(f"{short_name(name, simulator)} ({_sigma_words(most)})" if several else _sigma_words(most))
     return [f"Varies: {joined(words)}"]
 
@@ -562,24 +548,25 @@ def _change_words(change: SettingChange, *, several: bool) -> str:
 def _flip_words(variants: Sequence[SideVariant], simulator: str, *, several: bool) -> list[str]:
     """Say where the test's verdict flips; where something varies and it does not, say that too."""
     flips = []
-    for one in variants:
-        if one.flips:
-            name = short_name(one.variant, simulator) if several else ""
-            if sum(two.variant == one.variant for two in variants) > 1:
-                name = f"{name} {one.scenario}".strip()
-            flips.append(f"{name}: {one.flip_words()}" if name else one.flip_words())
+    for variant in variants:
+        if variant.flips:
+            name = short_name(variant.variant, simulator) if several else ""
+            if sum(other.variant == variant.variant for other in variants) > 1:
+                name = f"{name} {variant.scenario}".strip()
+            flips.append(f"{name}: {variant.flip_words()}" if name else variant.flip_words())
     between = _between_words(variants, simulator)
     if flips:
         return [f"The test's verdict flips: {'; '.join(flips)}", *between]
     if between:
         return between
-    varying = [one for one in variants if one.repeatable == "no"]
+    varying = [variant for variant in variants if variant.repeatable == "no"]
     if not varying:
         return []
-    if len({one.scenario for one in varying}) > 1:
+    if len({variant.scenario for variant in varying}) > 1:
         return ["The test's verdict is the same in every repeat"]
     hit, total = (
-        sum(counts) for counts in zip(*((row.collided, row.repeats) for one in varying for row in one.rows), strict=True)
+        sum(counts)
+        for counts in zip(*((row.collided, row.repeats) for variant in varying for row in variant.rows), strict=True)
     )
     return [f"The test's verdict is the same in every repeat: {hit} of {total} of what varies collide"]
 
@@ -587,13 +574,13 @@ def _flip_words(variants: Sequence[SideVariant], simulator: str, *, several: boo
 def _between_words(variants: Sequence[SideVariant], simulator: str) -> list[str]:
     """Say in how many repeats of each variant there was a collision, where variants of one test disagree about that."""
     words = []
-    for scenario in dict.fromkeys(one.scenario for one in variants):
-        found = [one for one in variants if one.scenario == scenario]
-        counts = [(sum(row.collided for row in one.rows), sum(row.repeats for row in one.rows)) for one in found]
+    for scenario in dict.fromkeys(variant.scenario for variant in variants):
+        found = [variant for variant in variants if variant.scenario == scenario]
+        counts = [(sum(row.collided for row in variant.rows), sum(row.repeats for row in variant.rows)) for variant in found]
         if len({hit / total for hit, total in counts}) > 1:
             told = [
-                f"{short_name(one.variant, simulator)} in {hit} of {total}"
-                for one, (hit, total) in zip(found, counts, strict=True)
+                f"{short_name(variant.variant, simulator)} in {hit} of {total}"
+                for variant, (hit, total) in zip(found, counts, strict=True)
             ]
             words.append(f"Repeats with a collision: {', '.join(told)}")
     return words
@@ -601,8 +588,20 @@ def _between_words(variants: Sequence[SideVariant], simulator: str) -> list[str]
 
 def _absent_words(absent: Sequence[AbsentVariant], simulator: str, *, several: bool) -> list[str]:
     reasons: dict[str, list[str]] = {}
-    for one in absent:
-        reasons.setdefault(one.reason or one.kind, []).append(short_name(one.variant, simulator))
+    for variant in absent:
+        reasons.setdefault(variant.reason or variant.kind, []).append(short_name(variant.variant, simulator))
     if not several and len(reasons) == 1:
         return list(reasons)
     return [f"No figures of {joined(names)}: {reason}" for reason, names in reasons.items()]
+
+
+def _usual(endings: Sequence[EndingGroup], of: Callable[[EndingGroup], Key]) -> Key:
+    """What most repeats of all cells have in common."""
+    counts: dict[Key, int] = {}
+    for ending in endings:
+        counts[of(ending)] = counts.get(of(ending), 0) + len(ending.repeats)
+    return max(counts, key=lambda key: counts[key])
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.core.channels import ANGLES, POSITION, VELOCITY
+from samepath.core.channels import ANGLES, POSITION, RESAMPLING, VELOCITY
 from samepath.instrument.analysis.exact import Spread, SpreadAccumulator, exact_columns, with_exact_columns
 from samepath.instrument.traces.cell import Block, CellTrace
 
@@ -30,22 +30,26 @@ class GridKind(StrEnum):
     DECIMAL = "decimal"
     FLOAT32 = "float32"
     FLOAT64 = "float64"
+    RESAMPLED = "resampled"
 
 
 @dataclass(frozen=True)
-class Resolution:
-    """The finest difference the log can show; 0.0 when it holds full float64 numbers."""
+class LogResolution:
+    """The finest difference the log can show; 0.0 when it holds full float64 numbers.
+
+    Of a resampled log ``step_m`` is how far off a state may be at most: it lies between two frames of the engine.
+    """
 
     step_m: float
     kind: GridKind
 
     @property
     def limits_equality(self) -> bool:
-        """Can equal logs come from unequal runs?"""
-        return self.step_m > 0
+        """Can equal logs come from unequal runs? From other frames the same states at ticks may be made, to the bit."""
+        return self.step_m > 0 or self.kind is GridKind.RESAMPLED
 
 
-class ResolutionFinder:
+class LogResolutionFinder:
     """Streams position values and finds the coarsest grid that all of them lie on."""
 
     def __init__(self) -> None:
@@ -68,15 +72,15 @@ class ResolutionFinder:
         while self._decimals <= MAX_DECIMALS and not _on_grid(finite, self._decimals):
             self._decimals += 1
 
-    def result(self) -> Resolution:
+    def result(self) -> LogResolution:
         """Name the grid of what has been seen."""
         if self._decimals <= MAX_DECIMALS:
-            return Resolution(10.0**-self._decimals, GridKind.DECIMAL)
+            return LogResolution(10.0**-self._decimals, GridKind.DECIMAL)
         if self._float32:
-            return Resolution(float(np.spacing(np.float32(self._largest))), GridKind.FLOAT32)
+            return LogResolution(float(np.spacing(np.float32(self._largest))), GridKind.FLOAT32)
         if self._float32_cm:
-            return Resolution(float(np.spacing(np.float32(self._largest * 100.0))) / 100.0, GridKind.FLOAT32)
-        return Resolution(0.0, GridKind.FLOAT64)
+            return LogResolution(float(np.spacing(np.float32(self._largest * 100.0))) / 100.0, GridKind.FLOAT32)
+        return LogResolution(0.0, GridKind.FLOAT64)
 
 
 def _on_grid(values: Floats, decimals: int) -> bool:
@@ -112,7 +116,7 @@ class CellSpread:
     actor_ids: NDArray[np.int64]
     channels: dict[str, Spread]
     growth: tuple[GrowthPoint, ...]
-    resolution: Resolution
+    resolution: LogResolution
     presence: dict[bytes, tuple[int, ...]]
 
     @property
@@ -164,7 +168,8 @@ def measure(cell: CellTrace, sizes: Sequence[int] = ()) -> CellSpread:
     names = (*logged, SPEED) if with_speed else logged
     sums = {name: SpreadAccumulator(cell.columns) for name in names}
     angles = {name: _Unwrapper() for name in logged if name in ANGLES}
-    finder = ResolutionFinder()
+    finder = LogResolutionFinder()
+    bound_m = 0.0
     growth: list[GrowthPoint] = []
     presence: dict[bytes, list[int]] = {}
     done = 0
@@ -175,6 +180,8 @@ def measure(cell: CellTrace, sizes: Sequence[int] = ()) -> CellSpread:
         if not cell.header.lossless:
             for axis in axes:
                 finder.add(block.values[axis])
+        if RESAMPLING in logged:
+            bound_m = max(bound_m, float(np.nanmax(block.values[RESAMPLING], initial=0.0)))
         columns = _columns_to_measure(block, angles, with_speed=with_speed)
         start, count = 0, len(block.repeats)
         while start < count:
@@ -192,11 +199,18 @@ def measure(cell: CellTrace, sizes: Sequence[int] = ()) -> CellSpread:
         actor_ids=cell.actor_ids,
         channels=channels,
         growth=(),
-        resolution=Resolution(0.0, GridKind.LOSSLESS) if cell.header.lossless else finder.result(),
+        resolution=_resolution(cell, finder, bound_m),
         presence={key: tuple(repeats) for key, repeats in presence.items()},
     )
     last = GrowthPoint(done, _largest(spread.worst_axis("sigma")), _largest(spread.worst_axis("max_deviation")))
     return CellSpread(**{**spread.__dict__, "growth": (*growth, last)})
+
+
+def _resolution(cell: CellTrace, finder: LogResolutionFinder, bound_m: float) -> LogResolution:
+    """Name how fine a log is. Resampled states are that before anything else, whatever the header says."""
+    if RESAMPLING in cell.header.channels:
+        return LogResolution(max(bound_m, 0.0 if cell.header.lossless else finder.result().step_m), GridKind.RESAMPLED)
+    return LogResolution(0.0, GridKind.LOSSLESS) if cell.header.lossless else finder.result()
 
 
 def summarise(spread: CellSpread, mask: Bools | None = None) -> SpreadSummary:
@@ -292,8 +306,8 @@ def _growth_point(done: int, sums: list[SpreadAccumulator]) -> GrowthPoint:
     results = [total.result() for total in sums]
     return GrowthPoint(
         done,
-        _largest(_max_ignoring_nan([one.sigma for one in results])),
-        _largest(_max_ignoring_nan([one.max_deviation for one in results])),
+        _largest(_max_ignoring_nan([result.sigma for result in results])),
+        _largest(_max_ignoring_nan([result.max_deviation for result in results])),
     )
 
 

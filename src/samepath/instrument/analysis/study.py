@@ -27,14 +27,14 @@ from samepath.instrument.analysis.side_by_side import SideBySide, find_side_by_s
 from samepath.instrument.analysis.spread import SpreadSummary
 from samepath.instrument.analysis.verdict import Judgement, clopper_pearson, worst
 
-__all__ = ["DETERMINISTIC", "PERMISSIBLE", "Answer", "MissingCell", "StudyAnalysis", "analyse_study"]
+__all__ = ["DETERMINISTIC", "PERMISSIBLE", "MissingCell", "StudyAnalysis", "StudyAnswer", "analyse_study"]
 
 DETERMINISTIC: Final = "Is it deterministic?"
 PERMISSIBLE: Final = "Under which conditions is its variance permissible?"
 
 
 @dataclass(frozen=True)
-class Answer:
+class StudyAnswer:
     """An answer to one of the paper's two research questions, for one variant.
 
     ``short`` is "yes", "no" or "not seen to vary" (a rounded log shows no more); for the second question "everywhere",
@@ -66,7 +66,7 @@ class StudyAnalysis:
     effects: Effects
     leaks: tuple[Leak, ...]
     controllers: tuple[ControllerSource, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[StudyAnswer, ...]
     side_by_side: SideBySide | None
 
 
@@ -76,9 +76,9 @@ def analyse_study(
     """Analyse the cells of a study together."""
     domains = find_domains(cells, confidence)
     groups = by_variant(cells)
-    firsts = {one.variant: one for one in reversed(domains)}
+    firsts = {domain.variant: domain for domain in reversed(domains)}
     answers = [_deterministic(variant, members, confidence) for variant, members in groups.items()]
-    repeatable = {one.variant: one.short for one in answers}
+    repeatable = {answer.variant: answer.short for answer in answers}
     answers += [_permissible(firsts[variant]) for variant in groups]
     factors = find_factors(cells)
     return StudyAnalysis(
@@ -94,7 +94,7 @@ def analyse_study(
     )
 
 
-def _deterministic(variant: str, cells: Sequence[CellAnalysis], confidence: float) -> Answer:
+def _deterministic(variant: str, cells: Sequence[CellAnalysis], confidence: float) -> StudyAnswer:
     """Answer from the bits: every repeat of a cell alike, and cells alike that differ only in conditions of the host."""
     repeats, divergent = sum(cell.repeats for cell in cells), sum(cell.divergent for cell in cells)
     verdict = worst([cell.judgement.verdict for cell in cells])
@@ -111,13 +111,13 @@ def _deterministic(variant: str, cells: Sequence[CellAnalysis], confidence: floa
             f"no: {len(varying)} of {len(cells)} cells vary; {divergent} of {repeats} repeats diverge from the largest outcome "
             f"of their cell, by up to {most} from the mean ({far.header.cell}){some}"
         )
-    elif sensed := [(cell, one) for cell in cells for one in cell.sensors if not one.identical]:
+    elif sensed := [(cell, sensor) for cell in cells for sensor in cell.sensors if not sensor.identical]:
         short = "no"
-        cell, one = sensed[0]
+        cell, sensor = sensed[0]
         many = len({id(other) for other, _ in sensed})
         text = (
             f"no: every path repeats itself to the bit, but in {many} of {len(cells)} cells sensors saw something else "
-            f"({cell.header.cell}: {one.words(cell.header.step_s)})"
+            f"({cell.header.cell}: {sensor.words(cell.header.step_s)})"
         )
     elif apart := _conditions_apart(cells):
         short = "no"
@@ -135,7 +135,7 @@ def _deterministic(variant: str, cells: Sequence[CellAnalysis], confidence: floa
         seen = ", what sensors saw included" if any(cell.sensors for cell in cells) else ""
         same = f"bit-identical within every cell{seen}{_across(cells)}"
         text = f"yes, as far as {count} show: {same} ({below}, {_sure(confidence)})"
-    return Answer(DETERMINISTIC, variant, cells[0].header.simulator, short, text)
+    return StudyAnswer(DETERMINISTIC, variant, cells[0].header.simulator, short, text)
 
 
 def _conditions_apart(cells: Sequence[CellAnalysis]) -> tuple[str, str, str] | None:
@@ -152,7 +152,7 @@ def _conditions_apart(cells: Sequence[CellAnalysis]) -> tuple[str, str, str] | N
 
 
 def _across(cells: Sequence[CellAnalysis]) -> str:
-    return ", and the same bits under all conditions of the host" if any(len(one) > 1 for one in _same_runs(cells)) else ""
+    return ", and the same bits under all conditions of the host" if any(len(run) > 1 for run in _same_runs(cells)) else ""
 
 
 def _same_runs(cells: Sequence[CellAnalysis]) -> list[list[CellAnalysis]]:
@@ -163,9 +163,9 @@ def _same_runs(cells: Sequence[CellAnalysis]) -> list[list[CellAnalysis]]:
     return list(groups.values())
 
 
-def _permissible(domain: Domain) -> Answer:
+def _permissible(domain: Domain) -> StudyAnswer:
     short = "nowhere" if domain.empty else "everywhere" if domain.everything else "in a domain"
-    return Answer(PERMISSIBLE, domain.variant, domain.simulator, short, domain.words())
+    return StudyAnswer(PERMISSIBLE, domain.variant, domain.simulator, short, domain.words())
 
 
 def _named(names: Sequence[str]) -> str:
@@ -195,7 +195,7 @@ PHASES = ("all", "before", "after")
 
 
 @dataclass(frozen=True)
-class Filter:
+class ConditionFilter:
     """One restriction on a condition."""
 
     name: str
@@ -223,12 +223,12 @@ class Filter:
 class Restriction:
     """Filters on conditions and a phase."""
 
-    filters: tuple[Filter, ...] = ()
+    filters: tuple[ConditionFilter, ...] = ()
     phase: str = "before"
     event: str = "collision"
 
     def __str__(self) -> str:
-        words = [str(one) for one in self.filters]
+        words = [str(limit) for limit in self.filters]
         if self.phase != "all":
             words.append(f"{self.phase} the first {self.event}")
         return ", ".join(words) or "nothing left out"
@@ -250,7 +250,7 @@ def parse_restriction(texts: Sequence[str], known_conditions: Sequence[str], eve
         elif name not in known_conditions:
             raise unknown("condition", name, [*known_conditions, "phase"])
         else:
-            filters.append(Filter(name, relation, _value(value)))
+            filters.append(ConditionFilter(name, relation, _value(value)))
     return Restriction(tuple(filters), phase, event)
 
 
@@ -290,7 +290,7 @@ def table_one(cells: Sequence[CellAnalysis], restriction: Restriction) -> tuple[
 
 
 def _row(variant: str, simulator: str, scenario: str, cells: list[CellAnalysis], restriction: Restriction) -> ScenarioRow:
-    admitted = [cell for cell in cells if all(one.admits(cell.header.condition) for one in restriction.filters)]
+    admitted = [cell for cell in cells if all(limit.admits(cell.header.condition) for limit in restriction.filters)]
     parts: list[tuple[SpreadSummary, Judgement | None]] = []
     for cell in admitted:
         if restriction.phase == "all":

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from samepath.core.units import format_length
 from samepath.core.verdicts import Verdict
-from samepath.instrument.analysis.spread import Resolution
+from samepath.instrument.analysis.spread import GridKind, LogResolution
 
 
 class Criterion(StrEnum):
@@ -32,7 +32,7 @@ class Judgement:
 def judge(
     *,
     identical: bool,
-    resolution: Resolution,
+    resolution: LogResolution,
     max_sigma_m: float | None,
     max_deviation_m: float | None,
     structural: tuple[str, ...],
@@ -44,7 +44,10 @@ def judge(
     if identical and not sensed:
         if resolution.limits_equality:
             step = format_length(resolution.step_m)
-            return Judgement(Verdict.IDENTICAL_AT_RESOLUTION, f"all logs are equal; the log cannot show less than {step}")
+            reason = f"all logs are equal; the log cannot show less than {step}"
+            if resolution.kind is GridKind.RESAMPLED:
+                reason = f"all logs are equal; their states lie between the engine's frames, at most {step} off"
+            return Judgement(Verdict.IDENTICAL_AT_RESOLUTION, reason)
         return Judgement(Verdict.BIT_IDENTICAL, "every repeat has the same bits")
     if structural and not identical:
         return Judgement(Verdict.EXCEEDS_TOLERANCE, structural[0])
@@ -63,7 +66,7 @@ def judge(
 
 def worst(verdicts: list[Verdict]) -> Verdict:
     """Return the worst of some verdicts."""
-    return max(verdicts, key=lambda one: one.rank)
+    return max(verdicts, key=lambda verdict: verdict.rank)
 
 
 # What n repeats can and cannot say about the rate at which runs diverge.

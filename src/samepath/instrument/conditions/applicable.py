@@ -28,7 +28,7 @@ UNMARKED: Final = 0.05
 
 
 @dataclass(frozen=True)
-class Host:
+class HostAbilities:
     """The facts that decide. A test presents its own; :func:`this_host` reads them here.
 
     ``cores_counted`` are those of the whole machine, ``cores_usable`` as many as this process may keep busy, quota considered.
@@ -45,7 +45,7 @@ class Host:
     attempt: Callable[[str, Scalar], str | None]
 
 
-def why_not(condition: Mapping[str, Scalar], host: Host | None = None) -> str | None:
+def why_not(condition: Mapping[str, Scalar], host: HostAbilities | None = None) -> str | None:
     """Return why this host does not permit a condition, in plain words; None if it does."""
     host = host or this_host()
     checks = {
@@ -70,7 +70,7 @@ def missing_tool(tool: str) -> str | None:
     return None
 
 
-def _cpu_load(level: Scalar, host: Host) -> str | None:
+def _cpu_load(level: Scalar, host: HostAbilities) -> str | None:
     reachable = host.cores_usable / host.cores_counted
     if float(level) <= reachable + UNMARKED:
         return None
@@ -78,7 +78,7 @@ def _cpu_load(level: Scalar, host: Host) -> str | None:
     return f"a CPU load of {float(level):.0%} of the whole machine cannot be made from here: this process may use {usable}"
 
 
-def _numa(level: Scalar, host: Host) -> str | None:
+def _numa(level: Scalar, host: HostAbilities) -> str | None:
     name = str(level)
     if name == "default":
         return None
@@ -90,13 +90,13 @@ def _numa(level: Scalar, host: Host) -> str | None:
 
 
 @functools.cache
-def this_host() -> Host:
+def this_host() -> HostAbilities:
     """Return the facts of this host, read once."""
     probe = Probe()
     cpu, quota = read_cpu(probe), read_limits(probe).cpu_quota_cores
     allowed = len(os.sched_getaffinity(0))
     nodes = cpu.numa_nodes
-    return Host(
+    return HostAbilities(
         cores_counted=allowed if isinstance(cpu.cores_logical, Unknown) else cpu.cores_logical,
         cores_usable=min(allowed, quota) if isinstance(quota, int | float) else allowed,
         numa_nodes=() if isinstance(nodes, Unknown) else tuple(node.name for node in nodes),

@@ -13,7 +13,7 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import StudyError
 from samepath.instrument.conditions import stress_ng
 from samepath.instrument.conditions.stress_ng import StressNg
-from samepath.instrument.conditions.workers import ControlLoop, Crew, Footing, corrected
+from samepath.instrument.conditions.workers import ControlLoop, SchedulingState, WorkerPool, corrected
 from samepath.instrument.host.sampler import CoreTimes, read_core_times
 
 CONTROL_S: Final = 0.25
@@ -37,13 +37,18 @@ class CpuLoad:
     """
 
     def __init__(
-        self, target: float, read_cores: CoreReader = read_core_times, *, tool: str = "auto", footing: Footing | None = None
+        self,
+        target: float,
+        read_cores: CoreReader = read_core_times,
+        *,
+        tool: str = "auto",
+        footing: SchedulingState | None = None,
     ) -> None:
         self.target = _checked(target)
         self.tool = chosen_tool(tool)
         self._read_cores = read_cores
-        self._footing = footing or Footing.here()
-        self._crew: Crew | None = None
+        self._footing = footing or SchedulingState.here()
+        self._crew: WorkerPool | None = None
         self._stress: StressNg | None = None
         self._loop = ControlLoop(CONTROL_S, self._begin, self._step, self._end)
         self._demand = target
@@ -82,7 +87,7 @@ class CpuLoad:
         self._loop.check()
 
     def _begin(self) -> None:
-        self._crew = Crew("CPU", len(self._footing.cores), self._footing)
+        self._crew = WorkerPool("CPU", len(self._footing.cores), self._footing)
         if self.tool == stress_ng.NAME:
             self._stress = StressNg(self._footing)
             self._stress.run_at(_percent(bulk_of(self._demand)))

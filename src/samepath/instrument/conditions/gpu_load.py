@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from samepath.core.clock import SYSTEM_CLOCK
-from samepath.instrument.conditions.workers import ControlLoop, Crew, Footing, corrected
+from samepath.instrument.conditions.workers import ControlLoop, SchedulingState, WorkerPool, corrected
 from samepath.instrument.host.gpu import GpuMeter
 
 SAMPLE_S: Final = 0.2
@@ -39,13 +39,15 @@ def _has_driver() -> bool:
 class GpuLoad:
     """Holds the busiest GPU at ``target`` (0..1) of its time, by work on the first one."""
 
-    def __init__(self, target: float, footing: Footing, meter: GpuMeter, backends: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, target: float, footing: SchedulingState, meter: GpuMeter, backends: tuple[str, ...] | None = None
+    ) -> None:
         self.target = target
         self.backend = ""
         self._footing = footing
         self._meter = meter
         self._backends = usable_backends() if backends is None else backends
-        self._crew: Crew | None = None
+        self._crew: WorkerPool | None = None
         self._loop = ControlLoop(SAMPLE_S, self._begin, self._step, self._end)
         self._samples: deque[tuple[float, float]] = deque(maxlen=MOST_SAMPLES)
         self._recent: list[float] = []
@@ -75,7 +77,7 @@ class GpuLoad:
         self._loop.check()
 
     def _begin(self) -> None:
-        self._crew = Crew("GPU", 1, self._footing, {"backends": list(self._backends)})
+        self._crew = WorkerPool("GPU", 1, self._footing, {"backends": list(self._backends)})
         self.backend = self._backends[self._crew.answer - 1]
         self._crew.share = self.target
 

@@ -10,7 +10,7 @@ from samepath.core.errors import StudyError
 from samepath.instrument.conditions.cpu_load import TOLERANCE, CpuLoad, busy_ratio, chosen_tool
 from samepath.instrument.conditions.gpu_load import GpuLoad
 from samepath.instrument.conditions.memory_load import MemoryLoad
-from samepath.instrument.conditions.workers import Footing
+from samepath.instrument.conditions.workers import SchedulingState
 from samepath.instrument.host.gpu import GpuMeter
 from samepath.instrument.host.sampler import CoreTimes, read_core_times
 
@@ -24,7 +24,7 @@ WINDOW_S: Final = 0.5
 OLDEST_S: Final = 2.0
 
 
-class Load(Protocol):
+class HeldLoad(Protocol):
     """A load that is held at a target, by processes that end with this one."""
 
     target: float
@@ -78,10 +78,10 @@ class MachineLoads:
     def __init__(self, *, tool: str = "auto", settle_s: float = 6.0, meter: GpuMeter | None = None) -> None:
         self.tool = chosen_tool(tool)
         self._settle_s = settle_s
-        self._footing = Footing.here()
+        self._footing = SchedulingState.here()
         self._meter = meter or GpuMeter()
         self._meter.open()
-        self._held: dict[str, Load] = {}
+        self._held: dict[str, HeldLoad] = {}
         self.full_bps: float | None = None
         """Bytes per second that a memory load of 1 means; None until the first one."""
         self._readings: deque[Reading] = deque(maxlen=100)
@@ -142,7 +142,7 @@ class MachineLoads:
             self._held.pop(name).close()
         return True
 
-    def _make(self, name: str, level: float) -> Load:
+    def _make(self, name: str, level: float) -> HeldLoad:
         if name == "memory_load":
             return MemoryLoad(level, self._footing, self.full_bps)
         if name == "cpu_load":

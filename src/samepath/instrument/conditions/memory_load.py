@@ -10,7 +10,7 @@ import psutil
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions.workers import ControlLoop, Crew, Footing, corrected
+from samepath.instrument.conditions.workers import ControlLoop, SchedulingState, WorkerPool, corrected
 from samepath.instrument.host.doctor import format_size
 from samepath.instrument.host.facts import read_limits
 from samepath.instrument.host.probe import Probe
@@ -27,11 +27,11 @@ LEAST_BYTES: Final = 64 * 2**20
 class MemoryLoad:
     """Holds the bytes moved at ``target`` (0..1) of full speed, which is measured at the start if it is not known."""
 
-    def __init__(self, target: float, footing: Footing, full_bps: float | None = None) -> None:
+    def __init__(self, target: float, footing: SchedulingState, full_bps: float | None = None) -> None:
         self.target = target
         self.full_bps = full_bps or 0.0
         self._footing = footing
-        self._crew: Crew | None = None
+        self._crew: WorkerPool | None = None
         self._loop = ControlLoop(CONTROL_S, self._begin, self._step, self._end)
         self._before = (0.0, 0.0)
         self._mark = (0.0, 0.0)
@@ -63,7 +63,7 @@ class MemoryLoad:
     def _begin(self) -> None:
         workers = worker_count(len(self._footing.cores))
         size = array_bytes(Probe(), workers, read_room_bytes(Probe()))
-        self._crew = Crew("memory", workers, self._footing, {"array_bytes": size})
+        self._crew = WorkerPool("memory", workers, self._footing, {"array_bytes": size})
         if not self.full_bps:
             self._crew.share = 1.0
             SYSTEM_CLOCK.sleep_s(WARM_UP_S)

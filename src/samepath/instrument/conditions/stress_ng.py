@@ -6,7 +6,7 @@ import tempfile
 from typing import Final
 
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions.workers import Footing, end, last_words, launch
+from samepath.instrument.conditions.workers import SchedulingState, end, last_words, launch
 
 NAME: Final = "stress-ng"
 INSTALL: Final = "install it (apt-get install stress-ng, dnf install stress-ng) or leave load_tool at auto"
@@ -23,7 +23,7 @@ class StressNg:
     It ends with the thread that set it, and its own children end with it.
     """
 
-    def __init__(self, footing: Footing) -> None:
+    def __init__(self, footing: SchedulingState) -> None:
         self.percent = 0
         self._footing = footing
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the load

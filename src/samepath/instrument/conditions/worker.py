@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.processes import die_with_parent
-from samepath.instrument.conditions.workers import SHARE, Board, Footing, done_at, ready_at
+from samepath.instrument.conditions.workers import SHARE, SchedulingState, SharedNumbers, done_at, ready_at
 
 PERIOD_S: Final = 0.02
 _GOLDEN: Final = 0.6180339887498949
@@ -66,7 +66,7 @@ def gpu_unit(settings: Mapping[str, Any]) -> tuple[Unit, int]:
 KINDS: Final[dict[str, Maker]] = {"CPU": cpu_unit, "memory": memory_unit, "GPU": gpu_unit}
 
 
-def serve(board: Board, worker: int, unit: Unit, parent: int) -> None:
+def serve(board: SharedNumbers, worker: int, unit: Unit, parent: int) -> None:
     """Be busy for the board's share of every period until the parent is gone."""
     phase, done = worker * _GOLDEN % 1, 0.0
     now_s = SYSTEM_CLOCK.monotonic_s
@@ -89,14 +89,14 @@ def main(orders: Mapping[str, Any]) -> None:
     die_with_parent(orders["parent"])
     footing, settings = orders["footing"], orders["settings"]
     try:
-        Footing(tuple(footing["cores"]), footing["nice"], footing["policy"]).take()
+        SchedulingState(tuple(footing["cores"]), footing["nice"], footing["policy"]).take()
     except OSError as error:
         raise RuntimeError(f"the cores and priority of load workers cannot be restored ({error.strerror})") from error
     if orders["kind"] == "command":
         tool = settings["argv"][0]
         os.execv(shutil.which(tool) or tool, settings["argv"])  # noqa: S606 - our own words
     unit, answer = KINDS[orders["kind"]](settings)
-    board = Board(settings["workers"], settings["handle"])
+    board = SharedNumbers(settings["workers"], settings["handle"])
     board[ready_at(settings["index"])] = answer
     serve(board, settings["index"], unit, orders["parent"])
 

@@ -31,7 +31,7 @@ def done_at(worker: int) -> int:
     return 2 + 2 * worker
 
 
-class Board:
+class SharedNumbers:
     """Numbers that processes share through memory; each place has one writer. Without ``handle`` a new one is made."""
 
     def __init__(self, workers: int, handle: int | None = None) -> None:
@@ -56,7 +56,7 @@ class Board:
 
 
 @dataclass(frozen=True)
-class Footing:
+class SchedulingState:
     """What workers stand on: the cores, nice level and scheduler class that this process had before conditions were set."""
 
     cores: tuple[int, ...]
@@ -79,7 +79,7 @@ class Footing:
 
 
 def launch(
-    kind: str, footing: Footing, errors: IO[bytes], board: Board | None = None, **settings: object
+    kind: str, footing: SchedulingState, errors: IO[bytes], board: SharedNumbers | None = None, **settings: object
 ) -> subprocess.Popen[bytes]:
     """Start a process that ends with the calling thread; ``kind`` names a row of ``worker.KINDS``.
 
@@ -105,13 +105,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-class Crew:
+class WorkerPool:
     """``count`` workers of one kind. All are busy for the same share of their time."""
 
-    def __init__(self, kind: str, count: int, footing: Footing, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(self, kind: str, count: int, footing: SchedulingState, settings: Mapping[str, object] | None = None) -> None:
         self._kind = kind
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the crew
-        self._board = Board(count)
+        self._board = SharedNumbers(count)
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
             for index in range(count):

@@ -20,7 +20,7 @@ from samepath.core.errors import InputError, printable
 from samepath.core.streams import stream
 from samepath.core.units import parse_quantity
 from samepath.instrument.host.facts import CPU_FOLDER, CoreSet, Virtualisation
-from samepath.instrument.host.gpu import Gpu, NvmlLoader, load_nvml
+from samepath.instrument.host.gpu import GpuInfo, NvmlLoader, load_nvml
 from samepath.instrument.host.probe import Probe, Unknown
 from samepath.instrument.host.provenance import Provenance, collect_provenance
 
@@ -143,9 +143,9 @@ def describe(test: MemoryTest) -> str:
     """Say what a test found, with the first wrong words in full."""
     where = f"{format_size(test.bytes_tested)} with {len(test.patterns)} patterns"
     shown = "; ".join(
-        f"word {one.index}, bits {', '.join(map(str, one.bits))}"
-        f" ({one.pattern}: wrote {one.written:#018x}, read {one.read:#018x})"
-        for one in test.wrong_words[:SHOWN_MAX]
+        f"word {word.index}, bits {', '.join(map(str, word.bits))}"
+        f" ({word.pattern}: wrote {word.written:#018x}, read {word.read:#018x})"
+        for word in test.wrong_words[:SHOWN_MAX]
     )
     return f"{test.wrong_count} wrong in {where}, first {shown}" if test.wrong_count else f"no wrong word in {where}"
 
@@ -213,7 +213,7 @@ class BusyProcess:
 
 
 @dataclass(frozen=True)
-class Host:
+class ExaminedHost:
     """What is examined: what every measurement records, ``rights`` with the scheduler, ``tools`` found or not, and more."""
 
     facts: Provenance
@@ -242,9 +242,9 @@ def read_host(
     processes: Callable[[], Iterable[psutil.Process]] = psutil.process_iter,
     soft_limit: Callable[[str], int | Unknown] = read_soft_limit,
     find_tool: Callable[[str], str | None] = shutil.which,
-) -> Host:
+) -> ExaminedHost:
     """Ask the host everything; never raises. The last four stand for the system's own answers, for tests."""
-    return Host(
+    return ExaminedHost(
         facts=collect_provenance([], None, clock, root=probe.root, run=probe.run, nvml=nvml),  # first: it reads the load
         busy=_busy(clock, processes),
         isolated=probe.read(f"{CPU_FOLDER}/isolated"),
@@ -262,8 +262,8 @@ def _busy(clock: Clock, processes: Callable[[], Iterable[psutil.Process]]) -> tu
     except (OSError, psutil.Error) as error:
         return Unknown.because(f"the processes cannot be listed: {type(error).__name__}")
     clock.sleep_s(SAMPLE_S)
-    found = [one for one in map(_measure, others) if one is not None and one.core_ratio > BUSY_RATIO]
-    return tuple(sorted(found, key=lambda one: (-one.core_ratio, one.name))[:3])
+    found = [process for process in map(_measure, others) if process is not None and process.core_ratio > BUSY_RATIO]
+    return tuple(sorted(found, key=lambda process: (-process.core_ratio, process.name))[:3])
 
 
 def _measure(process: psutil.Process) -> BusyProcess | None:
@@ -305,7 +305,7 @@ def _may_schedule(probe: Probe) -> bool | Unknown:
     return has and (isinstance(namespace, Unknown) or namespace.split() == ["0", "0", "4294967295"])
 
 
-def examine(host: Host, memory_test: MemoryTest | Unknown) -> tuple[Diagnosis, ...]:
+def examine(host: ExaminedHost, memory_test: MemoryTest | Unknown) -> tuple[Diagnosis, ...]:
     """Judge a host and the result of a memory test, or the reason why there is none."""
     tested = _diagnose(MEMORY, MEMORY.name, memory_test)
     if host.tools["memtester"]:
@@ -320,7 +320,7 @@ class Topic(NamedTuple):
     """What is looked at, how it is judged, and the words for it; ``advice`` continues a sentence."""
 
     name: str
-    fact: Callable[[Host], Any]
+    fact: Callable[[ExaminedHost], Any]
     judge: Callable[[Any], Judgement]
     meaning: str
     advice: str
@@ -342,14 +342,14 @@ def _ecc(kind: str) -> Judgement:
 
 
 def _governor(governors: tuple[CoreSet, ...]) -> Judgement:
-    names = {one.name for one in governors}
-    finding = "; ".join(f"{one.name} on cores {one.cores}" for one in governors)
+    names = {governor.name for governor in governors}
+    finding = "; ".join(f"{governor.name} on cores {governor.cores}" for governor in governors)
     if any(name != "performance" and not name.startswith("unknown") for name in names):
         return "warning", finding
     return ("good" if names == {"performance"} else "unknown"), finding
 
 
-def _load(host: Host) -> Judgement:
+def _load(host: ExaminedHost) -> Judgement:
     tasks, cores = host.facts.load_average.tasks_1_min, host.facts.cpu.cores_logical
     if isinstance(tasks, Unknown) or isinstance(cores, Unknown):
         return "unknown", tasks if isinstance(tasks, Unknown) else str(cores)
@@ -384,7 +384,7 @@ def _tools(tools: Mapping[str, bool]) -> Judgement:
     return ("note" if groups["not found"] else "good"), finding
 
 
-def _gpu(gpu: Gpu | str) -> Judgement:
+def _gpu(gpu: GpuInfo | str) -> Judgement:
     if isinstance(gpu, str):
         return "good", gpu
     size = f"memory {gpu.memory_bytes}" if isinstance(gpu.memory_bytes, Unknown) else format_size(gpu.memory_bytes)
@@ -393,7 +393,7 @@ def _gpu(gpu: Gpu | str) -> Judgement:
 
 
 def _busy_named(busy: tuple[BusyProcess, ...]) -> Judgement:
-    named = ", ".join(f"{one.name} ({one.core_ratio:.0%} of a core)" for one in busy)
+    named = ", ".join(f"{process.name} ({process.core_ratio:.0%} of a core)" for process in busy)
     return ("warning", named) if named else ("good", f"none seen above {BUSY_RATIO:.0%} of a core")
 
 

@@ -186,7 +186,7 @@ class OperatingSystem:
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryInfo:
     """Memory and swap; ``ecc`` is the kind of error correction, ``none`` where there is none."""
 
     total_bytes: int | Unknown
@@ -228,9 +228,9 @@ def read_operating_system(probe: Probe) -> OperatingSystem:
     return OperatingSystem(_distribution(probe), kernel, build, machine, _libc())
 
 
-def read_memory(probe: Probe) -> Memory:
+def read_memory(probe: Probe) -> MemoryInfo:
     """Collect the facts about memory."""
-    return Memory(_meminfo_bytes(probe, "MemTotal"), _meminfo_bytes(probe, "SwapTotal"), _ecc(probe))
+    return MemoryInfo(_meminfo_bytes(probe, "MemTotal"), _meminfo_bytes(probe, "SwapTotal"), _ecc(probe))
 
 
 def read_virtualisation(probe: Probe) -> Virtualisation:
@@ -347,7 +347,7 @@ UNLIMITED_BYTES = 2**62
 
 
 @dataclass(frozen=True)
-class Limits:
+class CgroupLimits:
     """The tightest limits from this process's group up to the topmost one it can see; None where there is no limit."""
 
     cgroup: str
@@ -363,14 +363,14 @@ class _Membership:
     unified: str | None
 
 
-def read_limits(probe: Probe) -> Limits:
+def read_limits(probe: Probe) -> CgroupLimits:
     """Collect the limits of this process's control group."""
     text = probe.read("proc/self/cgroup")
     if isinstance(text, Unknown):
-        return Limits(text, text, text)
+        return CgroupLimits(text, text, text)
     member = _parse_membership(text)
     is_v1 = "cpu" in member.legacy or "memory" in member.legacy
-    return Limits("v1" if is_v1 else "v2", _cpu_quota(probe, member), _memory_limit(probe, member))
+    return CgroupLimits("v1" if is_v1 else "v2", _cpu_quota(probe, member), _memory_limit(probe, member))
 
 
 def _parse_membership(text: str) -> _Membership:

@@ -17,7 +17,7 @@ NvmlLoader = Callable[[], ModuleType | None]
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuInfo:
     """A GPU and its driver; ``ecc`` says whether its memory corrects errors at present."""
 
     name: str
@@ -72,7 +72,7 @@ class GpuMeter:
             _shut_down(nvml)
 
 
-def read_gpus(probe: Probe, load: NvmlLoader = load_nvml) -> tuple[Gpu, ...] | str:
+def read_gpus(probe: Probe, load: NvmlLoader = load_nvml) -> tuple[GpuInfo, ...] | str:
     """List the GPUs: through NVML, else ``nvidia-smi``, else by their kernel drivers, else say that none was found."""
     nvml = load()
     if nvml is not None:
@@ -97,15 +97,15 @@ def _shut_down(nvml: ModuleType) -> None:
         nvml.nvmlShutdown()
 
 
-def _nvml_gpu(nvml: ModuleType, index: int) -> Gpu:
+def _nvml_gpu(nvml: ModuleType, index: int) -> GpuInfo:
     driver = _text(_ask_nvml(nvml, "nvmlSystemGetDriverVersion"))
     handle = _ask_nvml(nvml, "nvmlDeviceGetHandleByIndex", index)
     if isinstance(handle, Unknown):
-        return Gpu(handle, driver, handle, handle)
+        return GpuInfo(handle, driver, handle, handle)
     memory = _ask_nvml(nvml, "nvmlDeviceGetMemoryInfo", handle)
     total = getattr(memory, "total", None)
     ecc = _ask_nvml(nvml, "nvmlDeviceGetEccMode", handle)
-    return Gpu(
+    return GpuInfo(
         name=_text(_ask_nvml(nvml, "nvmlDeviceGetName", handle)),
         driver=driver,
         memory_bytes=Unknown.because("NVML does not report it") if total is None else int(total),
@@ -127,7 +127,7 @@ def _text(answer: object) -> str:
     return answer if isinstance(answer, str) else str(answer)
 
 
-def _smi_gpus(probe: Probe) -> tuple[Gpu, ...] | Unknown | None:
+def _smi_gpus(probe: Probe) -> tuple[GpuInfo, ...] | Unknown | None:
     """Ask ``nvidia-smi``; None where it is not installed."""
     answer = probe.call("nvidia-smi", NVIDIA_SMI_QUERY, "--format=csv,noheader,nounits")
     if isinstance(answer, Unknown):
@@ -139,9 +139,9 @@ def _smi_gpus(probe: Probe) -> tuple[Gpu, ...] | Unknown | None:
     return tuple(_smi_gpu(*row) for row in rows if len(row) == 4)
 
 
-def _smi_gpu(name: str, driver: str, memory_mib: str, ecc: str) -> Gpu:
+def _smi_gpu(name: str, driver: str, memory_mib: str, ecc: str) -> GpuInfo:
     silent = Unknown.because("nvidia-smi does not report it")
-    return Gpu(
+    return GpuInfo(
         name=name,
         driver=driver,
         memory_bytes=int(memory_mib) * 2**20 if memory_mib.isdigit() else silent,
@@ -149,7 +149,7 @@ def _smi_gpu(name: str, driver: str, memory_mib: str, ecc: str) -> Gpu:
     )
 
 
-def _display_gpus(probe: Probe) -> tuple[Gpu, ...]:
+def _display_gpus(probe: Probe) -> tuple[GpuInfo, ...]:
     silent = Unknown.because("the kernel does not report it")
     gpus = []
     for path in probe.find("sys/class/drm/card[0-9]*/device/uevent"):
@@ -157,5 +157,5 @@ def _display_gpus(probe: Probe) -> tuple[Gpu, ...]:
             continue  # card0-HDMI-A-1 is a socket of card0
         facts = dict(line.partition("=")[::2] for line in probe.read(path).splitlines())
         name = f"PCI {facts['PCI_ID']}" if "PCI_ID" in facts else silent
-        gpus.append(Gpu(name, facts.get("DRIVER", silent), silent, silent))
+        gpus.append(GpuInfo(name, facts.get("DRIVER", silent), silent, silent))
     return tuple(gpus)

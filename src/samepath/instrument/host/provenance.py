@@ -19,10 +19,10 @@ from pathlib import Path
 import samepath
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.instrument.host.facts import (
+    CgroupLimits,
     Cpu,
-    Limits,
     LoadAverage,
-    Memory,
+    MemoryInfo,
     OperatingSystem,
     Virtualisation,
     read_cpu,
@@ -32,7 +32,7 @@ from samepath.instrument.host.facts import (
     read_operating_system,
     read_virtualisation,
 )
-from samepath.instrument.host.gpu import Gpu, NvmlLoader, load_nvml, read_gpus
+from samepath.instrument.host.gpu import GpuInfo, NvmlLoader, load_nvml, read_gpus
 from samepath.instrument.host.probe import Checkout, Probe, Runner, Unknown, read_checkout, run_command
 
 LIBRARIES = ("numpy", "pyarrow", "scipy")
@@ -49,7 +49,7 @@ ENVIRONMENT = (
 
 
 @dataclass(frozen=True)
-class Samepath:
+class SamepathVersion:
     """The samepath that ran; ``checkout`` is None when it was installed from a package."""
 
     version: str
@@ -57,7 +57,7 @@ class Samepath:
 
 
 @dataclass(frozen=True)
-class Python:
+class PythonBuild:
     """The interpreter and how it was built."""
 
     version: str
@@ -74,17 +74,17 @@ class Provenance:
     date_utc: str
     command: tuple[str, ...]
     seed: int | None
-    samepath: Samepath
+    samepath: SamepathVersion
     working_folder: Checkout | Unknown | None
-    python: Python
+    python: PythonBuild
     libraries: Mapping[str, str]
     environment: Mapping[str, str]
     operating_system: OperatingSystem
     cpu: Cpu
-    limits: Limits
+    limits: CgroupLimits
     virtualisation: Virtualisation
-    memory: Memory
-    gpus: tuple[Gpu, ...] | str
+    memory: MemoryInfo
+    gpus: tuple[GpuInfo, ...] | str
     load_average: LoadAverage
 
     def as_dict(self) -> dict[str, object]:
@@ -112,7 +112,7 @@ def collect_provenance(
         date_utc=clock.utc_iso(),
         command=tuple(hide_home(word) for word in command),
         seed=seed,
-        samepath=Samepath(samepath.__version__, read_checkout(probe, Path(__file__).parent, Path(__file__).name)),
+        samepath=SamepathVersion(samepath.__version__, read_checkout(probe, Path(__file__).parent, Path(__file__).name)),
         working_folder=_working_folder(probe),
         python=_read_python(),
         libraries=_library_versions(),
@@ -140,7 +140,7 @@ def _homes() -> tuple[str, ...]:
     except (RuntimeError, OSError):
         return ()
     # A service's home may be «/», which hides nobody.
-    return tuple(sorted((one for one in homes if one.strip("/.")), key=len, reverse=True))
+    return tuple(sorted((home for home in homes if home.strip("/.")), key=len, reverse=True))
 
 
 @functools.cache
@@ -160,12 +160,12 @@ def _working_folder(probe: Probe) -> Checkout | Unknown | None:
     return read_checkout(probe, folder)
 
 
-def _read_python() -> Python:
+def _read_python() -> PythonBuild:
     def built_with(name: str) -> str:
         flags = sysconfig.get_config_var(name)
         return hide_home(str(flags)) if flags else Unknown.because(f"the interpreter's build keeps no {name}")
 
-    return Python(
+    return PythonBuild(
         version=sys.version.split()[0],
         implementation=platform.python_implementation(),
         compiler=platform.python_compiler(),
@@ -191,7 +191,7 @@ def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return str(value) if isinstance(value, Unknown) else value

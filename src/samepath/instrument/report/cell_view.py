@@ -137,15 +137,15 @@ def view_cell(cell: CellAnalysis, anchor: str, *, folded: bool) -> CellView:
         facts=_facts(cell),
         conditions=cell.conditions,
         others=tuple(Fact(name, _other(name, value)) for name, value in sorted(cell.summary.other_max_sigma.items())),
-        findings=tuple(one.message for one in cell.findings[:_MAX_FINDINGS]),
+        findings=tuple(finding.message for finding in cell.findings[:_MAX_FINDINGS]),
         findings_left_out=max(0, len(cell.findings) - _MAX_FINDINGS),
         first_divergence="" if cell.first_divergence is None else sentence(cell.first_divergence.words()),
         boundary=boundary_words(cell.boundary, cell.header.step_s),
-        phases=tuple(_phase(one) for one in phases) if collided else (),
+        phases=tuple(_phase(phase) for phase in phases) if collided else (),
         figures=tuple(_figures(cell)),
         pattern="" if cell.clusters.pattern is Pattern.SINGLE else pattern_words(cell.clusters),
         limits=limits(cell),
-        sensors=tuple(_sensor(one, cell.header.step_s) for one in cell.sensors),
+        sensors=tuple(_sensor(sensor, cell.header.step_s) for sensor in cell.sensors),
     )
 
 
@@ -212,14 +212,25 @@ def _phase(phase: Phase) -> PhaseRow:
     )
 
 
-def _sensor(one: SensorAnalysis, step_s: float) -> SensorRow:
+def _sensor(sensor: SensorAnalysis, step_s: float) -> SensorRow:
     first = (
-        "" if one.first_tick is None else f"tick {one.first_tick} ({one.first_tick * step_s:g} s), repeat {one.first_repeat}"
+        ""
+        if sensor.first_tick is None
+        else f"tick {sensor.first_tick} ({sensor.first_tick * step_s:g} s), repeat {sensor.first_repeat}"
     )
-    differing = "none" if one.identical else f"{one.frames_differing} of {one.frames_compared}"
-    worst = "" if one.worst is None else difference_words(one.worst, one.kind)
-    unknown = "" if one.identical else "not known: no content was kept"
-    return SensorRow(one.sensor, one.kind, one.frames, len(one.outcomes), first, one.first_words(), differing, worst or unknown)
+    differing = "none" if sensor.identical else f"{sensor.frames_differing} of {sensor.frames_compared}"
+    worst = "" if sensor.worst is None else difference_words(sensor.worst, sensor.kind)
+    unknown = "" if sensor.identical else "not known: no content was kept"
+    return SensorRow(
+        sensor.sensor,
+        sensor.kind,
+        sensor.frames,
+        len(sensor.outcomes),
+        first,
+        sensor.first_words(),
+        differing,
+        worst or unknown,
+    )
 
 
 def _figures(cell: CellAnalysis) -> Iterator[FigureView]:
@@ -318,7 +329,7 @@ def table_rows(document: Document, anchors: Sequence[str]) -> list[TableRow]:
                 unrestricted_verdict=view_verdict(row.unrestricted),
                 restricted=length(row.restricted_sigma_m),
                 restricted_verdict=None if row.restricted is None else view_verdict(row.restricted),
-                published=tuple(published.published_length(one) for one in both),
+                published=tuple(published.published_length(value) for value in both),
             )
         )
     return rows
@@ -330,11 +341,11 @@ def published_notes(document: Document) -> tuple[str, ...]:
     if not known:
         return ()
     notes = [published.NOTE_SOURCE]
-    if any(published.as_measured(value) == 0 for one in known for value in (one.restricted_sigma_m, *one.max_sigma_m)):
+    if any(published.as_measured(value) == 0 for test in known for value in (test.restricted_sigma_m, *test.max_sigma_m)):
         notes.append(f"* {published.NOTE_ZERO}")
-    if any(one.test == 4 for one in known):
+    if any(test.test == 4 for test in known):
         notes.append(published.NOTE_TEST_4)
-    if any(one.before_m for one in known):
+    if any(test.before_m for test in known):
         notes.append(published.NOTE_PHASES)
     return tuple(notes)
 
@@ -359,7 +370,7 @@ def cell_row(cell: CellAnalysis, anchor: str, *, told: bool) -> CellRow:
 
 def _sensors(cell: CellAnalysis) -> str:
     """How many sensors saw the same in every repeat."""
-    unlike, every = sum(not one.identical for one in cell.sensors), len(cell.sensors)
+    unlike, every = sum(not sensor.identical for sensor in cell.sensors), len(cell.sensors)
     if not every:
         return ""
     words = f"{every} identical" if not unlike else f"{unlike} of {every} differ"
@@ -367,7 +378,7 @@ def _sensors(cell: CellAnalysis) -> str:
 
 
 def _links(group: Sequence[tuple[CellAnalysis, str]], factors: Sequence[StudyFactor]) -> tuple[CellLink, ...]:
-    own = [one for one in factors if one.variant == variant_of(group[0][0].header)]
+    own = [factor for factor in factors if factor.variant == variant_of(group[0][0].header)]
     labels = [_levels(cell, own) for cell, _ in group]
     return tuple(
         CellLink(
@@ -382,5 +393,5 @@ def _links(group: Sequence[tuple[CellAnalysis, str]], factors: Sequence[StudyFac
 def _levels(cell: CellAnalysis, factors: Sequence[StudyFactor]) -> str:
     """The levels of a cell; those that are words without a unit are told with the factor's name where there are several."""
     named = len(factors) > 1
-    parts = [(one.name, level_words(one.name, level_of(cell, one))) for one in factors]
+    parts = [(factor.name, level_words(factor.name, level_of(cell, factor))) for factor in factors]
     return ", ".join(f"{name} {words}" if named and not words.endswith("%") else words for name, words in parts)

@@ -39,17 +39,17 @@ def print_study(console: Console, document: Document) -> None:
         console.print(_answers(question))
     side = document.study.side_by_side
     if side is not None:
-        print_side(console, side, {one.value: style for one, style in STYLES.items()})
+        print_side(console, side, {verdict.value: style for verdict, style in STYLES.items()})
     console.print()
     console.print(_table_one(document, wide=console.width >= STUDY_COLUMNS))
-    _print_list(console, "What matters", [sentence(one.words()) for one in document.study.effects.ranks])
+    _print_list(console, "What matters", [sentence(rank.words()) for rank in document.study.effects.ranks])
     _print_list(console, "Asked, but not reached", list(_missed(document)))
     study = document.study
-    found = [*(one.words() for one in study.leaks), *(one.words() for one in study.controllers)]
-    _print_list(console, "Where it comes from", [sentence(one) for one in found])
-    absent = [] if side is None else [one.variant for one in side.absent]
+    found = [*(leak.words() for leak in study.leaks), *(controller.words() for controller in study.controllers)]
+    _print_list(console, "Where it comes from", [sentence(finding) for finding in found])
+    absent = [] if side is None else [variant.variant for variant in side.absent]
     for kind, heading in (("failed", "Failed"), ("not run", "Not run"), ("not applicable", "Not applicable here")):
-        lines = list(_missing([one for one in document.missing if one.kind == kind], absent))
+        lines = list(_missing([cell for cell in document.missing if cell.kind == kind], absent))
         _print_list(console, heading, lines, "bold red" if kind == "failed" else "bold")
 
 
@@ -57,19 +57,19 @@ def _answers(question: QuestionView) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=bool(question.answers[0].rest))
     table.add_column()
-    for one in question.answers:
-        first = Text(one.first, style=STYLES[one.tone])
-        if one.rest:
-            table.add_row(Text(f"  {one.variants[0]}"), first.append(f"{one.rest}.", style="default not bold"))
+    for answer in question.answers:
+        first = Text(answer.first, style=STYLES[answer.tone])
+        if answer.rest:
+            table.add_row(Text(f"  {answer.variants[0]}"), first.append(f"{answer.rest}.", style="default not bold"))
         else:
-            table.add_row(Text("  ").append_text(first), Text(", ".join(one.variants)))
+            table.add_row(Text("  ").append_text(first), Text(", ".join(answer.variants)))
     return table
 
 
 def _table_one(document: Document, *, wide: bool) -> Table:
     """Table I; CARLA's published figures stand beside it where there is room."""
     known = [published(row.scenario) for row in document.table]
-    beside = wide and any(one is not None for one in known)
+    beside = wide and any(value is not None for value in known)
     title_text = f"Table I: max sigma. Restricted: {document.restriction}."
     table = Table(box=None, pad_edge=False, header_style="bold", title=title_text, title_justify="left", title_style="bold")
     for name in ("variant", "scenario"):
@@ -90,7 +90,7 @@ def _table_one(document: Document, *, wide: bool) -> Table:
             Text(_length(row.unrestricted_sigma_m), style=STYLES[row.unrestricted]),
             Text(_length(row.restricted_sigma_m), style="" if row.restricted is None else STYLES[row.restricted]),
             Text(row.unrestricted.value, style=STYLES[row.unrestricted]),
-            *((one if isinstance(one, str) else published_length(one) for one in both) if beside else ()),
+            *((value if isinstance(value, str) else published_length(value) for value in both) if beside else ()),
         )
         last = row.variant
     if beside:
@@ -102,12 +102,12 @@ def _table_one(document: Document, *, wide: bool) -> Table:
 def _missing(cells: Sequence[MissingCell], absent: Sequence[str]) -> Iterator[str]:
     """Say what is missing and why; variants without any figures that have one reason are told together, not cell by cell."""
     variants: dict[str, dict[str, None]] = {}
-    for one in cells:
-        variant = one.variant or one.simulator
+    for cell in cells:
+        variant = cell.variant or cell.simulator
         if variant in absent:
-            variants.setdefault(one.reason, {})[variant] = None
+            variants.setdefault(cell.reason, {})[variant] = None
         else:
-            yield f"{one.name}: {one.reason or _NO_REASON}"
+            yield f"{cell.name}: {cell.reason or _NO_REASON}"
     for reason, names in variants.items():
         yield f"{joined(list(names))}: {reason or _NO_REASON}"
 
@@ -121,11 +121,11 @@ def _missed(document: Document) -> Iterator[str]:
                 groups.setdefault((check.name, check.asked), []).append((cell.header.cell, check))
     for (name, asked), found in groups.items():
         read = {level: None for _, check in found for level in _levels(check)}
-        numbers = sorted(one for one in read if isinstance(one, float))
+        numbers = sorted(value for value in read if isinstance(value, float))
         if len(numbers) == len(read) > 1:
             got = f"{level_words(name, numbers[0])} to {level_words(name, numbers[-1])}"
         else:
-            got = joined([level_words(name, one) for one in read])
+            got = joined([level_words(name, value) for value in read])
         where = found[0][0] if len(found) == 1 else count(len(found), "cell")
         yield f"{title(name)} {level_words(name, asked)} asked, {got} measured: {where}"
 
@@ -170,8 +170,8 @@ def print_document(console: Console, document: Document) -> None:
     if document.study.side_by_side is not None:
         for conclusion in document.study.side_by_side.conclusions:
             console.print(Text(f"{conclusion.words()}."), soft_wrap=True)
-    for one in document.missing:
-        console.print(Text(one.words()), soft_wrap=True)
+    for cell in document.missing:
+        console.print(Text(cell.words()), soft_wrap=True)
     for cell in document.cells:
         notes = cell_notes(cell)
         if notes:
@@ -222,9 +222,9 @@ def cell_notes(cell: CellAnalysis) -> list[str]:
     if cell.judgement.verdict is Verdict.BIT_IDENTICAL:
         return []
     notes = [cell.judgement.reason]
-    unlike = [one.words(cell.header.step_s) for one in cell.sensors if not one.identical]
+    unlike = [sensor.words(cell.header.step_s) for sensor in cell.sensors if not sensor.identical]
     notes += [words for words in unlike if words not in cell.judgement.reason][:4]
-    notes += [one.message for one in cell.findings if one.message != cell.judgement.reason][:4]
+    notes += [finding.message for finding in cell.findings if finding.message != cell.judgement.reason][:4]
     if cell.first_divergence is not None:
         notes.append(f"{cell.clusters.words()}; {cell.divergent} of {cell.repeats} repeats diverge")
         notes.append(cell.first_divergence.words())

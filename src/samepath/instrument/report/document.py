@@ -12,9 +12,9 @@ from samepath.instrument.analysis.cell import CellAnalysis, Phase
 from samepath.instrument.analysis.conditions import ConditionCheck
 from samepath.instrument.analysis.divergence import FirstDivergence
 from samepath.instrument.analysis.domains import Domain
-from samepath.instrument.analysis.effects import Effect, Effects, Evidence, FactorRank, Rate
+from samepath.instrument.analysis.effects import Effect, Effects, Evidence, FactorRank, RateChange
 from samepath.instrument.analysis.factors import variant_of
-from samepath.instrument.analysis.outcomes import Branch
+from samepath.instrument.analysis.outcomes import OutcomeTree
 from samepath.instrument.analysis.sensors import SensorAnalysis
 from samepath.instrument.analysis.side_by_side import SettingChange, SideBySide, SideRow, SideVariant
 from samepath.instrument.analysis.study import (
@@ -38,13 +38,13 @@ _MOST_ENDINGS: Final = 20
 def study_object(study: StudyAnalysis) -> dict[str, object]:
     """Return everything a study shows beyond its cells; units are in the names."""
     return {
-        "answers": [asdict(one) for one in study.answers],
-        "domains": [_domain(one) for one in study.domains],
-        "factors": [asdict(one) for one in study.factors],
+        "answers": [asdict(answer) for answer in study.answers],
+        "domains": [_domain(domain) for domain in study.domains],
+        "factors": [asdict(factor) for factor in study.factors],
         "effects": _effects(study.effects),
-        "leaks": [{**asdict(one), "words": one.words()} for one in study.leaks],
-        "controllers": [{**asdict(one), "words": one.words()} for one in study.controllers],
-        "missing": [{**asdict(one), "words": one.words()} for one in study.missing],
+        "leaks": [{**asdict(leak), "words": leak.words()} for leak in study.leaks],
+        "controllers": [{**asdict(controller), "words": controller.words()} for controller in study.controllers],
+        "missing": [{**asdict(cell), "words": cell.words()} for cell in study.missing],
         "side_by_side": None if study.side_by_side is None else side_object(study.side_by_side),
     }
 
@@ -54,18 +54,18 @@ def side_object(side: SideBySide) -> dict[str, object]:
     return {
         "conclusions": [
             {
-                "simulator": one.simulator,
-                "variants": list(one.variants),
-                "installed": one.installed,
-                "flips": one.flips,
-                "changes": [_change(change) for change in one.changes],
-                "text": one.text,
-                "words": one.words(),
+                "simulator": conclusion.simulator,
+                "variants": list(conclusion.variants),
+                "installed": conclusion.installed,
+                "flips": conclusion.flips,
+                "changes": [_change(change) for change in conclusion.changes],
+                "text": conclusion.text,
+                "words": conclusion.words(),
             }
-            for one in side.conclusions
+            for conclusion in side.conclusions
         ],
-        "variants": [_side_variant(one) for one in side.variants],
-        "absent": [{**asdict(one), "words": one.words()} for one in side.absent],
+        "variants": [_side_variant(variant) for variant in side.variants],
+        "absent": [{**asdict(variant), "words": variant.words()} for variant in side.absent],
     }
 
 
@@ -77,19 +77,19 @@ def condition_object(check: ConditionCheck) -> dict[str, object]:
 def published_objects(scenarios: Iterable[str]) -> list[dict[str, object]]:
     """Return what was published about these scenarios, as printed: a value below a nanometre is rounding."""
     found = []
-    for one in published.published_among(scenarios):
+    for test in published.published_among(scenarios):
         per_load = {
             "cpu_and_gpu_load": list(published.PUBLISHED_LOADS),
-            "max_sigma_m": list(one.max_sigma_m),
-            "before_collision_max_sigma_m": list(one.before_m),
-            "after_collision_max_sigma_m": list(one.after_m),
+            "max_sigma_m": list(test.max_sigma_m),
+            "before_collision_max_sigma_m": list(test.before_m),
+            "after_collision_max_sigma_m": list(test.after_m),
         }
         found.append(
             {
-                "scenario": one.scenario,
+                "scenario": test.scenario,
                 "simulator": published.SYSTEM,
-                "unrestricted_sigma_m": one.unrestricted_sigma_m,
-                "restricted_sigma_m": one.restricted_sigma_m,
+                "unrestricted_sigma_m": test.unrestricted_sigma_m,
+                "restricted_sigma_m": test.restricted_sigma_m,
                 "log_resolution_m": published.LOG_RESOLUTION_M,
                 "per_load": per_load,
                 "source": f"{published.AUTHORS}: {published.TITLE}",
@@ -113,7 +113,7 @@ def _side_variant(variant: SideVariant) -> dict[str, object]:
         "flips": variant.flips,
         "flip_words": variant.flip_words(),
         "region": "" if variant.domain.empty else variant.domain.region(),
-        "rows": [_side_row(one) for one in variant.rows],
+        "rows": [_side_row(row) for row in variant.rows],
     }
 
 
@@ -132,12 +132,12 @@ def _side_row(row: SideRow) -> dict[str, object]:
         "flip_words": row.flip_words(),
         "endings": [
             {
-                "collisions": [list(pair) for pair in one.collisions],
-                "reason": one.reason,
-                "completed": one.completed,
-                "repeats": len(one.repeats),
+                "collisions": [list(pair) for pair in ending.collisions],
+                "reason": ending.reason,
+                "completed": ending.completed,
+                "repeats": len(ending.repeats),
             }
-            for one in row.endings[:_MOST_ENDINGS]
+            for ending in row.endings[:_MOST_ENDINGS]
         ],
         "shift": None if row.shift is None else asdict(row.shift),
         "pace": None if row.pace is None else asdict(row.pace),
@@ -149,8 +149,8 @@ def _domain(domain: Domain) -> dict[str, object]:
     return {
         **asdict(domain),
         "verdict": None if domain.verdict is None else domain.verdict.value,
-        "limits": [{**asdict(one), "restricts": one.restricts, "words": one.words()} for one in domain.limits],
-        "outside": [{**asdict(one), "words": one.words()} for one in domain.outside],
+        "limits": [{**asdict(limit), "restricts": limit.restricts, "words": limit.words()} for limit in domain.limits],
+        "outside": [{**asdict(example), "words": example.words()} for example in domain.outside],
         "whole_run": None if whole is None else _domain(whole),
         "before_split": None if before is None else _domain(before),
         "empty": domain.empty,
@@ -165,8 +165,8 @@ def _effects(effects: Effects) -> dict[str, object]:
         "method": effects.method,
         "tests": effects.tests,
         "threshold": effects.threshold,
-        "ranks": [_rank(one) for one in effects.ranks],
-        "effects": [_effect(one) for one in effects.effects],
+        "ranks": [_rank(rank) for rank in effects.ranks],
+        "effects": [_effect(effect) for effect in effects.effects],
     }
 
 
@@ -199,7 +199,7 @@ def _effect(effect: Effect) -> dict[str, object]:
     }
 
 
-def _rate(rate: Rate) -> dict[str, object]:
+def _rate(rate: RateChange) -> dict[str, object]:
     return {"low": rate.low, "high": rate.high, "difference": rate.difference, **_evidence(rate.evidence)}
 
 
@@ -282,7 +282,7 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "simulator": cell.header.simulator,
         "scenario": cell.header.scenario,
         "condition": cell.header.condition,
-        "conditions_measured": [condition_object(one) for one in cell.conditions],
+        "conditions_measured": [condition_object(condition) for condition in cell.conditions],
         "repeats": cell.repeats,
         "actors": len(cell.spread.actor_ids),
         "ticks": len(cell.spread.ticks),
@@ -300,8 +300,8 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "max_range_m": summary.max_range_m,
         "other_max_sigma": summary.other_max_sigma,
         "outcomes": len(cell.outcomes),
-        "outcome_sizes": [len(one.repeats) for one in cell.outcomes[:20]],
-        "outcome_split_ticks": [one.split_tick for one in cell.outcomes[:20]],
+        "outcome_sizes": [len(outcome.repeats) for outcome in cell.outcomes[:20]],
+        "outcome_split_ticks": [outcome.split_tick for outcome in cell.outcomes[:20]],
         "outcome_pattern": cell.clusters.pattern.value,
         "cluster_sizes": list(cell.clusters.sizes),
         "outcome_tree": _branch(cell.tree),
@@ -318,8 +318,11 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "verdict": cell.judgement.verdict.value,
         "reason": cell.judgement.reason,
         "verdict_by_sigma": cell.judgement_by_sigma.verdict.value,
-        "sensors": [sensor_object(one, cell.header.step_s) for one in cell.sensors],
-        "differences": [{"kind": one.kind.value, "repeats": len(one.repeats), "message": one.message} for one in cell.findings],
+        "sensors": [sensor_object(sensor, cell.header.step_s) for sensor in cell.sensors],
+        "differences": [
+            {"kind": finding.kind.value, "repeats": len(finding.repeats), "message": finding.message}
+            for finding in cell.findings
+        ],
         "first_divergence": None if cell.first_divergence is None else _divergence(cell.first_divergence),
         "first_collision_tick": cell.first_collision_tick,
         "split_tick": cell.boundary.first_tick,
@@ -333,26 +336,26 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
     }
 
 
-def sensor_object(one: SensorAnalysis, step_s: float) -> dict[str, object]:
+def sensor_object(sensor: SensorAnalysis, step_s: float) -> dict[str, object]:
     """Return what a sensor showed as plain data."""
     return {
-        "sensor": one.sensor,
-        "kind": one.kind,
-        "frames": one.frames,
-        "outcomes": len(one.outcomes),
-        "outcome_sizes": [len(repeats) for repeats in one.outcomes[:20]],
-        "digest": one.digest,
-        "divergent_repeats": one.divergent,
-        "first_tick": one.first_tick,
-        "first_time_s": None if one.first_tick is None else one.first_tick * step_s,
-        "first_repeat": one.first_repeat,
-        "first_is_gap": one.first_is_gap,
-        "frames_differing": one.frames_differing,
-        "frames_compared": one.frames_compared,
-        "samples_compared": one.samples_compared,
-        "first_difference": None if one.first is None else one.first.__dict__,
-        "worst_difference": None if one.worst is None else one.worst.__dict__,
-        "words": one.words(step_s),
+        "sensor": sensor.sensor,
+        "kind": sensor.kind,
+        "frames": sensor.frames,
+        "outcomes": len(sensor.outcomes),
+        "outcome_sizes": [len(repeats) for repeats in sensor.outcomes[:20]],
+        "digest": sensor.digest,
+        "divergent_repeats": sensor.divergent,
+        "first_tick": sensor.first_tick,
+        "first_time_s": None if sensor.first_tick is None else sensor.first_tick * step_s,
+        "first_repeat": sensor.first_repeat,
+        "first_is_gap": sensor.first_is_gap,
+        "frames_differing": sensor.frames_differing,
+        "frames_compared": sensor.frames_compared,
+        "samples_compared": sensor.samples_compared,
+        "first_difference": None if sensor.first is None else sensor.first.__dict__,
+        "worst_difference": None if sensor.worst is None else sensor.worst.__dict__,
+        "words": sensor.words(step_s),
     }
 
 
@@ -386,7 +389,7 @@ def _divergence(found: FirstDivergence) -> dict[str, object]:
     return {**found.__dict__, "words": found.words()}
 
 
-def _branch(branch: Branch) -> dict[str, object]:
+def _branch(branch: OutcomeTree) -> dict[str, object]:
     return {
         "repeats": branch.repeats,
         "outcomes": len(branch.outcomes),
@@ -400,7 +403,7 @@ def _plain(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value

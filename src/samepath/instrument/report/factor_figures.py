@@ -21,7 +21,7 @@ MAX_HUES: Final = 4
 
 
 @dataclass(frozen=True)
-class Point:
+class FactorPoint:
     """A cell on the axis of a factor; ``sigma_m`` is None where the cell has no such figure.
 
     ``place`` is the load that was measured, else the level's number, else its rank. ``missed``: the load is not what was asked.
@@ -34,20 +34,20 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Line:
+class FactorLine:
     """A series of cells in the order of the factor's levels."""
 
     label: str
-    points: tuple[Point, ...]
+    points: tuple[FactorPoint, ...]
 
     @property
     def widest_m(self) -> float:
         """The largest sigma of the line."""
-        return max((one.sigma_m for one in self.points if one.sigma_m is not None), default=0.0)
+        return max((point.sigma_m for point in self.points if point.sigma_m is not None), default=0.0)
 
 
 @dataclass(frozen=True)
-class Group:
+class DeviationGroup:
     """The deviations of single repeats at one level of a factor, and at one of a second factor (``hue``) where there is one."""
 
     level: Level
@@ -60,7 +60,7 @@ def measured_load(cell: CellAnalysis, factor: StudyFactor) -> float | None:
     """Return the share of a load that a cell really had; None where the factor is no such load, or nothing was read."""
     if factor.kind != "condition" or factor.name not in LOADS:
         return None
-    check = next((one for one in cell.conditions if one.name == factor.name), None)
+    check = next((condition for condition in cell.conditions if condition.name == factor.name), None)
     return None if check is None or not isinstance(check.measured, float) else check.measured
 
 
@@ -71,7 +71,9 @@ def is_share(factor: StudyFactor) -> bool:
 
 def missed_level(cell: CellAnalysis, factor: StudyFactor) -> bool:
     """Was something else measured than the factor's level?"""
-    return factor.kind == "condition" and any(one.name == factor.name and one.missed for one in cell.conditions)
+    return factor.kind == "condition" and any(
+        condition.name == factor.name and condition.missed for condition in cell.conditions
+    )
 
 
 def members(cells: Iterable[CellAnalysis], factor: StudyFactor) -> list[CellAnalysis]:
@@ -81,7 +83,9 @@ def members(cells: Iterable[CellAnalysis], factor: StudyFactor) -> list[CellAnal
 
 def others(factor: StudyFactor, factors: Sequence[StudyFactor]) -> list[StudyFactor]:
     """Return the other factors of the same variant."""
-    return [one for one in factors if one.variant == factor.variant and (one.kind, one.name) != (factor.kind, factor.name)]
+    return [
+        other for other in factors if other.variant == factor.variant and (other.kind, other.name) != (factor.kind, factor.name)
+    ]
 
 
 def lines_over(
@@ -89,7 +93,7 @@ def lines_over(
     factors: Sequence[StudyFactor],
     cells: Sequence[CellAnalysis],
     sigma: Callable[[CellAnalysis], float | None],
-) -> tuple[tuple[Line, ...], bool]:
+) -> tuple[tuple[FactorLine, ...], bool]:
     """Make a line per scenario and per combination of the other factors; where that is too many, one per scenario.
 
     The second result says whether a point is the worst of several cells that differ in something else.
@@ -103,18 +107,18 @@ def lines_over(
             groups.setdefault(_label(cell, chosen, named=len(scenarios) > 1 or not chosen), []).append(cell)
         if len(groups) <= max(MAX_LINES, len(scenarios)):
             break
-    lines = tuple(Line(label, tuple(_points(factor, group, sigma))) for label, group in groups.items())
+    lines = tuple(FactorLine(label, tuple(_points(factor, group, sigma))) for label, group in groups.items())
     folded = any(len(group) > len(line.points) for group, line in zip(groups.values(), lines, strict=True))
-    return tuple(one for one in lines if one.points), folded
+    return tuple(line for line in lines if line.points), folded
 
 
 def find_hue(factor: StudyFactor, factors: Sequence[StudyFactor]) -> StudyFactor | None:
     """Choose the factor by which boxes are told apart within a level: a load before anything else."""
-    fitting = [one for one in others(factor, factors) if len(one.levels) <= MAX_HUES]
-    return next(iter(sorted(fitting, key=lambda one: not one.load)), None)
+    fitting = [other for other in others(factor, factors) if len(other.levels) <= MAX_HUES]
+    return next(iter(sorted(fitting, key=lambda other: not other.load)), None)
 
 
-def groups_over(factor: StudyFactor, hue: StudyFactor | None, cells: Iterable[CellAnalysis]) -> Iterator[Group]:
+def groups_over(factor: StudyFactor, hue: StudyFactor | None, cells: Iterable[CellAnalysis]) -> Iterator[DeviationGroup]:
     """Yield the deviations of single repeats, level by level; repeats that differ in a third factor are put together."""
     own = members(cells, factor)
     for level in factor.levels:
@@ -123,17 +127,22 @@ def groups_over(factor: StudyFactor, hue: StudyFactor | None, cells: Iterable[Ce
                 cell for cell in own if same(level_of(cell, factor), level) and (hue is None or same(level_of(cell, hue), tone))
             ]
             if chosen:
-                yield Group(
+                yield DeviationGroup(
                     level,
                     tone,
-                    tuple(one.max_deviation_m for cell in chosen for one in cell.deviations),
-                    any(missed_level(cell, one) for cell in chosen for one in (factor, hue) if one is not None),
+                    tuple(deviation.max_deviation_m for cell in chosen for deviation in cell.deviations),
+                    any(
+                        missed_level(cell, axis_factor)
+                        for cell in chosen
+                        for axis_factor in (factor, hue)
+                        if axis_factor is not None
+                    ),
                 )
 
 
-def same(one: Level, other: Level) -> bool:
+def same(level: Level, other: Level) -> bool:
     """Compare levels: on and 1 are not the same."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+    return level == other and isinstance(level, bool) == isinstance(other, bool)
 
 
 def axis_name(factor: StudyFactor, *, measured: bool) -> str:
@@ -146,13 +155,13 @@ def axis_name(factor: StudyFactor, *, measured: bool) -> str:
 
 def _label(cell: CellAnalysis, chosen: Sequence[StudyFactor], *, named: bool) -> str:
     parts = [cell.header.scenario] if named else []
-    parts += [f"{title(one.name)} {level_words(one.name, level_of(cell, one))}" for one in chosen]
+    parts += [f"{title(other.name)} {level_words(other.name, level_of(cell, other))}" for other in chosen]
     return ", ".join(parts)
 
 
 def _points(
     factor: StudyFactor, cells: Sequence[CellAnalysis], sigma: Callable[[CellAnalysis], float | None]
-) -> Iterator[Point]:
+) -> Iterator[FactorPoint]:
     for rank, level in enumerate(factor.levels):
         chosen = [cell for cell in cells if same(level_of(cell, factor), level)]
         if not chosen:
@@ -160,7 +169,7 @@ def _points(
         worst = max(chosen, key=lambda cell: -1.0 if (value := sigma(cell)) is None else value)
         measured = measured_load(worst, factor)
         asked = number(level) if is_share(factor) else float(rank)
-        yield Point(level, asked if measured is None else measured, sigma(worst), missed_level(worst, factor))
+        yield FactorPoint(level, asked if measured is None else measured, sigma(worst), missed_level(worst, factor))
 
 
 PUBLISHED: Final = "CARLA, published"
@@ -174,13 +183,13 @@ _PUBLISHED_DASH: Final = (0, (2, 2))
 _BEFORE, _AFTER = PALETTE[0], PALETTE[1]
 
 
-def sigma_against(factor: StudyFactor, lines: Sequence[Line], axis: LengthAxis, tolerance_m: float) -> str:
+def sigma_against(factor: StudyFactor, lines: Sequence[FactorLine], axis: LengthAxis, tolerance_m: float) -> str:
     """Draw max sigma of every line of one variant against the levels of a factor.
 
     Loads stand where they were measured; the ticks are the levels that were asked. Exact zeros lie side by side in a band.
     """
     named = sorted(range(len(lines)), key=lambda index: -lines[index].widest_m)[: len(PALETTE)]
-    entries = len(named) + (len(lines) > len(named)) + 1 + any(one.missed for line in lines for one in line.points)
+    entries = len(named) + (len(lines) > len(named)) + 1 + any(point.missed for line in lines for point in line.points)
 
     def paint(axes: Any) -> None:  # noqa: ANN401 - matplotlib's own object
         place = 0
@@ -196,28 +205,28 @@ def sigma_against(factor: StudyFactor, lines: Sequence[Line], axis: LengthAxis, 
 
     worst = max((line.widest_m for line in lines), default=0.0)
     label = f"Max sigma against {axis_name(factor, measured=False)}, {factor.variant}; largest {length(worst)}"
-    points = [one for line in lines for one in line.points]
+    points = [point for line in lines for point in line.points]
     return _panel("sigma-over", factor, factor.variant, label, points, axis, tolerance_m, entries, paint)
 
 
 def phases_against(
     factor: StudyFactor,
     scenario: str,
-    before: Line,
-    after: Line,
+    before: FactorLine,
+    after: FactorLine,
     axis: LengthAxis,
     tolerance_m: float,
     known: PublishedTest | None = None,
 ) -> str:
     """Draw max sigma before and after the splitting event against the levels of a factor, with what was published beside it."""
-    missed = any(one.missed for one in (*before.points, *after.points))
+    missed = any(point.missed for point in (*before.points, *after.points))
     shown = known is not None and bool(known.before_m) and factor.name == "cpu_load"
     entries = 3 + missed + 2 * shown
 
     def paint(axes: Any) -> None:  # noqa: ANN401
         if known is not None and shown:
             for name, colour, values in (("before", _BEFORE, known.before_m), ("after", _AFTER, known.after_m)):
-                placed = axis.place([as_measured(one) for one in values])
+                placed = axis.place([as_measured(value) for value in values])
                 look = {"color": colour, "linestyle": _PUBLISHED_DASH, "linewidth": 1.2, "alpha": 0.7}
                 axes.plot(PUBLISHED_LOADS, placed, **look, label=f"CARLA, {name} (published)")
         _draw_line(axes, axis, before.points, {"color": _BEFORE, "marker": "o", "label": before.label}, 1 / 3)
@@ -234,14 +243,14 @@ def published_sigma(tests: Sequence[PublishedTest], axis: LengthAxis, tolerance_
     axis = replace(axis, zero_name="0 *")
     factor = StudyFactor(PUBLISHED, "cpu_load", "condition", PUBLISHED_LOADS, ordered=True, load=True)
     lines = [
-        Line(
-            f"test {one.test}",
+        FactorLine(
+            f"test {test.test}",
             tuple(
-                Point(load, load, as_measured(m), missed=False)
-                for load, m in zip(PUBLISHED_LOADS, one.max_sigma_m, strict=True)
+                FactorPoint(load, load, as_measured(m), missed=False)
+                for load, m in zip(PUBLISHED_LOADS, test.max_sigma_m, strict=True)
             ),
         )
-        for one in tests
+        for test in tests
     ]
 
     def paint(axes: Any) -> None:  # noqa: ANN401
@@ -250,7 +259,7 @@ def published_sigma(tests: Sequence[PublishedTest], axis: LengthAxis, tolerance_
             _draw_line(axes, axis, line.points, look, (place + 1) / (len(lines) + 1))
 
     label = f"Published max sigma of CARLA against CPU and GPU utilisation; largest {length(max(x.widest_m for x in lines))}"
-    points = [one for line in lines for one in line.points]
+    points = [point for line in lines for point in line.points]
     return _panel("published", factor, factor.variant, label, points, axis, tolerance_m, len(lines) + 1, paint)
 
 
@@ -259,7 +268,7 @@ def _panel(
     factor: StudyFactor,
     heading: str,
     label: str,
-    points: Sequence[Point],
+    points: Sequence[FactorPoint],
     axis: LengthAxis,
     tolerance_m: float,
     entries: int,
@@ -276,7 +285,7 @@ def _panel(
         paint(axes)
         limit = float(axis.place(tolerance_m))
         axes.axhline(limit, color=INK, linestyle=_DASHED, linewidth=1.2, label=f"tolerance {length(tolerance_m)}")
-        if any(one.missed for one in points):
+        if any(point.missed for point in points):
             axes.plot([], [], "o", color=MUTED, markerfacecolor="white", markersize=8, label="load missed its target")
         axis.apply(axes, plot_px, vertical=True)
         _set_levels(axes, factor, points, width)
@@ -287,30 +296,30 @@ def _panel(
     return draw(name, f"{factor.variant}\x1f{factor.name}\x1f{heading}", label, height_px, frame)
 
 
-def _draw_line(axes: Any, axis: LengthAxis, points: Sequence[Point], look: dict[str, Any], share: float) -> None:  # noqa: ANN401
+def _draw_line(axes: Any, axis: LengthAxis, points: Sequence[FactorPoint], look: dict[str, Any], share: float) -> None:  # noqa: ANN401
     """Draw a series from left to right; its zeros lie at a height of the band of their own, or they would hide others."""
-    points = sorted(points, key=lambda one: one.place)
-    values = np.array([math.nan if one.sigma_m is None else one.sigma_m for one in points], np.float64)
+    points = sorted(points, key=lambda point: point.place)
+    values = np.array([math.nan if point.sigma_m is None else point.sigma_m for point in points], np.float64)
     placed = axis.place(values)
     if axis.zero_at is not None:
         placed[values == 0] = axis.low - share * (axis.low - axis.bottom)
-    places = [one.place for one in points]
+    places = [point.place for point in points]
     size = 5.0 if look["marker"] != "." else 4.0
     axes.plot(places, placed, **{"linewidth": 1.4, "markersize": size, "clip_on": False, "zorder": 3, **look})
-    for one, height in zip(points, placed.tolist(), strict=True):
-        if one.missed and math.isfinite(height):
+    for point, height in zip(points, placed.tolist(), strict=True):
+        if point.missed and math.isfinite(height):
             ring = {"color": look["color"], "marker": look["marker"], "markerfacecolor": "white"}
-            axes.plot([one.place], [height], markersize=size + 3, clip_on=False, zorder=4, **ring)
+            axes.plot([point.place], [height], markersize=size + 3, clip_on=False, zorder=4, **ring)
 
 
-def _set_levels(axes: Any, factor: StudyFactor, points: Sequence[Point], width_px: float) -> None:  # noqa: ANN401
+def _set_levels(axes: Any, factor: StudyFactor, points: Sequence[FactorPoint], width_px: float) -> None:  # noqa: ANN401
     """Set ticks at the levels that were asked, as many as fit; a share's axis is the whole machine."""
     if is_share(factor):
-        at = [(float(one), level_words(factor.name, one)) for one in factor.levels if isinstance(one, int | float)]
-        low, high = -0.03, max(1.03, *(one.place + 0.03 for one in points))
+        at = [(float(level), level_words(factor.name, level)) for level in factor.levels if isinstance(level, int | float)]
+        low, high = -0.03, max(1.03, *(point.place + 0.03 for point in points))
         axes.set_xlim(low, high)
     else:
-        at = [(float(rank), shorten(level_words(factor.name, one), 14)) for rank, one in enumerate(factor.levels)]
+        at = [(float(rank), shorten(level_words(factor.name, level), 14)) for rank, level in enumerate(factor.levels)]
         low, high = -0.3, len(factor.levels) - 0.7
         axes.set_xlim(low, high)
     shown: list[tuple[float, str]] = []
@@ -320,7 +329,7 @@ def _set_levels(axes: Any, factor: StudyFactor, points: Sequence[Point], width_p
             shown.insert(0, (place, text))
     axes.set_xticks([place for place, _ in shown], [text for _, text in shown])
     axes.grid(visible=True, axis="x")
-    measured = is_share(factor) and any(one.level != one.place for one in points)
+    measured = is_share(factor) and any(point.level != point.place for point in points)
     name = axis_name(factor, measured=measured)
     axes.set_xlabel("CPU and GPU utilisation" if factor.variant == PUBLISHED else name)
 
@@ -340,7 +349,7 @@ def deviation_boxes(
     factor: StudyFactor,
     hue: StudyFactor | None,
     scenario: str,
-    groups: Sequence[Group],
+    groups: Sequence[DeviationGroup],
     axis: LengthAxis,
     tolerance_m: float,
 ) -> str:
@@ -353,7 +362,7 @@ def deviation_boxes(
     tops = [_GAP_PX * index for index in range(len(factor.levels))]
     rows: list[float] = []
     used = dict.fromkeys(range(len(factor.levels)), 0)
-    ranks = [next(rank for rank, level in enumerate(factor.levels) if same(level, one.level)) for one in groups]
+    ranks = [next(rank for rank, level in enumerate(factor.levels) if same(level, group.level)) for group in groups]
     counts = [ranks.count(rank) for rank in range(len(factor.levels))]
     for rank in ranks:
         start = _BOX_ROW_PX * sum(counts[:rank]) + tops[rank]
@@ -376,7 +385,9 @@ def deviation_boxes(
                 axes.barh([0], [0], color=PALETTE[rank], alpha=0.55, label=shorten(words, 24))
         axis.apply(axes, width_px, vertical=False)
         axes.set_ylim(plot_px - 4, -4)
-        middles = [np.mean([row for row, one in zip(rows, ranks, strict=True) if one == rank]) for rank in sorted(set(ranks))]
+        middles = [
+            np.mean([row for row, row_rank in zip(rows, ranks, strict=True) if row_rank == rank]) for rank in sorted(set(ranks))
+        ]
         axes.set_yticks(middles, [names[rank] for rank in sorted(set(ranks))])
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel("largest deviation of a repeat")
@@ -387,7 +398,7 @@ def deviation_boxes(
     return draw("boxes", f"{factor.variant}\x1f{factor.name}\x1f{scenario}", _words(factor, scenario), height_px, paint)
 
 
-def _draw_box(axes: Any, axis: LengthAxis, row: float, group: Group, colour: str) -> None:  # noqa: ANN401
+def _draw_box(axes: Any, axis: LengthAxis, row: float, group: DeviationGroup, colour: str) -> None:  # noqa: ANN401
     from matplotlib.cbook import boxplot_stats
 
     values = np.asarray(group.deviations_m, np.float64)
@@ -403,7 +414,7 @@ def _draw_box(axes: Any, axis: LengthAxis, row: float, group: Group, colour: str
     axes.plot(far, [row] * len(far), ".", color=colour, markersize=4, clip_on=False)
 
 
-def _colour(hue: StudyFactor | None, group: Group) -> str:
+def _colour(hue: StudyFactor | None, group: DeviationGroup) -> str:
     if hue is None:
         return PALETTE[0]
     return PALETTE[next(rank for rank, level in enumerate(hue.levels) if same(level, group.hue))]

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.analysis.divergence import TREE_OUTCOMES
-from samepath.instrument.analysis.outcomes import Branch
+from samepath.instrument.analysis.outcomes import OutcomeTree
+from samepath.instrument.analysis.spread import GridKind
 from samepath.instrument.report.path_figure import paths
 from samepath.instrument.report.svg import (
     DEVIATION_COLOUR,
@@ -63,7 +64,7 @@ def outcome_tree(cell: CellAnalysis) -> str:
         width = (WIDTH_PX - 16 - right_px) / WIDTH_PX
         axes = figure.add_axes((16 / WIDTH_PX, 52 / height_px, width, (height_px - 58) / height_px))
         step_s = cell.header.step_s
-        for stem in sorted(stems, key=lambda one: -one.repeats):
+        for stem in sorted(stems, key=lambda row: -row.repeats):
             _draw_stem(axes, stem, last * step_s, step_s, 1.4 + 7.0 * stem.repeats / cell.repeats)
             if stem.label:
                 at = (last * step_s, stem.row)
@@ -81,7 +82,7 @@ def outcome_tree(cell: CellAnalysis) -> str:
     return draw("tree", name, f"Tree of the {count(len(cell.outcomes), 'outcome')} of cell {name}", height_px, paint)
 
 
-def _grow(cell: CellAnalysis, branch: Branch, start: int, row: int, parent_row: int, stems: list[_Stem]) -> int:
+def _grow(cell: CellAnalysis, branch: OutcomeTree, start: int, row: int, parent_row: int, stems: list[_Stem]) -> int:
     """Lay out a branch from ``row`` down and return how many rows it takes; the first child goes straight on."""
     colour = PALETTE[0] if 0 in branch.outcomes else PALETTE[1]
     if not branch.children:
@@ -110,7 +111,7 @@ def _earliest_split(cell: CellAnalysis, outcomes: tuple[int, ...], otherwise: in
     return min((tick for tick in ticks if tick is not None), default=otherwise)
 
 
-def _end(cell: CellAnalysis, branch: Branch) -> int:
+def _end(cell: CellAnalysis, branch: OutcomeTree) -> int:
     """The last tick at which a leaf's run has any actor; the cell's last where its path was not kept."""
     path = cell.paths.get(cell.outcomes[branch.outcomes[0]].repeats[0])
     if path is None or len(branch.outcomes) > 1:
@@ -166,11 +167,12 @@ def sigma_over_time(cell: CellAnalysis) -> str:
     def paint(figure: Any) -> None:  # noqa: ANN401
         axes = _add_axes(figure, height_px, foot_px=foot_px, head_px=24)
         times = cell.spread.ticks.astype(np.float64) * cell.header.step_s
-        for style in sorted(styles, key=lambda one: one.named):
+        for style in sorted(styles, key=lambda style: style.named):
             _draw_actor(axes, axis, times, sigma[:, style.index], style, styles)
         if others_label(styles):
             axes.plot([], [], color=OTHERS_COLOUR, label=others_label(styles))
-        _draw_limits(axes, axis, tolerance_m, step_m)
+        resampled = cell.spread.resolution.kind is GridKind.RESAMPLED
+        _draw_limits(axes, axis, tolerance_m, step_m, "resampled, off by at most" if resampled else "log's resolution")
         axis.apply(axes, 206, vertical=True)
         axes.set_xlim(*_span(times))
         axes.locator_params(axis="x", nbins=8)
@@ -188,7 +190,7 @@ def max_sigma_per_cell(cells: Sequence[CellAnalysis], tolerance_m: float) -> str
     names = [shorten(cell.header.cell, 28) for cell in cells]
     sigmas = [cell.summary.max_sigma_m for cell in cells]
     deviations = [cell.summary.max_deviation_m for cell in cells]
-    axis = length_axis([tolerance_m, *(one for one in (*sigmas, *deviations) if one is not None)])
+    axis = length_axis([tolerance_m, *(value for value in (*sigmas, *deviations) if value is not None)])
     height_px = 78 + 23.0 * len(cells)
     left_px = 16 + _CHAR_PX * max(len(name) for name in names)
 
@@ -213,18 +215,18 @@ def max_sigma_per_cell(cells: Sequence[CellAnalysis], tolerance_m: float) -> str
 
 def growth(cell: CellAnalysis) -> str:
     """Draw how max sigma and max deviation grow with the number of repeats (the paper, VII-D)."""
-    points = [one for one in cell.spread.growth if one.max_sigma_m is not None]
+    points = [point for point in cell.spread.growth if point.max_sigma_m is not None]
     tolerance_m = cell.options.tolerance_m
     series = (
-        ("max deviation", "D", 7.0, DEVIATION_COLOUR, [one.max_deviation_m or 0.0 for one in points]),
-        ("max sigma", "o", 4.5, SIGMA_COLOUR, [one.max_sigma_m or 0.0 for one in points]),
+        ("max deviation", "D", 7.0, DEVIATION_COLOUR, [point.max_deviation_m or 0.0 for point in points]),
+        ("max sigma", "o", 4.5, SIGMA_COLOUR, [point.max_sigma_m or 0.0 for point in points]),
     )
     axis = length_axis([tolerance_m, *(value for *_, values in series for value in values)])
     foot_px, height_px = 54 + 2 * _LEGEND_ROW_PX, 320.0
 
     def paint(figure: Any) -> None:  # noqa: ANN401
         axes = _add_axes(figure, height_px, foot_px=foot_px, head_px=8)
-        repeats = [one.repeats for one in points]
+        repeats = [point.repeats for point in points]
         for name, marker, size, colour, values in series:
             placed = axis.place(values)
             axes.plot(repeats, placed, marker=marker, markersize=size, color=colour, label=name, clip_on=False)
@@ -233,7 +235,7 @@ def growth(cell: CellAnalysis) -> str:
         axes.set_xscale("log")
         axes.set_xlim(repeats[0] / 1.15, repeats[-1] * 1.15)
         shown = _apart(repeats)
-        axes.set_xticks(shown, [str(one) for one in shown])
+        axes.set_xticks(shown, [str(number) for number in shown])
         axes.set_xticks([], minor=True)
         axes.set_xlabel("number of repeats")
         figure.legend(loc="lower left", bbox_to_anchor=(_LEGEND_PX / WIDTH_PX, 2 / height_px), ncols=2)
@@ -247,9 +249,9 @@ def _apart(repeats: Sequence[int]) -> list[int]:
     """Choose the numbers whose labels do not touch on a logarithmic axis; the last one always."""
     least = (math.log(repeats[-1] / repeats[0]) + 0.3) * 40 / (WIDTH_PX - _LEFT_PX - _RIGHT_PX)
     shown = [repeats[-1]]
-    for one in reversed(repeats[:-1]):
-        if math.log(shown[0] / one) >= least:
-            shown.insert(0, one)
+    for number in reversed(repeats[:-1]):
+        if math.log(shown[0] / number) >= least:
+            shown.insert(0, number)
     return shown
 
 
@@ -276,7 +278,7 @@ def _draw_actor(
 ) -> None:
     """Draw one actor; zeros of several actors lie side by side, or the last one drawn would hide all others."""
     placed = axis.place(sigma)
-    named = [one.index for one in styles if one.named]
+    named = [style.index for style in styles if style.named]
     if axis.zero_at is not None and style.named:
         share = (named.index(style.index) + 1) / (len(named) + 1) - 0.5
         placed[sigma == 0] -= share * 0.8 * (axis.low - axis.bottom)
@@ -287,11 +289,11 @@ def _draw_actor(
     axes.plot(times[alone], placed[alone], ".", color=style.colour, markersize=4)
 
 
-def _draw_limits(axes: Any, axis: LengthAxis, tolerance_m: float, step_m: float) -> None:  # noqa: ANN401
+def _draw_limits(axes: Any, axis: LengthAxis, tolerance_m: float, step_m: float, step_name: str = "") -> None:  # noqa: ANN401
     tolerance = float(axis.place(tolerance_m))
     axes.axhline(tolerance, color=INK, linestyle=_DASHED, linewidth=1.2, label=_limit(tolerance_m))
     if step_m > 0:
-        name = f"log's resolution {length(step_m)}"
+        name = f"{step_name} {length(step_m)}"
         axes.axhline(float(axis.place(step_m)), color=MUTED, linestyle=_DOTTED, linewidth=1.4, label=name)
 
 
@@ -301,7 +303,7 @@ def _draw_boundary(axes: Any, cell: CellAnalysis) -> None:  # noqa: ANN401
     if boundary.first_tick is None:
         return
     low, high = axes.get_xlim()
-    first_s, last_s = boundary.first_tick * step_s, max(one for one in boundary.ticks if one is not None) * step_s
+    first_s, last_s = boundary.first_tick * step_s, max(tick for tick in boundary.ticks if tick is not None) * step_s
     if not low <= first_s <= high:
         return
     if last_s > first_s:
@@ -319,7 +321,7 @@ def _limit(tolerance_m: float) -> str:
 
 
 def _floats(values: Sequence[float | None]) -> Floats:
-    return np.array([math.nan if one is None else one for one in values], np.float64)
+    return np.array([math.nan if value is None else value for value in values], np.float64)
 
 
 def _span(times: Floats) -> tuple[float, float]:

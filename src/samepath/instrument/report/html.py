@@ -81,7 +81,7 @@ def render_html(document: Document) -> str:
             for cell, anchor, shown in zip(cells, anchors, told, strict=True)
             if shown
         ],
-        glossary=[(view_verdict(one), VERDICT_MEANINGS[one]) for one in Verdict],
+        glossary=[(view_verdict(verdict), VERDICT_MEANINGS[verdict]) for verdict in Verdict],
         provenance=list(_flatten(document.provenance)),
     )
 
@@ -135,15 +135,15 @@ def _flatten(data: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and value:
             yield from _flatten(value, f"{name}.")
-        elif isinstance(value, list | tuple) and any(isinstance(one, Mapping | list | tuple) for one in value):
-            yield from _flatten({str(index): one for index, one in enumerate(value)}, f"{name}.")
+        elif isinstance(value, list | tuple) and any(isinstance(item, Mapping | list | tuple) for item in value):
+            yield from _flatten({str(index): item for index, item in enumerate(value)}, f"{name}.")
         else:
             yield name, _printed(value)
 
 
 def _printed(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(_printed(one) for one in value) or "none"
+        return ", ".join(_printed(item) for item in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or value == {} or (isinstance(value, float) and not math.isfinite(value)):

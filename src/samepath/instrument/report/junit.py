@@ -15,7 +15,7 @@ FAILED: Final = "failed"
 def render_junit(document: Document) -> str:
     """Return the report as JUnit XML: a cell beyond its tolerance is a failure, a broken one an error, others are skipped."""
     failures = sum(not cell.judgement.verdict.passes for cell in document.cells)
-    errors = sum(one.kind == FAILED for one in document.missing)
+    errors = sum(cell.kind == FAILED for cell in document.missing)
     counts = {
         "tests": str(len(document.cells) + len(document.missing)),
         "failures": str(failures),
@@ -99,7 +99,7 @@ def _details(cell: CellAnalysis) -> list[str]:
         f"tolerance {length(cell.options.tolerance_m)}.",
         f"{cell.divergent} of {cell.repeats} repeats diverged into {len(cell.outcomes)} outcomes; "
         f"the true rate is above {percent(bounds.lower)} and below {percent(bounds.upper)}.",
-        *(f"{sentence(one.message)}." for one in cell.findings),
+        *(f"{sentence(finding.message)}." for finding in cell.findings),
     ]
     if cell.first_divergence is not None:
         lines.append(f"First divergence: {cell.first_divergence.words()}.")

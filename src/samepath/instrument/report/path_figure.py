@@ -67,7 +67,7 @@ def paths(cell: CellAnalysis) -> str:
     def paint(figure: Any) -> None:  # noqa: ANN401 - matplotlib's own object
         axes = figure.add_axes(layout.share(layout.main))
         _frame(axes, middle, half, layout.main)
-        for style in sorted(styles, key=lambda one: one.named):
+        for style in sorted(styles, key=lambda style: style.named):
             _draw_actor(axes, cell, style, float(half.max()) / WIDTH_PX)
         _draw_marks(axes, cell, styles)
         axes.set_xlabel("x, forward (m)", bbox=_ON_WHITE)
@@ -184,7 +184,7 @@ def _draw_marks(axes: Any, cell: CellAnalysis, styles: tuple[ActorStyle, ...]) -
 def _draw_zoom(axes: Any, cell: CellAnalysis, style: ActorStyle, zoom: Zoom) -> None:  # noqa: ANN401
     """Draw one actor's paths as offsets from their mean position: absolute numbers have no digits left for a tiny spread."""
     unit, factor = _unit(zoom.half_m)
-    sizes = {one.repeats[0]: len(one.repeats) for one in cell.outcomes}
+    sizes = {outcome.repeats[0]: len(outcome.repeats) for outcome in cell.outcomes}
     drawn = {repeat: (path[:, style.index] - zoom.centre) / factor for repeat, path in cell.paths.items()}
     reach = zoom.half_m / factor
     for offsets in drawn.values():

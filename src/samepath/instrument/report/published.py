@@ -73,7 +73,7 @@ TESTS: Final = (
     PublishedTest(5, "two pedestrians", 5.6e-13, 5.6e-13, (5.62e-13, 5.71e-14, 5.71e-14, 5.71e-14, 5.71e-14)),
     PublishedTest(6, "two pedestrians who collide", 5.6e-13, 5.6e-13, (5.62e-13, 6.07e-14, 6.07e-14, 6.07e-14, 6.07e-14)),
 )
-_BY_SCENARIO: Final = {one.scenario: one for one in TESTS}
+_BY_SCENARIO: Final = {test.scenario: test for test in TESTS}
 
 NOTE_SOURCE: Final = (
     f"CARLA as published: {AUTHORS}, “{TITLE}”, Table I and Figs 5, 6b and 7b ({SYSTEM}). Restricted there: before the "
@@ -101,7 +101,7 @@ def published(scenario: str) -> PublishedTest | None:
 def published_among(scenarios: Iterable[str]) -> tuple[PublishedTest, ...]:
     """Return the published tests that are among these scenarios, in the paper's order."""
     names = set(scenarios)
-    return tuple(one for one in TESTS if one.scenario in names)
+    return tuple(test for test in TESTS if test.scenario in names)
 
 
 def as_measured(value_m: float) -> float:

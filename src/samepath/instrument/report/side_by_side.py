@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from samepath.core.units import format_length
-from samepath.instrument.analysis.conditions import Pace
+from samepath.instrument.analysis.conditions import RunPace
 from samepath.instrument.analysis.factors import level_words, title
 from samepath.instrument.analysis.side_by_side import Conclusion, MeanShift, SideBySide, SideRow, SideVariant, level_list
 from samepath.instrument.report.cell_view import FigureView, VerdictView, view_figure, view_verdict
@@ -38,7 +38,7 @@ Levels = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Rows:
+class SideLayout:
     """Variants in rows: their labels, and the levels that have a mark of their own; none where there are too many."""
 
     variants: tuple[SideVariant, ...]
@@ -48,7 +48,7 @@ class Rows:
     @property
     def left_px(self) -> float:
         """Room for the labels."""
-        return 14 + _CHAR_PX * max(len(one) for one in self.labels)
+        return 14 + _CHAR_PX * max(len(label) for label in self.labels)
 
     def look(self, row: SideRow) -> tuple[int, dict[str, Any]]:
         """The place of a cell's level and the look of its mark."""
@@ -57,25 +57,27 @@ class Rows:
         at = self.levels.index(row.where())
         share = at / max(1, len(self.levels) - 1)
         mixed = (round(a + share * (b - a)) for a, b in zip(_LIGHT, _DARK, strict=True))
-        return at, {"color": "#" + "".join(f"{one:02x}" for one in mixed), "marker": _MARKERS[at]}
+        return at, {"color": "#" + "".join(f"{part:02x}" for part in mixed), "marker": _MARKERS[at]}
 
 
-def rows_of(side: SideBySide) -> Rows:
+def rows_of(side: SideBySide) -> SideLayout:
     """Lay variants out in rows; a scenario is named where a variant has several."""
     shown = side.variants[:MAX_ROWS]
-    labels = tuple(shorten(", ".join(side.names(one)), _LABEL_LENGTH) for one in shown)
-    levels = tuple(dict.fromkeys(row.where() for one in shown for row in one.rows))
-    return Rows(shown, labels, levels if len(levels) <= MAX_LEVELS else ())
+    labels = tuple(shorten(", ".join(side.names(variant)), _LABEL_LENGTH) for variant in shown)
+    levels = tuple(dict.fromkeys(row.where() for variant in shown for row in variant.rows))
+    return SideLayout(shown, labels, levels if len(levels) <= MAX_LEVELS else ())
 
 
 def shared_axis(side: SideBySide, tolerance_m: float) -> LengthAxis:
     """Make one axis for both phases, with a place for exact zeros; what is below ``SMALLEST_M`` is drawn at its end."""
-    rows = [row for one in side.variants for row in one.rows]
+    rows = [row for variant in side.variants for row in variant.rows]
     sizes = [size for row in rows for size in (row.before_sigma_m, row.after_sigma_m) if size is not None]
     return length_axis([tolerance_m, *(max(size, SMALLEST_M) if size else size for size in sizes)])
 
 
-def sigma_rows(rows: Rows, heading: str, sigma: Callable[[SideRow], float | None], axis: LengthAxis, tolerance_m: float) -> str:
+def sigma_rows(
+    rows: SideLayout, heading: str, sigma: Callable[[SideRow], float | None], axis: LengthAxis, tolerance_m: float
+) -> str:
     """Draw max sigma of every cell, a row per variant; the line of a row goes through its levels in their order."""
     named = rows.levels if len(rows.levels) > 1 else ()
     foot_px, head_px = 30.0 + 18.5 * ((len(named) + 2) // 2), 28.0
@@ -94,7 +96,7 @@ def sigma_rows(rows: Rows, heading: str, sigma: Callable[[SideRow], float | None
             for x, y, (_, look) in zip(at.tolist(), heights, looks, strict=True):
                 axes.plot([x], [y], linestyle="none", markersize=5.5, clip_on=False, zorder=3, **look)
         for level in named:
-            example = next(row for one in rows.variants for row in one.rows if row.where() == level)
+            example = next(row for variant in rows.variants for row in variant.rows if row.where() == level)
             axes.plot([], [], linestyle="none", markersize=6, label=shorten(level, 26), **rows.look(example)[1])
         limit = float(axis.place(tolerance_m))
         axes.axvline(limit, color=INK, linestyle=_DASHED, linewidth=1.2, label=f"tolerance {length(tolerance_m)}")
@@ -102,12 +104,12 @@ def sigma_rows(rows: Rows, heading: str, sigma: Callable[[SideRow], float | None
         _set_rows(axes, rows, heading)
         figure.legend(loc="lower left", bbox_to_anchor=(24 / WIDTH_PX, 2 / height_px), ncols=2)
 
-    widest = max((value for one in rows.variants for row in one.rows if (value := sigma(row)) is not None), default=0.0)
+    widest = max((value for variant in rows.variants for row in variant.rows if (value := sigma(row)) is not None), default=0.0)
     label = f"Max sigma {heading} of {len(rows.variants)} variants side by side; largest {length(widest)}"
     return draw("side-sigma", heading, label, height_px, paint)
 
 
-def collision_strip(rows: Rows) -> str:
+def collision_strip(rows: SideLayout) -> str:
     """Draw in how many repeats of every cell there is a collision; a frame marks those whose repeats come to different ends."""
     columns, what = _columns(rows)
     foot_px, head_px = 8.0, 52.0
@@ -122,7 +124,7 @@ def collision_strip(rows: Rows) -> str:
             for row in variant.rows:
                 boxes.setdefault(rows.look(row)[0], []).append(row)
             for x, members in boxes.items():
-                row = min(members, key=lambda one: (not one.flips, one.collided / one.repeats))
+                row = min(members, key=lambda row: (not row.flips, row.collided / row.repeats))
                 left, top, wide, high = x + 0.04, place - 0.4, 0.92, 0.8
                 share = row.collided / row.repeats
                 axes.add_patch(Rectangle((left, top), wide, high, facecolor="white", edgecolor="none", zorder=1))
@@ -136,45 +138,45 @@ def collision_strip(rows: Rows) -> str:
                 axes.text(left + wide / 2, place, words, ha="center", va="center", fontsize=11.5, fontweight=weight, zorder=4)
         axes.set_xlim(0, len(columns))
         axes.xaxis.tick_top()
-        axes.set_xticks(np.arange(len(columns)) + 0.5, [shorten(one, 16) for one in columns] if any(columns) else [""])
+        axes.set_xticks(np.arange(len(columns)) + 0.5, [shorten(column, 16) for column in columns] if any(columns) else [""])
         axes.tick_params(axis="x", length=0)
         for spine in axes.spines.values():
             spine.set_visible(False)
         _set_rows(axes, rows, f"repeats that collide{what}", above_px=34)
 
-    flipping = sum(one.flips for one in rows.variants)
+    flipping = sum(variant.flips for variant in rows.variants)
     label = (
         f"Repeats with a collision, {len(rows.variants)} variants side by side; the test's verdict flips in {flipping} of them"
     )
     return draw("side-collisions", "", label, height_px, paint)
 
 
-def _columns(rows: Rows) -> tuple[tuple[str, ...], str]:
+def _columns(rows: SideLayout) -> tuple[tuple[str, ...], str]:
     """Name the levels; one factor that all are of is named in the heading."""
-    levels = dict.fromkeys(row.levels for one in rows.variants for row in one.rows)
-    names = {name for one in levels for name, _ in one}
-    if rows.levels and len(names) == 1 and all(len(one) == 1 for one in levels):
+    levels = dict.fromkeys(row.levels for variant in rows.variants for row in variant.rows)
+    names = {name for level in levels for name, _ in level}
+    if rows.levels and len(names) == 1 and all(len(level) == 1 for level in levels):
         (name,) = names
-        return tuple(level_words(name, one[0][1]) for one in levels), f", by {title(name)}"
+        return tuple(level_words(name, level[0][1]) for level in levels), f", by {title(name)}"
     return rows.levels or ("worst cell",), ""
 
 
-def _add_axes(figure: Any, rows: Rows, height_px: float, foot_px: float, head_px: float) -> Any:  # noqa: ANN401
+def _add_axes(figure: Any, rows: SideLayout, height_px: float, foot_px: float, head_px: float) -> Any:  # noqa: ANN401
     width = (WIDTH_PX - rows.left_px - _RIGHT_PX) / WIDTH_PX
     return figure.add_axes((rows.left_px / WIDTH_PX, foot_px / height_px, width, (height_px - foot_px - head_px) / height_px))
 
 
-def _set_rows(axes: Any, rows: Rows, heading: str, above_px: float = 10) -> None:  # noqa: ANN401
+def _set_rows(axes: Any, rows: SideLayout, heading: str, above_px: float = 10) -> None:  # noqa: ANN401
     axes.set_yticks(np.arange(len(rows.labels)), rows.labels)
     axes.set_ylim(len(rows.labels) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     start = (24 - rows.left_px, above_px)
     axes.annotate(heading, (0, 1), start, "axes fraction", "offset points", fontweight="bold", va="bottom")
     last = None
-    for place, one in enumerate(rows.variants):
-        if last not in (None, one.simulator):
+    for place, variant in enumerate(rows.variants):
+        if last not in (None, variant.simulator):
             axes.axhline(place - 0.5, color=FAINT, linewidth=1.0, zorder=0)
-        last = one.simulator
+        last = variant.simulator
 
 
 def _offset(level: int, levels: int) -> float:
@@ -228,9 +230,12 @@ class SideView:
 def view_side(side: SideBySide, anchors: Mapping[str, str], tolerance_m: float) -> SideView:
     """Put variants side by side in words and figures; ``anchors`` says where on the page each cell is."""
     return SideView(
-        conclusions=tuple((one.simulator or "not named", sentence(one.text), tone(one, side)) for one in side.conclusions),
-        groups=tuple(_group(one, anchors) for one in side.variants),
-        absent=tuple((one.variant, one.reason or one.kind) for one in side.absent),
+        conclusions=tuple(
+            (conclusion.simulator or "not named", sentence(conclusion.text), tone(conclusion, side))
+            for conclusion in side.conclusions
+        ),
+        groups=tuple(_group(variant, anchors) for variant in side.variants),
+        absent=tuple((variant.variant, variant.reason or variant.kind) for variant in side.absent),
         figures=tuple(_figures(side, tolerance_m)),
         note=_note(side),
         split=_split(side),
@@ -240,8 +245,8 @@ def view_side(side: SideBySide, anchors: Mapping[str, str], tolerance_m: float) 
 
 def tone(conclusion: Conclusion, side: SideBySide) -> str:
     """How good a conclusion is: the worst verdict of the simulator's variants; none where nothing was measured."""
-    found = [one.verdict for one in side.variants if one.simulator == conclusion.simulator]
-    return max(found, key=lambda one: one.rank).value if found else ""
+    found = [variant.verdict for variant in side.variants if variant.simulator == conclusion.simulator]
+    return max(found, key=lambda verdict: verdict.rank).value if found else ""
 
 
 def shift_words(shift: MeanShift | None) -> str:
@@ -253,7 +258,7 @@ def shift_words(shift: MeanShift | None) -> str:
     return f"{format_length(shift.shift_m)} ± {format_length(shift.error_m)}"
 
 
-def pace_words(pace: Pace | None) -> tuple[str, str]:
+def pace_words(pace: RunPace | None) -> tuple[str, str]:
     """Print steps in a second, and how many times as fast as real time that is."""
     return ("", "") if pace is None else (_three(pace.steps_per_s), _three(pace.times_real_time))
 
@@ -265,7 +270,7 @@ def _group(variant: SideVariant, anchors: Mapping[str, str]) -> SideGroup:
         scenario=variant.scenario,
         permissible="nowhere" if domain.empty else domain.region(),
         verdict=view_verdict(variant.verdict),
-        rows=tuple(_row(one, anchors) for one in variant.rows),
+        rows=tuple(_row(row, anchors) for row in variant.rows),
     )
 
 
@@ -294,14 +299,14 @@ def _figures(side: SideBySide, tolerance_m: float) -> Iterator[FigureView]:
         return
     rows, axis = rows_of(side), shared_axis(side, tolerance_m)
     split = _split(side)
-    apart = any(row.after_sigma_m is not None for one in side.variants for row in one.rows)
+    apart = any(row.after_sigma_m is not None for variant in side.variants for row in variant.rows)
     before = f"max sigma before the first {split}" if apart else "max sigma"
     yield view_figure(sigma_rows(rows, before, lambda row: row.before_sigma_m, axis, tolerance_m), "")
     if apart:
         yield view_figure(
             sigma_rows(rows, f"max sigma after the first {split}", lambda row: row.after_sigma_m, axis, tolerance_m), ""
         )
-    if any(row.collided for one in side.variants for row in one.rows):
+    if any(row.collided for variant in side.variants for row in variant.rows):
         yield view_figure(collision_strip(rows), "")
 
 
@@ -314,7 +319,9 @@ def _note(side: SideBySide) -> str:
         "Each row of the figures is a variant; exact zeros lie in the shaded band.",
         "A frame marks cells in which the test's verdict flips: repeats disagree on who collides or on how the run ends.",
     ]
-    sizes = [size for one in side.variants for row in one.rows for size in (row.before_sigma_m, row.after_sigma_m) if size]
+    sizes = [
+        size for variant in side.variants for row in variant.rows for size in (row.before_sigma_m, row.after_sigma_m) if size
+    ]
     if any(size < SMALLEST_M for size in sizes):
         notes.append(f"What is below {format_length(SMALLEST_M)} and not zero is drawn there.")
     if len(side.variants) > MAX_ROWS:
@@ -343,8 +350,11 @@ def print_side(console: Console, side: SideBySide, styles: dict[str, str]) -> No
     lines = Table.grid(padding=(0, 2))
     lines.add_column(no_wrap=True)
     lines.add_column()
-    for one in side.conclusions:
-        lines.add_row(Text(f"  {one.simulator or 'not named'}", style=styles.get(tone(one, side), "dim")), Text(f"{one.text}."))
+    for conclusion in side.conclusions:
+        lines.add_row(
+            Text(f"  {conclusion.simulator or 'not named'}", style=styles.get(tone(conclusion, side), "dim")),
+            Text(f"{conclusion.text}."),
+        )
     console.print(lines)
     if side.variants:
         console.print()
@@ -356,14 +366,14 @@ def print_side(console: Console, side: SideBySide, styles: dict[str, str]) -> No
 
 def _table(side: SideBySide, *, each: bool) -> Table:
     """One row per variant and scenario: the figures of its cells beside each other, if all have the same few, or the worst."""
-    levels = {tuple(level_list(one.rows)) for one in side.variants}
-    each = each and len(levels) == 1 and all(len(one.rows) <= _MOST_LEVELS for one in side.variants)
-    several = any(len(side.names(one)) > 1 for one in side.variants)
+    levels = {tuple(level_list(variant.rows)) for variant in side.variants}
+    each = each and len(levels) == 1 and all(len(variant.rows) <= _MOST_LEVELS for variant in side.variants)
+    several = any(len(side.names(variant)) > 1 for variant in side.variants)
     split = side.variants[0].split
     title = f"Max sigma before and after the first {split}, outcomes, repeats that collide"
     if each and any(next(iter(levels))):
         title += f", at {' / '.join(next(iter(levels)))}"
-    elif any(len(one.rows) > 1 for one in side.variants):
+    elif any(len(variant.rows) > 1 for variant in side.variants):
         title += "; the worst of each variant's cells"
     table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left", title_style="bold")
     for name in ("variant", *(("scenario",) if several else ())):
@@ -371,13 +381,13 @@ def _table(side: SideBySide, *, each: bool) -> Table:
     for name in ("before", "after", "outcomes", "collide", "steps/s"):
         table.add_column(name, justify="right", no_wrap=True)
     last = None
-    for one in side.variants:
+    for variant in side.variants:
         table.add_row(
-            Text(one.variant if one.variant != last else ""),
-            *((Text(one.scenario),) if several else ()),
-            *(_cells(one) if each else _worst(one)),
+            Text(variant.variant if variant.variant != last else ""),
+            *((Text(variant.scenario),) if several else ()),
+            *(_cells(variant) if each else _worst(variant)),
         )
-        last = one.variant
+        last = variant.variant
     return table
 
 
@@ -397,7 +407,7 @@ def _cells(variant: SideVariant) -> Sequence[str]:
 def _worst(variant: SideVariant) -> Sequence[str]:
     hit = [row.collided for row in variant.rows]
     paces = [row.pace for row in variant.rows if row.pace is not None]
-    slowest = min(paces, key=lambda one: one.steps_per_s, default=None)
+    slowest = min(paces, key=lambda pace: pace.steps_per_s, default=None)
     return (
         _length(variant.before_sigma_m),
         _length(variant.after_sigma_m),

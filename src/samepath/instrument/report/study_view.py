@@ -8,15 +8,15 @@ from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.analysis.conditions import ConditionCheck
 from samepath.instrument.analysis.domains import CounterExample, Domain
-from samepath.instrument.analysis.effects import Effect, Evidence, Rate
+from samepath.instrument.analysis.effects import Effect, Evidence, RateChange
 from samepath.instrument.analysis.factors import StudyFactor, by_scenario, joined, level_words, title
 from samepath.instrument.analysis.study import PERMISSIBLE, MissingCell
 from samepath.instrument.report import published
 from samepath.instrument.report.cell_view import FigureView, VerdictView, view_figure, view_verdict
 from samepath.instrument.report.document import Document
 from samepath.instrument.report.factor_figures import (
-    Group,
-    Line,
+    DeviationGroup,
+    FactorLine,
     deviation_boxes,
     find_hue,
     groups_over,
@@ -145,23 +145,23 @@ class StudyView:
 def view_study(document: Document, anchors: Sequence[str]) -> StudyView:
     """Put a study into words; ``anchors`` says where on the page each cell is."""
     study = document.study
-    several = len({one.scenario for one in study.effects.effects}) > 1
-    main = [one for one in study.effects.effects if one.scenario is None or not several]
+    several = len({effect.scenario for effect in study.effects.effects}) > 1
+    main = [effect for effect in study.effects.effects if effect.scenario is None or not several]
     rows = tuple(_condition_rows(document.cells, anchors))
     by_name = {cell.header.cell: anchor for cell, anchor in zip(document.cells, anchors, strict=True)}
     return StudyView(
         questions=tuple(questions(document)),
-        domains=tuple(_domain(one, by_name, overall=overall) for one, overall in _told(study.domains)),
+        domains=tuple(_domain(domain, by_name, overall=overall) for domain, overall in _told(study.domains)),
         confidence=percent(document.cells[0].options.confidence),
-        ranks=tuple(sentence(one.words()) for one in study.effects.ranks),
-        effects=tuple(_effect(one) for one in main),
-        more_effects=tuple(_effect(one) for one in study.effects.effects if one not in main),
+        ranks=tuple(sentence(rank.words()) for rank in study.effects.ranks),
+        effects=tuple(_effect(effect) for effect in main),
+        more_effects=tuple(_effect(effect) for effect in study.effects.effects if effect not in main),
         method=study.effects.words(),
-        missed=tuple(one for one in rows if one.missed),
+        missed=tuple(row for row in rows if row.missed),
         conditions=rows,
-        leaks=tuple(sentence(one.words()) for one in study.leaks),
-        controllers=tuple(sentence(one.words()) for one in study.controllers),
-        missing=tuple(MissingRow(one.name, one.kind, one.reason) for one in _in_order(document.missing)),
+        leaks=tuple(sentence(leak.words()) for leak in study.leaks),
+        controllers=tuple(sentence(controller.words()) for controller in study.controllers),
+        missing=tuple(MissingRow(cell.name, cell.kind, cell.reason) for cell in _in_order(document.missing)),
         side=None if study.side_by_side is None else view_side(study.side_by_side, by_name, document.tolerance_m),
     )
 
@@ -172,20 +172,22 @@ def questions(document: Document) -> Iterator[QuestionView]:
     Of many variants, those with the same answer are named together, and what it rests on is left to the tables.
     """
     answers = document.study.answers
-    domains = {one.variant: one for one in reversed(document.study.domains)}
-    for question in dict.fromkeys(one.question for one in answers):
+    domains = {domain.variant: domain for domain in reversed(document.study.domains)}
+    for question in dict.fromkeys(answer.question for answer in answers):
         views = []
-        for one in answers:
-            if one.question == question:
-                words = permission_words(domains[one.variant]) if question == PERMISSIBLE else answer_words(one)
-                views.append(AnswerView((one.variant or "not named",), *words, TONES.get(one.short, Verdict.WITHIN_TOLERANCE)))
+        for answer in answers:
+            if answer.question == question:
+                words = permission_words(domains[answer.variant]) if question == PERMISSIBLE else answer_words(answer)
+                views.append(
+                    AnswerView((answer.variant or "not named",), *words, TONES.get(answer.short, Verdict.WITHIN_TOLERANCE))
+                )
         yield QuestionView(question, tuple(views) if len(views) <= _FEW_VARIANTS else _together(views))
 
 
 def _together(views: list[AnswerView]) -> tuple[AnswerView, ...]:
     groups: dict[tuple[str, Verdict], list[str]] = {}
-    for one in views:
-        groups.setdefault((one.first, one.tone), []).extend(one.variants)
+    for view in views:
+        groups.setdefault((view.first, view.tone), []).extend(view.variants)
     ordered = sorted(groups.items(), key=lambda item: item[0][1].rank)
     return tuple(AnswerView(tuple(variants), first, "", tone) for (first, tone), variants in ordered)
 
@@ -193,10 +195,10 @@ def _together(views: list[AnswerView]) -> tuple[AnswerView, ...]:
 def _told(domains: tuple[Domain, ...]) -> Iterator[tuple[Domain, bool]]:
     """Yield the domain of each variant over all its scenarios, and those of single ones (False) unless it implies them."""
     overall: dict[str, Domain] = {}
-    for one in domains:
-        first = overall.setdefault(one.variant, one)
-        if one is first or not first.everything:
-            yield one, one is first and len(one.scenarios_measured) > 1
+    for domain in domains:
+        first = overall.setdefault(domain.variant, domain)
+        if domain is first or not first.everything:
+            yield domain, domain is first and len(domain.scenarios_measured) > 1
 
 
 def _where(example: CounterExample, domain: Domain) -> str:
@@ -227,7 +229,7 @@ def _domain(domain: Domain, anchors: dict[str, str], *, overall: bool) -> Domain
         rate=_below(domain.rate_upper),
         rate_in_cell=_below(domain.rate_upper_cell),
         deviation="" if domain.empty else length(domain.max_deviation_m),
-        outside=tuple((_where(one, domain), anchors.get(one.cell, ""), one.reason) for one in domain.outside),
+        outside=tuple((_where(example, domain), anchors.get(example.cell, ""), example.reason) for example in domain.outside),
         notes=tuple(notes),
         verdict=None if domain.verdict is None else view_verdict(domain.verdict),
     )
@@ -252,7 +254,7 @@ def _effect(effect: Effect) -> EffectRow:
     )
 
 
-def _rate(rate: Rate) -> TestView:
+def _rate(rate: RateChange) -> TestView:
     return _test(f"{percent(rate.low)} → {percent(rate.high)}", rate.evidence)
 
 
@@ -284,7 +286,7 @@ def _measured(check: ConditionCheck) -> tuple[str, str]:
     if check.measured is None:
         return "not read back", ""
     if isinstance(check.measured, tuple):
-        return ", ".join(level_words(check.name, one) for one in check.measured), ""
+        return ", ".join(level_words(check.name, level) for level in check.measured), ""
     span = ""
     if check.low is not None and check.high is not None:
         span = f"{level_words(check.name, check.low)} to {level_words(check.name, check.high)}"
@@ -294,7 +296,7 @@ def _measured(check: ConditionCheck) -> tuple[str, str]:
 def _in_order(missing: tuple[MissingCell, ...]) -> list[MissingCell]:
     """Failures first, then what was not run, then what does not apply."""
     order = ("failed", "not run", "not applicable")
-    return sorted(missing, key=lambda one: order.index(one.kind) if one.kind in order else 0)
+    return sorted(missing, key=lambda cell: order.index(cell.kind) if cell.kind in order else 0)
 
 
 # Which figures a study gets: only of what it varied, and only where there is something to see.
@@ -326,16 +328,16 @@ def draws_levels(document: Document) -> bool:
 def _over_levels(document: Document) -> Iterator[FigureGroup]:
     """Max sigma against every ordered factor, a panel per variant, all on one scale."""
     factors, tolerance_m = document.study.factors, document.tolerance_m
-    for name in dict.fromkeys(one.name for one in factors if one.ordered):
+    for name in dict.fromkeys(factor.name for factor in factors if factor.ordered):
         drawn = [
-            (one, *lines_over(one, factors, document.cells, lambda cell: cell.summary.max_sigma_m))
-            for one in factors
-            if one.ordered and one.name == name
+            (factor, *lines_over(factor, factors, document.cells, lambda cell: cell.summary.max_sigma_m))
+            for factor in factors
+            if factor.ordered and factor.name == name
         ]
         still = [factor.variant for factor, lines, _ in drawn if not any(line.widest_m for line in lines)]
         if len(drawn) <= _FEW_LINES:
             still = []
-        shown = [one for one in drawn if one[0].variant not in still]
+        shown = [drawing for drawing in drawn if drawing[0].variant not in still]
         left_out = [factor.variant for factor, _, _ in shown[MAX_PANELS:]]
         known = _published(name, document.cells)
         axis = _axis(tolerance_m, [line for _, lines, _ in drawn for line in lines], known)
@@ -357,9 +359,9 @@ def _over_levels(document: Document) -> Iterator[FigureGroup]:
 def _over_phases(document: Document) -> Iterator[FigureGroup]:
     """Before and after the collision against every ordered factor, a panel per scenario that has one and spreads."""
     factors, tolerance_m = document.study.factors, document.tolerance_m
-    for name in dict.fromkeys(one.name for one in factors if one.ordered):
+    for name in dict.fromkeys(factor.name for factor in factors if factor.ordered):
         found, still = [], []
-        for factor in (one for one in factors if one.ordered and one.name == name):
+        for factor in (factor for factor in factors if factor.ordered and factor.name == name):
             for scenario, cells in by_scenario(members(document.cells, factor)).items():
                 split = [cell for cell in cells if cell.boundary.first_tick is not None]
                 lines = _phase_lines(factor, split)
@@ -373,9 +375,9 @@ def _over_phases(document: Document) -> Iterator[FigureGroup]:
             continue
         known = _published(name, document.cells)
         event = document.cells[0].boundary.split.name
-        found.sort(key=lambda one: -max(one[2].widest_m, one[3].widest_m))
-        kept = sorted(found[:MAX_PANELS], key=lambda one: (one[0].variant, one[1]))
-        tests = [one for one in known if one.before_m and any(one.scenario == scenario for _, scenario, _, _ in kept)]
+        found.sort(key=lambda drawing: -max(drawing[2].widest_m, drawing[3].widest_m))
+        kept = sorted(found[:MAX_PANELS], key=lambda drawing: (drawing[0].variant, drawing[1]))
+        tests = [test for test in known if test.before_m and any(test.scenario == scenario for _, scenario, _, _ in kept)]
         axis = _axis(tolerance_m, [line for _, _, before, after in kept for line in (before, after)], tests)
         panels = tuple(
             view_figure(phases_against(factor, scenario, before, after, axis, tolerance_m, published.published(scenario)), "")
@@ -393,23 +395,23 @@ def _over_phases(document: Document) -> Iterator[FigureGroup]:
 def _boxes(document: Document) -> Iterator[FigureGroup]:
     """Box plots of single repeats per level of every factor that is no load; loads tell boxes apart within a level."""
     factors, tolerance_m = document.study.factors, document.tolerance_m
-    for name in dict.fromkeys(one.name for one in factors if not one.load):
-        found: list[tuple[StudyFactor, StudyFactor | None, str, list[Group]]] = []
+    for name in dict.fromkeys(factor.name for factor in factors if not factor.load):
+        found: list[tuple[StudyFactor, StudyFactor | None, str, list[DeviationGroup]]] = []
         still = []
-        for factor in (one for one in factors if one.name == name):
+        for factor in (factor for factor in factors if factor.name == name):
             hue = find_hue(factor, factors)
             for scenario, cells in by_scenario(members(document.cells, factor)).items():
                 groups = list(groups_over(factor, hue, cells))
-                if any(any(one.deviations_m) for one in groups):
+                if any(any(group.deviations_m) for group in groups):
                     found.append((factor, hue, scenario, groups))
                 else:
                     still.append(f"{scenario} ({factor.variant})")
         if not found:
             continue
-        found.sort(key=lambda one: -max(max(group.deviations_m) for group in one[3]))
-        kept = sorted(found[:MAX_PANELS], key=lambda one: (one[0].variant, one[2]))
+        found.sort(key=lambda drawing: -max(max(group.deviations_m) for group in drawing[3]))
+        kept = sorted(found[:MAX_PANELS], key=lambda drawing: (drawing[0].variant, drawing[2]))
         axis = length_axis([tolerance_m, *(d for *_, groups in kept for group in groups for d in group.deviations_m)])
-        panels = tuple(view_figure(deviation_boxes(*one, axis, tolerance_m), "") for one in kept)
+        panels = tuple(view_figure(deviation_boxes(*drawing, axis, tolerance_m), "") for drawing in kept)
         paper = ", as the paper's Fig. 8" if name == "nice" else ""
         notes = [
             f"How far single repeats are from the mean path at each level{paper}: box from the first to the third quartile, "
@@ -424,7 +426,7 @@ def _boxes(document: Document) -> Iterator[FigureGroup]:
         yield FigureGroup(f"Single repeats per level of {title(name)}", " ".join(notes), panels)
 
 
-def _phase_lines(factor: StudyFactor, cells: Sequence[CellAnalysis]) -> tuple[Line, Line] | None:
+def _phase_lines(factor: StudyFactor, cells: Sequence[CellAnalysis]) -> tuple[FactorLine, FactorLine] | None:
     """The lines before and after, over at least two levels; whatever else differs, the worst cell counts."""
     if not cells:
         return None
@@ -451,8 +453,8 @@ def _published(name: str, cells: Sequence[CellAnalysis]) -> tuple[published.Publ
     return published.published_among(cell.header.scenario for cell in cells) if name == "cpu_load" else ()
 
 
-def _axis(tolerance_m: float, lines: Sequence[Line], known: Sequence[published.PublishedTest]) -> LengthAxis:
-    values = [tolerance_m, *(one.sigma_m for line in lines for one in line.points if one.sigma_m is not None)]
+def _axis(tolerance_m: float, lines: Sequence[FactorLine], known: Sequence[published.PublishedTest]) -> LengthAxis:
+    values = [tolerance_m, *(point.sigma_m for line in lines for point in line.points if point.sigma_m is not None)]
     for test in known:
-        values += [published.as_measured(one) for one in (*test.max_sigma_m, *test.before_m, *test.after_m)]
+        values += [published.as_measured(value) for value in (*test.max_sigma_m, *test.before_m, *test.after_m)]
     return length_axis(values)

@@ -142,15 +142,15 @@ class LengthAxis:
         """Set limits, ticks that do not touch, and the band of zeros along one side of ``axes``."""
         decade_px = length_px / (self.high - self.bottom)
         room_px = 17.0 if vertical else 48.0
-        step = next(one for one in (1, 2, 3, 6, 12, 30, 60, 120, 600) if one * decade_px >= max(room_px, length_px / 8))
+        step = next(step for step in (1, 2, 3, 6, 12, 30, 60, 120, 600) if step * decade_px >= max(room_px, length_px / 8))
         at = [float(power) for power in range(math.ceil(self.low), math.floor(self.high) + 1) if power % step == 0]
         if self.zero_at is not None:
-            at = [self.zero_at, *(one for one in at if (one - self.zero_at) * decade_px >= room_px)]
+            at = [self.zero_at, *(exponent for exponent in at if (exponent - self.zero_at) * decade_px >= room_px)]
             shade = axes.axhspan if vertical else axes.axvspan
             shade(self.bottom, self.low, color=ZERO_BAND, linewidth=0, zorder=0)
         (axes.set_ylim if vertical else axes.set_xlim)(self.bottom, self.high)
         axis = axes.yaxis if vertical else axes.xaxis
-        axis.set_ticks(at, [self.zero_name if one == self.zero_at else format_length(10.0**one) for one in at])
+        axis.set_ticks(at, [self.zero_name if exponent == self.zero_at else format_length(10.0**exponent) for exponent in at])
         axis.grid(visible=True)
 
 

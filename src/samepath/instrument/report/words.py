@@ -11,8 +11,8 @@ from samepath.instrument.analysis.domains import CounterExample, Domain
 from samepath.instrument.analysis.factors import joined
 from samepath.instrument.analysis.outcomes import Clusters
 from samepath.instrument.analysis.phases import PhaseBoundary
-from samepath.instrument.analysis.spread import GridKind, Resolution
-from samepath.instrument.analysis.study import Answer
+from samepath.instrument.analysis.spread import GridKind, LogResolution
+from samepath.instrument.analysis.study import StudyAnswer
 from samepath.instrument.analysis.verdict import Criterion
 from samepath.instrument.report.document import Document, sample_size
 
@@ -129,7 +129,7 @@ def exclusion(document: Document) -> str:
     return f"{fewest} repeats without divergence cannot exclude a rate below {bound} (95 % confidence)"
 
 
-def answer_words(answer: Answer) -> tuple[str, str]:
+def answer_words(answer: StudyAnswer) -> tuple[str, str]:
     """Split an answer into what is said first and loud, and the rest of the sentence."""
     if answer.text.startswith(answer.short):
         return sentence(answer.short), answer.text[len(answer.short) :]
@@ -139,7 +139,7 @@ def answer_words(answer: Answer) -> tuple[str, str]:
 def permission_words(domain: Domain) -> tuple[str, str]:
     """Say where the tolerance holds, and in short what that rests on and what is just outside; the table has the rest."""
     limit = format_length(domain.tolerance_m)
-    beyond = joined([_outside(one) for one in domain.outside], "or") if domain.outside else ""
+    beyond = joined([_outside(example) for example in domain.outside], "or") if domain.outside else ""
     if domain.empty or domain.rate_upper is None or domain.rate_upper_cell is None:
         return "Nowhere", f": {limit} is not held, not even {beyond}" if beyond else f": {limit} is not held"
     sure = f"{percent(domain.confidence)} confidence"
@@ -160,11 +160,11 @@ def _outside(example: CounterExample) -> str:
     """Name a counter-example: what it oversteps, and where it was seen if that does not say so."""
     told = example.scenario in example.beyond_what
     far = "" if example.max_deviation_m is None else f"{format_length(example.max_deviation_m)} off"
-    note = ", ".join(one for one in ("" if told else example.scenario, far) if one)
+    note = ", ".join(part for part in ("" if told else example.scenario, far) if part)
     return f"{example.beyond_what} ({note})" if note else example.beyond_what
 
 
-def resolution_words(resolution: Resolution) -> tuple[str, str]:
+def resolution_words(resolution: LogResolution) -> tuple[str, str]:
     """Say how fine the log is, and why."""
     match resolution.kind:
         case GridKind.LOSSLESS:
@@ -175,6 +175,8 @@ def resolution_words(resolution: Resolution) -> tuple[str, str]:
             return format_length(resolution.step_m), "numbers of 32 bits"
         case GridKind.DECIMAL:
             return format_length(resolution.step_m), "rounded decimals"
+        case GridKind.RESAMPLED:
+            return f"{format_length(resolution.step_m)} at most", "resampled: states lie between the simulator's own frames"
 
 
 def boundary_words(boundary: PhaseBoundary, step_s: float) -> str:
@@ -223,7 +225,13 @@ def limits(cell: CellAnalysis) -> tuple[str, ...]:
         f"Looking after every repeat and stopping at will, the bound that still holds is {percent(bounds.anytime_upper)} "
         f"({sure} confidence at all times at once)."
     )
-    if cell.spread.resolution.limits_equality:
+    if cell.spread.resolution.kind is GridKind.RESAMPLED:
+        step = length(cell.spread.resolution.step_m)
+        sentences.append(
+            f"States were put between the simulator's own frames and may be up to {step} off: a smaller difference may come "
+            "from that, and equal rows do not show that the frames were equal."
+        )
+    elif cell.spread.resolution.limits_equality:
         step = length(cell.spread.resolution.step_m)
         sentences.append(f"Differences below {step} are not in the log: no number of repeats can show them.")
     sentences.append("All of this holds for the machine, load and settings of these repeats, and for no others.")

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from samepath.instrument.traces.records import (
     Actor,
-    End,
     Event,
     FrameTable,
     Header,
     HostLog,
     Repeat,
+    RunEnd,
     Sample,
     samples_of,
     tables_of,
@@ -38,7 +38,7 @@ class RunInfo:
     digest: str
     actors: tuple[Actor, ...]
     events: tuple[Event, ...]
-    end: End
+    end: RunEnd
     rows: int
 
 
@@ -115,18 +115,18 @@ class MemoryCell(CellTrace):
 
     def __init__(self, header: Header, repeats: Iterable[Repeat], block_values: int = 1 << 22) -> None:
         self.header = header
-        self.repeats = tuple(sorted(repeats, key=lambda one: one.repeat))
+        self.repeats = tuple(sorted(repeats, key=lambda repeat: repeat.repeat))
         self._block_values = block_values
 
     @cached_property
     def runs(self) -> tuple[RunInfo, ...]:
         """All repeats, in order."""
-        return tuple(info_of(one) for one in self.repeats)
+        return tuple(info_of(repeat) for repeat in self.repeats)
 
     @cached_property
     def ticks(self) -> Ints:
         """Every tick that any repeat logged, ascending."""
-        return np.unique(np.concatenate([np.unique(one.tick) for one in self.repeats] or [np.empty(0, np.int64)]))
+        return np.unique(np.concatenate([np.unique(repeat.tick) for repeat in self.repeats] or [np.empty(0, np.int64)]))
 
     def blocks(self, channels: Sequence[str], *, digests: bool = False) -> Iterator[Block]:
         """Read all repeats in order, a bounded number at a time."""
@@ -136,20 +136,20 @@ class MemoryCell(CellTrace):
 
     def load(self, repeat: int) -> Repeat:
         """Read one repeat whole."""
-        return next(one for one in self.repeats if one.repeat == repeat)
+        return next(known for known in self.repeats if known.repeat == repeat)
 
     def host_logs(self) -> Iterator[tuple[int, HostLog]]:
         """Read the host logs of all repeats."""
-        for one in self.repeats:
-            yield one.repeat, one.host
+        for repeat in self.repeats:
+            yield repeat.repeat, repeat.host
 
     def sensor_tables(self) -> tuple[FrameTable, ...]:
         """The frames of all sensors of all repeats."""
-        return tables_of((one.repeat, frame) for one in self.repeats for frame in one.sensors)
+        return tables_of((repeat.repeat, frame) for repeat in self.repeats for frame in repeat.sensors)
 
     def sensor_samples(self, digests: frozenset[bytes]) -> dict[bytes, Sample]:
         """The contents that were kept of some frames, by digest."""
-        kept = samples_of(frame for one in self.repeats for frame in one.sensors)
+        kept = samples_of(frame for repeat in self.repeats for frame in repeat.sensors)
         return {digest: sample for digest, sample in kept if digest in digests}
 
 
@@ -160,18 +160,18 @@ def info_of(repeat: Repeat) -> RunInfo:
 
 def dense_block(cell: CellTrace, repeats: Sequence[Repeat], channels: Sequence[str], *, digests: bool) -> Block:
     """Lay repeats out over the cell's columns."""
-    tick_rows, actor_rows = [one.tick for one in repeats], [one.actor for one in repeats]
+    tick_rows, actor_rows = [repeat.tick for repeat in repeats], [repeat.actor for repeat in repeats]
     counts = [len(rows) for rows in tick_rows]
     row_repeat = np.repeat(np.arange(len(repeats)), counts)
     positions, present = place(cell, np.concatenate(tick_rows), np.concatenate(actor_rows), row_repeat, len(repeats))
     values = {}
     for channel in channels:
         index = cell.header.channels.index(channel)
-        values[channel] = scatter(np.concatenate([one.values[:, index] for one in repeats]), positions, present)
+        values[channel] = scatter(np.concatenate([repeat.values[:, index] for repeat in repeats]), positions, present)
     raw = None
     if digests:
-        raw = scatter_digests(np.concatenate([one.digests for one in repeats]), positions, present)
-    return Block(tuple(one.repeat for one in repeats), values, None if present.all() else present, raw)
+        raw = scatter_digests(np.concatenate([repeat.digests for repeat in repeats]), positions, present)
+    return Block(tuple(repeat.repeat for repeat in repeats), values, None if present.all() else present, raw)
 
 
 def place(cell: CellTrace, tick: Ints, actor: Ints, row_repeat: NDArray[np.integer], repeats: int) -> tuple[Ints | None, Bools]:

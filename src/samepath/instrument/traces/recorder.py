@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 
 from samepath.core.channels import LARGEST, POSITION, check_channels
 from samepath.core.errors import SimulatorError, nearest
-from samepath.instrument.traces.records import Actor, End, Event, EventKind, HostLog, Repeat, SensorFrame, frame_of, row_digests
+from samepath.instrument.traces.records import (
+    Actor,
+    Event,
+    EventKind,
+    HostLog,
+    Repeat,
+    RunEnd,
+    SensorFrame,
+    frame_of,
+    row_digests,
+)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,7 +48,7 @@ class Recorder:
         self._values: list[list[float]] = []
         self._blocks: list[_Block] = []
         self._events: list[Event] = []
-        self._end: End | None = None
+        self._end: RunEnd | None = None
         self._last: dict[int, int] = {}
         self._frames: dict[str, list[SensorFrame]] = {}
 
@@ -133,9 +143,9 @@ class Recorder:
     ) -> None:
         """Record an event; ``destroy`` also makes the actor absent from the next tick on."""
         self._open()
-        for one in (actor, other):
-            if one is not None:
-                self._known(one)
+        for actor_id in (actor, other):
+            if actor_id is not None:
+                self._known(actor_id)
         impulse = None
         if impulse_ns is not None:
             impulse = (float(impulse_ns[0]), float(impulse_ns[1]), float(impulse_ns[2]))
@@ -159,7 +169,7 @@ class Recorder:
     def end(self, tick: int, reason: str, *, completed: bool = True) -> None:
         """Close the run; nothing may follow."""
         self._open()
-        self._end = End(tick, reason, completed)
+        self._end = RunEnd(tick, reason, completed)
 
     def finish(self, host: HostLog | None = None) -> Repeat:
         """Return the run as a record, rows in canonical order."""
@@ -198,7 +208,7 @@ class Recorder:
         broken = np.abs(values) > LARGEST
         broken[:, needed] |= np.isnan(values[:, needed])
         if broken.any():
-            row, column = (int(one[0]) for one in np.nonzero(broken))
+            row, column = (int(indices[0]) for indices in np.nonzero(broken))
             place = f"repeat {self.repeat}, tick {tick[row]}, actor {actor[row]}"
             raise SimulatorError(f"{place}: {self.channels[column]} is {values[row, column]}")
 
@@ -258,6 +268,6 @@ class RunningSpread:
         """Return the rows of two repeats that are about the same tick and actor."""
         if np.array_equal(a.tick, b.tick) and np.array_equal(a.actor, b.actor):
             return slice(None), slice(None)
-        pairs = [np.rec.fromarrays([one.tick, one.actor]) for one in (a, b)]
+        pairs = [np.rec.fromarrays([repeat.tick, repeat.actor]) for repeat in (a, b)]
         _, here, there = np.intersect1d(pairs[0], pairs[1], assume_unique=True, return_indices=True)
         return here, there

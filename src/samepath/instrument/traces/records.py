@@ -50,8 +50,8 @@ def frame_of(tick: int, sensor: str, kind: str, values: NDArray[Any], *, keep: b
     """Make a record of a measurement."""
     content = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     sample = Sample(content.dtype.str, content.shape, content.tobytes())
-    digest = hashlib.blake2b(f"{sample.dtype}\x1f{sample.shape}\x1f".encode() + sample.data, digest_size=LINK_BYTES)
-    return SensorFrame(tick, sensor, kind, digest.digest(), sample if keep else None)
+    digest = array_digest(sample.dtype, sample.shape, sample.data)
+    return SensorFrame(tick, sensor, kind, digest, sample if keep else None)
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def tables_of(rows: Iterable[tuple[int, SensorFrame]]) -> tuple[FrameTable, ...]
 
 def _table(sensor: str, kind: str, rows: list[tuple[int, int, bytes]]) -> FrameTable:
     rows = sorted(rows)
-    digest = np.frombuffer(b"".join(one[2] for one in rows), np.uint64).reshape(-1, 2)
-    repeat, tick = np.array([one[0] for one in rows], np.int64), np.array([one[1] for one in rows], np.int64)
+    digest = np.frombuffer(b"".join(row[2] for row in rows), np.uint64).reshape(-1, 2)
+    repeat, tick = np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.int64)
     return FrameTable(sensor, kind, repeat, tick, digest)
 
 
@@ -136,7 +136,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class End:
+class RunEnd:
     """How a run ended: after which tick, why, and whether that is a completed run or one cut off."""
 
     tick: int
@@ -205,7 +205,7 @@ class Repeat:
     time_s: Floats
     values: Floats
     events: tuple[Event, ...]
-    end: End
+    end: RunEnd
     digests: Digests
     host: HostLog = field(default_factory=HostLog)
     sensors: tuple[SensorFrame, ...] = ()
@@ -230,7 +230,7 @@ def row_digests(
     packed[:, 2:][np.isnan(values)] = np.nan  # one NaN pattern for «does not apply»
     rows = packed.tobytes()
     width = packed.shape[1] * 8
-    chains = {one.id: first_link("actor", one.id, one.type, *channels) for one in actors}
+    chains = {actor.id: first_link("actor", actor.id, actor.type, *channels) for actor in actors}
     digests = bytearray(LINK_BYTES * len(tick))
     for row, actor_id in enumerate(actor.tolist()):
         chain = link(chains[actor_id], rows[row * width : (row + 1) * width])

@@ -94,7 +94,7 @@ class StoreWriter:
         hosts: list[dict[str, object]] = []
 
         def collected() -> Iterator[pa.Table]:
-            for repeat in heapq.merge(kept, added, key=lambda one: one.repeat):
+            for repeat in heapq.merge(kept, added, key=lambda repeat: repeat.repeat):
                 runs.append(schema.run_row(info_of(repeat)))
                 hosts.append(schema.host_row(repeat.repeat, repeat.host))
                 yield schema.states_table(self.header, repeat)

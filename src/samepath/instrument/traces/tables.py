@@ -24,13 +24,13 @@ from samepath.instrument.traces.cell import RunInfo
 from samepath.instrument.traces.records import (
     SCHEMA_VERSION,
     Actor,
-    End,
     Event,
     FrameTable,
     Header,
     HostLog,
     HostSample,
     Repeat,
+    RunEnd,
     Sample,
     SensorFrame,
     samples_of,
@@ -123,7 +123,7 @@ def states_table(header: Header, repeat: Repeat) -> pa.Table:
     types = {actor.id: actor.type for actor in repeat.actors}
     ids = np.array(sorted(types), np.int64)
     type_index = np.searchsorted(ids, repeat.actor).astype(np.int32)
-    type_names = pa.array([types[one] for one in ids.tolist()], pa.string())
+    type_names = pa.array([types[actor_id] for actor_id in ids.tolist()], pa.string())
     columns = [
         pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([header.experiment])),
         pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([header.cell])),
@@ -162,7 +162,7 @@ def run_from_row(row: dict[str, Any]) -> RunInfo:
         for event in row["events"]
     )
     actors = tuple(Actor(**actor) for actor in row["actors"])
-    end = End(row["end_tick"], row["end_reason"], row["completed"])
+    end = RunEnd(row["end_tick"], row["end_reason"], row["completed"])
     return RunInfo(row["repeat"], row["digest"], actors, events, end, row["rows"])
 
 
@@ -243,15 +243,15 @@ def spool_frames(folder: Path, repeat: Repeat) -> int:
         return 0
     rows = [
         {
-            "tick": one.tick,
-            "sensor": one.sensor,
-            "kind": one.kind,
-            "digest": one.digest,
-            "dtype": one.sample and one.sample.dtype,
-            "shape": one.sample and one.sample.shape,
-            "data": one.sample and one.sample.data,
+            "tick": frame.tick,
+            "sensor": frame.sensor,
+            "kind": frame.kind,
+            "digest": frame.digest,
+            "dtype": frame.sample and frame.sample.dtype,
+            "shape": frame.sample and frame.sample.shape,
+            "data": frame.sample and frame.sample.data,
         }
-        for one in repeat.sensors
+        for frame in repeat.sensors
     ]
     write_atomically(path, lambda partial: pq.write_table(pa.Table.from_pylist(rows, _SPOOL), partial), durable=False)
     return path.stat().st_size
@@ -311,15 +311,15 @@ def stored_tables(folder: Path, spooled: frozenset[int]) -> tuple[FrameTable, ..
         return ()
     repeat, tick, digest = table["repeat"].to_numpy(), table["tick"].to_numpy(), digests_of(table["digest"])
     words = [table[name].combine_chunks().dictionary_encode() for name in ("sensor", "kind")]
-    codes = np.stack([one.indices.to_numpy() for one in words], axis=-1)
+    codes = np.stack([encoded.indices.to_numpy() for encoded in words], axis=-1)
     found = []
     for pair in np.unique(codes, axis=0):
         rows = np.flatnonzero((codes == pair).all(axis=1))
         rows = rows[np.lexsort((tick[rows], repeat[rows]))]
-        sensor, kind = (one.dictionary[int(code)].as_py() for one, code in zip(words, pair, strict=True))
+        sensor, kind = (encoded.dictionary[int(code)].as_py() for encoded, code in zip(words, pair, strict=True))
         content = np.ascontiguousarray(digest[rows]).view(np.uint64)
         found.append(FrameTable(sensor, kind, repeat[rows], tick[rows], content))
-    return tuple(sorted(found, key=lambda one: (one.sensor, one.kind)))
+    return tuple(sorted(found, key=lambda table: (table.sensor, table.kind)))
 
 
 def stored_samples(folder: Path, spooled: frozenset[int], digests: frozenset[bytes]) -> dict[bytes, Sample]:

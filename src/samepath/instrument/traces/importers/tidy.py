@@ -16,7 +16,7 @@ from samepath.core.errors import InputError, printable
 from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.importers import Align, ImportOptions
 from samepath.instrument.traces.importers.tables import KEYS, Column, LogTable, header_of, map_columns, read_table
-from samepath.instrument.traces.records import Actor, End, Header, Repeat, row_digests
+from samepath.instrument.traces.records import Actor, Header, Repeat, RunEnd, row_digests
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -281,7 +281,7 @@ def _one_repeat(
     time_s: Floats = (tick * step_s).astype(np.float64)
     if align is Align.TIME and part.time_s is not None:
         time_s = part.time_s[rows]
-    actors = tuple(Actor(one, part.types[one]) for one in np.unique(actor).tolist())
+    actors = tuple(Actor(actor_id, part.types[actor_id]) for actor_id in np.unique(actor).tolist())
     values = part.values[rows]
     return Repeat(
         repeat=number,
@@ -292,7 +292,7 @@ def _one_repeat(
         time_s=time_s,
         values=values,
         events=(),
-        end=End(int(tick[-1]), "end of log"),
+        end=RunEnd(int(tick[-1]), "end of log"),
         digests=row_digests(actors, channels, tick, actor, time_s, values),
     )
 
@@ -300,17 +300,17 @@ def _one_repeat(
 def _refuse_mixed_units(repeats: list[Repeat], path: Path) -> None:
     """Refuse repeats whose path is another one times 10, 100 or 1000: the same run in another unit, not a divergence."""
     axes = [repeats[0].channels.index(axis) for axis in POSITION if axis in repeats[0].channels]
-    sizes = np.array([np.abs(one.values[:, axes]).mean() for one in repeats])
+    sizes = np.array([np.abs(repeat.values[:, axes]).mean() for repeat in repeats])
     usual = int(np.argsort(sizes)[len(sizes) // 2])
     base = repeats[usual].values[:, axes]
-    for one, size in zip(repeats, sizes, strict=True):
+    for repeat, size in zip(repeats, sizes, strict=True):
         if sizes[usual] == 0 or not (size / sizes[usual] > 5 or size / sizes[usual] < 0.2):
             continue
         for factor in (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001):
-            values = one.values[:, axes]
+            values = repeat.values[:, axes]
             if values.shape == base.shape and np.abs(values / factor - base).max() < 0.05 * np.abs(base).max():
                 raise InputError(
-                    f"{path}: mixed units: the positions of repeat {one.repeat} are those of repeat {repeats[usual].repeat} "
+                    f"{path}: mixed units: the positions of repeat {repeat.repeat} are those of repeat {repeats[usual].repeat} "
                     f"times {factor:g}; write all repeats in one unit"
                 )
 
