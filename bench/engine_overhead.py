@@ -155,7 +155,8 @@ def _installed(simulator: Simulator) -> Simulator:
 
 def _godot() -> Ways:
     from samepath.engines.godot import Godot
-    from samepath.engines.godot.engine import SETTINGS, STEPS_PER_S, arguments, environment, find_godot, read_settings, run_json
+    from samepath.engines.godot.engine import arguments, environment, find_godot, run_json
+    from samepath.engines.godot.simulator import SETTINGS, STEPS_PER_S, read_settings
 
     simulator, settings = _installed(Godot()), read_settings(SETTINGS)
     command = arguments(find_godot(""), settings)
@@ -166,7 +167,8 @@ def _godot() -> Ways:
 
 def _babylon() -> Ways:
     from samepath.engines.babylon import Babylon
-    from samepath.engines.babylon.engine import ENVIRONMENT, SETTINGS, STEPS_PER_S, arguments, read_settings, run_json
+    from samepath.engines.babylon.engine import ENVIRONMENT, arguments, run_json
+    from samepath.engines.babylon.simulator import SETTINGS, STEPS_PER_S, read_settings
 
     simulator, settings = _installed(Babylon()), read_settings(SETTINGS)
     return _project(
@@ -180,7 +182,8 @@ def _babylon() -> Ways:
 
 def _metadrive() -> Ways:
     from samepath.engines.metadrive import MetaDrive
-    from samepath.engines.metadrive.engine import ENVIRONMENT, SETTINGS, STEP_S, arguments, read_settings, run_json
+    from samepath.engines.metadrive.engine import ENVIRONMENT, arguments, run_json
+    from samepath.engines.metadrive.simulator import SETTINGS, STEP_S, read_settings
 
     simulator, settings = _installed(MetaDrive()), read_settings(SETTINGS)
     return _project(
@@ -195,7 +198,8 @@ def _metadrive() -> Ways:
 def _torcs() -> Ways:
     """TORCS alone, of which nothing is read, and through the adapter: a race of one lap, and one of eight."""
     from samepath.engines.torcs import Torcs
-    from samepath.engines.torcs.engine import SETTINGS, STEP_S, installation, prepare, read_settings
+    from samepath.engines.torcs.engine import installation, prepare
+    from samepath.engines.torcs.simulator import SETTINGS, STEP_S, read_settings
 
     simulator, parts = _installed(Torcs()), installation("")
     drivers, laps = "inferno 1, tita 2", {SHORT_S: 1, LONG_S: 8}  # who do not touch each other for so long
@@ -223,7 +227,8 @@ def _played(simulator: InProcessSimulator, log_of: Callable[[Any], Callable[[], 
 
     ``log_of`` takes a scene and returns what makes the steps of a tick and reads where the cars are.
     """
-    from samepath.engines.in_process import SETTLE_TICKS, SYNCHRONOUS, TICK_S, read_settings
+    from samepath.engines.in_process import SETTLE_TICKS, TICK_S, read_settings
+    from samepath.engines.interface import SYNCHRONOUS
     from samepath.scenarios.scripts import STANDING, controller_of, read_script, scripted_chassis
 
     reason = simulator.unavailable({})
@@ -243,7 +248,7 @@ def _played(simulator: InProcessSimulator, log_of: Callable[[Any], Callable[[], 
         log = []
         for tick in range(round(duration_s / TICK_S)):
             for number, mind in minds:
-                world.command(number, mind.decide(world.see(number), tick * TICK_S))
+                world.command(number, mind.decide(world.observe(number), tick * TICK_S))
             log.append(go_on())
         return log
 
@@ -329,7 +334,7 @@ def _sumo() -> Ways:
                 car.act(step_s)
             libsumo.simulationStep()
             world._seen.clear()
-            return [world.see(number) for number in world._cars]  # which its driver need not read again
+            return [world.observe(number) for number in world._cars]  # which its driver need not read again
 
         return go_on
 
