@@ -18,7 +18,8 @@ from scipy.spatial.transform import Rotation
 
 from samepath.core.errors import InputError, SimulatorError, StudyError
 from samepath.engines.airsim import AirSim
-from samepath.engines.airsim.engine import VehicleHome, homes_of, read_settings, state_of
+from samepath.engines.airsim.engine import VehicleHome, homes_of, state_of
+from samepath.engines.airsim.simulator import read_settings
 from samepath.engines.conformance import CHECKS, run_request
 from samepath.engines.interface import DURATION, Preset, RunRequest
 from samepath.engines.registry import create

@@ -13,10 +13,11 @@ import pytest
 
 from samepath.core.errors import InputError, SimulatorError, StudyError
 from samepath.engines.babylon import Babylon
-from samepath.engines.babylon.engine import CHANNELS, PROJECT, RESAMPLED_CHANNELS, BabylonReader, Ended, Told, pinned
+from samepath.engines.babylon.engine import PROJECT, BabylonReader, pinned
+from samepath.engines.babylon.simulator import CHANNELS, RESAMPLED_CHANNELS
 from samepath.engines.conformance import CHECKS, run_request
 from samepath.engines.interface import DURATION, Preset, RunRequest
-from samepath.engines.subprocess.project import GREETING, SubprocessContact
+from samepath.engines.subprocess.project import GREETING, ReceivedStates, RunEnd, SubprocessContact
 from samepath.instrument.execution.rehearsal import check_plan
 from samepath.instrument.study.plan import load_plan
 from samepath.scenarios.scripts import read_script
@@ -177,9 +178,9 @@ def test_numbers_come_into_our_units_unrounded():
     # Nose up by 45 degrees, and leaning to the right by 45 degrees, each about its own axis.
     climbing = (0.0, 0.0, 1.0, 0, -np.sin(np.pi / 8), 0, np.cos(np.pi / 8), *STILL[7:])
     leaning = (0.0, 0.0, 1.0, -np.sin(np.pi / 8), 0, 0, np.cos(np.pi / 8), *STILL[7:])
-    reader = BabylonReader(roles, stretched=False)
+    reader = BabylonReader(roles, variable_step=False)
     for tick, one in enumerate((car, climbing, leaning), 1):
-        assert reader.read(state(3 * tick, 0.05 * tick, one, STILL)) == Told(tick)
+        assert reader.read(state(3 * tick, 0.05 * tick, one, STILL)) == ReceivedStates((tick,))
     row, up, over = first_car(reader, CHANNELS)
     assert (row["x_m"], row["y_m"], row["vy_mps"]) == (tenth, 2.0, tenth)
     assert row["z_m"] == pytest.approx(1.0 - 0.38 * roles[0].body.height_m)
@@ -190,12 +191,12 @@ def test_numbers_come_into_our_units_unrounded():
 
 
 def test_frames_of_any_length_become_ticks_with_a_bound_and_commands_of_the_frame_that_reaches_them():
-    reader = BabylonReader(read_script("table1-test2").roles, stretched=True)
+    reader = BabylonReader(read_script("table1-test2").roles, variable_step=True)
     # A car at 10 m/s along x; in the middle of the last frames it is stopped dead.
     frames = [(0.0, 0.0), (0.04, 0.4), (0.08, 0.8), (0.14, 1.4), (0.16, 1.4)]
     for step, (time_s, x_m) in enumerate(frames):
         told = reader.read(state(step, time_s, (x_m, *STILL[1:13], step, 0.0, 0.0), STILL))
-    assert told == Told(3)
+    assert told == ReceivedStates((3,))
     ticks = first_car(reader, RESAMPLED_CHANNELS)
     assert [one["x_m"] for one in ticks] == pytest.approx([0.5, 1.0, 1.4])
     assert [one["throttle_ratio"] for one in ticks] == [2, 3, 4]
@@ -207,7 +208,7 @@ def test_frames_of_any_length_become_ticks_with_a_bound_and_commands_of_the_fram
 
 
 def test_a_state_that_is_no_number_is_told_of():
-    reader = BabylonReader(read_script("table1-test2").roles, stretched=False)
+    reader = BabylonReader(read_script("table1-test2").roles, variable_step=False)
     for tick, x_m in ((1, 0.0), (2, float("nan"))):
         reader.read(state(3 * tick, 0.05 * tick, STILL, (x_m, *STILL[1:])))
     with pytest.raises(SimulatorError, match=r"at 0\.100 s that is not a number"):
@@ -217,12 +218,12 @@ def test_a_state_that_is_no_number_is_told_of():
 def test_contacts_fall_on_the_tick_that_their_step_or_their_time_belongs_to():
     roles = read_script("table1-test2").roles
     line = b"C " + base64.b64encode(struct.pack("<7d", 7, 0.16, 1, -1, 1.0, 2.0, 3.0))
-    assert BabylonReader(roles, stretched=False).read(line) == SubprocessContact(3, 1, None, (1.0, 2.0, 3.0))
-    assert BabylonReader(roles, stretched=True).read(line) == SubprocessContact(4, 1, None, (1.0, 2.0, 3.0))
-    assert BabylonReader(roles, stretched=True).read(b"E arrived 7") == Ended("every actor reached its last waypoint", 7)
+    assert BabylonReader(roles, variable_step=False).read(line) == SubprocessContact(3, 1, None, (1.0, 2.0, 3.0))
+    assert BabylonReader(roles, variable_step=True).read(line) == SubprocessContact(4, 1, None, (1.0, 2.0, 3.0))
+    assert BabylonReader(roles, variable_step=True).read(b"E arrived 7") == RunEnd("every actor reached its last waypoint", 7)
     stranger = b"C " + base64.b64encode(struct.pack("<7d", 7, 0.16, 9, -1, 1.0, 2.0, 3.0))
     with pytest.raises(SimulatorError, match="where a state, a contact or the end was wanted"):
-        BabylonReader(roles, stretched=False).read(stranger)
+        BabylonReader(roles, variable_step=False).read(stranger)
 
 
 @pytest.fixture(scope="module")
@@ -335,7 +336,7 @@ def test_nothing_is_left_of_a_run_that_is_broken_off():
 
     with pytest.raises(KeyboardInterrupt):
         go(DEFAULTS, on_tick=on_tick)
-    assert len(seen) >= 2, "Node and its keeper"
+    assert len(seen) >= 2, "Node and its supervisor"
     assert not [one for one in seen if one.is_running()]
 
 

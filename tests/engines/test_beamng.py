@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from samepath.core.errors import InputError, SimulatorError, StudyError
 from samepath.engines.beamng import BeamNG
-from samepath.engines.beamng.engine import offset_of, seen_of, start_of, state_of
+from samepath.engines.beamng.engine import observed_of, offset_of, start_of, state_of
 from samepath.engines.conformance import CHECKS, run_request
 from samepath.engines.interface import DURATION, Preset, RunRequest
 from samepath.engines.registry import create
@@ -95,7 +95,7 @@ def test_the_cars_drive_from_their_starts_meet_and_the_scenario_is_left(beamng):
     assert 200 < hit.tick < 300
     for role in read_script("table1-test2").roles:
         x_m, y_m, *_, yaw_deg = repeat.values[repeat.actor == role.number][0, :6].tolist()
-        middle = seen_of({"x_m": x_m, "y_m": y_m, "yaw_deg": yaw_deg, "vx_mps": 0, "vy_mps": 0}, (-NODE_AHEAD_M, 0.0))
+        middle = observed_of({"x_m": x_m, "y_m": y_m, "yaw_deg": yaw_deg, "vx_mps": 0, "vy_mps": 0}, (-NODE_AHEAD_M, 0.0))
         assert middle[:3] == pytest.approx((role.start.x_m, role.start.y_m, role.start.yaw_deg), abs=0.01)
     assert [request["type"] for (_, request), _ in beamng.log[-2:]] == ["Resume", "StopScenario"]
 
@@ -155,7 +155,7 @@ def test_drivers_see_the_centre_of_gravity():
     told = {"pos": [10.0, 20.0, 0.3], "dir": [0.0, -1.0, 0.0], "up": [0.0, 0.0, 1.0], "vel": [0.0, 0.0, 0.0]}
     offset = offset_of(told, (9.5, 21.0, 0.5))  # a metre behind the node; half a metre to the right, as it looks along -y
     assert offset == pytest.approx((-1.0, 0.5))
-    assert seen_of(state_of(told), offset) == pytest.approx(PlanarState(9.5, -21.0, 90.0, 0.0, 0.0))
+    assert observed_of(state_of(told), offset) == pytest.approx(PlanarState(9.5, -21.0, 90.0, 0.0, 0.0))
     assert start_of(Pose2D(9.5, -21.0, 90.0), offset) == Pose2D(*map(pytest.approx, (10.0, -20.0, 90.0)))
 
 

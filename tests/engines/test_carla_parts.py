@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from samepath.core.errors import InputError, SamepathError, SimulatorError
 from samepath.engines import registry
 from samepath.engines.carla import Carla
-from samepath.engines.carla.link import (
+from samepath.engines.carla.engine import (
     CarlaFrame,
     CollisionReport,
     DelayedRemovals,
@@ -23,6 +23,7 @@ from samepath.engines.carla.link import (
 )
 from samepath.engines.carla.simulator import SETTINGS, read_settings
 from samepath.engines.conformance import run_once
+from samepath.engines.resampling import RESAMPLING
 from samepath.scenarios.scripts import Chassis, PlanarState, Pose2D, VehicleController, WalkerController, moved
 
 
@@ -286,6 +287,19 @@ def test_steps_of_any_length_are_interpolated_to_every_tick_once(steps):
         time_s += step_s
         taken += ticks.take(frame_at(number, 3.0 + time_s, 8.0 * time_s))
     assert [tick for tick, _ in taken] == list(range(1, len(taken) + 1))
-    assert len(taken) == pytest.approx(time_s / 0.05, abs=1)
+    assert len(taken) == pytest.approx((time_s - steps[-1]) / 0.05, abs=1), "a bound needs the frame after"
     for tick, states in taken:
         assert states[1]["x_m"] == pytest.approx(8.0 * tick * 0.05, abs=1e-9)
+        assert states[1][RESAMPLING] == pytest.approx(0.0, abs=1e-9)
+    assert ticks.note.startswith("resampled from the engine's frames")
+
+
+def test_only_a_fixed_step_is_called_lossless_and_a_variable_one_has_its_bound():
+    for delta_s in (0.05, 0.01):
+        fixed = Carla().described({"fixed_delta_s": delta_s})
+        assert fixed.capabilities.lossless
+        assert RESAMPLING not in fixed.channels
+        assert ticks_from(frame_at(0, 3.0, 0.0), settings_with(fixed_delta_s=delta_s)).note == ""
+    variable = Carla().described({"synchronous": False, "fixed_delta_s": 0.0})
+    assert not variable.capabilities.lossless
+    assert variable.channels[-1] == RESAMPLING

@@ -1,4 +1,4 @@
-"""Programs under a keeper: whatever they do, the reason is told and nothing of them is left."""
+"""Programs under a supervisor: whatever they do, the reason is told and nothing of them is left."""
 
 import os
 import signal
@@ -193,7 +193,7 @@ def test_when_samepath_dies_the_whole_family_dies(sign):
         sys.path[:] = {sys.path!r}
         from samepath.engines.subprocess import EngineProcess
         process = EngineProcess("family", {python(FAMILY + "time.sleep(3600)")!r})
-        print(process._keeper.pid, process.line(20).decode(), flush=True)
+        print(process._supervisor.pid, process.line(20).decode(), flush=True)
         process.line(3600)
     """
     parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(text)], stdout=subprocess.PIPE, process_group=0)
@@ -205,13 +205,13 @@ def test_when_samepath_dies_the_whole_family_dies(sign):
     wait_until_gone(pids)
 
 
-def test_a_keeper_that_is_killed_takes_the_program_with_it_and_that_is_told():
+def test_a_supervisor_that_is_killed_takes_the_program_with_it_and_that_is_told():
     with EngineProcess("orphan", python("import time; print('up', flush=True); time.sleep(3600)")) as process:
         assert process.line(SOON_S) == b"up"
-        process._keeper.kill()
+        process._supervisor.kill()
         assert process.line(SOON_S) is None
         with pytest.raises(
-            SimulatorError, match=r"^orphan was ended by signal 9 \(SIGKILL\); its last words: its keeper was killed$"
+            SimulatorError, match=r"^orphan was ended by signal 9 \(SIGKILL\); its last words: its supervisor was killed$"
         ):
             process.finish(SOON_S)
     wait_until_gone([process.pid])

@@ -253,7 +253,7 @@ def test_nothing_is_left_of_a_run_that_is_broken_off():
 
     with pytest.raises(KeyboardInterrupt):
         go({**LOOP, "controller": "external"}, on_tick=on_tick)
-    assert len(seen) >= 4, "Godot, the controllers, and a keeper for each"
+    assert len(seen) >= 4, "Godot, the controllers, and a supervisor for each"
     assert not [one for one in seen if one.is_running()]
 
 

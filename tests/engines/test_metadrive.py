@@ -148,7 +148,7 @@ def test_the_projects_driver_drives_as_ours_does(monkeypatch):
     for role, actor in zip(script.roles, document(script)["actors"], strict=True):
         chassis = scripted_chassis(role)
         ours = controller_of(role, scripted_chassis, 0.05)
-        theirs = there.Driver(actor, there.Chassis(chassis.wheel_base_m, chassis.rear_m, chassis.max_steer_deg), 0.05)
+        theirs = there.PathDriver(actor, there.Chassis(chassis.wheel_base_m, chassis.rear_m, chassis.max_steer_deg), 0.05)
         points = actor["track"]
         for tick in range(600):
             time_s = tick * 0.05
@@ -160,7 +160,7 @@ def test_the_projects_driver_drives_as_ours_does(monkeypatch):
             sine, cosine = sincos_deg(yaw_deg)
             x_m, y_m = points[at][0] + 0.3 * np.sin(tick / 5), points[at][1]
             command = ours.decide(PlanarState(x_m, y_m, yaw_deg, speed_mps * cosine, speed_mps * sine), time_s)
-            answer = theirs.step(there.Seen(x_m, y_m, cosine, sine, speed_mps), time_s)
+            answer = theirs.step(there.Observation(x_m, y_m, cosine, sine, speed_mps), time_s)
             wanted = (command.throttle, command.steer, command.brake)
             assert answer == pytest.approx(wanted, abs=1e-9), f"actor {role.number} at tick {tick}"
         assert theirs.stopped
@@ -238,13 +238,13 @@ def test_nothing_is_left_of_a_run_that_is_broken_off():
 
     with pytest.raises(KeyboardInterrupt):
         go(LOOP, on_tick=on_tick)
-    assert len(seen) >= 2, "MetaDrive and its keeper"
+    assert len(seen) >= 2, "MetaDrive and its supervisor"
     assert not [one for one in seen if one.is_running()]
 
 
 def test_the_project_is_part_of_the_package_and_imports_nothing_of_ours():
     folder = PROJECT / "samepath_metadrive"
-    assert {path.name for path in folder.glob("*.py")} == {"__init__.py", "clock.py", "driver.py", "run.py", "world.py"}
+    assert {path.name for path in folder.glob("*.py")} == {"__init__.py", "driver.py", "run.py"}
     assert (PROJECT / "requirements.txt").exists()
     for path in folder.glob("*.py"):
         assert "import samepath" not in path.read_text("utf-8")

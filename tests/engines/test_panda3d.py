@@ -44,7 +44,7 @@ def test_cars_stand_where_the_script_says_and_both_directions_are_ours(make):
     world = make()
     world.step(120)
     for role in read_script("table1-test2").roles:
-        state, seen = world.states()[role.number], world.see(role.number)
+        state, seen = world.states()[role.number], world.observe(role.number)
         assert (state["x_m"], state["y_m"]) == pytest.approx((role.start.x_m, role.start.y_m), abs=0.01)
         assert (state["z_m"], state["roll_deg"], state["pitch_deg"]) == pytest.approx((0.0, 0.0, 0.0), abs=0.01)
         assert state["yaw_deg"] == pytest.approx(role.start.yaw_deg, abs=0.01)
@@ -53,10 +53,10 @@ def test_cars_stand_where_the_script_says_and_both_directions_are_ours(make):
 
 def test_steering_to_the_right_turns_to_the_right(make):
     world = make()
-    before = world.see(1).yaw_deg
+    before = world.observe(1).yaw_deg
     world.command(1, VehicleCommand(throttle=0.5, steer=0.3))
     world.step(240)
-    assert world.see(1).yaw_deg > before + 5
+    assert world.observe(1).yaw_deg > before + 5
 
 
 def test_transforms_do_not_pile_up(make):

@@ -43,7 +43,7 @@ class StraightWorld(InProcessWorld):
         self.time_s, self.asked, self.touch_s = 0.0, 0, touch_s
         self.steps = 0
 
-    def see(self, number):
+    def observe(self, number):
         self.asked += 1
         return PlanarState(SPEED_MPS * self.time_s, float(number), 0.0, SPEED_MPS, 0.0)
 
@@ -63,10 +63,10 @@ class StraightWorld(InProcessWorld):
             self.step(1)
             on_step()
 
-    def stretch(self, frame_s):
+    def step_variable(self, frame_s):
         self.time_s += frame_s
 
-    def touches(self):
+    def contacts(self):
         if self.time_s - SETTLED_S < self.touch_s:
             return []
         self.touch_s = math.inf

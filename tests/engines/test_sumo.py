@@ -15,7 +15,7 @@ from samepath.core.errors import InputError, SimulatorError, UnknownNameError
 from samepath.engines.conformance import CHECKS, run_once, run_request
 from samepath.engines.interface import Preset, RunRequest
 from samepath.engines.sumo import Sumo
-from samepath.engines.sumo.scene import roads_of, scene_of
+from samepath.engines.sumo.engine import roads_of, scene_of
 from samepath.scenarios.scripts import read_script
 from tests.support.frame_clock import FrameClock
 from tests.support.shared_runs import share_runs
@@ -195,7 +195,7 @@ def test_a_fresh_interpreter_and_this_one_give_the_same_bits():
 @pytest.mark.usefixtures("libsumo")
 def test_what_sumo_refuses_is_told_in_one_line_and_leaves_nothing():
     from samepath.engines.sumo import engine
-    from samepath.engines.sumo.scene import SumoOptions
+    from samepath.engines.sumo.simulator import SumoOptions
 
     before = run_request(Sumo(), RunRequest(GRID, 0, duration_s=2.0)).digest
     with pytest.raises(SimulatorError, match=r"^SUMO cannot be started: Error: invalid document structure") as failed:

@@ -18,8 +18,6 @@ from samepath.engines.interface import DURATION, RunRequest
 from samepath.engines.torcs import Torcs
 from samepath.engines.torcs.engine import (
     CAR,
-    CHANNELS,
-    SETTINGS,
     SOURCE,
     build,
     engine_xml,
@@ -27,9 +25,9 @@ from samepath.engines.torcs.engine import (
     module_path,
     prepare,
     race_xml,
-    read_settings,
     rows,
 )
+from samepath.engines.torcs.simulator import CHANNELS, SETTINGS, read_settings
 from tests.support.odd_engines import check_misbehaviour
 from tests.support.shared_runs import share_runs
 
@@ -275,7 +273,7 @@ def test_nothing_is_left_of_a_race_that_is_broken_off():
 
     with pytest.raises(KeyboardInterrupt):
         go(on_tick=on_tick)
-    assert len(seen) >= 1, "a keeper, and TORCS if it has not ended yet"
+    assert len(seen) >= 1, "a supervisor, and TORCS if it has not ended yet"
     assert not [one for one in seen if one.is_running()]
 
 

@@ -21,6 +21,14 @@ def first_link(*words: str | int) -> bytes:
     return link(b"", "\x1f".join(str(word) for word in words).encode())
 
 
+def array_digest(dtype: str, shape: tuple[int, ...], data: bytes) -> bytes:
+    """Name an array by its element type, shape and little-endian bytes; the same bytes in another shape are another array.
+
+    Takes bytes, not an array, so that those who only need digests need not import numpy.
+    """
+    return hashlib.blake2b(f"{dtype}\x1f{shape}\x1f".encode() + data, digest_size=LINK_BYTES).digest()
+
+
 def fingerprint(settings: Mapping[str, object]) -> str:
     """Name a set of settings by its canonical JSON, in 32 hex digits."""
     text = json.dumps(settings, sort_keys=True, separators=(",", ":"), allow_nan=False, default=str)

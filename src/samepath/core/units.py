@@ -68,3 +68,11 @@ def format_length(value_m: float) -> str:
         if size >= factor:
             return f"{float(f'{value_m / factor:.3g}'):g} {unit}"
     return f"{value_m:.3g} m"
+
+
+def format_duration(seconds: float) -> str:
+    """Print a time for people: 40 s, 3 min, 2 h 5 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

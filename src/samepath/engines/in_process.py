@@ -1,4 +1,15 @@
-"""Playing a script in an engine that runs in this process: what an engine must offer, the loops it is driven by, the trace."""
+"""Engines that run in this process: what an adapter implements, and the loops that drive it and record the trace.
+
+An adapter is two classes. A subclass of :class:`InProcessSimulator`, in ``simulator.py``, says what the engine is: its name,
+its package, the modes it offers. A subclass of :class:`InProcessWorld`, in ``engine.py``, holds a script set up in the engine:
+it takes commands, makes steps, says where everybody is and who touched whom. ``engine.py`` alone imports the engine, so that
+describing a simulator works where the engine is not installed. All else is here, once for all engines: settings, drivers, the
+three ways in which time can pass, the end of a run, recording.
+
+What holds in every mode: drivers are asked, then time passes, then the tick is read. In synchronous mode nothing looks at the
+wall clock, so that the only thing left that can differ between repeats is the engine. In the other two modes the wall clock
+decides how long frames are, as in games; that is the point of them.
+"""
 
 import math
 import re
@@ -17,6 +28,11 @@ from samepath.core.errors import InputError, SimulatorError
 from samepath.engines.interface import (
     CAR_SCENARIOS,
     DURATION,
+    FIRST_COLLISION,
+    GAME_LOOP,
+    LAST_WAYPOINT,
+    SYNCHRONOUS,
+    TIME_OVER,
     Capabilities,
     RunRequest,
     Scalar,
@@ -42,16 +58,18 @@ from samepath.scenarios.scripts import (
     scripted_chassis,
 )
 
-# What a study may vary about an engine in this process: what drives its time, and how finely it steps.
-
 # The tick of a trace, and how often drivers are asked in synchronous mode.
 TICK_S: Final = 0.05
-# Fixed steps, as many as a tick has, as fast as they go.
-SYNCHRONOUS: Final = "synchronous"
-# Frames on the wall clock, drivers asked once a frame; as many fixed steps as fit into the frame's time.
-GAME_LOOP: Final = "game-loop"
-# Frames on the wall clock, drivers asked once a frame; one step as long as the frame took.
+# Besides the modes of the interface: frames on the wall clock, one step as long as the frame took.
 VARIABLE_STEP: Final = "variable-step"
+# What a driver's command is recorded as, after the channels of a state.
+CONTROLS: Final = ("throttle_ratio", "steer_ratio", "brake_ratio")
+# Everybody sinks onto their wheels, brakes on, before the run begins: fixed steps in every mode.
+SETTLE_TICKS: Final = 20
+
+Vector = tuple[float, float, float]
+State = Mapping[str, float]
+Floats = NDArray[np.float64]
 
 SETTINGS: Final[Mapping[str, Scalar]] = {
     "mode": SYNCHRONOUS,
@@ -64,9 +82,10 @@ SETTINGS: Final[Mapping[str, Scalar]] = {
 
 @dataclass(frozen=True)
 class InProcessSettings:
-    """The same, checked. A tick has ``substeps`` fixed steps, a frame has at most ``max_steps`` of them.
+    """What a study may vary about any engine in this process, checked.
 
-    ``time_scale`` is how many simulated seconds a second of the wall clock is.
+    A tick has ``substeps`` fixed steps, a frame has at most ``max_steps`` of them. ``time_scale`` is how many simulated seconds
+    a second of the wall clock is.
     """
 
     mode: str
@@ -102,16 +121,6 @@ def read_settings(values: Mapping[str, Scalar], modes: tuple[str, ...]) -> InPro
     )
 
 
-# What an engine must offer to be played with, and small things that engines have in common.
-
-# What a driver's command is recorded as, after the channels of a state.
-CONTROLS: Final = ("throttle_ratio", "steer_ratio", "brake_ratio")
-
-Vector = tuple[float, float, float]
-State = Mapping[str, float]
-Floats = NDArray[np.float64]
-
-
 class InProcessContact(NamedTuple):
     """Two that touch for the first time, and the impulse upon ``actor`` in that step; ``other`` None is scenery."""
 
@@ -121,11 +130,15 @@ class InProcessContact(NamedTuple):
 
 
 class InProcessWorld(ABC):
-    """A script set up in an engine. Everything is in our frame and units; the engine's own stay behind this."""
+    """A script set up in an engine: what an adapter implements.
+
+    Everything is in our frame and units (CARLA's: x forward, y right, z up, metres and degrees); the engine's own stay behind
+    this class. Actors are named by their numbers in the script.
+    """
 
     @abstractmethod
-    def see(self, number: int) -> PlanarState:
-        """Return what the driver of an actor sees."""
+    def observe(self, number: int) -> PlanarState:
+        """Return what the driver of an actor sees of it."""
 
     @abstractmethod
     def command(self, number: int, command: VehicleCommand) -> None:
@@ -135,10 +148,10 @@ class InProcessWorld(ABC):
     def states(self) -> Mapping[int, State]:
         """Return where everybody is after the last step, or in ``on_step`` after this one; channels in the adapter's order."""
 
-    def reading(self) -> Any:  # noqa: ANN401 - what an engine says, in its own words
-        """Take down what :meth:`rows` will need of this moment; later steps must not change it.
+    def reading(self) -> Any:  # noqa: ANN401 - what an engine says, in its own terms
+        """Copy what :meth:`rows` will need of this moment; later steps must not change it.
 
-        A run is read once a tick, and this takes its time: whatever can be worked out afterwards is left for then.
+        A run is read once a tick, and reading takes time from it: whatever can be worked out afterwards is left for then.
         """
         return [[*state.values()] for state in self.states().values()]
 
@@ -148,108 +161,30 @@ class InProcessWorld(ABC):
 
     @abstractmethod
     def step(self, count: int) -> None:
-        """Make so many fixed steps."""
+        """Make this many fixed steps."""
 
     @abstractmethod
     def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
-        """Make the fixed steps that a frame of so long is due, at most so many as were set; call ``on_step`` after each."""
+        """Make the fixed steps due after a frame of this length, at most ``max_steps``; call ``on_step`` after each."""
 
-    def stretch(self, frame_s: float) -> None:
+    def step_variable(self, frame_s: float) -> None:
         """Make one step as long as a frame was; only engines that offer the mode ``variable-step`` can."""
         raise SimulatorError(f"{type(self).__name__} makes fixed steps only, but one of {frame_s:g} s was wanted")
 
     @abstractmethod
-    def touches(self) -> list[InProcessContact]:
+    def contacts(self) -> list[InProcessContact]:
         """Return who touched for the first time since this was last asked."""
 
     def close(self) -> None:  # noqa: B027 - most engines let go by themselves
         """Let go of the engine."""
 
 
-class StepAccumulator:
-    """Time that frames have brought and steps have not yet used; what is beyond ``most`` steps in one frame is dropped."""
-
-    def __init__(self, step_s: float, most: int) -> None:
-        self._step_s, self._most = step_s, most
-        self._left_s = 0.0
-
-    def due(self, frame_s: float) -> int:
-        """Return how many steps a frame of so long is due."""
-        self._left_s += frame_s
-        count = int(self._left_s / self._step_s)
-        self._left_s -= count * self._step_s
-        return min(count, self._most)
-
-
-class FirstContacts:
-    """Remembers which pairs have touched, and who is new among them."""
-
-    def __init__(self) -> None:
-        self._met: set[tuple[int, int]] = set()
-        self._new: list[InProcessContact] = []
-
-    def has_met(self, one: int, other: int | None) -> bool:
-        """Have these two touched before? 0 stands for scenery."""
-        return _pair(one, other) in self._met
-
-    def add(self, one: int, other: int | None, impulse_on_one: Vector) -> None:
-        """Take down that two touch, unless they did before."""
-        pair = _pair(one, other)
-        if pair in self._met:
-            return
-        self._met.add(pair)
-        if other is not None and other < one:
-            x, y, z = impulse_on_one
-            self._new.append(InProcessContact(other, one, (-x, -y, -z)))
-        else:
-            self._new.append(InProcessContact(one, other, impulse_on_one))
-
-    def take(self) -> list[InProcessContact]:
-        """Return those who are new, by number, once."""
-        if not self._new:
-            return []
-        found = sorted(self._new, key=lambda touch: (touch.actor, touch.other or 0))
-        self._new.clear()
-        return found
-
-
-def _pair(one: int, other: int | None) -> tuple[int, int]:
-    return min(one, other or 0), max(one, other or 0)
-
-
-def angles_deg(forward: Vector, right_z: float, up_z: float) -> tuple[float, float, float]:
-    """Return roll, pitch and yaw of an upright frame from its axes, in CARLA's sense: yaw to the right, pitch nose up."""
-    roll = math.atan2(-right_z, up_z)
-    pitch = math.asin(max(-1.0, min(1.0, forward[2])))
-    yaw = math.atan2(forward[1], forward[0])
-    return math.degrees(roll), math.degrees(pitch), math.degrees(yaw)
-
-
-def angle_columns_deg(forward: tuple[Floats, Floats, Floats], right_z: Floats, up_z: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return :func:`angles_deg` of many frames, with the same bits: NumPy's own functions may round otherwise."""
-    return (
-        _each_deg(math.atan2, -right_z, up_z),
-        _each_deg(math.asin, np.clip(forward[2], -1.0, 1.0)),
-        _each_deg(math.atan2, forward[1], forward[0]),
-    )
-
-
-def _each_deg(angle_of: Callable[..., float], *columns: Floats) -> Floats:
-    found = map(math.degrees, map(angle_of, *(column.ravel().tolist() for column in columns)))
-    return np.fromiter(found, np.float64, columns[0].size).reshape(columns[0].shape)
-
-
-# The adapter that engines in this process share; each says what it is and sets up a world.
-
-# Tests of Table I in which only vehicles move.
-
-
 class InProcessSimulator(Simulator):
-    """An engine of somebody else's, installed with pip; ``defaults`` replace those of the settings, ``clock`` the machine's.
+    """An engine that is installed with pip and runs in this process.
 
-    A subclass says what it is, which package of which version it needs and which modes it has, and sets up a world; its name
-    is that of the extra too, and ``channels`` are those of its world's states, in their order. Its module ``engine``, beside
-    it, is the only one that imports the engine.
+    A subclass sets the class variables and implements :meth:`world`. ``name`` is also the name of the pip extra; ``oldest`` is
+    the oldest version of ``package`` that works; ``channels`` are those of its world's states, in their order. ``defaults``
+    replace those of the settings, ``clock`` replaces the machine's.
     """
 
     name: ClassVar[str]
@@ -273,7 +208,6 @@ class InProcessSimulator(Simulator):
         return settings.mode == SYNCHRONOUS
 
     def info(self) -> SimulatorInfo:
-        """Describe the simulator; the engine need not be there."""
         return self.described({})
 
     def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
@@ -298,14 +232,7 @@ class InProcessSimulator(Simulator):
         )
 
     def unavailable(self, settings: Mapping[str, Scalar]) -> str:
-        """Say what to install where the engine is missing or too old."""
-        how = f"pip install 'samepath[{self.name}]'"
-        version = installed_version(self.package)
-        if not version:
-            return f"{self.package} is not installed: {how}"
-        if numbers(version) < self.oldest:
-            return f"{self.package} {'.'.join(map(str, self.oldest))} or newer was wanted, but {version} is installed: {how}"
-        return ""
+        return missing_package(self.package, self.oldest, self.name)
 
     def prepare(self, request: RunRequest) -> None:
         """Read the scenario and import the engine."""
@@ -354,45 +281,32 @@ def installed_version(package: str) -> str:
         return ""
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers a version begins with."""
+def missing_package(package: str, oldest: tuple[int, ...], extra: str) -> str:
+    """Say what to install where a package is missing or older than ``oldest``; nothing where it will do."""
+    how = f"pip install 'samepath[{extra}]'"
+    version = installed_version(package)
+    if not version:
+        return f"{package} is not installed: {how}"
     match = re.match(r"\d+(\.\d+)*", version)
-    return tuple(map(int, match[0].split("."))) if match else ()
+    numbers = tuple(map(int, match[0].split("."))) if match else ()
+    if numbers < oldest:
+        return f"{package} {'.'.join(map(str, oldest))} or newer was wanted, but {version} is installed: {how}"
+    return ""
 
 
-__all__ = [
-    "CONTROLS",
-    "GAME_LOOP",
-    "SETTINGS",
-    "SYNCHRONOUS",
-    "TICK_S",
-    "VARIABLE_STEP",
-    "StepAccumulator",
-    "InProcessSimulator",
-    "Floats",
-    "InProcessSettings",
-    "State",
-    "InProcessContact",
-    "FirstContacts",
-    "Vector",
-    "InProcessWorld",
-    "angle_columns_deg",
-    "angles_deg",
-    "read_settings",
-]
+def end_reason(script: Script, tick: int, last_tick: int | None, *, arrived: bool, collided: bool) -> str:
+    """Say why ``tick`` is the last of a run; nothing where the run goes on."""
+    if tick == last_tick:
+        return DURATION
+    if script.ends_early and arrived:
+        return LAST_WAYPOINT
+    if script.end == "first-collision" and collided:
+        return FIRST_COLLISION
+    return TIME_OVER if tick >= script.ticks else ""
 
 
-# One run from its first step to its last: drivers are asked, the engine goes on, every tick is recorded.
-
-LAST_WAYPOINT: Final = "every actor reached its last waypoint"
-FIRST_COLLISION: Final = "first collision"
-TIME_OVER: Final = "simulated time is over"
-# Everybody sinks onto their wheels, brakes on, before the run begins: fixed steps in every mode.
-SETTLE_TICKS: Final = 20
-
-
-class _Kept(NamedTuple):
-    """What was taken down at a tick; commands are in the order of the actors."""
+class _Reading(NamedTuple):
+    """What was copied at a tick; commands are in the order of the actors."""
 
     tick: int
     reading: Any
@@ -400,7 +314,11 @@ class _Kept(NamedTuple):
 
 
 class InProcessRun:
-    """A script played in an engine's world. ``last_tick`` ends it sooner."""
+    """One run of a script from its first step to its last. ``last_tick`` ends it sooner.
+
+    With fixed steps only readings are kept while the run goes on, and states are worked out from them at its end: on the wall
+    clock, time spent on arithmetic between two frames would change how long the next one is.
+    """
 
     def __init__(
         self,
@@ -413,17 +331,16 @@ class InProcessRun:
     ) -> None:
         self._world, self._script, self._settings = world, script, settings
         self._recorder, self._on_tick, self._last_tick = recorder, on_tick, last_tick
-        minds = {role.number: controller_of(role, scripted_chassis, settings.control_s) for role in script.roles}
-        self._minds: dict[int, ActorController] = {actor_id: mind for actor_id, mind in minds.items() if mind is not None}
-        self._commands: dict[int, VehicleCommand] = dict.fromkeys(self._minds, STANDING)
-        self._touches: list[tuple[int, InProcessContact]] = []
+        drivers = {role.number: controller_of(role, scripted_chassis, settings.control_s) for role in script.roles}
+        self._drivers: dict[int, ActorController] = {actor: driver for actor, driver in drivers.items() if driver is not None}
+        self._commands: dict[int, VehicleCommand] = dict.fromkeys(self._drivers, STANDING)
+        self._contacts: list[tuple[int, InProcessContact]] = []
         self._numbers: list[int] = []
-        self._kept: list[_Kept] = []
+        self._readings: list[_Reading] = []
         self._ended = ""
         self._tick = 0
 
     def play(self, clock: Clock) -> None:
-        """Play from the start to the end."""
         for role in self._script.roles:
             self._recorder.actor(role.number, role.type)
         self._settle()
@@ -434,20 +351,20 @@ class InProcessRun:
         elif self._settings.mode == GAME_LOOP:
             self._play_frames(clock)
         else:
-            notes.append(self._play_stretched(clock))
-        self._record_kept()
-        for tick, touch in self._touches:
+            notes.append(self._play_variable(clock))
+        self._record_readings()
+        for tick, contact in self._contacts:
             if tick <= self._tick:
-                self._recorder.event(tick, "collision", touch.actor, touch.other, touch.impulse_ns)
+                self._recorder.event(tick, "collision", contact.actor, contact.other, contact.impulse_ns)
         for note in notes:
             self._recorder.event(self._tick, "note", detail=note)
         self._recorder.end(self._tick, self._ended)
 
     def _settle(self) -> None:
-        for actor_id in self._minds:
+        for actor_id in self._drivers:
             self._world.command(actor_id, STANDING)
         self._world.step(SETTLE_TICKS * self._settings.substeps)
-        self._world.touches()
+        self._world.contacts()  # who touches already when the run begins has not collided in it
 
     def _check_channels(self) -> None:
         """States are recorded as they come: their order is that of the channels, or numbers would change places."""
@@ -463,11 +380,11 @@ class InProcessRun:
         while not self._ended:
             self._decide(self._tick * TICK_S)
             world.step(substeps)
-            self._note_touches(self._tick + 1)
-            self._keep(self._tick + 1)
+            self._note_contacts(self._tick + 1)
+            self._read(self._tick + 1)
 
     def _play_frames(self, clock: Clock) -> None:
-        """Drivers go by the game's clock, the trace by the engine's: each tick is so many of its steps."""
+        """Drivers go by the game's clock, the trace by the engine's: each tick is ``substeps`` of its steps."""
         world, substeps, made = self._world, self._settings.substeps, 0
 
         def on_step() -> None:
@@ -475,23 +392,23 @@ class InProcessRun:
             made += 1
             if self._ended:
                 return
-            self._note_touches(self._tick + 1)
+            self._note_contacts(self._tick + 1)
             if made % substeps == 0:
-                self._keep(self._tick + 1)
+                self._read(self._tick + 1)
 
         self._frames(clock, lambda frame_s: world.advance(frame_s, on_step))
 
-    def _play_stretched(self, clock: Clock) -> str:
-        """Frames end when they end; what a trace has at its ticks lies between them."""
+    def _play_variable(self, clock: Clock) -> str:
+        """Frames end when they end; what a trace has at its ticks lies between them. Returns what was done to the numbers."""
         world, now_s = self._world, 0.0
         resampler = Resampler(TICK_S, Frame(0.0, self._copied()))
         resampler.rest()  # the start itself is no tick of a trace
 
         def one_step(frame_s: float) -> None:
             nonlocal now_s
-            world.stretch(frame_s)
+            world.step_variable(frame_s)
             now_s += frame_s
-            self._note_touches(max(1, resampler.tick_of(now_s)))
+            self._note_contacts(max(1, resampler.tick_of(now_s)))
             for tick, states in resampler.take(Frame(now_s, self._copied())):
                 if not self._ended:
                     self._record(tick, states)
@@ -510,6 +427,7 @@ class InProcessRun:
                 clock.sleep_s(wait_s)
             now_s = clock.monotonic_s()
             frame_s = (now_s - last_s) * settings.time_scale
+            # The next frame is due one period after this one was, unless this one was late: lost time is not made up for.
             last_s, due_s = now_s, max(due_s, now_s) + settings.frame_s
             if frame_s > 0:
                 game_s += frame_s
@@ -518,8 +436,8 @@ class InProcessRun:
 
     def _decide(self, time_s: float) -> None:
         world = self._world
-        for actor_id, mind in self._minds.items():
-            command = mind.decide(world.see(actor_id), time_s)
+        for actor_id, driver in self._drivers.items():
+            command = driver.decide(world.observe(actor_id), time_s)
             if not isinstance(command, VehicleCommand):
                 raise SimulatorError(f"actor {actor_id}: only vehicles can be driven in this engine")
             self._commands[actor_id] = command
@@ -528,21 +446,22 @@ class InProcessRun:
     def _copied(self) -> dict[int, dict[str, float]]:
         return {actor_id: dict(state) for actor_id, state in self._world.states().items()}
 
-    def _note_touches(self, tick: int) -> None:
-        self._touches += [(tick, touch) for touch in self._world.touches()]
+    def _note_contacts(self, tick: int) -> None:
+        self._contacts += [(tick, contact) for contact in self._world.contacts()]
 
-    def _keep(self, tick: int) -> None:
-        """Take down a tick: what the engine says, and what everybody was told to do. What follows from it waits for the end."""
+    def _read(self, tick: int) -> None:
+        """Copy what the engine says at a tick and what everybody was told to do; what follows from it waits for the end."""
         if self._recorder.wants(tick):
-            self._kept.append(_Kept(tick, self._world.reading(), tuple(self._commands.values())))
+            self._readings.append(_Reading(tick, self._world.reading(), tuple(self._commands.values())))
         self._pass(tick)
 
-    def _record_kept(self) -> None:
-        """Record all that was taken down: everybody's state in the order of the channels, then their commands."""
-        if self._kept:
-            told = [[(one.throttle, one.steer, one.brake) for one in kept.commands] for kept in self._kept]
-            rows = self._world.rows([kept.reading for kept in self._kept])
-            self._recorder.block([kept.tick for kept in self._kept], self._numbers, np.concatenate((rows, told), axis=-1))
+    def _record_readings(self) -> None:
+        """Record all that was read: everybody's state in the order of the channels, then their commands."""
+        if self._readings:
+            commands = [[(told.throttle, told.steer, told.brake) for told in kept.commands] for kept in self._readings]
+            rows = self._world.rows([kept.reading for kept in self._readings])
+            ticks = [kept.tick for kept in self._readings]
+            self._recorder.block(ticks, self._numbers, np.concatenate((rows, commands), axis=-1))
 
     def _record(self, tick: int, states: Mapping[int, State]) -> None:
         """Record a tick at once: everybody's state in the order of the channels, then what they were told to do."""
@@ -558,13 +477,82 @@ class InProcessRun:
     def _pass(self, tick: int) -> None:
         self._tick = tick
         self._on_tick(tick)
-        self._ended = self._why_over(tick)
+        arrived = all(driver.finished for driver in self._drivers.values())
+        collided = any(touched <= tick for touched, _ in self._contacts)
+        self._ended = end_reason(self._script, tick, self._last_tick, arrived=arrived, collided=collided)
 
-    def _why_over(self, tick: int) -> str:
-        if tick == self._last_tick:
-            return DURATION
-        if self._script.ends_early and all(mind.finished for mind in self._minds.values()):
-            return LAST_WAYPOINT
-        if self._script.end == "first-collision" and any(touched <= tick for touched, _ in self._touches):
-            return FIRST_COLLISION
-        return TIME_OVER if tick >= self._script.ticks else ""
+
+class StepAccumulator:
+    """Time that frames have brought and fixed steps have not yet used, for engines without a game loop of their own.
+
+    What is beyond ``most`` steps in one frame is dropped: otherwise a machine that is too slow would fall behind ever farther.
+    """
+
+    def __init__(self, step_s: float, most: int) -> None:
+        self._step_s, self._most = step_s, most
+        self._left_s = 0.0
+
+    def due(self, frame_s: float) -> int:
+        """Return how many steps are due after a frame of this length."""
+        self._left_s += frame_s
+        count = int(self._left_s / self._step_s)
+        self._left_s -= count * self._step_s
+        return min(count, self._most)
+
+
+class FirstContacts:
+    """Keeps the first contact of each pair: engines report a contact in every step that it lasts."""
+
+    def __init__(self) -> None:
+        self._met: set[tuple[int, int]] = set()
+        self._new: list[InProcessContact] = []
+
+    def has_met(self, actor: int, other: int | None) -> bool:
+        """Have these two touched before? None is scenery."""
+        return _pair(actor, other) in self._met
+
+    def add(self, actor: int, other: int | None, impulse_on_actor: Vector) -> None:
+        """Note that two touch, unless they did before; the lower number comes first, whatever order the engine has."""
+        pair = _pair(actor, other)
+        if pair in self._met:
+            return
+        self._met.add(pair)
+        if other is not None and other < actor:
+            x, y, z = impulse_on_actor
+            self._new.append(InProcessContact(other, actor, (-x, -y, -z)))
+        else:
+            self._new.append(InProcessContact(actor, other, impulse_on_actor))
+
+    def take(self) -> list[InProcessContact]:
+        """Return those that are new, by number, once."""
+        if not self._new:
+            return []
+        found = sorted(self._new, key=lambda contact: (contact.actor, contact.other or 0))
+        self._new.clear()
+        return found
+
+
+def _pair(actor: int, other: int | None) -> tuple[int, int]:
+    return min(actor, other or 0), max(actor, other or 0)
+
+
+def angles_deg(forward: Vector, right_z: float, up_z: float) -> tuple[float, float, float]:
+    """Return roll, pitch and yaw of an upright frame from its axes, in CARLA's sense: yaw to the right, pitch nose up."""
+    roll = math.atan2(-right_z, up_z)
+    pitch = math.asin(max(-1.0, min(1.0, forward[2])))
+    yaw = math.atan2(forward[1], forward[0])
+    return math.degrees(roll), math.degrees(pitch), math.degrees(yaw)
+
+
+def angle_columns_deg(forward: tuple[Floats, Floats, Floats], right_z: Floats, up_z: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return :func:`angles_deg` of many frames, with the same bits: NumPy's own functions may round otherwise."""
+    return (
+        _each_deg(math.atan2, -right_z, up_z),
+        _each_deg(math.asin, np.clip(forward[2], -1.0, 1.0)),
+        _each_deg(math.atan2, forward[1], forward[0]),
+    )
+
+
+def _each_deg(angle_of: Callable[..., float], *columns: Floats) -> Floats:
+    found = map(math.degrees, map(angle_of, *(column.ravel().tolist() for column in columns)))
+    return np.fromiter(found, np.float64, columns[0].size).reshape(columns[0].shape)

@@ -1,4 +1,11 @@
-"""The interface every simulator is driven through: say what you are, run a scenario once into a recorder, let go."""
+"""The interface every simulator is driven through: say what you are, run a scenario once into a recorder, let go.
+
+An adapter subclasses :class:`Simulator` and implements ``info`` and ``run``; ``docs/simulators.md`` shows one in thirty lines.
+Three bases do most of the work for engines that play our scripts: ``samepath.engines.in_process`` for those that are Python
+packages, ``samepath.engines.subprocess.project`` for programs that a project of ours runs in, and ``samepath.engines.remote``
+for programs that are reached over a socket. The functions here check requests and read settings for all of them: what a
+simulator does not know is refused by its name, never ignored.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -17,8 +24,15 @@ Scalar = str | float | int | bool
 SCENARIO_FILES: Final = (".yaml", ".yml", ".txt", ".csv")
 # Built-in scenarios of two vehicles and nobody else: what engines are given that know no pedestrians.
 CAR_SCENARIOS: Final = ("table1-test2", "table1-test1", "glancing")
-# Why a run ended that was ended by ``RunRequest.duration_s``.
+# Why runs end, the first by ``RunRequest.duration_s``; the same words in every engine, so that traces can be compared.
 DURATION: Final = "duration"
+LAST_WAYPOINT: Final = "every actor reached its last waypoint"
+FIRST_COLLISION: Final = "first collision"
+TIME_OVER: Final = "simulated time is over"
+# What drives an engine's time, the setting ``mode``: fixed steps as fast as they go, while nothing looks at the wall clock; or
+# frames on the wall clock, with drivers asked once a frame, as games do it.
+SYNCHRONOUS: Final = "synchronous"
+GAME_LOOP: Final = "game-loop"
 
 
 @dataclass(frozen=True)
@@ -81,7 +95,7 @@ class RunRequest:
 
 
 def no_tick(tick: int) -> None:
-    """Ignore a tick: the default of ``on_tick``."""
+    """Do nothing: the default of ``on_tick``."""
 
 
 class Simulator(ABC):
@@ -170,11 +184,8 @@ def last_tick(info: SimulatorInfo, request: RunRequest) -> int | None:
     return max(1, math.ceil(request.duration_s / info.step_s - 1e-9))
 
 
-# Settings as a study file has them, plain values, read one by one: each is checked and refused by its name.
-
-
 def word(values: Mapping[str, Scalar], name: str) -> str:
-    """Return a text that is not empty."""
+    """Return the setting ``name``, a text that is not empty. These functions refuse any other value by the setting's name."""
     value = values[name]
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{name}: a word was wanted, but {value!r} came")
@@ -224,11 +235,11 @@ def whole(values: Mapping[str, Scalar], name: str, least: int, most: int) -> int
     return int(value)
 
 
-# A simulator with other defaults: what it knows and does is the same, what it does unasked is not.
-
-
 class Preset(Simulator):
-    """``simulator`` with ``settings`` as its defaults and, if any are given, only some of its ``scenarios``."""
+    """``simulator`` with other defaults and, if any are given, only some of its ``scenarios``.
+
+    What it knows and can do stays the same; what it does when nothing is asked for is ``settings``.
+    """
 
     def __init__(self, simulator: Simulator, settings: Mapping[str, Scalar], scenarios: Sequence[str] = ()) -> None:
         self._simulator = simulator
@@ -244,32 +255,25 @@ class Preset(Simulator):
         self._scenarios = tuple(dict.fromkeys(scenarios)) or info.scenarios
 
     def info(self) -> SimulatorInfo:
-        """Describe the simulator, with these defaults."""
         return self.described({})
 
     def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
-        """Describe the simulator, with these defaults, under settings."""
         info = self._simulator.described({**self._settings, **settings})
         return replace(info, settings={**info.settings, **self._settings}, scenarios=self._scenarios)
 
     def unavailable(self, settings: Mapping[str, Scalar]) -> str:
-        """Ask with these defaults."""
         return self._simulator.unavailable({**self._settings, **settings})
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
-        """Run with these defaults."""
         self._simulator.run(self._with_defaults(request), recorder, on_tick)
 
     def prepare(self, request: RunRequest) -> None:
-        """Prepare with these defaults."""
         self._simulator.prepare(self._with_defaults(request))
 
     def record_commands(self, request: RunRequest) -> CommandLog:
-        """Record with these defaults."""
         return self._simulator.record_commands(self._with_defaults(request))
 
     def close(self) -> None:
-        """Let go of the simulator."""
         self._simulator.close()
 
     def _with_defaults(self, request: RunRequest) -> RunRequest:

@@ -1,27 +1,37 @@
-"""Playing a script in a program of its own that a client talks to over a socket, and whose clock is its own."""
+"""Programs that are reached over a socket and whose clock is their own: what an adapter implements, and how they are played.
+
+An adapter is two classes and its settings. A subclass of :class:`RemoteSimulator`, in ``simulator.py``, says what the program
+is, reads its settings and tells whether the program can be reached. A subclass of :class:`RemoteWorld`, in ``engine.py``, talks
+to it through the vendor's published client: it samples where the cars are, commands them, and lets time pass. The client is
+imported inside functions only: it is an extra, and has threads and loops that must not be there when a worker is forked.
+
+What holds: a sample carries the time of the program's own clock. Where the program stands still exactly at ticks, its numbers
+are recorded as they are; everywhere else they are resampled, and how far off that may be is recorded beside them. No such
+program promises bits, so that none is taken to be deterministic.
+"""
 
 import math
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from samepath.core.channels import POSITION, ROTATION, VELOCITY
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError, SimulatorError
 from samepath.engines.in_process import (
     CONTROLS,
-    FIRST_COLLISION,
-    LAST_WAYPOINT,
-    TIME_OVER,
+    TICK_S,
+    end_reason,
     installed_version,
-    numbers,
+    missing_package,
     read_plain_script,
 )
 from samepath.engines.interface import (
     CAR_SCENARIOS,
-    DURATION,
+    GAME_LOOP,
+    SYNCHRONOUS,
     Capabilities,
     RunRequest,
     Scalar,
@@ -49,15 +59,15 @@ from samepath.scenarios.scripts import (
     scripted_chassis,
 )
 
-# What a study may vary about any program that is reached from afar.
-
-# The tick of a trace, and how often drivers are asked in synchronous mode.
-TICK_S: Final = 0.05
-# The program stands still while drivers decide.
-SYNCHRONOUS: Final = "synchronous"
-# The program runs on by itself; drivers are asked at a rate of the wall clock.
-GAME_LOOP: Final = "game-loop"
+# Synchronous: the program stands still while drivers decide. Game loop: it runs on by itself, and drivers are asked at a rate
+# of the wall clock.
 MODES: Final = (SYNCHRONOUS, GAME_LOOP)
+# Whether anybody listens is known at once, or the machine is out of reach.
+_FIND_S: Final = 5.0
+NO_IMPULSE: Final = "the program tells no impulse"
+# Above the rounding of a quotient of times, far below any step: as parts of a tick.
+_TICK_ROUNDING: Final = 1e-6
+_ROUNDING: Final = 1e-9
 
 SETTINGS: Final[Mapping[str, Scalar]] = {
     "mode": SYNCHRONOUS,
@@ -73,7 +83,10 @@ SETTINGS: Final[Mapping[str, Scalar]] = {
 
 @dataclass(frozen=True)
 class RemoteSettings:
-    """The same, checked. ``anchor`` is where the first actor starts, None where the script says; ``level`` may be empty."""
+    """What a study may vary about any program that is reached over a socket, checked.
+
+    ``anchor`` is where the first actor starts, None where the script says; ``level`` may be empty.
+    """
 
     mode: str
     host: str
@@ -134,19 +147,13 @@ def _anchor(text: str) -> Pose2D | None:
     return Pose2D(x_m, y_m, yaw_deg)
 
 
-# What an adapter must offer to be played with from afar: looks at the cars, commands to them, and time that passes.
-
-# Whether anybody listens is known at once, or the machine is out of reach.
-_FIND_S: Final = 5.0
-
-
 class ActorSample(NamedTuple):
     """An actor at a moment of the program's clock, since the run began: its state, and what its driver sees of it."""
 
     number: int
     time_s: float
     state: dict[str, float]
-    seen: PlanarState
+    observed: PlanarState
 
 
 class RemoteContact(NamedTuple):
@@ -159,10 +166,10 @@ class RemoteContact(NamedTuple):
 
 
 class RemoteWorld(ABC):
-    """A script set up in the program, standing still. Everything is in our frame and units."""
+    """A script set up in the program, standing still: what an adapter implements. Everything is in our frame and units."""
 
     @abstractmethod
-    def look(self) -> list[ActorSample]:
+    def sample(self) -> list[ActorSample]:
         """Ask where everybody is, by number; in a running program each has a moment of its own."""
 
     @abstractmethod
@@ -194,14 +201,15 @@ def find_server(name: str, host: str, port: int, how_to: str) -> None:
         raise SimulatorError(f"{name} does not answer at {host}:{port} ({error.strerror or error}): {how_to}") from error
 
 
-# The adapter that such programs share; each says what it is, reads its settings and sets up a world.
+S = TypeVar("S", bound=RemoteSettings)
 
 
-class RemoteSimulator(Simulator):
-    """A program of somebody else's, through its published client; ``defaults`` replace those of the settings.
+class RemoteSimulator(Simulator, Generic[S]):
+    """A program of somebody else's, through its published client.
 
-    It promises no bits, whatever its mode: no vendor does, and none was measured. A subclass says what it is, and which
-    ``package`` of which version the client is; its name is that of the extra too.
+    It promises no bits, whatever its mode: no vendor does, and none was measured. A subclass sets the class variables and
+    implements :meth:`read`, :meth:`reachable` and :meth:`world`. ``package`` is the client's, of version ``oldest`` at least;
+    ``name`` is also that of the pip extra. ``defaults`` replace those of the settings, ``clock`` replaces the machine's.
     """
 
     name: ClassVar[str]
@@ -215,15 +223,15 @@ class RemoteSimulator(Simulator):
         self._clock = clock
 
     @abstractmethod
-    def read(self, values: Mapping[str, Scalar]) -> RemoteSettings:
+    def read(self, values: Mapping[str, Scalar]) -> S:
         """Check a study's plain values."""
 
     @abstractmethod
-    def reachable(self, settings: RemoteSettings) -> str:
+    def reachable(self, settings: S) -> str:
         """Say in one line why the program cannot be reached or started; nothing where it can."""
 
     @abstractmethod
-    def world(self, script: Script, settings: RemoteSettings) -> RemoteWorld:
+    def world(self, script: Script, settings: S) -> RemoteWorld:
         """Set up a script in the program; the client is imported here and not before."""
 
     def info(self) -> SimulatorInfo:
@@ -250,13 +258,7 @@ class RemoteSimulator(Simulator):
         """Say what is missing: the client, a version of it, or the program."""
         known = {name: value for name, value in settings.items() if name in self._defaults}
         read = self.read({**self._defaults, **known})
-        how = f"pip install 'samepath[{self.name}]'"
-        version = installed_version(self.package)
-        if not version:
-            return f"{self.package} is not installed: {how}"
-        if numbers(version) < self.oldest:
-            return f"{self.package} {'.'.join(map(str, self.oldest))} or newer was wanted, but {version} is installed: {how}"
-        return self.reachable(read)
+        return missing_package(self.package, self.oldest, self.name) or self.reachable(read)
 
     def prepare(self, request: RunRequest) -> None:
         """Read the scenario; the client is not imported, because it has threads and loops that must not be forked."""
@@ -281,34 +283,14 @@ class RemoteSimulator(Simulator):
             world.close()
 
 
-__all__ = [
-    "GAME_LOOP",
-    "MODES",
-    "SETTINGS",
-    "SYNCHRONOUS",
-    "TICK_S",
-    "RemoteContact",
-    "ActorSample",
-    "RemoteSettings",
-    "RemoteSimulator",
-    "RemoteWorld",
-    "find_server",
-    "remote_values",
-]
-
-
-# From looks to the ticks of a trace: taken as they are where the program stood still at one, else resampled.
-
 TickStates = list[tuple[int, dict[int, dict[str, float]]]]
-# Above the rounding of a quotient of times, far below any step.
-_TICK_ROUNDING: Final = 1e-6
 
 
 class TickBuilder(Protocol):
-    """Turns looks into ticks."""
+    """Turns samples into the ticks of a trace."""
 
-    def take(self, looks: Sequence[ActorSample]) -> TickStates:
-        """Take the next looks at everybody; return the ticks that are complete now."""
+    def take(self, samples: Sequence[ActorSample]) -> TickStates:
+        """Take the next sample of everybody; return the ticks that are complete now."""
         ...
 
     @property
@@ -318,39 +300,41 @@ class TickBuilder(Protocol):
 
 
 class ExactTicks:
-    """Every look is a tick, and its numbers are the program's own."""
+    """Every sample is a tick, and its numbers are the program's own."""
 
     note = ""
 
     def __init__(self) -> None:
         self._tick = 0
 
-    def take(self, looks: Sequence[ActorSample]) -> TickStates:
+    def take(self, samples: Sequence[ActorSample]) -> TickStates:
         """Return this tick."""
         self._tick += 1
-        for look in looks:
-            if abs(look.time_s / TICK_S - self._tick) > _TICK_ROUNDING:
-                raise SimulatorError(f"actor {look.number} was seen at {look.time_s:g} s where tick {self._tick} was wanted")
-        return [(self._tick, {look.number: look.state for look in looks})]
+        for sample in samples:
+            if abs(sample.time_s / TICK_S - self._tick) > _TICK_ROUNDING:
+                raise SimulatorError(
+                    f"actor {sample.number} was seen at {sample.time_s:g} s where tick {self._tick} was wanted"
+                )
+        return [(self._tick, {sample.number: sample.state for sample in samples})]
 
 
 class ResampledTicks:
     """Everybody is resampled by the times they were seen at. A tick is complete when everybody has it."""
 
     def __init__(self, start: Iterable[ActorSample]) -> None:
-        self._resamplers = {look.number: Resampler(TICK_S, _frame(look)) for look in start}
-        self._last = {look.number: look.time_s for look in start}
+        self._resamplers = {sample.number: Resampler(TICK_S, _frame(sample)) for sample in start}
+        self._last = {sample.number: sample.time_s for sample in start}
         self._known: dict[int, dict[int, dict[str, float]]] = {}
-        for one in self._resamplers.values():
-            one.rest()  # the start itself is no tick of a trace
+        for resampler in self._resamplers.values():
+            resampler.rest()  # the start itself is no tick of a trace
 
-    def take(self, looks: Sequence[ActorSample]) -> TickStates:
-        """Return the ticks that everybody has now; a look at a moment that was seen before adds nothing."""
-        for look in looks:
-            if look.time_s == self._last[look.number]:
+    def take(self, samples: Sequence[ActorSample]) -> TickStates:
+        """Return the ticks that everybody has now; a sample of a moment that is known already adds nothing."""
+        for sample in samples:
+            if sample.time_s == self._last[sample.number]:
                 continue
-            self._last[look.number] = look.time_s
-            for tick, states in self._resamplers[look.number].take(_frame(look)):
+            self._last[sample.number] = sample.time_s
+            for tick, states in self._resamplers[sample.number].take(_frame(sample)):
                 self._known.setdefault(tick, {}).update(states)
         complete = sorted(tick for tick, states in self._known.items() if len(states) == len(self._resamplers))
         return [(tick, dict(sorted(self._known.pop(tick).items()))) for tick in complete]
@@ -358,21 +342,15 @@ class ResampledTicks:
     @property
     def note(self) -> str:
         """Say how far off the worst of them may be."""
-        return max(self._resamplers.values(), key=lambda one: one.largest_m).note
+        return max(self._resamplers.values(), key=lambda resampler: resampler.largest_m).note
 
 
-def _frame(look: ActorSample) -> Frame:
-    return Frame(look.time_s, {look.number: look.state})
-
-
-# One run from its first look to its last: drivers are asked, time passes in the program, every tick is recorded.
-
-NO_IMPULSE: Final = "the program tells no impulse"
-_ROUNDING: Final = 1e-9
+def _frame(sample: ActorSample) -> Frame:
+    return Frame(sample.time_s, {sample.number: sample.state})
 
 
 class RemoteRun:
-    """A script played in a program; ``last_tick`` ends it sooner."""
+    """One run of a script from its first sample to its last. ``last_tick`` ends it sooner."""
 
     def __init__(
         self,
@@ -385,45 +363,44 @@ class RemoteRun:
     ) -> None:
         self._world, self._script, self._settings = world, script, settings
         self._recorder, self._on_tick, self._last_tick = recorder, on_tick, last_tick
-        minds = {role.number: controller_of(role, scripted_chassis, settings.control_s) for role in script.roles}
-        self._minds: dict[int, ActorController] = {number: mind for number, mind in minds.items() if mind is not None}
-        self._commands = dict.fromkeys(self._minds, STANDING)
+        drivers = {role.number: controller_of(role, scripted_chassis, settings.control_s) for role in script.roles}
+        self._drivers: dict[int, ActorController] = {actor: driver for actor, driver in drivers.items() if driver is not None}
+        self._commands = dict.fromkeys(self._drivers, STANDING)
         self._met: dict[tuple[int, int | None, str], RemoteContact] = {}
         self._ended = ""
         self._tick = 0
 
     def play(self, clock: Clock) -> None:
-        """Play from the start to the end."""
         world, settings = self._world, self._settings
         for role in self._script.roles:
             self._recorder.actor(role.number, role.type)
-        looks = world.look()
-        ticks: TickBuilder = ExactTicks() if settings.exact else ResampledTicks(looks)
+        samples = world.sample()
+        ticks: TickBuilder = ExactTicks() if settings.exact else ResampledTicks(samples)
         world.contacts()  # who touches already when the run begins has not collided in it
         if not settings.synchronous:
             world.run()
         pace = _Pace(clock, settings)
         while not self._ended:
-            self._decide(looks)
+            self._decide(samples)
             if settings.synchronous:
                 world.step()
             else:
                 pace.wait()
-            looks = world.look()
-            pace.check(looks)
+            samples = world.sample()
+            pace.check(samples)
             self._meet(world.contacts())
-            for tick, states in ticks.take(looks):
+            for tick, states in ticks.take(samples):
                 if not self._ended:
                     self._record(tick, states)
         self._finish(ticks.note)
 
-    def _decide(self, looks: Sequence[ActorSample]) -> None:
-        for look in looks:
-            command = self._minds[look.number].decide(look.seen, look.time_s)
+    def _decide(self, samples: Sequence[ActorSample]) -> None:
+        for sample in samples:
+            command = self._drivers[sample.number].decide(sample.observed, sample.time_s)
             if not isinstance(command, VehicleCommand):
-                raise SimulatorError(f"actor {look.number}: only vehicles can be driven in this program")
-            self._commands[look.number] = command
-            self._world.command(look.number, command)
+                raise SimulatorError(f"actor {sample.number}: only vehicles can be driven in this program")
+            self._commands[sample.number] = command
+            self._world.command(sample.number, command)
 
     def _meet(self, contacts: Sequence[RemoteContact]) -> None:
         """Keep the first contact of each pair, under the lower number."""
@@ -440,22 +417,16 @@ class RemoteRun:
                 controls = {"throttle_ratio": told.throttle, "steer_ratio": told.steer, "brake_ratio": told.brake}
                 self._recorder.state(tick, number, {**state, **controls})
         self._on_tick(tick)
-        self._ended = self._why_over(tick)
-
-    def _why_over(self, tick: int) -> str:
-        if tick == self._last_tick:
-            return DURATION
-        if self._script.ends_early and all(mind.finished for mind in self._minds.values()):
-            return LAST_WAYPOINT
-        if self._script.end == "first-collision" and any(_tick_of(one) <= tick for one in self._met.values()):
-            return FIRST_COLLISION
-        return TIME_OVER if tick >= self._script.ticks else ""
+        arrived = all(driver.finished for driver in self._drivers.values())
+        collided = any(_tick_of(contact) <= tick for contact in self._met.values())
+        self._ended = end_reason(self._script, tick, self._last_tick, arrived=arrived, collided=collided)
 
     def _finish(self, note: str) -> None:
-        for one in sorted(self._met.values(), key=lambda one: (one.time_s, one.actor, one.other or 0, one.detail)):
-            if _tick_of(one) <= self._tick:
-                words = f"{one.detail}; {NO_IMPULSE}" if one.detail else NO_IMPULSE
-                self._recorder.event(_tick_of(one), "collision", one.actor, one.other, detail=words)
+        # Ties in time are broken by actor, never by the order in which the program told of them.
+        for contact in sorted(self._met.values(), key=lambda met: (met.time_s, met.actor, met.other or 0, met.detail)):
+            if _tick_of(contact) <= self._tick:
+                detail = f"{contact.detail}; {NO_IMPULSE}" if contact.detail else NO_IMPULSE
+                self._recorder.event(_tick_of(contact), "collision", contact.actor, contact.other, detail=detail)
         if note:
             self._recorder.event(self._tick, "note", detail=note)
         self._recorder.end(self._tick, self._ended)
@@ -482,9 +453,9 @@ class _Pace:
         if self._due_s > now_s:
             self._clock.sleep_s(self._due_s - now_s)
 
-    def check(self, looks: Sequence[ActorSample]) -> None:
-        """Has time passed since the last look, or at least not stood still for too long?"""
-        now_s, times = self._clock.monotonic_s(), tuple(look.time_s for look in looks)
+    def check(self, samples: Sequence[ActorSample]) -> None:
+        """Has time passed since the last sample, or at least not stood still for too long?"""
+        now_s, times = self._clock.monotonic_s(), tuple(sample.time_s for sample in samples)
         if times != self._last:
             self._moved_s, self._last = now_s, times
         elif now_s - self._moved_s > self._settings.timeout_s:

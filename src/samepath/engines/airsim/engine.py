@@ -1,5 +1,8 @@
 """Driving AirSim: cars of its settings.json are put where the script has them, commanded, and read with the time of its clock.
 
+AirSim's frame is NED: x north, y east, z down, metres. Ours has the same x and y and z up; yaw turns the same way. Places come
+relative to where a vehicle was put by settings.json, which are added here; heights are left relative to that.
+
 In synchronous mode the program is paused, and told to go on for a while; it says when it is paused again. How far it went in
 between is read from its clock, because it pauses at the end of a frame and not at the moment asked for.
 """
@@ -15,70 +18,23 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from samepath.core.clock import SYSTEM_CLOCK
-from samepath.core.errors import InputError, SimulatorError, printable
+from samepath.core.errors import SimulatorError, printable
 from samepath.core.trig import sincos_deg
+from samepath.engines.airsim.simulator import FRAMES, AirSimSettings
 from samepath.engines.in_process import Vector, angles_deg
-from samepath.engines.interface import Scalar, choice, number, whole
-from samepath.engines.remote import ActorSample, RemoteContact, RemoteSettings, RemoteWorld, find_server, remote_values
+from samepath.engines.remote import ActorSample, RemoteContact, RemoteWorld, find_server
 from samepath.scenarios.scripts import STANDING, PlanarState, Pose2D, Script, VehicleCommand
-
-# What a study may vary about AirSim: how time passes, which of its cars play, and how it is reached.
-
-# How a step is asked for: so many seconds of the program's clock, or so many frames of its.
-TIME: Final = "time"
-FRAMES: Final = "frames"
-
-SETTINGS: Final[Mapping[str, Scalar]] = {
-    "port": 41451,
-    "vehicles": "Car1, Car2",
-    "continue_for": TIME,
-    "frames": 2,
-    "time_scale": 1.0,
-}
-
-
-@dataclass(frozen=True)
-class AirSimSettings(RemoteSettings):
-    """The same, checked. ``vehicles`` are names of settings.json, in the order of actors; ``clock_speed`` is its ClockSpeed."""
-
-    vehicles: tuple[str, ...]
-    continue_for: str
-    frames: int
-    clock_speed: float
-
-    @property
-    def time_scale(self) -> float:
-        """How many simulated seconds a second of the wall clock is."""
-        return self.clock_speed
-
-
-def read_settings(values: Mapping[str, Scalar]) -> AirSimSettings:
-    """Check a study's plain values."""
-    names = tuple(name.strip() for name in str(values["vehicles"]).split(",") if name.strip())
-    if not names or len(set(names)) != len(names):
-        raise InputError(f"vehicles: distinct names by commas were wanted, such as Car1, Car2, but {values['vehicles']!r} came")
-    # The client counts whole seconds; with less than one it gives up an answer that has just been asked for.
-    number(values, "timeout_s", 1.0, 3600.0)
-    return AirSimSettings(
-        **remote_values(values),
-        vehicles=names,
-        continue_for=choice(values, "continue_for", (TIME, FRAMES)),
-        frames=whole(values, "frames", 1, 1000),
-        clock_speed=number(values, "time_scale", 0.01, 100.0),
-    )
-
-
-# The connection to AirSim, through the client that Cosys-Lab publishes: its errors become one line of ours.
-#
-# The client talks MessagePack-RPC in an asyncio loop of its own and counts time-outs in whole seconds. Where a
-# connection is closed it connects again but does not ask again, so that it waits for its time-out then too.
 
 HOW_TO: Final = "start AirSim in car mode, or give host and port in the settings"
 _LONGEST_WORDS: Final = 200
 
 
 class AirSimConnection:
-    """A client that is connected; :attr:`client` may be used inside :meth:`asking`."""
+    """A client that is connected; :attr:`client` may be used inside :meth:`asking`, where its errors become one line of ours.
+
+    The client talks MessagePack-RPC in an asyncio loop of its own and counts time-outs in whole seconds. Where a connection is
+    closed it connects again but does not ask again, so that it waits for its time-out then too.
+    """
 
     def __init__(self, settings: AirSimSettings) -> None:
         self.api = _imported()
@@ -154,12 +110,6 @@ def _imported() -> Any:  # noqa: ANN401
     return cosysairsim
 
 
-# Our scenario in AirSim's terms, and back.
-#
-# AirSim's frame is NED: x north, y east, z down, metres. Ours has the same x and y and z up; yaw turns the same way.
-# Places come relative to where a vehicle was put by settings.json, which are added here; heights are left relative to
-# that.
-
 Quaternion = tuple[float, float, float, float]  # w, x, y, z
 
 
@@ -179,7 +129,7 @@ def homes_of(script: Script, settings: AirSimSettings, text: str) -> dict[int, V
         found = json.loads(text)
         cars = found.get("Vehicles") or {}
         clock, speed = str(found.get("ClockType", "")), float(found.get("ClockSpeed", 1.0))
-        homes = {name: VehicleHome(name, float(one.get("X", 0.0)), float(one.get("Y", 0.0))) for name, one in cars.items()}
+        homes = {name: VehicleHome(name, float(car.get("X", 0.0)), float(car.get("Y", 0.0))) for name, car in cars.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise SimulatorError(f"{where} cannot be read ({error})") from error
     if found.get("SimMode") != "Car":
@@ -228,24 +178,24 @@ def state_of(home: VehicleHome, place: Vector, turn: Quaternion, velocity: Vecto
     }
 
 
-def vector_of(value: Any, what: str) -> Vector:  # noqa: ANN401
+def vector_of(record: object, what: str) -> Vector:
     """Read a vector of the client's, which takes whatever a program sends."""
-    x, y, z = _floats(value, ("x_val", "y_val", "z_val"), what)
+    x, y, z = _floats(record, ("x_val", "y_val", "z_val"), what)
     return x, y, z
 
 
-def turn_of(value: Any) -> Quaternion:  # noqa: ANN401
+def turn_of(record: object) -> Quaternion:
     """Read a rotation of the client's."""
-    w, x, y, z = _floats(value, ("w_val", "x_val", "y_val", "z_val"), "an orientation")
+    w, x, y, z = _floats(record, ("w_val", "x_val", "y_val", "z_val"), "an orientation")
     return w, x, y, z
 
 
-def _floats(value: Any, names: tuple[str, ...], what: str) -> list[float]:  # noqa: ANN401
-    told: Mapping[str, Any] = getattr(value, "__dict__", {})
-    found = [told.get(name) for name in names]
-    good = [float(one) for one in found if isinstance(one, float | int) and math.isfinite(one)]
+def _floats(record: object, names: tuple[str, ...], what: str) -> list[float]:
+    fields: Mapping[str, object] = getattr(record, "__dict__", {})
+    found = [fields.get(name) for name in names]
+    good = [float(value) for value in found if isinstance(value, float | int) and math.isfinite(value)]
     if len(good) != len(names):
-        raise SimulatorError(f"AirSim sent {str(told or value)[:80]!r} where {what} was wanted")
+        raise SimulatorError(f"AirSim sent {str(fields or record)[:80]!r} where {what} was wanted")
     return good
 
 
@@ -299,7 +249,7 @@ class AirSimWorld(RemoteWorld):
             self._continue()
         self._start_ns = self._state(min(self._homes))[0]
 
-    def look(self) -> list[ActorSample]:
+    def sample(self) -> list[ActorSample]:
         """Ask for every car's state; each comes with the time it is of."""
         with self._link.asking("during the run"):
             found = []
@@ -311,8 +261,8 @@ class AirSimWorld(RemoteWorld):
                     turn_of(kinematics.orientation),
                     vector_of(kinematics.linear_velocity, "a velocity"),
                 )
-                seen = PlanarState(state["x_m"], state["y_m"], state["yaw_deg"], state["vx_mps"], state["vy_mps"])
-                found.append(ActorSample(number, (stamp_ns - self._start_ns) / _NANOS, state, seen))
+                observed = PlanarState(state["x_m"], state["y_m"], state["yaw_deg"], state["vx_mps"], state["vy_mps"])
+                found.append(ActorSample(number, (stamp_ns - self._start_ns) / _NANOS, state, observed))
             return found
 
     def _state(self, number: int) -> tuple[int, Any]:

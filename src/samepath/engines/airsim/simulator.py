@@ -1,15 +1,62 @@
 """The adapter of AirSim, written against the documented API of the client ``cosysairsim``. Not run against the program."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from samepath.core.errors import SimulatorError
-from samepath.engines.airsim.engine import SETTINGS, AirSimSettings, read_settings
-from samepath.engines.interface import Scalar
-from samepath.engines.remote import RemoteSettings, RemoteSimulator, RemoteWorld, find_server
+from samepath.core.errors import InputError, SimulatorError
+from samepath.engines.interface import Scalar, choice, number, whole
+from samepath.engines.remote import RemoteSettings, RemoteSimulator, RemoteWorld, find_server, remote_values
 from samepath.scenarios.scripts import Script
 
+# How a step is asked for: so many seconds of the program's clock, or so many frames of its.
+TIME: Final = "time"
+FRAMES: Final = "frames"
 
-class AirSim(RemoteSimulator):
+SETTINGS: Final[Mapping[str, Scalar]] = {
+    "port": 41451,
+    "vehicles": "Car1, Car2",
+    "continue_for": TIME,
+    "frames": 2,
+    "time_scale": 1.0,
+}
+
+
+@dataclass(frozen=True)
+class AirSimSettings(RemoteSettings):
+    """What a study may vary about AirSim, checked.
+
+    ``vehicles`` are names of settings.json, in the order of actors; ``clock_speed`` is its ClockSpeed.
+    """
+
+    vehicles: tuple[str, ...]
+    continue_for: str
+    frames: int
+    clock_speed: float
+
+    @property
+    def time_scale(self) -> float:
+        """How many simulated seconds a second of the wall clock is."""
+        return self.clock_speed
+
+
+def read_settings(values: Mapping[str, Scalar]) -> AirSimSettings:
+    """Check a study's plain values."""
+    names = tuple(name.strip() for name in str(values["vehicles"]).split(",") if name.strip())
+    if not names or len(set(names)) != len(names):
+        raise InputError(f"vehicles: distinct names by commas were wanted, such as Car1, Car2, but {values['vehicles']!r} came")
+    # The client counts whole seconds; with less than one it gives up an answer that has just been asked for.
+    number(values, "timeout_s", 1.0, 3600.0)
+    return AirSimSettings(
+        **remote_values(values),
+        vehicles=names,
+        continue_for=choice(values, "continue_for", (TIME, FRAMES)),
+        frames=whole(values, "frames", 1, 1000),
+        clock_speed=number(values, "time_scale", 0.01, 100.0),
+    )
+
+
+class AirSim(RemoteSimulator[AirSimSettings]):
     """Cars of AirSim 1.8 or Cosys-AirSim, which the user has started in car mode."""
 
     name = "airsim"
@@ -22,7 +69,7 @@ class AirSim(RemoteSimulator):
         """Check a study's plain values."""
         return read_settings(values)
 
-    def reachable(self, settings: RemoteSettings) -> str:
+    def reachable(self, settings: AirSimSettings) -> str:
         """Does anybody listen?"""
         from samepath.engines.airsim.engine import HOW_TO
 
@@ -32,10 +79,8 @@ class AirSim(RemoteSimulator):
             return str(error)
         return ""
 
-    def world(self, script: Script, settings: RemoteSettings) -> RemoteWorld:
+    def world(self, script: Script, settings: AirSimSettings) -> RemoteWorld:
         """Connect, and set up a script."""
         from samepath.engines.airsim.engine import AirSimConnection, AirSimWorld
 
-        if not isinstance(settings, AirSimSettings):
-            raise TypeError(settings)
         return AirSimWorld(AirSimConnection(settings), script, settings)

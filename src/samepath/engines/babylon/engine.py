@@ -1,4 +1,10 @@
-"""Node's process: Node and the modules found and asked for their versions, started with a run."""
+"""Node's process: Node and the modules found and asked for their versions, started with a run, and what the project tells.
+
+The project builds its world from a JSON document, the script with what Babylon.js needs besides. Nothing that it tells is
+rounded on the way: Havok's numbers have 32 bits; they are widened. The project writes them in the order of our axes. A car is
+where the middle of its mass is, on the ground: ``x_m`` and ``y_m`` are the engine's own, ``z_m`` is less by the height that the
+middle has in a car at rest.
+"""
 
 import binascii
 import json
@@ -8,126 +14,26 @@ import re
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.core.channels import ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
-from samepath.core.errors import InputError, SimulatorError
+from samepath.core.errors import SimulatorError
 from samepath.core.trig import to_degrees
 from samepath.core.trig_arrays import atan2
-from samepath.engines.interface import Scalar, choice, number, one_of
-from samepath.engines.resampling import RESAMPLING, Frame, Resampler
+from samepath.engines.babylon.simulator import NAME, STATE, STEPS_PER_S, STEPS_PER_TICK, TICK_S, BabylonSettings
+from samepath.engines.resampling import Frame, Resampler
 from samepath.engines.subprocess import ask, find_program, user_folder
-from samepath.engines.subprocess.project import REASONS, FrameStats, ProjectProcess, SubprocessContact
+from samepath.engines.subprocess.project import REASONS, FrameStats, ProjectProcess, ReceivedStates, RunEnd, SubprocessContact
 from samepath.scenarios.scripts import Role, Script, document
-
-# What a study may vary about Babylon.js: how time passes, and where the controllers are called.
-
-# Babylon's own default of physics steps in a second; a tick of the trace is a whole number of them.
-STEPS_PER_S: Final = 60
-STEPS_PER_TICK: Final = 3
-TICK_S: Final = STEPS_PER_TICK / STEPS_PER_S
-
-# A frame is one fixed step, as fast as they go.
-SYNCHRONOUS: Final = "synchronous"
-# What the engine does by itself: frames on the wall clock, one physics step in each, as long as the frame took.
-DEFAULTS: Final = "defaults"
-# The same frames, each with as many fixed steps as are due.
-LOCKSTEP: Final = "lockstep"
-PHYSICS, FRAME = "physics", "frame"
-MODES: Final = (SYNCHRONOUS, DEFAULTS, LOCKSTEP)
-CONTROLLERS: Final = (PHYSICS, FRAME)
-# The engine's 16 ms between frames stay whole milliseconds, which is what timers of Node are set in.
-TIME_SCALES: Final = (1, 2, 4)
-
-_STATES_AT_ONCE: Final = 100
-
-SETTINGS: Final[Mapping[str, Scalar]] = {
-    "program": "",
-    "modules": "",
-    "mode": SYNCHRONOUS,
-    "controller": PHYSICS,
-    "time_scale": 1,
-    "settle_s": 0.5,
-    "timeout_s": 20.0,
-}
-
-
-@dataclass(frozen=True)
-class BabylonSettings:
-    """The same, checked. An empty ``program`` is a Node of the usual name, empty ``modules`` are in the usual folder."""
-
-    program: str
-    modules: str
-    mode: str
-    controller: str
-    time_scale: int
-    settle_s: float
-    timeout_s: float
-
-    @property
-    def synchronous(self) -> bool:
-        """Does a step follow the other, whatever the wall clock says?"""
-        return self.mode == SYNCHRONOUS
-
-    @property
-    def stretched(self) -> bool:
-        """Is a physics step as long as a frame took, so that a trace has to be resampled?"""
-        return self.mode == DEFAULTS
-
-    @property
-    def states_at_once(self) -> int:
-        """How many states of the trace are written together; on the wall clock each as it comes."""
-        return _STATES_AT_ONCE if self.synchronous else 1
-
-    @property
-    def settle_steps(self) -> int:
-        """Physics steps before the run begins, fixed ones in every mode, for the cars to come to rest on the ground."""
-        return round(self.settle_s * STEPS_PER_S)
-
-
-def read_settings(values: Mapping[str, Scalar]) -> BabylonSettings:
-    """Check a study's plain values, each alone and then against each other."""
-    read = BabylonSettings(
-        program=str(values["program"]).strip(),
-        modules=str(values["modules"]).strip(),
-        mode=choice(values, "mode", MODES),
-        controller=choice(values, "controller", CONTROLLERS),
-        time_scale=one_of(values, "time_scale", TIME_SCALES),
-        settle_s=number(values, "settle_s", 0.0, 60.0),
-        timeout_s=number(values, "timeout_s", 0.1, 3600.0),
-    )
-    if read.synchronous and read.time_scale != 1:
-        raise InputError("time_scale: synchronous has no wall clock to be faster than: take 1, or mode defaults or lockstep")
-    return read
-
-
-# Our scenario in Babylon's terms: a document for the project, which builds the world from it.
 
 # Where the middle of the mass is, as a part of the height: low, as in a car.
 _CENTRE_OF_MASS: Final = 0.38
-
-
-def check_script(script: Script) -> Script:
-    """Refuse what this project has no bodies for."""
-    for role in script.roles:
-        if role.kind != "vehicle":
-            raise InputError(
-                f"scenario {script.name}: vehicles were wanted, but actor {role.number} is a {role.kind}: "
-                "Babylon.js is driven with vehicles only, as in table1-test1 and table1-test2"
-            )
-        if role.after_collision != "go on":
-            raise InputError(
-                f"scenario {script.name}: vehicles that go on after a collision were wanted, but actor {role.number} does not"
-            )
-    return script
 
 
 def centre_of_mass_m(role: Role) -> float:
@@ -156,7 +62,6 @@ def run_json(script: Script, settings: BabylonSettings, last_tick: int | None) -
 
 PROJECT: Final = Path(__file__).with_name("project")
 VARIABLE: Final = "SAMEPATH_BABYLON"
-NAME: Final = "Babylon.js"
 NODE_NAMES: Final = ("node", "nodejs")
 NODE_HOW_TO: Final = "apt-get install nodejs npm, or name it in the setting program"
 PACKAGES: Final = {"@babylonjs/core": "Babylon.js", "@babylonjs/havok": "Havok"}
@@ -230,7 +135,7 @@ def version_words(settings: BabylonSettings) -> str:
     return f"{found['Babylon.js']} (Havok {found['Havok']}, Node.js {found['Node.js']})"
 
 
-def why_not(settings: BabylonSettings) -> str:
+def missing(settings: BabylonSettings) -> str:
     """Say why no run is possible; nothing where one is."""
     try:
         found = versions_of(settings)
@@ -269,16 +174,6 @@ def arguments(settings: BabylonSettings, run: Path) -> list[str]:
     return [find_node(settings.program), str(PROJECT / "main.js"), str(run), str(modules_folder(settings.modules))]
 
 
-# What the project writes, read: lines to states, contacts and an end, in our units. Nothing is rounded on the way.
-#
-# Havok's numbers have 32 bits; they are widened. The project writes them in the order of our axes. A car is where the
-# middle of its mass is, on the ground: x_m and y_m are the engine's own, z_m is less by the height that the middle
-# has in a car at rest.
-
-STATE: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY)
-CONTROLS: Final = ("throttle_ratio", "steer_ratio", "brake_ratio")
-CHANNELS: Final = (*STATE, *CONTROLS)
-RESAMPLED_CHANNELS: Final = (*STATE, RESAMPLING, *CONTROLS)
 Floats = NDArray[np.float64]
 # Place, quaternion (x, y, z, w), velocity, spin and command of a car.
 _VALUES: Final = 16
@@ -289,45 +184,28 @@ _DEG_PER_RAD: Final = to_degrees(1.0)
 _ROUNDING: Final = 1e-9
 
 
-class Told(NamedTuple):
-    """States have come; ``tick`` is the last one they reach. The reader keeps them."""
-
-    tick: int
-
-
-@dataclass(frozen=True)
-class Ended:
-    """Why the run is over, and at which tick."""
-
-    reason: str
-    tick: int
-
-
-Item = Told | SubprocessContact | FrameStats | Ended
-
-
 class BabylonReader:
-    """Reads the lines of a run with these cars; ``stretched`` is one whose steps are as long as frames took.
+    """Reads the lines of a run with these cars; ``variable_step`` is one whose steps are as long as frames took.
 
     Of states only the bytes are kept as they come, so that reading takes no time from a run; :meth:`values` reads them.
     """
 
-    def __init__(self, roles: Sequence[Role], *, stretched: bool) -> None:
+    def __init__(self, roles: Sequence[Role], *, variable_step: bool) -> None:
         self._heights_m = np.array([centre_of_mass_m(role) for role in roles])
         self._numbers = [role.number for role in roles]
-        self._stretched = stretched
+        self._variable_step = variable_step
         self._record = np.dtype([("steps", "<f8"), ("time_s", "<f8"), ("cars", "<f8", (len(roles), _VALUES))])
         self._kept: list[bytes] = []
         self._tick = 0
         self._time_s = -1.0
         self.note = ""
 
-    def read(self, line: bytes) -> Item:
+    def read(self, line: bytes) -> ReceivedStates | SubprocessContact | FrameStats | RunEnd:
         """Return what a line says; any other line is an error."""
         mark, _, rest = line.partition(b" ")
         try:
             if mark == b"S":
-                return self._told(binascii.a2b_base64(rest, strict_mode=True))
+                return self._states(binascii.a2b_base64(rest, strict_mode=True))
             if mark == b"C":
                 return self._contact(_CONTACT.unpack(binascii.a2b_base64(rest, strict_mode=True)))
             if mark == b"F":
@@ -335,15 +213,17 @@ class BabylonReader:
                 return FrameStats(int(count), int(most))
             if mark == b"E":
                 reason, tick = rest.decode().split()
-                return Ended(REASONS[reason], int(tick))
+                return RunEnd(REASONS[reason], int(tick))
         except (binascii.Error, struct.error, ValueError, KeyError):
             pass
         raise SimulatorError(f"Babylon.js wrote {line[:_LONGEST_TOLD]!r} where a state, a contact or the end was wanted")
 
-    def _told(self, data: bytes) -> Told:
+    def _states(self, data: bytes) -> ReceivedStates:
+        """Return the ticks that these states reach; of frames of variable length some reach none, some more than one."""
+        first = self._tick + 1
         records = np.frombuffer(data, self._record)
         for steps, time_s in zip(records["steps"].tolist(), records["time_s"].tolist(), strict=True):
-            if self._stretched:
+            if self._variable_step:
                 if not self._time_s < time_s < math.inf:
                     raise SimulatorError(f"Babylon.js wrote a state at {time_s!r} s after one at {self._time_s!r} s")
                 self._time_s = time_s
@@ -354,13 +234,13 @@ class BabylonReader:
             else:
                 self._tick += 1
         self._kept.append(data)
-        return Told(self._tick)
+        return ReceivedStates(tuple(range(first, self._tick + 1)))
 
     def _contact(self, values: tuple[float, ...]) -> SubprocessContact:
         steps, time_s, actor, other, x, y, z = values
         if actor not in self._numbers or other not in (-1, *self._numbers):
             raise ValueError(actor)
-        tick = math.ceil(time_s / TICK_S - _ROUNDING) if self._stretched else -(-int(steps) // STEPS_PER_TICK)
+        tick = math.ceil(time_s / TICK_S - _ROUNDING) if self._variable_step else -(-int(steps) // STEPS_PER_TICK)
         return SubprocessContact(max(tick, 1), int(actor), None if other < 0 else int(other), (x, y, z))
 
     def values(self) -> Floats:
@@ -371,7 +251,7 @@ class BabylonReader:
             time_s = records["time_s"][np.argmax(broken)]
             raise SimulatorError(f"Babylon.js wrote a state at {time_s:.3f} s that is not a number")
         rows = self._rows(records["cars"])
-        return self._resampled(records["time_s"].tolist(), rows) if self._stretched else rows
+        return self._resampled(records["time_s"].tolist(), rows) if self._variable_step else rows
 
     def _rows(self, cars: Floats) -> Floats:
         """Return float64[state, car, channel], in the order of :data:`CHANNELS`."""
@@ -394,6 +274,6 @@ class BabylonReader:
         resampler.rest()  # the start itself is no tick of a trace
         ticks = [tick for frame in frames[1:] for tick in resampler.take(frame)] + resampler.rest()
         self.note = resampler.note
-        reached = np.searchsorted(times_s, [(one.tick - _ROUNDING) * TICK_S for one in ticks])
-        states = np.array([[list(one.states[number].values()) for number in self._numbers] for one in ticks])
+        reached = np.searchsorted(times_s, [(tick.tick - _ROUNDING) * TICK_S for tick in ticks])
+        states = np.array([[list(tick.states[number].values()) for number in self._numbers] for tick in ticks])
         return np.concatenate([states, rows[reached, :, len(STATE) :]], axis=-1)

@@ -1,5 +1,8 @@
 """Driving BeamNG.tech: a scenario is made from the script, its vehicles are put in place, commanded, stepped and read.
 
+BeamNG's frame is right-handed, z up, metres: our y changes its sign. A vehicle is told by a reference node of its own, its
+direction and its up vector. What drivers see is its centre of gravity, which is found at the start and taken to stay in place.
+
 The program tells of no contacts. It tells how much each vehicle is damaged: where that grows, it has touched something; if
 another car is near enough, that one, else scenery. Who it was and when is as good as that, and a touch without damage is none.
 """
@@ -7,85 +10,17 @@ another car is near enough, that one, else scenery. Who it was and when is as go
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from samepath.core.clock import SYSTEM_CLOCK
-from samepath.core.errors import InputError, SimulatorError, printable
+from samepath.core.errors import SimulatorError, printable
 from samepath.core.trig import sincos_deg, wrap_deg
-from samepath.engines.in_process import Vector, angles_deg
-from samepath.engines.interface import Scalar, whole
-from samepath.engines.remote import TICK_S, ActorSample, RemoteContact, RemoteSettings, RemoteWorld, find_server, remote_values
+from samepath.engines.beamng.simulator import LOOPBACK, BeamNGSettings
+from samepath.engines.in_process import TICK_S, Vector, angles_deg
+from samepath.engines.remote import ActorSample, RemoteContact, RemoteWorld, find_server
 from samepath.engines.subprocess import EngineProcess
 from samepath.scenarios.scripts import STANDING, ActorBody, PlanarState, Pose2D, Role, Script, VehicleCommand
-
-# What a study may vary about BeamNG.tech: how time passes, which cars play where, and how the program is reached.
-
-LOOPBACK: Final = ("127.0.0.1", "localhost")
-
-SETTINGS: Final[Mapping[str, Scalar]] = {
-    "port": 25252,
-    "timeout_s": 120.0,
-    "home": "",
-    "level": "smallgrid",
-    "vehicles": "etk800",
-    "steps_per_second": 60,
-    "steer_sign": 1,
-}
-
-
-@dataclass(frozen=True)
-class BeamNGSettings(RemoteSettings):
-    """The same, checked. ``vehicles`` are models, one for all or one for each actor; ``home`` is empty where it runs."""
-
-    home: str
-    vehicles: tuple[str, ...]
-    steps_per_second: int
-    steer_sign: int
-
-    @property
-    def exact(self) -> bool:
-        """Steps of the program add up to ticks."""
-        return self.synchronous
-
-    @property
-    def steps(self) -> int:
-        """How many steps of the program are a tick."""
-        return round(self.steps_per_second * TICK_S)
-
-    def model(self, index: int) -> str:
-        """Return the model of an actor, by its place in the script."""
-        return self.vehicles[index % len(self.vehicles)]
-
-
-def read_settings(values: Mapping[str, Scalar]) -> BeamNGSettings:
-    """Check a study's plain values."""
-    models = tuple(name.strip() for name in str(values["vehicles"]).split(",") if name.strip())
-    if not models:
-        raise InputError(f"vehicles: a model of BeamNG's was wanted, such as etk800, but {values['vehicles']!r} came")
-    read = BeamNGSettings(
-        **remote_values(values),
-        home=str(values["home"]).strip(),
-        vehicles=models,
-        steps_per_second=whole(values, "steps_per_second", 20, 2000),
-        steer_sign=whole(values, "steer_sign", -1, 1),
-    )
-    if read.steps_per_second % round(1 / TICK_S):
-        raise InputError(
-            f"steps_per_second: a multiple of {round(1 / TICK_S)} was wanted, so that steps add up to ticks of {TICK_S:g} s, "
-            f"but {read.steps_per_second} came"
-        )
-    if not read.steer_sign:
-        raise InputError("steer_sign: 1 or -1 was wanted, but 0 came")
-    if read.home and read.host not in LOOPBACK:
-        raise InputError(f"home: a program that is started here listens at {LOOPBACK[0]} only, but host is {read.host}")
-    if not read.level:
-        raise InputError("level: a level of BeamNG's was wanted, such as smallgrid, but none came")
-    return read
-
-
-# BeamNG.tech's process, where the user wants it started: found in its home, started with a run, and ended with it.
 
 NAME: Final = "BeamNG.tech"
 BINARIES: Final = ("BinLinux/BeamNG.tech.x64", "BinLinux/BeamNG.drive.x64")
@@ -133,15 +68,16 @@ def _check_free(settings: BeamNGSettings) -> None:
     raise SimulatorError(f"somebody listens at {settings.address} already: give another port, or leave out home to use it")
 
 
-# The connection to BeamNG.tech, through BeamNGpy: its errors become one line of ours, and every wait has an end.
-
 _LONGEST_WORDS: Final = 200
 # A connection ends before the process does that held it.
 _MOMENT_S: Final = 2.0
 
 
 class BeamNGConnection:
-    """A client that is connected; :attr:`bng` may be used inside :meth:`asking`."""
+    """A client that is connected; :attr:`bng` may be used inside :meth:`asking`, where its errors become one line of ours.
+
+    Every wait has an end. Where the user gave a ``home``, the program is started with the connection and ended with it.
+    """
 
     def __init__(self, settings: BeamNGSettings) -> None:
         try:
@@ -195,7 +131,7 @@ class BeamNGConnection:
         if gone:
             return SimulatorError(f"{where} is gone {when}: {words or type(error).__name__}")
         kind = "" if isinstance(error, self.api.logging.BNGError | self.api.logging.BNGValueError) else type(error).__name__
-        return SimulatorError(f"{where} failed {when}: {': '.join(one for one in (kind, words) if one)}")
+        return SimulatorError(f"{where} failed {when}: {': '.join(part for part in (kind, words) if part)}")
 
     def tidy(self, call: Callable[[], object]) -> None:
         """Make a last call, where the program is there to hear it."""
@@ -216,12 +152,6 @@ class BeamNGConnection:
         """Close every connection, and end the program if it was started here."""
         self._stack.close()
 
-
-# Our scenario in BeamNG's terms, and back.
-#
-# BeamNG's frame is right-handed, z up, metres: our y changes its sign. A vehicle is told by a reference node of its
-# own, its direction and its up vector. What drivers see is its centre of gravity, which is found at the start and
-# taken to stay in place.
 
 Quaternion = tuple[float, float, float, float]  # x, y, z, w
 
@@ -270,7 +200,7 @@ def offset_of(told: Mapping[str, Any], centre: Vector) -> tuple[float, float]:
     return (x * ahead[0] + y * ahead[1]) / size, (x * ahead[1] - y * ahead[0]) / size
 
 
-def seen_of(state: Mapping[str, float], offset: tuple[float, float]) -> PlanarState:
+def observed_of(state: Mapping[str, float], offset: tuple[float, float]) -> PlanarState:
     """Return what a driver sees: the centre of gravity, in our frame."""
     sine, cosine = sincos_deg(state["yaw_deg"])
     ahead_m, right_m = offset
@@ -290,17 +220,17 @@ def start_of(start: Pose2D, offset: tuple[float, float]) -> Pose2D:
     return Pose2D(start.x_m - ahead_m * cosine + right_m * sine, start.y_m - ahead_m * sine - right_m * cosine, start.yaw_deg)
 
 
-def may_touch(one: PlanarState, one_body: ActorBody, other: PlanarState, other_body: ActorBody, margin_m: float) -> bool:
+def may_touch(a: PlanarState, a_body: ActorBody, b: PlanarState, b_body: ActorBody, margin_m: float) -> bool:
     """Are two so near that their bodies, however they are turned, could touch?"""
-    reach_m = sum(math.hypot(body.length_m, body.width_m) / 2 for body in (one_body, other_body))
-    return math.hypot(one.x_m - other.x_m, one.y_m - other.y_m) <= reach_m + margin_m
+    reach_m = sum(math.hypot(body.length_m, body.width_m) / 2 for body in (a_body, b_body))
+    return math.hypot(a.x_m - b.x_m, a.y_m - b.y_m) <= reach_m + margin_m
 
 
 def vector_of(told: Mapping[str, Any], name: str) -> Vector:
     """Read three numbers of what BeamNG told."""
     value = told.get(name)
     parts = list(value) if isinstance(value, list | tuple) else []
-    if len(parts) != 3 or not all(isinstance(one, float | int) and math.isfinite(one) for one in parts):
+    if len(parts) != 3 or not all(isinstance(part, float | int) and math.isfinite(part) for part in parts):
         raise SimulatorError(f"BeamNG.tech sent {str(value)[:60]!r} where {name} of a vehicle was wanted")
     return float(parts[0]), float(parts[1]), float(parts[2])
 
@@ -333,7 +263,7 @@ class BeamNGWorld(RemoteWorld):
         self._cars: dict[int, Any] = {}
         self._offsets: dict[int, tuple[float, float]] = {}
         self._damage: dict[int, float] = {}
-        self._seen: dict[int, ActorSample] = {}
+        self._samples: dict[int, ActorSample] = {}
         self._start_s: dict[int, float] = {}
         self._ticks = 0
         try:
@@ -407,15 +337,17 @@ class BeamNGWorld(RemoteWorld):
     def _damage_of(self, number: int) -> float:
         return number_of(self._cars[number].sensors["damage"], "damage")
 
-    def look(self) -> list[ActorSample]:
+    def sample(self) -> list[ActorSample]:
         """Ask every vehicle for its state and its damage."""
         with self._link.asking("during the run"):
             for number in self._cars:
                 told = self._poll(number)
                 passed_s = number_of(told, "time") - self._start_s[number]
                 state = state_of(told)
-                self._seen[number] = ActorSample(number, self._moment(passed_s), state, seen_of(state, self._offsets[number]))
-            return list(self._seen.values())
+                self._samples[number] = ActorSample(
+                    number, self._moment(passed_s), state, observed_of(state, self._offsets[number])
+                )
+            return list(self._samples.values())
 
     def _moment(self, passed_s: float) -> float:
         """In step, time is counted; the program's own clock must agree."""
@@ -431,19 +363,15 @@ class BeamNGWorld(RemoteWorld):
 
     def command(self, number: int, command: VehicleCommand) -> None:
         """Set pedals and wheel."""
-        car, seen = self._cars[number], self._seen[number].seen
+        car, observed = self._cars[number], self._samples[number].observed
         with self._link.asking("during the run"):
-            slow = self._speed(seen) < _SLOW_MPS
+            slow = math.sqrt(observed.vx_mps**2 + observed.vy_mps**2) < _SLOW_MPS
             if command.hand_brake or (slow and command.brake > 0):
                 self._brake(car)
                 return
             steering = command.steer * self._settings.steer_sign
             gear = {"gear": -1} if command.reverse else {}
             car.control(steering=steering, throttle=command.throttle, brake=command.brake, parkingbrake=0.0, **gear)
-
-    @staticmethod
-    def _speed(seen: PlanarState) -> float:
-        return float((seen.vx_mps**2 + seen.vy_mps**2) ** 0.5)
 
     @staticmethod
     def _brake(car: Any) -> None:  # noqa: ANN401
@@ -467,15 +395,15 @@ class BeamNGWorld(RemoteWorld):
             damage = self._damage_of(number)
             if damage > self._damage[number]:
                 other = self._nearest(number)
-                found.append(RemoteContact(self._seen[number].time_s, number, other, "told by damage"))
+                found.append(RemoteContact(self._samples[number].time_s, number, other, "told by damage"))
             self._damage[number] = damage
         return found
 
     def _nearest(self, number: int) -> int | None:
         """Return the first of the others that are near enough to have been touched."""
-        here, body = self._seen[number].seen, self._roles[number].body
-        for other, look in self._seen.items():
-            if other != number and may_touch(here, body, look.seen, self._roles[other].body, _MARGIN_M):
+        here, body = self._samples[number].observed, self._roles[number].body
+        for other, sample in self._samples.items():
+            if other != number and may_touch(here, body, sample.observed, self._roles[other].body, _MARGIN_M):
                 return other
         return None
 

@@ -200,7 +200,7 @@ class Carla(Simulator):
 
     def unavailable(self, settings: Mapping[str, Scalar]) -> str:
         """Is the client installed, and does a server answer?"""
-        from samepath.engines.carla.link import find_client, find_server
+        from samepath.engines.carla.engine import find_client, find_server
 
         known = {name: value for name, value in settings.items() if name in self._defaults}
         read = read_settings({**self._defaults, **known})
@@ -216,7 +216,7 @@ class Carla(Simulator):
         info = self.info()
         values = check_scripted_request(info, request)
         settings = read_settings(values)
-        from samepath.engines.carla.link import import_client, read_script
+        from samepath.engines.carla.engine import import_client, read_script
         from samepath.engines.carla.performance import perform
 
         script = None if request.scenario == AUTOPILOT else read_script(request.scenario)

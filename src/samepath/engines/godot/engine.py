@@ -1,4 +1,11 @@
-"""Godot's process: found, asked for its version, started with a run, and with it the process of the external controllers."""
+"""Godot's process: found, asked for its version, started with a run, and what its project tells in our frame and units.
+
+The project builds its world from a JSON document, the script with what Godot needs besides. Nothing that it tells is rounded on
+the way: Godot's numbers have 32 bits; they are widened. A car is where the middle of its mass is, on the ground: ``x_m`` and
+``y_m`` are the engine's own, ``z_m`` is less by the height that the middle has in a car at rest.
+
+A run may need two more processes, which are there as long as Godot is: external controllers, and an Xvfb to draw on.
+"""
 
 import json
 import os
@@ -6,9 +13,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -16,106 +22,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.core.errors import InputError, SimulatorError
-from samepath.engines.interface import Scalar, choice, number, one_of
+from samepath.core.errors import SimulatorError
+from samepath.engines.godot.simulator import EXTERNAL, NAME, STEPS_PER_S, STEPS_PER_TICK, TICK_S, GodotSettings
 from samepath.engines.subprocess import EngineProcess, find_program
 from samepath.engines.subprocess.project import CAR, REASONS, ProjectProcess, TraceReader, rows
 from samepath.scenarios.scripts import Role, Script, document
-
-# What a study may vary about Godot: how time passes, and where the controllers are called.
-
-NAME: Final = "Godot"
-# Godot's own default of physics steps in a second; a tick of the trace is a whole number of them.
-STEPS_PER_S: Final = 60
-STEPS_PER_TICK: Final = 3
-TICK_S: Final = STEPS_PER_TICK / STEPS_PER_S
-
-SYNCHRONOUS: Final = "synchronous"
-GAME_LOOP: Final = "game-loop"
-PHYSICS, FRAME, EXTERNAL = "physics", "frame", "external"
-MODES: Final = (SYNCHRONOUS, GAME_LOOP)
-CONTROLLERS: Final = (PHYSICS, FRAME, EXTERNAL)
-# Without a window, or drawn by OpenGL ES 2 in software onto a screen in memory.
-NONE, GLES2 = "none", "gles2"
-RENDERINGS: Final = (NONE, GLES2)
-# Powers of two: a step divided and multiplied by one keeps its bits.
-TIME_SCALES: Final = (1, 2, 4, 8)
-
-_TICKS_AT_ONCE: Final = 100
-
-SETTINGS: Final[Mapping[str, Scalar]] = {
-    "program": "",
-    "mode": SYNCHRONOUS,
-    "controller": PHYSICS,
-    "rendering": NONE,
-    "time_scale": 1,
-    "frame_sleep_ms": 6.9,
-    "settle_s": 0.5,
-    "timeout_s": 20.0,
-}
-
-
-@dataclass(frozen=True)
-class GodotSettings:
-    """The same, checked. ``program`` is empty where Godot is to be found by its usual names."""
-
-    program: str
-    mode: str
-    controller: str
-    rendering: str
-    time_scale: int
-    frame_sleep_ms: float
-    settle_s: float
-    timeout_s: float
-
-    @property
-    def synchronous(self) -> bool:
-        """Does a frame follow the other with a physics step each, whatever the wall clock says?"""
-        return self.mode == SYNCHRONOUS
-
-    @property
-    def drawn(self) -> bool:
-        """Is every frame drawn?"""
-        return self.rendering != NONE
-
-    @property
-    def frame_sleep_us(self) -> int:
-        """How long the engine sleeps after a frame; not at all where nobody waits for it."""
-        return 0 if self.synchronous else round(self.frame_sleep_ms * 1000)
-
-    @property
-    def ticks_at_once(self) -> int:
-        """How many ticks of the trace are written together; on the wall clock, and where frames take long, each as it comes."""
-        return _TICKS_AT_ONCE if self.synchronous and not self.drawn else 1
-
-    @property
-    def settle_steps(self) -> int:
-        """Physics steps before the run begins, for the cars to come to rest on their springs."""
-        return round(self.settle_s * STEPS_PER_S)
-
-
-def read_settings(values: Mapping[str, Scalar]) -> GodotSettings:
-    """Check a study's plain values, each alone and then against each other."""
-    read = GodotSettings(
-        program=str(values["program"]).strip(),
-        mode=choice(values, "mode", MODES),
-        controller=choice(values, "controller", CONTROLLERS),
-        rendering=choice(values, "rendering", RENDERINGS),
-        time_scale=one_of(values, "time_scale", TIME_SCALES),
-        frame_sleep_ms=number(values, "frame_sleep_ms", 0.0, 1000.0),
-        settle_s=number(values, "settle_s", 0.0, 60.0),
-        timeout_s=number(values, "timeout_s", 0.1, 3600.0),
-    )
-    if read.synchronous and read.controller == EXTERNAL:
-        raise InputError(
-            "controller: external answers when it answers, which synchronous does not wait for: take mode game-loop"
-        )
-    if read.synchronous and read.time_scale != 1:
-        raise InputError("time_scale: synchronous has no wall clock to be faster than: take 1, or mode game-loop")
-    return read
-
-
-# Our scenario in Godot's terms: a document for the project, which builds the world from it.
 
 _GRAVITY_MPS2: Final = 9.81
 # A car's springs, which scripts do not tell of. In Bullet's vehicle they count per kilogram of the whole car.
@@ -125,17 +36,6 @@ _COMPRESSION_PER_S: Final = 4.0
 _RELAXATION_PER_S: Final = 6.0
 _REST_M: Final = 0.25
 _TRAVEL_M: Final = 0.2
-
-
-def check_script(script: Script) -> Script:
-    """Refuse what this project has no bodies for."""
-    for role in script.roles:
-        if role.kind != "vehicle":
-            raise InputError(
-                f"scenario {script.name}: vehicles were wanted, but actor {role.number} is a {role.kind}: "
-                "Godot is driven with vehicles only, as in table1-test1 and table1-test2"
-            )
-    return script
 
 
 def centre_of_mass_m(role: Role) -> float:
@@ -183,8 +83,6 @@ def _suspension(role: Role) -> dict[str, Any]:
     }
 
 
-# A screen in memory for Godot to draw on: an Xvfb of its own for every run, which listens to this machine only.
-
 HOW_TO_DRAW: Final = "apt-get install --no-install-recommends xvfb libgl1-mesa-dri"
 SIZE: Final = "640x360"
 _START_S: Final = 60.0
@@ -196,7 +94,7 @@ def find_screen() -> str:
 
 
 def start_screen() -> EngineProcess:
-    """Start an Xvfb on the first number that is free."""
+    """Start an Xvfb, a screen in memory, on the first number that is free; it listens to this machine only."""
     command = [find_screen(), "-displayfd", "1", "-screen", "0", f"{SIZE}x24", "-nolisten", "tcp", "-noreset"]
     return EngineProcess("Xvfb", command)
 
@@ -256,7 +154,7 @@ def _asked(path: str, _mtime_ns: int, _size: int) -> str:
     return (line or b"").decode("utf-8", "replace").strip()
 
 
-def why_not(settings: GodotSettings) -> str:
+def missing(settings: GodotSettings) -> str:
     """Say why no run is possible under these settings; nothing where one is."""
     how_to = HOW_TO_DRAWN if settings.drawn else HOW_TO
     try:
@@ -296,7 +194,7 @@ def playing(scenario: str, script: Script, settings: GodotSettings, last_tick: i
                 settings.timeout_s,
                 environment=environment(run, display),
                 scratch=scratch,
-                helpers=[one for one in (driver, screen) if one is not None],
+                helpers=[helper for helper in (driver, screen) if helper is not None],
             )
         )
 
@@ -326,12 +224,6 @@ def _port_of(process: EngineProcess) -> int:
     if not line.isdigit():
         raise process.trouble(f"said {line[:60]!r} where its port was wanted", 2.0)
     return int(line)
-
-
-# What the project tells from inside Godot, in our frame and units. Nothing is rounded on the way.
-#
-# Godot's numbers have 32 bits; they are widened. A car is where the middle of its mass is, on the ground: x_m and y_m
-# are the engine's own, z_m is less by the height that the middle has in a car at rest.
 
 
 def reader_of(roles: Sequence[Role]) -> TraceReader:

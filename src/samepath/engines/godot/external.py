@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from samepath.core.trig import heading_deg
-from samepath.engines.godot.engine import STEPS_PER_S
+from samepath.engines.godot.simulator import STEPS_PER_S
 from samepath.scenarios.scripts import (
     ActorController,
     PlanarState,
@@ -35,25 +35,25 @@ class Controllers:
     """Everybody's controller: a message in, an answer out."""
 
     def __init__(self, roles: Sequence[Role]) -> None:
-        self._minds: list[ActorController] = []
+        self._controllers: list[ActorController] = []
         for role in roles:
-            mind = controller_of(role, scripted_chassis, 1 / STEPS_PER_S)
-            if mind is not None:
-                self._minds.append(mind)
+            controller = controller_of(role, scripted_chassis, 1 / STEPS_PER_S)
+            if controller is not None:
+                self._controllers.append(controller)
 
     def answer(self, message: bytes) -> bytes | None:
         """Return what to do about a message; nothing about one that is none of ours."""
-        if len(message) != _HEAD.size + _SEEN.size * len(self._minds):
+        if len(message) != _HEAD.size + _SEEN.size * len(self._controllers):
             return None
         step, time_s = _HEAD.unpack_from(message)
         parts = [struct.pack("<I", step)]
-        for index, mind in enumerate(self._minds):
+        for index, controller in enumerate(self._controllers):
             command = VehicleCommand()
             if step != HELLO:
                 x_m, y_m, ahead_x, ahead_y, vx_mps, vy_mps = _SEEN.unpack_from(message, _HEAD.size + index * _SEEN.size)
-                decided = mind.decide(PlanarState(x_m, y_m, heading_deg(ahead_x, ahead_y), vx_mps, vy_mps), time_s)
+                decided = controller.decide(PlanarState(x_m, y_m, heading_deg(ahead_x, ahead_y), vx_mps, vy_mps), time_s)
                 command = decided if isinstance(decided, VehicleCommand) else command
-            parts.append(_ANSWER.pack(command.throttle, command.steer, command.brake, mind.finished))
+            parts.append(_ANSWER.pack(command.throttle, command.steer, command.brake, controller.finished))
         return b"".join(parts)
 
 

@@ -1,4 +1,9 @@
-"""Driving highway-env's vehicles: they are set up, stepped and read."""
+"""Driving highway-env's vehicles: they are set up, stepped and read.
+
+Its y looks down the screen and its headings turn clockwise, as ours do. A vehicle is a bicycle with an axle at each bumper. It
+is steered by an angle that makes the bend our driver asked for with the script's wheels, and pushed by what its pedals' forces
+are over its mass.
+"""
 
 import math
 import os
@@ -18,11 +23,6 @@ from samepath.engines.in_process import (
     StepAccumulator,
 )
 from samepath.scenarios.scripts import STANDING, PlanarState, Role, Script, VehicleCommand, brake_force_n, drive_force_n
-
-# Our script in highway-env's terms. Its y looks down the screen and its headings turn clockwise, as ours do.
-#
-# A vehicle is a bicycle with an axle at each bumper. It is steered by an angle that makes the bend our driver asked
-# for with the script's wheels, and pushed by what its pedals' forces are over its mass.
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class HighwayWorld(InProcessWorld):
 
     def __init__(self, script: Script, settings: InProcessSettings) -> None:
         self._step_s = settings.step_s
-        self._backlog = StepAccumulator(settings.step_s, settings.max_steps)
-        self._touches = FirstContacts()
-        self._cars = {role.number: Car(role, self._touches) for role in script.roles}
+        self._accumulator = StepAccumulator(settings.step_s, settings.max_steps)
+        self._contacts = FirstContacts()
+        self._cars = {role.number: Car(role, self._contacts) for role in script.roles}
         self._road = Road(RoadNetwork(), list(self._cars.values()))
 
-    def see(self, number: int) -> PlanarState:
+    def observe(self, number: int) -> PlanarState:
         """Return where a vehicle is and how it moves."""
         return self._cars[number].read()
 
@@ -88,22 +88,22 @@ class HighwayWorld(InProcessWorld):
 
     def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
         """Make the steps that a frame is due."""
-        for _ in range(self._backlog.due(frame_s)):
+        for _ in range(self._accumulator.due(frame_s)):
             self.step(1)
             on_step()
 
-    def touches(self) -> list[InProcessContact]:
+    def contacts(self) -> list[InProcessContact]:
         """Return who touched for the first time; highway-env moves them apart, without an impulse."""
-        return self._touches.take()
+        return self._contacts.take()
 
 
 class Car(Vehicle):  # type: ignore[misc] # highway-env has no types
     """A vehicle of highway-env's that is driven by us until it crashes; then highway-env brakes it."""
 
-    def __init__(self, role: Role, touches: FirstContacts) -> None:
+    def __init__(self, role: Role, contacts: FirstContacts) -> None:
         self.LENGTH, self.WIDTH = role.body.length_m, role.body.width_m
         super().__init__(None, [role.start.x_m, role.start.y_m], math.radians(role.start.yaw_deg), 0.0)
-        self._role, self._touches = role, touches
+        self._role, self._contacts = role, contacts
         self.command = STANDING
 
     def obey(self, step_s: float) -> None:
@@ -116,7 +116,7 @@ class Car(Vehicle):  # type: ignore[misc] # highway-env has no types
         pushed, crashed = self.impact, self.crashed and other.crashed
         super().handle_collisions(other, dt)
         if isinstance(other, Car) and (self.impact is not pushed or (self.crashed and other.crashed) != crashed):
-            self._touches.add(self._role.number, other._role.number, (0.0, 0.0, 0.0))
+            self._contacts.add(self._role.number, other._role.number, (0.0, 0.0, 0.0))
 
     def read(self) -> PlanarState:
         """Return where it is, its yaw and its velocity."""

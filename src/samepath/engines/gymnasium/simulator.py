@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from samepath.core.errors import InputError, SimulatorError
-from samepath.engines.in_process import GAME_LOOP, SYNCHRONOUS, InProcessSettings, InProcessSimulator, InProcessWorld
+from samepath.engines.in_process import InProcessSettings, InProcessSimulator, InProcessWorld
 from samepath.engines.interface import (
+    GAME_LOOP,
+    SYNCHRONOUS,
     RunRequest,
     Scalar,
     SimulatorInfo,

@@ -1,117 +1,25 @@
-"""MetaDrive's process: its interpreter found, asked for versions, started with a run."""
+"""MetaDrive's process: its interpreter found, asked for versions, started with a run.
+
+MetaDrive 0.3 needs older packages than samepath, so that it has an environment of its own, and a project of ours runs in its
+interpreter. The cars are MetaDrive's own, in its own size, weight and power; from the script they have start, track and law of
+driving.
+"""
 
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from samepath.core.errors import InputError, SimulatorError
-from samepath.engines.interface import Scalar, choice, number, whole
+from samepath.core.errors import SimulatorError
+from samepath.engines.metadrive.simulator import NAME, STEP_S, STEPS_PER_TICK, TICK_S, MetaDriveSettings
 from samepath.engines.subprocess import ask, find_program, user_folder
 from samepath.engines.subprocess.project import ProjectProcess
 from samepath.scenarios.scripts import Script, document
-
-# What a study may vary about MetaDrive: how time passes.
-
-# MetaDrive steps its physics 5 times for a decision of its agents, and so do we: its own step of 0.02 s would make that 0.1 s.
-STEPS_PER_TICK: Final = 5
-STEP_S: Final = 0.01
-TICK_S: Final = 0.05
-
-SYNCHRONOUS: Final = "synchronous"
-GAME_LOOP: Final = "game-loop"
-MODES: Final = (SYNCHRONOUS, GAME_LOOP)
-
-_TICKS_AT_ONCE: Final = 20
-
-SETTINGS: Final[Mapping[str, Scalar]] = {
-    "python": "",
-    "mode": SYNCHRONOUS,
-    "time_scale": 1.0,
-    "frame_rate_hz": 60.0,
-    "max_steps": 10,
-    "settle_s": 1.0,
-    "timeout_s": 20.0,
-}
-
-
-@dataclass(frozen=True)
-class MetaDriveSettings:
-    """The same, checked. ``python`` is empty where the environment says whose interpreter to take."""
-
-    python: str
-    mode: str
-    time_scale: float
-    frame_rate_hz: float
-    max_steps: int
-    settle_s: float
-    timeout_s: float
-
-    @property
-    def synchronous(self) -> bool:
-        """Are drivers asked every tick, whatever the wall clock says?"""
-        return self.mode == SYNCHRONOUS
-
-    @property
-    def frame_s(self) -> float:
-        """How long a frame of the game loop is on the wall clock if nothing delays it."""
-        return 1.0 / self.frame_rate_hz
-
-    @property
-    def control_s(self) -> float:
-        """How often drivers are asked, in simulated time; in the game loop, what they may expect."""
-        return TICK_S if self.synchronous else self.frame_s * self.time_scale
-
-    @property
-    def settle_steps(self) -> int:
-        """Physics steps before the run begins, for cars to come to rest on their springs."""
-        return round(self.settle_s / STEP_S)
-
-    @property
-    def ticks_at_once(self) -> int:
-        """How many ticks of the trace are written together; on the wall clock each as it comes."""
-        return _TICKS_AT_ONCE if self.synchronous else 1
-
-
-def read_settings(values: Mapping[str, Scalar]) -> MetaDriveSettings:
-    """Check a study's plain values, each alone and then against each other."""
-    read = MetaDriveSettings(
-        python=str(values["python"]).strip(),
-        mode=choice(values, "mode", MODES),
-        time_scale=number(values, "time_scale", 0.01, 100.0),
-        frame_rate_hz=number(values, "frame_rate_hz", 1.0, 1000.0),
-        max_steps=whole(values, "max_steps", 1, 10_000),
-        settle_s=number(values, "settle_s", 0.0, 60.0),
-        timeout_s=number(values, "timeout_s", 0.1, 3600.0),
-    )
-    if read.synchronous and read.time_scale != 1:
-        raise InputError("time_scale: synchronous has no wall clock to be faster than: take 1, or mode game-loop")
-    return read
-
-
-# Our scenario for the project that runs in MetaDrive: the script as JSON, and how time is to pass.
-#
-# The cars are MetaDrive's own, in its own size, weight and power; from the script they have start, track and law of
-# driving.
-
-
-def check_script(script: Script) -> Script:
-    """Refuse what the project has no bodies for."""
-    for role in script.roles:
-        if role.kind != "vehicle":
-            raise InputError(
-                f"scenario {script.name}: vehicles were wanted, but actor {role.number} is a {role.kind}: "
-                "MetaDrive is driven with vehicles only, as in table1-test1 and table1-test2"
-            )
-    if script.boxes:
-        raise InputError(f"scenario {script.name}: an open plain was wanted, but it has boxes: MetaDrive is driven without any")
-    return script
 
 
 def run_json(script: Script, settings: MetaDriveSettings, last_tick: int | None) -> str:
@@ -132,7 +40,6 @@ def run_json(script: Script, settings: MetaDriveSettings, last_tick: int | None)
     return json.dumps(plain, allow_nan=False)
 
 
-NAME: Final = "MetaDrive"
 PROJECT: Final = Path(__file__).with_name("project")
 MODULE: Final = "samepath_metadrive.run"
 VARIABLE: Final = "SAMEPATH_METADRIVE"
@@ -162,8 +69,8 @@ def find_python(python: str) -> str:
 def version_of(path: str) -> str:
     """Ask an interpreter for its MetaDrive, and nobody twice as long as nothing is installed or removed."""
     folders = Path(path).parent.parent.glob("lib/python3*/site-packages")
-    there = (Path(path), *sorted(folders))
-    return _asked(path, tuple(one.stat().st_mtime_ns for one in there))
+    places = (Path(path), *sorted(folders))
+    return _asked(path, tuple(place.stat().st_mtime_ns for place in places))
 
 
 @lru_cache(maxsize=16)
@@ -171,7 +78,7 @@ def _asked(path: str, _mtimes_ns: tuple[int, ...]) -> str:
     return ask(f"{NAME}'s python", [path, "-E", "-s", "-c", _QUESTION], folder=PROJECT)
 
 
-def why_not(python: str) -> str:
+def missing(python: str) -> str:
     """Say why no run is possible with this interpreter; nothing where one is."""
     try:
         path = find_python(python)

@@ -1,4 +1,8 @@
-"""Driving MuJoCo: vehicles are set up from MJCF, stepped and read.
+"""Driving MuJoCo: vehicles are set up from MJCF, MuJoCo's own language, stepped and read.
+
+Its frame is right-handed, x forward, y to the left, z up: our y changes its sign. A vehicle is a box that is free to move, on
+four springs. Each has a wheel that rolls, those in front on a knuckle that turns. Wheels touch the road in one point, and
+nothing else.
 
 What is read is the state itself, positions and velocities of joints: the poses of bodies are still those of the step before.
 There is no callback for contacts. The list of each step is read after that step, so that none is missed.
@@ -25,12 +29,6 @@ from samepath.engines.in_process import (
     angle_columns_deg,
 )
 from samepath.scenarios.scripts import PlanarState, Role, Script, VehicleCommand, Wheels, brake_force_n, drive_force_n
-
-# Our script as MJCF, MuJoCo's own language. Its frame is right-handed, x forward, y to the left, z up: our y changes
-# its sign.
-#
-# A vehicle is a box that is free to move, on four springs. Each has a wheel that rolls, those in front on a knuckle
-# that turns. Wheels touch the road in one point, and nothing else.
 
 GRAVITY_MPS2: Final = 9.81
 CORNERS: Final = ("front_left", "front_right", "rear_left", "rear_right")
@@ -59,7 +57,7 @@ class CarParameters:
 
 def parameters_of(role: Role, wheels: Wheels) -> CarParameters:
     """Return what driving needs to know about a role."""
-    driven = tuple(one for one in CORNERS if wheels.driven in ("all", one.split("_", maxsplit=1)[0]))
+    driven = tuple(corner for corner in CORNERS if wheels.driven in ("all", corner.split("_", maxsplit=1)[0]))
     lift_m = _MASS_SHARE * role.body.height_m
     return CarParameters(role.number, lift_m, wheels.radius_m, driven, math.radians(wheels.max_steer_deg))
 
@@ -172,7 +170,7 @@ class MujocoWorld(InProcessWorld):
     """A plain with the vehicles of a script on it."""
 
     def __init__(self, script: Script, settings: InProcessSettings) -> None:
-        self._backlog = StepAccumulator(settings.step_s, settings.max_steps)
+        self._accumulator = StepAccumulator(settings.step_s, settings.max_steps)
         self._step_s = settings.step_s
         self._model: Any = mujoco.MjModel.from_xml_string(mjcf_of(script, settings.step_s))
         self._data: Any = mujoco.MjData(self._model)
@@ -182,12 +180,12 @@ class MujocoWorld(InProcessWorld):
             if role.wheels is not None
         }
         self._numbers = {self._model.geom(f"car{number}").id: number for number in self._cars}
-        self._touches = FirstContacts()
+        self._contacts = FirstContacts()
         self._positions, self._velocities = self._data.qpos, self._data.qvel  # views of MuJoCo's own arrays
 
-    def see(self, number: int) -> PlanarState:
+    def observe(self, number: int) -> PlanarState:
         """Return where a body is and how it moves."""
-        return self._cars[number].see()
+        return self._cars[number].observe()
 
     def command(self, number: int, command: VehicleCommand) -> None:
         """Set torques, brakes and steering of a vehicle."""
@@ -204,7 +202,7 @@ class MujocoWorld(InProcessWorld):
 
     def rows(self, readings: Sequence[Any]) -> Floats:
         """Return the bodies in our frame: middle on the road, angles and velocity."""
-        positions, velocities = (np.array(one) for one in zip(*readings, strict=True))
+        positions, velocities = (np.array(column) for column in zip(*readings, strict=True))
         return np.stack([car.rows(positions, velocities) for car in self._cars.values()], axis=1)
 
     def step(self, count: int) -> None:
@@ -216,39 +214,39 @@ class MujocoWorld(InProcessWorld):
             mujoco.mj_step(model, data)
             # Contacts with the road, geom 0, name it first: any other is worth a look.
             if near and data.contact.geom1.any():
-                self._look_for_touches()
+                self._look_for_contacts()
 
     def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
         """Make the steps that a frame is due."""
-        for _ in range(self._backlog.due(frame_s)):
+        for _ in range(self._accumulator.due(frame_s)):
             self.step(1)
             on_step()
 
-    def touches(self) -> list[InProcessContact]:
+    def contacts(self) -> list[InProcessContact]:
         """Return who touched for the first time."""
-        return self._touches.take()
+        return self._contacts.take()
 
     def _some_may_meet(self) -> bool:
         """Are two that have not met yet so near that they could touch within the next steps?"""
         places = [(number, car.reach_m, *car.place()) for number, car in self._cars.items()]
         return any(
-            (ax - bx) ** 2 + (ay - by) ** 2 < (reach_a + reach_b) ** 2 and not self._touches.has_met(a, b)
+            (ax - bx) ** 2 + (ay - by) ** 2 < (reach_a + reach_b) ** 2 and not self._contacts.has_met(a, b)
             for index, (a, reach_a, ax, ay) in enumerate(places)
             for b, reach_b, bx, by in places[:index]
         )
 
-    def _look_for_touches(self) -> None:
+    def _look_for_contacts(self) -> None:
         data, numbers = self._data, self._numbers
         pairs = data.contact.geom[: data.ncon].tolist()
         found: dict[tuple[int, int], list[int]] = {}
         for index, (first, second) in enumerate(pairs):
             if first in numbers and second in numbers:
                 found.setdefault((numbers[first], numbers[second]), []).append(index)
-        for (one, other), contacts in found.items():
-            if not self._touches.has_met(one, other):
+        for (actor, other), contacts in found.items():
+            if not self._contacts.has_met(actor, other):
                 x, y, z = sum((self._force_n(index) for index in contacts), np.zeros(3)).tolist()
                 # MuJoCo tells what the first does to the second.
-                self._touches.add(one, other, (-x * self._step_s, y * self._step_s, -z * self._step_s))
+                self._contacts.add(actor, other, (-x * self._step_s, y * self._step_s, -z * self._step_s))
 
     def _force_n(self, contact: int) -> Any:  # noqa: ANN401
         wrench = np.zeros(6)
@@ -287,7 +285,7 @@ class Car:
         self._data.ctrl[self._steered] = -command.steer * car.max_steer_rad
         self._model.dof_frictionloss[self._wheels] = brake_n * car.radius_m / 4
 
-    def see(self) -> PlanarState:
+    def observe(self) -> PlanarState:
         """Return where the body is and how it moves."""
         x, y, _, *turn = self._place.tolist()
         vx, vy, _ = self._motion.tolist()

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from samepath.engines.in_process import GAME_LOOP, SYNCHRONOUS, InProcessSettings, InProcessSimulator, InProcessWorld
-from samepath.engines.interface import Scalar
+from samepath.engines.in_process import InProcessSettings, InProcessSimulator, InProcessWorld
+from samepath.engines.interface import GAME_LOOP, SYNCHRONOUS, Scalar
 from samepath.scenarios.scripts import Script
 
 

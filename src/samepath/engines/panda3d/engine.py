@@ -1,5 +1,8 @@
 """Driving Bullet through Panda3D: vehicles are set up, stepped and read.
 
+Panda3D's frame is right-handed, x to the right, y forward, z up: our x and y change places. Headings turn the other way round
+there: seen from above, ours go clockwise, Panda3D's do not.
+
 What is logged is where the wheels' springs are fixed, which follows from the chassis as a step left it. A game loop reads it
 in Bullet's own callback after that step. A node's transform will not do there: it is one step late, and moved on by the time
 that is left over, so that the same steps look different in frames of other lengths. Drivers see it: a game has nothing else.
@@ -25,11 +28,6 @@ from samepath.engines.in_process import (
 )
 from samepath.scenarios.scripts import PlanarState, Role, Script, VehicleCommand, Wheels, brake_force_n, drive_force_n
 
-# Our script in Panda3D's terms. Its frame is right-handed, x to the right, y forward, z up: our x and y change
-# places.
-#
-# Headings turn the other way round there: seen from above, ours go clockwise, Panda3D's do not.
-
 # Where the middle of the mass is, as a part of the height: low, as in a car.
 _MASS_SHARE: Final = 0.38
 # How far springs are compressed by the car's own weight, and how much their swing is damped.
@@ -42,7 +40,7 @@ _DAMPING: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Wheel:
+class WheelMount:
     """A wheel: where its spring is fixed, seen from the middle of the mass, in Panda3D's axes."""
 
     x_m: float
@@ -63,7 +61,7 @@ class CarParameters:
     lift_m: float
     position_m: tuple[float, float, float]
     heading_deg: float
-    wheels: tuple[Wheel, ...]
+    wheels: tuple[WheelMount, ...]
     radius_m: float
     friction: float
     travel_m: float
@@ -91,7 +89,7 @@ def parameters_of(role: Role, wheels: Wheels) -> CarParameters:
         position_m=(role.start.y_m, role.start.x_m, lift_m),
         heading_deg=-role.start.yaw_deg,
         wheels=tuple(
-            Wheel(x, y, fixed_m - lift_m, y > 0, wheels.driven == "all" or (wheels.driven == "front") == (y > 0))
+            WheelMount(x, y, fixed_m - lift_m, y > 0, wheels.driven == "all" or (wheels.driven == "front") == (y > 0))
             for x, y in ((-x_m, y_m), (x_m, y_m), (-x_m, -y_m), (x_m, -y_m))
         ),
         radius_m=wheels.radius_m,
@@ -126,7 +124,7 @@ class PandaWorld(InProcessWorld):
             for role in script.roles
             if role.wheels is not None
         }
-        self._touches = FirstContacts()
+        self._contacts = FirstContacts()
         self._fresh: list[tuple[int, int]] = []
         # What is asked of each vehicle in a reading, one after the other.
         self._readings = [ask for car in self._cars.values() for ask in car.readings]
@@ -136,9 +134,9 @@ class PandaWorld(InProcessWorld):
         self._told = core.PythonCallbackObject(self._on_step)
         self._world.setContactAddedCallback(core.PythonCallbackObject(self._on_contact))
 
-    def see(self, number: int) -> PlanarState:
+    def observe(self, number: int) -> PlanarState:
         """Return a node's transform and its body's velocity."""
-        return self._cars[number].see()
+        return self._cars[number].observe()
 
     def command(self, number: int, command: VehicleCommand) -> None:
         """Set forces, brakes and steering of a vehicle."""
@@ -202,16 +200,16 @@ class PandaWorld(InProcessWorld):
         if failures:
             raise failures[0]
 
-    def stretch(self, frame_s: float) -> None:
+    def step_variable(self, frame_s: float) -> None:
         """Make one step as long as a frame."""
         self._world.doPhysics(frame_s, 0)
         if self._fresh:
             self._read_impulses()
         _sweep()
 
-    def touches(self) -> list[InProcessContact]:
+    def contacts(self) -> list[InProcessContact]:
         """Return who touched for the first time."""
-        return self._touches.take()
+        return self._contacts.take()
 
     def close(self) -> None:
         """Let go of the callbacks, which hold this world."""
@@ -224,7 +222,7 @@ class PandaWorld(InProcessWorld):
         if _GROUND in names:
             return
         pair = min(int(names[0]), int(names[1])), max(int(names[0]), int(names[1]))
-        if not self._touches.has_met(*pair) and pair not in self._fresh:
+        if not self._contacts.has_met(*pair) and pair not in self._fresh:
             self._fresh.append(pair)
 
     def _on_step(self, _data: Any) -> None:  # noqa: ANN401
@@ -234,20 +232,20 @@ class PandaWorld(InProcessWorld):
 
     def _read_impulses(self) -> None:
         """Impulses are known once the step is solved."""
-        for one, other in self._fresh:
-            self._touches.add(one, other, self._impulse_ns(one, other))
+        for actor, other in self._fresh:
+            self._contacts.add(actor, other, self._impulse_ns(actor, other))
         self._pairs -= len(self._fresh)
         self._fresh.clear()
         if self._pairs == 0:  # everybody has met: further contacts are no news
             self._world.clearContactAddedCallback()
 
-    def _impulse_ns(self, one: int, other: int) -> Vector:
+    def _impulse_ns(self, actor: int, other: int) -> Vector:
         x = y = z = 0.0
         for manifold in self._world.getManifolds():
             names = manifold.node0.name, manifold.node1.name
-            if names not in ((str(one), str(other)), (str(other), str(one))):
+            if names not in ((str(actor), str(other)), (str(other), str(actor))):
                 continue
-            sign = 1.0 if names[0] == str(one) else -1.0
+            sign = 1.0 if names[0] == str(actor) else -1.0
             for point in manifold.getManifoldPoints():
                 size, normal = sign * point.getAppliedImpulse(), point.getNormalWorldOnB()
                 x, y, z = x + size * normal.y, y + size * normal.x, z + size * normal.z
@@ -282,21 +280,21 @@ class Car:
         self._vehicle = bullet.BulletVehicle(world, self._body)
         self._vehicle.setCoordinateSystem(bullet.ZUp)
         world.attach(self._vehicle)
-        for one in car.wheels:
-            self._add_wheel(one)
+        for mount in car.wheels:
+            self._add_wheel(mount)
         # Asked for once all are there: Bullet moves its wheels about when it adds one. Three tell where the chassis is.
         self._rays = [self._vehicle.getWheel(index).getRaycastInfo() for index in range(3)]
         self.readings = [*(ray.getHardPointWs for ray in self._rays), self._body.getLinearVelocity]
         # Wheel base, track, and how far the hard points are above the road.
         self.shape_m = 2 * car.wheels[0].y_m, 2 * car.wheels[1].x_m, car.wheels[0].z_m + car.lift_m
-        self._driven = [index for index, one in enumerate(car.wheels) if one.driven]
+        self._driven = [index for index, mount in enumerate(car.wheels) if mount.driven]
 
-    def _add_wheel(self, one: Wheel) -> None:
+    def _add_wheel(self, mount: WheelMount) -> None:
         car, wheel = self._car, self._vehicle.createWheel()
-        wheel.setChassisConnectionPointCs(core.Point3(one.x_m, one.y_m, one.z_m))
+        wheel.setChassisConnectionPointCs(core.Point3(mount.x_m, mount.y_m, mount.z_m))
         wheel.setWheelDirectionCs(core.Vec3(0, 0, -1))
         wheel.setWheelAxleCs(core.Vec3(1, 0, 0))
-        wheel.setFrontWheel(one.front)
+        wheel.setFrontWheel(mount.front)
         wheel.setWheelRadius(car.radius_m)
         wheel.setSuspensionStiffness(car.stiffness)
         wheel.setWheelsDampingCompression(car.damping)
@@ -305,7 +303,7 @@ class Car:
         wheel.setFrictionSlip(car.friction)
         wheel.setRollInfluence(0.1)
 
-    def see(self) -> PlanarState:
+    def observe(self) -> PlanarState:
         """Return where the node is shown, and the body's velocity."""
         position, velocity = self._node.getPos(), self._body.getLinearVelocity()
         return PlanarState(position.y, position.x, -self._node.getH(), velocity.y, velocity.x)

@@ -2,15 +2,8 @@
 
 from collections.abc import Mapping
 
-from samepath.engines.in_process import (
-    GAME_LOOP,
-    SYNCHRONOUS,
-    VARIABLE_STEP,
-    InProcessSettings,
-    InProcessSimulator,
-    InProcessWorld,
-)
-from samepath.engines.interface import Scalar
+from samepath.engines.in_process import VARIABLE_STEP, InProcessSettings, InProcessSimulator, InProcessWorld
+from samepath.engines.interface import GAME_LOOP, SYNCHRONOUS, Scalar
 from samepath.scenarios.scripts import Script
 
 

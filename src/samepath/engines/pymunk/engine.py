@@ -1,9 +1,14 @@
-"""Driving Chipmunk through pymunk: vehicles are set up, stepped and read."""
+"""Driving Chipmunk through pymunk: vehicles are set up, stepped and read.
+
+The world is a plane seen from above. Its axes are ours, so that nothing need be turned. A vehicle is a box on two axles. Tyres
+are joints to the road which only resist: along each axle as much as the tyres hold, and along the vehicle as much as brakes and
+rolling resistance do.
+"""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pymunk
 
@@ -15,13 +20,8 @@ from samepath.engines.in_process import (
     State,
     StepAccumulator,
 )
-from samepath.engines.interface import Scalar, whole
+from samepath.engines.pymunk.simulator import SolverSettings
 from samepath.scenarios.scripts import PlanarState, Point, Role, Script, VehicleCommand, Wheels, brake_force_n, drive_force_n
-
-# Our script in Chipmunk's terms: a plane seen from above. Its axes are ours, so that nothing need be turned.
-#
-# A vehicle is a box on two axles. Tyres are joints to the road which only resist: along each axle as much as the
-# tyres hold, and along the vehicle as much as brakes and rolling resistance do.
 
 GRAVITY_MPS2: Final = 9.81
 CRATE_M: Final = 1.0
@@ -29,25 +29,6 @@ CRATE_KG: Final = 50.0
 CRATE_FRICTION: Final = 0.5
 # From the middle of a crate to the middle of the next.
 _PITCH_M: Final = 1.05
-
-
-@dataclass(frozen=True)
-class SolverSettings:
-    """How Chipmunk solves a step: with one thread or two, and how often it goes through all joints and contacts.
-
-    ``crates`` are loose ones, besides the vehicles: up to 50 joints and contacts, the second thread is left asleep.
-    """
-
-    threads: int
-    iterations: int
-    crates: int
-
-
-def read_solver(values: Mapping[str, Scalar]) -> SolverSettings:
-    """Check a study's plain values."""
-    return SolverSettings(
-        whole(values, "threads", 1, 2), whole(values, "iterations", 1, 1000), whole(values, "crates", 0, 10_000)
-    )
 
 
 @dataclass(frozen=True)
@@ -110,7 +91,7 @@ class PymunkWorld(InProcessWorld):
 
     def __init__(self, script: Script, settings: InProcessSettings, solver: SolverSettings) -> None:
         self._step_s = settings.step_s
-        self._backlog = StepAccumulator(settings.step_s, settings.max_steps)
+        self._accumulator = StepAccumulator(settings.step_s, settings.max_steps)
         self._space = pymunk.Space(threaded=solver.threads > 1)
         self._space.iterations = solver.iterations
         if solver.threads > 1:
@@ -123,11 +104,11 @@ class PymunkWorld(InProcessWorld):
         self._numbers = {car.body: number for number, car in self._cars.items()}
         for place in crate_places(script, solver.crates):
             _add_crate(self._space, place)
-        self._touches = FirstContacts()
+        self._contacts = FirstContacts()
         for kind in (_VEHICLE, _CRATE):
             self._space.on_collision(_VEHICLE, kind, post_solve=self._on_contact)
 
-    def see(self, number: int) -> PlanarState:
+    def observe(self, number: int) -> PlanarState:
         """Return where a body is and how it moves."""
         body = self._cars[number].body
         (x, y), (vx, vy) = body.position, body.velocity
@@ -151,21 +132,21 @@ class PymunkWorld(InProcessWorld):
 
     def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
         """Make the steps that a frame is due."""
-        for _ in range(self._backlog.due(frame_s)):
+        for _ in range(self._accumulator.due(frame_s)):
             self.step(1)
             on_step()
 
-    def touches(self) -> list[InProcessContact]:
+    def contacts(self) -> list[InProcessContact]:
         """Return who touched for the first time."""
-        return self._touches.take()
+        return self._contacts.take()
 
-    def _on_contact(self, arbiter: pymunk.Arbiter, _space: pymunk.Space, _data: Any) -> None:  # noqa: ANN401
-        one, other = (self._numbers.get(body) for body in arbiter.bodies)
+    def _on_contact(self, arbiter: pymunk.Arbiter, _space: pymunk.Space, _data: object) -> None:
+        actor, other = (self._numbers.get(body) for body in arbiter.bodies)
         x, y = arbiter.total_impulse
-        if one is not None:
-            self._touches.add(one, other, (x, y, 0.0))
+        if actor is not None:
+            self._contacts.add(actor, other, (x, y, 0.0))
         elif other is not None:
-            self._touches.add(other, None, (-x, -y, 0.0))
+            self._contacts.add(other, None, (-x, -y, 0.0))
 
 
 class Car:

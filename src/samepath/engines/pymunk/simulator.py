@@ -1,12 +1,31 @@
 """The adapter of pymunk: scripts of vehicles seen from above, in fixed steps or in a game loop, with one thread or two."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
-from samepath.engines.in_process import GAME_LOOP, SYNCHRONOUS, InProcessSettings, InProcessSimulator, InProcessWorld
-from samepath.engines.interface import Scalar
-from samepath.engines.pymunk.engine import read_solver
+from samepath.engines.in_process import InProcessSettings, InProcessSimulator, InProcessWorld
+from samepath.engines.interface import GAME_LOOP, SYNCHRONOUS, Scalar, whole
 from samepath.scenarios.scripts import Script
+
+
+@dataclass(frozen=True)
+class SolverSettings:
+    """How Chipmunk solves a step: with one thread or two, and how often it goes through all joints and contacts.
+
+    ``crates`` are loose ones, besides the vehicles: up to 50 joints and contacts, the second thread is left asleep.
+    """
+
+    threads: int
+    iterations: int
+    crates: int
+
+
+def read_solver(values: Mapping[str, Scalar]) -> SolverSettings:
+    """Check a study's plain values."""
+    return SolverSettings(
+        whole(values, "threads", 1, 2), whole(values, "iterations", 1, 1000), whole(values, "crates", 0, 10_000)
+    )
 
 
 class Pymunk(InProcessSimulator):

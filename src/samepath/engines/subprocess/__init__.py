@@ -2,4 +2,4 @@
 
 from samepath.engines.subprocess.process import EngineProcess, ExitStatus, ask, find_program, user_folder
 
-__all__ = ["ExitStatus", "EngineProcess", "ask", "find_program", "user_folder"]
+__all__ = ["EngineProcess", "ExitStatus", "ask", "find_program", "user_folder"]

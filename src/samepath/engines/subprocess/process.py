@@ -1,7 +1,8 @@
 """An engine's process as an adapter sees it: lines in, lines out, each within a time limit, and an end that is always told.
 
-The program has a session of its own under a keeper (``keeper.py``). It ends with this process, with :meth:`EngineProcess.close`
-or by itself, and takes with it all that it has started, detached or not.
+The program has a session of its own under a supervisor (``supervisor.py``). It ends with this process, with
+:meth:`EngineProcess.close` or by itself, and takes with it all that it has started, detached or not. Every wait has a limit: an
+engine that hangs must fail one repeat, never the study.
 """
 
 import json
@@ -23,11 +24,11 @@ from samepath.core.processes import how_it_ended
 
 MAX_LINE_BYTES: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 16
-_KEEPER: Final = Path(__file__).with_name("keeper.py")
-# How long the keeper may take to start the program, and to end everything.
+_SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
+# How long the supervisor may take to start the program, and to end everything.
 _START_S: Final = 60.0
 _END_S: Final = 20.0
-# What has ended is told of after what it left behind was given the keeper's grace.
+# What has ended is told of after what it left behind was given the supervisor's grace.
 _MOMENT_S: Final = 2.0
 _LAST_LINES: Final = 3
 _LONGEST_WORDS: Final = 300
@@ -70,19 +71,19 @@ class EngineProcess:
         self._lines = bytearray()
         self._news = bytearray()
         self._heard_all = not talks
-        control_end, self._control = os.pipe()
+        commands_end, self._commands = os.pipe()
         self._status, status_end = os.pipe()
-        numbers = [str(control_end), str(status_end), str(os.getpid())]
+        numbers = [str(commands_end), str(status_end), str(os.getpid())]
         last = ["" if scratch is None else str(scratch), *command]
         pipe = subprocess.PIPE if talks else subprocess.DEVNULL
         try:
-            self._keeper = subprocess.Popen(  # noqa: S603 - no shell
-                [sys.executable, "-I", "-S", str(_KEEPER), *numbers, "apart" if talks else "together", *last],
+            self._supervisor = subprocess.Popen(  # noqa: S603 - no shell
+                [sys.executable, "-I", "-S", str(_SUPERVISOR), *numbers, "apart" if talks else "together", *last],
                 stdin=pipe,
                 stdout=pipe,
                 cwd=folder,
                 env={**os.environ, **(environment or {})},
-                pass_fds=[control_end, status_end],
+                pass_fds=[commands_end, status_end],
                 start_new_session=True,
                 bufsize=0,
             )
@@ -90,9 +91,9 @@ class EngineProcess:
             self._close_handles()
             raise SimulatorError(f"{name} cannot be started: {error}") from error
         finally:
-            os.close(control_end)
+            os.close(commands_end)
             os.close(status_end)
-        for stream in (self._keeper.stdin, self._keeper.stdout):
+        for stream in (self._supervisor.stdin, self._supervisor.stdout):
             if stream is not None:
                 os.set_blocking(stream.fileno(), False)
         self.pid = self._started(command[0])
@@ -102,7 +103,7 @@ class EngineProcess:
         if news is not None and "pid" in news:
             return int(news["pid"])
         self.close()
-        reason = os.strerror(news["error"]) if news is not None and "error" in news else "its keeper failed"
+        reason = os.strerror(news["error"]) if news is not None and "error" in news else "its supervisor failed"
         raise SimulatorError(f"{self.name}: {program} cannot be started: {reason}")
 
     def __enter__(self) -> Self:
@@ -158,7 +159,7 @@ class EngineProcess:
 
     def _hear(self, until_s: float) -> bool:
         """Wait for output and take it in; False where none came in time."""
-        stream = self._keeper.stdout
+        stream = self._supervisor.stdout
         if stream is None:
             return True
         poll = select.poll()
@@ -173,15 +174,15 @@ class EngineProcess:
 
     def send(self, data: bytes, longest_s: float) -> None:
         """Write to stdin; raises where the program does not take it in time. What it writes meanwhile is kept for us."""
-        stream = self._keeper.stdin
+        stream = self._supervisor.stdin
         if stream is None:
             raise SimulatorError(f"{self.name} was started without anybody to talk to")
         until_s, left = SYSTEM_CLOCK.monotonic_s() + longest_s, memoryview(data)
         while left:
             poll = select.poll()
             poll.register(stream, select.POLLOUT)
-            if self._keeper.stdout is not None and not self._heard_all and len(self._lines) < MAX_LINE_BYTES:
-                poll.register(self._keeper.stdout, select.POLLIN)
+            if self._supervisor.stdout is not None and not self._heard_all and len(self._lines) < MAX_LINE_BYTES:
+                poll.register(self._supervisor.stdout, select.POLLIN)
             ready = poll.poll(_left_ms(until_s))
             if not ready:
                 raise self.trouble(f"took nothing for {longest_s:g} s")
@@ -197,8 +198,8 @@ class EngineProcess:
 
     def end_of_input(self) -> None:
         """Tell the program that nothing more will be sent."""
-        if self._keeper.stdin is not None:
-            self._keeper.stdin.close()
+        if self._supervisor.stdin is not None:
+            self._supervisor.stdin.close()
 
     def wait(self, longest_s: float) -> ExitStatus:
         """Wait until the program has ended, and return how; raises where that takes too long."""
@@ -222,12 +223,12 @@ class EngineProcess:
     def ask_to_end(self) -> None:
         """Send SIGTERM; whoever ignores it is killed by :meth:`close`."""
         with suppress(OSError):
-            os.write(self._control, b"t")
+            os.write(self._commands, b"t")
 
     def trouble(self, what: str, longest_s: float = 0.0) -> SimulatorError:
         """End everything and return the error to raise: what went wrong, how the program ended, its last words.
 
-        Where the program seems to have ended by itself, its keeper is given ``longest_s`` to say so.
+        Where the program seems to have ended by itself, its supervisor is given ``longest_s`` to say so.
         """
         before = self._look(longest_s)
         self.close()
@@ -238,25 +239,25 @@ class EngineProcess:
 
     def close(self) -> None:
         """Kill whatever is left of the program, and wait until it is gone; may be called twice."""
-        if self._control < 0:
+        if self._commands < 0:
             return
-        os.close(self._control)
-        self._control = -1
+        os.close(self._commands)
+        self._commands = -1
         self._look(_END_S)
         try:
-            self._keeper.wait(_END_S)
+            self._supervisor.wait(_END_S)
         except subprocess.TimeoutExpired:
-            self._keeper.kill()  # the kernel then ends the program itself
-            self._keeper.wait()
+            self._supervisor.kill()  # the kernel then ends the program itself
+            self._supervisor.wait()
         self._close_handles()
 
     def _close_handles(self) -> None:
-        for handle in (self._control, self._status):
+        for handle in (self._commands, self._status):
             if handle >= 0:
                 os.close(handle)
-        self._control = self._status = -1
-        keeper = getattr(self, "_keeper", None)
-        for stream in (keeper.stdin, keeper.stdout) if keeper is not None else ():
+        self._commands = self._status = -1
+        supervisor = getattr(self, "_supervisor", None)
+        for stream in (supervisor.stdin, supervisor.stdout) if supervisor is not None else ():
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
@@ -272,7 +273,7 @@ class EngineProcess:
         return self._ended
 
     def _next_news(self, until_s: float) -> dict[str, Any] | None:
-        """Return what the keeper says next; None where it says nothing in time. A keeper that is gone has ended the program."""
+        """Return what the supervisor says next; None where it says nothing in time. One that is gone has ended the program."""
         poll = select.poll()
         poll.register(self._status, select.POLLIN)
         while b"\n" not in self._news:
@@ -280,7 +281,7 @@ class EngineProcess:
                 return None
             data = os.read(self._status, _CHUNK_BYTES)
             if not data:
-                return {"said": "its keeper was killed"}
+                return {"said": "its supervisor was killed"}
             self._news += data
         line, _, rest = bytes(self._news).partition(b"\n")
         self._news = bytearray(rest)

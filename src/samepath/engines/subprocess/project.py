@@ -1,4 +1,16 @@
-"""A simulator that is a program with a project of ours in it, which plays scripts: what all of these have in common."""
+"""Programs that a project of ours runs in: what an adapter implements, how a run is followed, and what the lines mean.
+
+An adapter subclasses :class:`SubprocessSimulator`, in ``simulator.py``: it reads its settings, finds the program, says what it
+cannot play, and plays a script. Its ``engine.py`` writes the script as a document for the project, a small program of ours in
+the engine's own language, starts the engine with it as a :class:`ProjectProcess`, and follows it with a :class:`TraceReader`.
+
+The project writes lines to its stdout. The first is ``samepath 1``. Then come S with states of one tick or more, C with a
+contact, F with how frames fell, and E with why the run is over. Numbers are bytes in base64, so that none loses a digit. Lines
+are taken in as they come but not worked out before the run is over: a reader that is slow would hold up the engine's writing,
+and with it, on the wall clock, its frames.
+
+Every repeat has a program of its own, started anew, so that no run can depend on the one before it.
+"""
 
 import binascii
 import struct
@@ -13,12 +25,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from samepath.core.channels import ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
-from samepath.core.errors import SimulatorError
+from samepath.core.errors import InputError, SimulatorError
 from samepath.core.trig import to_degrees
 from samepath.core.trig_arrays import atan2
 from samepath.engines.interface import (
     CAR_SCENARIOS,
     DURATION,
+    FIRST_COLLISION,
+    LAST_WAYPOINT,
+    TIME_OVER,
     Capabilities,
     RunRequest,
     Scalar,
@@ -32,32 +47,25 @@ from samepath.engines.subprocess.process import EngineProcess
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import Script, read_script
 
-# Cars that tell their place and where their axes point, in 32 bits, along our axes: to channels, in our frame and
-# units.
+GREETING: Final = b"samepath 1"
+# An engine may tell about itself before the project says a word.
+_BANNER_LINES: Final = 50
+# Why runs of scripts end, in the projects' words and in ours.
+REASONS: Final = {"duration": DURATION, "arrived": LAST_WAYPOINT, "collision": FIRST_COLLISION, "over": TIME_OVER}
+_CONTACT: Final = struct.Struct("<3i3f")
+_LONGEST_TOLD: Final = 60
+# How long a program may take until the project says its first line, and to end after its last.
+_START_S: Final = 60.0
+_END_S: Final = 20.0
 
 CHANNELS: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, "throttle_ratio", "steer_ratio", "brake_ratio")
-# What is told of a car: place; where forward, up and left point; velocity, spin; how it is driven.
+# What a project tells of a car, along our axes: place; where forward, up and left point; velocity, spin; how it is driven.
 CAR: Final = np.dtype([("real", "<f4", 18), ("command", "<f8", 3)])
 _DEG_PER_RAD: Final = to_degrees(1.0)
 
 
-def rows(cars: NDArray[Any], heights_m: ArrayLike = 0.0) -> NDArray[np.float64]:
-    """Return states as float64[tick, car, channel], in the order of :data:`CHANNELS`.
-
-    Numbers are widened, not rounded. ``heights_m`` is what the z that is told of each car is above the one that is meant.
-    """
-    real = np.moveaxis(cars["real"].astype(np.float64), -1, 0)
-    x, y, z, fx, fy, fz, _, _, uz, _, _, lz, vx, vy, vz, wx, wy, wz = real
-    # A turn that is one way round in a right-handed frame is the other way round in a left-handed one.
-    angles = (atan2(lz, uz), atan2(fz, np.sqrt(fx * fx + fy * fy)), atan2(fy, fx), -wx, -wy, -wz)
-    roll, pitch, yaw, *spin = (np.asarray(angle) * _DEG_PER_RAD for angle in angles)
-    yaw = np.where(yaw < 180.0, yaw, yaw - 360.0)
-    columns = (x, y, z - np.asarray(heights_m), roll, pitch, yaw, vx, vy, vz, *spin)
-    return np.concatenate([np.stack(columns, axis=-1), cars["command"]], axis=-1)
-
-
 class SubprocessSettings(Protocol):
-    """What is asked of the settings of any such program."""
+    """What the settings of any such program must say."""
 
     @property
     def synchronous(self) -> bool:
@@ -69,12 +77,14 @@ S = TypeVar("S", bound=SubprocessSettings)
 
 
 class SubprocessSimulator(Simulator, Generic[S]):
-    """A program that is started for every repeat; ``defaults`` replace those of the settings.
+    """A program that is started for every repeat with a project of ours in it. Only in synchronous mode it promises bits.
 
-    Only in synchronous mode it promises bits.
+    A subclass sets the class variables and implements the abstract methods. ``program`` is what messages call it, ``known`` are
+    its settings with their defaults; ``defaults`` replace those.
     """
 
     name: ClassVar[str]
+    program: ClassVar[str]
     summary: ClassVar[str]
     known: ClassVar[Mapping[str, Scalar]]
     tick_s: ClassVar[float]
@@ -91,12 +101,17 @@ class SubprocessSimulator(Simulator, Generic[S]):
         """Return the program's version; raises where it is not installed."""
 
     @abstractmethod
-    def why_not(self, settings: S) -> str:
-        """Say why no run is possible; nothing where one is."""
+    def missing(self, settings: S) -> str:
+        """Say in one line what is missing for a run and how to get it; nothing where a run is possible."""
 
-    @abstractmethod
-    def check(self, script: Script) -> Script:
-        """Refuse what the project cannot play."""
+    def check(self, script: Script) -> None:
+        """Refuse what the project cannot play: here all but vehicles, which no project of ours has bodies for."""
+        for role in script.roles:
+            if role.kind != "vehicle":
+                raise InputError(
+                    f"scenario {script.name}: vehicles were wanted, but actor {role.number} is a {role.kind}: "
+                    f"{self.program} is driven with vehicles only, as in table1-test1 and table1-test2"
+                )
 
     @abstractmethod
     def play(
@@ -119,11 +134,10 @@ class SubprocessSimulator(Simulator, Generic[S]):
         return True
 
     def info(self) -> SimulatorInfo:
-        """Describe the simulator; where the program is missing, its version says so."""
         return self.described({})
 
     def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
-        """Describe it under settings."""
+        """Describe it under settings; where the program is missing, its version says so."""
         read = self._read(settings)
         try:
             version = self.version(read)
@@ -143,8 +157,7 @@ class SubprocessSimulator(Simulator, Generic[S]):
         )
 
     def unavailable(self, settings: Mapping[str, Scalar]) -> str:
-        """Say that the program is not installed, or is another than the project is written for."""
-        return self.why_not(self._read(settings))
+        return self.missing(self._read(settings))
 
     def _read(self, settings: Mapping[str, Scalar]) -> S:
         # What is not known is refused where a run is asked for, by its name.
@@ -159,35 +172,14 @@ class SubprocessSimulator(Simulator, Generic[S]):
         """Run a scenario in a program of its own."""
         info = self.described(request.settings)
         settings = self.read(check_scripted_request(info, request))
-        reason = self.why_not(settings)
+        reason = self.missing(settings)
         if reason:
             raise SimulatorError(reason)
-        script = self.check(read_script(request.scenario))
+        script = read_script(request.scenario)
+        self.check(script)
         for role in script.roles:
             recorder.actor(role.number, role.type)
         self.play(request, script, settings, last_tick(info, request), recorder, on_tick)
-
-
-# What a project of ours inside an engine tells on its stdout, line by line, and how it is followed from its start to
-# its end.
-#
-# The first line is ``samepath 1``. Then come S with states of one tick or more, C with a contact, F with how frames
-# fell, and E with why the run is over. Numbers are bytes in base64, so that none loses a digit.
-
-GREETING: Final = b"samepath 1"
-# An engine may tell about itself before the project says a word.
-_BANNER_LINES: Final = 50
-# Why runs of scripts end, in the projects' words and in ours.
-REASONS: Final = {
-    "duration": DURATION,
-    "arrived": "every actor reached its last waypoint",
-    "collision": "first collision",
-    "over": "simulated time is over",
-}
-_CONTACT: Final = struct.Struct("<3i3f")
-_LONGEST_TOLD: Final = 60
-_START_S: Final = 60.0
-_END_S: Final = 20.0
 
 
 class ReceivedStates(NamedTuple):
@@ -215,16 +207,17 @@ class FrameStats:
     most_drawn: int = 0
 
     @property
-    def words(self) -> str:
-        """How they fell, in words."""
+    def summary(self) -> str:
+        """For the trace."""
         return f"{self.count} frames, at most {self.most_steps} physics steps in one"
 
 
 @dataclass(frozen=True)
 class RunEnd:
-    """Why the run is over."""
+    """Why the run is over and, where the project says so, at which tick."""
 
     reason: str
+    tick: int | None = None
 
 
 @dataclass(frozen=True)
@@ -398,22 +391,37 @@ def first_contacts(contacts: Sequence[SubprocessContact]) -> list[SubprocessCont
     """
     met: set[tuple[int, int]] = set()
     found = []
-    for one in contacts:
-        low, high = (one.actor, -1) if one.other is None else sorted((one.actor, one.other))
+    for contact in contacts:
+        low, high = (contact.actor, -1) if contact.other is None else sorted((contact.actor, contact.other))
         if (low, high) in met:
             continue
         met.add((low, high))
-        if one.tick < 1:
+        if contact.tick < 1:
             continue
-        if one.other is None or one.actor < one.other:
-            found.append(one)
+        if contact.other is None or contact.actor < contact.other:
+            found.append(contact)
         else:
-            x, y, z = one.impulse_ns
-            found.append(SubprocessContact(one.tick, one.other, one.actor, (-x, -y, -z)))
+            x, y, z = contact.impulse_ns
+            found.append(SubprocessContact(contact.tick, contact.other, contact.actor, (-x, -y, -z)))
     return found
 
 
 def record_contacts(recorder: Recorder, contacts: Sequence[SubprocessContact], last_tick: int) -> None:
     """Record when each pair first touched, at its tick or, where the run was over by then, at the last."""
-    for one in first_contacts(contacts):
-        recorder.event(min(one.tick, last_tick), "collision", one.actor, one.other, one.impulse_ns)
+    for contact in first_contacts(contacts):
+        recorder.event(min(contact.tick, last_tick), "collision", contact.actor, contact.other, contact.impulse_ns)
+
+
+def rows(cars: NDArray[Any], heights_m: ArrayLike = 0.0) -> NDArray[np.float64]:
+    """Return states as float64[tick, car, channel], in the order of :data:`CHANNELS`.
+
+    Numbers are widened, not rounded. ``heights_m`` is what the z that is told of each car is above the one that is meant.
+    """
+    real = np.moveaxis(cars["real"].astype(np.float64), -1, 0)
+    x, y, z, fx, fy, fz, _, _, uz, _, _, lz, vx, vy, vz, wx, wy, wz = real
+    # A turn that is one way round in a right-handed frame is the other way round in a left-handed one.
+    angles = (atan2(lz, uz), atan2(fz, np.sqrt(fx * fx + fy * fy)), atan2(fy, fx), -wx, -wy, -wz)
+    roll, pitch, yaw, *spin = (np.asarray(angle) * _DEG_PER_RAD for angle in angles)
+    yaw = np.where(yaw < 180.0, yaw, yaw - 360.0)
+    columns = (x, y, z - np.asarray(heights_m), roll, pitch, yaw, vx, vy, vz, *spin)
+    return np.concatenate([np.stack(columns, axis=-1), cars["command"]], axis=-1)

@@ -1,24 +1,61 @@
 """The adapter of SUMO: scripts of vehicles on lanes, in fixed steps or in a game loop, and streets with SUMO's own traffic."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from samepath.core.errors import SimulatorError
-from samepath.engines.in_process import (
+from samepath.core.errors import InputError, SimulatorError
+from samepath.engines.in_process import TICK_S, InProcessSettings, InProcessSimulator, InProcessWorld, read_settings
+from samepath.engines.interface import (
     GAME_LOOP,
     SYNCHRONOUS,
-    InProcessSettings,
-    InProcessSimulator,
-    InProcessWorld,
-    read_settings,
+    RunRequest,
+    Scalar,
+    SimulatorInfo,
+    check_request,
+    last_tick,
+    no_tick,
+    switch,
+    whole,
 )
-from samepath.engines.interface import RunRequest, Scalar, SimulatorInfo, check_request, last_tick, no_tick
-from samepath.engines.sumo.scene import check_step, read_options
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import Script
 
+# SUMO's clock counts milliseconds.
+_MS: Final = 1000
+_LARGEST_SEED: Final = 2**31
 GRID_SCENARIO: Final = "sumo-grid"
+
+
+@dataclass(frozen=True)
+class SumoOptions:
+    """How SUMO is started."""
+
+    threads: int
+    random: bool
+    seed: int
+
+    def arguments(self, step_s: float) -> list[str]:
+        """Return the command line without the files."""
+        chance = ["--random", "true"] if self.random else ["--seed", str(self.seed % _LARGEST_SEED)]
+        return [
+            *chance,
+            *("--threads", str(self.threads)),
+            *("--step-length", f"{step_s:.3f}"),
+            *("--collision.action", "warn", "--collision.check-junctions", "true", "--collision.mingap-factor", "0"),
+            *("--time-to-teleport", "-1", "--no-step-log", "true", "--no-warnings", "true", "--xml-validation", "never"),
+        ]
+
+
+def read_options(values: Mapping[str, Scalar], seed: int) -> SumoOptions:
+    """Check a study's plain values."""
+    return SumoOptions(whole(values, "threads", 1, 64), switch(values, "random"), seed)
+
+
+def check_step(settings: InProcessSettings) -> None:
+    """Refuse steps that are not whole milliseconds."""
+    if round(TICK_S * _MS) % settings.substeps:
+        raise InputError(f"substeps: 1, 2, 5, 10, 25 or 50 was wanted, because SUMO counts ms, but {settings.substeps} came")
 
 
 class Sumo(InProcessSimulator):

@@ -1,4 +1,10 @@
-"""TORCS's process: found, asked where its parts are, started with a race and with our module before its physics."""
+"""TORCS's process: found, asked where its parts are, started with a race and with our module before its physics.
+
+TORCS is given a race file, and an engine file that names our module instead of TORCS's physics; the module calls the physics
+and tells what came of it. Nothing that it tells is rounded on the way: TORCS's numbers have 32 bits; they are widened. A car is
+where the middle of its mass is. TORCS's frame is right-handed with z up: its y is the other way round than ours, and so are
+turns about z. Its pitch is positive with the nose down, ours with the nose up.
+"""
 
 import hashlib
 import os
@@ -17,90 +23,12 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.core.channels import POSITION, ROTATION, VELOCITY
-from samepath.core.errors import InputError, SimulatorError, nearest
+from samepath.core.errors import SimulatorError, nearest
 from samepath.core.trig import to_degrees
-from samepath.engines.interface import Scalar, choice, number, whole, word
 from samepath.engines.subprocess import EngineProcess, find_program
 from samepath.engines.subprocess.project import ProjectProcess, SubprocessContact
+from samepath.engines.torcs.simulator import NAME, RaceDriver, TorcsSettings
 
-# What a study may vary about TORCS: who races where, and for how long.
-
-# Fixed in TORCS's source: physics steps every 2 ms, robots are asked every tenth of them.
-STEP_S: Final = 0.002
-STEPS_PER_TICK: Final = 25
-TICK_S: Final = STEP_S * STEPS_PER_TICK
-
-SYNCHRONOUS: Final = "synchronous"
-MODES: Final = (SYNCHRONOUS,)
-MOST_CARS: Final = 10
-
-SETTINGS: Final[Mapping[str, Scalar]] = {
-    "program": "",
-    "mode": SYNCHRONOUS,
-    "track": "aalborg",
-    "drivers": "inferno 1, olethros 1",
-    "laps": 1,
-    "timeout_s": 20.0,
-}
-_TRACK: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_DRIVER: Final = re.compile(r"([A-Za-z0-9_-]{1,31})\s+(\d{1,3})")
-
-
-@dataclass(frozen=True)
-class RaceDriver:
-    """One of the drivers a robot of TORCS offers: the robot's name and the driver's number in it."""
-
-    module: str
-    index: int
-
-
-@dataclass(frozen=True)
-class TorcsSettings:
-    """The same, checked. ``program`` is empty where TORCS is to be found by its usual name."""
-
-    program: str
-    track: str
-    drivers: tuple[RaceDriver, ...]
-    laps: int
-    timeout_s: float
-
-
-def read_settings(values: Mapping[str, Scalar]) -> TorcsSettings:
-    """Check a study's plain values."""
-    choice(values, "mode", MODES)
-    return TorcsSettings(
-        program=str(values["program"]).strip(),
-        track=_track(word(values, "track")),
-        drivers=_drivers(word(values, "drivers")),
-        laps=whole(values, "laps", 1, 100),
-        timeout_s=number(values, "timeout_s", 0.1, 3600.0),
-    )
-
-
-def _track(name: str) -> str:
-    if not _TRACK.fullmatch(name):
-        raise InputError(f"track: the name of a track was wanted, such as aalborg, but {name!r} came")
-    return name
-
-
-def _drivers(text: str) -> tuple[RaceDriver, ...]:
-    found = [_DRIVER.fullmatch(part.strip()) for part in text.split(",")]
-    drivers = [RaceDriver(one[1], int(one[2])) for one in found if one is not None]
-    if len(drivers) < len(found) or not 2 <= len(drivers) <= MOST_CARS or len(set(drivers)) < len(drivers):
-        raise InputError(
-            f"drivers: 2 to {MOST_CARS} different ones were wanted, each a robot and a number, such as "
-            f"'{SETTINGS['drivers']}', but {text!r} came"
-        )
-    return tuple(drivers)
-
-
-# A race in TORCS's terms: its race file, and an engine file that names our module instead of TORCS's physics.
-#
-# TORCS has no world of ours: the nearest to two cars that meet is two of its drivers who start together and want the
-# same line.
-
-SCENARIO: Final = "two-car-race"
 MODULE: Final = "telling"
 # The starting grid that TORCS's own quick race has.
 _GRID: Final[Mapping[str, float]] = {
@@ -166,7 +94,6 @@ def _fill(section: Element, values: Mapping[str, str | float]) -> Element:
     return section
 
 
-NAME: Final = "TORCS"
 SOURCE: Final = Path(__file__).with_name("project") / f"{MODULE}.cpp"
 VARIABLE: Final = "SAMEPATH_TORCS"
 HOW_TO: Final = f"apt-get install --no-install-recommends torcs g++, or name it in {VARIABLE} or the setting program"
@@ -255,7 +182,7 @@ def _digested(libraries: str, files: tuple[tuple[str, int, int], ...]) -> str:
     return f"{found[0].decode() if found else 'unknown'} {digest.hexdigest()[:12]}"
 
 
-def why_not(settings: TorcsSettings) -> str:
+def missing(settings: TorcsSettings) -> str:
     """Say why no race is possible with these settings; nothing where one is."""
     try:
         parts = installation(settings.program)
@@ -356,20 +283,13 @@ def prepare(scratch: Path, parts: Installation, settings: TorcsSettings) -> list
     return [str(parts.binary), "-l", str(own), "-L", str(libraries), "-D", str(parts.data), "-r", str(file)]
 
 
-# What our module tells from inside TORCS, in our frame and units. Nothing is rounded on the way.
-#
-# TORCS's numbers have 32 bits; they are widened. A car is where the middle of its mass is. TORCS's frame is right-
-# handed with z up: its y is the other way round than ours, and so are turns about z. Its pitch is positive with the
-# nose down, ours with the nose up.
-
-CHANNELS: Final = (*POSITION, *ROTATION, *VELOCITY, "wz_degps", "throttle_ratio", "steer_ratio", "brake_ratio", "gear_index")
 # What is told of a car: place, angles, velocity, how fast it turns, steering, pedals, gear.
 CAR: Final = np.dtype([("real", "<f4", 14)])
 _DEG_PER_RAD: Final = to_degrees(1.0)
 
 
 def rows(cars: NDArray[Any]) -> NDArray[np.float64]:
-    """Return states as float64[tick, car, channel], in the order of :data:`CHANNELS`."""
+    """Return states as float64[tick, car, channel], in the order of the channels."""
     real = np.moveaxis(cars["real"].astype(np.float64), -1, 0)
     x, y, z, roll, pitch, yaw, vx, vy, vz, turn, steer, throttle, brake, gear = real
     yaw_deg = (180.0 - yaw * _DEG_PER_RAD) % 360.0 - 180.0
@@ -377,7 +297,7 @@ def rows(cars: NDArray[Any]) -> NDArray[np.float64]:
     return np.stack((x, -y, z, *angles, vx, -vy, vz, -turn * _DEG_PER_RAD, throttle, -steer, brake, gear), axis=-1)
 
 
-def in_our_frame(one: SubprocessContact) -> SubprocessContact:
+def in_our_frame(contact: SubprocessContact) -> SubprocessContact:
     """Return a contact with its impulse along our axes."""
-    x, y, z = one.impulse_ns
-    return SubprocessContact(one.tick, one.actor, one.other, (x, -y, z))
+    x, y, z = contact.impulse_ns
+    return SubprocessContact(contact.tick, contact.actor, contact.other, (x, -y, z))

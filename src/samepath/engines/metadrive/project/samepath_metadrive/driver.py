@@ -21,7 +21,7 @@ class Chassis(NamedTuple):
     max_steer_deg: float
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """What a driver sees: where the car is, where it looks, and how fast it goes there."""
 
     x_m: float
@@ -31,7 +31,7 @@ class Seen(NamedTuple):
     speed_mps: float
 
 
-class Command(NamedTuple):
+class DriverCommand(NamedTuple):
     """What a driver does: pedals 0 to 1, steering -1 to 1, to the right."""
 
     throttle: float
@@ -39,7 +39,7 @@ class Command(NamedTuple):
     brake: float
 
 
-class Driver:
+class PathDriver:
     """Follows a track; asked every ``period_s``."""
 
     def __init__(self, actor: dict[str, Any], chassis: Chassis, period_s: float) -> None:
@@ -57,10 +57,10 @@ class Driver:
         self.integral = 0.0
         self.speed_before: float | None = None
 
-    def step(self, seen: Seen, time_s: float) -> Command:
+    def step(self, seen: Observation, time_s: float) -> DriverCommand:
         """Choose what to do until the next time."""
         if time_s < self.start_s:
-            return Command(0.0, 0.0, 1.0)
+            return DriverCommand(0.0, 0.0, 1.0)
         self.advance(seen.x_m, seen.y_m)
         reach_m = self.law["look_ahead_m"] + self.law["look_ahead_s"] * max(seen.speed_mps, 0.0)
         steer = self.pursue(seen, self.point_ahead(reach_m))
@@ -68,9 +68,9 @@ class Driver:
             self.stopped = self.stopped or abs(seen.speed_mps) < STANDING_MPS
             self.integral = 0.0
             self.speed_before = seen.speed_mps
-            return Command(0.0, steer, 1.0)
+            return DriverCommand(0.0, steer, 1.0)
         output = self.pedals(max(self.track[self.index][2], self.law["creep_mps"]), seen.speed_mps)
-        return Command(max(output, 0.0), steer, max(-output, 0.0))
+        return DriverCommand(max(output, 0.0), steer, max(-output, 0.0))
 
     def advance(self, x_m: float, y_m: float) -> None:
         """Move on to the nearest point, at most so far ahead; never back."""
@@ -102,7 +102,7 @@ class Driver:
         share = (arc_m - self.arcs[number - 1]) / (self.arcs[number] - self.arcs[number - 1])
         return a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share
 
-    def pursue(self, seen: Seen, target: tuple[float, float]) -> float:
+    def pursue(self, seen: Observation, target: tuple[float, float]) -> float:
         """Steer the rear axle towards a point."""
         to_x = target[0] - (seen.x_m - self.chassis.rear_m * seen.ahead_x)
         to_y = target[1] - (seen.y_m - self.chassis.rear_m * seen.ahead_y)

@@ -1,16 +1,16 @@
 """Stands between samepath and an engine, so that nothing of the engine outlives its run.
 
 Run as a file by an interpreter of its own: it imports nothing of samepath, so that it is there in milliseconds. It starts one
-program, is the reaper of all that this program ever starts (what detaches itself comes back to the keeper, not to the system's
-first process), keeps the last of what it says on stderr, and kills everything when the program has ended, when samepath says so
-or when samepath is gone. It sleeps otherwise: what is measured is not disturbed.
+program, is the reaper of all that this program ever starts (what detaches itself comes back to the supervisor, not to the
+system's first process), keeps the last of what it says on stderr, and kills everything when the program has ended, when
+samepath says so or when samepath is gone. It sleeps otherwise: what is measured is not disturbed.
 
-    keeper.py CONTROL STATUS PARENT together|apart SCRATCH PROGRAM ARGUMENTS...
+    supervisor.py COMMANDS STATUS PARENT together|apart SCRATCH PROGRAM ARGUMENTS...
 
-CONTROL and STATUS are file descriptors. On CONTROL a «t» asks the program to end, anything else or its end kills. STATUS gets
+COMMANDS and STATUS are file descriptors. On COMMANDS a «t» asks the program to end, anything else or its end kills. STATUS gets
 lines of JSON: ``{"pid": 7}`` or ``{"error": 2}`` (errno), and at last ``{"ended": 0, "left": ["name"], "said": "words"}``.
-``together`` keeps stdout with stderr; otherwise it goes to whoever reads the keeper's. SCRATCH, if not empty, is a folder to be
-removed at last, when samepath has read what is in it or is gone.
+``together`` keeps stdout with stderr; otherwise it goes to whoever reads the supervisor's. SCRATCH, if not empty, is a folder
+to be removed at last, when samepath has read what is in it or is gone.
 """
 
 import ctypes
@@ -34,11 +34,11 @@ _QUICK_ROUNDS = 50
 _FAILED_EXEC = 127
 
 
-class Keeper:
+class Supervisor:
     """Keeps one program."""
 
-    def __init__(self, control: int, status: int, parent: int, argv: list[str], *, together: bool) -> None:
-        self._control, self._status = control, status
+    def __init__(self, commands: int, status: int, parent: int, argv: list[str], *, together: bool) -> None:
+        self._commands, self._status = commands, status
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._wake, wake_end = os.pipe()
@@ -60,14 +60,14 @@ class Keeper:
 
     def _start(self, argv: list[str], errors: int, together: bool) -> int:
         told, tell = os.pipe()
-        keeper = os.getpid()
+        supervisor = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
                 os.dup2(errors, 2)
                 if together:
                     os.dup2(errors, 1)
-                self._become(argv, keeper)
+                self._become(argv, supervisor)
             except OSError as error:
                 os.write(tell, str(error.errno or 0).encode())
             finally:
@@ -78,12 +78,12 @@ class Keeper:
         self._tell({"error": int(failed)} if failed else {"pid": pid})
         return pid
 
-    def _become(self, argv: list[str], keeper: int) -> None:
+    def _become(self, argv: list[str], supervisor: int) -> None:
         os.setsid()
         self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != keeper:
+        if os.getppid() != supervisor:
             os._exit(_FAILED_EXEC)
-        for sign in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):  # which Python, or the keeper, ignores
+        for sign in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):  # which Python, or the supervisor, ignores
             signal.signal(sign, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.execvp(argv[0], argv)  # noqa: S606 - what samepath was asked to run
@@ -91,7 +91,7 @@ class Keeper:
     def keep(self) -> bool:
         """Wait for the program's end, or for the word to end it; return when nothing of it is left whether that word came."""
         poll = select.poll()
-        for handle in (self._control, self._parent, self._errors, self._wake):
+        for handle in (self._commands, self._parent, self._errors, self._wake):
             poll.register(handle, select.POLLIN)
         wanted = False
         while self._code is None and not wanted:
@@ -103,7 +103,7 @@ class Keeper:
                 elif handle == self._errors:
                     if not self._hear():
                         poll.unregister(self._errors)
-                elif handle == self._parent or os.read(self._control, 1) != b"t":
+                elif handle == self._parent or os.read(self._commands, 1) != b"t":
                     wanted = True
                 else:
                     self._signal([self._pid], signal.SIGTERM)
@@ -117,9 +117,9 @@ class Keeper:
     def wait_for_the_reader(self) -> None:
         """Wait until samepath lets go, or is gone."""
         poll = select.poll()
-        for handle in (self._control, self._parent):
+        for handle in (self._commands, self._parent):
             poll.register(handle, select.POLLIN)
-        while all(handle == self._control and os.read(handle, 1) == b"t" for handle, _ in poll.poll()):
+        while all(handle == self._commands and os.read(handle, 1) == b"t" for handle, _ in poll.poll()):
             pass
 
     def _left(self) -> list[str]:
@@ -227,15 +227,15 @@ def remove(folder: str) -> None:
 
 def main() -> None:
     """Keep the program on the command line."""
-    control, status, parent = (int(word) for word in sys.argv[1:4])
-    for handle in (control, status):
+    commands, status, parent = (int(word) for word in sys.argv[1:4])
+    for handle in (commands, status):
         os.set_inheritable(handle, False)
     scratch = sys.argv[5]
-    keeper = Keeper(control, status, parent, sys.argv[6:], together=sys.argv[4] == "together")
-    let_go = keeper.keep()
+    supervisor = Supervisor(commands, status, parent, sys.argv[6:], together=sys.argv[4] == "together")
+    let_go = supervisor.keep()
     if scratch:
         if not let_go:
-            keeper.wait_for_the_reader()
+            supervisor.wait_for_the_reader()
         remove(scratch)
 
 
