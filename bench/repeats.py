@@ -1,6 +1,6 @@
 """The proof: every scenario a thousand times, one outcome - with and without load, threads, hash seeds, FMA.
 
-Takes about an hour on two cores; SAMEPATH_BENCH_REPEATS and SAMEPATH_BENCH_LOADED_REPEATS make it shorter.
+Every repeat has a process of its own, so that none can owe its bits to the one before. Takes about an hour on two cores; SAMEPATH_BENCH_REPEATS and SAMEPATH_BENCH_LOADED_REPEATS make it shorter.
 """
 
 import os
@@ -12,7 +12,8 @@ from pathlib import Path
 from bench.tools import save, show, verdict
 from samepath.instrument.analysis.cell import analyse_cell
 from samepath.instrument.conditions.cpu_load import CpuLoad
-from samepath.instrument.execution.run import run_plan, stored_cells
+from samepath.instrument.execution.folder import stored_cells
+from samepath.instrument.execution.run import run_plan
 from samepath.instrument.study.plan import make_plan
 from samepath.scenarios.model import built_in_scenarios
 
@@ -65,7 +66,7 @@ def _plan(repeats: int, settings: str):  # noqa: ANN202
     cells = "\n".join(
         f"    - {{simulator: samepath, scenario: {name}, name: {name}, settings: {settings}}}" for name in built_in_scenarios()
     )
-    run = "execution: {isolation: batch, repeats_per_process: 25, processes: 2}"
+    run = "execution: {isolation: process, processes: 2}"
     return make_plan(f"name: repeats\ndesign:\n  repeats: {repeats}\n  log_every: 2\n  cells:\n{cells}\n{run}\n", "bench")
 
 

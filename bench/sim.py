@@ -36,7 +36,7 @@ def main() -> bool:
         ["what", "measured", "aim", ""],
         [
             [
-                "1000 repeats of Test 2 on two cores, times real time",
+                "1000 repeats of Test 2, 50 to a process on two cores, times real time",
                 f"{speed:.0f}x",
                 f"{SPEED_AIM:.0f}x",
                 verdict(met=speed >= SPEED_AIM),
@@ -83,7 +83,7 @@ def crowd(vehicles: int, walkers: int) -> World:
 
 
 def _repeats() -> float:
-    """How many times faster than real time 1000 repeats of Test 2 run, in fresh processes on two cores, traces written."""
+    """How many times faster than real time 1000 repeats of Test 2 run, 50 to a process on two cores, traces written."""
     plan = make_plan(STUDY, "bench")
     with registry.create("samepath") as simulator:
         simulated_s = conformance.run_once(simulator, "table1-test2").end.tick * 0.05 * plan.repeats

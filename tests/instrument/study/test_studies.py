@@ -43,6 +43,24 @@ def test_the_case_study_is_the_papers():
     assert plan.tolerance_m == 0.01
 
 
+def test_what_a_study_says_of_fresh_processes_is_what_it_runs():
+    said = [name for name, text in built_in_studies().items() if "fresh process" in text]
+    assert "table1" in said
+    for name in said:
+        plan = load_plan(name)
+        assert {plan.isolation_of(cell) for cell in plan.cells} <= {Isolation.PROCESS, Isolation.COLD}, name
+
+
+def test_the_time_scale_study_hurries_the_loop_of_the_case_study_and_changes_nothing_else():
+    plan = load_plan("time-scale")
+    assert [factor.levels for factor in plan.factors if factor.name == "time_scale"] == [(1, 2, 5, 10, 20)]
+    assert levels(plan, "cpu_load") == [0.0, 0.75]
+    case = next(cell for cell in load_plan("case-study").cells if cell.variant == "game loop")
+    for cell in plan.cells:
+        assert (cell.simulator, cell.variant) == (case.simulator, case.variant)
+        assert {name: value for name, value in cell.settings.items() if name != "time_scale"} == case.settings
+
+
 def test_the_studies_vary_what_they_are_named_after():
     assert levels(load_plan("nice"), "nice") == [0, -20, 19]
     assert levels(load_plan("isolation"), "isolation") == ["process", "batch", "cold"]
