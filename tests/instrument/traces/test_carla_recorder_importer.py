@@ -188,3 +188,12 @@ def test_equal_recordings_only_show_equality_at_the_resolution_of_the_file(tmp_p
     assert resolution.step_m == pytest.approx(2.0**-10 / 100.0)  # of 12 417 cm
     (native,) = load_cells(paths, ImportOptions(lossless=True))
     assert not analyse_cell(native).spread.resolution.limits_equality
+
+
+def test_recordings_of_a_folder_are_known_by_their_content_whatever_their_names(tmp_path):
+    for number in range(2):
+        write(tmp_path / f"run{number}", drive(7))
+    (tmp_path / "notes.md").write_text("first, second\n")
+    (tmp_path / "empty.bin").write_bytes(b"")
+    (cell,) = load_cells([tmp_path])
+    assert [run.repeat for run in cell.runs] == [0, 1]

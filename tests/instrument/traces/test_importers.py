@@ -239,3 +239,45 @@ def test_an_importer_of_another_package_is_found_by_its_entry_point(tmp_path, mo
     point = EntryPoint("mine", "samepath.instrument.traces.importers.tidy:TidyImporter", "samepath.importers")
     monkeypatch.setattr(importers, "entry_points", lambda group: [point])
     assert next(iter(importers.importers())) == "mine"
+
+
+NEXT_TO_EACH_OTHER = (2**53, 2**53 + 1)  # one and the same float64
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("key", ["actor", "repeat", "tick"])
+def test_whole_numbers_that_float64_cannot_tell_apart_stay_apart(tmp_path, key, suffix):
+    rows = [{"repeat": 0, "actor": 0, "tick": 0, "x": 1.0, "y": 2.0, key: number} for number in NEXT_TO_EACH_OTHER]
+    path = tmp_path / f"large.{suffix}"
+    if suffix == "csv":
+        write(path, "\n".join([",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]) + "\n")
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    (cell,) = read(path)
+    found = {
+        "actor": cell.actor_ids.tolist(),
+        "repeat": [run.repeat for run in cell.runs],
+        "tick": cell.ticks.tolist(),
+    }
+    assert found[key] == list(NEXT_TO_EACH_OTHER)
+
+
+@pytest.mark.parametrize(("text", "row"), [("9007199254740993.0", 3), ("1e16", 3), ("9223372036854775808", 3)])
+def test_a_whole_number_that_cannot_be_kept_exactly_is_refused_with_its_place(tmp_path, text, row):
+    path = write(tmp_path / "large.csv", f"repeat,actor,tick,x,y\n0,1.0,0,1.0,2.0\n0,{text},0,1.0,2.0\n")
+    message = refusal(path)
+    assert f"line {row}, column 'actor'" in message
+    assert "cannot be kept exactly" in message
+
+
+def test_a_large_whole_number_of_parquet_is_refused_where_a_float_was_wanted(tmp_path):
+    pq.write_table(
+        pa.table({"repeat": [0, 1], "time": [0, 2**53 + 1], "x": [1.0, 1.0], "y": [2.0, 2.0]}), tmp_path / "a.parquet"
+    )
+    message = refusal(tmp_path / "a.parquet")
+    assert "row 2, column 'time': 9007199254740993 cannot be kept exactly" in message
+
+
+def test_names_and_fractions_are_no_whole_numbers(tmp_path):
+    (cell,) = read(write(tmp_path / "named.csv", tidy().replace("\n0,0,", "\n0,ego,").replace("\n0,1,", "\n0,0x10,")))
+    assert sorted(actor.type for actor in cell.actors) == ["0", "0x10", "1", "ego"]

@@ -164,3 +164,14 @@ def test_minus_zero_is_another_bit_pattern_than_zero():
         run.state(0, 1, {"x_m": zero, "y_m": 1.0})
         run.end(0, "done")
     assert recorder.finish().digest != other.finish().digest
+
+
+def test_ids_and_ticks_beyond_what_float64_can_tell_apart_are_kept():
+    recorder = Recorder(0, ("x_m", "y_m"), 0.1)
+    for actor in (2**53, 2**53 + 1):
+        recorder.actor(actor, "car")
+        recorder.state(2**53 + 1, actor, {"x_m": 0.0, "y_m": 0.0}, time_s=0.0)
+    recorder.end(2**53 + 1, "done")
+    repeat = recorder.finish()
+    assert repeat.actor.tolist() == [2**53, 2**53 + 1]
+    assert repeat.tick.tolist() == [2**53 + 1] * 2

@@ -5,13 +5,8 @@ from pathlib import Path
 
 from samepath.core.errors import InputError
 from samepath.instrument.traces.cell import CellTrace
-from samepath.instrument.traces.importers import ImportOptions, choose_importer
+from samepath.instrument.traces.importers import TABLE_SUFFIXES, ImportOptions, choose_importer, logs_in
 from samepath.instrument.traces.store import HEADER_FILE, StoredCell
-from samepath.simulator.carla.recorder_file import is_log
-
-LOG_SUFFIXES = (".csv", ".txt", ".tsv", ".parquet")
-# CARLA's recordings have no name of their own: a file with these is looked into.
-RECORDING_SUFFIXES = (".log", ".rec", ".bin")
 
 
 def load_cells(paths: Sequence[Path], options: ImportOptions | None = None, importer: str | None = None) -> list[CellTrace]:
@@ -41,18 +36,13 @@ def _in_folder(folder: Path) -> tuple[list[CellTrace], list[Path]]:
     """Find the traces of a folder, or else the logs that lie in it."""
     try:
         headers = sorted(folder.rglob(HEADER_FILE))
-        logs = sorted(path for path in folder.iterdir() if path.suffix in LOG_SUFFIXES or _is_recording(path))
+        logs = logs_in(folder)
     except OSError as error:
         raise InputError(f"{folder} cannot be read: {error.strerror or error}") from error
     if headers:
         return [StoredCell(path.parent) for path in headers], []
     if not logs:
-        raise InputError(f"{folder} holds no traces ({HEADER_FILE}) and no logs ({', '.join(LOG_SUFFIXES)})")
+        raise InputError(
+            f"{folder} holds no traces ({HEADER_FILE}) and no logs ({', '.join(TABLE_SUFFIXES)}, CARLA's recorder)"
+        )
     return [], logs
-
-
-def _is_recording(path: Path) -> bool:
-    if path.suffix not in RECORDING_SUFFIXES or not path.is_file():
-        return False
-    with path.open("rb") as handle:
-        return is_log(handle.read(64))

@@ -195,9 +195,10 @@ class Recorder:
 
     def _ordered(self) -> _Block:
         """Return all rows by tick, then actor."""
-        rows = np.array(self._rows, np.float64).reshape(-1, 3)
+        # Each column in its own type: in an array of float64 alone, ids beyond 2**53 would be rounded.
+        rows = np.array(self._rows, [("tick", np.int64), ("actor", np.int64), ("time_s", np.float64)])
         single = np.array(self._values, np.float64).reshape(-1, len(self.channels))
-        blocks = [(rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), rows[:, 2], single), *self._blocks]
+        blocks = [(rows["tick"], rows["actor"], rows["time_s"], single), *self._blocks]
         tick, actor, time_s, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         order = np.lexsort((actor, tick))
         return tick[order], actor[order], time_s[order], values[order]
@@ -221,13 +222,10 @@ class Recorder:
             raise SimulatorError(f"repeat {self.repeat}: actor {actor_id} was never announced; call actor() first")
 
 
-# A quick look at the spread while repeats still come in: preliminary, in plain floating point, but 0 where nothing
-# differs.
-
-
 class RunningSpread:
-    """Sample deviation of every actor's position at every tick that the first repeat has; later ones are added one by one.
+    """A quick look at the spread while repeats still come in: what progress shows, never what a report says.
 
+    Sample deviation of every actor's position at every tick that the first repeat has; later ones are added one by one.
     Welford's method on differences from the first repeat: identical repeats give exactly 0. Pairs of tick and actor that the
     first repeat does not have are left out, which is one reason why the figure is preliminary.
     """

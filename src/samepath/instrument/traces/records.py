@@ -1,6 +1,15 @@
-"""The records of a trace, frozen and typed: one :class:`Repeat` per run of a cell."""
+"""The records of a trace, frozen and typed: a :class:`Header` per cell and a :class:`Repeat` per run of it.
 
-import hashlib
+Digests make «bit-identical» cheap to decide and impossible to get wrong by rounding. Every (tick, actor) row has one, chained
+over all that the actor did until then (:func:`row_digests`): two repeats are equal up to a tick exactly if their digests at
+that tick are, so that the first difference is found by looking at digests alone. A run's digest covers rows, events and end;
+it leaves out what the host did and what sensors saw, which are compared on their own.
+
+Sensors: a frame is an array (an image u8[height, width, channels], points f32[n, 4], numbers f64[n]). Its digest covers type,
+shape and every bit. Whole contents are kept of some frames only, as samples, to tell by how much frames differ; equal ones are
+stored once.
+"""
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,94 +19,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.core.digests import LINK_BYTES, first_link, link
-
-# What sensors measured in a run: a digest of every frame, and the whole content of some.
-#
-# A frame is an array: an image u8[height, width, channels], points f32[n, 4], numbers f64[n]. Its digest covers type,
-# shape and every bit. Contents are kept as samples, so that it can be told by how much frames differ; equal ones are
-# stored once.
+from samepath.core.digests import LINK_BYTES, array_digest, first_link, link
 
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """The content of a frame: numpy's name of its type in little-endian order, shape and bytes."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    data: bytes
-
-    @property
-    def array(self) -> NDArray[Any]:
-        """The frame as an array, read-only."""
-        return np.frombuffer(self.data, self.dtype).reshape(self.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class SensorFrame:
-    """One measurement of one sensor; ``sample`` None: only its digest was kept."""
-
-    tick: int
-    sensor: str
-    kind: str
-    digest: bytes
-    sample: Sample | None = None
-
-
-def frame_of(tick: int, sensor: str, kind: str, values: NDArray[Any], *, keep: bool) -> SensorFrame:
-    """Make a record of a measurement."""
-    content = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-    sample = Sample(content.dtype.str, content.shape, content.tobytes())
-    digest = array_digest(sample.dtype, sample.shape, sample.data)
-    return SensorFrame(tick, sensor, kind, digest, sample if keep else None)
+Floats = NDArray[np.float64]
+Digests = NDArray[np.uint8]
+SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
-class FrameTable:
-    """The frames of one sensor over many repeats, by repeat and tick; ``digest`` u64[row, 2]."""
+class Header:
+    """What all repeats of a cell share.
 
-    sensor: str
-    kind: str
-    repeat: Ints
-    tick: Ints
-    digest: NDArray[np.uint64]
+    ``lossless`` says that the log holds the simulator's own numbers, bit for bit; where it is False the log is a rounded
+    copy and equal logs only show equality at its resolution. ``condition`` is what was varied on purpose, ``settings``
+    what was held equal; ``variant`` tells apart the ways in which a study uses one simulator. ``time_scale`` is simulated
+    seconds per second where the wall clock drove the runs, None where none did or nobody noted it; ``frame_work_s`` is
+    arithmetic in every frame that stood for rendering.
+    """
 
-    @cached_property
-    def by_repeat(self) -> dict[int, slice]:
-        """Where the rows of each repeat are."""
-        numbers, starts = np.unique(self.repeat, return_index=True)
-        ends = [*starts[1:].tolist(), len(self.repeat)]
-        return {number: slice(a, b) for number, a, b in zip(numbers.tolist(), starts.tolist(), ends, strict=True)}
-
-
-def tables_of(rows: Iterable[tuple[int, SensorFrame]]) -> tuple[FrameTable, ...]:
-    """Sort frames, each with its repeat, into one table per sensor, by name."""
-    found: dict[tuple[str, str], list[tuple[int, int, bytes]]] = {}
-    for repeat, frame in rows:
-        found.setdefault((frame.sensor, frame.kind), []).append((repeat, frame.tick, frame.digest))
-    return tuple(_table(sensor, kind, rows) for (sensor, kind), rows in sorted(found.items()))
-
-
-def _table(sensor: str, kind: str, rows: list[tuple[int, int, bytes]]) -> FrameTable:
-    rows = sorted(rows)
-    digest = np.frombuffer(b"".join(row[2] for row in rows), np.uint64).reshape(-1, 2)
-    repeat, tick = np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.int64)
-    return FrameTable(sensor, kind, repeat, tick, digest)
-
-
-def samples_of(frames: Iterable[SensorFrame]) -> Iterator[tuple[bytes, Sample]]:
-    """The contents among some frames, by digest."""
-    for frame in frames:
-        if frame.sample is not None:
-            yield frame.digest, frame.sample
-
-
-Floats = NDArray[np.float64]
-Digests = NDArray[np.uint8]
-
-SCHEMA_VERSION = 1
+    experiment: str
+    cell: str
+    scenario: str
+    channels: tuple[str, ...]
+    step_s: float
+    simulator: str = ""
+    simulator_version: str = ""
+    condition: dict[str, str | float | int | bool] = field(default_factory=dict)
+    settings: dict[str, str | float | int | bool] = field(default_factory=dict)
+    lossless: bool = True
+    source: str = ""
+    variant: str = ""
+    time_scale: float | None = None
+    frame_work_s: float = 0.0
+    schema_version: int = SCHEMA_VERSION
 
 
 class EventKind(StrEnum):
@@ -169,28 +124,29 @@ class HostLog:
     measured: dict[str, str | float | int | bool] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Header:
-    """What all repeats of a cell share.
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The content of a frame: numpy's name of its type in little-endian order, shape and bytes."""
 
-    ``lossless`` says that the log holds the simulator's own numbers, bit for bit; where it is False the log is a rounded
-    copy and equal logs only show equality at its resolution. ``condition`` is what was varied on purpose, ``settings``
-    what was held equal; ``variant`` tells apart the ways in which a study uses one simulator.
-    """
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
 
-    experiment: str
-    cell: str
-    scenario: str
-    channels: tuple[str, ...]
-    step_s: float
-    simulator: str = ""
-    simulator_version: str = ""
-    condition: dict[str, str | float | int | bool] = field(default_factory=dict)
-    settings: dict[str, str | float | int | bool] = field(default_factory=dict)
-    lossless: bool = True
-    source: str = ""
-    variant: str = ""
-    schema_version: int = SCHEMA_VERSION
+    @property
+    def array(self) -> NDArray[Any]:
+        """The frame as an array, read-only."""
+        return np.frombuffer(self.data, self.dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class SensorFrame:
+    """One measurement of one sensor; ``sample`` None: only its digest was kept."""
+
+    tick: int
+    sensor: str
+    kind: str
+    digest: bytes
+    sample: Sample | None = None
 
 
 @dataclass(frozen=True)
@@ -227,7 +183,8 @@ def row_digests(
     packed[:, 0].view("<i8")[:] = tick
     packed[:, 1] = time_s
     packed[:, 2:] = values
-    packed[:, 2:][np.isnan(values)] = np.nan  # one NaN pattern for «does not apply»
+    # «Does not apply» has one bit pattern: NaNs of other origin have other bits, and equal rows would differ.
+    packed[:, 2:][np.isnan(values)] = np.nan
     rows = packed.tobytes()
     width = packed.shape[1] * 8
     chains = {actor.id: first_link("actor", actor.id, actor.type, *channels) for actor in actors}
@@ -237,3 +194,51 @@ def row_digests(
         chains[actor_id] = chain
         digests[row * LINK_BYTES : (row + 1) * LINK_BYTES] = chain
     return np.frombuffer(bytes(digests), np.uint8).reshape(-1, LINK_BYTES)
+
+
+def frame_of(tick: int, sensor: str, kind: str, values: NDArray[Any], *, keep: bool) -> SensorFrame:
+    """Make a record of a measurement."""
+    content = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    sample = Sample(content.dtype.str, content.shape, content.tobytes())
+    digest = array_digest(sample.dtype, sample.shape, sample.data)
+    return SensorFrame(tick, sensor, kind, digest, sample if keep else None)
+
+
+@dataclass(frozen=True)
+class FrameTable:
+    """The frames of one sensor over many repeats, by repeat and tick; ``digest`` u64[row, 2]."""
+
+    sensor: str
+    kind: str
+    repeat: Ints
+    tick: Ints
+    digest: NDArray[np.uint64]
+
+    @cached_property
+    def by_repeat(self) -> dict[int, slice]:
+        """Where the rows of each repeat are."""
+        numbers, starts = np.unique(self.repeat, return_index=True)
+        ends = [*starts[1:].tolist(), len(self.repeat)]
+        return {number: slice(a, b) for number, a, b in zip(numbers.tolist(), starts.tolist(), ends, strict=True)}
+
+
+def tables_of(rows: Iterable[tuple[int, SensorFrame]]) -> tuple[FrameTable, ...]:
+    """Sort frames, each with its repeat, into one table per sensor, by name."""
+    found: dict[tuple[str, str], list[tuple[int, int, bytes]]] = {}
+    for repeat, frame in rows:
+        found.setdefault((frame.sensor, frame.kind), []).append((repeat, frame.tick, frame.digest))
+    return tuple(_table(sensor, kind, rows) for (sensor, kind), rows in sorted(found.items()))
+
+
+def _table(sensor: str, kind: str, rows: list[tuple[int, int, bytes]]) -> FrameTable:
+    rows = sorted(rows)
+    digest = np.frombuffer(b"".join(row[2] for row in rows), np.uint64).reshape(-1, 2)
+    repeat, tick = np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.int64)
+    return FrameTable(sensor, kind, repeat, tick, digest)
+
+
+def samples_of(frames: Iterable[SensorFrame]) -> Iterator[tuple[bytes, Sample]]:
+    """The contents among some frames, by digest."""
+    for frame in frames:
+        if frame.sample is not None:
+            yield frame.digest, frame.sample

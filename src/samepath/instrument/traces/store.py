@@ -1,15 +1,28 @@
 """The lossless columnar store of one cell: a folder of a handful of Parquet files.
 
     cell.json                     what all repeats share (the header)
-    part-000000.states.parquet    repeats 0..999 (see ``schema``)
+    part-000000.states.parquet    repeats 0..999; ``tables`` says what is in which table
     part-000000.runs.parquet
     part-000000.host.parquet
-    part-000000.sensors.parquet   only where something was sensed (see ``sensor_store``)
+    part-000000.sensors.parquet   only where something was sensed; with part-000000.samples.parquet
     spool/000017.arrow            a finished repeat that is not in a part yet
+    spool/000017.sensors          its sensor frames, if there are any
+    .lock                         held (flock) by the writer, let go by the kernel when that ends in any way
 
-A finished repeat is spooled at once, atomically: a killed writer loses at most the repeat in flight. Parts hold fixed ranges
-of repeats in a fixed order with fixed encodings, so that equal runs give byte-identical ``states`` and ``runs`` files, however
-often the writer was interrupted.
+What survives. Every file is written beside its place and renamed into it: a reader, or a killed writer, sees the old file or
+the new one, never half of one. A finished repeat is spooled at once. So kill -9 loses the repeat in flight and nothing else,
+at any moment. Spool files are not flushed to disk, for a flush per repeat would be felt by the simulator that is being
+measured: a power cut may lose repeats that are in no part yet, and a torn one is refused by name, not read. Parts are flushed,
+file and folder.
+
+Order of writes. A repeat counts as stored when its ``.arrow`` is in the spool, or when ``runs`` of a part lists it. Hence its
+sensor frames are spooled before its states, and ``runs`` is written last of a part; only then are spool files deleted, states
+before frames. Between any two of these steps the spool has the last word: readers leave out of parts what is spooled, and the
+next compaction does the same work again with the same result.
+
+Equal runs are equal files. Parts hold fixed ranges of repeats in a fixed order with fixed encodings, and no time stamps; so
+equal runs give byte-identical ``states`` and ``runs`` files, however often the writer was interrupted. That is why a part that
+gets new repeats is written anew, never appended to. What differs from run to run by nature (``host``) has a file of its own.
 """
 
 import fcntl
@@ -34,7 +47,10 @@ from samepath.instrument.traces.cell import Block, CellTrace, RunInfo, dense_blo
 from samepath.instrument.traces.records import FrameTable, Header, HostLog, Repeat, Sample
 from samepath.instrument.traces.tables import pack_frames, spool_frames, spool_path, stored_samples, stored_tables
 
+# A thousand repeats of a usual cell are some ten MB: few enough to be written anew when one is added, many enough for few
+# files.
 REPEATS_PER_PART: Final = 1000
+# What a reader holds in memory at a time: a row group, about 30 MB of a cell with twenty channels.
 ROWS_PER_GROUP: Final = 1 << 17
 HEADER_FILE: Final = "cell.json"
 _COMPRESSION: Final = {"compression": "zstd", "compression_level": 3}
@@ -72,7 +88,6 @@ class StoreWriter:
             raise StoreError(f"repeat {repeat.repeat} has channels {repeat.channels}, the cell {self.header.channels}")
         extra = {"run": schema.run_row(info_of(repeat)), "host": schema.host_row(repeat.repeat, repeat.host)}
         table = schema.states_table(self.header, repeat).replace_schema_metadata({"repeat": json.dumps(extra)})
-        # Not flushed: the death of this process loses nothing, and a power cut at most what is not in a part yet.
         path = _spool_path(self.folder, repeat.repeat)
         sensors_size = spool_frames(self.folder, repeat)
         write_atomically(path, lambda partial: _write_arrow(partial, table), durable=False)

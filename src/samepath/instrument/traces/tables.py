@@ -4,6 +4,14 @@
 ``runs``    one row per repeat: digest, end, actors, events.
 ``host``    one row per repeat: CPU and GPU samples, wall time per tick, conditions as measured. Apart, because equal
             runs are equal files and host samples never are.
+
+Cells with sensors have two more, and a second spool file per repeat:
+
+``sensors`` one row per repeat, tick and sensor: kind, digest.
+``samples`` the contents that were kept, once each, by digest: type, shape, bytes.
+
+Numbers are stored as they are: float64 and int64, no decimal text, no scaling. A repeat read back has the bits it was written
+with; the digest column lets a reader check that.
 """
 
 import json
@@ -213,12 +221,6 @@ def repeat_from_tables(header: Header, states: pa.Table, info: RunInfo, host: Ho
     )
 
 
-# Sensors' frames in a cell's folder, beside the states; cells without sensors have none of these files.
-#
-# part-000000.sensors.parquet one row per repeat, tick and sensor: kind, digest part-000000.samples.parquet kept
-# contents, once each, by digest: type, shape, bytes spool/000017.sensors the frames of a finished repeat that is not
-# in a part yet
-
 _CONTENT: Final = [("dtype", pa.string()), ("shape", pa.list_(pa.int64())), ("data", pa.binary())]
 FRAMES: Final = pa.schema(
     [("repeat", pa.int64()), ("tick", pa.int64()), ("sensor", pa.string()), ("kind", pa.string()), ("digest", pa.binary(16))]
@@ -236,7 +238,10 @@ def spool_path(folder: Path, repeat: int) -> Path:
 
 
 def spool_frames(folder: Path, repeat: Repeat) -> int:
-    """Keep the frames of a finished repeat, to be called before its states are; return how many bytes they take."""
+    """Keep the frames of a finished repeat; return how many bytes they take.
+
+    To be called before the states are spooled: a repeat exists once its states do, and then its frames must be there.
+    """
     path = spool_path(folder, repeat.repeat)
     if not repeat.sensors:
         path.unlink(missing_ok=True)
@@ -258,7 +263,12 @@ def spool_frames(folder: Path, repeat: Repeat) -> int:
 
 
 def pack_frames(folder: Path, part: int, repeats: Iterable[int]) -> None:
-    """Move the frames of spooled repeats into a part, to be called before the part itself is whole; spools stay until then."""
+    """Move the frames of spooled repeats into a part.
+
+    To be called before the part's ``runs`` is written, and before any spool file is deleted: should the process end in between,
+    the repeats still count as spooled, readers take their frames from the spool, and the next compaction does the same again.
+    ``samples`` is written before ``sensors``, so that no frame in a part ever names a content that is not there.
+    """
     fresh = {repeat: spool_path(folder, repeat) for repeat in sorted(repeats)}
     paths = {name: folder / f"part-{part:06d}.{name}.parquet" for name in ("sensors", "samples")}
     if not paths["sensors"].exists() and not any(path.exists() for path in fresh.values()):

@@ -50,11 +50,18 @@ class Importer(Protocol):
         ...
 
 
-# First match wins: the particular before the general.
+TABLE_SUFFIXES = (".csv", ".txt", ".tsv", ".parquet")
+"""Files of a folder with these names are logs. Any other must be known by its first bytes."""
+GENERAL = "tidy"
+"""Takes any text with several fields in its first line: right for a file that was named, too eager for all of a folder."""
+HEAD_BYTES = 4096
+
+# First match wins: the particular before the general. By import path, so that asking for one format loads no other's library,
+# and this package needs to know no simulator.
 BUILT_IN: Mapping[str, str] = {
     "carla-recorder": "samepath.engines.carla.recordings:CarlaRecorderImporter",
     "tsl": "samepath.instrument.traces.importers.tidy:TslImporter",
-    "tidy": "samepath.instrument.traces.importers.tidy:TidyImporter",
+    GENERAL: "samepath.instrument.traces.importers.tidy:TidyImporter",
 }
 
 
@@ -75,14 +82,37 @@ def choose_importer(path: Path, name: str | None = None) -> Importer:
         if name not in known:
             raise unknown("importer", name, known)
         return known[name]
-    try:
-        with path.open("rb") as handle:
-            head = handle.read(4096)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    head = _head(path)
     if not head.strip():
         raise InputError(f"{path} is empty: a log with a header and rows was wanted")
     for importer in known.values():
         if importer.accepts(path, head):
             return importer
     raise InputError(f"{path}: no importer knows this format ({', '.join(known)}): write CSV or Parquet, or add an importer")
+
+
+def logs_in(folder: Path) -> list[Path]:
+    """Return the logs that lie in a folder: tables by their names, others by their first bytes.
+
+    CARLA's recordings have no suffix of their own, so that only their content tells.
+    """
+    particular = [importer for name, importer in importers().items() if name != GENERAL]
+
+    def is_log(path: Path) -> bool:
+        if path.suffix in TABLE_SUFFIXES or not path.is_file():
+            return path.suffix in TABLE_SUFFIXES
+        try:
+            head = _head(path)
+        except InputError:  # nobody named this file: if it is no log, it does not matter
+            return False
+        return bool(head.strip()) and any(importer.accepts(path, head) for importer in particular)
+
+    return sorted(path for path in folder.iterdir() if is_log(path))
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as handle:
+            return handle.read(HEAD_BYTES)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -1,4 +1,12 @@
-"""Tables from CSV and Parquet files, with the place of every fault: file, line and column."""
+"""Tables from CSV and Parquet files, and which of their columns is what.
+
+:func:`read_table` reads a file whole and strictly: a row with a missing field is refused, not padded. Every fault is reported
+with its file, line and column, because logs have millions of rows. Columns of a text stay text until they are asked for as
+numbers, so that an error can show what stands there.
+
+:func:`map_columns` finds the column of every key and channel: the user's own mapping first, then the names people use, with the
+unit in the header (``x[cm]``). It guesses no unit: where positions mix units, or have an unknown one, the log is refused.
+"""
 
 import re
 from collections.abc import Mapping
@@ -18,6 +26,8 @@ from samepath.core.errors import InputError, nearest, printable
 from samepath.core.units import ANGLE_UNITS_DEG, DURATION_UNITS_S, LENGTH_UNITS_M, SPEED_UNITS_MPS
 
 _PARQUET_MAGIC = b"PAR1"
+# Every whole number below is a float64 of its own.
+_EXACT_BELOW: Final = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class LogTable:
 
     def floats(self, column: str) -> NDArray[np.float64]:
         """Return a column as finite numbers, or say which one is not."""
-        values = self._numbers(column, pa.float64())
+        values = self._numbers(column)
         bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
         if bad.size:
             row = int(bad[0])
@@ -53,30 +63,54 @@ class LogTable:
         return values
 
     def whole(self, column: str) -> NDArray[np.int64] | None:
-        """Return a column as whole numbers, or None if it holds something else."""
+        """Return a column as whole numbers, each one exact, or None if it holds something else, such as names.
+
+        Ids, repeats and ticks never pass through float64, which has no odd numbers beyond 2**53: two actors would become one,
+        or two ticks. A number that cannot be kept is refused, with its place in the file.
+        """
+        data = self._column(column)
         try:
-            values = self._numbers(column, pa.float64())
+            values = self._numbers(column) if self.is_text or not pa.types.is_integer(data.type) else None
         except InputError:
             return None
-        if not np.all(np.isfinite(values)) or np.any(values != np.rint(values)):
+        if values is not None and (not np.all(np.isfinite(values)) or np.any(values != np.rint(values))):
             return None
+        if not data.null_count and not pa.types.is_floating(data.type):
+            try:
+                exact: NDArray[np.int64] = pc.cast(data, pa.int64()).to_numpy()
+            except pa.ArrowException:  # 1.0 or 1e3 in a text, or beyond 64 bits
+                pass
+            else:
+                return exact
+        if values is None:
+            values = pc.cast(data, pa.float64(), safe=False).to_numpy()
+        large = np.flatnonzero(~(np.abs(values) < _EXACT_BELOW))
+        if large.size:
+            raise self._inexact(int(large[0]), column, "write it without fraction or exponent, in at most 64 bits")
         return values.astype(np.int64)
 
     def words(self, column: str) -> list[str]:
         """Return a column as text."""
         return [str(value) for value in self._column(column).to_pylist()]
 
+    def _inexact(self, row: int, column: str, advice: str) -> InputError:
+        came = self._column(column)[row].as_py()
+        return InputError(f"{self.place(row, column)}: {came} cannot be kept exactly: {advice}")
+
     def _column(self, column: str) -> pa.ChunkedArray:
         return self.table[column]
 
-    def _numbers(self, column: str, kind: pa.DataType) -> NDArray[np.float64]:
+    def _numbers(self, column: str) -> NDArray[np.float64]:
         data = self._column(column)
         if data.null_count:
             row = int(np.flatnonzero(data.is_null().to_numpy())[0])
             raise InputError(f"{self.place(row, column)}: a number was wanted, but the value is missing")
         try:
-            result: NDArray[np.float64] = pc.cast(data, kind).to_numpy()
+            result: NDArray[np.float64] = pc.cast(data, pa.float64()).to_numpy()
         except pa.ArrowException:
+            if pa.types.is_integer(data.type):
+                large = np.flatnonzero(np.abs(pc.cast(data, pa.float64(), safe=False).to_numpy()) >= _EXACT_BELOW)
+                raise self._inexact(int(large[0]), column, "store it as a float, or in a larger unit") from None
             row, text = _first_non_number(data)
             hint = ": write the unit into the header, as in x[cm]" if text[:1].isdigit() else ""
             came = f"{text!r} came" if text else "the value is missing"
@@ -178,8 +212,6 @@ def _line_of(path: Path, row: int) -> int:
                     return number
     return row + 2
 
-
-# Which column is what: names people use, units in headers, and the user's own mapping.
 
 Number = TypeVar("Number", float, NDArray[np.float64])
 

@@ -1,4 +1,4 @@
-"""Any tidy log: one row per repeat, actor and moment, in CSV or Parquet, columns found by name or mapped by the user.
+"""Any tidy log: one row per repeat, actor and moment, in CSV or Parquet; and the logs of the paper's authors.
 
 Files that have no repeat column hold one repeat each; those of one folder form a cell.
 """
@@ -315,11 +315,6 @@ def _refuse_mixed_units(repeats: list[Repeat], path: Path) -> None:
                 )
 
 
-# The logs of the paper's authors (Trustworthy Systems Lab, University of Bristol).
-#
-# Header ``repeatNo, agentNo, agentID, agentType, agentTypeNo, time, fps, x, y, z, yaw``; metres, degrees, seconds,
-# three decimals. ``agentID`` is CARLA's id, new in every repeat; ``agentNo`` names the actor.
-
 HEADER = ("repeatNo", "agentNo", "agentID", "agentType", "agentTypeNo", "time", "fps", "x", "y", "z", "yaw")
 COLUMNS = {
     "repeat": "repeatNo",
@@ -334,7 +329,11 @@ COLUMNS = {
 
 
 class TslImporter:
-    """Reads the authors' logs; the log is rounded to 1 mm, whatever the user says."""
+    """Reads the logs of the paper's authors (Trustworthy Systems Lab, University of Bristol).
+
+    Metres, degrees and seconds with three decimals: the log is rounded to 1 mm, whatever the user says. ``agentID`` is CARLA's
+    id, new in every repeat; ``agentNo`` names the actor.
+    """
 
     name = "tsl"
 
