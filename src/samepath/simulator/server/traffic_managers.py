@@ -13,7 +13,7 @@ has had them for a moment. Only the answer is held back, for only the client tha
 have been sent, and nothing in the world depends on it.
 
 A moment is not always enough: on a machine with more work than cores a thread may be late by many. A traffic manager that made
-a cycle after every tick, and after the last one no call at all for seconds, has lost its wake-up: it is woken (``waking.py``),
+a cycle after every tick, and after the last one no call at all for seconds, has lost its wake-up: it is woken (``wake``),
 and all goes on as if nothing had been lost.
 
 Lives in the event loop.
