@@ -6,7 +6,8 @@ from pathlib import Path
 from bench.tools import save, show, verdict
 from samepath.core.units import format_length
 from samepath.instrument.analysis.cell import AnalysisOptions, analyse_cell
-from samepath.instrument.execution.run import run_plan, stored_cells
+from samepath.instrument.execution.folder import stored_cells
+from samepath.instrument.execution.run import run_plan
 from samepath.instrument.study.plan import load_plan
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bench.tools import save, show
 from samepath.core.clock import SYSTEM_CLOCK
-from samepath.instrument.execution.hosts import Finished, HostRunner, Work
+from samepath.instrument.execution.hosts import LocalHost, RepeatFinished, Work
 from samepath.instrument.execution.job import Job
 from samepath.instrument.study.records import Isolation
 
@@ -16,7 +16,7 @@ RUNS = (("control-exact", "crossing"), ("samepath", "table1-test1"))
 def main() -> bool:
     """Measure; there is no aim but «milliseconds for a fresh process»."""
     rows, figures = [], {}
-    with HostRunner() as runner:
+    with LocalHost() as runner:
         for simulator, scenario in RUNS:
             for isolation, repeats in REPEATS.items():
                 job = Job(simulator, scenario, path=tuple(sys.path))
@@ -24,7 +24,7 @@ def main() -> bool:
                 work = Work(job, isolation, repeats_per_process=repeats if shared else 1)
                 list(runner.run(work, [0]))  # starts the fork server, fills the caches of this process
                 each_s = sorted(_each(runner, work, repeats))  # the fastest is the one least disturbed by other work
-                digests = {one.repeat.digest for one in runner.run(work, [0, 1]) if isinstance(one, Finished)}
+                digests = {one.repeat.digest for one in runner.run(work, [0, 1]) if isinstance(one, RepeatFinished)}
                 best_s, middle_s = each_s[0], each_s[len(each_s) // 2]
                 name = f"{simulator} {scenario} {isolation.value}"
                 figures[name] = {"best_s": best_s, "median_s": middle_s, "outcomes": len(digests)}
@@ -35,10 +35,10 @@ def main() -> bool:
     return all(row[-1] == "1" for row in rows)
 
 
-def _each(runner: HostRunner, work: Work, repeats: int) -> Iterator[float]:
+def _each(runner: LocalHost, work: Work, repeats: int) -> Iterator[float]:
     since_s = SYSTEM_CLOCK.monotonic_s()
     for outcome in runner.run(work, range(repeats)):
-        if not isinstance(outcome, Finished):
+        if not isinstance(outcome, RepeatFinished):
             raise SystemExit(outcome.reason)
         now_s = SYSTEM_CLOCK.monotonic_s()
         yield now_s - since_s

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.table import Table
 
-from samepath.cli.options import command_line, progress_bar, stderr_console, stdout_console
+from samepath.cli.common import command_line, stdout_console
 from samepath.core.errors import InputError
 from samepath.core.files import write_text_atomically
+from samepath.instrument.progress import progress_bar, stderr_console
 
 if TYPE_CHECKING:
     from bench.thesis.plan import Cell, Plan

@@ -1,3 +1,71 @@
-"""samepath: does your driving simulator take the same path twice?"""
+"""samepath: does your driving simulator take the same path twice?
+
+>>> import samepath
+>>> report = samepath.analyse("runs/my-logs", tolerance="1 cm")        # doctest: +SKIP
+>>> report.verdict, report.passes                                      # doctest: +SKIP
+>>> result = samepath.run_study("controls", progress=True)             # doctest: +SKIP
+>>> result.report.write("public")                                      # doctest: +SKIP
+
+Importing the package costs next to nothing: each name below is loaded when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from samepath.core.errors import SamepathError as SamepathError
+    from samepath.core.verdicts import Verdict as Verdict
+    from samepath.instrument.analysis.cell import CellAnalysis as CellAnalysis
+    from samepath.instrument.evaluation import Report as Report
+    from samepath.instrument.evaluation import analyse as analyse
+    from samepath.instrument.evaluation import check as check
+    from samepath.instrument.evaluation import load as load
+    from samepath.instrument.execution.run import Failure as Failure
+    from samepath.instrument.execution.run import StudyProgress as StudyProgress
+    from samepath.instrument.study.records import Plan as Plan
+    from samepath.instrument.study_run import StudyInterrupted as StudyInterrupted
+    from samepath.instrument.study_run import StudyPreview as StudyPreview
+    from samepath.instrument.study_run import StudyResult as StudyResult
+    from samepath.instrument.study_run import StudySummary as StudySummary
+    from samepath.instrument.study_run import preview_study as preview_study
+    from samepath.instrument.study_run import resume_study as resume_study
+    from samepath.instrument.study_run import run_study as run_study
+    from samepath.instrument.study_run import studies as studies
+    from samepath.instrument.traces.cell import CellTrace as CellTrace
 
 __version__ = "0.1.0"
+
+# Where each name is defined: nothing is imported before it is asked for. A test holds the table against the block above.
+_HOMES = {
+    "run_study": "samepath.instrument.study_run",
+    "resume_study": "samepath.instrument.study_run",
+    "preview_study": "samepath.instrument.study_run",
+    "studies": "samepath.instrument.study_run",
+    "StudyResult": "samepath.instrument.study_run",
+    "StudySummary": "samepath.instrument.study_run",
+    "StudyInterrupted": "samepath.instrument.study_run",
+    "StudyPreview": "samepath.instrument.study_run",
+    "load": "samepath.instrument.evaluation",
+    "analyse": "samepath.instrument.evaluation",
+    "check": "samepath.instrument.evaluation",
+    "Report": "samepath.instrument.evaluation",
+    "CellAnalysis": "samepath.instrument.analysis.cell",
+    "CellTrace": "samepath.instrument.traces.cell",
+    "Failure": "samepath.instrument.execution.run",
+    "StudyProgress": "samepath.instrument.execution.run",
+    "Plan": "samepath.instrument.study.records",
+    "SamepathError": "samepath.core.errors",
+    "Verdict": "samepath.core.verdicts",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'samepath' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value  # found at once the next time
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -12,7 +12,7 @@ import typer
 import yaml
 
 from samepath import __version__
-from samepath.cli.app import app
+from samepath.cli.app import app, load_verb
 from samepath.simulator.maps import available_maps
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def parsed(words):
     words = list(words)
     context = command.make_context("samepath", [words.pop(0)])
     for name in ("cluster",):
-        command = command.get_command(context, name)
+        command = load_verb(name)
         context = command.make_context(name, [words[0]], parent=context)
     verb = words.pop(0)
     return command.get_command(context, verb).make_context(verb, words, parent=context).params

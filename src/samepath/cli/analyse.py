@@ -1,45 +1,21 @@
 """``samepath analyse``: how repeatable are these logs?"""
 
-from pathlib import Path
-
 import typer
 
 from samepath.cli import options as opt
-from samepath.cli.study_report import given, study_folder_document
+from samepath.cli.common import Json, command_line, stdout_console
+from samepath.instrument import evaluation
 from samepath.instrument.analysis.phases import COLLISION
 from samepath.instrument.analysis.verdict import Criterion
 from samepath.instrument.report.console import limits_line, print_document
-from samepath.instrument.report.document import Document, to_json
 from samepath.instrument.traces.importers import Align
-from samepath.instrument.traces.load import load_cells
-
-
-def read_and_analyse(
-    paths: list[Path],
-    tolerance: str,
-    criterion: Criterion,
-    split_at: str,
-    structure: str,
-    restrict: list[str] | None,
-    columns: list[str] | None,
-    align: Align,
-    file_format: str | None,
-    *,
-    lossless: bool,
-) -> Document:
-    """Load logs and analyse them: what ``analyse``, ``check`` and ``report`` have in common."""
-    # Options are checked first: a typo in one must not cost the reading of a long log.
-    opt.analysis_options(tolerance, criterion, split_at, structure, 1.0)
-    cells = load_cells(paths, opt.import_options(columns, align, lossless=lossless), file_format)
-    results = opt.analyse_all(cells, tolerance, criterion, split_at, structure)
-    return opt.make_document(", ".join(path.name or str(path) for path in paths), results, restrict)
 
 
 def analyse(
     context: typer.Context,
     paths: opt.Paths,
     tolerance: opt.Tolerance = "1cm",
-    json: opt.Json = False,
+    json: Json = False,
     criterion: opt.CriterionOption = Criterion.DEVIATION,
     split_at: opt.SplitAt = COLLISION.kind,
     structure: opt.Structure = "fail",
@@ -50,14 +26,22 @@ def analyse(
     file_format: opt.Format = None,
 ) -> None:
     """Measure how far the paths of repeated runs spread."""
-    document = study_folder_document(context, paths, tolerance if given(context, "tolerance") else None)
-    if document is None:
-        document = read_and_analyse(
-            paths, tolerance, criterion, split_at, structure, restrict, columns, align, file_format, lossless=lossless
-        )
+    report = evaluation.analyse(
+        *paths,
+        tolerance=opt.if_given(context, "tolerance", tolerance),
+        criterion=opt.if_given(context, "criterion", criterion),
+        split_at=opt.if_given(context, "split_at", split_at),
+        structure=opt.if_given(context, "structure", structure),
+        restrict=restrict,
+        columns=opt.read_columns(columns),
+        align=align,
+        lossless=lossless,
+        file_format=file_format,
+        command=command_line(),
+    )
     if json:
-        typer.echo(to_json(document))
+        typer.echo(report.to_json())
         return
-    console = opt.stdout_console()
-    print_document(console, document)
-    console.print(limits_line(document), style="dim")
+    console = stdout_console()
+    print_document(console, report)
+    console.print(limits_line(report), style="dim")

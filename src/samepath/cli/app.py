@@ -1,30 +1,69 @@
-"""The ``samepath`` command."""
+"""The ``samepath`` command: a table of verbs, each loaded when it is used.
+
+Most of a short command's time would be imports: all verbs together load numpy, Arrow, pydantic and half of the package. So the
+table says in one line what each verb does, ``--help`` prints that, and a verb's module is imported when it is run. A test
+watches what ``samepath --version`` loads.
+"""
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from samepath import __version__
-from samepath.cli import (
-    analyse,
-    check,
-    cluster,
-    conformance,
-    convert,
-    doctor,
-    new,
-    record,
-    report,
-    resume,
-    script,
-    serve,
-    simulators,
-    study,
-)
 from samepath.core.errors import SamepathError
 
+if TYPE_CHECKING:
+    from typer._click import Command, Context
+
+# Verb: (module:name, what it does), in the order of work; the name is left out where it is the module's.
+VERBS: Final = {
+    "new": ("new", "Write a commented study to begin with."),
+    "studies": ("studies", "List the studies that come with samepath."),
+    "study": ("study", "Run a study, analyse it and write its report."),
+    "resume": ("resume", "Run what a study has left, then report."),
+    "doctor": ("doctor", "Screen this host: memory, CPU, load, limits, GPU."),
+    "analyse": ("analyse", "Measure how far the paths of repeated runs spread."),
+    "check": ("check", "Gate for CI: exit 0 within the tolerance, 1 beyond it."),
+    "report": ("report", "Write the report of traces or logs again."),
+    "import": ("convert", "Convert logs into traces that are quick to read."),
+    "simulators": ("simulators", "List the simulators that can be measured from here."),
+    "conformance": ("conformance", "Run the conformance kit on a simulator's adapter."),
+    "script": ("script", "Print a scenario as other engines need it."),
+    "serve": ("serve", "Serve a repeatable world to CARLA's Python client."),
+    "record": ("record", "Write a dataset of what sensors see of a scenario."),
+    "cluster": ("cluster:app", "Spread the sensors of one world over rendering nodes."),
+}
+
+
+class _Verbs(TyperGroup):
+    """Lists the verbs from the table, and loads the one that is run."""
+
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - Typer's to say
+        super().__init__(**attributes)
+        for name, (_, line) in VERBS.items():
+            self.add_command(TyperCommand(name=name, help=line))
+
+    def resolve_command(self, ctx: "Context", args: list[str]) -> "tuple[str | None, Command | None, list[str]]":
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else load_verb(name), rest
+
+
+def load_verb(name: str) -> "Command":
+    """Import a verb, or a group of them, and make its command."""
+    module, _, attribute = VERBS[name][0].partition(":")
+    found = getattr(import_module(f"samepath.cli.{module}"), attribute or module)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
+
 app = typer.Typer(
+    cls=_Verbs,
     name="samepath",
     help="Does your driving simulator take the same path twice? Measure it exactly, explain it, gate it in CI.",
     no_args_is_help=True,
@@ -32,20 +71,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("new")(new.new)
-app.command("study")(study.study)
-app.command("resume")(resume.resume)
-app.command("doctor")(doctor.doctor)
-app.command("analyse")(analyse.analyse)
-app.command("check")(check.check)
-app.command("report")(report.report)
-app.command("import")(convert.convert)
-app.command("simulators")(simulators.simulators)
-app.command("conformance")(conformance.conformance)
-app.command("script")(script.script)
-app.command("serve")(serve.serve)
-app.command("record")(record.record)
-app.add_typer(cluster.app, name="cluster")
 
 
 def _version(*, wanted: bool) -> None:

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from samepath.cli import options as opt
-from samepath.cli.analyse import read_and_analyse
+from samepath.cli.common import Json, command_line, stdout_console
 from samepath.core.files import write_text_atomically
+from samepath.instrument import evaluation
 from samepath.instrument.analysis.phases import COLLISION
 from samepath.instrument.analysis.verdict import Criterion
 from samepath.instrument.report.console import print_document
-from samepath.instrument.report.document import to_json
 from samepath.instrument.report.junit import render_junit
 from samepath.instrument.traces.importers import Align
 
@@ -19,7 +19,7 @@ from samepath.instrument.traces.importers import Align
 def check(
     paths: opt.Paths,
     tolerance: opt.Tolerance,
-    json: opt.Json = False,
+    json: Json = False,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML to this file.")] = None,
     criterion: opt.CriterionOption = Criterion.DEVIATION,
     split_at: opt.SplitAt = COLLISION.kind,
@@ -30,13 +30,22 @@ def check(
     file_format: opt.Format = None,
 ) -> None:
     """Exit 0 if every cell is within the tolerance, 1 if one exceeds it, 2 if the input is bad."""
-    document = read_and_analyse(
-        paths, tolerance, criterion, split_at, structure, None, columns, align, file_format, lossless=lossless
+    report = evaluation.check(
+        *paths,
+        tolerance=tolerance,
+        criterion=criterion,
+        split_at=split_at,
+        structure=structure,
+        columns=opt.read_columns(columns),
+        align=align,
+        lossless=lossless,
+        file_format=file_format,
+        command=command_line(),
     )
     if junit is not None:
-        write_text_atomically(junit, render_junit(document))
+        write_text_atomically(junit, render_junit(report))
     if json:
-        typer.echo(to_json(document))
+        typer.echo(report.to_json())
     else:
-        print_document(opt.stdout_console(), document)
-    raise typer.Exit(0 if document.verdict.passes else 1)
+        print_document(stdout_console(), report)
+    raise typer.Exit(0 if report.passes else 1)

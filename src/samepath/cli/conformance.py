@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 import yaml
 
+from samepath.cli.common import name_values
 from samepath.core.errors import InputError
 from samepath.engines import registry
 from samepath.engines.conformance import check_all
@@ -24,7 +25,7 @@ def conformance(
     ] = None,
 ) -> None:
     """Run the conformance kit on a simulator; exit 1 if a check fails."""
-    settings, scenarios = _settings(setting or []), scenario or []
+    settings, scenarios = _settings(setting), scenario or []
     Preset(registry.create(simulator), settings, scenarios).close()
     failed = 0
     for result in check_all(lambda: Preset(registry.create(simulator), settings, scenarios)):
@@ -33,16 +34,15 @@ def conformance(
     raise typer.Exit(1 if failed else 0)
 
 
-def _settings(given: list[str]) -> dict[str, Scalar]:
+def _settings(given: list[str] | None) -> dict[str, Scalar]:
     """Read values as a study file would."""
     found: dict[str, Scalar] = {}
-    for one in given:
-        name, equals, text = one.partition("=")
+    for name, text in name_values("--setting", given, "port=2010").items():
         try:
             value = yaml.safe_load(text) if text else ""
         except yaml.YAMLError:
             value = None
-        if not (name.strip() and equals and isinstance(value, str | float | int | bool)):
-            raise InputError(f"--setting: NAME=VALUE was wanted, such as port=2010, but {one!r} came")
-        found[name.strip()] = value
+        if not isinstance(value, str | float | int | bool):
+            raise InputError(f"--setting: NAME=VALUE was wanted, such as port=2010, but {f'{name}={text}'!r} came")
+        found[name] = value
     return found

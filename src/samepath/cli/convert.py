@@ -8,9 +8,9 @@ import typer
 
 from samepath.cli import options as opt
 from samepath.core.errors import InputError
+from samepath.instrument.evaluation import load
 from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.importers import Align
-from samepath.instrument.traces.load import load_cells
 from samepath.instrument.traces.store import store_repeats
 
 
@@ -25,8 +25,7 @@ def convert(
     """Convert CSV or Parquet logs into lossless, digested traces that are quick to read again."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists and is not an empty folder: choose another --out")
-    cells = load_cells(paths, opt.import_options(columns, align, lossless=lossless), file_format)
-    for cell in cells:
+    for cell in load(*paths, columns=opt.read_columns(columns), align=align, lossless=lossless, file_format=file_format):
         if not isinstance(cell, MemoryCell):
             raise InputError(f"cell {cell.header.cell!r} is a samepath trace already: only logs can be imported")
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", cell.header.cell).strip("-.") or "cell"

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from samepath.cli.options import Json, progress_bar, stdout_console
+from samepath.cli.common import Json, stdout_console
 from samepath.instrument.host.doctor import (
     LEAST_BYTES,
     Diagnosis,
@@ -21,8 +21,9 @@ from samepath.instrument.host.doctor import (
     parse_size_bytes,
     read_host,
 )
-from samepath.instrument.host.facts import Limits
+from samepath.instrument.host.facts import CgroupLimits
 from samepath.instrument.host.probe import Probe, Unknown
+from samepath.instrument.progress import progress_bar
 
 # The order of the table, and how a status looks in a terminal.
 STYLES = {"warning": "bold red", "note": "yellow", "unknown": "magenta", "good": "green"}
@@ -47,7 +48,7 @@ def doctor(memory: MemorySize = "256MiB", as_json: Json = False) -> None:
     typer.echo(f"findings: {', '.join(counts)}")
 
 
-def _test_memory(wanted_bytes: int, limits: Limits) -> MemoryTest | Unknown:
+def _test_memory(wanted_bytes: int, limits: CgroupLimits) -> MemoryTest | Unknown:
     if wanted_bytes == 0:
         return Unknown.because("not tested, as --memory 0 asked")
     available_bytes = psutil.virtual_memory().available

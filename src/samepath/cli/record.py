@@ -5,9 +5,9 @@ from typing import Annotated, Final
 
 import typer
 
-from samepath.cli.options import progress_bar, stderr_console
+from samepath.cli.common import name_values
 from samepath.core.clock import SYSTEM_CLOCK
-from samepath.core.errors import InputError
+from samepath.instrument.progress import progress_bar, stderr_console
 
 # Where there is no terminal to draw a bar on, a line now and then.
 _LINE_S: Final = 10.0
@@ -53,7 +53,7 @@ def record(
         seed=seed,
         images=images,
         format=layout,
-        weather=weather_of(_pairs(weather or [])),
+        weather=weather_of(name_values("--weather", weather, "cloudiness=80")),
         renderer=renderer,
     )
     console, last_s = stderr_console(), SYSTEM_CLOCK.monotonic_s()
@@ -70,13 +70,3 @@ def record(
     known = result.frames - result.written
     there = f" ({known} were there)" if known else ""
     typer.echo(f"{out}: {result.frames} frames{there}, until: {result.reason}; digest {result.digest}")
-
-
-def _pairs(given: list[str]) -> dict[str, str]:
-    pairs = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"--weather: NAME=VALUE was wanted, such as cloudiness=80, but {text!r} came")
-        pairs[name.strip()] = value.strip()
-    return pairs

@@ -6,12 +6,11 @@ from typing import Annotated
 import typer
 
 from samepath.cli import options as opt
-from samepath.cli.analyse import read_and_analyse
-from samepath.cli.study_report import study_folder_document
+from samepath.cli.common import command_line
 from samepath.core.files import make_folder
+from samepath.instrument import evaluation
 from samepath.instrument.analysis.phases import COLLISION
 from samepath.instrument.analysis.verdict import Criterion
-from samepath.instrument.report.html import write_reports
 from samepath.instrument.traces.importers import Align
 
 
@@ -34,11 +33,18 @@ def report(
     file_format: opt.Format = None,
 ) -> None:
     """Analyse traces and write report.html, report.json and junit.xml."""
-    document = study_folder_document(context, [path], tolerance)
-    if document is None:
-        limit = tolerance or "1cm"
-        document = read_and_analyse(
-            [path], limit, criterion, split_at, structure, restrict, columns, align, file_format, lossless=lossless
-        )
+    made = evaluation.analyse(
+        path,
+        tolerance=tolerance,
+        criterion=opt.if_given(context, "criterion", criterion),
+        split_at=opt.if_given(context, "split_at", split_at),
+        structure=opt.if_given(context, "structure", structure),
+        restrict=restrict,
+        columns=opt.read_columns(columns),
+        align=align,
+        lossless=lossless,
+        file_format=file_format,
+        command=command_line(),
+    )
     folder = out or (path if path.is_dir() else Path("runs") / path.stem)
-    typer.echo(str(write_reports(make_folder(folder), document)))
+    typer.echo(str(made.write(make_folder(folder))))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from samepath.cli.options import stdout_console
+from samepath.cli.common import stdout_console
 
 
 def script(

@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from samepath.cli.options import stdout_console
+from samepath.cli.common import stdout_console
 from samepath.core.errors import SamepathError
 from samepath.engines import registry
 from samepath.engines.interface import SimulatorInfo

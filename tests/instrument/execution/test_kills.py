@@ -14,9 +14,9 @@ import pytest
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import StoreError
 from samepath.core.streams import stream
-from samepath.instrument.execution.folder import StudyRecord, begin, read_journal
+from samepath.instrument.execution.folder import StudyRecord, begin, read_journal, stored_cells
 from samepath.instrument.execution.rehearsal import rehearse
-from samepath.instrument.execution.run import run_plan, stored_cells
+from samepath.instrument.execution.run import run_plan
 from samepath.instrument.study.plan import make_plan
 from tests.support import ROOT
 from tests.support.plans import marked_processes

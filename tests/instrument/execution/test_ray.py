@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from samepath import __version__
-from samepath.cli.live import parts
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import StudyError
-from samepath.core.ray_cluster import Look, Node, without_ray
+from samepath.core.ray_cluster import NodeProbe, RayNode, without_ray
 from samepath.instrument.execution.folder import differences, in_words, read_journal, read_record, with_hosts
-from samepath.instrument.execution.hosts import Desk, Finished, HostLostError, HostRunner
+from samepath.instrument.execution.hosts import HostLostError, LocalHost, RepeatFinished
 from samepath.instrument.execution.ray_hosts import choose_hosts, merged
-from samepath.instrument.execution.run import Result, SlotQueue, open_cells, run_plan
+from samepath.instrument.execution.run import RunResult, SlotQueue, open_cells, run_plan
+from samepath.instrument.progress import parts
 from samepath.instrument.study.plan import make_plan
 from samepath.instrument.study.records import Slot
 from samepath.instrument.traces.store import StoredCell
@@ -267,33 +267,33 @@ def test_without_ray_the_command_to_install_it_is_told(tmp_path):
 
 
 class Pair:
-    """Two hosts in this process, each with a runner of its own; ``b`` raises ``ending`` at its so-and-so-manieth question."""
+    """Two hosts in this process, each of its own; ``b`` raises ``ending`` at its ``at``-th request."""
 
     def __init__(self, ending, at, only_on_b=()):
         self.names = ("a", "b")
         self.only_on_b = only_on_b
-        self.desks = {name: Desk(HostRunner("samepath", 0.0)) for name in self.names}
+        self.hosts = {name: LocalHost("samepath", 0.0) for name in self.names}
         self.asked = {}
         self.ending, self.left = ending, at
 
     def permits(self, host, cell):
         return host == "b" or cell not in self.only_on_b
 
-    def ask(self, host, question):
+    def ask(self, host, request):
         assert host not in self.asked
-        self.asked[host] = question
+        self.asked[host] = request
 
     def wait(self):
         host = max(self.asked)
-        question = self.asked.pop(host)
+        request = self.asked.pop(host)
         self.left -= host == "b"
         if host == "b" and self.left == 0:
             self.names = ("a",)
             if not isinstance(self.ending, HostLostError):
                 raise self.ending
             return host, self.ending
-        reply = self.desks[host].answer(question)
-        if isinstance(reply, Finished):
+        reply = self.hosts[host].reply(request)
+        if isinstance(reply, RepeatFinished):
             log = replace(reply.repeat.host, measured={"host": host})
             reply = replace(reply, repeat=replace(reply.repeat, host=log))
         return host, reply
@@ -310,7 +310,7 @@ def hosts_of(folder):
 
 def test_a_cell_without_a_repeat_moves_to_another_host(tmp_path):
     result = run_plan(two_cells(), tmp_path, hosts=Pair(HostLostError("cable"), 2))
-    assert result == Result((), {})
+    assert result == RunResult((), {})
     assert hosts_of(tmp_path) == {"x": (4, {"a"}), "y": (4, {"a"})}
     (lost,) = [line for line in read_journal(tmp_path) if line["what"] == "host lost"]
     assert (lost["host"], lost["cell"], lost["reason"]) == ("b", "y", "cable")
@@ -320,7 +320,7 @@ def test_a_cell_with_a_repeat_waits_for_its_host(tmp_path):
     result = run_plan(two_cells(), tmp_path, hosts=Pair(HostLostError("cable"), 3))
     assert result.given_up["y"].startswith("host b was lost with 1 of 4 repeats run: go on with samepath resume --ray")
     assert hosts_of(tmp_path) == {"x": (4, {"a"}), "y": (1, {"b"})}
-    assert run_plan(two_cells(), tmp_path, hosts=Pair(None, -1)) == Result((), {})
+    assert run_plan(two_cells(), tmp_path, hosts=Pair(None, -1)) == RunResult((), {})
     assert hosts_of(tmp_path) == {"x": (4, {"a"}), "y": (4, {"b"})}
 
 
@@ -334,7 +334,7 @@ def test_an_interrupt_lets_go_of_all_cells_that_are_being_run(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_plan(two_cells(), tmp_path, hosts=Pair(KeyboardInterrupt(), 3))
     assert read_journal(tmp_path)[-1]["what"] == "interrupted"
-    assert run_plan(two_cells(), tmp_path, hosts=Pair(None, -1)) == Result((), {})
+    assert run_plan(two_cells(), tmp_path, hosts=Pair(None, -1)) == RunResult((), {})
     assert hosts_of(tmp_path) == {"x": (4, {"a"}), "y": (4, {"b"})}
 
 
@@ -377,11 +377,11 @@ def test_a_slot_that_is_put_back_is_the_first_to_be_taken_again():
 
 
 def node(number, label="", hostname="box"):
-    return Node(f"id{number}", hostname, f"10.0.0.{number}", label, 4.0, 0.0)
+    return RayNode(f"id{number}", hostname, f"10.0.0.{number}", label, 4.0, 0.0)
 
 
 def look(boot, version=__version__):
-    return Look(version, "" if version else "No module named 'samepath'", boot)
+    return NodeProbe(version, "" if version else "No module named 'samepath'", boot)
 
 
 def test_nodes_of_one_machine_are_one_host_unless_labels_say_otherwise():

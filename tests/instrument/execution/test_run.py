@@ -6,9 +6,9 @@ import pytest
 
 from samepath.core.errors import SimulatorError, StudyError
 from samepath.engines.interface import CommandLog
-from samepath.instrument.execution.folder import load_commands, read_journal, save_commands
+from samepath.instrument.execution.folder import load_commands, read_journal, save_commands, stored_cells
 from samepath.instrument.execution.rehearsal import check_plan, not_rehearsed, rehearse
-from samepath.instrument.execution.run import run_plan, stored_cells
+from samepath.instrument.execution.run import run_plan
 from samepath.instrument.study.records import Isolation, Order
 from tests.support.plans import cell, plan
 

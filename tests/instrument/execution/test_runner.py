@@ -8,20 +8,20 @@ import pytest
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError
 from samepath.core.processes import how_it_ended
-from samepath.instrument.execution.hosts import Failed, Finished, HostRunner, real_isolation
+from samepath.instrument.execution.hosts import LocalHost, RepeatFailed, RepeatFinished, real_isolation
 from samepath.instrument.study.records import Isolation
 from tests.support.plans import marked_processes, work
 
 
 @pytest.fixture(scope="module")
 def runner():
-    with HostRunner("samepath", 0.0) as host:
+    with LocalHost("samepath", 0.0) as host:
         yield host
 
 
 def told(outcomes):
     """Return pid, hash and number of earlier runs of every repeat."""
-    assert all(isinstance(one, Finished) for one in outcomes), outcomes
+    assert all(isinstance(one, RepeatFinished) for one in outcomes), outcomes
     return [tuple(one.repeat.values[0].tolist()) for one in outcomes]
 
 
@@ -95,7 +95,7 @@ def test_several_run_at_once_only_if_asked(runner):
 def test_a_failed_repeat_is_told_in_one_line_and_the_others_go_on(runner, isolation, fault, words):
     what = work("Faulty", isolation, settings={"fault": fault, "at": 2}, repeats_per_process=5)
     outcomes = list(runner.run(what, [0, 2, 1]))
-    assert [type(one) for one in outcomes] == [Finished, Failed, Finished]
+    assert [type(one) for one in outcomes] == [RepeatFinished, RepeatFailed, RepeatFinished]
     failed = outcomes[1]
     assert failed.number == 2
     with pytest.raises(SimulatorError, match=words):
@@ -109,9 +109,9 @@ def test_a_repeat_that_hangs_is_killed_with_all_it_has_started(isolation, tmp_pa
     mark = tmp_path / "hanging"
     monkeypatch.setenv("SAMEPATH_TEST_MARK", str(mark))
     settings = {"fault": "hang-with-child", "at": 1, "mark": str(mark)}
-    with HostRunner("samepath", 0.0) as runner:
+    with LocalHost("samepath", 0.0) as runner:
         good, bad = runner.run(work("Faulty", isolation, settings=settings, watchdog_s=2.0), [0, 1])
-        assert isinstance(good, Finished)
+        assert isinstance(good, RepeatFinished)
         assert "took longer than 2 s and was stopped" in bad.reason
         assert mark.exists(), "it was the hanging that took so long"
         assert len(left_after_a_moment(mark, 2)) <= 2, "only the fork server and its branch may be there"
@@ -134,25 +134,25 @@ def test_a_broken_simulator_fails_every_repeat_with_its_reason(runner):
 def test_a_fork_server_that_was_killed_is_started_again(runner):
     what = work("Telling")
     list(runner.run(what, [0]))
-    os.kill(runner._launcher._server._process.pid, signal.SIGKILL)
+    os.kill(runner._launcher._process.pid, signal.SIGKILL)
     outcomes = list(runner.run(what, [0, 1, 2]))
-    assert isinstance(outcomes[-1], Finished), outcomes
+    assert isinstance(outcomes[-1], RepeatFinished), outcomes
 
 
 def test_more_kinds_of_runs_than_branches_are_kept_still_work(monkeypatch):
     monkeypatch.setattr("samepath.instrument.execution.workers.MAX_BRANCHES", 1)
     first, second = work("Telling"), work("Telling", settings={"sleep_s": 0.001})
-    with HostRunner("samepath", 0.0) as runner:
+    with LocalHost("samepath", 0.0) as runner:
         for what in (first, second, first):
             told(list(runner.run(what, [0, 1])))
-        assert len(runner._launcher._server._branches) == 1
+        assert len(runner._launcher._branches) == 1
 
 
 def test_other_instances_run_beside_the_measured_one_and_end_with_it(tmp_path, monkeypatch):
     mark = str(tmp_path)
     monkeypatch.setenv("SAMEPATH_TEST_MARK", mark)
     what = work("Telling", condition={"instances": 3}, settings={"sleep_s": 0.01})
-    with HostRunner("samepath", 0.0) as runner:
+    with LocalHost("samepath", 0.0) as runner:
         runner.hold(what)
         (outcome,) = runner.run(what, [0])
         assert outcome.repeat.host.measured["instances"] == 3

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from samepath.cli.cluster.words import RunFolder, running
-from samepath.cli.live import duration
-from samepath.cli.options import Json, stdout_console
+from samepath.cli.common import Json, stdout_console
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError
+from samepath.core.units import format_duration
 
 if TYPE_CHECKING:
     from samepath.cluster.monitor.site import Site
@@ -81,7 +81,7 @@ def _repeat(
         try:
             found = read_status(site)
         except SilentError:
-            complain(f"no answer from {site.url} for {duration(clock.monotonic_s() - answered_s)}")
+            complain(f"no answer from {site.url} for {format_duration(clock.monotonic_s() - answered_s)}")
             continue
         answered_s = clock.monotonic_s()
         show(found)
@@ -173,7 +173,7 @@ def node_table(nodes: tuple["NodeStatus", ...], *, wide: bool) -> Table:
     for name in names + ["sensors", "clients", "speed", "address"] * wide:
         table.add_column(name, justify="left" if name in ("node", "state", "address") else "right", no_wrap=True)
     for node in nodes:
-        silent = f", silent {duration(node.silent_s)}" if node.silent_s >= 1 and node.state != "gone" else ""
+        silent = f", silent {format_duration(node.silent_s)}" if node.silent_s >= 1 and node.state != "gone" else ""
         cells: list[RenderableType] = [
             Text(plain(node.name)),
             Text(node.state + silent, style=STYLES[node.state]),
@@ -198,7 +198,7 @@ def seconds(value_s: float | None) -> str:
     for unit, factor in (("µs", 1e-6), ("ms", 1e-3)):
         if float(f"{value_s / factor:.3g}") < 1000:
             return f"{value_s / factor:.3g} {unit}" if value_s else "0"
-    return f"{value_s:.3g} s" if value_s < 90 else duration(value_s)
+    return f"{value_s:.3g} s" if value_s < 90 else format_duration(value_s)
 
 
 def rate(per_s: float) -> str:

@@ -27,13 +27,13 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.processes import die_with_parent
 from samepath.engines import registry
 from samepath.instrument.execution import worker
-from samepath.instrument.execution.job import Job, Trouble
+from samepath.instrument.execution.job import ErrorReply, Job
 
 MESSAGE_BYTES = 1 << 17
 _POLL_S = 0.0005
 
 
-class Server:
+class ForkServer:
     """Forks what it is asked to and knows what it has forked."""
 
     def __init__(self, control: socket.socket) -> None:
@@ -117,7 +117,7 @@ def _branch(request: dict[str, Any], handle: int) -> NoReturn:
     # What cannot be loaded here fails again in the worker, where the reason is told.
     with suppress(Exception), registry.create(job.simulator) as simulator:
         simulator.prepare(job.request(0))
-    Server(control).serve()
+    ForkServer(control).serve()
 
 
 def _become(request: dict[str, Any], handle: int, parent: int) -> NoReturn:
@@ -127,7 +127,7 @@ def _become(request: dict[str, Any], handle: int, parent: int) -> NoReturn:
     try:
         os.execvpe(argv[0], argv, {**os.environ, **request["environment"]})  # noqa: S606 - our own interpreter
     except OSError as error:
-        Connection(handle).send(Trouble(f"{argv[0]} cannot be started: {error.strerror or error}"))
+        Connection(handle).send(ErrorReply(f"{argv[0]} cannot be started: {error.strerror or error}"))
         os._exit(1)
 
 
@@ -144,7 +144,7 @@ def main() -> NoReturn:
     die_with_parent(parent, signal.SIGTERM)
     # Libraries may keep threads of their own; they are made to be forked, and what is forked here starts none before.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-    Server(socket.socket(fileno=handle)).serve()
+    ForkServer(socket.socket(fileno=handle)).serve()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""What a worker process is given and what it sends back: plain frozen records, so that they can go to any process."""
+"""What a worker process is sent and what it sends back: plain frozen records that can go to any process.
+
+They live in a module of their own for a reason. ``worker.py`` and ``fork_server.py`` are run with ``python -m``, where they are
+called ``__main__``: a record defined there would be pickled as ``__main__.Something`` and be unknown at the other end.
+"""
 
 import sys
 from dataclasses import dataclass, field
@@ -27,59 +31,6 @@ class Job:
         return RunRequest(self.scenario, number, self.seed, self.settings, self.duration_s, self.commands)
 
 
-@dataclass(frozen=True)
-class Run:
-    """Order: run this repeat and send it back."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class Record:
-    """Order: run once with the controllers in the loop and send back what they decided."""
-
-
-@dataclass(frozen=True)
-class Loop:
-    """Order: run the same again and again, throw the results away, never end by yourself."""
-
-
-Order = Run | Record | Loop
-
-
-@dataclass(frozen=True)
-class Ready:
-    """Answer: the simulator is there; ``measured`` is what was read back of the conditions set in the process."""
-
-    measured: dict[str, Scalar]
-
-
-@dataclass(frozen=True)
-class Done:
-    """Answer: a finished repeat and how long the simulator took."""
-
-    repeat: Repeat
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """Answer: what the controllers decided."""
-
-    commands: CommandLog
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """Answer: what went wrong, in one line; ``detail``, for the journal, leads to the place."""
-
-    reason: str
-    detail: str = ""
-
-
-Answer = Ready | Done | Recorded | Trouble
-
-
 def job_of(
     plan: Plan, cell: PlannedCell, commands: CommandLog | None = None, condition: dict[str, Scalar] | None = None
 ) -> Job:
@@ -95,3 +46,56 @@ def job_of(
         commands=commands,
         path=tuple(sys.path),
     )
+
+
+@dataclass(frozen=True)
+class RunRepeat:
+    """Run this repeat and send it back."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class RecordOnce:
+    """Run once with the controllers in the loop and send back what they decided."""
+
+
+@dataclass(frozen=True)
+class RunForever:
+    """Run the same again and again, throw the results away, never end by yourself: a background instance."""
+
+
+WorkerRequest = RunRepeat | RecordOnce | RunForever
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The simulator is there; ``measured`` is what was read back of the conditions set in the process."""
+
+    measured: dict[str, Scalar]
+
+
+@dataclass(frozen=True)
+class RepeatDone:
+    """A finished repeat and how long the simulator took."""
+
+    repeat: Repeat
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CommandsRecorded:
+    """What the controllers decided."""
+
+    commands: CommandLog
+
+
+@dataclass(frozen=True)
+class ErrorReply:
+    """What went wrong, in one line; ``detail``, for the journal, leads to the place."""
+
+    reason: str
+    detail: str = ""
+
+
+WorkerReply = Ready | RepeatDone | CommandsRecorded | ErrorReply

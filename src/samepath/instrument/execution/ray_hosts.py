@@ -3,6 +3,9 @@
 There is one actor per host, held to its node, and it takes all of the node's cores: Ray starts nothing else there, and a second
 study waits. An actor does one thing at a time, so that two measured repeats never meet on a host unless ``processes`` says so.
 It lives as long as the samepath that started it; what it has started ends with it.
+
+Ray starts its processes at a lower priority and with variables of its own, the number of threads among them. A measured repeat
+is to find its host as it is without Ray: priority, environment and module path are put back before anything is run.
 """
 
 import pickle
@@ -17,43 +20,61 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError, StudyError
 from samepath.core.ray_cluster import (
     ANSWER_S,
-    Look,
-    Node,
+    NodeProbe,
     Ray,
+    RayNode,
     connect,
     first_line,
-    look_at,
     nodes_of,
+    probe_nodes,
     undo_environment,
     undo_priority,
 )
 from samepath.instrument.conditions.applicable import missing_tool
 from samepath.instrument.execution.folder import differences
 from samepath.instrument.execution.hosts import (
-    Begin,
-    Desk,
-    Finished,
-    Hold,
+    HoldConditions,
     HostLostError,
-    HostRunner,
-    Question,
+    HostReply,
+    HostRequest,
+    LocalHost,
     RecordCommands,
-    Reply,
+    RepeatFinished,
+    StartRepeats,
     Work,
 )
-from samepath.instrument.execution.job import Trouble
+from samepath.instrument.execution.job import ErrorReply
 from samepath.instrument.execution.rehearsal import Rehearsal, not_applicable, not_rehearsed, rehearse, simulators_of
-from samepath.instrument.execution.worker import trouble
+from samepath.instrument.execution.worker import error_reply
 from samepath.instrument.execution.workers import WorkerLostError
 from samepath.instrument.host.provenance import collect_provenance
 from samepath.instrument.study.records import Plan, PlannedCell, Scalar
 
-# What runs on every host of a Ray cluster: a process of Ray's that answers questions, and what it must first put
-# right.
-#
-# Ray starts its processes at a lower priority and with variables of its own, the number of threads among them. A
-# measured repeat is to find its host as Ray itself was started there: priority, environment and module path are put
-# back before anything is run.
+# The actor of a samepath that was killed a moment ago is still being cleared away.
+_CLEARED_S: Final = 15.0
+_NOT_INSTALLED: Final = "--ray needs Ray, which is not installed: pip install 'samepath[ray]'"
+
+
+@contextmanager
+def ray_hosts(address: str, plan: Plan, say: Callable[[str], None]) -> Iterator["RayHosts"]:
+    """Join a cluster and make its hosts ready for a plan; ``say`` tells the user what is not as it might be."""
+    ray = connect(address, _NOT_INSTALLED)
+    try:
+        nodes = nodes_of(ray)
+        if not nodes:
+            raise StudyError("the Ray cluster has no node with cores to run on: start some without --num-cpus=0")
+        chosen = choose_hosts(probe_nodes(ray, nodes, say), say)
+        actors = {name: _start(ray, name, node) for name, node in chosen.items()}
+        hosts = RayHosts(ray, plan, _surveyed(ray, plan, actors))
+        differing = differences(hosts.provenance)
+        if differing:
+            say(f"hosts {', '.join(hosts.names)} differ in {', '.join(differing)}: cells of one may not compare with another's")
+        try:
+            yield hosts
+        finally:
+            hosts.close()
+    finally:
+        ray.shutdown()
 
 
 @dataclass(frozen=True)
@@ -70,124 +91,10 @@ class Survey:
     load_tool: str | None
 
 
-class HostActor:
-    """One host. All its methods answer with a pickled record; one that goes wrong answers with :class:`Trouble`."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._desk: Desk
-
-    def survey(self, plan: Plan) -> bytes:
-        """Put the process right and look at the host."""
-        try:
-            put_right()
-            self._desk = Desk(HostRunner(plan.execution.load_tool, plan.execution.settle_s))
-            return pickle.dumps(
-                Survey(
-                    provenance=collect_provenance([], plan.seed).as_dict(),
-                    not_applicable=not_applicable(plan),
-                    simulators={name: info.version for name, info in simulators_of(plan).items()},
-                    load_tool=missing_tool(plan.execution.load_tool),
-                )
-            )
-        except Exception as error:  # whatever it is, it is told where samepath runs
-            return pickle.dumps(trouble(error))
-
-    def rehearse(self, plan: Plan, cell: PlannedCell) -> bytes:
-        """Try what a cell runs, once."""
-        answer: Rehearsal | Trouble
-        try:
-            (answer,) = rehearse(plan, [cell], ())
-        except Exception as error:
-            answer = trouble(error)
-        return pickle.dumps(answer)
-
-    def answer(self, question: Question) -> bytes:
-        """Answer a question as :class:`Desk` does."""
-        answer: Reply | Trouble
-        try:
-            answer = self._desk.answer(self._here(question))
-            if isinstance(answer, Finished):
-                answer = self._signed(answer)
-        except WorkerLostError as error:
-            answer = Trouble(str(error))
-        except Exception as error:
-            answer = trouble(error)
-        return pickle.dumps(answer)
-
-    def _here(self, question: Question) -> Question:
-        """Look for modules where this host has them."""
-        if isinstance(question, Hold | RecordCommands | Begin):
-            work: Work = question.work
-            return replace(question, work=replace(work, job=replace(work.job, path=tuple(sys.path))))
-        return question
-
-    def _signed(self, outcome: Finished) -> Finished:
-        """Say where a repeat was run, and from when to when on this host's own clock."""
-        stop_s = SYSTEM_CLOCK.monotonic_s()
-        where: dict[str, Scalar] = {
-            "host": self._name,
-            "host_from_s": round(stop_s - outcome.cost_s, 6),
-            "host_to_s": round(stop_s, 6),
-        }
-        log = outcome.repeat.host
-        return replace(outcome, repeat=replace(outcome.repeat, host=replace(log, measured={**log.measured, **where})))
-
-
-def put_right() -> None:
-    """Give this process the priority, the variables and the module path that it would have without Ray."""
-    undo_environment()
-    wanted, found = undo_priority()
-    if found != wanted:
-        raise StudyError(
-            f"Ray runs its processes at nice {found} there and the kernel does not let them back to {wanted}: "
-            "start Ray with RAY_worker_niceness=0"
-        )
-
-
-# Choosing the hosts of a Ray cluster that run a study.
-
-
-def choose_hosts(looks: Mapping[Node, Look], say: Callable[[str], None]) -> dict[str, Node]:
-    """Return one node for each host, by the host's name. Nodes on one machine are one host, unless labels say otherwise."""
-    for node, look in looks.items():
-        if look.samepath != __version__:
-            found = f"samepath {look.samepath} is" if look.samepath else f"no samepath is ({look.problem})"
-            raise StudyError(
-                f"Ray node {node.hostname} ({node.address}): samepath {__version__} was wanted, but {found} installed there: "
-                "install the same version on every node, into the Python that Ray is started with"
-            )
-    chosen: dict[tuple[str, str], Node] = {}
-    for node, look in looks.items():
-        first = chosen.setdefault(("label", node.label) if node.label else ("boot", look.boot), node)
-        if first is not node:
-            say(f"Ray nodes {first.address} and {node.address} are on one host, {_name(first)}: only the first is used")
-    names = [_name(node) for node in chosen.values()]
-    return {
-        name if names.count(name) == 1 else f"{name} ({node.address})": node
-        for name, node in zip(names, chosen.values(), strict=True)
-    }
-
-
-def _name(node: Node) -> str:
-    return node.label or node.hostname
-
-
-def merged(reasons: Mapping[str, str]) -> str:
-    """Say why no host permits a cell: once where all have the same reason."""
-    different = list(dict.fromkeys(reasons.values()))
-    if len(different) == 1:
-        return different[0]
-    return "; ".join(f"on {host}: {reason}" for host, reason in reasons.items())
-
-
-# The actor of a samepath that was killed a moment ago is still being cleared away.
-_CLEARED_S: Final = 15.0
-_NOT_INSTALLED: Final = "--ray needs Ray, which is not installed: pip install 'samepath[ray]'"
-
-
 @dataclass
 class _Host:
+    """An actor, what it said of its host, and the reply that is waited for, if any."""
+
     actor: Ray
     survey: Survey
     asked: Ray = None
@@ -201,12 +108,10 @@ class RayHosts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The hosts that are there."""
         return tuple(self._hosts)
 
     @property
     def provenance(self) -> dict[str, dict[str, object]]:
-        """What each host says of itself."""
         return {name: host.survey.provenance for name, host in self._hosts.items()}
 
     def not_applicable(self) -> dict[str, str]:
@@ -216,7 +121,6 @@ class RayHosts:
         return {cell: merged({name: reasons[cell] for name, reasons in surveys.items()}) for cell in refused}
 
     def permits(self, host: str, cell: str) -> bool:
-        """Can this cell be run there?"""
         return cell not in self._hosts[host].survey.not_applicable
 
     def rehearse(
@@ -228,34 +132,31 @@ class RayHosts:
             name = next(name for name in self._hosts if self.permits(name, cell.name))
             host = self._hosts[name]
             try:
-                answer = pickle.loads(self._ray.get(host.actor.rehearse.remote(self._plan, cell)))  # noqa: S301 - our own actor
+                reply = pickle.loads(self._ray.get(host.actor.rehearse.remote(self._plan, cell)))  # noqa: S301 - our own actor
             except self._ray.exceptions.RayError as error:
                 raise StudyError(f"host {name} was lost before the first run ({first_line(error)})") from error
-            if isinstance(answer, Trouble):
-                raise SimulatorError(f"host {name}: {answer.reason}")
-            found.append(answer)
+            if isinstance(reply, ErrorReply):
+                raise SimulatorError(f"host {name}: {reply.reason}")
+            found.append(reply)
             on_progress(cell.name)
         return tuple(found)
 
-    def ask(self, host: str, question: Question) -> None:
-        """Send a question."""
-        one = self._hosts[host]
-        one.asked = one.actor.answer.remote(question)
+    def ask(self, host: str, request: HostRequest) -> None:
+        self._hosts[host].asked = self._hosts[host].actor.reply.remote(request)
 
-    def wait(self) -> tuple[str, Reply | Exception]:
-        """Wait for whoever answers first."""
+    def wait(self) -> tuple[str, HostReply | Exception]:
         asked = {host.asked: name for name, host in self._hosts.items() if host.asked is not None}
         (ready,), _ = self._ray.wait(list(asked), num_returns=1)
         name = asked[ready]
         self._hosts[name].asked = None
         try:
-            answer: Reply | Trouble = pickle.loads(self._ray.get(ready))  # noqa: S301 - our own actor
+            reply: HostReply | ErrorReply = pickle.loads(self._ray.get(ready))  # noqa: S301 - our own actor
         except self._ray.exceptions.RayError as error:
             self._end(self._hosts.pop(name))
             return name, HostLostError(first_line(error))
-        if isinstance(answer, Trouble):
-            return name, SimulatorError(answer.reason)
-        return name, answer
+        if isinstance(reply, ErrorReply):
+            return name, SimulatorError(reply.reason)
+        return name, reply
 
     def close(self) -> None:
         """End all that was started on the hosts."""
@@ -266,29 +167,40 @@ class RayHosts:
         self._ray.kill(host.actor)
 
 
-@contextmanager
-def ray_hosts(address: str, plan: Plan, say: Callable[[str], None]) -> Iterator[RayHosts]:
-    """Join a cluster and make its hosts ready for a plan; ``say`` tells the user what is not as it might be."""
-    ray = connect(address, _NOT_INSTALLED)
-    try:
-        nodes = nodes_of(ray)
-        if not nodes:
-            raise StudyError("the Ray cluster has no node with cores to run on: start some without --num-cpus=0")
-        chosen = choose_hosts(look_at(ray, nodes, say), say)
-        actors = {name: _start(ray, name, node) for name, node in chosen.items()}
-        hosts = RayHosts(ray, plan, _surveyed(ray, plan, actors))
-        differing = differences(hosts.provenance)
-        if differing:
-            say(f"hosts {', '.join(hosts.names)} differ in {', '.join(differing)}: cells of one may not compare with another's")
-        try:
-            yield hosts
-        finally:
-            hosts.close()
-    finally:
-        ray.shutdown()
+def choose_hosts(looks: Mapping[RayNode, NodeProbe], say: Callable[[str], None]) -> dict[str, RayNode]:
+    """Return one node for each host, by the host's name. Nodes on one machine are one host, unless labels say otherwise."""
+    for node, look in looks.items():
+        if look.samepath != __version__:
+            found = f"samepath {look.samepath} is" if look.samepath else f"no samepath is ({look.problem})"
+            raise StudyError(
+                f"Ray node {node.hostname} ({node.address}): samepath {__version__} was wanted, but {found} installed there: "
+                "install the same version on every node, into the Python that Ray is started with"
+            )
+    chosen: dict[tuple[str, str], RayNode] = {}
+    for node, look in looks.items():
+        first = chosen.setdefault(("label", node.label) if node.label else ("boot", look.boot), node)
+        if first is not node:
+            say(f"Ray nodes {first.address} and {node.address} are on one host, {_name(first)}: only the first is used")
+    names = [_name(node) for node in chosen.values()]
+    return {
+        name if names.count(name) == 1 else f"{name} ({node.address})": node
+        for name, node in zip(names, chosen.values(), strict=True)
+    }
 
 
-def _start(ray: Ray, name: str, node: Node) -> Ray:
+def _name(node: RayNode) -> str:
+    return node.label or node.hostname
+
+
+def merged(reasons: Mapping[str, str]) -> str:
+    """Say why no host permits a cell: once where all have the same reason."""
+    different = list(dict.fromkeys(reasons.values()))
+    if len(different) == 1:
+        return different[0]
+    return "; ".join(f"on {host}: {reason}" for host, reason in reasons.items())
+
+
+def _start(ray: Ray, name: str, node: RayNode) -> Ray:
     """Have one actor on a node and nothing else of Ray's; its name is taken while it lives."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -316,22 +228,97 @@ def _surveyed(ray: Ray, plan: Plan, actors: dict[str, Ray]) -> dict[str, _Host]:
     loads = any(cell.condition.get("cpu_load") for cell in plan.cells)
     asked = {name: actor.survey.remote(plan) for name, actor in actors.items()}
     hosts = {}
-    for name, one in asked.items():
+    for name, reference in asked.items():
         try:
-            answer: Survey | Trouble = pickle.loads(ray.get(one, timeout=ANSWER_S))  # noqa: S301 - our own actor
+            survey: Survey | ErrorReply = pickle.loads(ray.get(reference, timeout=ANSWER_S))  # noqa: S301 - our own actor
         except ray.exceptions.GetTimeoutError as error:
             raise StudyError(
                 f"host {name} gave no sign within {ANSWER_S:g} s: other work of the Ray cluster has its cores; wait for it"
             ) from error
         except ray.exceptions.RayError as error:
             raise StudyError(f"host {name} was lost before the first run ({first_line(error)})") from error
-        if isinstance(answer, Trouble):
-            raise StudyError(f"host {name}: {answer.reason}")
+        if isinstance(survey, ErrorReply):
+            raise StudyError(f"host {name}: {survey.reason}")
         for simulator, version in versions.items():
-            found = answer.simulators[simulator]
+            found = survey.simulators[simulator]
             if found != version:
                 raise StudyError(f"host {name} has {simulator} {found}, but {version} is here: install the same on every host")
-        if answer.load_tool is not None and loads:
-            raise StudyError(f"execution.load_tool: host {name}: {answer.load_tool}")
-        hosts[name] = _Host(actors[name], answer)
+        if survey.load_tool is not None and loads:
+            raise StudyError(f"execution.load_tool: host {name}: {survey.load_tool}")
+        hosts[name] = _Host(actors[name], survey)
     return hosts
+
+
+class HostActor:
+    """One host. All its methods return a pickled record; one that goes wrong returns :class:`ErrorReply`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._host: LocalHost
+
+    def survey(self, plan: Plan) -> bytes:
+        """Put the process right and look at the host."""
+        try:
+            restore_process()
+            self._host = LocalHost(plan.execution.load_tool, plan.execution.settle_s)
+            return pickle.dumps(
+                Survey(
+                    provenance=collect_provenance([], plan.seed).as_dict(),
+                    not_applicable=not_applicable(plan),
+                    simulators={name: info.version for name, info in simulators_of(plan).items()},
+                    load_tool=missing_tool(plan.execution.load_tool),
+                )
+            )
+        except Exception as error:  # whatever it is, it is told where samepath runs
+            return pickle.dumps(error_reply(error))
+
+    def rehearse(self, plan: Plan, cell: PlannedCell) -> bytes:
+        """Try what a cell runs, once."""
+        reply: Rehearsal | ErrorReply
+        try:
+            (reply,) = rehearse(plan, [cell], ())
+        except Exception as error:
+            reply = error_reply(error)
+        return pickle.dumps(reply)
+
+    def reply(self, request: HostRequest) -> bytes:
+        """Do what is asked as :class:`LocalHost` does."""
+        reply: HostReply | ErrorReply
+        try:
+            reply = self._host.reply(self._here(request))
+            if isinstance(reply, RepeatFinished):
+                reply = self._signed(reply)
+        except WorkerLostError as error:
+            reply = ErrorReply(str(error))
+        except Exception as error:
+            reply = error_reply(error)
+        return pickle.dumps(reply)
+
+    def _here(self, request: HostRequest) -> HostRequest:
+        """Look for modules where this host has them."""
+        if isinstance(request, HoldConditions | RecordCommands | StartRepeats):
+            work: Work = request.work
+            return replace(request, work=replace(work, job=replace(work.job, path=tuple(sys.path))))
+        return request
+
+    def _signed(self, outcome: RepeatFinished) -> RepeatFinished:
+        """Say where a repeat was run, and from when to when on this host's own clock."""
+        stop_s = SYSTEM_CLOCK.monotonic_s()
+        where: dict[str, Scalar] = {
+            "host": self._name,
+            "host_from_s": round(stop_s - outcome.cost_s, 6),
+            "host_to_s": round(stop_s, 6),
+        }
+        log = outcome.repeat.host
+        return replace(outcome, repeat=replace(outcome.repeat, host=replace(log, measured={**log.measured, **where})))
+
+
+def restore_process() -> None:
+    """Give this process the priority, the variables and the module path that it would have without Ray."""
+    undo_environment()
+    wanted, found = undo_priority()
+    if found != wanted:
+        raise StudyError(
+            f"Ray runs its processes at nice {found} there and the kernel does not let them back to {wanted}: "
+            "start Ray with RAY_worker_niceness=0"
+        )

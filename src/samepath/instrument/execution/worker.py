@@ -1,7 +1,8 @@
-"""The child's side: a process that makes one simulator and runs what it is asked for, one order at a time.
+"""The child's side: a process that makes one simulator and runs what it is asked for, one request at a time.
 
-The same code serves a child of the fork server, an interpreter of its own (``python -m`` this module) and,
-without a connection, samepath's own process.
+The same code serves a child of the fork server, an interpreter of its own (``python -m`` this module) and, without a
+connection, samepath's own process. Whatever goes wrong inside a simulator comes back as a reply: only a crash or a hang is
+the parent's to notice.
 """
 
 import os
@@ -18,62 +19,75 @@ from samepath.core.errors import SamepathError
 from samepath.core.processes import die_with_parent
 from samepath.engines import registry
 from samepath.instrument.conditions.process import apply, read_back
-from samepath.instrument.execution.job import Answer, Done, Job, Loop, Order, Ready, Record, Recorded, Run, Trouble
+from samepath.instrument.execution.job import (
+    CommandsRecorded,
+    ErrorReply,
+    Job,
+    Ready,
+    RecordOnce,
+    RepeatDone,
+    RunForever,
+    RunRepeat,
+    WorkerReply,
+    WorkerRequest,
+)
 from samepath.instrument.host.sampler import HostSampler
 from samepath.instrument.traces.recorder import Recorder
 
 
 class Session:
-    """A simulator and the job it serves. Whatever goes wrong inside comes back as an answer."""
+    """A simulator and the job it serves. ``first`` is the reply to the job itself."""
 
     def __init__(self, job: Job, *, set_conditions: bool = True) -> None:
         self._job = job
-        self.first: Answer
+        self.first: WorkerReply
         try:
+            # Conditions first: a simulator may look at its cores and threads once, when it is made.
             measured = apply(job.condition) if set_conditions else read_back()
             self._simulator = registry.create(job.simulator)
             self._info = self._simulator.described(job.settings)
             self.first = Ready(measured)
         except (Exception, SystemExit) as error:
-            self.first = trouble(error)
+            self.first = error_reply(error)
 
-    def answer(self, order: Order) -> Answer:
+    def reply(self, request: WorkerRequest) -> WorkerReply:
         """Do what is asked."""
         try:
-            match order:
-                case Run(number):
+            match request:
+                case RunRepeat(number):
                     return self._run(number)
-                case Record():
-                    return Recorded(self._simulator.record_commands(self._job.request(0)))
-                case Loop():
+                case RecordOnce():
+                    return CommandsRecorded(self._simulator.record_commands(self._job.request(0)))
+                case RunForever():
                     while True:
                         self._run(0)
         except (Exception, SystemExit) as error:
-            return trouble(error)
+            return error_reply(error)
 
-    def _run(self, number: int) -> Done:
+    def _run(self, number: int) -> RepeatDone:
         info = self._info
         recorder = Recorder(number, info.channels, info.step_s, self._job.log_every)
         with HostSampler() as sampler:
             start_s = SYSTEM_CLOCK.monotonic_s()
             self._simulator.run(self._job.request(number), recorder, sampler.tick)
             seconds = SYSTEM_CLOCK.monotonic_s() - start_s
-        return Done(recorder.finish(sampler.log()), seconds)
+        return RepeatDone(recorder.finish(sampler.log()), seconds)
 
     def close(self) -> None:
-        """Let go of the simulator; its last troubles are nobody's any more."""
+        """Let go of the simulator; by now nobody waits for what may go wrong in that."""
         with suppress(Exception):
             self._simulator.close()
 
 
-def trouble(error: BaseException) -> Trouble:
+def error_reply(error: BaseException) -> ErrorReply:
     """Put an error into one line; of an unexpected one, keep where it came from."""
     if isinstance(error, SamepathError):
-        return Trouble(str(error))
+        return ErrorReply(str(error))
     words = " ".join(str(error).split())
     place = traceback.extract_tb(error.__traceback__)[-1]
     reason = f"{type(error).__name__}: {words}" if words else type(error).__name__
-    return Trouble(f"{reason} ({Path(place.filename).name}, line {place.lineno})", "".join(traceback.format_exception(error)))
+    detail = "".join(traceback.format_exception(error))
+    return ErrorReply(f"{reason} ({Path(place.filename).name}, line {place.lineno})", detail)
 
 
 def serve(connection: Connection) -> None:
@@ -86,7 +100,7 @@ def serve(connection: Connection) -> None:
         session = Session(job)
         connection.send(session.first)
         while True:
-            connection.send(session.answer(connection.recv()))
+            connection.send(session.reply(connection.recv()))
     except (EOFError, ConnectionError):
         if session is not None:
             session.close()

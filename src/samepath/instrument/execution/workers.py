@@ -1,26 +1,38 @@
-"""The parent's side: starting workers (forked, cold or in this very process) and learning how they ended."""
+"""The parent's side: starting workers (forked, cold or in this very process), watching them, learning how they ended.
+
+Why a fork server: a fresh interpreter takes about a second, most of it imports; a fork of a process that has imported
+everything takes milliseconds, and no repeat sees what another did. samepath's own process must not be the one that forks: it
+has threads and has run things. So a child is started once (``fork_server.py``), and forks a *branch* of itself for each
+simulator and scenario, from which that cell's workers are forked.
+
+Why nothing is left behind: workers end when their connection closes; the fork server reaps them and kills what lingers, with
+all it has started; and the kernel ends each process with its parent, so that even ``kill -9`` on samepath leaves no simulator
+running.
+"""
 
 import json
 import os
 import socket
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.processes import how_it_ended
 from samepath.instrument.conditions.process import command, environment
-from samepath.instrument.execution.job import Answer, Job, Order
+from samepath.instrument.execution.job import Job, WorkerReply, WorkerRequest
 from samepath.instrument.execution.worker import Session
-from samepath.instrument.study.records import Isolation
+from samepath.instrument.study.records import Isolation, Scalar
 
-# How long a worker may take to end by itself once it is told to, and the fork server to answer.
+# How long a worker may take to end by itself once its connection is closed.
 GRACE_S: Final = 2.0
-# The first branch waits for the server's imports, any branch for what its simulator prepares.
+# How long the fork server may take to answer: the first branch waits for its imports, any branch for what is prepared in it.
 ANSWER_S: Final = 120.0
 # Idle branches cost memory; a study alternates between a few.
 MAX_BRANCHES: Final = 24
@@ -30,124 +42,83 @@ class WorkerLostError(Exception):
     """A worker is gone; the text says how it ended."""
 
 
-class Worker(Protocol):
-    """A process that serves one job. Answers come in the order of the orders; the first is :class:`Ready`."""
+class Worker(ABC):
+    """Runs the repeats of one job. Replies come in the order of the requests; the first, to the job itself, is ``Ready``.
+
+    ``number`` is the repeat at hand, ``position`` how many came before it in the same process, ``deadline_s`` until when the
+    worker must reply; ``measured`` is for whoever runs repeats to keep what ``Ready`` told.
+    """
+
+    def __init__(self, number: int, watchdog_s: float, clock: Clock) -> None:
+        self._clock = clock
+        self._watchdog_s = watchdog_s
+        self.number = number
+        self.position = 0
+        self.measured: dict[str, Scalar] = {}
+        self.begun_s = clock.monotonic_s()
+        self.deadline_s = self.begun_s + watchdog_s
+
+    def send(self, request: WorkerRequest) -> None:
+        """Ask for something and start the watchdog anew."""
+        self.deadline_s = self._clock.monotonic_s() + self._watchdog_s
+        self._send(request)
+
+    def receive(self) -> WorkerReply:
+        """Return the next reply; where it is not there by now the worker is killed. Wait on ``waitable`` first."""
+        if self.waitable is not None and not self.waitable.poll(0):
+            self.end(0.0)
+            limit = f"{self._watchdog_s:g} s"
+            raise WorkerLostError(f"took longer than {limit} and was stopped; execution.watchdog sets the limit")
+        return self._receive()
+
+    def move_on(self, number: int) -> None:
+        """Turn to the next repeat in the same process."""
+        self.number, self.position, self.begun_s = number, self.position + 1, self._clock.monotonic_s()
 
     @property
+    @abstractmethod
     def waitable(self) -> Connection | None:
-        """What to wait on for the next answer; None where it is there already."""
-        ...
+        """What to wait on for the next reply; None where it is there already."""
 
-    def send(self, order: Order) -> None:
-        """Give an order."""
-        ...
-
-    def receive(self) -> Answer:
-        """Return the next answer; raises :class:`WorkerLostError` if there will be none."""
-        ...
-
+    @abstractmethod
     def end(self, grace_s: float = GRACE_S) -> str:
         """Let go of the worker, kill it if it takes longer than ``grace_s``, and say how it ended."""
-        ...
+
+    @abstractmethod
+    def _send(self, request: WorkerRequest) -> None: ...
+
+    @abstractmethod
+    def _receive(self) -> WorkerReply: ...
 
 
-class ForkServer:
-    """Starts the fork server when first needed, and keeps a branch per simulator and scenario."""
+class InlineWorker(Worker):
+    """No process at all: requests are carried out here, at once. Conditions of a process are not set, nothing can be killed."""
 
-    def __init__(self) -> None:
-        self._root: Branch | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._branches: OrderedDict[str, Branch] = OrderedDict()
+    waitable = None
 
-    def start(self, job: Job, *, cold: bool = False) -> "ServedWorker":
-        """Fork a worker for ``job``, or start an interpreter for it."""
-        branch = self._running_root() if cold else self._branch(job)
-        request: dict[str, Any] = {"do": "worker"}
-        if cold:
-            argv = command(job.condition, [sys.executable, "-m", "samepath.instrument.execution.worker"])
-            request = {"do": "interpreter", "argv": argv, "environment": environment(job.condition)}
-        here, there = Pipe()
-        try:
-            pid = branch.ask(request, there.fileno())["pid"]
-        except WorkerLostError:
-            here.close()
-            raise
-        finally:
-            there.close()
-        return ServedWorker(here, pid, branch, job)
+    def __init__(self, job: Job, number: int, watchdog_s: float, clock: Clock) -> None:
+        super().__init__(number, watchdog_s, clock)
+        self._session = Session(job, set_conditions=False)
+        self._reply = self._session.first
 
-    def _branch(self, job: Job) -> "Branch":
-        prepared = {**asdict(replace(job, commands=None, condition={}, path=())), "settings": dict(job.settings)}
-        name = json.dumps(prepared, sort_keys=True)
-        root = self._running_root()
-        branch = self._branches.get(name)
-        if branch is not None and branch.lost:
-            self._forget(branch)
-            branch = None
-        if branch is None:
-            while len(self._branches) >= MAX_BRANCHES:
-                self._forget(next(iter(self._branches.values())))
-            here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with there:
-                try:
-                    pid = root.ask({"do": "branch", "job": prepared, "path": list(job.path)}, there.fileno())["pid"]
-                except WorkerLostError:
-                    here.close()
-                    self.close()
-                    raise
-            branch = self._branches[name] = Branch(here, pid)
-        self._branches.move_to_end(name)
-        return branch
+    def end(self, grace_s: float = GRACE_S) -> str:
+        self._session.close()
+        return "ended"
 
-    def _running_root(self) -> "Branch":
-        if self._root is not None and (self._root.lost or self._process is None or self._process.poll() is not None):
-            self.close()
-        if self._root is None:
-            here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with there:
-                numbers = [str(there.fileno()), str(os.getpid())]
-                # What children print goes to stderr: stdout is for results.
-                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
-                    [sys.executable, "-m", "samepath.instrument.execution.fork_server", *numbers],
-                    stdin=subprocess.DEVNULL,
-                    stdout=2,
-                    pass_fds=[there.fileno()],
-                    process_group=0,
-                )
-            self._root = Branch(here, self._process.pid)
-        return self._root
+    def _send(self, request: WorkerRequest) -> None:
+        self._reply = self._session.reply(request)
 
-    def _forget(self, branch: "Branch") -> None:
-        """Close a branch and let the root collect it."""
-        branch.control.close()
-        for name in [name for name, one in self._branches.items() if one is branch]:
-            del self._branches[name]
-        if self._root is not None:
-            with suppress(WorkerLostError):
-                self._root.ask({"do": "end", "pid": branch.pid, "grace_s": GRACE_S})
-
-    def close(self) -> None:
-        """End the server and all it has forked."""
-        for branch in self._branches.values():
-            branch.control.close()
-        self._branches.clear()
-        if self._root is not None and self._process is not None:
-            self._root.control.close()
-            try:
-                self._process.wait(GRACE_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._root = self._process = None
+    def _receive(self) -> WorkerReply:
+        return self._reply
 
 
-class Branch:
-    """The server, or a fork of it that has loaded one simulator and scenario."""
+@dataclass
+class _Branch:
+    """The fork server, or a fork of it that has loaded one simulator and scenario. ``lost``: it cannot be asked any more."""
 
-    def __init__(self, control: socket.socket, pid: int) -> None:
-        self.control = control
-        self.pid = pid
-        self.lost = False
+    control: socket.socket
+    pid: int
+    lost: bool = False
 
     def ask(self, request: dict[str, Any], handle: int | None = None, longest_s: float = ANSWER_S) -> dict[str, Any]:
         """Send a request, perhaps with a file descriptor, and return the answer."""
@@ -169,91 +140,133 @@ class Branch:
         return answer
 
 
-class ServedWorker:
+class ProcessWorker(Worker):
     """A child of the fork server: forked from it, or an interpreter that it has started."""
 
-    def __init__(self, connection: Connection, pid: int, branch: Branch, job: Job) -> None:
+    def __init__(
+        self, job: Job, connection: Connection, pid: int, branch: _Branch, number: int, watchdog_s: float, clock: Clock
+    ) -> None:
+        super().__init__(number, watchdog_s, clock)
         self.pid = pid
         self._connection = connection
         self._branch = branch
         self._ended = ""
-        self.send(job)
+        self._send(job)
 
     @property
     def waitable(self) -> Connection:
-        """What to wait on for the next answer."""
         return self._connection
 
-    def send(self, order: Order | Job) -> None:
-        """Give an order; a worker that is gone already says so when its answer is asked for."""
-        with suppress(ConnectionError):
-            self._connection.send(order)
-
-    def receive(self) -> Answer:
-        """Return the next answer."""
-        return _receive(self._connection, self)
-
     def end(self, grace_s: float = GRACE_S) -> str:
-        """Let go of the worker and say how it ended."""
         if not self._ended:
             self._connection.close()
             try:
-                status = self._branch.ask({"do": "end", "pid": self.pid, "grace_s": grace_s}, longest_s=grace_s + ANSWER_S)
-                self._ended = how_it_ended(status["status"])
+                request = {"do": "end", "pid": self.pid, "grace_s": grace_s}
+                self._ended = how_it_ended(self._branch.ask(request, longest_s=grace_s + ANSWER_S)["status"])
             except WorkerLostError:
                 self._ended = "died with the process that it was forked from"
         return self._ended
 
+    def _send(self, request: WorkerRequest | Job) -> None:
+        with suppress(ConnectionError):  # a worker that is gone already says so when its reply is asked for
+            self._connection.send(request)
 
-class InlineWorker:
-    """No process at all: orders are carried out here, at once. Conditions of a process are not set."""
-
-    def __init__(self, job: Job) -> None:
-        self._session = Session(job, set_conditions=False)
-        self._answer = self._session.first
-        self.pid = os.getpid()
-
-    @property
-    def waitable(self) -> None:
-        """Nothing to wait for."""
-        return
-
-    def send(self, order: Order) -> None:
-        """Carry out an order."""
-        self._answer = self._session.answer(order)
-
-    def receive(self) -> Answer:
-        """Return the answer."""
-        return self._answer
-
-    def end(self, grace_s: float = GRACE_S) -> str:
-        """Let go of the simulator."""
-        self._session.close()
-        return "ended"
+    def _receive(self) -> WorkerReply:
+        try:
+            reply: WorkerReply = self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise WorkerLostError(f"the simulator's process {self.end()}") from error
+        return reply
 
 
 class Launcher:
-    """Starts workers of every isolation."""
+    """Starts workers of every isolation. The fork server is started when first needed and again if it was killed."""
 
-    def __init__(self) -> None:
-        self._server = ForkServer()
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._process: subprocess.Popen[bytes] | None = None
+        self._root: _Branch | None = None
+        # By simulator, scenario and settings, the one that was used last at the end.
+        self._branches: OrderedDict[str, _Branch] = OrderedDict()
 
-    def start(self, job: Job, isolation: Isolation) -> Worker:
-        """Start a worker; raises :class:`WorkerLostError` where that fails."""
-        match isolation:
-            case Isolation.INLINE:
-                return InlineWorker(job)
-            case _:
-                return self._server.start(job, cold=isolation is Isolation.COLD)
+    def start(self, job: Job, isolation: Isolation, number: int = 0, watchdog_s: float = 60.0) -> Worker:
+        """Start a worker whose first repeat is ``number``; raises :class:`WorkerLostError` where that fails."""
+        if isolation is Isolation.INLINE:
+            return InlineWorker(job, number, watchdog_s, self._clock)
+        if isolation is Isolation.COLD:
+            branch = self._running_root()
+            argv = command(job.condition, [sys.executable, "-m", "samepath.instrument.execution.worker"])
+            request: dict[str, Any] = {"do": "interpreter", "argv": argv, "environment": environment(job.condition)}
+        else:
+            branch, request = self._branch(job), {"do": "worker"}
+        here, there = Pipe()
+        try:
+            pid = branch.ask(request, there.fileno())["pid"]
+        except WorkerLostError:
+            here.close()
+            raise
+        finally:
+            there.close()
+        return ProcessWorker(job, here, pid, branch, number, watchdog_s, self._clock)
 
     def close(self) -> None:
-        """End the fork server."""
-        self._server.close()
+        """End the fork server and all it has forked."""
+        for branch in self._branches.values():
+            branch.control.close()
+        self._branches.clear()
+        if self._root is not None and self._process is not None:
+            self._root.control.close()
+            try:
+                self._process.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._root = self._process = None
 
+    def _running_root(self) -> _Branch:
+        if self._root is not None and (self._root.lost or self._process is None or self._process.poll() is not None):
+            self.close()
+        if self._root is None:
+            here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with there:
+                numbers = [str(there.fileno()), str(os.getpid())]
+                # What children print goes to stderr: stdout is for results.
+                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
+                    [sys.executable, "-m", "samepath.instrument.execution.fork_server", *numbers],
+                    stdin=subprocess.DEVNULL,
+                    stdout=2,
+                    pass_fds=[there.fileno()],
+                    process_group=0,
+                )
+            self._root = _Branch(here, self._process.pid)
+        return self._root
 
-def _receive(connection: Connection, worker: Worker) -> Answer:
-    try:
-        answer: Answer = connection.recv()
-    except (EOFError, OSError) as error:
-        raise WorkerLostError(f"the simulator's process {worker.end()}") from error
-    return answer
+    def _branch(self, job: Job) -> _Branch:
+        """Return the branch of a job's simulator, scenario and settings; conditions and commands are the worker's own."""
+        prepared = {**asdict(replace(job, commands=None, condition={}, path=())), "settings": dict(job.settings)}
+        name = json.dumps(prepared, sort_keys=True)
+        root = self._running_root()
+        if name in self._branches and self._branches[name].lost:
+            self._forget(name)
+        if name not in self._branches:
+            while len(self._branches) >= MAX_BRANCHES:
+                self._forget(next(iter(self._branches)))
+            here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with there:
+                try:
+                    pid = root.ask({"do": "branch", "job": prepared, "path": list(job.path)}, there.fileno())["pid"]
+                except WorkerLostError:
+                    here.close()
+                    self.close()
+                    raise
+            self._branches[name] = _Branch(here, pid)
+        self._branches.move_to_end(name)
+        return self._branches[name]
+
+    def _forget(self, name: str) -> None:
+        """Close a branch and let the root collect it."""
+        branch = self._branches.pop(name)
+        branch.control.close()
+        if self._root is not None:
+            with suppress(WorkerLostError):
+                self._root.ask({"do": "end", "pid": branch.pid, "grace_s": GRACE_S})

@@ -1,14 +1,15 @@
 """What is shown while a study runs."""
 
-from samepath.cli.live import duration, parts
-from samepath.instrument.execution.run import Progress
+from samepath.core.units import format_duration
+from samepath.instrument.execution.run import StudyProgress
+from samepath.instrument.progress import parts
 from samepath.instrument.study.records import PlannedCell
 
 CELL = PlannedCell("game loop, cpu_load 75 %", "g", "samepath-game-loop", "table1-test2", {}, {"cpu_load": 0.75}, 100)
 
 
 def test_progress_says_cells_repeats_load_sigma_and_time_left():
-    now = Progress("running", CELL, 12, 40, 400, 3, 8, 1, {"cpu_load": 0.75}, {"cpu_load": 0.7421}, 0.0012, 200.0)
+    now = StudyProgress("running", CELL, 12, 40, 400, 3, 8, 1, {"cpu_load": 0.75}, {"cpu_load": 0.7421}, 0.0012, 200.0)
     assert parts(now) == [
         "cells 3 of 8",
         "now game loop, cpu_load 75 %: 12 of 100",
@@ -20,14 +21,14 @@ def test_progress_says_cells_repeats_load_sigma_and_time_left():
 
 
 def test_what_is_not_known_is_not_said():
-    now = Progress("settling", CELL, 0, 0, 400, 0, 8, 0, {"cpu_load": 0.75}, {}, None, None)
+    now = StudyProgress("settling", CELL, 0, 0, 400, 0, 8, 0, {"cpu_load": 0.75}, {}, None, None)
     assert parts(now) == ["cells 0 of 8", "now game loop, cpu_load 75 %: 0 of 100", "cpu_load ? (asked 75 %)"]
-    exact = Progress("running", CELL, 2, 2, 400, 0, 8, 0, {}, {}, 0.0, None)
+    exact = StudyProgress("running", CELL, 2, 2, 400, 0, 8, 0, {}, {}, 0.0, None)
     assert "max sigma so far 0 (preliminary)" in parts(exact)
 
 
 def test_times_are_written_for_people():
-    assert [duration(seconds) for seconds in (0.2, 40, 89, 200, 5399, 7500)] == [
+    assert [format_duration(seconds) for seconds in (0.2, 40, 89, 200, 5399, 7500)] == [
         "0 s",
         "40 s",
         "89 s",

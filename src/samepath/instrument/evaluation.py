@@ -1,0 +1,281 @@
+"""From traces to a judged report: logs, stored traces and whole study folders, read, analysed and put together.
+
+:func:`load`, :func:`analyse` and :func:`check` are what ``import samepath`` offers for data that is already there; the verbs of
+the same names print what these return. A study's folder knows how it wants to be judged: there, whatever the caller leaves out
+(None) is the study's own choice, not a default of ours.
+"""
+
+import html
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from samepath.core.errors import InputError
+from samepath.core.units import format_length, parse_tolerance_m
+from samepath.instrument.analysis.cell import AnalysisOptions, CellAnalysis, analyse_cell
+from samepath.instrument.analysis.factors import MissingCell
+from samepath.instrument.analysis.phases import COLLISION, parse_split
+from samepath.instrument.analysis.study import parse_restriction
+from samepath.instrument.analysis.verdict import Criterion
+from samepath.instrument.execution.folder import STUDY_FILE, StudyRecord, absent_cells, read_record, stored_cells, with_hosts
+from samepath.instrument.progress import Display, display_for
+from samepath.instrument.report.document import Document, to_json
+from samepath.instrument.report.html import render_html, write_reports
+from samepath.instrument.study.records import Judging
+from samepath.instrument.study.spec import CRITERIA, STRUCTURES
+from samepath.instrument.traces.cell import CellTrace
+from samepath.instrument.traces.importers import Align, ImportOptions
+from samepath.instrument.traces.load import load_cells
+
+Source = str | os.PathLike[str] | CellTrace
+DEFAULT_TOLERANCE = "1cm"
+
+
+class Report(Document):
+    """The analysed cells, the verdict over all of them, and the page that shows them. A notebook shows the page itself."""
+
+    @property
+    def passes(self) -> bool:
+        """Is every cell within the tolerance?"""
+        return self.verdict.passes
+
+    def to_json(self) -> str:
+        """Return what ``samepath analyse --json`` prints: one object, units in the names."""
+        return to_json(self)
+
+    def to_html(self) -> str:
+        """Return the whole page: one file that needs no network and no script."""
+        return render_html(self)
+
+    def write(self, folder: str | os.PathLike[str]) -> Path:
+        """Write ``report.html``, ``report.json`` and ``junit.xml`` into a folder that is there; return the page's path."""
+        return write_reports(Path(folder), self)
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own: the page's style must not touch the notebook, nor the notebook's the page.
+        page = html.escape(self.to_html(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:45em;border:0" title="samepath report"></iframe>'
+
+    def __repr__(self) -> str:
+        # Not the dataclass's own: that would print every array of every cell.
+        repeats = sum(cell.repeats for cell in self.cells)
+        limit = format_length(self.tolerance_m)
+        return f"<Report {self.title!r}: {self.verdict.value}, {len(self.cells)} cells, {repeats} repeats, tolerance {limit}>"
+
+
+def load(
+    *paths: str | os.PathLike[str],
+    columns: Mapping[str, str] | None = None,
+    align: str = Align.TIME,
+    lossless: bool = False,
+    file_format: str | None = None,
+) -> list[CellTrace]:
+    r"""Open log files (CSV, Parquet, CARLA recordings), trace folders or study folders as cells.
+
+    ``columns`` says which column is what (``{"repeat": "run_id", "x": "pos_x[cm]"}``), ``align`` how rows of repeats are
+    matched (``time``, ``start`` or ``row``). Logs with few decimals are taken as rounded unless ``lossless``.
+
+    >>> from pathlib import Path
+    >>> _ = Path("log.csv").write_text("repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2.5,1\n")
+    >>> (cell,) = load("log.csv")
+    >>> len(cell.runs), cell.ticks.tolist()
+    (2, [0, 1])
+    """
+    options = ImportOptions(dict(columns or {}), Align(align), lossless or None)
+    return load_cells([Path(path) for path in paths], options, file_format)
+
+
+def analyse(
+    *sources: Source,
+    tolerance: str | float | None = None,
+    criterion: str | None = None,
+    split_at: str | None = None,
+    structure: str | None = None,
+    restrict: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    align: str = Align.TIME,
+    lossless: bool = False,
+    file_format: str | None = None,
+    progress: bool = True,
+    command: str | None = None,
+) -> Report:
+    r"""Measure how far the paths of repeated runs spread.
+
+    ``sources`` are paths as :func:`load` takes them, or cells that it returned. The folder of a study is judged in the study's
+    own way where an argument is left out. ``tolerance`` is a length with a unit or in metres (default 1 cm); ``criterion`` is
+    ``deviation`` or ``sigma``; ``split_at`` is where phases part (``collision``, ``tick=120``, ``t=6s``); ``structure`` is
+    ``fail`` or ``report``; ``restrict`` are the filters of the restricted column. ``command`` is what the report says runs it
+    again.
+
+    >>> from pathlib import Path
+    >>> _ = Path("log.csv").write_text("repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2.5,1\n")
+    >>> report = analyse("log.csv", tolerance="10 cm")
+    >>> report.verdict.value, report.cells[0].summary.max_deviation_m
+    ('exceeds-tolerance', 0.25)
+    """
+    display = display_for(progress)
+    folder = None if len(sources) != 1 or isinstance(sources[0], CellTrace) else Path(sources[0])
+    if folder is not None and (folder / STUDY_FILE).exists():
+        record = read_record(folder)
+        judging = _judging(record.plan.judging, criterion, split_at, structure, restrict)
+        tolerance_m = None if tolerance is None else tolerance_in_m(tolerance)
+        report = study_report(folder, record, tolerance_m, judging, display=display)
+        if report is None:
+            words = f"no cell has two finished repeats to compare; continue with: samepath resume {folder}"
+            raise InputError(f"{folder}: {words}")
+        return report
+    limit = DEFAULT_TOLERANCE if tolerance is None else tolerance
+    judging = _judging(Judging(), criterion, split_at, structure, restrict)
+    again = command if command is not None else _command("analyse", sources, tolerance)
+    options = ImportOptions(columns or {}, Align(align), lossless or None)
+    return _analyse_sources(sources, limit, judging, options, file_format, display, again)
+
+
+def check(
+    *sources: Source,
+    tolerance: str | float,
+    criterion: str = Criterion.DEVIATION,
+    split_at: str = COLLISION.kind,
+    structure: str = "fail",
+    columns: Mapping[str, str] | None = None,
+    align: str = Align.TIME,
+    lossless: bool = False,
+    file_format: str | None = None,
+    progress: bool = True,
+    command: str | None = None,
+) -> Report:
+    r"""Judge traces by the arguments alone, whatever a study's folder says of itself: the gate of a test suite.
+
+    >>> from pathlib import Path
+    >>> _ = Path("log.csv").write_text("repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2.5,1\n")
+    >>> check("log.csv", tolerance="1 m").passes
+    True
+    """
+    judging = _judging(Judging(), criterion, split_at, structure, None)
+    options = ImportOptions(columns or {}, Align(align), lossless or None)
+    again = command if command is not None else _command("check", sources, tolerance)
+    return _analyse_sources(sources, tolerance, judging, options, file_format, display_for(progress), again)
+
+
+def study_report(
+    folder: Path,
+    record: StudyRecord,
+    tolerance_m: float | None = None,
+    judging: Judging | None = None,
+    partial: str = "",
+    display: Display | None = None,
+) -> Report | None:
+    """Analyse what is in a study's folder, cells in the plan's order; None where no cell has two repeats to compare."""
+    plan = record.plan
+    judging = judging or plan.judging
+    cells = [cell for cell in stored_cells(plan, folder) if len(cell.runs) > 1]
+    if not cells:
+        return None
+    options = _options(plan.tolerance_m if tolerance_m is None else tolerance_m, judging)
+    results = _analyse_cells(cells, options, judging.split_at, display or Display())
+    known = sorted({name for cell in plan.cells for name in cell.condition})
+    return Report(
+        title=plan.name,
+        cells=results,
+        restriction=parse_restriction(list(judging.restrict), known, results[0].boundary.split.name),
+        command=record.command,
+        provenance=with_hosts(record.provenance, record.hosts),
+        partial=partial,
+        missing=_missing_cells(folder, record),
+    )
+
+
+def tolerance_in_m(tolerance: str | float) -> float:
+    """Read a tolerance: a length with a unit, or a number of metres."""
+    return parse_tolerance_m(str(tolerance))
+
+
+def _judging(
+    own: Judging,
+    criterion: str | None = None,
+    split_at: str | None = None,
+    structure: str | None = None,
+    restrict: Sequence[str] | None = None,
+) -> Judging:
+    """Put what the caller says in the place of ``own``, and refuse words that mean nothing."""
+    if structure not in (None, *STRUCTURES):
+        raise InputError(f"--structure: fail or report was wanted, but {structure!r} came")
+    if criterion not in (None, *CRITERIA):
+        raise InputError(f"--criterion: deviation or sigma was wanted, but {criterion!r} came")
+    return Judging(
+        criterion=criterion or own.criterion,
+        split_at=split_at or own.split_at,
+        structure=structure or own.structure,
+        restrict=own.restrict if restrict is None else tuple(restrict),
+        confidence=own.confidence,
+    )
+
+
+def _analyse_sources(
+    sources: Sequence[Source],
+    tolerance: str | float,
+    judging: Judging,
+    reading: ImportOptions,
+    file_format: str | None,
+    display: Display,
+    command: str,
+) -> Report:
+    # AnalysisOptions are checked first: a typo in one must not cost the reading of a long log.
+    options = _options(tolerance_in_m(tolerance), judging)
+    parse_split(judging.split_at, 1.0)
+    cells = [source for source in sources if isinstance(source, CellTrace)]
+    paths = [Path(source) for source in sources if not isinstance(source, CellTrace)]
+    if paths or not cells:
+        cells += load_cells(paths, reading, file_format)
+    results = _analyse_cells(cells, options, judging.split_at, display)
+    names = [path.name or str(path) for path in paths] or [cell.header.cell for cell in cells]
+    known = sorted({name for cell in results for name in cell.header.condition})
+    restriction = parse_restriction(list(judging.restrict), known, results[0].boundary.split.name)
+    return Report(", ".join(names), results, restriction, command)
+
+
+def _options(tolerance_m: float, judging: Judging) -> AnalysisOptions:
+    return AnalysisOptions(
+        tolerance_m=tolerance_m,
+        criterion=Criterion(judging.criterion),
+        confidence=judging.confidence,
+        structure_fails=judging.structure == "fail",
+    )
+
+
+def _analyse_cells(
+    cells: Sequence[CellTrace], options: AnalysisOptions, split_at: str, display: Display
+) -> tuple[CellAnalysis, ...]:
+    results = []
+    with display.steps("analysing", len(cells)) as advance:
+        for cell in cells:
+            # A moment in seconds is another tick in a cell with another step.
+            results.append(analyse_cell(cell, replace(options, split=parse_split(split_at, cell.header.step_s))))
+            advance(cell.header.cell, None)
+    return tuple(results)
+
+
+def _missing_cells(folder: Path, record: StudyRecord) -> tuple[MissingCell, ...]:
+    """Return the cells that were asked for and have no figures, in the plan's order."""
+    return tuple(
+        MissingCell(
+            name=absent.cell.name,
+            simulator=absent.cell.simulator,
+            variant=absent.cell.variant,
+            scenario=absent.cell.scenario,
+            condition=absent.cell.condition,
+            reason=absent.reason,
+            kind=absent.kind,
+        )
+        for absent in absent_cells(record, folder)
+    )
+
+
+def _command(verb: str, sources: Sequence[Source], tolerance: str | float | None) -> str:
+    """Return the command line that does the same, where there is one: cells in memory have none."""
+    if any(isinstance(source, CellTrace) for source in sources):
+        return ""
+    limit = [] if tolerance is None else ["--tolerance", str(tolerance)]
+    return shlex.join(["samepath", verb, *(str(source) for source in sources), *limit])
