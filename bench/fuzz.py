@@ -397,7 +397,7 @@ def run(count: int, seed: int, folder: Path, *, renew_every: int = 3000, check_e
         "per_s": count / seconds,
         "closed": target.closed,
         "growth_mib": max(most_mib - first_mib, 0.0),
-        "clients_left": len(target.office.callers) - 1,
+        "clients_left": len(target.office.connections) - 1,
     }
 
 

@@ -45,7 +45,7 @@ _SMALL = {
 }
 
 
-STUDIO = LocalRenderer()
+RENDERER = LocalRenderer()
 """One for all desks: its tools take a while to build."""
 
 
@@ -57,7 +57,7 @@ class Client:
     name = "test"
 
     def answer(self, call_id, result):
-        raise AssertionError("answers go through the mail")
+        raise AssertionError("answers go through the outbox")
 
 
 class Desk:
@@ -65,16 +65,14 @@ class Desk:
 
     open: ClassVar[list] = []
 
-    def __init__(self, keeping=None, *, map_name="town", data=Path("never-made"), limits=LIMITS, **more):
-        self.lines, self.posts, self.sent = [], [], []
-        mail = Outbox(self.posts.extend)
-        atlas = MapLibrary({}, self.lines.append, limits)
-        place = EpisodeContext(atlas, mail, data, 2001, limits, self.lines.append, **{"workshop": STUDIO, **more})
-        self.episode, self.journal = open_episode(place, map_name, keeping)
-        self._mail, self._number, self.client = mail, 0, Client()
-        self.runner = EpisodeRunner(lambda: self.episode, mail, place)
-        if self.journal is not None:
-            self.runner.keep(self.journal)
+    def __init__(self, journal=None, *, map_name="town", data=Path("never-made"), limits=LIMITS, **more):
+        self.lines, self.events, self.sent = [], [], []
+        outbox = Outbox(self.events.extend)
+        maps = MapLibrary({}, self.lines.append, limits)
+        context = EpisodeContext(maps, outbox, data, 2001, limits, self.lines.append, **{"renderer": RENDERER, **more})
+        self.episode, self.journal = open_episode(context, map_name, journal)
+        self._outbox, self._number, self.client = outbox, 0, Client()
+        self.runner = EpisodeRunner(self.episode, outbox, journal=self.journal)
         Desk.open.append(self)
 
     def close(self):
@@ -90,11 +88,11 @@ class Desk:
         raw = msgpack.packb([0, self._number, name, [[False], *arguments]])
         method = methods()[name]
         self.runner._do(Call(self.client, self._number, method, method.read(parse(raw, LIMITS).arguments), raw))
-        self.runner._answer_held(self.runner._held.all())  # no tick comes by itself here that a spawn could wait for
-        self._mail.post()
-        posts, self.posts[:] = list(self.posts), []
-        self.sent += [(one.stream_id, one.payload) for one in posts if isinstance(one, StreamMessage) and one.stream_id != 1]
-        (answer,) = [one for one in posts if isinstance(one, AnswerEvent)]
+        self.runner._send_answers(self.runner._spawned.all())  # no tick comes by itself here that a spawn could wait for
+        self._outbox.post()
+        events, self.events[:] = list(self.events), []
+        self.sent += [(one.stream_id, one.payload) for one in events if isinstance(one, StreamMessage) and one.stream_id != 1]
+        (answer,) = [one for one in events if isinstance(one, AnswerEvent)]
         return answer.result
 
     def ask(self, name, *arguments):

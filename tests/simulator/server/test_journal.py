@@ -392,7 +392,7 @@ def test_ticks_of_the_wall_clock_are_played_again_with_their_length(tmp_path):
     desk.ask("apply_control_to_vehicle", car, [0.8, 0.1, 0.0, False, False, False, 0])
     for passed_s in stream(5, "frames").uniform(0.02, 0.12, 40):
         clock.now_s += float(passed_s)
-        desk.runner._tick()
+        desk.runner._tick_by_clock()
     _, snapshots = numbers_of(tmp_path / "journal")
     assert snapshots == [1, 2]
     after = Desk(resumed(died(tmp_path / "journal", tmp_path / "left")), map_name="t-junction", clock=clock)
@@ -484,9 +484,9 @@ def test_no_answer_is_sent_before_the_journal_has_its_call(tmp_path):
     def deliver(posts):
         records = read_part(part_path(tmp_path / "journal", 0)).records
         seen.append(sum(one.kind is RecordKind.CALL for one in records))
-        desk.posts.extend(posts)
+        desk.events.extend(posts)
 
-    desk.runner._mail._deliver = deliver
+    desk.runner._outbox._deliver = deliver
     for _ in range(3):
         desk.ask("get_spectator")
     assert seen == [1, 2, 3]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from samepath.simulator.sensors.cameras import RigRenderer
     from samepath.simulator.sensors.rays.caster import RayCaster
     from samepath.simulator.sensors.renderer import Camera, CameraFrame, RenderScene
-    from samepath.simulator.sensors.street import Street
+    from samepath.simulator.sensors.street import SceneBuilder
 
 
 # Plain data for views and orders: numbers in arrays as their bytes, everything else as MessagePack.
@@ -310,7 +310,7 @@ class SensorRenderer(Protocol):
 class RenderTools(NamedTuple):
     """The map as it looks, and what looks at it."""
 
-    street: Street
+    street: SceneBuilder
     caster: RayCaster
     eyes: RigRenderer
 
@@ -330,9 +330,9 @@ def tools_of(road_map: RoadMap, threads: int = 1, renderer: str = "software") ->
     from samepath.simulator.sensors.radar import Radar
     from samepath.simulator.sensors.rays.caster import RayCaster
     from samepath.simulator.sensors.renderer import Camera, Channel
-    from samepath.simulator.sensors.street import street_of
+    from samepath.simulator.sensors.street import scene_builder_of
 
-    made = RenderTools(street_of(road_map), RayCaster(threads), RigRenderer(threads, renderer))
+    made = RenderTools(scene_builder_of(road_map), RayCaster(threads), RigRenderer(threads, renderer))
     scene, pose, step_s = made.street.scene([]), Pose(z_m=2.0), 0.05
     every = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
     made.eyes.draw(scene, [Camera(pose, 16, 16, 90.0, every, pose)])

@@ -1,7 +1,13 @@
-"""The RPC port: one client's bytes in, calls out, answers back.
+"""The RPC port: one client's bytes in, checked calls out, answers back.
 
-MessagePack objects follow one another without lengths. They are cut apart before anything is built from them, so that size
-and shape are known first; what is no MessagePack, too long or no call closes that connection, with one line in the log.
+MessagePack objects follow one another without lengths. They are cut apart before anything is built from them, so that size and
+shape are known first: a client must not make the server allocate more than :class:`ServerLimits` allow, whatever it sends.
+What is no MessagePack, too long or no call closes that connection, with one line in the log; a call with wrong arguments is
+answered with an error and the connection goes on.
+
+Everything here runs in the event loop. Three things keep a client from holding up the others or filling the memory: at most
+``calls_waiting`` of its calls wait for the world, it is read no further while more of its messages wait here, and it is read no
+further while it does not fetch its answers. All three stop reading from its socket, so that TCP tells the client to wait.
 """
 
 import asyncio
@@ -20,6 +26,228 @@ _REQUEST, _NOTIFICATION = 0, 2
 _UNPACK: Final = {"raw": False, "strict_map_key": True, "use_list": True}
 
 
+class Caller(Protocol):
+    """Who makes a call: a client of this server, or of a rendering node.
+
+    ``home`` is the number of the node it is connected to, 0 for this server; ``stream_port`` is where that client fetches
+    streams, None: at this server's port.
+    """
+
+    home: int
+    stream_port: int | None
+
+    def answer(self, call_id: int | None, result: bytes) -> None:
+        """Send the answer to a call."""
+        ...
+
+
+class Call(NamedTuple):
+    """A call whose arguments are checked. ``raw`` is the message as it came: the journal keeps it, nodes pass it on."""
+
+    caller: Caller
+    id: int | None
+    method: Method
+    arguments: tuple[Any, ...]
+    raw: bytes = b""
+
+
+class RpcServer:
+    """What the connections of one server, or of one rendering node, share.
+
+    A call goes one of three ways: ``answer_now`` at once, in the event loop, if its method is ``quick`` (None: not here after
+    all); ``answer_aside`` if it may take long but needs no world; ``submit`` to wait for the world. ``gone`` is told of clients
+    that disconnect.
+    """
+
+    def __init__(
+        self,
+        methods: Mapping[str, Method],
+        submit: Callable[[Call], None],
+        answer_now: Callable[[Call], bytes | None],
+        answer_aside: Callable[[Call], None],
+        gone: Callable[["Connection"], None],
+        log: Callable[[str], None],
+        limits: ServerLimits,
+    ) -> None:
+        self.methods = methods
+        self.submit = submit
+        self.answer_now = answer_now
+        self.answer_aside = answer_aside
+        self.gone = gone
+        self.log = log
+        self.limits = limits
+        self.connections: set[Connection] = set()
+        self.managers = TrafficManagers(log)
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection; it is the :class:`Caller` of the calls that come over it."""
+
+    def __init__(self, server: RpcServer) -> None:
+        self._server = server
+        self._framer = Framer(server.limits)
+        self._messages: deque[bytes] = deque()  # whole ones that have not been looked at
+        self._transport: asyncio.Transport | None = None
+        self._waiting = 0  # calls that have not been answered
+        self._noted: dict[int | None, str] = {}  # of those that wait, the ones that matter to traffic managers
+        self._unread = False  # the client does not fetch its answers
+        self._heeded = True  # a traffic manager is being woken: its calls wait
+        self._paused = False
+        self.name = "somebody"
+        self.host = ""
+        self.home = 0
+        self.stream_port: int | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a client in, unless there are too many."""
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a stream transport was wanted")
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        self.host, self.name = str(peer[0]), f"{peer[0]}:{peer[1]}"
+        server = self._server
+        if len(server.connections) >= server.limits.connections:
+            server.log(f"{self.name} was turned away: {server.limits.connections} clients are connected already")
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(high=server.limits.unread_answer_bytes)
+        self._transport = transport
+        server.connections.add(self)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._transport = None
+        self._messages.clear()
+        if self in self._server.connections:  # not if it was turned away
+            self._server.connections.discard(self)
+            self._server.managers.gone(self)
+            self._server.gone(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; calls that are complete are made, as many at once as a client may have waiting."""
+        if self._transport is None:
+            return
+        try:
+            self._messages.extend(self._framer.feed(data))
+        except MalformedCallError as error:
+            self._close(str(error))
+        else:
+            self._make_calls()
+
+    def _close(self, why: str) -> None:
+        self._server.log(f"{self.name} was disconnected: it sent {why}")
+        self._messages.clear()
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+
+    def _make_calls(self) -> None:
+        limits = self._server.limits
+        try:
+            while self._messages and self._waiting < limits.calls_waiting and not self._unread:
+                message = self._messages.popleft()
+                self._call(parse(message, limits), message)
+        except MalformedCallError as error:
+            self._close(str(error))
+        self._throttle()
+
+    def _throttle(self) -> None:
+        """Read on only when what came before has been taken up."""
+        hold = bool(self._messages) or self._unread or not self._heeded
+        if self._transport is None or hold == self._paused:
+            return
+        self._paused = hold
+        if hold:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _call(self, request: "RpcRequest", message: bytes) -> None:
+        server, name = self._server, request.name
+        try:
+            method, arguments = _checked(server.methods, request)
+        except codec.WireError as error:
+            if request.id is not None:
+                self._send(codec.refusal(request.id, str(error)))
+            return
+        call = Call(self, request.id, method, arguments, message)
+        server.managers.called(self, name, arguments)
+        result = server.answer_now(call) if method.quick and self._may_overtake(name) else None
+        if result is None:
+            self._waiting += 1
+            if name in NOTED:
+                self._noted[request.id] = name
+            (server.answer_aside if method.aside else server.submit)(call)
+            return
+        if request.id is not None:
+            self._send(codec.answer(request.id, result))
+        if name == ASKS:
+            server.managers.settled(self)
+
+    def _may_overtake(self, name: str) -> bool:
+        """May a quick call be answered before those that wait?
+
+        Clients expect answers in the order of their calls. Settings are the exception: they are the same before a tick and
+        after it, and a traffic manager must have them before the tick is answered, see ``traffic_managers.py``.
+        """
+        return not self._waiting or (name == ASKS and self._waiting == list(self._noted.values()).count("tick_cue"))
+
+    def answer(self, call_id: int | None, result: bytes) -> None:
+        """Send the answer to a call that was submitted; that to a tick may have to wait for traffic managers."""
+        if self._noted.get(call_id) in CUES:
+            self._server.managers.hold(self, lambda: self._answer(call_id, result))
+        else:
+            self._answer(call_id, result)
+
+    def _answer(self, call_id: int | None, result: bytes) -> None:
+        self._waiting -= 1
+        noted = self._noted.pop(call_id, None)
+        if self._transport is None:
+            return
+        if call_id is not None:
+            self._send(codec.answer(call_id, result))
+        if noted == ASKS:
+            self._server.managers.settled(self)
+        if self._messages:
+            self._make_calls()
+
+    def _send(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def abort(self) -> None:
+        """Disconnect at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def heed(self, on: bool) -> None:
+        """Take the calls that come, or let them wait."""
+        self._heeded = on
+        self._throttle()
+
+    def pause_writing(self) -> None:
+        """The client does not fetch its answers: stop reading from it."""
+        self._unread = True
+        self._throttle()
+
+    def resume_writing(self) -> None:
+        """The client has fetched its answers."""
+        self._unread = False
+        if self._messages:
+            self._make_calls()
+        self._throttle()
+
+
+def _checked(methods: Mapping[str, Method], request: "RpcRequest") -> tuple[Method, tuple[Any, ...]]:
+    """The method of a request and its arguments, which are read only where there is a handler for them."""
+    method = methods.get(request.name)
+    if method is None:
+        raise codec.WireError(f"samepath has no method {request.name!r}")
+    if method.handler is None:
+        return method, ()
+    if request.oversize:
+        raise codec.WireError(f"{request.name}: {request.oversize}")
+    return method, method.read(request.arguments)
+
+
 class MalformedCallError(Exception):
     """Bytes that end a connection."""
 
@@ -30,13 +258,13 @@ class Framer:
     def __init__(self, limits: ServerLimits) -> None:
         self._most = limits.message_bytes
         self._scanner = msgpack.Unpacker(max_buffer_size=self._most)
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._start = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Add bytes; yield every object that is complete."""
-        self._held += data
-        if len(self._held) > self._most + len(data):
+        self._buffer += data
+        if len(self._buffer) > self._most + len(data):
             raise MalformedCallError(f"a message of more than {self._most} bytes")
         try:
             self._scanner.feed(data)
@@ -44,8 +272,8 @@ class Framer:
                 self._scanner.skip()
                 end = self._scanner.tell()
                 size = end - self._start
-                message = bytes(self._held[:size])
-                del self._held[:size]
+                message = bytes(self._buffer[:size])
+                del self._buffer[:size]
                 self._start = end
                 yield message
         except msgpack.OutOfData:
@@ -54,7 +282,7 @@ class Framer:
             raise MalformedCallError(f"a message of more than {self._most} bytes") from None
         except (ValueError, msgpack.UnpackException) as error:
             raise MalformedCallError(f"no MessagePack ({type(error).__name__})") from None
-        if len(self._held) > self._most:
+        if len(self._buffer) > self._most:
             raise MalformedCallError(f"a message of more than {self._most} bytes")
 
 
@@ -94,7 +322,11 @@ def _is_head(call_id: object, name: object, *, whole: bool) -> bool:
 
 
 def _parse_large(message: bytes, limits: ServerLimits) -> RpcRequest:
-    """Read a large message piece by piece: only one text or one run of bytes may be what makes it large."""
+    """Read a large message piece by piece: only texts and runs of bytes may be what makes it large.
+
+    A map or a file is one text and costs what its bytes cost. Lists and numbers cost twenty times their bytes once they are
+    Python objects: of those only ``structured_bytes`` are unpacked.
+    """
     try:
         unpacker = msgpack.Unpacker(max_buffer_size=len(message), **_UNPACK)
         unpacker.feed(message)
@@ -129,218 +361,3 @@ def _small(unpacker: Any, message: bytes) -> Any:  # noqa: ANN401 - MessagePack'
 def _is_run(lead: int) -> bool:
     """Does an object that starts with this byte hold one text or one run of bytes?"""
     return 0xC4 <= lead <= 0xC6 or 0xD9 <= lead <= 0xDB or 0xA0 <= lead <= 0xBF
-
-
-class Caller(Protocol):
-    """Who makes a call: a client of this server, or of a rendering node.
-
-    ``home`` is the number of the node, 0 here; ``stream_port`` where that client fetches streams, None: at this server's.
-    """
-
-    home: int
-    stream_port: int | None
-
-    def answer(self, call_id: int | None, result: bytes) -> None:
-        """Send the answer to a call."""
-        ...
-
-
-class Call(NamedTuple):
-    """A call whose arguments are checked; ``raw`` is the message as it came."""
-
-    caller: Caller
-    id: int | None
-    method: Method
-    arguments: tuple[Any, ...]
-    raw: bytes = b""
-
-
-class RpcServer:
-    """What the connections of one server share."""
-
-    def __init__(
-        self,
-        methods: Mapping[str, Method],
-        submit: Callable[[Call], None],
-        answer_now: Callable[[Call], bytes | None],
-        answer_aside: Callable[[Call], None],
-        gone: Callable[["Connection"], None],
-        log: Callable[[str], None],
-        limits: ServerLimits,
-    ) -> None:
-        self.methods = methods
-        self.submit = submit
-        self.answer_now = answer_now
-        self.answer_aside = answer_aside
-        self.gone = gone
-        self.log = log
-        self.limits = limits
-        self.callers: set[Connection] = set()
-        self.managers = TrafficManagers(log)
-
-
-class Connection(asyncio.Protocol):
-    """One client's connection."""
-
-    def __init__(self, office: RpcServer) -> None:
-        self._office = office
-        self._framer = Framer(office.limits)
-        self._queue: deque[bytes] = deque()
-        self._transport: asyncio.Transport | None = None
-        self._waiting = 0
-        self._noted: dict[int | None, str] = {}  # of the calls that wait those that matter to traffic managers
-        self._unread = False
-        self._paused = False
-        self._heeded = True
-        self.name = "somebody"
-        self.host = ""
-        self.home = 0
-        self.stream_port: int | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet a client, unless there are too many."""
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError("a stream transport was wanted")
-        peer = transport.get_extra_info("peername") or ("?", 0)
-        self.host, self.name = str(peer[0]), f"{peer[0]}:{peer[1]}"
-        office = self._office
-        if len(office.callers) >= office.limits.connections:
-            office.log(f"{self.name} was turned away: {office.limits.connections} clients are connected already")
-            transport.abort()
-            return
-        transport.set_write_buffer_limits(high=office.limits.unread_answer_bytes)
-        self._transport = transport
-        office.callers.add(self)
-
-    def connection_lost(self, _: Exception | None) -> None:
-        """Forget a client."""
-        self._transport = None
-        self._queue.clear()
-        if self in self._office.callers:
-            self._office.callers.discard(self)
-            self._office.managers.gone(self)
-            self._office.gone(self)
-
-    def data_received(self, data: bytes) -> None:
-        """Take bytes; calls that are complete are made, as many at once as a client may have waiting."""
-        if self._transport is None:
-            return
-        try:
-            self._queue.extend(self._framer.feed(data))
-            self._work()
-        except MalformedCallError as error:
-            self._close(str(error))
-
-    def _close(self, why: str) -> None:
-        self._office.log(f"{self.name} was disconnected: it sent {why}")
-        self._queue.clear()
-        if self._transport is not None:
-            self._transport.abort()
-            self._transport = None
-
-    def _work(self) -> None:
-        limits = self._office.limits
-        while self._queue and self._waiting < limits.calls_waiting and not self._unread:
-            raw = self._queue.popleft()
-            self._call(parse(raw, limits), raw)
-        self._throttle()
-
-    def _throttle(self) -> None:
-        """Read on only when what came before has been taken up."""
-        held = bool(self._queue) or self._unread or not self._heeded
-        if self._transport is None or held == self._paused:
-            return
-        self._paused = held
-        if held:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
-
-    def _call(self, request: RpcRequest, raw: bytes) -> None:
-        method = self._office.methods.get(request.name)
-        if method is None:
-            self._refuse(request.id, f"samepath has no method {request.name!r}")
-            return
-        if request.oversize and method.handler is not None:
-            self._refuse(request.id, f"{request.name}: {request.oversize}")
-            return
-        try:
-            arguments = method.read(request.arguments) if method.handler is not None else ()
-        except codec.WireError as error:
-            self._refuse(request.id, str(error))
-            return
-        call = Call(self, request.id, method, arguments, raw)
-        self._office.managers.called(self, request.name, arguments)
-        result = self._office.answer_now(call) if method.quick and self._may_be_first(request.name) else None
-        if result is not None:
-            self._write(request.id, result)
-            if request.name == ASKS:
-                self._office.managers.settled(self)
-        else:
-            self._waiting += 1
-            if request.name in NOTED:
-                self._noted[request.id] = request.name
-            (self._office.answer_aside if method.aside else self._office.submit)(call)
-
-    def _may_be_first(self, name: str) -> bool:
-        """May a quick call be answered before those that wait? Settings are the same before a tick and after it."""
-        return not self._waiting or (name == ASKS and self._waiting == list(self._noted.values()).count("tick_cue"))
-
-    def _refuse(self, call_id: int | None, message: str) -> None:
-        if call_id is not None:
-            self._send(codec.refusal(call_id, message))
-
-    def _write(self, call_id: int | None, result: bytes) -> None:
-        if call_id is not None:
-            self._send(codec.answer(call_id, result))
-
-    def _send(self, data: bytes) -> None:
-        """Write to a client that is still there."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def answer(self, call_id: int | None, result: bytes) -> None:
-        """Send the answer to a call that was submitted; that to a tick may have to wait for traffic managers."""
-        if self._noted.get(call_id) in CUES:
-            self._office.managers.hold(self, lambda: self._answer(call_id, result))
-        else:
-            self._answer(call_id, result)
-
-    def _answer(self, call_id: int | None, result: bytes) -> None:
-        self._waiting -= 1
-        noted = self._noted.pop(call_id, None)
-        if self._transport is None:
-            return
-        self._write(call_id, result)
-        if noted == ASKS:
-            self._office.managers.settled(self)
-        if self._queue:
-            try:
-                self._work()
-            except MalformedCallError as error:
-                self._close(str(error))
-
-    def abort(self) -> None:
-        """Disconnect."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def heed(self, on: bool) -> None:
-        """Take the calls that come, or let them wait."""
-        self._heeded = on
-        self._throttle()
-
-    def pause_writing(self) -> None:
-        """The client does not fetch its answers: stop reading from it."""
-        self._unread = True
-        self._throttle()
-
-    def resume_writing(self) -> None:
-        """The client has fetched its answers."""
-        self._unread = False
-        if self._queue:
-            try:
-                self._work()
-            except MalformedCallError as error:
-                self._close(str(error))
-        self._throttle()

@@ -1,4 +1,15 @@
-"""A server: two listening ports, an event loop, the episode's thread; started and stopped as one."""
+"""A server: two listening ports, an event loop and the episode's thread, started and stopped as one.
+
+The path of one ``world.tick()`` of a CARLA client, each hop with its reason:
+
+1. ``Connection.data_received`` (event loop): bytes into whole messages, a message into a checked :class:`Call`;
+2. ``EpisodeRunner.submit``: into the inbox, because the world belongs to the episode's thread;
+3. ``EpisodeRunner._call`` (episode's thread): ``Method.run`` calls the handler ``tick_cue``, which calls ``ticking.tick``;
+4. ``ticking.tick``: the world advances; the state and what sensors measured go to the outbox, and behind them the answer;
+5. ``Outbox.post``: the journal is flushed, then the event loop woken, once for everything that is in the outbox;
+6. ``SimulatorServer._send`` (event loop): messages to ``StreamHub.send``, which writes them to the listeners' sockets, the
+   answer to ``Connection.answer``, which may hold it back for a traffic manager and writes it to the client's.
+"""
 
 import asyncio
 import threading
@@ -62,22 +73,30 @@ class SimulatorServer:
         self.stream_port = 0
 
     async def start(self) -> None:
-        """Listen; returns when clients can connect."""
-        self._hub = StreamHub(self.settings.limits, lambda stream_id: self._runner.submit(StreamUnheard(stream_id)), self._log)
-        self._streams = await listen(lambda: StreamConnection(self._hub), self.settings.host, self._wanted_stream_port())
+        """Listen; returns when clients can connect.
+
+        The streams' port is opened first because actors carry it in their tokens, so that the episode must know it; neither
+        port accepts anybody before the episode is there.
+        """
+        settings = self.settings
+        wanted_port = settings.stream_port
+        if wanted_port is None:
+            wanted_port = settings.port + 1 if settings.port else 0
+        self._hub = StreamHub(settings.limits, lambda stream_id: self._runner.submit(StreamUnheard(stream_id)), self._log)
+        self._streams = await listen(lambda: StreamConnection(self._hub), settings.host, wanted_port)
         try:
             self.stream_port = self._streams.sockets[0].getsockname()[1]
             self._runner = self._make_runner()
-            self._office = RpcServer(
+            self._rpc = RpcServer(
                 methods(),
                 self._runner.submit,
                 self._runner.answer_now,
                 self._answer_aside,
                 lambda caller: self._runner.submit(CallerGone(caller)),
                 self._log,
-                self.settings.limits,
+                settings.limits,
             )
-            self._calls = await listen(lambda: Connection(self._office), self.settings.host, self.settings.port)
+            self._calls = await listen(lambda: Connection(self._rpc), settings.host, settings.port)
         except BaseException:
             self._streams.close()
             raise
@@ -87,7 +106,7 @@ class SimulatorServer:
         await self._calls.start_serving()
 
     def compile_early(self) -> None:
-        """Compile the sensors that see, beside everything else, so that whoever spawns the first one need not wait for it."""
+        """Compile the visual sensors in the background, so that whoever spawns the first one need not wait for it."""
         loop = asyncio.get_running_loop()
 
         def work() -> None:
@@ -105,24 +124,26 @@ class SimulatorServer:
         def log(line: str) -> None:
             loop.call_soon_threadsafe(self._log, line)
 
-        def deliver(posts: list[OutboxEvent]) -> None:
-            if not self._closing:
-                loop.call_soon_threadsafe(self._send, posts)
+        def deliver(events: list[OutboxEvent]) -> None:
+            if not self._closing:  # after that the loop may be closed, and nobody is left to send to
+                loop.call_soon_threadsafe(self._send, events)
 
-        mail = Outbox(deliver)
-        atlas = MapLibrary(settings.aliases, log, settings.limits)
-        studio = LocalRenderer(renderer=check_renderer(settings.renderer))
-        place = EpisodeContext(
-            atlas, mail, settings.data_folder, self.stream_port, settings.limits, log, settings.draw_debug, renderer=studio
+        outbox = Outbox(deliver)
+        context = EpisodeContext(
+            MapLibrary(settings.aliases, log, settings.limits),
+            outbox,
+            settings.data_folder,
+            self.stream_port,
+            settings.limits,
+            log,
+            settings.draw_debug,
+            renderer=LocalRenderer(renderer=check_renderer(settings.renderer)),
         )
-        episode, journal = open_episode(place, settings.map_name, settings.journal)
-        runner = EpisodeRunner(lambda: episode, mail, place)
-        if journal is not None:
-            runner.keep(journal)
-        return runner
+        episode, journal = open_episode(context, settings.map_name, settings.journal)
+        return EpisodeRunner(episode, outbox, journal=journal)
 
     def _answer_aside(self, call: Call) -> None:
-        """AnswerEvent from files, in a thread beside the world's."""
+        """Answer from files, or build a map, in a thread beside the world's: both may take seconds."""
 
         def done(answer: "asyncio.Future[bytes]") -> None:
             if not answer.cancelled():
@@ -130,24 +151,19 @@ class SimulatorServer:
 
         asyncio.get_running_loop().run_in_executor(self._readers, self._runner.answer_now, call).add_done_callback(done)
 
-    def _wanted_stream_port(self) -> int:
-        if self.settings.stream_port is not None:
-            return self.settings.stream_port
-        return self.settings.port + 1 if self.settings.port else 0
-
-    def _send(self, posts: list[OutboxEvent]) -> None:
+    def _send(self, events: list[OutboxEvent]) -> None:
         """Send what the episode's thread made, in its order."""
-        for post in posts:
-            if isinstance(post, AnswerEvent):
-                post.caller.answer(post.id, post.result)
-            elif isinstance(post, StreamMessage):
-                self._hub.send(post.stream_id, post.payload, lossless=post.lossless)
-            elif isinstance(post, StatePrepared):
-                self._hub.prepare(post.payload)
-            elif isinstance(post, ListenerExpected):
-                self._hub.expect(post.stream_id)
+        for event in events:
+            if isinstance(event, AnswerEvent):
+                event.caller.answer(event.id, event.result)
+            elif isinstance(event, StreamMessage):
+                self._hub.send(event.stream_id, event.payload, lossless=event.lossless)
+            elif isinstance(event, StatePrepared):
+                self._hub.prepare(event.payload)
+            elif isinstance(event, ListenerExpected):
+                self._hub.expect(event.stream_id)
             else:
-                self._hub.forget(post.stream_id)
+                self._hub.forget(event.stream_id)
 
     async def stop(self) -> None:
         """Close the ports, end the episode, disconnect everybody."""
@@ -155,8 +171,9 @@ class SimulatorServer:
         self._runner.episode.context.maps.close()  # before the episode is waited for, which may be waiting for a map
         self._calls.close()
         self._streams.close()
+        # In another thread: the loop must go on while the episode finishes what it has.
         await asyncio.get_running_loop().run_in_executor(None, self._runner.stop)
-        for caller in tuple(self._office.callers):
-            caller.abort()
+        for connection in tuple(self._rpc.connections):
+            connection.abort()
         self._hub.close()
         self._readers.shutdown(wait=False, cancel_futures=True)

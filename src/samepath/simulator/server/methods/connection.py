@@ -86,7 +86,9 @@ def tick_cue(episode: Episode) -> int:
 def load_new_episode(episode: Episode, name: str, reset: bool, layers: int) -> None:
     """Load a map; no name: the same one again."""
     episode.load(name or episode.scene.name, reset_settings=reset, layers=layers)
-    episode.context.log(f"map {episode.scene.name} loaded: episode {episode.id}, {len(episode.scene.spawn_points)} spawn points")
+    episode.context.log(
+        f"map {episode.scene.name} loaded: episode {episode.id}, {len(episode.scene.spawn_points)} spawn points"
+    )
     prepare(episode)
 
 
