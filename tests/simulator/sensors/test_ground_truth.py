@@ -5,7 +5,7 @@ import pytest
 
 from samepath.core.catalogue import actor_type
 from samepath.core.states import Pose
-from samepath.simulator.sensors.ground_truth import before_camera, box_of, seen_in
+from samepath.simulator.sensors.ground_truth import before_camera, box_of, visible_boxes
 from samepath.simulator.sensors.mounts import point_from, point_to, seen_from
 from samepath.simulator.sensors.renderer import Camera
 
@@ -51,7 +51,7 @@ def test_what_is_seen_is_counted_and_boxed():
     image[5, 0] = 7
     image[0, 7] = 65535  # something static
     image[1, 1] = 70_000 % 65536
-    found = seen_in(image, [7, 9, 70_000])
+    found = visible_boxes(image, [7, 9, 70_000])
     assert list(found) == [7, 70_000]
     assert (found[7].box_px, found[7].visible_px) == ((0, 2, 6, 6), 7)
     assert (found[70_000].box_px, found[70_000].visible_px) == ((1, 1, 2, 2), 1)

@@ -6,7 +6,7 @@ import pytest
 from samepath.core.catalogue import actor_type
 from samepath.core.errors import InputError
 from samepath.scenarios.model import build_scenario, load_scenario
-from samepath.simulator.sensors.ground_truth import seen_in
+from samepath.simulator.sensors.ground_truth import visible_boxes
 from samepath.simulator.sensors.labels import Label
 from samepath.simulator.sensors.mounts import point_to
 from samepath.simulator.sensors.rig import SensorSuite, boxes_of, load_rig, parse_rig
@@ -123,7 +123,7 @@ def test_labels_and_instances_are_those_of_the_same_pixels(looked):
     assert view.names == ("eye", "depth", "labels", "instances", "flow")
     number = found["instances"].values[..., 1] + 256 * found["instances"].values[..., 0].astype(int)
     assert np.array_equal(number, view.instances)
-    seen = seen_in(view.instances, [2])[2]
+    seen = visible_boxes(view.instances, [2])[2]
     assert 0.95 * view.alone_px[2] <= seen.visible_px <= view.alone_px[2]
 
 
@@ -134,7 +134,7 @@ def test_a_car_behind_another_is_hidden_to_the_share_that_is_covered():
     run(suite, simulation, 2)
     _, (view,) = suite.look()
     suite.close()
-    seen = seen_in(view.instances, view.alone_px)
+    seen = visible_boxes(view.instances, view.alone_px)
     hidden = {number: 1 - (seen[number].visible_px if number in seen else 0) / view.alone_px[number] for number in (2, 3)}
     assert hidden[2] < 0.05
     assert 0.3 < hidden[3] <= 1.0

@@ -1,8 +1,11 @@
-"""From pedals to forces: torque curve, automatic gearbox, drag and rolling resistance. Pure."""
+"""From pedals to the road: torque curve, automatic gearbox, drag and rolling resistance, and the four wheels they act on.
+
+A wheel is a ray with a spring and a damper (Rapier's ray-cast vehicle): it feels only what never moves.
+"""
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import rapier3d
 
@@ -127,15 +130,15 @@ def drive(
     )
 
 
-# Wheels: four rays with spring and damper, and how forces reach them.
-
 # Which axles are driven: front, rear.
 _DRIVEN: Final = {"front": (True, False), "rear": (False, True), "all": (True, True)}
 _SUSPENSION_STIFFNESS: Final = 32.0
 _SUSPENSION_REST_M: Final = 0.30
 
 
-def fit_wheels(chassis: Any, kind: VehicleType, friction: float | None) -> Any:  # noqa: ANN401 - Rapier's handle and vehicle
+def fit_wheels(
+    chassis: rapier3d.RigidBodyHandle, kind: VehicleType, friction: float | None
+) -> rapier3d.DynamicRayCastVehicleController:
     """Build the ray-cast vehicle; done again when the tyres' friction changes, since Rapier fixes it at birth.
 
     ``friction`` None leaves every wheel its own.
@@ -177,7 +180,13 @@ def steering_left(kind: VehicleType, speed_mps: float) -> float:
     return curve[-1][1]
 
 
-def apply_forces(vehicle: Any, kind: VehicleType, command: VehicleCommand, forces: DriveForces, dt_s: float) -> None:  # noqa: ANN401
+def apply_forces(
+    vehicle: rapier3d.DynamicRayCastVehicleController,
+    kind: VehicleType,
+    command: VehicleCommand,
+    forces: DriveForces,
+    dt_s: float,
+) -> None:
     """Spread forces over the wheels: 0 and 1 in front, 2 and 3 behind. Rapier's brake is an impulse per step."""
     if kind.wheels:
         _apply_to_own_wheels(vehicle, kind, command, forces, dt_s)
@@ -198,7 +207,7 @@ def apply_forces(vehicle: Any, kind: VehicleType, command: VehicleCommand, force
 
 
 def _apply_to_own_wheels(
-    vehicle: Any,  # noqa: ANN401 - Rapier's vehicle
+    vehicle: rapier3d.DynamicRayCastVehicleController,
     kind: VehicleType,
     command: VehicleCommand,
     forces: DriveForces,

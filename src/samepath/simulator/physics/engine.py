@@ -1,7 +1,8 @@
 """The physics engine: Rapier behind a few verbs, in CARLA's frame, every order fixed by actor id.
 
 What makes it repeat to the bit: bodies are added, driven and read in the order of their ids, contacts are sorted before they
-are summed, the step is a fixed float, and no number passes through libm. One thread or several give the same bits.
+are summed, the step is a fixed float, and no number passes through libm. One thread or several give the same bits, because
+what threads report in any order (contacts, hits of a ray) is sorted before it is used.
 """
 
 from dataclasses import dataclass
@@ -11,19 +12,441 @@ import numpy as np
 import rapier3d
 from numpy.typing import NDArray
 
-from samepath.core.catalogue import ActorType, VehicleType
+from samepath.core.catalogue import ActorType, VehicleType, WalkerType
 from samepath.core.errors import SimulatorError
 from samepath.core.states import Collision, Pose, Vector, VehicleCommand, WalkerCommand
 from samepath.core.trig import atan2, to_degrees
-from samepath.simulator.physics.actors import NOTHING, ActorBodies, ActorBody, BodyState, BrokenActorsError, half_size, isometry
+from samepath.simulator.physics.actors import (
+    NOTHING,
+    ActorBody,
+    BodyState,
+    BrokenActorsError,
+    half_size,
+    isometry,
+    parts_of,
+    vehicle_mass,
+)
 from samepath.simulator.physics.drivetrain import GRAVITY_MPS2, apply_forces, drive
-from samepath.simulator.physics.frames import Triple, forward_of, mirrored, quaternion_of
+from samepath.simulator.physics.frames import Triple, forward_of, mirrored, mirrored_spin, quaternion_of
 
-# Contacts: from Rapier's forces in each substep to one impulse per pair and tick.
-
-# Tags of colliders: an actor's id, the ground, or scenery by its number beyond this bit.
+# Tags of colliders (Rapier's user data): an actor's id, 0 for the ground, or scenery by its number beyond this bit.
 GROUND: Final = 0
 SCENERY_BIT: Final = 1 << 40
+
+# What a query met: an actor's id, a name of scenery, or 'ground'.
+BodyRef = int | str
+
+_EVENTS: Final = rapier3d.ActiveEvents.COLLISION_EVENTS | rapier3d.ActiveEvents.CONTACT_FORCE_EVENTS
+
+# Upwards speed of a leap, and how slowly a walker must rise or fall to count as standing.
+_JUMP_MPS: Final = 4.2
+_STANDS_MPS: Final = 0.05
+
+
+class RayHit(NamedTuple):
+    """Something a ray passes through: how far along, where, and what it is."""
+
+    distance_m: float
+    point_m: Triple
+    what: BodyRef
+
+
+@dataclass(frozen=True)
+class PhysicsSettings:
+    """What is held equal in a run: the step of the world and how finely physics divides it.
+
+    ``threads`` 0 computes in the caller's thread, which is quickest for small worlds: handing a step to a pool of threads of
+    its own costs more than the step. The bits are the same.
+    """
+
+    step_s: float = 0.05
+    substeps: int = 5
+    solver_iterations: int = 4
+    threads: int = 0
+
+    @property
+    def substep_s(self) -> float:
+        """Seconds per physics step."""
+        return self.step_s / self.substeps
+
+
+class Physics:
+    """A Rapier world: actors by id, scenery by name."""
+
+    def __init__(self, settings: PhysicsSettings) -> None:
+        if settings.substeps < 1 or not settings.step_s > 0:
+            raise SimulatorError(f"a step above 0 s and at least 1 substep were wanted, not {settings}")
+        self.settings = settings
+        self._world = rapier3d.PhysicsWorld(gravity=(0.0, 0.0, -GRAVITY_MPS2))
+        self._bodies: dict[int, ActorBody] = {}
+        self._scenery: list[str] = []  # names behind the tags of what never moves
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._world.set_num_threads(self.settings.threads or None)
+        parameters = self._world.integration_parameters
+        parameters.dt = self.settings.substep_s
+        parameters.num_solver_iterations = self.settings.solver_iterations
+        self._events = cast(Any, rapier3d.ChannelEventCollector())
+        self._world.event_handler = self._events
+        self._fixed_only = rapier3d.QueryFilter.only_fixed()
+        self._parts = (self._world.rigid_bodies, self._world.colliders, self._world.query_pipeline)
+        self._world.update_query_pipeline()
+
+    def add(self, actor_id: int, kind: ActorType, pose: Pose, *, in_order: bool = True) -> None:
+        """Add an actor's body. Ids rise and are never reused, so that the order of bodies is the order of ids.
+
+        Without ``in_order`` Rapier meets the bodies as they come, the way engines do that leave it to a container.
+        """
+        if actor_id in self._bodies or (in_order and self._bodies and actor_id <= max(self._bodies)):
+            raise SimulatorError(f"actor id {actor_id} must be above all before it: ids are never reused")
+        body, collider = parts_of(kind)
+        body = body.position(isometry(pose))
+        handle = self._world.add_body(
+            body, [collider.user_data(actor_id).active_events(_EVENTS).contact_force_event_threshold(0.0)]
+        )
+        self._bodies[actor_id] = ActorBody(kind, handle)
+        if isinstance(kind, VehicleType):
+            self._bodies[actor_id].fit(None)
+        self._world.update_query_pipeline()
+
+    def remove(self, actor_id: int) -> None:
+        """Take an actor's body out of the world."""
+        self._world.remove_body(self._bodies.pop(actor_id).handle)
+        self._world.update_query_pipeline()
+
+    def kind(self, actor_id: int) -> ActorType:
+        """Return an actor's type, as it is now."""
+        return self._bodies[actor_id].kind
+
+    def refit(self, actor_id: int, kind: VehicleType) -> None:
+        """Turn a vehicle into one with other numbers: mass, engine, wheels; its size stays."""
+        body = self._bodies[actor_id]
+        if not isinstance(body.kind, VehicleType):
+            raise SimulatorError(f"actor {actor_id} is a {body.kind.name}: it has no wheels to change")
+        rigid = self._rigid(actor_id)
+        body.kind = kind
+        collider = self._world.colliders[rigid.colliders[0]]
+        collider.mass_properties = vehicle_mass(kind)
+        rigid.recompute_mass_properties_from_colliders(self._world.colliders)
+        body.fit(body.friction)
+
+    def _rigid(self, actor_id: int) -> rapier3d.RigidBody:
+        return self._world.rigid_bodies[self._bodies[actor_id].handle]
+
+    def command(self, actor_id: int, command: VehicleCommand | WalkerCommand) -> None:
+        """Set what drives a body from the next step on."""
+        self._bodies[actor_id].command = command
+
+    def step(self, step_s: float | None = None, substeps: int | None = None) -> list[Collision]:
+        """Advance by one tick; return the collisions, by actor id, with the impulse of all substeps together.
+
+        A game loop may pass a step of its own; it is divided into the same number of substeps unless another is given.
+        """
+        settings = self.settings
+        count = settings.substeps if substeps is None else substeps
+        bodies = self._world.rigid_bodies
+        moving = [(body, bodies[body.handle]) for body in self._bodies.values() if body.simulated]
+        dt = (settings.step_s if step_s is None else step_s) / count
+        vehicles = [self._set_drive(body, rigid, dt) for body, rigid in moving if body.vehicle is not None]
+        walkers = [(body, rigid) for body, rigid in moving if isinstance(body.kind, WalkerType) and not body.fallen]
+        for body, rigid in walkers:
+            _prepare_walk(body, rigid)
+        for body, rigid in moving:
+            if body.force_n != NOTHING:
+                rigid.add_force(mirrored(*body.force_n))
+            if body.torque_nm != NOTHING:
+                rigid.add_torque(body.torque_nm)
+        contacts = ContactSum(self._events, self._world.colliders)
+        world, parts = self._world, self._parts
+        world.integration_parameters.dt = dt
+        for _ in range(count):
+            for vehicle in vehicles:
+                vehicle.update_vehicle(dt, *parts, self._fixed_only)
+            for body, rigid in walkers:
+                _walk(body, rigid)
+            world.step()
+            contacts.add(dt)
+            self._check_finite()
+        # Wheels only feel what never moves, so that queries need not follow every substep.
+        world.update_query_pipeline()
+        # Rapier keeps forces until they are reset: without this they would act in every tick from now on.
+        for body, rigid in moving:
+            if body.vehicle is not None or body.force_n != NOTHING:
+                rigid.reset_forces()
+                body.force_n = NOTHING
+            if body.torque_nm != NOTHING:
+                rigid.reset_torques()
+                body.torque_nm = NOTHING
+        return [self._collision(pair, impulse_ns) for pair, impulse_ns in contacts.totals()]
+
+    def _set_drive(self, body: ActorBody, rigid: rapier3d.RigidBody, dt: float) -> rapier3d.DynamicRayCastVehicleController:
+        kind, vehicle = body.kind, body.vehicle
+        command = body.command if isinstance(body.command, VehicleCommand) else VehicleCommand()
+        if not isinstance(kind, VehicleType):
+            raise SimulatorError(f"{kind.name} is not a vehicle")
+        rotation, velocity = rigid.rotation, rigid.linvel
+        forward = forward_of((rotation.w, rotation.i, rotation.j, rotation.k))
+        speed_mps = velocity.x * forward[0] - velocity.y * forward[1] + velocity.z * forward[2]
+        friction = kind.mean_friction if body.friction is None else body.friction
+        forces = drive(kind, command, speed_mps, body.gear, friction, body.weight)
+        body.gear = forces.gear
+        apply_forces(vehicle, kind, command, forces, dt)
+        if forces.resistance_n:
+            size = -forces.resistance_n if speed_mps > 0 else forces.resistance_n
+            rigid.add_force((size * forward[0], -size * forward[1], size * forward[2]))
+        return vehicle
+
+    def _collision(self, pair: tuple[int, int], impulse_ns: Triple) -> Collision:
+        actor, other = pair
+        impulse = Vector(*mirrored(*impulse_ns))
+        if other >= SCENERY_BIT:
+            return Collision(actor, None, impulse, self._scenery[other - SCENERY_BIT])
+        return Collision(actor, other, impulse)
+
+    def _check_finite(self) -> None:
+        quarantine = self._world.quarantine
+        if not quarantine.is_empty():
+            broken = {(handle.index, handle.generation) for handle in quarantine.bodies}
+            raise BrokenActorsError(
+                [number for number, body in self._bodies.items() if (body.handle.index, body.handle.generation) in broken]
+            )
+
+    def state(self, actor_id: int) -> BodyState:
+        """Read one body."""
+        rigid = self._world.rigid_bodies[self._bodies[actor_id].handle]
+        at, turn, speed, spin = rigid.translation, rigid.rotation, rigid.linvel, rigid.angvel
+        return BodyState(
+            (at.x, -at.y, at.z), (turn.w, turn.i, turn.j, turn.k), (speed.x, -speed.y, speed.z), (-spin.x, spin.y, -spin.z)
+        )
+
+    def velocity_at(self, actor_id: int, point_m: Vector) -> Vector:
+        """Return how fast a point of the world would move if it were fixed to a body."""
+        velocity = self._rigid(actor_id).velocity_at_point(mirrored(*point_m))
+        return Vector(*mirrored(velocity.x, velocity.y, velocity.z))
+
+    def gear(self, actor_id: int) -> int:
+        """Return a vehicle's gear; -1 is reverse."""
+        return self._bodies[actor_id].gear
+
+    def wheels(self, actor_id: int) -> list[rapier3d.Wheel]:
+        """Return Rapier's wheels of a vehicle: front left, front right, rear left, rear right."""
+        vehicle = self._bodies[actor_id].vehicle
+        return [] if vehicle is None else list(vehicle.wheels())
+
+    def fallen(self, actor_id: int) -> bool:
+        """Has a walker been knocked down?"""
+        return self._bodies[actor_id].fallen
+
+    def simulated(self, actor_id: int) -> bool:
+        """Does physics move it?"""
+        return self._bodies[actor_id].simulated
+
+    def tyre_friction(self, actor_id: int) -> float | None:
+        """Return the friction that was set for all tyres, None where wheels have their own."""
+        return self._bodies[actor_id].friction
+
+    # Changes from outside, between two steps. They happen at once, except forces and torques: those are kept and act
+    # throughout the next tick, as in CARLA.
+
+    def set_pose(self, actor_id: int, pose: Pose) -> None:
+        """Put a body elsewhere; its velocity stays."""
+        self._rigid(actor_id).position = isometry(pose)
+        self._world.update_query_pipeline()
+
+    def set_velocity(self, actor_id: int, velocity_mps: Vector, spin_radps: Vector | None = None) -> None:
+        """Set a body's velocity, and its angular velocity if given."""
+        body = self._rigid(actor_id)
+        body.linvel = rapier3d.Vec3(*mirrored(*velocity_mps))
+        if spin_radps is not None:
+            body.angvel = rapier3d.Vec3(*mirrored_spin(*spin_radps))
+
+    def set_spin(self, actor_id: int, spin_radps: Vector) -> None:
+        """Set a body's angular velocity."""
+        self._rigid(actor_id).angvel = rapier3d.Vec3(*mirrored_spin(*spin_radps))
+
+    def add_impulse(self, actor_id: int, impulse_ns: Vector, at_m: Vector | None = None) -> None:
+        """Push a body, at its centre of mass or at a point of the world, at once."""
+        body = self._rigid(actor_id)
+        if at_m is None:
+            body.apply_impulse(mirrored(*impulse_ns))
+        else:
+            body.apply_impulse_at_point(mirrored(*impulse_ns), mirrored(*at_m))
+
+    def add_angular_impulse(self, actor_id: int, impulse_nms: Vector) -> None:
+        """Turn a body, at once."""
+        self._rigid(actor_id).apply_torque_impulse(mirrored_spin(*impulse_nms))
+
+    def add_force(self, actor_id: int, force_n: Vector, at_m: Vector | None = None) -> None:
+        """Push a body, at its centre of mass or at a point of the world, throughout the next tick."""
+        body = self._bodies[actor_id]
+        x, y, z = body.force_n
+        body.force_n = (x + force_n.x, y + force_n.y, z + force_n.z)
+        if at_m is not None:
+            centre = self._rigid(actor_id).center_of_mass
+            arm = mirrored(*at_m)
+            self._add_torque(body, _cross((arm[0] - centre.x, arm[1] - centre.y, arm[2] - centre.z), mirrored(*force_n)))
+
+    def add_torque(self, actor_id: int, torque_nm: Vector) -> None:
+        """Turn a body throughout the next tick."""
+        self._add_torque(self._bodies[actor_id], mirrored_spin(*torque_nm))
+
+    @staticmethod
+    def _add_torque(body: ActorBody, torque_nm: Triple) -> None:
+        x, y, z = body.torque_nm
+        body.torque_nm = (x + torque_nm[0], y + torque_nm[1], z + torque_nm[2])
+
+    def set_tyre_friction(self, actor_id: int, friction: float | None) -> None:
+        """Change the friction of all tyres of a vehicle; None gives the wheels back their own."""
+        body = self._bodies[actor_id]
+        if body.friction != friction:
+            body.fit(friction)
+
+    def set_simulated(self, actor_id: int, *, on: bool) -> None:
+        """Let physics move a body, or leave it where it is put; others still bump into it."""
+        body, types = self._bodies[actor_id], rapier3d.RigidBodyType
+        if body.simulated == on or not getattr(body.kind, "mass_kg", 0.0):
+            return
+        body.simulated = on
+        rigid = self._rigid(actor_id)
+        rigid.body_type = types.DYNAMIC if on else types.KINEMATIC_POSITION_BASED
+        if not on:
+            rigid.linvel = rapier3d.Vec3(0.0, 0.0, 0.0)
+            rigid.angvel = rapier3d.Vec3(0.0, 0.0, 0.0)
+
+    def set_collisions(self, actor_id: int, *, on: bool) -> None:
+        """Let a body touch others, or pass through everything."""
+        groups = rapier3d.InteractionGroups.all() if on else rapier3d.InteractionGroups.none()
+        for handle in self._rigid(actor_id).colliders:
+            self._world.colliders[handle].collision_groups = groups
+
+    def set_gravity(self, actor_id: int, *, on: bool) -> None:
+        """Let gravity pull a body, or not."""
+        self._bodies[actor_id].weight = 1.0 if on else 0.0
+        self._rigid(actor_id).gravity_scale = 1.0 if on else 0.0
+
+    def knock_down(self, actor_id: int) -> None:
+        """Let a walker fall: it no longer walks and may turn over."""
+        self._bodies[actor_id].fallen = True
+        self._rigid(actor_id).enabled_rotations = (True, True, True)
+
+    def add_static(self, name: str, vertices: NDArray[np.float64], triangles: NDArray[np.int32], *, ground: bool) -> None:
+        """Add a mesh that never moves; touching ``ground`` is no collision."""
+        points = np.asarray(vertices, np.float64) * np.array([1.0, -1.0, 1.0])
+        # The mirror turns every triangle over; turned back, its upper side is the one that carries.
+        triangles = np.asarray(triangles)[:, ::-1]
+        flags = rapier3d.TriMeshFlags.FIX_INTERNAL_EDGES
+        collider = rapier3d.Collider.trimesh(points, np.asarray(triangles, np.uint32), flags).friction(0.9)
+        self._add_fixed(name, collider, ground=ground)
+
+    def add_ground(self, half_size_m: float = 1000.0) -> None:
+        """Add a flat ground at height 0."""
+        collider = rapier3d.Collider.cuboid(half_size_m, half_size_m, 1.0).translation((0.0, 0.0, -1.0)).friction(0.9)
+        self._add_fixed("ground", collider, ground=True)
+
+    def add_box(self, name: str, pose: Pose, size_m: Triple) -> None:
+        """Add a box of scenery standing on its pose."""
+        position = isometry(pose, size_m[2] / 2)
+        collider = rapier3d.Collider.cuboid(size_m[0] / 2, size_m[1] / 2, size_m[2] / 2).position(position).friction(0.6)
+        self._add_fixed(name, collider, ground=False)
+
+    def _add_fixed(self, name: str, collider: rapier3d.Collider, *, ground: bool) -> None:
+        if ground:
+            tag = GROUND
+        else:
+            self._scenery.append(name)
+            tag = SCENERY_BIT + len(self._scenery) - 1
+        self._world.add_collider(collider.user_data(tag))
+        self._world.update_query_pipeline()
+
+    def show_scenery(self, names: frozenset[str], *, on: bool) -> None:
+        """Put pieces of scenery back in their place, or take them away."""
+        tags = {SCENERY_BIT + index for index, name in enumerate(self._scenery) if name in names}
+        for handle in self._world.colliders.handles():
+            collider = self._world.colliders[handle]
+            if int(collider.user_data) in tags:
+                collider.is_enabled = on
+        # Queries forget what is disabled only when contacts are looked for again.
+        self._world.detect_collisions()
+
+    # Queries change nothing. They see the bodies as of the last update of the query pipeline, so everything that moves, adds
+    # or removes a body outside of a step updates it.
+
+    def occupant(self, kind: ActorType, pose: Pose) -> BodyRef | None:
+        """Return what stands where an actor of this kind would: an actor's id, a name of scenery, or None if it is free."""
+        half, lift = half_size(kind)
+        # A little smaller than the actor: who stands bumper to bumper does not overlap.
+        shape = rapier3d.SharedShape.cuboid(*(0.98 * side for side in half))
+        found: list[int] = []
+        colliders = self._world.colliders
+
+        def note(handle: rapier3d.ColliderHandle) -> bool:
+            found.append(int(colliders[handle].user_data))
+            return True
+
+        self._world.query_pipeline.intersect_shape(isometry(pose, lift), shape, note)
+        tags = sorted(tag for tag in found if tag != GROUND)
+        if not tags:
+            return None
+        return tags[0] if tags[0] < SCENERY_BIT else self._scenery[tags[0] - SCENERY_BIT]
+
+    def cast_ray(self, start: Vector, direction: Vector, reach_m: float, *, fixed_only: bool) -> tuple[float, BodyRef] | None:
+        """Return the distance to the first thing a ray meets and what it is."""
+        ray = rapier3d.Ray(mirrored(*start), mirrored(*direction))
+        hit = self._world.query_pipeline.cast_ray(ray, reach_m, True, self._fixed_only if fixed_only else None)
+        return None if hit is None else (float(hit[1]), self._name(hit[0]))
+
+    def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[RayHit, ...]:
+        """Return everything a ray of unit direction passes through, nearest first; each thing where it is entered."""
+        found: list[RayHit] = []
+
+        def note(handle: rapier3d.ColliderHandle, hit: rapier3d.RayIntersection) -> bool:
+            far_m = float(hit.time_of_impact)
+            point = tuple(at + far_m * step for at, step in zip(start, direction, strict=True))
+            found.append(RayHit(far_m, (point[0], point[1], point[2]), self._name(handle)))
+            return True
+
+        ray = rapier3d.Ray(mirrored(*start), mirrored(*direction))
+        self._world.query_pipeline.intersect_ray(ray, reach_m, True, note)
+        return tuple(sorted(found, key=lambda hit: (hit.distance_m, str(hit.what))))
+
+    def sweep_ball(
+        self, start: Vector, direction: Vector, reach_m: float, radius_m: float, *, without: int | None, moving_only: bool
+    ) -> tuple[float, BodyRef] | None:
+        """Return how far a ball flies before it meets something other than the ground or the actor ``without``, and what."""
+        colliders = self._world.colliders
+
+        def counts(handle: rapier3d.ColliderHandle, _: object) -> bool:
+            tag = int(colliders[handle].user_data)
+            return tag not in (GROUND, without) and not (moving_only and tag >= SCENERY_BIT)
+
+        pose = rapier3d.Isometry3(mirrored(*start), rapier3d.Rotation3(1.0, 0.0, 0.0, 0.0))
+        options = rapier3d.ShapeCastOptions.with_max_time_of_impact(reach_m)
+        query_filter = rapier3d.QueryFilter.new().predicate(counts)
+        shape = rapier3d.SharedShape.ball(radius_m)
+        hit = self._world.query_pipeline.cast_shape(pose, mirrored(*direction), shape, options, query_filter)
+        return None if hit is None else (float(hit[1].time_of_impact), self._name(hit[0]))
+
+    def _name(self, handle: rapier3d.ColliderHandle) -> BodyRef:
+        tag = int(self._world.colliders[handle].user_data)
+        return "ground" if tag == GROUND else tag if tag < SCENERY_BIT else self._scenery[tag - SCENERY_BIT]
+
+    def snapshot(self) -> tuple[dict[str, Any], list[bytes]]:
+        """Return plain data and blobs from which :meth:`restore` goes on bit for bit."""
+        blobs = [self._world.snapshot()]
+        bodies = [body.to_data(number, blobs) for number, body in self._bodies.items()]
+        return {"settings": self.settings.__dict__, "scenery": self._scenery, "bodies": bodies}, blobs
+
+    @classmethod
+    def restore(cls, data: dict[str, Any], blobs: list[bytes]) -> "Physics":
+        """Build the engine that :meth:`snapshot` was taken of."""
+        physics = cls.__new__(cls)
+        physics.settings = PhysicsSettings(**data["settings"])
+        physics._world = rapier3d.PhysicsWorld.restore(blobs[0])
+        physics._scenery = list(data["scenery"])
+        physics._bodies = {body["id"]: ActorBody.from_data(body, blobs) for body in data["bodies"]}
+        physics._prepare()
+        return physics
 
 
 class ContactSum:
@@ -61,294 +484,14 @@ class ContactSum:
         return [(pair, (x, y, z)) for pair, (x, y, z) in sorted(self._sums.items())]
 
 
-# Questions to the physics that change nothing: what stands somewhere, what a ray or a moving ball meets.
-
-# Who was met: an actor's id, a name of scenery or 'ground'.
-BodyRef = int | str
-
-
-class RayHit(NamedTuple):
-    """Something a ray passes through: how far along, where, and what it is."""
-
-    distance_m: float
-    point_m: Triple
-    what: BodyRef
-
-
-class Queries:
-    """Asks Rapier's query pipeline; ``scenery`` are the names behind the tags of what never moves."""
-
-    def __init__(self, world: rapier3d.PhysicsWorld, scenery: list[str]) -> None:
-        self._world = world
-        self._scenery = scenery
-        self._fixed = rapier3d.QueryFilter.only_fixed()
-
-    def _name(self, handle: Any) -> BodyRef:  # noqa: ANN401 - Rapier's handle
-        tag = int(self._world.colliders[handle].user_data)
-        return "ground" if tag == GROUND else tag if tag < SCENERY_BIT else self._scenery[tag - SCENERY_BIT]
-
-    def occupant(self, kind: ActorType, pose: Pose) -> BodyRef | None:
-        """Return what stands where an actor of this kind would: an actor's id, a name of scenery, or None if it is free."""
-        half, lift = half_size(kind)
-        shape = rapier3d.SharedShape.cuboid(*(0.98 * one for one in half))
-        found: list[int] = []
-        colliders = self._world.colliders
-
-        def note(handle: Any) -> bool:  # noqa: ANN401 - Rapier's handle
-            found.append(int(colliders[handle].user_data))
-            return True
-
-        self._world.query_pipeline.intersect_shape(isometry(pose, lift), shape, note)
-        tags = sorted(tag for tag in found if tag != GROUND)
-        if not tags:
-            return None
-        return tags[0] if tags[0] < SCENERY_BIT else self._scenery[tags[0] - SCENERY_BIT]
-
-    def cast_ray(self, start: Vector, direction: Vector, reach_m: float, *, fixed_only: bool) -> tuple[float, BodyRef] | None:
-        """Return the distance to the first thing a ray meets and what it is."""
-        ray = rapier3d.Ray(mirrored(*start), mirrored(*direction))
-        hit = self._world.query_pipeline.cast_ray(ray, reach_m, True, self._fixed if fixed_only else None)
-        return None if hit is None else (float(hit[1]), self._name(hit[0]))
-
-    def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[RayHit, ...]:
-        """Return everything a ray of unit direction passes through, nearest first; each thing where it is entered."""
-        found: list[RayHit] = []
-
-        def note(handle: Any, hit: Any) -> bool:  # noqa: ANN401 - Rapier's handle and intersection
-            far_m = float(hit.time_of_impact)
-            point = tuple(at + far_m * step for at, step in zip(start, direction, strict=True))
-            found.append(RayHit(far_m, (point[0], point[1], point[2]), self._name(handle)))
-            return True
-
-        ray = rapier3d.Ray(mirrored(*start), mirrored(*direction))
-        self._world.query_pipeline.intersect_ray(ray, reach_m, True, note)
-        return tuple(sorted(found, key=lambda one: (one.distance_m, str(one.what))))
-
-    def sweep_ball(
-        self, start: Vector, direction: Vector, reach_m: float, radius_m: float, *, without: int | None, moving_only: bool
-    ) -> tuple[float, BodyRef] | None:
-        """Return how far a ball flies before it meets something other than the ground or the actor ``without``."""
-        colliders = self._world.colliders
-
-        def counts(handle: Any, _: Any) -> bool:  # noqa: ANN401 - Rapier's handle and collider
-            tag = int(colliders[handle].user_data)
-            return tag not in (GROUND, without) and not (moving_only and tag >= SCENERY_BIT)
-
-        pose = rapier3d.Isometry3(mirrored(*start), rapier3d.Rotation3(1.0, 0.0, 0.0, 0.0))
-        options = rapier3d.ShapeCastOptions.with_max_time_of_impact(reach_m)
-        query_filter = rapier3d.QueryFilter.new().predicate(counts)
-        shape = rapier3d.SharedShape.ball(radius_m)
-        hit = self._world.query_pipeline.cast_shape(pose, mirrored(*direction), shape, options, query_filter)
-        return None if hit is None else (float(hit[1].time_of_impact), self._name(hit[0]))
-
-
-__all__ = ["BodyRef", "BodyState", "BrokenActorsError", "Physics", "PhysicsSettings", "RayHit"]
-
-# Upwards speed of a leap, and how slow a walker must rise or fall to count as standing.
-_JUMP_MPS: Final = 4.2
-_STANDS_MPS: Final = 0.05
-
-
-@dataclass(frozen=True)
-class PhysicsSettings:
-    """What is held equal in a run: the step of the world and how finely physics divides it.
-
-    ``threads`` 0 computes in the caller's thread, which is quickest for small worlds: handing a step to a pool of threads of
-    its own costs more than the step. The bits are the same.
-    """
-
-    step_s: float = 0.05
-    substeps: int = 5
-    solver_iterations: int = 4
-    threads: int = 0
-
-    @property
-    def substep_s(self) -> float:
-        """Seconds per physics step."""
-        return self.step_s / self.substeps
-
-
-class Physics(ActorBodies):
-    """A Rapier world."""
-
-    def __init__(self, settings: PhysicsSettings) -> None:
-        if settings.substeps < 1 or not settings.step_s > 0:
-            raise SimulatorError(f"a step above 0 s and at least 1 substep were wanted, not {settings}")
-        super().__init__(rapier3d.PhysicsWorld(gravity=(0.0, 0.0, -GRAVITY_MPS2)))
-        self.settings = settings
-        self._scenery: list[str] = []
-        self._prepare()
-
-    def _prepare(self) -> None:
-        self._world.set_num_threads(self.settings.threads or None)
-        parameters = self._world.integration_parameters
-        parameters.dt = self.settings.substep_s
-        parameters.num_solver_iterations = self.settings.solver_iterations
-        self._events = cast(Any, rapier3d.ChannelEventCollector())
-        self._world.event_handler = self._events
-        self._wheel_filter = rapier3d.QueryFilter.only_fixed()
-        self._parts = (self._world.rigid_bodies, self._world.colliders, self._world.query_pipeline)
-        self._queries = Queries(self._world, self._scenery)
-        self._world.update_query_pipeline()
-
-    def add_static(self, name: str, vertices: NDArray[np.float64], triangles: NDArray[np.int32], *, ground: bool) -> None:
-        """Add a mesh that never moves; touching ``ground`` is no collision."""
-        points = np.asarray(vertices, np.float64) * np.array([1.0, -1.0, 1.0])
-        # The mirror turns every triangle over; turned back, its upper side is the one that carries.
-        triangles = np.asarray(triangles)[:, ::-1]
-        flags = rapier3d.TriMeshFlags.FIX_INTERNAL_EDGES
-        collider = rapier3d.Collider.trimesh(points, np.asarray(triangles, np.uint32), flags).friction(0.9)
-        self._add_fixed(name, collider, ground=ground)
-
-    def add_ground(self, half_size_m: float = 1000.0) -> None:
-        """Add a flat ground at height 0."""
-        collider = rapier3d.Collider.cuboid(half_size_m, half_size_m, 1.0).translation((0.0, 0.0, -1.0)).friction(0.9)
-        self._add_fixed("ground", collider, ground=True)
-
-    def add_box(self, name: str, pose: Pose, size_m: Triple) -> None:
-        """Add a box of scenery standing on its pose."""
-        position = isometry(pose, size_m[2] / 2)
-        collider = rapier3d.Collider.cuboid(size_m[0] / 2, size_m[1] / 2, size_m[2] / 2).position(position).friction(0.6)
-        self._add_fixed(name, collider, ground=False)
-
-    def _add_fixed(self, name: str, collider: Any, *, ground: bool) -> None:  # noqa: ANN401 - Rapier's builder
-        if ground:
-            tag = GROUND
-        else:
-            self._scenery.append(name)
-            tag = SCENERY_BIT + len(self._scenery) - 1
-        self._world.add_collider(collider.user_data(tag))
-        self._world.update_query_pipeline()
-
-    def show_scenery(self, names: frozenset[str], *, on: bool) -> None:
-        """Put pieces of scenery back in their place, or take them away."""
-        tags = {SCENERY_BIT + index for index, name in enumerate(self._scenery) if name in names}
-        for handle in self._world.colliders.handles():
-            collider = self._world.colliders[handle]
-            if int(collider.user_data) in tags:
-                collider.is_enabled = on
-        # Queries forget what is disabled only when contacts are looked for again.
-        self._world.detect_collisions()
-
-    def step(self, step_s: float | None = None, substeps: int | None = None) -> list[Collision]:
-        """Advance by one tick; return the collisions, by actor id, with the impulse of all substeps together.
-
-        A game loop may pass a step of its own; it is divided into the same number of substeps unless another is given.
-        """
-        settings = self.settings
-        count = settings.substeps if substeps is None else substeps
-        bodies = self._world.rigid_bodies
-        moving = [(one, bodies[one.handle]) for one in self._bodies.values() if one.simulated]
-        dt = (settings.step_s if step_s is None else step_s) / count
-        vehicles = [self._set_drive(one, rigid, dt) for one, rigid in moving if one.vehicle is not None]
-        walkers = [(one, rigid) for one, rigid in moving if self.is_walking(one)]
-        for one, rigid in walkers:
-            _prepare_walk(one, rigid)
-        for one, rigid in moving:
-            if one.force_n != NOTHING:
-                rigid.add_force(mirrored(*one.force_n))
-            if one.torque_nm != NOTHING:
-                rigid.add_torque(one.torque_nm)
-        contacts = ContactSum(self._events, self._world.colliders)
-        world, parts = self._world, self._parts
-        world.integration_parameters.dt = dt
-        for _ in range(count):
-            for vehicle in vehicles:
-                vehicle.update_vehicle(dt, *parts, self._wheel_filter)
-            for one, rigid in walkers:
-                _walk(one, rigid)
-            world.step()
-            contacts.add(dt)
-            self._check_finite()
-        # Wheels only feel what never moves, so that queries need not follow every substep.
-        world.update_query_pipeline()
-        for one, rigid in moving:
-            if one.vehicle is not None or one.force_n != NOTHING:
-                rigid.reset_forces()
-                one.force_n = NOTHING
-            if one.torque_nm != NOTHING:
-                rigid.reset_torques()
-                one.torque_nm = NOTHING
-        return [self._collision(pair, impulse_ns) for pair, impulse_ns in contacts.totals()]
-
-    def _set_drive(self, body: ActorBody, rigid: Any, dt: float) -> Any:  # noqa: ANN401 - Rapier's own objects
-        kind, vehicle = body.kind, body.vehicle
-        command = body.command if isinstance(body.command, VehicleCommand) else VehicleCommand()
-        if not isinstance(kind, VehicleType):
-            raise SimulatorError(f"{kind.name} is not a vehicle")
-        rotation, velocity = rigid.rotation, rigid.linvel
-        forward = forward_of((rotation.w, rotation.i, rotation.j, rotation.k))
-        speed_mps = velocity.x * forward[0] - velocity.y * forward[1] + velocity.z * forward[2]
-        friction = kind.mean_friction if body.friction is None else body.friction
-        forces = drive(kind, command, speed_mps, body.gear, friction, body.weight)
-        body.gear = forces.gear
-        apply_forces(vehicle, kind, command, forces, dt)
-        if forces.resistance_n:
-            size = -forces.resistance_n if speed_mps > 0 else forces.resistance_n
-            rigid.add_force((size * forward[0], -size * forward[1], size * forward[2]))
-        return vehicle
-
-    def _collision(self, pair: tuple[int, int], impulse_ns: Triple) -> Collision:
-        actor, other = pair
-        impulse = Vector(*mirrored(*impulse_ns))
-        if other >= SCENERY_BIT:
-            return Collision(actor, None, impulse, self._scenery[other - SCENERY_BIT])
-        return Collision(actor, other, impulse)
-
-    def _check_finite(self) -> None:
-        quarantine = self._world.quarantine
-        if not quarantine.is_empty():
-            broken = {(one.index, one.generation) for one in quarantine.bodies}
-            raise BrokenActorsError(
-                [number for number, one in self._bodies.items() if (one.handle.index, one.handle.generation) in broken]
-            )
-
-    def occupant(self, kind: ActorType, pose: Pose) -> BodyRef | None:
-        """Return what stands where an actor of this kind would: an actor's id, a name of scenery, or None if it is free."""
-        return self._queries.occupant(kind, pose)
-
-    def cast_ray(
-        self, start: Vector, direction: Vector, reach_m: float, *, fixed_only: bool = False
-    ) -> tuple[float, BodyRef] | None:
-        """Return the distance to the first thing a ray meets and what it is (an actor's id, scenery's name or 'ground')."""
-        return self._queries.cast_ray(start, direction, reach_m, fixed_only=fixed_only)
-
-    def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[RayHit, ...]:
-        """Return everything a ray of unit direction passes through, nearest first."""
-        return self._queries.ray_hits(start, direction, reach_m)
-
-    def sweep_ball(
-        self, start: Vector, direction: Vector, reach_m: float, radius_m: float, *, without: int | None, moving_only: bool
-    ) -> tuple[float, BodyRef] | None:
-        """Return how far a ball flies before it meets something other than the ground or the actor ``without``."""
-        return self._queries.sweep_ball(start, direction, reach_m, radius_m, without=without, moving_only=moving_only)
-
-    def snapshot(self) -> tuple[dict[str, Any], list[bytes]]:
-        """Return plain data and blobs from which :meth:`restore` goes on bit for bit."""
-        blobs = [self._world.snapshot()]
-        bodies = [one.to_data(number, blobs) for number, one in self._bodies.items()]
-        return {"settings": self.settings.__dict__, "scenery": self._scenery, "bodies": bodies}, blobs
-
-    @classmethod
-    def restore(cls, data: dict[str, Any], blobs: list[bytes]) -> "Physics":
-        """Build the engine that :meth:`snapshot` was taken of."""
-        physics = cls.__new__(cls)
-        ActorBodies.__init__(physics, rapier3d.PhysicsWorld.restore(blobs[0]))
-        physics.settings = PhysicsSettings(**data["settings"])
-        physics._scenery = list(data["scenery"])
-        physics._bodies = {one["id"]: ActorBody.from_data(one, blobs) for one in data["bodies"]}
-        physics._prepare()
-        return physics
-
-
-def _walk(body: ActorBody, rigid: Any) -> None:  # noqa: ANN401 - Rapier's body
+def _walk(body: ActorBody, rigid: rapier3d.RigidBody) -> None:
     """Hold a walker's horizontal velocity at what it wants; what happens to its height is physics."""
     command = body.command if isinstance(body.command, WalkerCommand) else WalkerCommand()
     speed = command.speed_mps
     rigid.linvel = (command.direction_x * speed, -command.direction_y * speed, rigid.linvel.z)
 
 
-def _prepare_walk(body: ActorBody, rigid: Any) -> None:  # noqa: ANN401 - Rapier's body
+def _prepare_walk(body: ActorBody, rigid: rapier3d.RigidBody) -> None:
     """Turn a walker to where it goes and let it leap, where its command says so."""
     command = body.command
     if not isinstance(command, WalkerCommand):
@@ -358,3 +501,7 @@ def _prepare_walk(body: ActorBody, rigid: Any) -> None:  # noqa: ANN401 - Rapier
         rigid.rotation = rapier3d.Rotation3(*yaw)
     if command.jump and abs(rigid.linvel.z) < _STANDS_MPS:
         rigid.linvel = (rigid.linvel.x, rigid.linvel.y, _JUMP_MPS)
+
+
+def _cross(a: Triple, b: Triple) -> Triple:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]

@@ -2,6 +2,8 @@
 
 A rotation is mirrored with it: yaw and roll change their sense, and an angular velocity, being a pseudo-vector, becomes
 (-x, y, -z). No libm: sine, cosine and arc tangent come from :mod:`samepath.core.trig`, so that no bit depends on the machine.
+
+Also here, as both physics and world need it: the byte format of snapshots, plain data and blobs in one string.
 """
 
 import json
@@ -65,11 +67,11 @@ def angles_of(rotation: Quaternion) -> Triple:
     return roll, pitch, yaw
 
 
-# Plain data and blobs in one byte string: what snapshots are made of. Nothing in it is ever executed.
-
-
 def dump(data: dict[str, Any], blobs: list[bytes]) -> bytes:
-    """Pack plain data and blobs into one byte string: sizes first, floats as their shortest exact decimals."""
+    """Pack plain data and blobs into one byte string: sizes first, floats as their shortest exact decimals.
+
+    JSON and raw bytes, no pickle: a snapshot may come from elsewhere, and nothing in it is ever executed.
+    """
     head = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
     sizes = [len(head), *(len(blob) for blob in blobs)]
     return b"".join([len(sizes).to_bytes(4, "little"), *(size.to_bytes(8, "little") for size in sizes), head, *blobs])

@@ -78,7 +78,7 @@ def before_camera(box: Box3D, camera: Camera) -> CameraBox:
     return CameraBox(middle, corners, (min(columns), min(rows), max(columns), max(rows)))
 
 
-def seen_in(instances: NDArray[np.uint16], ids: Iterable[int]) -> dict[int, VisibleBox]:
+def visible_boxes(instances: NDArray[np.uint16], ids: Iterable[int]) -> dict[int, VisibleBox]:
     """Where actors are seen in an image of instances; those that are not seen are not in the answer."""
     wanted: Mapping[int, int] = {number % INSTANCES: number for number in sorted(ids, reverse=True)}
     there = np.zeros(INSTANCES, np.bool_)

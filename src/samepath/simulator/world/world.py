@@ -1,7 +1,11 @@
 """The world: actors that live on a map, moved by physics in whole ticks.
 
-Decide from tick n, commit tick n + 1 at once: commands take effect together at the next tick, in the order of actor ids.
-Everything the future depends on is in a snapshot; every tick has a digest chained over all before it.
+Decide from tick n, commit tick n + 1 at once: commands take effect together at the next tick, in the order of actor ids, so it
+does not matter who called first. Everything the future depends on is in a snapshot; a restored world goes on bit for bit.
+
+Every tick, and every change from outside between two ticks, is chained into one digest. Equal digests therefore mean equal
+histories, not only equal states. What goes into the digest is the ``repr`` of records or their packed numbers: renaming
+``Pose``, ``Vector``, ``Collision``, ``FrictionVolume`` or the types of the catalogue changes digests.
 """
 
 import struct
@@ -21,9 +25,19 @@ from samepath.core.trig import sincos_deg, to_degrees, to_radians
 from samepath.simulator.physics.engine import BodyRef, Physics, PhysicsSettings, RayHit
 from samepath.simulator.physics.frames import angles_of, axes_of, dump, load, quaternion_of
 
-# What a world is furnished with beside its actors: scenery and patches of other ground.
-
+SNAPSHOT_MAGIC: Final = b"samepath world 2\n"
+STATE_FIELDS: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION)
 _TALL_M: Final = 1e6
+
+
+class SpawnRefusedError(SimulatorError):
+    """The place where an actor was to be put is taken."""
+
+
+@dataclass(frozen=True)
+class WorldActor:
+    id: int
+    type: str
 
 
 @dataclass(frozen=True)
@@ -50,7 +64,6 @@ class FrictionVolume:
     yaw_deg: float = 0.0
 
     def holds(self, x_m: float, y_m: float, z_m: float = 0.0) -> bool:
-        """Is a point inside?"""
         x, y = x_m - self.x_m, y_m - self.y_m
         if self.yaw_deg:
             sin, cos = sincos_deg(self.yaw_deg)
@@ -58,200 +71,7 @@ class FrictionVolume:
         return abs(x) <= self.half_x_m and abs(y) <= self.half_y_m and abs(z_m - self.z_m) <= self.half_z_m
 
 
-# What can be done to the actors of a world from outside, and asked about them, between two ticks.
-#
-# Everything here happens at once, except forces, which act throughout the next tick, and is part of the world's
-# digest.
-
-
-@dataclass(frozen=True)
-class WorldActor:
-    """Who is in the world."""
-
-    id: int
-    type: str
-
-
-class Touches:
-    """The hands on a world."""
-
-    _physics: Physics
-    _actors: dict[int, WorldActor]
-    _states: dict[int, ActorState]
-    _held: dict[int, Vector]
-    _digest: bytes
-
-    @property
-    def settings(self) -> PhysicsSettings:
-        """What is held equal."""
-        return self._physics.settings
-
-    def kind(self, actor_id: int) -> ActorType:
-        """Return an actor's type, as it is now."""
-        self._known(actor_id)
-        return self._physics.kind(actor_id)
-
-    def set_pose(self, actor_id: int, pose: Pose) -> None:
-        """Put an actor elsewhere."""
-        self._known(actor_id)
-        self._physics.set_pose(actor_id, pose)
-        self._states[actor_id] = self._read(actor_id, None)
-        self._digest = link(self._digest, f"pose {actor_id} {pose!r}".encode())
-
-    def set_velocity(self, actor_id: int, velocity_mps: Vector) -> None:
-        """Set an actor's velocity."""
-        self._known(actor_id)
-        self._physics.set_velocity(actor_id, velocity_mps)
-        self._states[actor_id] = self._read(actor_id, None)
-        self._digest = link(self._digest, f"velocity {actor_id} {velocity_mps!r}".encode())
-
-    def set_spin(self, actor_id: int, spin_degps: Vector) -> None:
-        """Set an actor's angular velocity."""
-        self._known(actor_id)
-        self._physics.set_spin(actor_id, Vector(*(to_radians(one) for one in spin_degps)))
-        self._states[actor_id] = self._read(actor_id, None)
-        self._note("spin", actor_id, spin_degps)
-
-    def hold_velocity(self, actor_id: int, velocity_mps: Vector | None) -> None:
-        """Give an actor this velocity, seen from the actor itself, before every tick from now on; None lets go."""
-        self._known(actor_id)
-        if velocity_mps is None:
-            self._held.pop(actor_id, None)
-        else:
-            self._held[actor_id] = velocity_mps
-        self._note("hold", actor_id, velocity_mps)
-
-    def add_impulse(self, actor_id: int, impulse_ns: Vector, at_m: Vector | None = None) -> None:
-        """Push an actor, at once, at its centre of mass or at a point of the world."""
-        self._known(actor_id)
-        self._physics.add_impulse(actor_id, impulse_ns, at_m)
-        self._note("impulse", actor_id, impulse_ns, at_m)
-
-    def add_angular_impulse(self, actor_id: int, impulse_nms: Vector) -> None:
-        """Turn an actor, at once."""
-        self._known(actor_id)
-        self._physics.add_angular_impulse(actor_id, impulse_nms)
-        self._note("angular impulse", actor_id, impulse_nms)
-
-    def add_force(self, actor_id: int, force_n: Vector, at_m: Vector | None = None) -> None:
-        """Push an actor throughout the next tick, at its centre of mass or at a point of the world."""
-        self._known(actor_id)
-        self._physics.add_force(actor_id, force_n, at_m)
-        self._note("force", actor_id, force_n, at_m)
-
-    def add_torque(self, actor_id: int, torque_nm: Vector) -> None:
-        """Turn an actor throughout the next tick."""
-        self._known(actor_id)
-        self._physics.add_torque(actor_id, torque_nm)
-        self._note("torque", actor_id, torque_nm)
-
-    def set_simulated(self, actor_id: int, *, on: bool) -> None:
-        """Let physics move an actor, or leave it where it is put; others still bump into it."""
-        self._known(actor_id)
-        self._physics.set_simulated(actor_id, on=on)
-        self._states[actor_id] = self._read(actor_id, None)
-        self._note("simulated", actor_id, on)
-
-    def simulated(self, actor_id: int) -> bool:
-        """Does physics move an actor?"""
-        self._known(actor_id)
-        return self._physics.simulated(actor_id)
-
-    def set_collisions(self, actor_id: int, *, on: bool) -> None:
-        """Let an actor touch others, or pass through everything."""
-        self._known(actor_id)
-        self._physics.set_collisions(actor_id, on=on)
-        self._note("collisions", actor_id, on)
-
-    def set_gravity(self, actor_id: int, *, on: bool) -> None:
-        """Let gravity pull an actor, or not."""
-        self._known(actor_id)
-        self._physics.set_gravity(actor_id, on=on)
-        self._note("gravity", actor_id, on)
-
-    def refit(self, actor_id: int, kind: VehicleType) -> None:
-        """Turn a vehicle into one with other numbers (mass, engine, wheels, ...) of the same name and size."""
-        self._known(actor_id)
-        self._physics.refit(actor_id, kind)
-        self._note("refit", actor_id, kind)
-
-    def velocity_at(self, actor_id: int, point_m: Vector) -> Vector:
-        """Return how fast a point of the world would move if it were fixed to an actor."""
-        self._known(actor_id)
-        return self._physics.velocity_at(actor_id, point_m)
-
-    def wheels(self, actor_id: int) -> list[Any]:
-        """Return Rapier's wheels of a vehicle: front left, front right, rear left, rear right."""
-        self._known(actor_id)
-        return self._physics.wheels(actor_id)
-
-    def tyre_friction(self, actor_id: int) -> float | None:
-        """Return the friction of the patch of ground a vehicle is on, None where its wheels have their own."""
-        self._known(actor_id)
-        return self._physics.tyre_friction(actor_id)
-
-    def knock_down(self, actor_id: int) -> None:
-        """Let a walker fall: it no longer walks."""
-        if not isinstance(self.kind(actor_id), WalkerType):
-            raise SimulatorError(f"actor {actor_id} is no walker")
-        self._physics.knock_down(actor_id)
-
-    def cast_ray(
-        self, start: Vector, direction: Vector, reach_m: float, *, fixed_only: bool = False
-    ) -> tuple[float, int | str] | None:
-        """Return the distance to the first thing a ray meets, and what it is; ``fixed_only``: passing through actors."""
-        return self._physics.cast_ray(start, direction, reach_m, fixed_only=fixed_only)
-
-    def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[RayHit, ...]:
-        """Return everything a ray of unit direction passes through, nearest first."""
-        return self._physics.ray_hits(start, direction, reach_m)
-
-    def sweep_ball(
-        self,
-        start: Vector,
-        direction: Vector,
-        reach_m: float,
-        radius_m: float,
-        *,
-        without: int | None = None,
-        moving_only: bool = False,
-    ) -> tuple[float, BodyRef] | None:
-        """Return how far a ball flies before it meets something other than the ground, and what."""
-        return self._physics.sweep_ball(start, direction, reach_m, radius_m, without=without, moving_only=moving_only)
-
-    def _read(self, actor_id: int, before: ActorState | None, step_s: float | None = None) -> ActorState:
-        body = self._physics.state(actor_id)
-        roll, pitch, yaw = angles_of(body.rotation)
-        velocity = Vector(*body.velocity_mps)
-        x, y, z = body.spin_radps
-        spin = Vector(to_degrees(x), to_degrees(y), to_degrees(z))
-        acceleration = Vector()
-        if before is not None:
-            dt, old = step_s or self.settings.step_s, before.velocity_mps
-            acceleration = Vector((velocity.x - old.x) / dt, (velocity.y - old.y) / dt, (velocity.z - old.z) / dt)
-        return ActorState(actor_id, Pose(*body.position_m, roll, pitch, yaw), velocity, spin, acceleration)
-
-    def _note(self, what: str, actor_id: int, *values: object) -> None:
-        given = " ".join(repr(one) for one in values if one is not None)
-        self._digest = link(self._digest, f"{what} {actor_id} {given}".encode())
-
-    def _known(self, actor_id: int) -> None:
-        if actor_id not in self._actors:
-            here = ", ".join(map(str, self._actors)) or "nobody"
-            raise SimulatorError(f"there is no actor {actor_id} in the world; there are: {here}")
-
-
-__all__ = ["SNAPSHOT_MAGIC", "STATE_FIELDS", "FrictionVolume", "SpawnRefusedError", "StaticMesh", "World", "WorldActor"]
-
-SNAPSHOT_MAGIC: Final = b"samepath world 2\n"
-STATE_FIELDS: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION)
-
-
-class SpawnRefusedError(SimulatorError):
-    """The place where an actor was to be put is taken."""
-
-
-class World(Touches):
+class World:
     """A world. Actors' ids rise from 1 and are never reused."""
 
     def __init__(
@@ -277,6 +97,10 @@ class World(Touches):
             self._physics.add_ground()
 
     @property
+    def settings(self) -> PhysicsSettings:
+        return self._physics.settings
+
+    @property
     def actors(self) -> tuple[WorldActor, ...]:
         """Everyone in the world, by id."""
         return tuple(self._actors.values())
@@ -299,6 +123,7 @@ class World(Touches):
                 f"a {kind.name} cannot be put at ({pose.x_m:g}, {pose.y_m:g}, {pose.z_m:g}): {who} stands there"
             )
         number = self._next_id if actor_id is None else actor_id
+        # Before the first tick a scenario may choose ids out of order; afterwards an id would rewrite history.
         in_order = number >= self._next_id
         if not in_order and self.tick_count:
             raise SimulatorError(f"actor id {number} must be above all before it: ids are never reused")
@@ -320,6 +145,11 @@ class World(Touches):
             table.pop(actor_id, None)
         self._digest = link(self._digest, f"destroy {actor_id}".encode())
 
+    def kind(self, actor_id: int) -> ActorType:
+        """Return an actor's type, as it is now."""
+        self._known(actor_id)
+        return self._physics.kind(actor_id)
+
     def apply(self, actor_id: int, command: Command) -> None:
         """Say how an actor moves from the next tick on; the last word before a tick counts."""
         kind = self.kind(actor_id)
@@ -328,54 +158,9 @@ class World(Touches):
             raise SimulatorError(f"actor {actor_id} is a {kind.name}: a {type(command).__name__} does not move it")
         self._commands[actor_id] = command
 
-    def state(self, actor_id: int) -> ActorState:
-        """Return an actor's state after the last tick."""
-        self._known(actor_id)
-        return self._states[actor_id]
-
-    def gear(self, actor_id: int) -> int:
-        """Return a vehicle's gear; -1 is reverse."""
-        self._known(actor_id)
-        return self._physics.gear(actor_id)
-
-    def states(self) -> dict[int, ActorState]:
-        """Return the states of all actors after the last tick, by id."""
-        return dict(self._states)
-
-    def state_row(self, actor_id: int) -> list[float]:
-        """Return an actor's ``STATE_FIELDS``."""
-        return _row(self._states[actor_id])
-
-    def state_array(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return ids and ``STATE_FIELDS`` of all actors, by id."""
-        ids = np.array(list(self._states), np.int64)
-        return ids, np.array([_row(state) for state in self._states.values()], np.float64).reshape(-1, len(STATE_FIELDS))
-
-    def add_friction_volume(self, volume: FrictionVolume) -> int:
-        """Change the tyres' friction inside a box and return its number; where boxes overlap the first one counts."""
-        number, self._next_volume = self._next_volume, self._next_volume + 1
-        self._volumes[number] = volume
-        self._digest = link(self._digest, f"friction {volume!r}".encode())
-        return number
-
-    def remove_friction_volume(self, number: int) -> None:
-        """Take a box of other friction away."""
-        del self._volumes[number]
-        self._set_frictions()
-        self._digest = link(self._digest, f"no friction {number}".encode())
-
-    def show_scenery(self, names: frozenset[str], *, on: bool) -> None:
-        """Put pieces of scenery back in their place, or take them away."""
-        self._physics.show_scenery(names, on=on)
-        self._digest = link(self._digest, f"scenery {sorted(names)!r} {on}".encode())
-
-    def add_box(self, name: str, pose: Pose, size_m: tuple[float, float, float]) -> None:
-        """Add a box of scenery."""
-        self._physics.add_box(name, pose, size_m)
-        self._digest = link(self._digest, f"box {name} {pose!r} {size_m!r}".encode())
-
     def tick(self, step_s: float | None = None, substeps: int | None = None) -> tuple[Collision, ...]:
         """Advance by one step, the fixed one unless a game loop gives another, and return the collisions in it."""
+        # By id, not by order of arrival: clients on several connections race, their commands must not.
         for number, command in sorted(self._commands.items()):
             self._physics.command(number, command)
         for number, local in sorted(self._held.items()):
@@ -391,35 +176,227 @@ class World(Touches):
         self._digest = link(self._digest, self._content(collisions))
         return collisions
 
-    def _set_frictions(self) -> None:
-        for number, state in self._states.items():
-            kind = self.kind(number)
-            if isinstance(kind, VehicleType):
-                pose = state.pose
-                inside = (one.friction for one in self._volumes.values() if one.holds(pose.x_m, pose.y_m, pose.z_m))
-                self._physics.set_tyre_friction(number, next(inside, None))
-
     def _content(self, collisions: tuple[Collision, ...]) -> bytes:
         numbers = [number for state in self._states.values() for number in _row(state)]
         packed = struct.pack(f"<{len(self._states)}q{len(numbers)}d", *self._states, *numbers)
         return packed + repr(collisions).encode() if collisions else packed
 
+    def _read(self, actor_id: int, before: ActorState | None, step_s: float | None = None) -> ActorState:
+        body = self._physics.state(actor_id)
+        roll, pitch, yaw = angles_of(body.rotation)
+        velocity = Vector(*body.velocity_mps)
+        x, y, z = body.spin_radps
+        spin = Vector(to_degrees(x), to_degrees(y), to_degrees(z))
+        acceleration = Vector()
+        if before is not None:
+            dt, old = step_s or self.settings.step_s, before.velocity_mps
+            acceleration = Vector((velocity.x - old.x) / dt, (velocity.y - old.y) / dt, (velocity.z - old.z) / dt)
+        return ActorState(actor_id, Pose(*body.position_m, roll, pitch, yaw), velocity, spin, acceleration)
+
+    def state(self, actor_id: int) -> ActorState:
+        """Return an actor's state after the last tick."""
+        self._known(actor_id)
+        return self._states[actor_id]
+
+    def states(self) -> dict[int, ActorState]:
+        """Return the states of all actors after the last tick, by id."""
+        return dict(self._states)
+
+    def state_row(self, actor_id: int) -> list[float]:
+        """Return an actor's ``STATE_FIELDS``."""
+        return _row(self._states[actor_id])
+
+    def state_array(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return ids and ``STATE_FIELDS`` of all actors, by id."""
+        ids = np.array(list(self._states), np.int64)
+        return ids, np.array([_row(state) for state in self._states.values()], np.float64).reshape(-1, len(STATE_FIELDS))
+
+    def gear(self, actor_id: int) -> int:
+        """Return a vehicle's gear; -1 is reverse."""
+        self._known(actor_id)
+        return self._physics.gear(actor_id)
+
+    def simulated(self, actor_id: int) -> bool:
+        self._known(actor_id)
+        return self._physics.simulated(actor_id)
+
+    def velocity_at(self, actor_id: int, point_m: Vector) -> Vector:
+        """Return how fast a point of the world would move if it were fixed to an actor."""
+        self._known(actor_id)
+        return self._physics.velocity_at(actor_id, point_m)
+
+    def wheels(self, actor_id: int) -> list[Any]:
+        """Return Rapier's wheels of a vehicle: front left, front right, rear left, rear right."""
+        self._known(actor_id)
+        return self._physics.wheels(actor_id)
+
+    def tyre_friction(self, actor_id: int) -> float | None:
+        """Return the friction of the patch of ground a vehicle is on, None where its wheels have their own."""
+        self._known(actor_id)
+        return self._physics.tyre_friction(actor_id)
+
+    # Changes from outside between two ticks. All take effect at once, except forces and torques, which act throughout the next
+    # tick. Each is chained into the digest: two worlds with equal digests were also touched alike.
+
+    def set_pose(self, actor_id: int, pose: Pose) -> None:
+        self._known(actor_id)
+        self._physics.set_pose(actor_id, pose)
+        self._states[actor_id] = self._read(actor_id, None)
+        self._digest = link(self._digest, f"pose {actor_id} {pose!r}".encode())
+
+    def set_velocity(self, actor_id: int, velocity_mps: Vector) -> None:
+        self._known(actor_id)
+        self._physics.set_velocity(actor_id, velocity_mps)
+        self._states[actor_id] = self._read(actor_id, None)
+        self._digest = link(self._digest, f"velocity {actor_id} {velocity_mps!r}".encode())
+
+    def set_spin(self, actor_id: int, spin_degps: Vector) -> None:
+        self._known(actor_id)
+        self._physics.set_spin(actor_id, Vector(*(to_radians(rate) for rate in spin_degps)))
+        self._states[actor_id] = self._read(actor_id, None)
+        self._note("spin", actor_id, spin_degps)
+
+    def hold_velocity(self, actor_id: int, velocity_mps: Vector | None) -> None:
+        """Give an actor this velocity, seen from the actor itself, before every tick from now on; None lets go."""
+        self._known(actor_id)
+        if velocity_mps is None:
+            self._held.pop(actor_id, None)
+        else:
+            self._held[actor_id] = velocity_mps
+        self._note("hold", actor_id, velocity_mps)
+
+    def add_impulse(self, actor_id: int, impulse_ns: Vector, at_m: Vector | None = None) -> None:
+        """Push an actor, at once, at its centre of mass or at a point of the world."""
+        self._known(actor_id)
+        self._physics.add_impulse(actor_id, impulse_ns, at_m)
+        self._note("impulse", actor_id, impulse_ns, at_m)
+
+    def add_angular_impulse(self, actor_id: int, impulse_nms: Vector) -> None:
+        self._known(actor_id)
+        self._physics.add_angular_impulse(actor_id, impulse_nms)
+        self._note("angular impulse", actor_id, impulse_nms)
+
+    def add_force(self, actor_id: int, force_n: Vector, at_m: Vector | None = None) -> None:
+        """Push an actor throughout the next tick, at its centre of mass or at a point of the world."""
+        self._known(actor_id)
+        self._physics.add_force(actor_id, force_n, at_m)
+        self._note("force", actor_id, force_n, at_m)
+
+    def add_torque(self, actor_id: int, torque_nm: Vector) -> None:
+        self._known(actor_id)
+        self._physics.add_torque(actor_id, torque_nm)
+        self._note("torque", actor_id, torque_nm)
+
+    def set_simulated(self, actor_id: int, *, on: bool) -> None:
+        """Let physics move an actor, or leave it where it is put; others still bump into it."""
+        self._known(actor_id)
+        self._physics.set_simulated(actor_id, on=on)
+        self._states[actor_id] = self._read(actor_id, None)
+        self._note("simulated", actor_id, on)
+
+    def set_collisions(self, actor_id: int, *, on: bool) -> None:
+        """Let an actor touch others, or pass through everything."""
+        self._known(actor_id)
+        self._physics.set_collisions(actor_id, on=on)
+        self._note("collisions", actor_id, on)
+
+    def set_gravity(self, actor_id: int, *, on: bool) -> None:
+        self._known(actor_id)
+        self._physics.set_gravity(actor_id, on=on)
+        self._note("gravity", actor_id, on)
+
+    def refit(self, actor_id: int, kind: VehicleType) -> None:
+        """Turn a vehicle into one with other numbers (mass, engine, wheels, ...) of the same name and size."""
+        self._known(actor_id)
+        self._physics.refit(actor_id, kind)
+        self._note("refit", actor_id, kind)
+
+    def knock_down(self, actor_id: int) -> None:
+        """Let a walker fall: it no longer walks."""
+        if not isinstance(self.kind(actor_id), WalkerType):
+            raise SimulatorError(f"actor {actor_id} is no walker")
+        self._physics.knock_down(actor_id)
+
+    def _note(self, what: str, actor_id: int, *values: object) -> None:
+        given = " ".join(repr(value) for value in values if value is not None)
+        self._digest = link(self._digest, f"{what} {actor_id} {given}".encode())
+
+    def _known(self, actor_id: int) -> None:
+        if actor_id not in self._actors:
+            here = ", ".join(map(str, self._actors)) or "nobody"
+            raise SimulatorError(f"there is no actor {actor_id} in the world; there are: {here}")
+
+    def add_friction_volume(self, volume: FrictionVolume) -> int:
+        """Change the tyres' friction inside a box and return its number; where boxes overlap the first one counts."""
+        number, self._next_volume = self._next_volume, self._next_volume + 1
+        self._volumes[number] = volume
+        self._digest = link(self._digest, f"friction {volume!r}".encode())
+        return number
+
+    def remove_friction_volume(self, number: int) -> None:
+        """Take a box of other friction away."""
+        del self._volumes[number]
+        self._set_frictions()
+        self._digest = link(self._digest, f"no friction {number}".encode())
+
+    def _set_frictions(self) -> None:
+        for number, state in self._states.items():
+            kind = self.kind(number)
+            if isinstance(kind, VehicleType):
+                pose = state.pose
+                inside = (volume.friction for volume in self._volumes.values() if volume.holds(pose.x_m, pose.y_m, pose.z_m))
+                self._physics.set_tyre_friction(number, next(inside, None))
+
+    def show_scenery(self, names: frozenset[str], *, on: bool) -> None:
+        """Put pieces of scenery back in their place, or take them away."""
+        self._physics.show_scenery(names, on=on)
+        self._digest = link(self._digest, f"scenery {sorted(names)!r} {on}".encode())
+
+    def add_box(self, name: str, pose: Pose, size_m: tuple[float, float, float]) -> None:
+        self._physics.add_box(name, pose, size_m)
+        self._digest = link(self._digest, f"box {name} {pose!r} {size_m!r}".encode())
+
+    # Queries change nothing, so they are not part of the digest.
+
+    def cast_ray(
+        self, start: Vector, direction: Vector, reach_m: float, *, fixed_only: bool = False
+    ) -> tuple[float, int | str] | None:
+        """Return the distance to the first thing a ray meets, and what it is; ``fixed_only``: passing through actors."""
+        return self._physics.cast_ray(start, direction, reach_m, fixed_only=fixed_only)
+
+    def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[RayHit, ...]:
+        """Return everything a ray of unit direction passes through, nearest first."""
+        return self._physics.ray_hits(start, direction, reach_m)
+
+    def sweep_ball(
+        self,
+        start: Vector,
+        direction: Vector,
+        reach_m: float,
+        radius_m: float,
+        *,
+        without: int | None = None,
+        moving_only: bool = False,
+    ) -> tuple[float, BodyRef] | None:
+        """Return how far a ball flies before it meets something other than the ground, and what."""
+        return self._physics.sweep_ball(start, direction, reach_m, radius_m, without=without, moving_only=moving_only)
+
     def snapshot(self, extra: dict[str, Any] | None = None) -> bytes:
         """Return everything the future depends on; ``extra`` plain data travels with it."""
         physics, blobs = self._physics.snapshot()
-        commands = {str(number): [type(one).__name__, one.__dict__] for number, one in self._commands.items()}
+        commands = {str(number): [type(command).__name__, command.__dict__] for number, command in self._commands.items()}
         data = {
             "physics": physics,
             "place": self.place,
             "tick_count": self.tick_count,
             "time_s": self.time_s,
             "next_id": self._next_id,
-            "actors": [[one.id, one.type] for one in self._actors.values()],
-            "states": [_row(one) for one in self._states.values()],
+            "actors": [[actor.id, actor.type] for actor in self._actors.values()],
+            "states": [_row(state) for state in self._states.values()],
             "commands": commands,
-            "volumes": [[number, one.__dict__] for number, one in self._volumes.items()],
+            "volumes": [[number, volume.__dict__] for number, volume in self._volumes.items()],
             "next_volume": self._next_volume,
-            "held": [[number, *one] for number, one in self._held.items()],
+            "held": [[number, *velocity] for number, velocity in self._held.items()],
             "digest": self.digest,
             "extra": extra,
         }
@@ -444,22 +421,22 @@ class World(Touches):
             world._physics = Physics.restore(data["physics"], blobs)
         except SimulatorError:
             raise
-        except Exception as error:
+        except Exception as error:  # Rapier's own classes of error are not ours to list
             raise SimulatorError(f"the snapshot is damaged or of another Rapier version ({error}): take a new one") from error
         world.place = data["place"]
         world.tick_count = data["tick_count"]
         world.time_s = data["time_s"]
         world._next_id = data["next_id"]
         world._actors = {number: WorldActor(number, name) for number, name in data["actors"]}
-        world._states = {one[0]: _state(one[0], row) for one, row in zip(data["actors"], data["states"], strict=True)}
+        world._states = {number: _state(number, row) for (number, _), row in zip(data["actors"], data["states"], strict=True)}
         kinds: dict[str, type[VehicleCommand] | type[WalkerCommand]] = {
             "VehicleCommand": VehicleCommand,
             "WalkerCommand": WalkerCommand,
         }
         world._commands = {int(number): kinds[name](**fields) for number, (name, fields) in data["commands"].items()}
-        world._volumes = {number: FrictionVolume(**one) for number, one in data["volumes"]}
+        world._volumes = {number: FrictionVolume(**fields) for number, fields in data["volumes"]}
         world._next_volume = data["next_volume"]
-        world._held = {number: Vector(*one) for number, *one in data["held"]}
+        world._held = {number: Vector(*velocity) for number, *velocity in data["held"]}
         world._digest = bytes.fromhex(data["digest"])
         return world, data["extra"]
 
