@@ -74,12 +74,12 @@ class VehicleType:
     @property
     def max_brake_n(self) -> float:
         """What all brakes together can do."""
-        return sum(one.brake_n for one in self.wheels) if self.wheels else self.brake_force_n_per_kg * self.mass_kg
+        return sum(wheel.brake_n for wheel in self.wheels) if self.wheels else self.brake_force_n_per_kg * self.mass_kg
 
     @property
     def mean_friction(self) -> float:
         """The friction of the tyres, all wheels taken together."""
-        return sum(one.friction for one in self.wheels) / len(self.wheels) if self.wheels else self.tyre_friction
+        return sum(wheel.friction for wheel in self.wheels) / len(self.wheels) if self.wheels else self.tyre_friction
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 _ALL: Final[tuple[ActorType, ...]] = (*VEHICLES, *WALKERS, *PROPS)
-CATALOGUE: Final[Mapping[str, ActorType]] = MappingProxyType({one.name: one for one in _ALL})
+CATALOGUE: Final[Mapping[str, ActorType]] = MappingProxyType({kind.name: kind for kind in _ALL})
 
 
 def actor_type(name: str) -> ActorType:
@@ -360,7 +360,7 @@ def actor_type(name: str) -> ActorType:
 
 # Types of actors as plain data: by name where the catalogue knows them, field by field where they were changed.
 
-_CLASSES: Final[dict[str, type[ActorType]]] = {one.__name__: one for one in (VehicleType, WalkerType, PropType)}
+_CLASSES: Final[dict[str, type[ActorType]]] = {kind.__name__: kind for kind in (VehicleType, WalkerType, PropType)}
 
 
 def type_to(kind: ActorType) -> str | list[Any]:
@@ -379,8 +379,8 @@ def type_from(data: str | list[Any]) -> ActorType:
         return _CLASSES[name](**fields)
     plain = {key: _tuples(value) for key, value in fields.items() if key not in ("engine", "wheels")}
     engine = Engine(**{key: _tuples(value) for key, value in fields["engine"].items()})
-    return VehicleType(**plain, engine=engine, wheels=tuple(WheelFit(**one) for one in fields["wheels"]))
+    return VehicleType(**plain, engine=engine, wheels=tuple(WheelFit(**wheel) for wheel in fields["wheels"]))
 
 
 def _tuples(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
-    return tuple(_tuples(one) for one in value) if isinstance(value, list | tuple) else value
+    return tuple(_tuples(part) for part in value) if isinstance(value, list | tuple) else value

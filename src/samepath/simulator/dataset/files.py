@@ -196,14 +196,14 @@ class RecordSettings:
             "format": self.format,
             "renderer": {"name": self.renderer, **self.drawn_by},
             "step_s": self.scenario.step,
-            "weather": {one.name: getattr(self.weather, one.name) for one in fields(self.weather)},
+            "weather": {parameter.name: getattr(self.weather, parameter.name) for parameter in fields(self.weather)},
             "labels": {str(int(label)): label.name.lower().replace("_", "-") for label in Label},
         }
 
 
 def weather_of(given: Mapping[str, str]) -> SceneWeather:
     """Read weather from names and texts, as a command line has them."""
-    known = {one.name for one in fields(SceneWeather)}
+    known = {parameter.name for parameter in fields(SceneWeather)}
     values = {}
     for name, text in given.items():
         if name not in known:

@@ -134,20 +134,20 @@ def _boxes(labels: Plain, names: Mapping[str, str], when: Plain) -> Plain:
             {
                 "timestamp": when,
                 "frame_id": _WORLD,
-                "id": str(one["id"]),
+                "id": str(actor["id"]),
                 "lifetime": stamp(0),
                 "frame_locked": False,
-                "metadata": [{"key": "type", "value": one["type"]}, {"key": "label", "value": names[str(one["label"])]}],
+                "metadata": [{"key": "type", "value": actor["type"]}, {"key": "label", "value": names[str(actor["label"])]}],
                 "cubes": [
                     {
-                        "pose": _place(one["box"]["pose"]),
-                        "size": _xyz(*(2.0 * half for half in one["box"]["extent_m"])),
-                        "color": _EGO_COLOUR if one is labels["ego"] else _COLOUR,
+                        "pose": _place(actor["box"]["pose"]),
+                        "size": _xyz(*(2.0 * half for half in actor["box"]["extent_m"])),
+                        "color": _EGO_COLOUR if actor is labels["ego"] else _COLOUR,
                     }
                 ],
                 **{kind: [] for kind in ("arrows", "spheres", "cylinders", "lines", "triangles", "texts", "models")},
             }
-            for one in (labels["ego"], *labels["objects"])
+            for actor in (labels["ego"], *labels["objects"])
         ],
     }
 
@@ -155,8 +155,8 @@ def _boxes(labels: Plain, names: Mapping[str, str], when: Plain) -> Plain:
 def _outlines(labels: Plain, names: Mapping[str, str], camera: str, when: Plain) -> Plain:
     """The rectangles in which objects are seen by a camera, and what they are."""
     points, texts = [], []
-    for one in labels["objects"]:
-        box = one["cameras"].get(camera, {}).get("box_px")
+    for actor in labels["objects"]:
+        box = actor["cameras"].get(camera, {}).get("box_px")
         if box is None:
             continue
         left, top, right, bottom = box
@@ -176,7 +176,7 @@ def _outlines(labels: Plain, names: Mapping[str, str], camera: str, when: Plain)
             {
                 "timestamp": when,
                 "position": corners[0],
-                "text": f"{names[str(one['label'])]} {one['id']}",
+                "text": f"{names[str(actor['label'])]} {actor['id']}",
                 "font_size": 10.0,
                 "text_color": {"r": 1.0, "g": 1.0, "b": 1.0, "a": 1.0},
                 "background_color": {"r": 0.0, "g": 0.0, "b": 0.0, "a": 0.5},
@@ -221,7 +221,7 @@ def _semantic_lidar(rows: Array) -> Array:
 def _radar(rows: Array) -> Array:
     """Where the detections are, beside what the radar measured."""
     velocity, azimuth, altitude, depth = rows.T.astype(np.float64)
-    (sin_a, cos_a), (sin_e, cos_e) = (sincos_deg(one * _DEGREES) for one in (azimuth, altitude))
+    (sin_a, cos_a), (sin_e, cos_e) = (sincos_deg(angle * _DEGREES) for angle in (azimuth, altitude))
     places = np.stack([depth * cos_e * cos_a, depth * cos_e * sin_a, depth * sin_e], axis=-1)
     return _points(places, {"velocity": velocity, "azimuth": azimuth, "altitude": altitude, "depth": depth})
 

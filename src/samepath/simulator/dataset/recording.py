@@ -112,10 +112,10 @@ def _frame(settings: RecordSettings, simulation: Simulation, suite: SensorSuite)
 
 def _files(measurements: tuple[Measurement, ...], images: str) -> dict[str, bytes]:
     files = {}
-    for one in measurements:
-        name = file_of(one.sensor.type, one.sensor.name, images)
+    for measured in measurements:
+        name = file_of(measured.sensor.type, measured.sensor.name, images)
         if name is not None:
-            files[name] = content_of(one.sensor.type, one.values, name)
+            files[name] = content_of(measured.sensor.type, measured.values, name)
     return files
 
 

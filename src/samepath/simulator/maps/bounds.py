@@ -57,7 +57,9 @@ def check_work(document: OpenDrive, name: str) -> None:
             worst, worst_road = work, road.id
         if road.junction_id is not None:
             of_junction[road.junction_id] = of_junction.get(road.junction_id, 0.0) + points
-    total += sum(_junction_work(one, of_junction.get(one.id, 0.0), len(document.roads)) for one in document.junctions)
+    total += sum(
+        _junction_work(junction, of_junction.get(junction.id, 0.0), len(document.roads)) for junction in document.junctions
+    )
     signals = sum(len(road.signals) for road in document.roads)
     total += 0.02 * signals * (signals + sum(len(road.signal_references) for road in document.roads))
     if total > WORK_MAX:
@@ -108,8 +110,8 @@ def _section_work(road: Road, section: LaneSection) -> tuple[float, float]:
     length_m = section.end_m - section.start_m
     lanes = [lane for lane in section.lanes if lane.id != 0]
     cubics = [*road.elevation, *road.lane_offset, *(piece for lane in lanes for piece in lane.widths)]
-    is_linear = all(one.is_linear for one in cubics)
-    reach_m = 3.0 * sum(max((abs(one.a) for one in lane.widths), default=0.0) for lane in lanes)
+    is_linear = all(cubic.is_linear for cubic in cubics)
+    reach_m = 3.0 * sum(max((abs(piece.a) for piece in lane.widths), default=0.0) for lane in lanes)
     formulas = len(cubics) + len(road.plan) + sum(len(lane.heights) for lane in lanes)
     stations, station_work, points, point_work = float(formulas), 0.0, 1.0, 0.0
     for piece in road.plan:
@@ -144,5 +146,5 @@ def _painted_m(section: LaneSection, index: int) -> float:
 def _junction_work(junction: Junction, points: float, roads: int) -> float:
     """Steps for the ring of a junction: every edge is held against every other, every point of a lane against the ring."""
     ring = 2.0 * points if 2.0 * points <= _RING_MOST else 0.0
-    links = sum(1 + len(one.lane_links) for one in junction.connections)
+    links = sum(1 + len(connection.lane_links) for connection in junction.connections)
     return 0.2 * roads + 0.1 * ring * ring + 0.1 * points * math.sqrt(min(points, _RING_MOST)) + links

@@ -197,7 +197,7 @@ def read_cubics(parent: XmlNode, tag: str, key: str, length_m: float, most_m: fl
         (Cubic(read_station(node, key, length_m), *(node.number(power) for power in "abcd")), node)
         for node in parent.children(tag)
     ]
-    found.sort(key=lambda one: one[0].start_m)
+    found.sort(key=lambda found_cubic: found_cubic[0].start_m)
     starts_m = [0.0, *(cubic.start_m for cubic, _ in found[1:]), length_m]  # the first one holds from the beginning
     for index, (cubic, node) in enumerate(found):
         largest_m = _largest(cubic, starts_m[index], max(starts_m[index], starts_m[index + 1]))

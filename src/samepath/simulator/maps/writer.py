@@ -213,20 +213,22 @@ def turn(
 def junction(junction_id: int, name: str, turns: Sequence[Turn], controllers: Sequence[int] = ()) -> list[str]:
     """A junction of turns and of the controllers that switch its lights, in the order of their phases."""
     result = [f' <junction id="{junction_id}" name="{name}" type="default">']
-    for index, one in enumerate(turns):
-        start = one.start
-        links = f'<laneLink from="{one.lane * start.lane_in}" to="-1"/>'
-        if one.sidewalk:
+    for index, turning in enumerate(turns):
+        start = turning.start
+        links = f'<laneLink from="{turning.lane * start.lane_in}" to="-1"/>'
+        if turning.sidewalk:
             links += f'<laneLink from="{(start.lanes + 1) * start.lane_in}" to="-2"/>'
-        ways = f'incomingRoad="{start.road_id}" connectingRoad="{one.road_id}" contactPoint="start"'
+        ways = f'incomingRoad="{start.road_id}" connectingRoad="{turning.road_id}" contactPoint="start"'
         result.append(f'  <connection id="{index}" {ways}>{links}</connection>')
-    result.extend(f'  <controller id="{one}" type="0" sequence="{place}"/>' for place, one in enumerate(controllers))
+    result.extend(
+        f'  <controller id="{controller_id}" type="0" sequence="{place}"/>' for place, controller_id in enumerate(controllers)
+    )
     return [*result, " </junction>"]
 
 
 def controller(controller_id: int, name: str, signals: Sequence[int]) -> list[str]:
     """Traffic lights that change together."""
-    controls = [f'  <control signalId="{one}" type="0"/>' for one in signals]
+    controls = [f'  <control signalId="{signal_id}" type="0"/>' for signal_id in signals]
     return [f' <controller id="{controller_id}" name="{name}" sequence="0">', *controls, " </controller>"]
 
 

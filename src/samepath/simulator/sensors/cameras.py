@@ -276,19 +276,19 @@ class RigRenderer:
     def draw(self, scene: RenderScene, cameras: Sequence[Camera]) -> list[CameraFrame]:
         """Draw cameras; those that differ in nothing but their channels are drawn in one go."""
         channels: dict[Camera, Channel] = {}
-        for one in cameras:
-            key = replace(one, channels=Channel(0))
-            channels[key] = channels.get(key, Channel(0)) | one.channels
+        for camera in cameras:
+            key = replace(camera, channels=Channel(0))
+            channels[key] = channels.get(key, Channel(0)) | camera.channels
         frames = self._renderer.render(scene, [replace(key, channels=wanted) for key, wanted in channels.items()])
         by_view = dict(zip(channels, frames, strict=True))
-        return [by_view[replace(one, channels=Channel(0))] for one in cameras]
+        return [by_view[replace(camera, channels=Channel(0))] for camera in cameras]
 
     def views(self, scene: RenderScene, drawn: Mapping[str, CameraFrame], ids: Iterable[int]) -> tuple[CameraView, ...]:
         """The truth behind frames, by name of the camera, that were drawn with their instances."""
         names: dict[int, list[str]] = {}
         for name, frame in drawn.items():
             names.setdefault(id(frame), []).append(name)
-        frames = [drawn[one[0]] for one in names.values()]
+        frames = [drawn[shared[0]] for shared in names.values()]
         alone = self._alone_px(scene, [frame.camera for frame in frames], ids) if frames else []
         return tuple(
             CameraView(tuple(shared), frame.camera, frame.instance, pixels)
@@ -298,7 +298,7 @@ class RigRenderer:
 
     def _alone_px(self, scene: RenderScene, cameras: Sequence[Camera], ids: Iterable[int]) -> list[dict[int, int]]:
         """For each camera, the pixels of actors that it would see if each were alone; those it could not see are left out."""
-        wanted = [replace(one, channels=Channel.INSTANCE, samples=1) for one in cameras]
+        wanted = [replace(camera, channels=Channel.INSTANCE, samples=1) for camera in cameras]
         found: list[dict[int, int]] = [{} for _ in cameras]
         if self._alone is None:
             self._alone = create_renderer(self._renderer.name, **self._options)

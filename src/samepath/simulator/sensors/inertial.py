@@ -72,7 +72,7 @@ class Imu:
         values, axes = self.values, axes_of(quaternion_of(pose))
         x, y, z = acceleration_mps2
         felt = _seen((x, y, z + gravity_mps2), axes)
-        turning = _seen(tuple(to_radians(one) for one in spin_degps), axes)
+        turning = _seen(tuple(to_radians(rate) for rate in spin_degps), axes)
         noise = [0.0] * 6
         if any(values[f"noise_{kind}_stddev_{axis}"] for kind in ("accel", "gyro") for axis in _AXES):
             noise = normals(NoiseKey(int(values["noise_seed"]), chance.sensor, chance.tick).stream("imu"), 6).tolist()
@@ -161,8 +161,8 @@ class Gnss:
         exact = to_globe(origin, x_m, y_m, z_m)
         return GnssReading(
             *(
-                one + values[f"noise_{axis}_stddev"] * error + values[f"noise_{axis}_bias"]
-                for one, axis, error in zip(exact, _GEO_AXES, noise, strict=True)
+                value + values[f"noise_{axis}_stddev"] * error + values[f"noise_{axis}_bias"]
+                for value, axis, error in zip(exact, _GEO_AXES, noise, strict=True)
             )
         )
 

@@ -147,7 +147,7 @@ class Odometer:
 
     def state(self) -> list[list[float]]:
         """Everything the future depends on, as plain data."""
-        return [[number, *one] for number, one in self._walked.items()]
+        return [[number, *walked] for number, walked in self._walked.items()]
 
     @classmethod
     def restore(cls, data: Iterable[list[float]]) -> "Odometer":

@@ -90,7 +90,7 @@ class MountedSensor(_Model):
             hint = nearest(self.type, SENSOR_KINDS)
             known = f"did you mean {hint!r}?" if hint else f"known: {', '.join(SENSOR_KINDS)}"
             raise ValueError(f"unknown type of sensor {self.type!r}; {known}")
-        if not all(math.isfinite(one) and abs(one) <= _FARTHEST_M for one in self.at):
+        if not all(math.isfinite(metres) and abs(metres) <= _FARTHEST_M for metres in self.at):
             raise ValueError(f"at: a place within {_FARTHEST_M:g} m of the actor was wanted, but {list(self.at)} came")
         try:
             SENSOR_KINDS[self.type](self.attributes)
@@ -114,7 +114,7 @@ class Rig(_Model):
 
     @model_validator(mode="after")
     def _check(self) -> "Rig":
-        names = [one.name for one in self.sensors]
+        names = [sensor.name for sensor in self.sensors]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"sensors must have names of their own, but {', '.join(twice)} is there twice")
@@ -124,7 +124,9 @@ class Rig(_Model):
 def built_in_rigs() -> dict[str, str]:
     """Return the rigs that come with samepath: name -> YAML text."""
     folder = resources.files("samepath.simulator.sensors") / "rigs"
-    found = {one.name.removesuffix(".yaml"): one.read_text("utf-8") for one in folder.iterdir() if one.name.endswith(".yaml")}
+    found = {
+        file.name.removesuffix(".yaml"): file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".yaml")
+    }
     return dict(sorted(found.items()))
 
 
@@ -206,8 +208,8 @@ class SensorSuite:
     ) -> None:
         if world.place == "flat":
             raise InputError(f"rig {rig.name}: the flat ground has nothing to see: give the scenario a map")
-        for one in rig.sensors:
-            check_rays(one.type, one.attributes, world.settings.step_s)
+        for sensor in rig.sensors:
+            check_rays(sensor.type, sensor.attributes, world.settings.step_s)
         road_map = load_map(world.place)
         self.rig = rig
         self.bearer = _bearer(rig, world)
@@ -222,14 +224,16 @@ class SensorSuite:
         self._start_s: float | None = None
         self._step_s = world.settings.step_s
         self._fitted = [
-            _Fitted(one, SENSOR_KINDS[one.type](one.attributes), number, float(one.attributes.get("sensor_tick", 0.0)))
-            for number, one in enumerate(rig.sensors)
+            _Fitted(
+                sensor, SENSOR_KINDS[sensor.type](sensor.attributes), number, float(sensor.attributes.get("sensor_tick", 0.0))
+            )
+            for number, sensor in enumerate(rig.sensors)
         ]
         for fitted in self._fitted:
             if isinstance(fitted.instrument, EventCamera):
                 fitted.instrument.number = fitted.number
         # Flow is motion since the tick before: what that looked like is only kept for those who need it.
-        self._has_flow = any(one.type == "sensor.camera.optical_flow" for one in rig.sensors)
+        self._has_flow = any(sensor.type == "sensor.camera.optical_flow" for sensor in rig.sensors)
         self._past: RenderScene | None = None
         self._present: RenderScene | None = None
 
@@ -254,22 +258,22 @@ class SensorSuite:
             return
         if self._has_flow:
             self._past, self._present = self._present, self._street.scene(self._looks({}), self.weather)
-        for one in self._fitted:
-            pose = self.pose_of(one.mounted)
-            one.was, one.pose = one.pose, pose
-            if isinstance(one.instrument, Imu | Radar):
-                one.before_mps = one.velocity_mps if self._elapsed_s else None
-                one.velocity_mps = world.velocity_at(self.bearer, Vector(pose.x_m, pose.y_m, pose.z_m))
-        self._watch([one for one in self._due() if isinstance(one.instrument, EventCamera)], commands)
+        for fitted in self._fitted:
+            pose = self.pose_of(fitted.mounted)
+            fitted.was, fitted.pose = fitted.pose, pose
+            if isinstance(fitted.instrument, Imu | Radar):
+                fitted.before_mps = fitted.velocity_mps if self._elapsed_s else None
+                fitted.velocity_mps = world.velocity_at(self.bearer, Vector(pose.x_m, pose.y_m, pose.z_m))
+        self._watch([fitted for fitted in self._due() if isinstance(fitted.instrument, EventCamera)], commands)
 
     def _watch(self, due: list[_Fitted], commands: Mapping[int, Command] | None) -> None:
         """Let event cameras take their pictures."""
         if not due:
             return
-        eyes = [(one, one.instrument) for one in due if isinstance(one.instrument, EventCamera)]
-        frames = self._eyes.draw(self.scene(commands), [eye.at(self.pose_of(one.mounted)) for one, eye in eyes])
-        for (one, eye), frame in zip(eyes, frames, strict=True):
-            one.events = eye.events(frame, nanoseconds(self._world.time_s))
+        eyes = [(fitted, fitted.instrument) for fitted in due if isinstance(fitted.instrument, EventCamera)]
+        frames = self._eyes.draw(self.scene(commands), [eye.at(self.pose_of(fitted.mounted)) for fitted, eye in eyes])
+        for (fitted, eye), frame in zip(eyes, frames, strict=True):
+            fitted.events = eye.events(frame, nanoseconds(self._world.time_s))
 
     @property
     def is_there(self) -> bool:
@@ -292,13 +296,13 @@ class SensorSuite:
         night = is_dark(self.weather)
         return [
             ActorAppearance(
-                one.id,
-                one.type,
+                actor.id,
+                actor.type,
                 state.pose,
-                lamps=_lamps(commands.get(one.id), night=night),
+                lamps=_lamps(commands.get(actor.id), night=night),
                 walked_m=self._odometer.walked_m(state),
             )
-            for one, state in ((one, self._world.state(one.id)) for one in self._world.actors)
+            for actor, state in ((actor, self._world.state(actor.id)) for actor in self._world.actors)
         ]
 
     def measure(self, commands: Mapping[int, Command] | None = None) -> tuple[Measurement, ...]:
@@ -313,43 +317,47 @@ class SensorSuite:
             return (), ()
         scene = self.scene(commands)
         measured, drawn = self._measure(due, scene, Channel.INSTANCE)
-        others = [one.id for one in self._world.actors if one.id != self.bearer]
+        others = [actor.id for actor in self._world.actors if actor.id != self.bearer]
         return measured, self._eyes.views(scene, drawn, others)
 
     def _due(self) -> list[_Fitted]:
-        return [one for one in self._fitted if is_due(one.period_s, self._elapsed_s, self._step_s)] if self.is_there else []
+        return (
+            [fitted for fitted in self._fitted if is_due(fitted.period_s, self._elapsed_s, self._step_s)]
+            if self.is_there
+            else []
+        )
 
     def _measure(
         self, due: list[_Fitted], scene: RenderScene, truth: Channel
     ) -> tuple[tuple[Measurement, ...], dict[str, CameraFrame]]:
         """Measure with some sensors; the frames of cameras, by name, also hold the channels of ``truth``."""
-        poses = [self.pose_of(one.mounted) for one in due]
+        poses = [self.pose_of(fitted.mounted) for fitted in due]
         cameras = {}
-        for one, pose in zip(due, poses, strict=True):
-            if isinstance(one.instrument, CameraSensor):
-                camera = one.instrument.at(pose, one.was)
-                cameras[one.mounted.name] = replace(camera, channels=camera.channels | truth)
+        for fitted, pose in zip(due, poses, strict=True):
+            if isinstance(fitted.instrument, CameraSensor):
+                camera = fitted.instrument.at(pose, fitted.was)
+                cameras[fitted.mounted.name] = replace(camera, channels=camera.channels | truth)
         drawn = dict(zip(cameras, self._eyes.draw(scene, list(cameras.values())), strict=True)) if cameras else {}
         measured = []
-        for one, pose in zip(due, poses, strict=True):
-            if isinstance(one.instrument, CameraSensor):
-                values = one.instrument.encode(drawn[one.mounted.name])
+        for fitted, pose in zip(due, poses, strict=True):
+            if isinstance(fitted.instrument, CameraSensor):
+                values = fitted.instrument.encode(drawn[fitted.mounted.name])
             else:
-                values = self._values(one, one.instrument, pose, scene)
-            measured.append(Measurement(one.mounted, pose, values))
+                values = self._values(fitted, fitted.instrument, pose, scene)
+            measured.append(Measurement(fitted.mounted, pose, values))
         return tuple(measured), drawn
 
-    def _values(self, one: _Fitted, instrument: SensorModel, pose: Pose, scene: RenderScene) -> NDArray[Any]:
-        world, chance = self._world, NoiseKey(0, one.number, self._world.tick_count)
-        lasts_s = interval_s(one.period_s, self._step_s)
+    def _values(self, fitted: _Fitted, instrument: SensorModel, pose: Pose, scene: RenderScene) -> NDArray[Any]:
+        world, chance = self._world, NoiseKey(0, fitted.number, self._world.tick_count)
+        lasts_s = interval_s(fitted.period_s, self._step_s)
         match instrument:
             case Lidar() as lidar:
                 return as_rows(lidar.scan(self._caster, scene, pose, self._elapsed_s, lasts_s, chance).points)
             case Radar() as radar:
                 speeds = {number: state.velocity_mps for number, state in world.states().items()}
-                return as_rows(radar.detect(self._caster, scene, pose, one.velocity_mps, speeds, lasts_s, chance))
+                return as_rows(radar.detect(self._caster, scene, pose, fitted.velocity_mps, speeds, lasts_s, chance))
             case Imu() as imu:
-                felt = acceleration_of(one.before_mps, one.velocity_mps, self._step_s)
+                felt = acceleration_of(fitted.before_mps, fitted.velocity_mps, self._step_s)
                 spin = world.state(self.bearer).angular_velocity_degps
                 found = imu.measure(pose, felt, spin, GRAVITY_MPS2, chance)
                 return np.array([*found.accelerometer_mps2, *found.gyroscope_radps, found.compass_rad])
@@ -359,14 +367,14 @@ class SensorSuite:
                 met = obstacle.look(world, pose, self.bearer)
                 return np.array([] if met is None else [met.distance_m, met.what if isinstance(met.what, int) else 0])
             case EventCamera():
-                return as_rows(np.empty(0, EVENT) if one.events is None else one.events)
+                return as_rows(np.empty(0, EVENT) if fitted.events is None else fitted.events)
             case _:
                 raise TypeError(f"a {type(instrument).__name__} measures with its eyes")
 
 
 def boxes_of(scenario: ScenarioSpec) -> Boxes:
     """The boxes of scenery that a scenario puts beside what the map has, as physics has them."""
-    return tuple((one.name, one.size, Pose(*one.at, yaw_deg=one.yaw_deg)) for one in scenario.boxes)
+    return tuple((box.name, box.size, Pose(*box.at, yaw_deg=box.yaw_deg)) for box in scenario.boxes)
 
 
 def as_rows(records: NDArray[np.void]) -> NDArray[Any]:
@@ -379,7 +387,7 @@ def as_rows(records: NDArray[np.void]) -> NDArray[Any]:
 
 def _bearer(rig: Rig, world: World) -> int:
     """Who bears the sensors: the actor that is named, or the first vehicle, or else the first of all."""
-    here = [one.id for one in world.actors]
+    here = [actor.id for actor in world.actors]
     if rig.actor is not None:
         if rig.actor not in here:
             raise InputError(f"rig {rig.name}: actor: one of {', '.join(map(str, here))} was wanted, but {rig.actor} came")

@@ -35,7 +35,7 @@ class NumberAttribute:
         """The limits in words."""
         number = "a whole number" if self.whole else "a number"
         unit = f" {self.unit}" if self.unit else ""
-        least, most = (f"{int(one)}" if self.whole else f"{one:.10g}" for one in (self.least, self.most))
+        least, most = (f"{int(limit)}" if self.whole else f"{limit:.10g}" for limit in (self.least, self.most))
         return f"{number} {f'above {least} and at most' if self.above else f'from {least} to'} {most}{unit}"
 
 

@@ -234,23 +234,23 @@ class SceneBuilder:
 
     def _moving(self, actors: Sequence[ActorAppearance], lights: Sequence[int]) -> MeshInstances:
         meshes, ground = [], []
-        for one in actors:
-            name = ALIASES.get(one.type, one.type)
+        for actor in actors:
+            name = ALIASES.get(actor.type, actor.type)
             kind = actor_type(name)
             if isinstance(kind, WalkerType):
-                pose = STANDING if one.walked_m is None else phase_of(one.walked_m, kind.height_m)
+                pose = STANDING if actor.walked_m is None else phase_of(actor.walked_m, kind.height_m)
                 meshes.append(self._posed[kind.height_m][pose])
-                ground.append(one.pose.z_m - 0.5 * kind.height_m)
+                ground.append(actor.pose.z_m - 0.5 * kind.height_m)
             else:
                 meshes.append(self._single[name])
-                ground.append(one.pose.z_m)
+                ground.append(actor.pose.z_m)
         shown = [_SHOWN[lights[k]] if k < len(lights) else Lamp.RED for k in range(len(self._lights))]
         return _instances(
             [*meshes, *(mesh for _, mesh in self._lights)],
-            [*(one.pose for one in actors), *(thing.pose for thing, _ in self._lights)],
-            [*(one.id for one in actors), *self._light_ids],
-            [*(one.colour for one in actors), *((0.5, 0.5, 0.5) for _ in self._lights)],
-            [*(int(one.lamps) for one in actors), *(int(one) for one in shown)],
+            [*(actor.pose for actor in actors), *(thing.pose for thing, _ in self._lights)],
+            [*(actor.id for actor in actors), *self._light_ids],
+            [*(actor.colour for actor in actors), *((0.5, 0.5, 0.5) for _ in self._lights)],
+            [*(int(actor.lamps) for actor in actors), *(int(lamp) for lamp in shown)],
             [*ground, *(thing.pose.z_m for thing, _ in self._lights)],
         )
 

@@ -74,7 +74,7 @@ class SignalPlan:
 
     def number(self, signal_id: str) -> int | None:
         """The place of the light with this OpenDRIVE id."""
-        return next((index for index, one in enumerate(self.lights) if one.signal.id == signal_id), None)
+        return next((index for index, light in enumerate(self.lights) if light.signal.id == signal_id), None)
 
 
 def sign_type(signal: Signal) -> str:
@@ -88,8 +88,8 @@ def sign_type(signal: Signal) -> str:
 
 def plan_of(road_map: RoadMap) -> SignalPlan:
     """Find the lights of a map; those without a controller get one each, those without a junction a group each."""
-    signals = [one for one in road_map.signals if one.kind == TRAFFIC_LIGHT]
-    numbers = {one.id: index for index, one in enumerate(signals)}
+    signals = [signal for signal in road_map.signals if signal.kind == TRAFFIC_LIGHT]
+    numbers = {signal.id: index for index, signal in enumerate(signals)}
     places: dict[int, tuple[int, int]] = {}
     groups: list[LightGroup] = []
 
@@ -101,18 +101,21 @@ def plan_of(road_map: RoadMap) -> SignalPlan:
             groups.append(LightGroup(junction_id, kept))
 
     controlled = {
-        one.id: tuple(dict.fromkeys(numbers[signal] for signal in one.signals if signal in numbers))
-        for one in road_map.document.controllers
+        controller.id: tuple(dict.fromkeys(numbers[signal] for signal in controller.signals if signal in numbers))
+        for controller in road_map.document.controllers
     }
     for junction in road_map.document.junctions:
-        add(junction.id, (controlled.pop(one) for one in junction.controllers if one in controlled))
+        add(
+            junction.id,
+            (controlled.pop(controller_id) for controller_id in junction.controllers if controller_id in controlled),
+        )
     for lights in controlled.values():
         add(None, iter([lights]))
     for light in range(len(signals)):
         if light not in places:
             add(None, iter([(light,)]))
     return SignalPlan(
-        tuple(TrafficLight(one, tuple(_stops(road_map, one)), *places[index]) for index, one in enumerate(signals)),
+        tuple(TrafficLight(signal, tuple(_stops(road_map, signal)), *places[index]) for index, signal in enumerate(signals)),
         tuple(groups),
     )
 
@@ -122,10 +125,10 @@ def _stops(road_map: RoadMap, signal: Signal) -> Iterator[StopLine]:
     seen: set[tuple[int, int]] = set()
     for road in road_map.document.roads:
         written: tuple[SignalRecord | SignalReference, ...] = (*road.signals, *road.signal_references)
-        for one in written:
-            if one.id != signal.id:
+        for record in written:
+            if record.id != signal.id:
                 continue
-            for point in _lane_points(road_map, road, one):
+            for point in _lane_points(road_map, road, record):
                 if (point.road_id, point.lane_id) not in seen:
                     seen.add((point.road_id, point.lane_id))
                     sine, cosine = sincos_deg(point.yaw_deg)
@@ -135,15 +138,15 @@ def _stops(road_map: RoadMap, signal: Signal) -> Iterator[StopLine]:
                     )  # fmt: skip
 
 
-def _lane_points(road_map: RoadMap, road: Road, one: SignalRecord | SignalReference) -> Iterator[Waypoint]:
-    s_m = min(max(one.s_m, 0.0), road.length_m)
+def _lane_points(road_map: RoadMap, road: Road, record: SignalRecord | SignalReference) -> Iterator[Waypoint]:
+    s_m = min(max(record.s_m, 0.0), road.length_m)
     section = next(section for section in reversed(road.sections) if section.start_m <= s_m or section.index == 0)
-    spans = [tuple(sorted(pair)) for pair in one.lanes] or [(min(lane.id for lane in section.lanes), 100)]
+    spans = [tuple(sorted(pair)) for pair in record.lanes] or [(min(lane.id for lane in section.lanes), 100)]
     for lane in section.lanes:
         against = lane.id > 0
         if lane.kind != "driving" or not any(low <= lane.id <= high for low, high in spans):
             continue
-        if one.orientation != "none" and against != (one.orientation == "-"):
+        if record.orientation != "none" and against != (record.orientation == "-"):
             continue
         point = road_map.waypoint_at(road.id, section.index, lane.id, s_m)
         if road.junction_id is None:
@@ -225,7 +228,7 @@ class Signals:
         self._shows = [TrafficLightState.RED] * len(plan.lights)
         times_s = [GREEN_S, YELLOW_S, RED_S]
         self._groups = [
-            _JunctionState([_ControllerState(lights, list(times_s)) for lights in one.phases]) for one in plan.groups
+            _JunctionState([_ControllerState(lights, list(times_s)) for lights in group.phases]) for group in plan.groups
         ]
         self.reset_all()
 
@@ -315,9 +318,9 @@ class Signals:
 
     def _place(self, light: int) -> tuple[_JunctionState, _ControllerState]:
         self._known(light)
-        one = self.plan.lights[light]
-        group = self._groups[one.group]
-        return group, group.phases[one.phase]
+        found = self.plan.lights[light]
+        group = self._groups[found.group]
+        return group, group.phases[found.phase]
 
     def snapshot(self) -> dict[str, Any]:
         """Everything the future depends on, as plain data."""
@@ -329,7 +332,7 @@ class Signals:
             }
             for group in self._groups
         ]
-        return {"shows": [int(one) for one in self._shows], "groups": groups}
+        return {"shows": [int(state) for state in self._shows], "groups": groups}
 
     @classmethod
     def restore(cls, plan: SignalPlan, data: dict[str, Any]) -> "Signals":
@@ -337,10 +340,10 @@ class Signals:
         signals = cls(plan)
         if len(data["shows"]) != len(plan.lights):
             raise SimulatorError(f"the snapshot has {len(data['shows'])} traffic lights, but the map has {len(plan.lights)}")
-        signals._shows = [TrafficLightState(one) for one in data["shows"]]
-        for group, one in zip(signals._groups, data["groups"], strict=True):
-            group.current, group.frozen = one["current"], one["frozen"]
-            for phase, (times_s, stage, elapsed_s) in zip(group.phases, one["phases"], strict=True):
+        signals._shows = [TrafficLightState(number) for number in data["shows"]]
+        for group, kept in zip(signals._groups, data["groups"], strict=True):
+            group.current, group.frozen = kept["current"], kept["frozen"]
+            for phase, (times_s, stage, elapsed_s) in zip(group.phases, kept["phases"], strict=True):
                 phase.times_s, phase.stage, phase.elapsed_s = list(times_s), stage, elapsed_s
         return signals
 

@@ -171,11 +171,11 @@ class ShapeBuilder:
             np.array(list(self._indices), np.float32).reshape(-1, 3),
             np.array(self._faces, np.int32).reshape(-1, 3),
             np.array(self._normals, np.float32).reshape(-1, 3),
-            np.array([one[0] for one in brushes], np.float32).reshape(-1, 3),
-            np.array([one[2] for one in brushes], np.uint8),
-            np.array([one[1] for one in brushes], np.uint8),
-            np.array([one[3] for one in brushes], np.uint16),
-            np.array([one[4] for one in brushes], np.int32),
+            np.array([brush[0] for brush in brushes], np.float32).reshape(-1, 3),
+            np.array([brush[2] for brush in brushes], np.uint8),
+            np.array([brush[1] for brush in brushes], np.uint8),
+            np.array([brush[3] for brush in brushes], np.uint16),
+            np.array([brush[4] for brush in brushes], np.int32),
             np.array(self._mapping, np.float32).reshape(-1, 8),
         )
 
@@ -333,33 +333,33 @@ class MeshBank:
     def shapes(self) -> Shapes:
         """Everything in one."""
         all_of = self._shapes
-        for one in all_of:
-            if not np.isfinite(one.vertices).all():
+        for shape in all_of:
+            if not np.isfinite(shape.vertices).all():
                 raise InputError("finite coordinates were wanted for the vertices of a mesh, but others came")
-        vertex_counts = [len(one.vertices) for one in all_of]
-        face_counts = [len(one.faces) for one in all_of]
-        mapping_counts = [len(one.mapping) for one in all_of]
+        vertex_counts = [len(shape.vertices) for shape in all_of]
+        face_counts = [len(shape.faces) for shape in all_of]
+        mapping_counts = [len(shape.mapping) for shape in all_of]
         first_vertex, first_face, first_mapping = (
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int32) for counts in (vertex_counts, face_counts, mapping_counts)
         )
-        spheres = [_sphere(one) for one in all_of]
+        spheres = [_sphere(shape) for shape in all_of]
         made = Shapes(
-            vertices=np.concatenate([one.vertices for one in all_of]),
-            faces=np.concatenate([one.faces + first for one, first in zip(all_of, first_vertex, strict=False)]).astype(
+            vertices=np.concatenate([shape.vertices for shape in all_of]),
+            faces=np.concatenate([shape.faces + first for shape, first in zip(all_of, first_vertex, strict=False)]).astype(
                 np.int32
             ),
-            normals=np.concatenate([one.normals for one in all_of]),
-            colours=np.concatenate([one.colours for one in all_of]),
-            labels=np.concatenate([one.labels for one in all_of]),
-            materials=np.concatenate([one.materials for one in all_of]),
-            lamps=np.concatenate([one.lamps for one in all_of]),
+            normals=np.concatenate([shape.normals for shape in all_of]),
+            colours=np.concatenate([shape.colours for shape in all_of]),
+            labels=np.concatenate([shape.labels for shape in all_of]),
+            materials=np.concatenate([shape.materials for shape in all_of]),
+            lamps=np.concatenate([shape.lamps for shape in all_of]),
             mappings=np.concatenate(
                 [
-                    np.where(one.mappings >= 0, one.mappings + first, -1)
-                    for one, first in zip(all_of, first_mapping, strict=False)
+                    np.where(shape.mappings >= 0, shape.mappings + first, -1)
+                    for shape, first in zip(all_of, first_mapping, strict=False)
                 ]
             ).astype(np.int32),
-            mapping=np.concatenate([one.mapping for one in all_of]).astype(np.float32),
+            mapping=np.concatenate([shape.mapping for shape in all_of]).astype(np.float32),
             first_vertex=first_vertex,
             first_face=first_face,
             centre=np.array([centre for centre, _ in spheres], np.float32).reshape(-1, 3),
@@ -381,4 +381,4 @@ def _sphere(shape: MeshShape) -> tuple[tuple[float, ...], float]:
     centre = 0.5 * (points.min(axis=0) + points.max(axis=0))
     away = points - centre
     square = away[:, 0] * away[:, 0] + away[:, 1] * away[:, 1] + away[:, 2] * away[:, 2]
-    return tuple(float(one) for one in centre), float(np.sqrt(square.max())) * 1.0001 + 1e-4
+    return tuple(float(part) for part in centre), float(np.sqrt(square.max())) * 1.0001 + 1e-4

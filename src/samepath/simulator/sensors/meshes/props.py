@@ -21,7 +21,7 @@ def prop(kind: PropType) -> MeshModel:
     builder = ShapeBuilder(Label.DYNAMIC if kind.mass_kg else Label.STATIC)
     # What a scenario calls a barrier is a box of any size, not CARLA's.
     name = kind.name.removeprefix("static.prop.") if kind.name.startswith("static.prop.") else ""
-    build = next((one for words, one in _FAMILIES if any(word in name for word in words)), _boxed)
+    build = next((family for words, family in _FAMILIES if any(word in name for word in words)), _boxed)
     build(builder, kind)
     return MeshModel((builder.shape(),), shadow=_shadow(kind))
 

@@ -473,9 +473,9 @@ def sign(kind: str, value: float | None, low_m: float, size_m: float, width_m: f
             if level == 0 and value is not None:
                 builder.brush(BLACK)
                 digits = f"{value:.0f}"
-                for k, one in enumerate(digits):
+                for k, digit in enumerate(digits):
                     y = (k - 0.5 * (len(digits) - 1)) * 0.32 * size_m
-                    _figure(builder, int(one), y, middle, 0.40 * size_m, x - 0.028)
+                    _figure(builder, int(digit), y, middle, 0.40 * size_m, x - 0.028)
         else:
             builder.brush((0.06, 0.12, 0.42))
             half = 0.5 * width_m

@@ -132,7 +132,7 @@ _WHOLE: Final = (
 
 def _shared() -> dict[str, str]:
     found = {name: str(int(getattr(lighting, name))) for name in _WHOLE}
-    found |= {f"CURVE_{k}": repr(float(one)) for k, one in enumerate(tones.CURVE)}
+    found |= {f"CURVE_{k}": repr(float(factor)) for k, factor in enumerate(tones.CURVE)}
     numbers = {
         "KNEE": tones.KNEE,
         "SKY_SIZE": sky.SKY_SIZE,
@@ -160,12 +160,12 @@ def source(defines: Mapping[str, str], *names: str) -> str:
 
 def channel_places(channels: Channel) -> dict[Channel, int]:
     """Where each channel is written to, in the order of a batch."""
-    return {one: k for k, one in enumerate(one for one in CHANNELS if channels & one)}
+    return {channel: k for k, channel in enumerate(channel for channel in CHANNELS if channels & channel)}
 
 
 def channel_defines(channels: Channel, *, shadows: bool) -> dict[str, str]:
     """The channels a shader writes, by their places."""
-    found = {f"{one.name}_AT": str(k) for one, k in channel_places(channels).items()}
+    found = {f"{channel.name}_AT": str(k) for channel, k in channel_places(channels).items()}
     return found | ({"SHADOW_MAPS": "1"} if shadows and channels & Channel.COLOUR else {})
 
 

@@ -175,8 +175,8 @@ class RenderTarget:
 
     def release(self) -> None:
         """Give its memory back."""
-        for one in (self.framebuffer, *self.parts):
-            one.release()
+        for part in (self.framebuffer, *self.parts):
+            part.release()
 
 
 class RenderTargets:
@@ -199,8 +199,8 @@ class RenderTargets:
     def _made(self, width: int, height: int, channels: Channel, samples: int) -> RenderTarget:
         context, size = self._gl.context, (width, height)
         layers = []
-        for one in channel_places(channels):
-            form = FORMATS[one]
+        for channel in channel_places(channels):
+            form = FORMATS[channel]
             make = context.renderbuffer if samples else context.texture
             layers.append(make(size, form.components, samples=samples, dtype=form.dtype))
         depth = self._gl.depth_buffer(width, height, samples)
@@ -208,8 +208,8 @@ class RenderTargets:
 
     def release(self) -> None:
         """Give all memory back."""
-        for one in self._kept.values():
-            one.release()
+        for target in self._kept.values():
+            target.release()
         self._kept.clear()
 
 
@@ -257,7 +257,7 @@ class OpenGLRenderer:
 
     def render(self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None) -> FrameBatch:
         """Draw all cameras."""
-        layout = [(one.width, one.height, one.channels) for one in cameras]
+        layout = [(camera.width, camera.height, camera.channels) for camera in cameras]
         batch = out if isinstance(out, FrameBatch) and out.layout == layout else FrameBatch(cameras)
         batch.cameras = cameras
         if not cameras:
@@ -328,7 +328,7 @@ class OpenGLRenderer:
         for c, place in enumerate(views.place):
             some = casting if views.offset[c, 0] >= 0 else casting[:0]
             light = sun_shadow_maps(to_sun, place, views.axes[c, 0], middles[some], radii[some], _SHADOW_TEXELS)
-            near, far = (some[one] for one in light.casters)
+            near, far = (some[casters] for casters in light.casters)
             found.append(SunShadowMaps(light.axes, light.reaches_m, light.areas, (near, far)))
         return found
 
@@ -395,8 +395,8 @@ class OpenGLRenderer:
         key = (channels, self._shadows)
         if key not in self._programs:
             made = {name: self._program(*texts) for name, texts in sources(channels, shadows=self._shadows).items()}
-            for one in made.values():
-                give(one, **UNITS)
+            for program in made.values():
+                give(program, **UNITS)
             self._programs[key] = made
         return self._programs[key]
 

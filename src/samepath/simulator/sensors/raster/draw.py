@@ -329,12 +329,12 @@ def _sort(depth: np.ndarray, index: np.ndarray, level: np.ndarray, count: Number
         gap = 3 * gap + 1
     while gap > 0:
         for i in range(gap, count):
-            far, one, detail = depth[i], index[i], level[i]
+            far, instance, detail = depth[i], index[i], level[i]
             j = i
-            while j >= gap and (depth[j - gap] > far or (depth[j - gap] == far and index[j - gap] > one)):
+            while j >= gap and (depth[j - gap] > far or (depth[j - gap] == far and index[j - gap] > instance)):
                 depth[j], index[j], level[j] = depth[j - gap], index[j - gap], level[j - gap]
                 j -= gap
-            depth[j], index[j], level[j] = far, one, detail
+            depth[j], index[j], level[j] = far, instance, detail
         gap //= 3
 
 

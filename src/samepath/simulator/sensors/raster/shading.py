@@ -176,7 +176,7 @@ def noise_tile() -> U8:
         total //= sum(weight for _, weight in octaves)
         low, high = int(total.min()), int(total.max())
         tiles.append(((total - low) * 255 // max(high - low, 1)).astype(np.uint8))
-    made = np.concatenate([one.ravel() for one in tiles])
+    made = np.concatenate([tile.ravel() for tile in tiles])
     made.flags.writeable = False
     return made
 
@@ -246,7 +246,7 @@ def _sky_numbers(light: SceneLight) -> F64:
 def _flat_factors(light: SceneLight) -> F32:
     """What shadow does to a flat surface, f32[2, 3] out of it and in it, as factors of the numbers on the screen: b, g, r."""
     factors = np.ones((2, 3), np.float32)
-    lit = [max(light.to_sun[2], 0.0) * one for one in light.sun]
+    lit = [max(light.to_sun[2], 0.0) * part for part in light.sun]
     for k in range(3):
         base = tone_of(_GREY * (light.above[k] + lit[k]))
         factors[1, 2 - k] = tone_of(_GREY * (SHADOW_SKY * light.above[k] + SHADOW_SUN * lit[k])) / max(base, 0.5)
@@ -427,7 +427,7 @@ class GlowGrid:
         low, high = places.min(axis=0) - _MARGIN_M, places.max(axis=0) + _MARGIN_M
         size = high - low
         cell_m = max(_CELL_M, float(size.max()) / (_CELLS_MAX - 2))
-        columns, rows = (math.ceil(float(one) / cell_m) + 2 for one in size)
+        columns, rows = (math.ceil(float(side_m) / cell_m) + 2 for side_m in size)
         return cls(float(low[0]), float(low[1]), 1.0 / cell_m, rows, columns)
 
 

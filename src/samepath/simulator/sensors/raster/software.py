@@ -205,8 +205,8 @@ class _Threads:
 
     def reserve(self, *sizes: int) -> None:
         """Make sure every worker has room for so many pixels, pixels before averaging, vertices and columns."""
-        for k, one in enumerate(self.scratches):
-            has = (len(one.depth), len(one.colour), len(one.column), len(one.line.blue))
+        for k, scratch in enumerate(self.scratches):
+            has = (len(scratch.depth), len(scratch.colour), len(scratch.column), len(scratch.line.blue))
             if any(a < b for a, b in zip(has, sizes, strict=True)):
                 self.scratches[k] = _scratch(*(max(a, b) for a, b in zip(has, sizes, strict=True)))
 
@@ -249,7 +249,7 @@ class SoftwareRenderer:
 
     def render(self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None) -> FrameBatch:
         """Draw all cameras."""
-        layout = [(one.width, one.height, one.channels) for one in cameras]
+        layout = [(camera.width, camera.height, camera.channels) for camera in cameras]
         batch = out if isinstance(out, FrameBatch) and out.layout == layout else FrameBatch(cameras)
         batch.cameras = cameras
         if not cameras:
@@ -258,9 +258,9 @@ class SoftwareRenderer:
         views = camera_arrays_of(cameras, batch.offsets)
         seen, used = visible_instances(views, stage, placed, self._detail)
         self._light(scene, stage, shade, placed, used)
-        fine = max(one.width * one.height * one.samples**2 for one in cameras)
-        averaged = fine if any(one.samples > 1 for one in cameras) else 1
-        widest = max(one.width * one.samples for one in cameras)
+        fine = max(camera.width * camera.height * camera.samples**2 for camera in cameras)
+        averaged = fine if any(camera.samples > 1 for camera in cameras) else 1
+        widest = max(camera.width * camera.samples for camera in cameras)
         self._threads.reserve(fine, averaged, int(np.diff(scene.shapes.first_vertex).max()), widest)
         orders = _shares(views, self._threads.count)
         jobs = [

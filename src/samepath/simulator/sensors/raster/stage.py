@@ -224,13 +224,13 @@ def visible_instances(
 
 def camera_arrays_of(cameras: Sequence[Camera], offsets: I64) -> CameraArrays:
     """The cameras as arrays, all of them checked."""
-    for one in cameras:
-        if not 1 <= one.samples <= _SAMPLES_MAX:
-            raise InputError(f"1 to {_SAMPLES_MAX} samples a side were wanted for a camera, but {one.samples} came")
-    place, axes = places_and_axes([one.pose for one in cameras])
+    for camera in cameras:
+        if not 1 <= camera.samples <= _SAMPLES_MAX:
+            raise InputError(f"1 to {_SAMPLES_MAX} samples a side were wanted for a camera, but {camera.samples} came")
+    place, axes = places_and_axes([camera.pose for camera in cameras])
     if not np.isfinite(place).all():
         raise InputError("finite coordinates were wanted for a camera, but others came")
-    was_place, was_axes = places_and_axes([one.was or one.pose for one in cameras])
-    sizes = np.array([(one.width, one.height, one.samples) for one in cameras], np.int64)
-    focal, vignette = np.array([one.focal_px for one in cameras]), np.array([one.vignette for one in cameras])
+    was_place, was_axes = places_and_axes([camera.was or camera.pose for camera in cameras])
+    sizes = np.array([(camera.width, camera.height, camera.samples) for camera in cameras], np.int64)
+    focal, vignette = np.array([camera.focal_px for camera in cameras]), np.array([camera.vignette for camera in cameras])
     return CameraArrays(sizes, offsets, place, axes, focal, was_place, was_axes, vignette)

@@ -124,7 +124,7 @@ def _placed(shapes: Shapes, fixed: MeshInstances) -> tuple[F64, I32, I32]:
     """Corners f64[n, 3, 3] of every fixed face in the world, with the face and the instance it comes from."""
     ranges = [np.arange(shapes.first_face[mesh], shapes.first_face[mesh + 1], dtype=np.int32) for mesh in fixed.mesh.tolist()]
     face = np.concatenate(ranges) if ranges else np.empty(0, np.int32)
-    instance = np.repeat(np.arange(len(ranges), dtype=np.int32), [len(one) for one in ranges])
+    instance = np.repeat(np.arange(len(ranges), dtype=np.int32), [len(faces) for faces in ranges])
     local = shapes.vertices[shapes.faces[face]].astype(np.float64)
     axes, position = fixed.axes[instance], fixed.position[instance]
     corners = np.empty(local.shape)
@@ -270,7 +270,7 @@ class RayCaster:
             self._faces = (np.array(scene.shapes.normals), np.array(scene.shapes.labels))
         if scene.shapes is not self._shapes or scene.fixed is not self._fixed:
             self._pieces = pieces_of(scene.shapes, scene.fixed)
-            largest = [int(np.diff(one.first_vertex).max(initial=1)) for one in (self._meshes, self._pieces.meshes)]
+            largest = [int(np.diff(meshes.first_vertex).max(initial=1)) for meshes in (self._meshes, self._pieces.meshes)]
             self._largest = max(largest)
         self._shapes, self._fixed = scene.shapes, scene.fixed
 

@@ -175,11 +175,11 @@ def _spread(a: float, b: float, c: float) -> tuple[float, float, bool]:
     if high - low <= 2.0:
         return low, high, False
     low, high = 4.0, 0.0
-    for one in (a, b, c):
-        if one >= 2.0:
-            low = min(low, one)
+    for share in (a, b, c):
+        if share >= 2.0:
+            low = min(low, share)
         else:
-            high = max(high, one)
+            high = max(high, share)
     return low, high, True
 
 
@@ -245,20 +245,20 @@ def _face(
     start, end = _row_range(min(az, bz, cz), max(az, bz, cz), near, far, rows_before)
     if start >= end:
         return
-    one, two, three = (ax, ay, az), (bx, by, bz), (cx, cy, cz)
+    corner_a, corner_b, corner_c = (ax, ay, az), (bx, by, bz), (cx, cy, cz)
     if around:
-        _stop(one, two, three, code, rays, start, end, from_column, to_column, inverse, met)
+        _stop(corner_a, corner_b, corner_c, code, rays, start, end, from_column, to_column, inverse, met)
         return
     least, most, through = _spread(share[a], share[b], share[c])
     if through:
         _, high = _column_range(0.0, most, columns_before)
         if high > from_column:
-            _stop(one, two, three, code, rays, start, end, from_column, min(high, to_column), inverse, met)
+            _stop(corner_a, corner_b, corner_c, code, rays, start, end, from_column, min(high, to_column), inverse, met)
         most = 4.0
     low, high = _column_range(least, most, columns_before)
     low, high = max(low, from_column), min(high, to_column)
     if low < high:
-        _stop(one, two, three, code, rays, start, end, low, high, inverse, met)
+        _stop(corner_a, corner_b, corner_c, code, rays, start, end, low, high, inverse, met)
 
 
 @compiled
@@ -277,8 +277,8 @@ def _out_of_sight(ball: tuple[float, float, float, float], reach: float, rays: R
     # The two ends of the diameter across the line of sight, moved towards the origin by the radius.
     ux, uy = x / ground, y / ground
     mx, my = x - ux * radius, y - uy * radius
-    one, two = azimuth_share(mx - uy * radius, my + ux * radius), azimuth_share(mx + uy * radius, my - ux * radius)
-    least, most, through = _spread(one, two, one)
+    left, right = azimuth_share(mx - uy * radius, my + ux * radius), azimuth_share(mx + uy * radius, my - ux * radius)
+    least, most, through = _spread(left, right, left)
     if through:
         low, _ = _column_range(least, 4.0, columns_before)
         _, high = _column_range(0.0, most, columns_before)
@@ -309,22 +309,22 @@ def cast(
     mesh, axes, position, code = placed
     points, ground, share = seen
     for i in range(len(mesh)):
-        one = mesh[i]
+        shape = mesh[i]
         fx, fy, fz = axes[i, 0, 0], axes[i, 0, 1], axes[i, 0, 2]
         rx, ry, rz = axes[i, 1, 0], axes[i, 1, 1], axes[i, 1, 2]
         ux, uy, uz = axes[i, 2, 0], axes[i, 2, 1], axes[i, 2, 2]
         tx, ty, tz = position[i, 0], position[i, 1], position[i, 2]
-        x, y, z = centre[one, 0], centre[one, 1], centre[one, 2]
+        x, y, z = centre[shape, 0], centre[shape, 1], centre[shape, 2]
         mx, my, mz = x * fx + y * rx + z * ux + tx, x * fy + y * ry + z * uy + ty, x * fz + y * rz + z * uz + tz
-        if _out_of_sight((mx, my, mz, radius[one]), reach, rays, from_column, to_column):
+        if _out_of_sight((mx, my, mz, radius[shape]), reach, rays, from_column, to_column):
             continue
-        start = first_vertex[one]
-        for k in range(first_vertex[one + 1] - start):
+        start = first_vertex[shape]
+        for k in range(first_vertex[shape + 1] - start):
             x, y, z = vertices[start + k, 0], vertices[start + k, 1], vertices[start + k, 2]
             px, py, pz = x * fx + y * rx + z * ux + tx, x * fy + y * ry + z * uy + ty, x * fz + y * rz + z * uz + tz
             points[k, 0], points[k, 1], points[k, 2] = px, py, pz
             ground[k], share[k] = np.sqrt(px * px + py * py), azimuth_share(px, py)
-        for k in range(first_face[one], first_face[one + 1]):
+        for k in range(first_face[shape], first_face[shape + 1]):
             a, b, c = faces[k, 0] - start, faces[k, 1] - start, faces[k, 2] - start
             _face(a, b, c, seen, code[i] + k, rays, from_column, to_column, inverse, met)
 
