@@ -23,7 +23,7 @@ from samepath.cli.app import app
 from samepath.core.errors import InputError, SimulatorError, StudyError, UnknownNameError
 from samepath.engines.command import CommandSimulator
 from samepath.engines.command.recording import LineReader, StateLine
-from samepath.engines.command.settings import PLACEHOLDERS, SETTINGS
+from samepath.engines.command.simulator import PLACEHOLDERS, SETTINGS
 from samepath.engines.conformance import CHECKS, run_once, run_request
 from samepath.engines.interface import DURATION, RunRequest
 from samepath.instrument.execution.folder import read_journal, stored_cells

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.states import VehicleCommand
 from samepath.engines.conformance import CHECKS, run_once, run_request
 from samepath.engines.gymnasium import Gymnasium
 from samepath.engines.gymnasium.engine import action_of
 from samepath.engines.gymnasium.episode import flat
 from samepath.engines.gymnasium.simulator import CoordinateSource, read_settings
 from samepath.engines.interface import Preset, RunRequest
-from samepath.scenarios.scripts import VehicleCommand, read_script
+from samepath.scenarios.scripts import read_script
 from tests.support.frame_clock import FrameClock
 from tests.support.shared_runs import share_runs
 

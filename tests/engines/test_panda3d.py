@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from samepath.core.errors import SimulatorError
+from samepath.core.states import VehicleCommand
 from samepath.engines.conformance import CHECKS, run_once, run_request
 from samepath.engines.in_process import read_settings
 from samepath.engines.interface import Preset, RunRequest
 from samepath.engines.panda3d import Panda3D
-from samepath.scenarios.scripts import VehicleCommand, read_script
+from samepath.scenarios.scripts import read_script
 from tests.support.frame_clock import FrameClock
 from tests.support.shared_runs import share_runs
 

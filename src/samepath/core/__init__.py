@@ -1,1 +1,1 @@
-"""What every stage stands on: errors, units, named random streams, digests, the clock, atomic files."""
+"""What every part stands on: errors, units, channels, the clock, named random streams, digests, files, processes, addresses."""

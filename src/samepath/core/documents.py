@@ -64,7 +64,7 @@ def _first_problem(error: ValidationError, model_at: ModelAt) -> str:
     """Say the first thing that is wrong: where, what came, and the nearest valid choice."""
     problems: list[Mapping[str, Any]] = [*error.errors()]
     # A misspelt key is also a missing one: the first says what to do.
-    problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
+    problem = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     # Members of a union name themselves in the location, which means nothing to the reader.
     location = [part for part in problem["loc"] if part not in ("str", "float", "int", "bool")]
     place = _place(location).removesuffix(": ")

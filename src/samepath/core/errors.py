@@ -36,9 +36,6 @@ class UnknownNameError(SamepathError):
     """A name that is not in a table; the message offers the nearest known one."""
 
 
-# «Did you mean»: the nearest known name to one that is unknown.
-
-
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name closest to ``name``, or None when nothing is near."""
     matches = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
@@ -54,9 +51,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
     return UnknownNameError(f"unknown {kind} {name!r}:{meant} known: {listed}")
 
 
-# Words from elsewhere, made fit to be shown.
-
-
 def printable(text: str) -> str:
-    """Put a question mark for whatever does not print: nothing in it moves a terminal's cursor or begins a new line."""
+    """Make text from elsewhere fit to be shown: a question mark for whatever could move a terminal's cursor or begin a line."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

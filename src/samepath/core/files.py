@@ -1,4 +1,9 @@
-"""Files that are whole or not there at all."""
+"""Files that are whole or not there at all.
+
+A file is written beside its place and renamed into it, which the kernel does at once. For the rename to survive a power cut the
+file must be on disk before it and the folder's entry after it, in this order: the other way round leaves a name with nothing
+behind it.
+"""
 
 import contextlib
 import os
@@ -31,11 +36,11 @@ def write_atomically(path: Path, write: Callable[[Path], None], *, durable: bool
 
 def write_text_atomically(path: Path, text: str) -> None:
     """Write ``text`` to ``path``, whole or not at all."""
-    write_atomically(path, lambda partial: _write_text(partial, text))
 
+    def write(partial: Path) -> None:
+        partial.write_text(text, encoding="utf-8")
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    write_atomically(path, write)
 
 
 def sync_folder(folder: Path) -> None:

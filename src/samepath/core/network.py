@@ -1,4 +1,7 @@
-"""Addresses: which of them let others in."""
+"""Addresses to serve on: which of them let others in, and taking a port, with one line where that cannot be done.
+
+What serves on an address that others can reach must say so or ask for keys, so that all who listen ask here what theirs means.
+"""
 
 import asyncio
 import ipaddress
@@ -24,9 +27,6 @@ def is_everywhere(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_unspecified
     except ValueError:
         return not host or host == "*"
-
-
-# Listening on a port, with one line where that cannot be done.
 
 
 async def listen(protocol: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.Server:

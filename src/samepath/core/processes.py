@@ -1,4 +1,10 @@
-"""Processes: helpers that end with whoever started them, and how a process ended in words."""
+"""Processes: children that end with whoever started them, exit codes in words, and signals that ask a program to end.
+
+Signals, for programs that serve: the first SIGINT or SIGTERM asks them to end, the second ends them, whatever they are doing.
+Python runs signal handlers in the main thread, between two steps of its own code. A main thread that sits in compiled code runs
+none, and asyncio's handlers wait for the event loop besides. The C part of Python, however, writes the number of every signal
+to a pipe the moment it arrives (:func:`signal.set_wakeup_fd`). A thread reads that pipe, and needs the main thread for nothing.
+"""
 
 import ctypes
 import os
@@ -11,6 +17,8 @@ from pathlib import Path
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
+_SHUTDOWN: Final = (signal.SIGINT, signal.SIGTERM)
+_OVER: Final = 0  # no signal has this number: it tells the watching thread to end
 
 
 def die_with_parent(parent: int, sign: signal.Signals = signal.SIGKILL) -> None:
@@ -41,7 +49,7 @@ def die_with(pid: int) -> None:
     threading.Thread(target=watch, name=f"watches process {pid}", daemon=True).start()
 
 
-def how_it_ended(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Say how a process ended, from its exit code or, negative, its signal."""
     if code >= 0:
         return f"ended by itself with exit code {code}"
@@ -58,43 +66,35 @@ def this_machine() -> str:
     Containers on one kernel share none of them, so the kernel's own identity is not enough.
     """
     boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    spaces = [str(Path(f"/proc/self/ns/{one}").stat().st_ino) for one in ("pid", "net")]
+    spaces = [str(Path(f"/proc/self/ns/{space}").stat().st_ino) for space in ("pid", "net")]
     memory = Path("/dev/shm")  # noqa: S108 - looked at, not written to
     return "/".join([boot, *spaces, str(memory.stat().st_dev if memory.is_dir() else 0)])
 
 
-# SIGINT and SIGTERM for programs that serve: the first asks them to end, the second ends them, whatever they are
-# doing.
-#
-# Python runs signal handlers in the main thread, between two steps of its own code. A main thread that sits in
-# compiled code runs none, and asyncio's handlers wait for the event loop besides. The C part of Python, however,
-# writes the number of every signal to a pipe the moment it arrives. A thread reads that pipe, and needs the main
-# thread for nothing.
+class ShutdownSignals:
+    """What becomes of the signals; :meth:`call_on_first` says what the first one leads to.
 
-ENDING: Final = (signal.SIGINT, signal.SIGTERM)
-_OVER: Final = 0  # no signal has this number
-
-
-class Ending:
-    """What becomes of the signals; :meth:`ask` says what the first one leads to."""
+    ``received`` and the callback are read and set under one lock: a signal that comes while the callback is being set is either
+    seen by the setter or calls it, never neither.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: Callable[[], object] | None = None
-        self.is_wanted = False
+        self._on_first: Callable[[], object] | None = None
+        self.received = False
 
-    def ask(self, begin: Callable[[], object]) -> None:
+    def call_on_first(self, begin: Callable[[], object]) -> None:
         """Have this called, in another thread, when the first signal comes, or at once if it has come."""
         with self._lock:
-            self._asked = begin
-            wanted = self.is_wanted
-        if wanted:
+            self._on_first = begin
+            received = self.received
+        if received:
             begin()
 
     def _first(self) -> None:
         with self._lock:
-            self.is_wanted = True
-            begin = self._asked
+            self.received = True
+            begin = self._on_first
         if begin is not None:
             begin()
 
@@ -103,29 +103,29 @@ class Ending:
             for number in numbers:
                 if number == _OVER:
                     return
-                if number not in ENDING:
+                if number not in _SHUTDOWN:
                     continue
-                if self.is_wanted:
+                if self.received:
                     os._exit(128 + number)  # nothing is tidied up: whoever asks twice wants just that
                 self._first()
 
 
 @contextmanager
-def ending() -> Iterator[Ending]:
+def shutdown_signals() -> Iterator[ShutdownSignals]:
     """Take the signals over, in the main thread. Once one has come the next ends the process, also after this is left."""
-    found = Ending()
+    found = ShutdownSignals()
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     watcher = threading.Thread(target=found._watch, args=(read_end,), name="samepath signals", daemon=True)
     watcher.start()
     wakeup = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     # Without a handler of Python's own the pipe hears nothing.
-    before = {one: signal.signal(one, lambda *_: None) for one in ENDING}
+    before = {number: signal.signal(number, lambda *_: None) for number in _SHUTDOWN}
     try:
         yield found
     finally:
-        for one, handler in before.items():
-            signal.signal(one, signal.SIG_DFL if found.is_wanted else handler)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if found.received else handler)
         signal.set_wakeup_fd(wakeup)
         os.write(write_end, bytes([_OVER]))
         watcher.join()

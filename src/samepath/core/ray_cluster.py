@@ -1,4 +1,9 @@
-"""Reaching a Ray cluster and looking at the nodes in it. Ray is imported inside functions, and only when asked for."""
+"""Reaching a Ray cluster, asking its nodes what they are, and undoing what Ray sets in the processes it starts.
+
+Ray is imported inside functions, and only when asked for: it takes seconds and changes its process. An address is tried before
+Ray is given it, because Ray itself would try in vain for minutes and then print a page. What runs in a process of Ray's is to
+find its host as without Ray: environment, module path and priority are taken back.
+"""
 
 import logging
 import os
@@ -17,12 +22,12 @@ import psutil
 
 from samepath.core.errors import ClusterError
 
+# The module ``ray``, and what it makes: nothing of it is known before it is imported.
 Ray = Any
-"""The module ``ray``, and what it makes: nothing of it is known before it is imported."""
 
 NAMESPACE: Final = "samepath"
+# A label of a Ray node that says which host it is; two nodes with different ones count as two hosts.
 LABEL: Final = "samepath-host"
-"""A label of a Ray node that says which host it is; two nodes with different ones count as two hosts."""
 ANSWER_S: Final = 60.0
 _REACH_S: Final = 5.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost")
@@ -34,8 +39,8 @@ _QUIET: Final = {
     "RAY_NUM_REDIS_GET_RETRIES": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+# With 0 in it Ray leaves a loopback address as it is; otherwise it looks for another one of this machine.
 KEEP_LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""With 0 in it Ray leaves a loopback address as it is; otherwise it looks for another one of this machine."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +133,8 @@ def _checked(address: str) -> str:
             f"--ray {address}: nobody answers there: start the cluster (ray start --head --port={port}), "
             "or give the address that it printed"
         )
-    others = [one.address for many in psutil.net_if_addrs().values() for one in many if one.family is socket.AF_INET]
-    if host in _LOOPBACK and not any(_answers(one, int(port)) for one in others if not one.startswith("127.")):
+    addresses = [found.address for many in psutil.net_if_addrs().values() for found in many if found.family is socket.AF_INET]
+    if host in _LOOPBACK and not any(_answers(other, int(port)) for other in addresses if not other.startswith("127.")):
         # Ray would look for the head at another address of this machine; this one listens here only.
         os.environ.setdefault(KEEP_LOOPBACK, "0")
     return address
@@ -185,7 +190,7 @@ def probe_nodes(ray: Ray, nodes: Sequence[RayNode], say: Callable[[str], None]) 
     """Ask every node for its samepath and its kernel; samepath need not be there for that. Nodes that are gone are left out."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    def look() -> tuple[str, str, str]:  # goes over as text: it may use nothing of this module
+    def probe() -> tuple[str, str, str]:  # goes over as text: it may use nothing of this module
         import pathlib
 
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -195,22 +200,22 @@ def probe_nodes(ray: Ray, nodes: Sequence[RayNode], say: Callable[[str], None]) 
             return "", str(error), boot
         return samepath.__version__, "", boot
 
-    task = ray.remote(num_cpus=0, max_retries=0)(look)
+    task = ray.remote(num_cpus=0, max_retries=0)(probe)
     asked = [task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote() for node in nodes]
-    looks = {}
-    for node, one in zip(nodes, asked, strict=True):
+    probes = {}
+    for node, answer in zip(nodes, asked, strict=True):
         where = f"Ray node {node.hostname} ({node.address})"
         try:
-            looks[node] = NodeProbe(*ray.get(one, timeout=ANSWER_S))
+            probes[node] = NodeProbe(*ray.get(answer, timeout=ANSWER_S))
         except ray.exceptions.GetTimeoutError as error:
             raise ClusterError(
                 f"{where} gave no sign within {ANSWER_S:g} s: look at it, or stop Ray there (ray stop)"
             ) from error
         except ray.exceptions.RayError as error:  # the cluster may take a while to notice that a node is gone
             say(f"{where} is not used: {first_line(error)}")
-    if not looks:
+    if not probes:
         raise ClusterError(f"none of the Ray cluster's {len(nodes)} nodes answers: start Ray there again (ray start)")
-    return looks
+    return probes
 
 
 def first_line(error: Exception) -> str:
@@ -219,15 +224,11 @@ def first_line(error: Exception) -> str:
     return lines[0].partition(" lease_id=")[0].rstrip(".") if lines else type(error).__name__
 
 
-# Inside a process of Ray's: taking back what Ray has set there, so that what runs in it finds its host as without
-# Ray.
-
-
 def undo_environment() -> None:
     """Give this process the variables and the module path that it would have without Ray."""
     with suppress(OSError):  # without it, what Ray has set stays, and shows in what is read back
         entries = Path(f"/proc/{os.getppid()}/environ").read_bytes().split(b"\0")
-        before = {os.fsdecode(name): os.fsdecode(value) for name, _, value in (one.partition(b"=") for one in entries)}
+        before = {os.fsdecode(name): os.fsdecode(value) for name, _, value in (entry.partition(b"=") for entry in entries)}
         for name, value in without_ray(dict(os.environ), before).items():
             if value is None:
                 del os.environ[name]

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from samepath.core.channels import POSITION, ROTATION, VELOCITY
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.states import VehicleCommand
 from samepath.engines.interface import (
     CAR_SCENARIOS,
     DURATION,
@@ -52,7 +53,6 @@ from samepath.scenarios.scripts import (
     ActorController,
     PlanarState,
     Script,
-    VehicleCommand,
     controller_of,
     read_script,
     scripted_chassis,
@@ -229,6 +229,7 @@ class InProcessSimulator(Simulator):
                 durations=True,
             ),
             settings=self._defaults,
+            time_scale=None if read.mode == SYNCHRONOUS else read.time_scale,
         )
 
     def unavailable(self, settings: Mapping[str, Scalar]) -> str:

@@ -53,7 +53,12 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class SimulatorInfo:
-    """What a simulator is. ``settings`` lists every setting it knows, with its default."""
+    """What a simulator is. ``settings`` lists every setting it knows, with its default.
+
+    Where the wall clock drives it, ``time_scale`` is how many simulated seconds pass in a second of that clock; None where no
+    clock does. ``frame_work_s`` is arithmetic in every frame that only stands for rendering. A spread that comes from late
+    frames means little without the two, so that reports tell them beside it.
+    """
 
     name: str
     version: str
@@ -63,6 +68,8 @@ class SimulatorInfo:
     channels: tuple[str, ...] = POSITION
     capabilities: Capabilities = Capabilities()
     settings: Mapping[str, Scalar] = field(default_factory=dict)
+    time_scale: float | None = None
+    frame_work_s: float = 0.0
 
 
 @dataclass(frozen=True)

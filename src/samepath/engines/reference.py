@@ -1,4 +1,13 @@
-"""Control simulators: the proof that the instrument sees what is there and nothing else."""
+"""Reference simulators: the proof that the instrument sees what is there and nothing else.
+
+They are the instrument's positive and negative controls, named ``control-*``: one repeats itself exactly, the others are wrong
+by a known amount. A fault is drawn from a stream named by seed, purpose and repeat, so that every repeat's fault can be worked
+out beforehand and checked. One of them alone has hidden state: that is its fault.
+
+Their world is two cars that meet and collide, a car that has nothing to do with it, and a pedestrian. It is small on purpose,
+and exact on purpose: float64 additions, multiplications, divisions and square roots only, in a fixed order, so that IEEE 754
+fixes every bit on every machine.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,6 +21,7 @@ from samepath.core.channels import POSITION, VELOCITY
 from samepath.core.streams import stream
 from samepath.engines.interface import (
     DURATION,
+    TIME_OVER,
     Capabilities,
     RunRequest,
     Scalar,
@@ -23,11 +33,7 @@ from samepath.engines.interface import (
 )
 from samepath.instrument.traces.recorder import Recorder
 
-# The controls' world: two cars that meet and collide, a car that has nothing to do with it, and a pedestrian.
-#
-# Small on purpose, and exact on purpose: float64 additions, multiplications, divisions and square roots only, in a
-# fixed order, so that IEEE 754 fixes every bit on every machine.
-
+SCENARIO: Final = "crossing"
 STEP_S: Final = 0.05
 TICKS: Final = 200
 CAR_A, CAR_B, BYSTANDER, PEDESTRIAN = 1, 2, 3, 4
@@ -38,6 +44,10 @@ _RESTITUTION: Final = 0.3
 _MASS_KG: Final = 1500.0
 _DRAG_PER_S: Final = 0.9
 _DRIVE_PER_S: Final = 1.3
+
+
+# How far from its true place, in x and y, an actor is logged at a tick: (tick, actor) -> metres.
+Displacement = Callable[[int, int], tuple[float, float]]
 
 
 @dataclass
@@ -112,18 +122,8 @@ def _collide(tick: int, a: PointBody, b: PointBody) -> PointCollision | None:
     return PointCollision(tick, CAR_A, CAR_B, (change * _MASS_KG * nx, change * _MASS_KG * ny, 0.0))
 
 
-# The control simulators: one exactly repeatable, the others wrong by a known amount.
-#
-# They are the instrument's positive and negative controls. A fault is drawn from a stream named by seed, purpose and
-# repeat, so that every repeat's fault can be worked out beforehand and checked. One control alone has hidden state:
-# that is its fault.
-
-SCENARIO = "crossing"
-REACHED_END = "simulated time is over"
-
-
 class Exact(Simulator):
-    """The control that repeats itself to the bit; the others override one thing each."""
+    """Repeats itself to the bit. The others override one thing each: what is wrong with them."""
 
     name: ClassVar[str] = "control-exact"
     summary: ClassVar[str] = "repeats itself to the bit"
@@ -132,7 +132,6 @@ class Exact(Simulator):
     lossless: ClassVar[bool] = True
 
     def info(self) -> SimulatorInfo:
-        """Describe the control."""
         return SimulatorInfo(
             name=self.name,
             version=__version__,
@@ -145,7 +144,7 @@ class Exact(Simulator):
         )
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
-        """Simulate the crossing and record it, with this control's fault."""
+        """Simulate the crossing and record it, with this simulator's fault."""
         info = self.info()
         settings = check_request(info, request)
         fault = self.fault(request, settings)
@@ -170,7 +169,7 @@ class Exact(Simulator):
             if tick == last:
                 recorder.end(tick, DURATION)
                 return
-        recorder.end(TICKS, REACHED_END)
+        recorder.end(TICKS, TIME_OVER)
 
     def log(self, body: PointBody, dx_m: float, dy_m: float) -> dict[str, float]:
         """Return what goes into the trace for a body displaced by the fault."""
@@ -183,7 +182,7 @@ class Exact(Simulator):
             "vz_mps": 0.0,
         }
 
-    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Displacement:
         """Return the displacement of an actor at a tick in this repeat."""
         return lambda tick, actor: (0.0, 0.0)
 
@@ -204,7 +203,7 @@ class Gaussian(Exact):
     settings: ClassVar[dict[str, Scalar]] = {"sigma_m": 0.001, "from_tick": 100}
     deterministic = False
 
-    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Displacement:
         """Draw noise from the stream of this repeat."""
         sigma_m, from_tick = float(settings["sigma_m"]), int(settings["from_tick"])
         noise = stream(request.seed, "gaussian", request.repeat).normal(0.0, sigma_m, (TICKS + 1, len(TYPES) + 1, 2))
@@ -225,7 +224,7 @@ class Rare(Exact):
     deterministic = False
     odd_repeats: ClassVar[frozenset[int]] = frozenset({137, 503, 871})
 
-    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Displacement:
         """Displace actor 2 in the odd repeats."""
         odd = request.repeat % 1000 in self.odd_repeats
         return lambda tick, actor: (0.1, 0.0) if odd and actor == CAR_B and tick >= 60 else (0.0, 0.0)
@@ -238,7 +237,7 @@ class TwoOutcomes(Exact):
     summary = "two outcomes, split at tick 90, up to 2.2 m apart"
     deterministic = False
 
-    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Displacement:
         """Bend the path of actor 2 in half of the repeats."""
         other_way = bool(stream(request.seed, "two-outcomes", request.repeat).random() < 0.5)
         return lambda tick, actor: (0.0, 0.02 * (tick - 90)) if other_way and actor == CAR_B and tick > 90 else (0.0, 0.0)
@@ -251,7 +250,7 @@ class LateBystander(Exact):
     summary = "actor 3, not in the collision, drifts from tick 150 on (sigma 4 cm at the end)"
     deterministic = False
 
-    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Displacement:
         """Give actor 3 a drift of its own in every repeat."""
         drift_m = float(stream(request.seed, "late-bystander", request.repeat).normal(0.0, 0.04))
 
@@ -297,7 +296,7 @@ class Leaky(Exact):
     deterministic = False
     runs_before: ClassVar[int] = 0
 
-    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Displacement:
         """Push actor 3 aside by what has been left behind, and leave more."""
         end_m = float(settings["leak_m"]) * Leaky.runs_before
         Leaky.runs_before += 1
@@ -312,7 +311,7 @@ class BelowResolution(Exact):
     deterministic = False
     lossless = False
 
-    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Callable[[int, int], tuple[float, float]]:
+    def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Displacement:
         """Draw noise that stays within the log's rounding."""
         noise: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
         noise = stream(request.seed, "below-resolution", request.repeat).uniform(-4e-4, 4e-4, (TICKS + 1, len(TYPES) + 1, 2))
@@ -325,6 +324,3 @@ class BelowResolution(Exact):
         rounded["x_m"] = round(rounded["x_m"] + dx_m, 3)
         rounded["y_m"] = round(rounded["y_m"] + dy_m, 3)
         return rounded
-
-
-__all__ = ["BelowResolution", "Destroyed", "EndsEarly", "Exact", "Gaussian", "LateBystander", "Leaky", "Rare", "TwoOutcomes"]

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 from samepath.core.channels import POSITION, ROTATION, VELOCITY
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.states import VehicleCommand
 from samepath.engines.in_process import (
     CONTROLS,
     TICK_S,
@@ -53,7 +54,6 @@ from samepath.scenarios.scripts import (
     PlanarState,
     Pose2D,
     Script,
-    VehicleCommand,
     controller_of,
     moved,
     scripted_chassis,
@@ -241,7 +241,8 @@ class RemoteSimulator(Simulator, Generic[S]):
     def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
         """Describe it in a mode: what does not stand still at ticks is resampled."""
         known = {name: value for name, value in settings.items() if name in self._defaults}
-        exact = self.read({**self._defaults, **known}).exact
+        read = self.read({**self._defaults, **known})
+        exact = read.exact
         resampled = () if exact else (RESAMPLING,)
         return SimulatorInfo(
             name=self.name,
@@ -252,6 +253,7 @@ class RemoteSimulator(Simulator, Generic[S]):
             channels=(*POSITION, *ROTATION, *VELOCITY, *resampled, *CONTROLS),
             capabilities=Capabilities(deterministic=False, lossless=exact, collisions=True, durations=True),
             settings=self._defaults,
+            time_scale=None if read.synchronous else read.time_scale,
         )
 
     def unavailable(self, settings: Mapping[str, Scalar]) -> str:

@@ -1,4 +1,12 @@
-"""Agents: what drives an actor. All have one shape: a view of the world after tick n in, a command for tick n + 1 out."""
+"""Agents: what drives an actor in the simulator samepath, and how their decisions are recorded and replayed.
+
+All agents have one shape: a view of the world after tick n in, a command for tick n + 1 out. Nobody sees what another decides
+in the same tick, so that the order in which they are asked does not matter.
+
+A recorded decision is kept with the simulated time at which the step began in which it first held, and replayed by that time:
+step for step where steps are the same, held in between where they are not. After an actor's last decision that one holds. Only
+changes are kept, compared by their bits: -0.0 and 0.0 are different commands to a replay that promises bits.
+"""
 
 import json
 import math
@@ -237,12 +245,6 @@ def _plain(state: ActorState) -> dict[str, Any]:
     parts["acceleration_mps2"] = state.acceleration_mps2
     return {"id": state.id, **{name: part._asdict() for name, part in parts.items()}}
 
-
-# Replayed input: what controllers decided in one run, taken down step by step, and applied again without them.
-#
-# A decision is kept with the simulated time at which the step began in which it first held, and applied by that time:
-# step for step where steps are the same, held in between where they are not. After an actor's last decision that one
-# holds.
 
 _VEHICLE: Final = (*VEHICLE_CONTROL[:5], "manual_gear_bool", "manual_gear_index")
 _WALKER: Final = (*WALKER_CONTROL[:2], WALKER_CONTROL[3], "jump_bool", "face_ahead_bool")

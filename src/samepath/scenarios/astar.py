@@ -1,7 +1,17 @@
-"""A grid of walkable cells.
+"""Shortest paths for walkers: a grid of walkable cells, priority queues that differ in ties, A* over the grid.
 
 Cells are (column, row): columns run along +x, rows along +y, and cell (0, 0) has its low corner at ``origin_m``. A cell is
 walkable where its centre lies in, or on the boundary of, a walkable polygon.
+
+A* takes the frontier's best node, and where several are equally good the queue decides. A *stable* queue takes the one that
+came first. An *unstable* one, such as the plain binary heap of most libraries, takes the one its heap order puts on top: always
+the same for the same history of insertions, but another history, say another order of neighbours, may give another of the
+equally short paths. A *randomised* one draws lots (Section IV-F of the paper on determinism of game engines).
+
+Costs are whole numbers: a straight step costs 70 and a diagonal one 99 (99/70 is within 1e-4 of the square root of 2). Sums are
+exact, so ties are real ties, and which of several shortest paths comes out is decided by the queue and the order of neighbours
+alone. A diagonal step needs both cells beside it to be free. The octile distance never overestimates and is consistent, so
+every queue returns a path of the smallest cost.
 """
 
 import heapq
@@ -23,6 +33,12 @@ Polygon = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 CELL_M: Final = 0.25
+STRAIGHT_COST: Final = 70
+DIAGONAL_COST: Final = 99
+# Steps (column, row) in the order in which neighbours are looked at, unless another order is asked for.
+NEIGHBOURS: Final[tuple[Cell, ...]] = ((1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (-1, 1), (-1, -1), (1, -1))
+# Lots of the randomised queue are drawn in bulk: asking a generator for each takes longer than the search.
+_DRAWS_AT_ONCE: Final = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,17 +216,6 @@ def _covered(ring: Polygon, xs: Polygon, ys: Polygon) -> Flags:
     return covered
 
 
-# Priority queues that differ only in how they break ties.
-#
-# A* takes the frontier's best node, and where several are equally good the queue decides. A *stable* queue takes the
-# one that came first. An *unstable* one, such as the plain binary heap of most libraries, takes the one its heap
-# order puts on top: always the same for the same history of insertions, but another history, say another order of
-# neighbours, may give another of the equally short paths. A *randomised* one draws lots (Section IV-F of the paper on
-# determinism of game engines).
-
-_DRAWS_AT_ONCE: Final = 256
-
-
 class PriorityQueue(Protocol):
     """Items come out smallest priority first; only the order of ties differs between queues."""
 
@@ -328,19 +333,6 @@ def make_queue(name: str, generator: np.random.Generator | None = None) -> Prior
     if name not in QUEUES:
         raise unknown("priority queue", name, QUEUES)
     return QUEUES[name](generator)
-
-
-# A* over the eight neighbours of a grid's cells, in whole numbers.
-#
-# A straight step costs 70 and a diagonal one 99 (99/70 is within 1e-4 of the square root of 2): sums are exact, so
-# ties are real ties, and which of several shortest paths comes out is decided by the queue and the order of
-# neighbours alone. A diagonal step needs both cells beside it to be free. The octile distance never overestimates and
-# is consistent, so every queue returns a path of the smallest cost.
-
-STRAIGHT_COST: Final = 70
-DIAGONAL_COST: Final = 99
-NEIGHBOURS: Final[tuple[Cell, ...]] = ((1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (-1, 1), (-1, -1), (1, -1))
-"""Steps (column, row) in the order in which neighbours are looked at, unless another order is asked for."""
 
 
 def octile_cost(a: Cell, b: Cell) -> int:

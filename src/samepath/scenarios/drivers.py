@@ -3,6 +3,15 @@
 The speed at each waypoint is known before the drive: the cruising speed, less where the bend would press harder than the
 limit of lateral acceleration, v² = a_lateral / curvature, and little enough everywhere that braking at a steady rate meets
 the next slow place, v² = v_next² + 2 a_brake ds. The pedals follow it by PID, the steering by pure pursuit.
+
+*Pure pursuit* steers onto the circle through the look-ahead point. The rear axle drives along a circle that is tangent to the
+vehicle's direction and passes through the point at (ahead, right) in its own frame, at distance d. Its curvature is
+2 right / d², and a bicycle of wheel base L follows it with the steering angle atan(2 L right / d²) (Coulter, Implementation of
+the Pure Pursuit Path Tracking Algorithm, 1992). CARLA's frame: x forward, y right; a positive angle turns right.
+
+*Speed* is u = kp e + ki ∫e dt - kd dv/dt with e = target speed - speed, and u in [-1, 1]: the positive part opens the throttle,
+the negative part brakes. The derivative is taken of the measured speed, so that a jump of the target gives no kick. The
+integral stands still while u is saturated in the direction of the error.
 """
 
 import math
@@ -17,12 +26,8 @@ from samepath.core.states import VehicleCommand
 from samepath.core.trig import PI, atan2, to_radians
 from samepath.scenarios.paths import Path, PathTracker, TrackerState
 
-# Pure pursuit: steer onto the circle through the look-ahead point.
-#
-# The rear axle drives along a circle that is tangent to the vehicle's direction and passes through the point at
-# (ahead, right) in its own frame, at distance d. Its curvature is 2 right / d², and a bicycle of wheel base L follows
-# it with the steering angle atan(2 L right / d²) (Coulter, Implementation of the Pure Pursuit Path Tracking
-# Algorithm, 1992). CARLA's frame: x forward, y right; a positive angle turns right.
+# How far ahead the nearest waypoint is looked for: several times what a vehicle covers in a control period.
+_WINDOW_M: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -66,15 +71,6 @@ def pure_pursuit(
 
 def _max_steer_rad(steering: Steering) -> float:
     return PI / 2.0 if steering.max_steer_deg == 90.0 else to_radians(steering.max_steer_deg)
-
-
-# A PID controller of speed.
-#
-# u = kp e + ki ∫e dt - kd dv/dt, e = target speed - speed
-#
-# u in [-1, 1]: the positive part opens the throttle, the negative part brakes. The derivative is taken of the
-# measured speed, so that a jump of the target gives no kick. The integral stands still while u is saturated in the
-# direction of the error.
 
 
 @dataclass(frozen=True)
@@ -147,10 +143,6 @@ def _within(value: float, low: float, high: float) -> float:
     if value < low:
         return low
     return high if value > high else value
-
-
-# How far ahead the nearest waypoint is looked for: several times what a vehicle covers in a control period.
-_WINDOW_M: Final = 2.0
 
 
 @dataclass(frozen=True)

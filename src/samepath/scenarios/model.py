@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -12,20 +12,23 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from samepath.core.catalogue import PropType, VehicleType, WalkerType, actor_type
 from samepath.core.documents import read_yaml, validate
 from samepath.core.errors import InputError, SamepathError, unknown
+from samepath.core.trig import heading_deg
 from samepath.core.units import SPEED_UNITS_MPS, parse_duration_s, parse_length_m, parse_quantity
 
+# Nothing of a scenario is farther from the origin.
 _LIMIT_M: Final = 1e5
+# The paper authors' own inputs: one waypoint a line.
+HEADER: Final = ["AgentNo", "AgentType", "X", "Y", "V", "Colour"]
 
 
-def _as_error(convert: Any) -> Any:  # noqa: ANN401 - a decorator of converters
+def _as_error(convert: Callable[[str], float]) -> Callable[[object], float]:
     """Let pydantic see our errors as its own."""
 
     def converted(value: object) -> float:
         try:
-            result: float = convert(str(value))
+            return convert(str(value))
         except SamepathError as error:
             raise ValueError(str(error)) from error
-        return result
 
     return converted
 
@@ -81,8 +84,6 @@ class ActorSpec(_Model):
         if self.heading_deg is not None or len(self.path) < 2:
             return self.heading_deg or 0.0
         (x0, y0), (x1, y1) = self.path[:2]
-        from samepath.core.trig import heading_deg
-
         return heading_deg(x1 - x0, y1 - y0)
 
 
@@ -135,7 +136,8 @@ class ScenarioSpec(_Model):
 def built_in_scenarios() -> dict[str, str]:
     """Return the scenarios that come with samepath: name -> YAML text."""
     folder = resources.files("samepath.scenarios") / "data"
-    found = {one.name.removesuffix(".yaml"): one.read_text("utf-8") for one in folder.iterdir() if one.name.endswith(".yaml")}
+    files = [file for file in folder.iterdir() if file.name.endswith(".yaml")]
+    found = {file.name.removesuffix(".yaml"): file.read_text("utf-8") for file in files}
     return dict(sorted(found.items()))
 
 
@@ -169,11 +171,6 @@ def build_scenario(data: Mapping[str, Any], where: str) -> ScenarioSpec:
 def _model_at(location: list[str | int]) -> type[BaseModel]:
     parts: dict[str | int, type[BaseModel]] = {"actors": ActorSpec, "boxes": BoxSpec}
     return parts.get(location[0], ScenarioSpec) if len(location) > 1 else ScenarioSpec
-
-
-# The paper authors' own inputs as scenarios: ``AgentNo,AgentType,X,Y,V,Colour``, one waypoint a line.
-
-HEADER = ["AgentNo", "AgentType", "X", "Y", "V", "Colour"]
 
 
 def scenario_from_authors(text: str, where: str) -> ScenarioSpec:

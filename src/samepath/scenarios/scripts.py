@@ -1,6 +1,15 @@
-"""The records of a script. CARLA's frame: x forward, y right, z up, left-handed, metres; yaw in degrees.
+"""Scenarios as engines need them: who there is, where everybody starts, where they go and how they are driven.
 
-Seen from above, yaw turns clockwise: 90 degrees look along y. An actor's place is its middle on the ground.
+:func:`read_script` gives plain frozen records, :func:`controller_of` a controller that drives one of the actors from outside an
+engine, and :func:`document` the same as versioned JSON, for programs in other languages.
+
+The frame is CARLA's: x forward, y right, z up, left-handed, metres; yaw in degrees. Seen from above, yaw turns clockwise: 90
+degrees look along y. An actor's place is its middle on the ground.
+
+Controllers are pure steps from what was observed to a command, the same for the same observation, whichever engine it comes
+from: what differs between engines is then the engine. Vehicles follow waypoints 0.1 m apart, speed by PID, steering by pure
+pursuit: the controllers of the simulator samepath. Pedestrians walk straight from waypoint to waypoint and around nobody: where
+one can walk in a foreign world is not known.
 """
 
 import json
@@ -18,6 +27,21 @@ from samepath.scenarios.model import ActorSpec, ScenarioSpec, built_in_scenarios
 from samepath.scenarios.paths import SPACING_M, Path, interpolate
 
 Point = tuple[float, float]
+
+# The JSON document's shape has a version; ``docs/engines/scripts.md`` explains its keys.
+FORMAT: Final = "samepath-script"
+VERSION: Final = 1
+
+# The part of the weight on the driven wheels, as in the simulator samepath.
+_DRIVEN_SHARE: Final = {"front": 0.55, "rear": 0.5, "all": 1.0}
+ARRIVAL_M: Final = 0.1
+# Simulated time is a sum of steps: more than its rounding, less than any step.
+_ROUNDING_S: Final = 1e-6
+STANDING: Final = VehicleCommand(brake=1.0, hand_brake=True)
+WAITING: Final = WalkerCommand()
+_GRAVITY_MPS2: Final = 9.81
+# Below this speed the engine gives what it gives here: power divided by no speed is no force.
+_SLOWEST_MPS: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -159,12 +183,6 @@ class Script:
         return round(self.duration_s / self.step_s)
 
 
-# A scenario of ours, or a file, as a script; moved to another place of a map if asked.
-
-# The part of the weight on the driven wheels, as in the simulator samepath.
-_DRIVEN_SHARE: Final = {"front": 0.55, "rear": 0.5, "all": 1.0}
-
-
 def script_names() -> tuple[str, ...]:
     """Return the names of the scenarios that come with samepath."""
     return tuple(built_in_scenarios())
@@ -274,49 +292,16 @@ def moved(script: Script, anchor: Pose2D) -> Script:
         x, y = point[0] - origin.x_m, point[1] - origin.y_m
         return anchor.x_m + (x * cosine - y * sine), anchor.y_m + (x * sine + y * cosine)
 
-    def place(one: Pose2D) -> Pose2D:
-        return Pose2D(*there((one.x_m, one.y_m)), wrap_deg(one.yaw_deg + turn_deg))
+    def turned(pose: Pose2D) -> Pose2D:
+        return Pose2D(*there((pose.x_m, pose.y_m)), wrap_deg(pose.yaw_deg + turn_deg))
 
-    roles = (replace(one, start=place(one.start), path=tuple(map(there, one.path))) for one in script.roles)
-    boxes = (replace(one, place=place(one.place)) for one in script.boxes)
+    roles = (replace(role, start=turned(role.start), path=tuple(map(there, role.path))) for role in script.roles)
+    boxes = (replace(box, place=turned(box.place)) for box in script.boxes)
     return replace(script, roles=tuple(roles), boxes=tuple(boxes))
 
 
-# What drives the actors of a script from outside an engine: pure steps from what was seen to a command.
-#
-# The same for the same sight, whichever engine shows it. Vehicles follow waypoints 0.1 m apart, speed by PID,
-# steering by pure pursuit: the controllers of the simulator samepath. Pedestrians walk straight from waypoint to
-# waypoint and around nobody: where one can walk in a foreign world is not known.
-
-__all__ = [
-    "STANDING",
-    "WAITING",
-    "Command",
-    "VehicleController",
-    "ActorController",
-    "PlanarState",
-    "WalkerController",
-    "VehicleCommand",
-    "WalkerCommand",
-    "brake_force_n",
-    "drive_force_n",
-    "follower_of",
-    "controller_of",
-    "scripted_chassis",
-]
-
-ARRIVAL_M: Final = 0.1
-# Simulated time is a sum of steps: more than its rounding, less than any step.
-_ROUNDING_S: Final = 1e-6
-STANDING: Final = VehicleCommand(brake=1.0, hand_brake=True)
-WAITING: Final = WalkerCommand()
-_GRAVITY_MPS2: Final = 9.81
-# Below this speed the engine gives what it gives here: power divided by no speed is no force.
-_SLOWEST_MPS: Final = 1.0
-
-
 class PlanarState(NamedTuple):
-    """What a mind sees of its own actor."""
+    """What a controller observes of its own actor: where it is in the plane and how it moves."""
 
     x_m: float
     y_m: float
@@ -330,7 +315,7 @@ class ActorController(Protocol):
 
     finished: bool
 
-    def decide(self, seen: PlanarState, time_s: float) -> Command:
+    def decide(self, observed: PlanarState, time_s: float) -> Command:
         """Choose the command for the next step."""
         ...
 
@@ -344,13 +329,15 @@ class VehicleController:
         self._start_s = role.start_s - _ROUNDING_S
         self.finished = False
 
-    def decide(self, seen: PlanarState, time_s: float) -> Command:
+    def decide(self, observed: PlanarState, time_s: float) -> Command:
         """Steer towards the path, at the speed it allows."""
         if time_s < self._start_s:
             return STANDING
-        sine, cosine = sincos_deg(seen.yaw_deg)
-        speed_mps = seen.vx_mps * cosine + seen.vy_mps * sine
-        command, self._state = self._follower.step(VehicleObservation(seen.x_m, seen.y_m, cosine, sine, speed_mps), self._state)
+        sine, cosine = sincos_deg(observed.yaw_deg)
+        speed_mps = observed.vx_mps * cosine + observed.vy_mps * sine
+        command, self._state = self._follower.step(
+            VehicleObservation(observed.x_m, observed.y_m, cosine, sine, speed_mps), self._state
+        )
         self.finished = self._state.stopped
         return command
 
@@ -366,11 +353,11 @@ class WalkerController:
         self._start_s = role.start_s - _ROUNDING_S
         self.finished = False
 
-    def decide(self, seen: PlanarState, time_s: float) -> Command:
+    def decide(self, observed: PlanarState, time_s: float) -> Command:
         """Walk towards the next waypoint, and stop at the last."""
         if time_s < self._start_s:
             return WAITING
-        here = (seen.x_m, seen.y_m)
+        here = (observed.x_m, observed.y_m)
         while self._ahead and _is_reached(here, self._behind, self._ahead[0]):
             self._behind = self._ahead.pop(0)
         if not self._ahead:
@@ -406,7 +393,7 @@ def scripted_chassis(role: Role) -> Chassis:
 
 
 def controller_of(role: Role, chassis_of: Callable[[Role], Chassis], control_s: float) -> ActorController | None:
-    """Return who drives a role, asked every ``control_s``; props have nobody.
+    """Return what drives a role, asked every ``control_s``; props have nothing.
 
     ``chassis_of`` tells what a vehicle is like in the engine; where it was built from the script, :func:`scripted_chassis`.
     """
@@ -437,13 +424,6 @@ def _wheels(role: Role) -> Wheels:
     return role.wheels
 
 
-# A script as JSON, for programs in other languages. Its shape has a version; ``docs/engines/scripts.md`` explains its
-# keys.
-
-FORMAT: Final = "samepath-script"
-VERSION: Final = 1
-
-
 def document(script: Script) -> dict[str, Any]:
     """Return a script as plain data: actors instead of roles, and each vehicle's track, worked out."""
     plain = asdict(script)
@@ -466,40 +446,3 @@ def _actor(role: Role, control_s: float) -> dict[str, Any]:
 def to_json(script: Script) -> str:
     """Return the document as text; the same script is always the same text, and numbers are exact."""
     return json.dumps(document(script), allow_nan=False)
-
-
-# Scenarios as engines need them: who there is, where everybody starts, where they go and how they are driven.
-#
-# ``read_script`` gives plain frozen records, ``mind_of`` somebody who drives one of the actors from outside an
-# engine, and ``document`` the same as versioned JSON, for programs in other languages.
-
-__all__ = [
-    "FORMAT",
-    "STANDING",
-    "VERSION",
-    "WAITING",
-    "ActorBody",
-    "SceneryBox",
-    "Chassis",
-    "VehicleController",
-    "Driving",
-    "ActorController",
-    "Pose2D",
-    "Point",
-    "Role",
-    "Script",
-    "PlanarState",
-    "WalkerController",
-    "VehicleCommand",
-    "WalkerCommand",
-    "Wheels",
-    "brake_force_n",
-    "document",
-    "drive_force_n",
-    "controller_of",
-    "moved",
-    "read_script",
-    "script_names",
-    "scripted_chassis",
-    "to_json",
-]

@@ -1,4 +1,4 @@
-"""A mind for a walker: go from waypoint to waypoint, and around who is in the way.
+"""A controller for a walker: go from waypoint to waypoint, and around who is in the way.
 
 Between waypoints the walker goes straight where the cells are free and else along an A* path. Every few ticks it compares
 its way ahead with the others it can see, up to its look-ahead distance; where it would come too near, the cells around
@@ -31,11 +31,12 @@ from samepath.scenarios.astar import (
     straighten,
 )
 
-# Where two courses meet: a walker's own way ahead against others that keep their velocity.
-
 Point = tuple[float, float]
 
+# How finely a walker's own way ahead is compared with others, who are taken to keep their velocity.
 SAMPLE_S: Final = 0.1
+# A way round somebody may be this much longer than twice the straight one.
+_DETOUR_M: Final = 20.0
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,6 @@ def meetings(
                 found.append(Meeting(other_x, other_y, direction_x, direction_y, k * step_m, obstacle))
                 break
     return found
-
-
-_DETOUR_M: Final = 20.0
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ from typing import Any, Final, Self
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError, printable
+from samepath.core.states import VehicleCommand
 from samepath.core.trig import sincos_deg
 from samepath.engines.airsim.simulator import FRAMES, AirSimSettings
 from samepath.engines.in_process import Vector, angles_deg
 from samepath.engines.remote import ActorSample, RemoteContact, RemoteWorld, find_server
-from samepath.scenarios.scripts import STANDING, PlanarState, Pose2D, Script, VehicleCommand
+from samepath.scenarios.scripts import STANDING, PlanarState, Pose2D, Script
 
 HOW_TO: Final = "start AirSim in car mode, or give host and port in the settings"
 _LONGEST_WORDS: Final = 200

@@ -15,12 +15,13 @@ from typing import Any, Final
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError, printable
+from samepath.core.states import VehicleCommand
 from samepath.core.trig import sincos_deg, wrap_deg
 from samepath.engines.beamng.simulator import LOOPBACK, BeamNGSettings
 from samepath.engines.in_process import TICK_S, Vector, angles_deg
 from samepath.engines.remote import ActorSample, RemoteContact, RemoteWorld, find_server
 from samepath.engines.subprocess import EngineProcess
-from samepath.scenarios.scripts import STANDING, ActorBody, PlanarState, Pose2D, Role, Script, VehicleCommand
+from samepath.scenarios.scripts import STANDING, ActorBody, PlanarState, Pose2D, Role, Script
 
 NAME: Final = "BeamNG.tech"
 BINARIES: Final = ("BinLinux/BeamNG.tech.x64", "BinLinux/BeamNG.drive.x64")

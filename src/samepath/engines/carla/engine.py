@@ -1,4 +1,12 @@
-"""The connection to a CARLA server: found, of the right version, set, loaded, and left as it was."""
+"""Driving a CARLA server: the connection, its actors, collisions as sensors report them, and frames turned into ticks.
+
+The server is found, checked for its version, set, loaded, and left as it was found. Actors are spawned by number, each with a
+collision sensor, read from snapshots, commanded, taken away. Sensors report late, in any order and from both sides: what is
+recorded depends on none of that. ``performance.py`` plays a run with all of this.
+
+From frames to ticks: with a fixed step every so many frames are a tick, and its numbers are the client's own. With a variable
+step a state at a tick lies between the two frames around it.
+"""
 
 import math
 import re
@@ -178,9 +186,6 @@ class CarlaConnection:
         self._found = None
 
 
-# Collisions as sensors report them: late, in any order and from both sides; what is recorded depends on none of that.
-
-
 class CollisionReport(NamedTuple):
     """What one sensor said: ``other`` None is scenery, or an actor that is not ours, called ``detail``."""
 
@@ -233,7 +238,7 @@ def _pair(report: CollisionReport) -> tuple[int, int | None, str]:
 
 
 class DelayedRemovals:
-    """Who is taken off the stage, and when: so many frames after the first contact, however soon the sensor told of it.
+    """Which actors are destroyed, and when: so many frames after the first contact, however soon the sensor told of it.
 
     A sensor's message takes its time. Acting on it at once would make the run depend on the network; acting on it after a
     fixed simulated time does not, as long as it is there by then. With ``strict`` a message that is not is an error.
@@ -268,11 +273,6 @@ class DelayedRemovals:
                 "raise remove_after_s"
             )
 
-
-# From the server's frames to the ticks of a trace.
-#
-# With a fixed step every so many frames are a tick, and its numbers are the client's own. With a variable step states
-# are resampled, with a bound: see samepath.engines.resampling.
 
 States = Mapping[int, Mapping[str, float]]
 
@@ -372,8 +372,6 @@ def ticks_from(start: CarlaFrame, settings: CarlaSettings) -> Ticks:
     return FixedTicks(start, settings) if settings.is_fixed else VariableTicks(start)
 
 
-# The actors on a server: spawned by number, each with a collision sensor, read from snapshots, commanded, taken away.
-
 _SENSOR: Final = "sensor.other.collision"
 _OLDER: Final = {new: old for old, new in ALIASES.items()}
 
@@ -390,10 +388,10 @@ class SpawnRequest:
 class SpawnedActors:
     """Everybody that this run has spawned. Numbers are the order of spawning; CARLA's own ids differ from run to run."""
 
-    def __init__(self, link: CarlaConnection) -> None:
-        self._link = link
-        self._carla, self._client = link.carla, link.client
-        self._library = link.world.get_blueprint_library()
+    def __init__(self, connection: CarlaConnection) -> None:
+        self._connection = connection
+        self._carla, self._client = connection.carla, connection.client
+        self._library = connection.world.get_blueprint_library()
         self._actors: dict[int, Any] = {}
         self._sensors: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
@@ -411,27 +409,27 @@ class SpawnedActors:
 
     def blueprint(self, name: str) -> Any:  # noqa: ANN401
         """Return a blueprint by the name of this or an older version of CARLA."""
-        for one in (name, ALIASES.get(name), _OLDER.get(name)):
-            if one is not None:
+        for known in (name, ALIASES.get(name), _OLDER.get(name)):
+            if known is not None:
                 with suppress(IndexError):
-                    return self._library.find(one)
+                    return self._library.find(known)
         near = nearest(name, [blueprint.id for blueprint in self._library])
         hint = f"; the nearest is {near}" if near else ""
-        raise SimulatorError(f"the CARLA server at {self._link.settings.address} has no {name}{hint}")
+        raise SimulatorError(f"the CARLA server at {self._connection.settings.address} has no {name}{hint}")
 
     def spawn(self, entries: Sequence[SpawnRequest]) -> None:
         """Spawn everybody in order, then a collision sensor on everybody that can move."""
         blueprints = [self._made(entry) for entry in entries]
         places = [(blueprint, entry.transform, 0) for blueprint, entry in zip(blueprints, entries, strict=True)]
-        for entry, actor in zip(entries, self._spawned(places, [one.type for one in entries]), strict=True):
+        for entry, actor in zip(entries, self._spawned(places, [entry.type for entry in entries]), strict=True):
             self._actors[entry.number] = actor
             self._numbers[actor.id] = entry.number
         movers = [number for number, actor in self._actors.items() if actor.type_id.startswith(("vehicle.", "walker."))]
         sensor, middle = self.blueprint(_SENSOR), self._carla.Transform()
         on_everybody = [(sensor, middle, self._actors[number].id) for number in movers]
-        for number, one in zip(movers, self._spawned(on_everybody, [_SENSOR] * len(movers)), strict=True):
-            self._sensors[number] = one
-            one.listen(self._listener(number))
+        for number, attached in zip(movers, self._spawned(on_everybody, [_SENSOR] * len(movers)), strict=True):
+            self._sensors[number] = attached
+            attached.listen(self._listener(number))
 
     def _made(self, entry: SpawnRequest) -> Any:  # noqa: ANN401
         blueprint = self.blueprint(entry.type)
@@ -442,8 +440,8 @@ class SpawnedActors:
     def _spawned(self, places: Sequence[tuple[Any, Any, int]], names: Sequence[str]) -> list[Any]:
         """Spawn in one batch, or one by one; the third of a place is the actor to be attached to, or 0."""
         first = len(self._left)
-        world = self._link.world
-        if not self._link.settings.batch:
+        world = self._connection.world
+        if not self._connection.settings.batch:
             for (blueprint, transform, parent), name in zip(places, names, strict=True):
                 attach = {"attach_to": world.get_actor(parent)} if parent else {}
                 try:
@@ -454,7 +452,7 @@ class SpawnedActors:
         command = self._carla.command.SpawnActor
         batch = [command(*place) if place[2] else command(*place[:2]) for place in places]
         answers = self._client.apply_batch_sync(batch, False)
-        self._left += [world.get_actor(one.actor_id) for one in answers if not one.error]
+        self._left += [world.get_actor(answer.actor_id) for answer in answers if not answer.error]
         for answer, name, place in zip(answers, names, places, strict=True):
             if answer.error:
                 raise self._refused(name, place[1], answer.error)
@@ -490,8 +488,8 @@ class SpawnedActors:
 
     def command(self, commands: Mapping[int, Command]) -> None:
         """Send everybody's commands, by number."""
-        pairs = [(self._actors[number], self._control(one)) for number, one in sorted(commands.items())]
-        if not self._link.settings.batch:
+        pairs = [(self._actors[number], self._control(command)) for number, command in sorted(commands.items())]
+        if not self._connection.settings.batch:
             for actor, control in pairs:
                 actor.apply_control(control)
             return
@@ -514,21 +512,21 @@ class SpawnedActors:
         return carla.VehicleControl(command.throttle, command.steer, command.brake, command.hand_brake, command.reverse)
 
     def remove(self, number: int) -> None:
-        """Take somebody off the stage, sensor first."""
+        """Destroy an actor, sensor first."""
         sensor, actor = self._sensors.pop(number, None), self._actors[number]
         gone = {actor.id}
         if sensor is not None:
             sensor.stop()
             gone.add(sensor.id)
-        self._destroy([one for one in self._left if one.id in gone])
-        self._left = [one for one in self._left if one.id not in gone]
+        self._destroy([actor for actor in self._left if actor.id in gone])
+        self._left = [actor for actor in self._left if actor.id not in gone]
 
     def _destroy(self, actors: Sequence[Any]) -> None:
-        if self._link.settings.batch:
-            self._client.apply_batch_sync([self._carla.command.DestroyActor(one.id) for one in actors], False)
+        if self._connection.settings.batch:
+            self._client.apply_batch_sync([self._carla.command.DestroyActor(actor.id) for actor in actors], False)
             return
-        for one in actors:
-            one.destroy()
+        for actor in actors:
+            actor.destroy()
 
     def close(self) -> None:
         """Destroy everybody who is left; sensors fall silent even where the server is gone."""
@@ -537,7 +535,7 @@ class SpawnedActors:
                 sensor.stop()
         left = self._left[::-1]
         if left:
-            self._link.tidy([lambda: self._destroy(left)])
+            self._connection.tidy([lambda: self._destroy(left)])
         self._sensors.clear()
         self._actors.clear()
         self._left.clear()
@@ -594,18 +592,16 @@ def chassis_of(actor: Any) -> Chassis | None:  # noqa: ANN401
     def ahead_m(wheel: Any) -> float:  # noqa: ANN401
         return float((wheel.position.x / 100.0 - here.x) * cosine + (wheel.position.y / 100.0 - here.y) * sine)
 
-    front = [ahead_m(one) for one in wheels if one.max_steer_angle > 0.0]
-    rear = [ahead_m(one) for one in wheels if not one.max_steer_angle > 0.0]
+    front = [ahead_m(wheel) for wheel in wheels if wheel.max_steer_angle > 0.0]
+    rear = [ahead_m(wheel) for wheel in wheels if not wheel.max_steer_angle > 0.0]
     if not front or not rear:
         return None
     front_m, rear_m = sum(front) / len(front), sum(rear) / len(rear)
-    most_deg = max(one.max_steer_angle for one in wheels)
+    most_deg = max(wheel.max_steer_angle for wheel in wheels)
     if not (0.5 <= front_m - rear_m <= 12.0 and -10.0 <= rear_m <= 0.0 and most_deg <= 90.0):
         return None
     return Chassis(front_m - rear_m, -rear_m, most_deg)
 
-
-# What is to be played: a scenario of ours that a CARLA server can be asked for, and where on its map.
 
 _SPAWN_POINT: Final = re.compile(r"\s*spawn\s*:\s*(\d{1,6})\s*")
 

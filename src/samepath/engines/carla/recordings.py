@@ -90,8 +90,8 @@ def _step_s(log: Log, align: Align) -> float:
 def _has_kinematics(log: Log) -> bool:
     """Was additional data recorded with every place of a vehicle?"""
     for frame in log.frames():
-        moving = {one.actor for one in frame.content.vehicles}
-        if moving and not moving <= {one.actor for one in frame.content.kinematics}:
+        moving = {vehicle.actor for vehicle in frame.content.vehicles}
+        if moving and not moving <= {kinematics.actor for kinematics in frame.content.kinematics}:
             return False
     return any(frame.content.kinematics for frame in log.frames())
 
@@ -102,11 +102,11 @@ def _repeat(log: Log, number: int, channels: tuple[str, ...], step_s: float) -> 
     count = tick = 0
     try:
         for tick, frame in enumerate(log.frames()):
-            for one in frame.content.added:
-                if one.type.startswith(_MOVING):
+            for added in frame.content.added:
+                if added.type.startswith(_MOVING):
                     count += 1
-                    known[one.actor] = count
-                    recorder.actor(count, one.type, tick)
+                    known[added.actor] = count
+                    recorder.actor(count, added.type, tick)
             _note(recorder, frame, tick, known, channels)
         recorder.end(tick, "end of recording")
         return recorder.finish()
@@ -117,14 +117,14 @@ def _repeat(log: Log, number: int, channels: tuple[str, ...], step_s: float) -> 
 def _note(recorder: Recorder, frame: LogFrame, tick: int, known: dict[int, int], channels: tuple[str, ...]) -> None:
     content = frame.content
     inputs = _inputs(content)
-    speeds = {one.actor: dict(zip((*VELOCITY, *ANGULAR_VELOCITY), one[1:], strict=True)) for one in content.kinematics}
+    speeds = {row.actor: dict(zip((*VELOCITY, *ANGULAR_VELOCITY), row[1:], strict=True)) for row in content.kinematics}
     gone = set(content.removed)
-    for one in content.placed:
-        if one.actor in known:
-            values = dict(zip((*POSITION, *ROTATION), one[1:], strict=True)) | inputs.get(one.actor, {})
+    for placed in content.placed:
+        if placed.actor in known:
+            values = dict(zip((*POSITION, *ROTATION), placed[1:], strict=True)) | inputs.get(placed.actor, {})
             if VELOCITY[0] in channels:
-                values |= speeds.get(one.actor, {})
-            recorder.state(tick, known[one.actor], values, frame.elapsed_s)
+                values |= speeds.get(placed.actor, {})
+            recorder.state(tick, known[placed.actor], values, frame.elapsed_s)
     for hit in content.hits:
         if hit.actor in known and (hit.other in known or hit.other == NO_ACTOR):
             recorder.event(tick, EventKind.COLLISION, known[hit.actor], known.get(hit.other))
@@ -135,9 +135,9 @@ def _note(recorder: Recorder, frame: LogFrame, tick: int, known: dict[int, int],
 def _inputs(content: Content) -> dict[int, dict[str, float]]:
     """How actors are driven, as channels."""
     found: dict[int, dict[str, float]] = {}
-    for one in content.vehicles:
-        row = (one.throttle, one.steer, one.brake, float(one.hand_brake), float(one.gear))
-        found[one.actor] = dict(zip(_CONTROL, row, strict=True))
+    for vehicle in content.vehicles:
+        row = (vehicle.throttle, vehicle.steer, vehicle.brake, float(vehicle.hand_brake), float(vehicle.gear))
+        found[vehicle.actor] = dict(zip(_CONTROL, row, strict=True))
     for walker in content.walkers:
         found[walker.actor] = {_SPEED: walker.speed_mps}
     return found

@@ -25,12 +25,6 @@ from samepath.engines.interface import (
 )
 from samepath.instrument.traces.recorder import Recorder
 
-# What a study may vary about a CARLA server and the way it is used; each default is what CARLA's documentation asks
-# for.
-#
-# CARLA promises to repeat itself if time is synchronous with a fixed step from before the world is loaded, the world
-# is loaded anew for every repeat, commands come in batches, and the traffic manager is synchronous and seeded.
-
 # The tick of a trace, whatever the step of the server, so that cells with other steps can be compared.
 TICK_S: Final = 0.05
 # Above the rounding of a quotient of steps, far below any step.
@@ -70,7 +64,14 @@ SETTINGS: Final[Mapping[str, Scalar]] = {
 
 @dataclass(frozen=True)
 class CarlaSettings:
-    """The same, checked. ``fixed_delta_s`` 0 is a variable step, ``substeps`` 0 no substeps, a port of 0 any free one."""
+    """What a study may vary about a CARLA server and the way it is used, checked.
+
+    Each default is what CARLA's documentation asks for. CARLA promises to repeat itself if time is synchronous with a fixed
+    step from before the world is loaded, the world is loaded anew for every repeat, commands come in batches, and the traffic
+    manager is synchronous and seeded.
+
+    ``fixed_delta_s`` 0 is a variable step, ``substeps`` 0 no substeps, a port of 0 any free one.
+    """
 
     host: str
     port: int
@@ -186,7 +187,8 @@ class Carla(Simulator):
 
     def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
         """Describe it with a step: a variable one is resampled, of a fixed one the log has the client's own numbers."""
-        is_fixed = {**self._defaults, **settings}["fixed_delta_s"] != 0
+        values = {**self._defaults, **settings}
+        is_fixed = values["fixed_delta_s"] != 0
         return SimulatorInfo(
             name="carla",
             version=f"client {_client_version()}",
@@ -196,6 +198,7 @@ class Carla(Simulator):
             channels=STANDARD if is_fixed else (*STANDARD, RESAMPLING),
             capabilities=Capabilities(deterministic=False, lossless=is_fixed, collisions=True, durations=True),
             settings=self._defaults,
+            time_scale=None if values["synchronous"] else 1.0,
         )
 
     def unavailable(self, settings: Mapping[str, Scalar]) -> str:

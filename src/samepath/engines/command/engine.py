@@ -1,4 +1,8 @@
-"""Running the program once: started, heard or waited for, ended, and what it wrote recorded."""
+"""Running the program once: started, heard or waited for, ended, and what it wrote recorded.
+
+The scenario reaches it as words on its command line, and as a file that it may read the whole script from. No shell ever sees
+the words. What it writes is either read line by line from its stdout while it runs, or from a file once it has ended.
+"""
 
 import shutil
 import tempfile
@@ -10,15 +14,15 @@ from pathlib import Path
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError, SimulatorError, printable
 from samepath.engines.command.recording import CommandRecording, LineReader, items_of
-from samepath.engines.command.settings import STDOUT, CommandSettings
+from samepath.engines.command.simulator import STDOUT, CommandSettings
 from samepath.engines.interface import RunRequest
 from samepath.engines.subprocess import EngineProcess, ask, find_program
 from samepath.instrument.traces.recorder import Recorder
 
-# Our scenario in the program's terms: words on its command line, and a file it may read the whole script from.
-
 SCRIPT_FILE = "script.json"
 EVENTS_FILE = "events.txt"
+_LONGEST_SHOWN = 80
+_LONGEST_VERSION = 120
 
 
 def output_of(settings: CommandSettings, scratch: Path) -> Path:
@@ -50,10 +54,6 @@ def arguments_of(settings: CommandSettings, request: RunRequest, scratch: Path) 
         if request.duration_s is None:
             values["duration_s"] = repr(script.duration_s)
     return [word.format(**values) for word in settings.arguments]
-
-
-_LONGEST_SHOWN = 80
-_LONGEST_VERSION = 120
 
 
 def program_of(settings: CommandSettings) -> str:
@@ -170,6 +170,5 @@ def _finish(settings: CommandSettings, recording: CommandRecording) -> None:
 
 
 def _shown(line: bytes) -> str:
-    text = line.decode("utf-8", "replace")
-    text = printable(text)
+    text = printable(line.decode("utf-8", "replace"))
     return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "...")

@@ -1,4 +1,15 @@
-"""What a program has told, into a recorder: rows gathered to ticks, or to frames that are resampled; events; the end."""
+"""What a program has written, into a recorder: lines read, rows gathered to ticks or to frames that are resampled, the end.
+
+Lines are CSV or JSON, whichever the first one is; ``docs/engines/command.md`` describes them::
+
+    tick,actor,x_m,y_m,z_m                       {"tick": 1, "actor": 1, "x_m": 0.5, "y_m": 0, "z_m": 0}
+    #actor,1,vehicle.tesla.model3                {"actor": 1, "type": "vehicle.tesla.model3"}
+    #event,collision,216,1,2,1,8,0               {"event": "collision", "tick": 216, "actor": 1, "other": 2, ...}
+    #end,everybody arrived                       {"end": "everybody arrived"}
+
+A file may be CSV with these marks, or a Parquet table with the marks in a file beside it. The program is anybody's: every
+line, name and number is bounded and checked, and nothing is made up for what is missing.
+"""
 
 import csv
 import json
@@ -11,7 +22,7 @@ from typing import Any, Final
 
 from samepath.core.channels import LARGEST, POSITION, STANDARD
 from samepath.core.errors import InputError, printable, unknown
-from samepath.engines.command.settings import CommandSettings
+from samepath.engines.command.simulator import CommandSettings
 from samepath.engines.interface import DURATION
 from samepath.engines.resampling import Frame, Resampler, Tick
 from samepath.engines.subprocess.process import MAX_LINE_BYTES
@@ -19,16 +30,14 @@ from samepath.instrument.traces.importers.tables import map_columns, read_table
 from samepath.instrument.traces.importers.tidy import GRID_TOLERANCE
 from samepath.instrument.traces.recorder import Recorder
 
-# Lines of a trace: CSV or JSON, whichever the first one is; ``docs/engines/command.md`` is their description.
-#
-# tick,actor,x_m,y_m,z_m {"tick": 1, "actor": 1, "x_m": 0.5, "y_m": 0, "z_m": 0} #actor,1,vehicle.tesla.model3
-# {"actor": 1, "type": "vehicle.tesla.model3"} #event,collision,216,1,2,1,8,0 {"event": "collision", "tick": 216,
-# "actor": 1, "other": 2, "impulse_ns": [1, 8, 0]} #end,everybody arrived {"end": "everybody arrived"}
-
 _MARKS: Final = ("actor", "event", "end")
 _DELIMITERS: Final = ",;\t"
 _LONGEST_NAME: Final = 200
 _MOST_MAPS: Final = 100
+PROGRAM_ENDED: Final = "the program ended"
+# More than any run has; less than fills a memory.
+MAX_ROWS: Final = 10_000_000
+_TYPE: Final = "actor"
 
 
 @dataclass(frozen=True)
@@ -215,7 +224,7 @@ def _event(kind: str, moment: TraceMoment, actor: Any, other: Any, impulse: Any,
         raise InputError(f"the tick of a {kind} was wanted, but there is none")
     felt = None
     if impulse is not None:
-        parts = [_number(one, "an impulse") for one in impulse] if isinstance(impulse, list) else []
+        parts = [_number(part, "an impulse") for part in impulse] if isinstance(impulse, list) else []
         if len(parts) != 3 or None in parts:
             raise InputError(f"an impulse of three numbers was wanted, but {impulse!r} came")
         felt = (float(parts[0] or 0.0), float(parts[1] or 0.0), float(parts[2] or 0.0))
@@ -252,12 +261,6 @@ def _some_whole(value: Any, what: str) -> int:  # noqa: ANN401
     if number is None:
         raise InputError(f"a whole number was wanted for {what}, but nothing came")
     return number
-
-
-PROGRAM_ENDED: Final = "the program ended"
-# More than any run has; less than fills a memory.
-MAX_ROWS: Final = 10_000_000
-_TYPE: Final = "actor"
 
 
 class CommandRecording:
@@ -430,9 +433,6 @@ class _ResampledTicks:
         if moment.tick is not None:
             return moment.tick
         return Resampler(self._step_s, Frame(0.0, {})).tick_of(moment.time_s or 0.0)
-
-
-# Traces that a program wrote into files: CSV with our marks, or a Parquet table with the marks in a file beside it.
 
 
 def items_of(settings: CommandSettings, output: Path, events: Path) -> Iterator[Item]:

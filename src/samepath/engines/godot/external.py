@@ -12,17 +12,10 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from samepath.core.states import VehicleCommand
 from samepath.core.trig import heading_deg
 from samepath.engines.godot.simulator import STEPS_PER_S
-from samepath.scenarios.scripts import (
-    ActorController,
-    PlanarState,
-    Role,
-    VehicleCommand,
-    controller_of,
-    read_script,
-    scripted_chassis,
-)
+from samepath.scenarios.scripts import ActorController, PlanarState, Role, controller_of, read_script, scripted_chassis
 
 HELLO: Final = 0xFFFFFFFF
 _LONGEST: Final = 65536

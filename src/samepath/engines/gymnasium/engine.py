@@ -14,6 +14,7 @@ from highway_env.road.road import Road, RoadNetwork
 from highway_env.vehicle.kinematics import Vehicle
 from highway_env.vehicle.objects import RoadObject
 
+from samepath.core.states import VehicleCommand
 from samepath.engines.in_process import (
     FirstContacts,
     InProcessContact,
@@ -22,7 +23,7 @@ from samepath.engines.in_process import (
     State,
     StepAccumulator,
 )
-from samepath.scenarios.scripts import STANDING, PlanarState, Role, Script, VehicleCommand, brake_force_n, drive_force_n
+from samepath.scenarios.scripts import STANDING, PlanarState, Role, Script, brake_force_n, drive_force_n
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,11 @@
-"""One episode of an environment, from its reset to its end; and what can be known of an environment before."""
+"""One episode of any environment, from its reset to its end; and what can be known of an environment before.
+
+After each step a reader is called with the environment and its observation; it returns actors by number, each with its
+channels. Ours know highway-env's vehicles and take plain numbers of any other environment; a study may name a reader of its
+own.
+
+A file of its own beside ``engine.py``, which plays our scripts among highway-env's vehicles: this one needs no highway-env.
+"""
 
 import math
 import os
@@ -20,26 +27,27 @@ from samepath.engines.gymnasium.simulator import CONSTANT, RANDOM, CoordinateSou
 from samepath.engines.interface import DURATION
 from samepath.instrument.traces.recorder import Recorder
 
-# What is read of an environment after each step: actors by number, each with its channels.
-#
-# A reader is called with the environment and its observation. Ours know highway-env and take plain numbers of any
-# other; a study may name one of its own.
-
 States = Mapping[int, Mapping[str, float]]
 StateReader = Callable[[Any, Any], States]
 
 # Numbers of an observation that become channels of their own; all of a longer one are recorded as a sensor's digest.
 MOST_CHANNELS: Final = 64
 CRASHED: Final = "crashed_bool"
+REWARD: Final = ("reward_ratio", "terminated_bool")
+_LARGEST_SEED: Final = 2**31
 HIGHWAY_CHANNELS: Final = ("x_m", "y_m", "yaw_deg", "vx_mps", "vy_mps", CRASHED)
+
+
+# pygame, which some environments import, greets on stdout unless asked not to.
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 
 def flat(observation: Any) -> NDArray[np.float64]:  # noqa: ANN401 - whatever an environment observes
     """Return all numbers of an observation in a row; single precision is widened, nothing is rounded."""
     if isinstance(observation, Mapping):
-        parts = [flat(one) for one in observation.values()]
+        parts = [flat(part) for part in observation.values()]
     elif isinstance(observation, list | tuple):
-        parts = [flat(one) for one in observation]
+        parts = [flat(part) for part in observation]
     else:
         try:
             return np.asarray(observation, np.float64).ravel()
@@ -113,14 +121,6 @@ def _at(axis: CoordinateSource, values: list[float], name: str) -> float:
     if axis.index >= len(values):
         raise InputError(f"{name}: the observation has {len(values)} numbers, but observation[{axis.index}] was wanted")
     return values[axis.index]
-
-
-# pygame, which some environments import, greets on stdout unless asked not to.
-os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-
-
-REWARD: Final = ("reward_ratio", "terminated_bool")
-_LARGEST_SEED: Final = 2**31
 
 
 @dataclass(frozen=True)
@@ -252,8 +252,8 @@ class EnvironmentEpisode:
         told: set[frozenset[int]] = set()
         for number in sorted(crashed - self._crashed):
             other = min(
-                (one for one in crashed if one != number),
-                key=lambda one, number=number: (_apart_m(states[number], states[one]), one),  # type: ignore[misc]
+                (actor for actor in crashed if actor != number),
+                key=lambda actor, number=number: (_apart_m(states[number], states[actor]), actor),  # type: ignore[misc]
                 default=None,
             )
             pair = frozenset({number} if other is None else {number, other})
@@ -268,8 +268,8 @@ def _is_in(channels: tuple[str, ...]) -> bool:
     return channels.count("observation_0_ratio") == 1 and f"observation_{MOST_CHANNELS - 1}_ratio" not in channels
 
 
-def _apart_m(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    return hypot(one["x_m"] - other["x_m"], one["y_m"] - other["y_m"])
+def _apart_m(a: Mapping[str, float], b: Mapping[str, float]) -> float:
+    return hypot(a["x_m"] - b["x_m"], a["y_m"] - b["y_m"])
 
 
 def _actions(environment: Any, settings: EnvironmentSettings, seed: int) -> Callable[[], Any]:  # noqa: ANN401

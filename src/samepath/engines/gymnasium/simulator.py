@@ -29,8 +29,6 @@ from samepath.engines.interface import (
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import Script
 
-# What a study may vary about an environment: which it is, what is done in it, and where positions come from.
-
 # What is done in every step: nothing, always the same, or what a named stream of chance draws.
 IDLE, CONSTANT, RANDOM = "idle", "constant", "random-stream"
 ACTIONS: Final = (IDLE, CONSTANT, RANDOM)
@@ -50,6 +48,10 @@ SETTINGS: Final[Mapping[str, Scalar]] = {
     "y": "0",
 }
 
+EPISODE: Final = "episode"
+_HIGHWAY: Final = "highway_env"
+_HOW: Final = "pip install 'samepath[gymnasium]'"
+_FINGERPRINT_SIZE: Final = 12
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _READER: Final = re.compile(rf"({_MODULE.pattern}):([A-Za-z_]\w*)")
 _PLACE: Final = re.compile(r"observation\[(\d{1,6})\]|(-?\d+(?:\.\d*)?)")
@@ -57,7 +59,7 @@ _PLACE: Final = re.compile(r"observation\[(\d{1,6})\]|(-?\d+(?:\.\d*)?)")
 
 @dataclass(frozen=True)
 class CoordinateSource:
-    """Where a coordinate comes from: a number of the observation, or always the same."""
+    """Where a coordinate comes from: a number of the observation, or a constant."""
 
     index: int | None = None
     value: float = 0.0
@@ -65,7 +67,10 @@ class CoordinateSource:
 
 @dataclass(frozen=True)
 class EnvironmentSettings:
-    """The same, checked. ``action`` and ``arguments`` are JSON; ``step_s`` 0: the environment is asked."""
+    """What a study may vary about an environment, checked: which it is, what is done in it, where positions come from.
+
+    ``action`` and ``arguments`` are JSON; with a ``step_s`` of 0 the environment is asked.
+    """
 
     environment: str
     module: str
@@ -147,12 +152,6 @@ def _axis(values: Mapping[str, Scalar], name: str) -> CoordinateSource:
         raise InputError(f"{name}: observation[0], observation[1], ... or a number was wanted, but {values[name]!r} came")
     index, value = match.groups()
     return CoordinateSource(value=float(value)) if index is None else CoordinateSource(index=int(index))
-
-
-EPISODE: Final = "episode"
-_HIGHWAY: Final = "highway_env"
-_HOW: Final = "pip install 'samepath[gymnasium]'"
-_FINGERPRINT_SIZE: Final = 12
 
 
 class Gymnasium(InProcessSimulator):

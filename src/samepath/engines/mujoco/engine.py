@@ -18,6 +18,7 @@ import mujoco
 import numpy as np
 
 from samepath.core.channels import POSITION, ROTATION, VELOCITY
+from samepath.core.states import VehicleCommand
 from samepath.engines.in_process import (
     FirstContacts,
     Floats,
@@ -28,7 +29,7 @@ from samepath.engines.in_process import (
     StepAccumulator,
     angle_columns_deg,
 )
-from samepath.scenarios.scripts import PlanarState, Role, Script, VehicleCommand, Wheels, brake_force_n, drive_force_n
+from samepath.scenarios.scripts import PlanarState, Role, Script, Wheels, brake_force_n, drive_force_n
 
 GRAVITY_MPS2: Final = 9.81
 CORNERS: Final = ("front_left", "front_right", "rear_left", "rear_right")

@@ -16,6 +16,7 @@ import numpy as np
 from panda3d import bullet, core
 
 from samepath.core.channels import POSITION, ROTATION, VELOCITY
+from samepath.core.states import VehicleCommand
 from samepath.engines.in_process import (
     FirstContacts,
     Floats,
@@ -26,7 +27,7 @@ from samepath.engines.in_process import (
     Vector,
     angle_columns_deg,
 )
-from samepath.scenarios.scripts import PlanarState, Role, Script, VehicleCommand, Wheels, brake_force_n, drive_force_n
+from samepath.scenarios.scripts import PlanarState, Role, Script, Wheels, brake_force_n, drive_force_n
 
 # Where the middle of the mass is, as a part of the height: low, as in a car.
 _MASS_SHARE: Final = 0.38

@@ -12,6 +12,7 @@ from typing import Final
 
 import pymunk
 
+from samepath.core.states import VehicleCommand
 from samepath.engines.in_process import (
     FirstContacts,
     InProcessContact,
@@ -21,7 +22,7 @@ from samepath.engines.in_process import (
     StepAccumulator,
 )
 from samepath.engines.pymunk.simulator import SolverSettings
-from samepath.scenarios.scripts import PlanarState, Point, Role, Script, VehicleCommand, Wheels, brake_force_n, drive_force_n
+from samepath.scenarios.scripts import PlanarState, Point, Role, Script, Wheels, brake_force_n, drive_force_n
 
 GRAVITY_MPS2: Final = 9.81
 CRATE_M: Final = 1.0

@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError, printable
-from samepath.core.processes import how_it_ended
+from samepath.core.processes import describe_exit
 
 MAX_LINE_BYTES: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 16

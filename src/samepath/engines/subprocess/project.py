@@ -72,6 +72,11 @@ class SubprocessSettings(Protocol):
         """Does it step when it is told to, and never by the wall clock?"""
         ...
 
+    @property
+    def time_scale(self) -> float:
+        """How many simulated seconds a second of the wall clock is, where it goes by that."""
+        ...
+
 
 S = TypeVar("S", bound=SubprocessSettings)
 
@@ -154,6 +159,7 @@ class SubprocessSimulator(Simulator, Generic[S]):
                 deterministic=read.synchronous, lossless=self.lossless(read), collisions=True, durations=True
             ),
             settings=self._defaults,
+            time_scale=None if read.synchronous else read.time_scale,
         )
 
     def unavailable(self, settings: Mapping[str, Scalar]) -> str:

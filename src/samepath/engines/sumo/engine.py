@@ -19,6 +19,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.states import VehicleCommand
 from samepath.engines.in_process import (
     CONTROLS,
     FirstContacts,
@@ -31,7 +32,7 @@ from samepath.engines.in_process import (
 from samepath.engines.interface import DURATION, TIME_OVER
 from samepath.engines.sumo.simulator import SumoOptions
 from samepath.instrument.traces.recorder import Recorder
-from samepath.scenarios.scripts import STANDING, PlanarState, Point, Role, Script, VehicleCommand, brake_force_n, drive_force_n
+from samepath.scenarios.scripts import STANDING, PlanarState, Point, Role, Script, brake_force_n, drive_force_n
 
 with redirect_stdout(StringIO()):  # it prints a warning where pyarrow is not the one that it brings for itself
     import libsumo

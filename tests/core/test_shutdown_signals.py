@@ -16,14 +16,14 @@ def program(main, after=""):
     lines = textwrap.dedent(
         """
         import hashlib, threading
-        from samepath.core.processes import ending
+        from samepath.core.processes import shutdown_signals
 
         over = threading.Event()
         def asked():
             print("asked", flush=True)
             over.set()
-        with ending() as end:
-            end.ask(asked)
+        with shutdown_signals() as end:
+            end.call_on_first(asked)
             print("ready", flush=True)
             {main}
         print("left", flush=True)
@@ -61,18 +61,18 @@ def test_a_second_signal_also_ends_a_process_that_hangs_when_all_is_over():
 
 
 def test_whoever_asks_after_the_signal_is_told_at_once():
-    late = "over.wait(60); later = threading.Event(); end.ask(later.set); print(later.is_set(), flush=True)"
+    late = "over.wait(60); later = threading.Event(); end.call_on_first(later.set); print(later.is_set(), flush=True)"
     with program(late) as process:
         process.send_signal(signal.SIGTERM)
         assert process.stdout.read() == "asked\nTrue\nleft\n"
 
 
 def test_without_a_signal_everything_is_as_before():
-    from samepath.core.processes import ending
+    from samepath.core.processes import shutdown_signals
 
     before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
-    with ending() as end:
-        assert not end.is_wanted
+    with shutdown_signals() as end:
+        assert not end.received
         assert signal.getsignal(signal.SIGTERM) != before[1]
     assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
     assert signal.set_wakeup_fd(-1) == -1

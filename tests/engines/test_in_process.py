@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from samepath.core.channels import POSITION, ROTATION, VELOCITY
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.states import VehicleCommand
 from samepath.core.streams import stream
 from samepath.engines import in_process as playing
 from samepath.engines.conformance import run_once, run_request
@@ -28,7 +29,7 @@ from samepath.engines.mujoco import MuJoCo
 from samepath.engines.panda3d import Panda3D
 from samepath.engines.pymunk import Pymunk
 from samepath.engines.resampling import RESAMPLING
-from samepath.scenarios.scripts import PlanarState, VehicleCommand, read_script
+from samepath.scenarios.scripts import PlanarState, read_script
 from tests.support.frame_clock import FrameClock
 
 SPEED_MPS = 8.0
