@@ -45,7 +45,7 @@ class ExitStatus:
     @property
     def words(self) -> str:
         """Say it, with the last lines of stderr."""
-        return f"{how_it_ended(self.code)}{_last_words(self.said)}"
+        return f"{describe_exit(self.code)}{_last_words(self.said)}"
 
 
 class EngineProcess:
