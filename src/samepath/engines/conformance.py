@@ -89,7 +89,7 @@ def uses_declared_channels(factory: Factory) -> None:
 
 
 def says_if_it_resamples(factory: Factory) -> None:
-    """States put between two steps are declared: channel ``resampling_m``, not lossless, a note; else rows are its own steps."""
+    """States put between two steps are declared: channel ``resampling_m``, not lossless, a note; else rows are own steps."""
     with factory() as simulator:
         info = simulator.info()
     declared = RESAMPLING in info.channels

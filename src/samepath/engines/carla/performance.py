@@ -10,7 +10,7 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError
 from samepath.core.states import Command
 from samepath.core.streams import stream
-from samepath.engines.carla.link import (
+from samepath.engines.carla.engine import (
     CarlaConnection,
     CarlaFrame,
     DelayedRemovals,

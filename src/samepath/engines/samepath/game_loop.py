@@ -51,9 +51,12 @@ if TYPE_CHECKING:  # the simulator itself is imported when a run begins: describ
     from samepath.simulator.game_loop import LoopSettings
     from samepath.simulator.simulation import Simulation, StepResult
 
-# Modes whose steps are all of one length, and the source that makes any mode a variable one.
-FIXED_MODES: Final = ("lockstep", "real-time")
+# What describing a run needs to know of the loop without importing it: which modes have steps of one length, which of them asks
+# no clock, and the two sources that make a mode of the wall clock of any other (see samepath.simulator.game_loop.loop_with).
+LOCKSTEP: Final = "lockstep"
+FIXED_MODES: Final = (LOCKSTEP, "real-time")
 VARYING_SOURCE: Final = "wall-clock-step"
+THREAD_SOURCE: Final = "async-controller"
 LOOP_SETTINGS: Final[Mapping[str, Scalar]] = {
     "mode": "variable",
     "time_scale": 20.0,
@@ -81,10 +84,18 @@ class SamepathGameLoop(Simulator):
     def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
         """Describe it in a mode: only fixed steps give the simulator's own numbers, steps that vary are resampled."""
         values = {**self._defaults, **settings}
-        sources = [name.strip() for name in str(values["sources"]).split(",")]
+        sources = {name.strip() for name in str(values["sources"]).split(",")}
         is_fixed = values["mode"] in FIXED_MODES and VARYING_SOURCE not in sources
+        by_clock = values["mode"] != LOCKSTEP or bool(sources & {VARYING_SOURCE, THREAD_SOURCE})
+        scale, work_s = values["time_scale"], values["frame_cost_s"]
         summary = "driving world on the wall clock, as game engines run; varying steps are interpolated to 0.05 s ticks"
         info = describe("samepath-game-loop", summary, self._defaults, deterministic=False)
+        info = replace(
+            info,
+            # What is no number is refused when a run is asked for, by name.
+            time_scale=float(scale) if by_clock and isinstance(scale, int | float) else None,
+            frame_work_s=float(work_s) if isinstance(work_s, int | float) else 0.0,
+        )
         if is_fixed:
             return info
         return replace(info, channels=(*info.channels, RESAMPLING), capabilities=replace(info.capabilities, lossless=False))

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from math import floor
 from typing import Any, Final, Protocol
@@ -148,12 +149,12 @@ def load_sensors(scenario: Any, values: Mapping[str, Scalar]) -> None:  # noqa: 
         from samepath.simulator.maps import load_map
         from samepath.simulator.sensors.renderer import check_renderer
         from samepath.simulator.sensors.rig import boxes_of, load_rig
-        from samepath.simulator.sensors.street import street_of
+        from samepath.simulator.sensors.street import scene_builder_of
 
         load_rig(_rig_of(values))
         check_renderer(str(values.get("renderer", SENSOR_SETTINGS["renderer"])))
         if scenario.map != "flat":
-            street_of(load_map(scenario.map), boxes_of(scenario))
+            scene_builder_of(load_map(scenario.map), boxes_of(scenario))
 
 
 STEP_S: Final = 0.05
@@ -175,8 +176,13 @@ class Samepath(Simulator):
     """The simulator that repeats itself. A scenario is one of its own, or the path of a file."""
 
     def info(self) -> SimulatorInfo:
-        """Describe the simulator."""
-        return describe("samepath", "deterministic driving world, lockstep", SETTINGS, deterministic=True)
+        return self.described({})
+
+    def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
+        """Describe it under settings: nothing but the work of a frame depends on them, and that moves no bit."""
+        work_s = {**SETTINGS, **settings}["frame_cost_s"]
+        info = describe("samepath", "deterministic driving world, lockstep", SETTINGS, deterministic=True)
+        return replace(info, frame_work_s=float(work_s)) if isinstance(work_s, int | float) else info
 
     def prepare(self, request: RunRequest) -> None:
         """Load the scenario and its map, and how it looks if there are sensors."""

@@ -16,6 +16,7 @@ from samepath.instrument.analysis.outcomes import Pattern
 from samepath.instrument.analysis.sensors import SensorAnalysis, difference_words
 from samepath.instrument.report import figures, published
 from samepath.instrument.report.document import Document
+from samepath.instrument.report.how_run import how_run_notes, isolation_words, time_words
 from samepath.instrument.report.path_figure import find_zoom
 from samepath.instrument.report.words import (
     NO_DATA,
@@ -183,6 +184,7 @@ def _facts(cell: CellAnalysis) -> tuple[Fact, ...]:
         ),
         Fact("Range", length(summary.max_range_m), "between the two farthest repeats, worst axis"),
         Fact("Log's resolution", *resolution_words(cell.spread.resolution)),
+        *(Fact(name, *words) for name, words in (("Ran in", isolation_words(cell)), ("Time", time_words(cell))) if words[0]),
         Fact("Outcomes", str(len(cell.outcomes)), "classes of bit-identical repeats"),
         Fact("Divergent repeats", f"{bounds.divergent} of {bounds.repeats}", "not of the largest outcome"),
         Fact("Rate of divergence", _below(bounds.upper), f"upper bound, {sure} confidence"),
@@ -336,11 +338,12 @@ def table_rows(document: Document, anchors: Sequence[str]) -> list[TableRow]:
 
 
 def published_notes(document: Document) -> tuple[str, ...]:
-    """Say where the published figures come from and where they disagree; nothing where none are shown."""
+    """Say how the runs were made and, where published figures are shown, where those come from and where they disagree."""
     known = published.published_among(cell.header.scenario for cell in document.cells)
+    how_run = how_run_notes(document.cells, beside_published=bool(known))
     if not known:
-        return ()
-    notes = [published.NOTE_SOURCE]
+        return how_run
+    notes = [*how_run, published.NOTE_SOURCE]
     if any(published.as_measured(value) == 0 for test in known for value in (test.restricted_sigma_m, *test.max_sigma_m)):
         notes.append(f"* {published.NOTE_ZERO}")
     if any(test.test == 4 for test in known):

@@ -13,6 +13,7 @@ from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.analysis.conditions import ConditionCheck
 from samepath.instrument.analysis.factors import MissingCell, Scalar, joined, level_words, title
 from samepath.instrument.report.document import Document
+from samepath.instrument.report.how_run import how_run_notes
 from samepath.instrument.report.published import published, published_length
 from samepath.instrument.report.side_by_side import print_side
 from samepath.instrument.report.study_view import QuestionView, questions
@@ -93,9 +94,11 @@ def _table_one(document: Document, *, wide: bool) -> Table:
             *((value if isinstance(value, str) else published_length(value) for value in both) if beside else ()),
         )
         last = row.variant
+    captions = list(how_run_notes(document.cells, beside_published=beside))
     if beside:
-        table.caption = "CARLA: published by Chance et al. for another machine; * 0 at the log's resolution (1 mm)"
-        table.caption_justify, table.caption_style = "left", "dim"
+        captions.append("CARLA: published by Chance et al. for another machine; * 0 at the log's resolution (1 mm)")
+    if captions:
+        table.caption, table.caption_justify, table.caption_style = Text("\n".join(captions)), "left", "dim"
     return table
 
 
@@ -165,6 +168,8 @@ def print_document(console: Console, document: Document) -> None:
         print_study(console, document)
         return
     console.print(cell_table(document, phases=console.width >= WIDE_COLUMNS))
+    for note in how_run_notes(document.cells, beside_published=False):
+        console.print(Text(note, style="dim"), soft_wrap=True)
     for effect in document.study.effects.growth():
         console.print(Text(effect.growth_words()), soft_wrap=True)
     if document.study.side_by_side is not None:

@@ -28,6 +28,7 @@ from samepath.instrument.analysis.study import (
 )
 from samepath.instrument.analysis.verdict import chance_to_see, repeats_needed, repeats_until_stop
 from samepath.instrument.report import published
+from samepath.instrument.report.how_run import how_run_object
 
 # A study as plain data for JSON: answers, domains, effects, leaks, controllers, what is missing, side by side,
 # published.
@@ -333,6 +334,7 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "post_collision_uninvolved": phase_object(cell.after_uninvolved),
         "lossless": cell.header.lossless,
         "source": cell.header.source,
+        **how_run_object(cell),
     }
 
 
