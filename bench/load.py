@@ -25,7 +25,7 @@ from samepath.instrument.conditions.applicable import why_not
 from samepath.instrument.conditions.cpu_load import busy_ratio
 from samepath.instrument.conditions.gpu_load import GpuLoad, usable_backends
 from samepath.instrument.conditions.machine import MachineLoads
-from samepath.instrument.conditions.workers import SchedulingState
+from samepath.instrument.conditions.worker_pool import SchedulingState
 from samepath.instrument.host.gpu import GpuMeter
 from samepath.instrument.host.sampler import read_core_times
 
@@ -153,7 +153,7 @@ def _gpu(figures: dict[str, object]) -> bool:
     for backend in BACKENDS or usable_backends()[:1]:
         meter = GpuMeter()
         meter.open()
-        load = GpuLoad(TARGETS[0], SchedulingState.here(), meter, (backend,))
+        load = GpuLoad(TARGETS[0], SchedulingState.of_this_process(), meter, (backend,))
         start_s = SYSTEM_CLOCK.monotonic_s()
         load.start()
         started_s = SYSTEM_CLOCK.monotonic_s() - start_s

@@ -21,7 +21,7 @@ from samepath.instrument.conditions.cpu_load import (
     chosen_tool,
     suits,
 )
-from samepath.instrument.conditions.workers import ControlLoop, SchedulingState, WorkerPool, corrected
+from samepath.instrument.conditions.worker_pool import ControlLoop, SchedulingState, WorkerPool, corrected
 from samepath.instrument.host.sampler import CoreTimes, read_core_times
 
 NO_STRESS_NG = pytest.mark.skipif(not stress_ng.installed(), reason="stress-ng is not installed")
@@ -146,21 +146,21 @@ def test_no_worker_outlives_its_parent(tmp_path, how, tool):
     assert not alive_after(workers)
 
 
-def test_workers_stand_on_the_footing_they_are_given_not_on_that_of_the_moment():
+def test_workers_get_the_cores_and_priority_they_are_given_not_those_of_the_moment():
     """A process that has been pinned and made nice since: its workers are neither, or it is told so."""
     code = textwrap.dedent("""
         import os, sys
         from samepath.core.errors import StudyError
         from samepath.instrument.conditions.cpu_load import CpuLoad
-        from samepath.instrument.conditions.workers import SchedulingState
+        from samepath.instrument.conditions.worker_pool import SchedulingState
         from samepath.instrument.conditions.process import apply
-        footing = SchedulingState.here()
+        given = SchedulingState.of_this_process()
         apply({"nice": 4, "cores": "one", "scheduler": "batch"})
         try:
-            with CpuLoad(0.1, tool="samepath", footing=footing) as load:
+            with CpuLoad(0.1, tool="samepath", scheduling=given) as load:
                 for pid in load.pids:
                     cores = tuple(sorted(os.sched_getaffinity(pid)))
-                    print(SchedulingState(cores, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid)) == footing)
+                    print(SchedulingState(cores, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid)) == given)
         except StudyError as error:
             print("cannot be restored" in str(error))
     """)

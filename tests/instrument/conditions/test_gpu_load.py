@@ -6,7 +6,7 @@ from samepath.core.errors import StudyError
 from samepath.instrument.conditions.gpu_kernels import BACKENDS, UNIT_S, calibrated, first_kernel, unit_of
 from samepath.instrument.conditions.gpu_load import BACKENDS as NAMES
 from samepath.instrument.conditions.gpu_load import GpuLoad, usable_backends
-from samepath.instrument.conditions.workers import SchedulingState
+from samepath.instrument.conditions.worker_pool import SchedulingState
 from samepath.instrument.host.gpu import GpuMeter
 
 
@@ -66,7 +66,7 @@ def test_one_launch_is_in_flight_while_the_next_is_handed_over():
     assert gpu.in_flight == 1
 
 
-class Crew:
+class FakeWorkers:
     """Workers of a GPU that shows 90 % of the share it is given, beside 10 % of someone else's."""
 
     def __init__(self):
@@ -84,11 +84,11 @@ class Crew:
 def test_the_share_settles_where_the_reading_meets_the_target(target):
     class Meter(GpuMeter):
         def ratio(self):
-            return min(1.0, round(0.1 + 0.9 * crew.share, 2))
+            return min(1.0, round(0.1 + 0.9 * workers.share, 2))
 
-    crew = Crew()
-    load = GpuLoad(target, SchedulingState.here(), Meter(lambda: None), ("driver",))
-    load._crew = crew
+    workers = FakeWorkers()
+    load = GpuLoad(target, SchedulingState.of_this_process(), Meter(lambda: None), ("driver",))
+    load._workers = workers
     for _ in range(200):
         load._step()
     load.mark()
@@ -96,23 +96,23 @@ def test_the_share_settles_where_the_reading_meets_the_target(target):
         load._step()
     assert load.measured() == pytest.approx(target, abs=0.011)
     load.hold(0.6)
-    assert crew.share == pytest.approx((target - 0.1) / 0.9 + 0.6 - target, abs=0.02)
+    assert workers.share == pytest.approx((target - 0.1) / 0.9 + 0.6 - target, abs=0.02)
 
 
 def test_a_gpu_that_cannot_be_read_is_not_steered_blindly():
-    crew = Crew()
-    load = GpuLoad(0.5, SchedulingState.here(), GpuMeter(lambda: None), ("driver",))
-    load._crew, crew.share = crew, 0.4
+    workers = FakeWorkers()
+    load = GpuLoad(0.5, SchedulingState.of_this_process(), GpuMeter(lambda: None), ("driver",))
+    load._workers, workers.share = workers, 0.4
     for _ in range(20):
         load._step()
-    assert crew.share == 0.4
+    assert workers.share == 0.4
     assert load.measured() is None
 
 
 def test_where_nothing_works_every_reason_is_told():
     if usable_backends():
         pytest.skip("this host may have a GPU")
-    load = GpuLoad(0.5, SchedulingState.here(), GpuMeter(), ("torch", "cupy", "driver"))
+    load = GpuLoad(0.5, SchedulingState.of_this_process(), GpuMeter(), ("torch", "cupy", "driver"))
     with pytest.raises(
         StudyError, match=r"GPU load ended: no way to load the GPU works \(torch: .*; cupy: .*; driver: libcuda"
     ):

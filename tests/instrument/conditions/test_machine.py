@@ -13,7 +13,7 @@ from samepath.core.errors import StudyError
 from samepath.instrument.conditions import memory_load
 from samepath.instrument.conditions.machine import MachineLoads
 from samepath.instrument.conditions.memory_load import LEAST_BYTES, MemoryLoad, array_bytes, last_level_cache_bytes
-from samepath.instrument.conditions.workers import SchedulingState
+from samepath.instrument.conditions.worker_pool import SchedulingState
 from samepath.instrument.host.gpu import GpuMeter
 from samepath.instrument.host.probe import Probe
 
@@ -79,7 +79,7 @@ def test_the_full_speed_of_memory_is_measured_without_a_load_beside_it():
 
 
 def test_memory_workers_move_bytes():
-    load = MemoryLoad(0.5, SchedulingState.here())
+    load = MemoryLoad(0.5, SchedulingState.of_this_process())
     load.start()
     try:
         assert load.full_bps > 1e6

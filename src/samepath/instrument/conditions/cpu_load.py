@@ -1,8 +1,15 @@
 """CPU load of the whole machine, held at a target while a simulator is measured.
 
-One worker per core is busy for a share of every 20 ms; a control loop compares the machine's measured utilisation with the
-target and corrects the share, so that what the simulator itself uses is counted in. Where ``stress-ng`` is used it makes the
-bulk of the load, and our workers the rest: they can be corrected four times a second, it must be started anew.
+One worker per core is busy for a share of every 20 ms. Four times a second a control loop compares the utilisation of the
+whole machine, from the kernel's counters, with the target and corrects the share by half of the error
+(``worker_pool.corrected``). So what the simulator uses itself is counted in, as in the paper: at 95 % load 5 % of the machine's
+time is left, whoever took the rest. Without the feedback the load would depend on how much the simulator takes, which is what
+differs between simulators.
+
+``stress-ng`` cannot be told another load while it runs. Where it is used it makes the bulk of the load, a little below what is
+needed, and our workers the rest, which can be corrected in both directions. It is started anew only when the rest has left its
+range for some steps in a row: each start is a gap of about a hundredth of a second, and must not come with every burst of the
+simulator.
 """
 
 from collections.abc import Callable
@@ -13,18 +20,22 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import StudyError
 from samepath.instrument.conditions import stress_ng
 from samepath.instrument.conditions.stress_ng import StressNg
-from samepath.instrument.conditions.workers import ControlLoop, SchedulingState, WorkerPool, corrected
+from samepath.instrument.conditions.worker_pool import ControlLoop, SchedulingState, WorkerPool, corrected
 from samepath.instrument.host.sampler import CoreTimes, read_core_times
 
 CONTROL_S: Final = 0.25
+"""The kernel counts in hundredths of a second per core: over 0.25 s a reading is good to 4 points a core, less over many."""
 GAIN: Final = 0.5
+"""See ``worker_pool.corrected``."""
 TOLERANCE: Final = 0.05
+"""So near counts as settled; a cell that misses its target by more is marked in the report (``analysis.conditions``)."""
 REST: Final = 0.08
 """What our workers should be left to do beside stress-ng: enough to correct downwards, little enough to be the rest."""
 REST_LEAST, REST_MOST = 0.02, 0.2
 PATIENCE: Final = 3
 """Steps in a row that the rest must be outside its range before stress-ng is started anew."""
 BULK_LEAST: Final = 0.05
+"""Below this share stress-ng is not worth a process: our workers make all of the load."""
 
 CoreReader = Callable[[], tuple[CoreTimes, ...]]
 
@@ -33,7 +44,8 @@ class CpuLoad:
     """Holds the machine at ``target`` (0..1) of its CPU time. ``measured`` is what it really was since :meth:`mark`.
 
     ``tool`` is auto, stress-ng or samepath; auto takes stress-ng where it is installed. Utilisation is that of all cores the
-    kernel counts; workers only use the cores of their ``footing``, so that in a limited container a target may not be reached.
+    kernel counts; workers only use the cores of their ``scheduling``, so that in a limited container a target may not be
+    reached.
     """
 
     def __init__(
@@ -42,13 +54,13 @@ class CpuLoad:
         read_cores: CoreReader = read_core_times,
         *,
         tool: str = "auto",
-        footing: SchedulingState | None = None,
+        scheduling: SchedulingState | None = None,
     ) -> None:
         self.target = _checked(target)
         self.tool = chosen_tool(tool)
         self._read_cores = read_cores
-        self._footing = footing or SchedulingState.here()
-        self._crew: WorkerPool | None = None
+        self._scheduling = scheduling or SchedulingState.of_this_process()
+        self._workers: WorkerPool | None = None
         self._stress: StressNg | None = None
         self._loop = ControlLoop(CONTROL_S, self._begin, self._step, self._end)
         self._demand = target
@@ -80,24 +92,24 @@ class CpuLoad:
     def pids(self) -> tuple[int, ...]:
         """The processes that make the load."""
         bulk = self._stress.pid if self._stress is not None else None
-        return (*(self._crew.pids if self._crew is not None else ()), *(() if bulk is None else (bulk,)))
+        return (*(self._workers.pids if self._workers is not None else ()), *(() if bulk is None else (bulk,)))
 
     def check(self) -> None:
         """Raise StudyError if the load has ended by itself."""
         self._loop.check()
 
     def _begin(self) -> None:
-        self._crew = WorkerPool("CPU", len(self._footing.cores), self._footing)
+        self._workers = WorkerPool("CPU", len(self._scheduling.cores), self._scheduling)
         if self.tool == stress_ng.NAME:
-            self._stress = StressNg(self._footing)
+            self._stress = StressNg(self._scheduling)
             self._stress.run_at(_percent(bulk_of(self._demand)))
         self._before = self._read_cores()
         self._share_out()
 
     def _step(self) -> None:
-        if self._crew is None:
+        if self._workers is None:
             return
-        self._crew.check()
+        self._workers.check()
         if self._stress is not None:
             self._stress.check()
         now = self._read_cores()
@@ -109,7 +121,7 @@ class CpuLoad:
         self._share_out()
 
     def _share_out(self) -> None:
-        if self._crew is None:
+        if self._workers is None:
             return
         bulk = 0.0 if self._stress is None else self._stress.percent / 100
         if self._stress is not None:
@@ -117,14 +129,14 @@ class CpuLoad:
             if self._strained >= PATIENCE:
                 self._strained, bulk = 0, bulk_of(self._demand)
                 self._stress.run_at(_percent(bulk))
-        self._crew.share = max(0.0, self._demand - bulk)
+        self._workers.share = max(0.0, self._demand - bulk)
 
     def _end(self) -> None:
         if self._stress is not None:
             self._stress.close()
-        if self._crew is not None:
-            self._crew.close()
-        self._stress = self._crew = None
+        if self._workers is not None:
+            self._workers.close()
+        self._stress = self._workers = None
 
     def settle(self, longest_s: float = 6.0) -> float:
         """Wait until the load is near its target for a second, or the time is up; mark, and return what was measured last."""

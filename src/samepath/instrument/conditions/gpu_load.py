@@ -1,4 +1,9 @@
-"""GPU utilisation, held at a target: a worker launches kernels for a share of every period, steered by what NVML reads."""
+"""GPU utilisation, held at a target: a worker launches kernels for a share of every period, steered by what NVML reads.
+
+The reading is late: NVML averages over up to a second. A controller that corrected faster than that would act on its own last
+correction as if it had not happened, and swing. So readings are taken every 0.2 s, a correction is made every fifth one, and
+only the newer readings of those five count: the older ones still show the share before.
+"""
 
 import ctypes
 import importlib.util
@@ -7,14 +12,15 @@ from collections.abc import Callable
 from typing import Final
 
 from samepath.core.clock import SYSTEM_CLOCK
-from samepath.instrument.conditions.workers import ControlLoop, SchedulingState, WorkerPool, corrected
+from samepath.instrument.conditions.worker_pool import ControlLoop, SchedulingState, WorkerPool, corrected
 from samepath.instrument.host.gpu import GpuMeter
 
 SAMPLE_S: Final = 0.2
 MOST_SAMPLES: Final = 10_000
+"""Half an hour of readings; what is measured of a longer repeat is its last half hour."""
 STEPS_PER_CORRECTION: Final = 5
-"""NVML averages over up to a second, so that a correction is only seen after as long: correct no faster."""
 GAIN: Final = 0.5
+"""See ``worker_pool.corrected``."""
 
 BACKENDS: Final = ("torch", "cupy", "driver")
 
@@ -40,14 +46,14 @@ class GpuLoad:
     """Holds the busiest GPU at ``target`` (0..1) of its time, by work on the first one."""
 
     def __init__(
-        self, target: float, footing: SchedulingState, meter: GpuMeter, backends: tuple[str, ...] | None = None
+        self, target: float, scheduling: SchedulingState, meter: GpuMeter, backends: tuple[str, ...] | None = None
     ) -> None:
         self.target = target
         self.backend = ""
-        self._footing = footing
+        self._scheduling = scheduling
         self._meter = meter
         self._backends = usable_backends() if backends is None else backends
-        self._crew: WorkerPool | None = None
+        self._workers: WorkerPool | None = None
         self._loop = ControlLoop(SAMPLE_S, self._begin, self._step, self._end)
         self._samples: deque[tuple[float, float]] = deque(maxlen=MOST_SAMPLES)
         self._recent: list[float] = []
@@ -64,12 +70,12 @@ class GpuLoad:
     @property
     def pids(self) -> tuple[int, ...]:
         """The processes that make the load."""
-        return () if self._crew is None else self._crew.pids
+        return () if self._workers is None else self._workers.pids
 
     def hold(self, target: float) -> None:
         """Go on with another target above 0."""
-        if self._crew is not None:
-            self._crew.share = min(1.0, max(0.0, self._crew.share + target - self.target))
+        if self._workers is not None:
+            self._workers.share = min(1.0, max(0.0, self._workers.share + target - self.target))
         self.target = target
 
     def check(self) -> None:
@@ -77,29 +83,28 @@ class GpuLoad:
         self._loop.check()
 
     def _begin(self) -> None:
-        self._crew = WorkerPool("GPU", 1, self._footing, {"backends": list(self._backends)})
-        self.backend = self._backends[self._crew.answer - 1]
-        self._crew.share = self.target
+        self._workers = WorkerPool("GPU", 1, self._scheduling, {"backends": list(self._backends)})
+        self.backend = self._backends[self._workers.first_answer - 1]
+        self._workers.share = self.target
 
     def _step(self) -> None:
-        if self._crew is None:
+        if self._workers is None:
             return
-        self._crew.check()
+        self._workers.check()
         ratio = self._meter.ratio()
         if ratio is None:
             return
         self._samples.append((SYSTEM_CLOCK.monotonic_s(), ratio))
         self._recent.append(ratio)
         if len(self._recent) >= STEPS_PER_CORRECTION:
-            # The older half was still shaped by the share before.
             fresh = self._recent[len(self._recent) // 2 :]
-            self._crew.share = corrected(self._crew.share, self.target, sum(fresh) / len(fresh), GAIN)
+            self._workers.share = corrected(self._workers.share, self.target, sum(fresh) / len(fresh), GAIN)
             self._recent = []
 
     def _end(self) -> None:
-        if self._crew is not None:
-            self._crew.close()
-        self._crew = None
+        if self._workers is not None:
+            self._workers.close()
+        self._workers = None
 
     def mark(self) -> None:
         """Begin to measure."""

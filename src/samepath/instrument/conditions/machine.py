@@ -1,4 +1,10 @@
-"""The loads of a machine, held together while repeats are measured: CPU, GPU and memory bandwidth."""
+"""The loads of a machine, held together while repeats are measured: CPU, GPU and memory bandwidth.
+
+The order matters. Memory comes first, because its full speed is measured before any other load runs; the CPU comes last,
+because its controller counts in what the others use. A load that stays at its level from one cell to the next is left alone:
+restarting it would give the first repeat of a cell another machine than the later ones. Before repeats begin the loads must
+settle, for a repeat that starts on the rising edge is measured under another condition than the rest.
+"""
 
 from collections import deque
 from collections.abc import Mapping
@@ -10,7 +16,7 @@ from samepath.core.errors import StudyError
 from samepath.instrument.conditions.cpu_load import TOLERANCE, CpuLoad, busy_ratio, chosen_tool
 from samepath.instrument.conditions.gpu_load import GpuLoad
 from samepath.instrument.conditions.memory_load import MemoryLoad
-from samepath.instrument.conditions.workers import SchedulingState
+from samepath.instrument.conditions.worker_pool import SchedulingState
 from samepath.instrument.host.gpu import GpuMeter
 from samepath.instrument.host.sampler import CoreTimes, read_core_times
 
@@ -19,9 +25,11 @@ Scalar = str | float | int | bool
 Reading = tuple[float, tuple[CoreTimes, ...]]
 
 LOADS: Final = ("memory_load", "gpu_load", "cpu_load")
+"""In the order in which they are started."""
 WINDOW_S: Final = 0.5
 """The kernel counts busy time in hundredths of a second: over less than this, a share of it means nothing."""
 OLDEST_S: Final = 2.0
+"""For a repeat shorter than the window an older reading counts as its start, but none from before this long."""
 
 
 class HeldLoad(Protocol):
@@ -78,7 +86,7 @@ class MachineLoads:
     def __init__(self, *, tool: str = "auto", settle_s: float = 6.0, meter: GpuMeter | None = None) -> None:
         self.tool = chosen_tool(tool)
         self._settle_s = settle_s
-        self._footing = SchedulingState.here()
+        self._scheduling = SchedulingState.of_this_process()
         self._meter = meter or GpuMeter()
         self._meter.open()
         self._held: dict[str, HeldLoad] = {}
@@ -144,14 +152,14 @@ class MachineLoads:
 
     def _make(self, name: str, level: float) -> HeldLoad:
         if name == "memory_load":
-            return MemoryLoad(level, self._footing, self.full_bps)
+            return MemoryLoad(level, self._scheduling, self.full_bps)
         if name == "cpu_load":
-            return CpuLoad(level, self._read_cores, tool=self.tool, footing=self._footing)
+            return CpuLoad(level, self._read_cores, tool=self.tool, scheduling=self._scheduling)
         if self._meter.ratio() is None:
             raise StudyError(
                 "gpu_load was asked for, but no GPU's utilisation can be read: install samepath[gpu] (nvidia-ml-py)"
             )
-        return GpuLoad(level, self._footing, self._meter)
+        return GpuLoad(level, self._scheduling, self._meter)
 
     def _settle(self) -> None:
         """Wait until all loads are near their levels twice in a row, or the time is up."""

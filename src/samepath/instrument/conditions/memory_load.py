@@ -1,6 +1,9 @@
 """Memory bandwidth taken by workers that copy arrays larger than the caches, held at a share of what they can take at most.
 
-Full speed is what the same workers reach when nothing holds them back, measured for a second before the first load.
+There is no counter of memory bandwidth that every machine has and every user may read. So the workers count the bytes they
+move, and full speed is what the same workers reach when nothing holds them back, measured for a second before the first load.
+The share says how much of *that* is taken: it says nothing of what the simulator itself moves, and a busy CPU shows as a missed
+target.
 """
 
 import re
@@ -10,15 +13,18 @@ import psutil
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions.workers import ControlLoop, SchedulingState, WorkerPool, corrected
+from samepath.instrument.conditions.worker_pool import ControlLoop, SchedulingState, WorkerPool, corrected
 from samepath.instrument.host.doctor import format_size
 from samepath.instrument.host.facts import read_limits
 from samepath.instrument.host.probe import Probe
 
 CONTROL_S: Final = 0.25
+"""A dozen of the workers' periods: over fewer, the byte count of one step is a matter of chance."""
 GAIN: Final = 0.5
+"""See ``worker_pool.corrected``."""
 CALIBRATION_S: Final = 1.0
 WARM_UP_S: Final = 0.2
+"""The first copies make the pages of the target arrays, and are slower."""
 MOST_WORKERS: Final = 8
 """More copying cores than this bring no more bandwidth on the machines we know, and cost memory."""
 LEAST_BYTES: Final = 64 * 2**20
@@ -27,11 +33,11 @@ LEAST_BYTES: Final = 64 * 2**20
 class MemoryLoad:
     """Holds the bytes moved at ``target`` (0..1) of full speed, which is measured at the start if it is not known."""
 
-    def __init__(self, target: float, footing: SchedulingState, full_bps: float | None = None) -> None:
+    def __init__(self, target: float, scheduling: SchedulingState, full_bps: float | None = None) -> None:
         self.target = target
         self.full_bps = full_bps or 0.0
-        self._footing = footing
-        self._crew: WorkerPool | None = None
+        self._scheduling = scheduling
+        self._workers: WorkerPool | None = None
         self._loop = ControlLoop(CONTROL_S, self._begin, self._step, self._end)
         self._before = (0.0, 0.0)
         self._mark = (0.0, 0.0)
@@ -48,12 +54,12 @@ class MemoryLoad:
     @property
     def pids(self) -> tuple[int, ...]:
         """The processes that make the load."""
-        return () if self._crew is None else self._crew.pids
+        return () if self._workers is None else self._workers.pids
 
     def hold(self, target: float) -> None:
         """Go on with another target above 0."""
-        if self._crew is not None:
-            self._crew.share = min(1.0, max(0.0, self._crew.share + target - self.target))
+        if self._workers is not None:
+            self._workers.share = min(1.0, max(0.0, self._workers.share + target - self.target))
         self.target = target
 
     def check(self) -> None:
@@ -61,35 +67,35 @@ class MemoryLoad:
         self._loop.check()
 
     def _begin(self) -> None:
-        workers = worker_count(len(self._footing.cores))
+        workers = worker_count(len(self._scheduling.cores))
         size = array_bytes(Probe(), workers, read_room_bytes(Probe()))
-        self._crew = WorkerPool("memory", workers, self._footing, {"array_bytes": size})
+        self._workers = WorkerPool("memory", workers, self._scheduling, {"array_bytes": size})
         if not self.full_bps:
-            self._crew.share = 1.0
+            self._workers.share = 1.0
             SYSTEM_CLOCK.sleep_s(WARM_UP_S)
             before = self._reading()
             SYSTEM_CLOCK.sleep_s(CALIBRATION_S)
             self.full_bps = _rate(before, self._reading())
-        self._crew.share = self.target
+        self._workers.share = self.target
         self._before = self._reading()
 
     def _step(self) -> None:
-        if self._crew is None:
+        if self._workers is None:
             return
-        self._crew.check()
+        self._workers.check()
         now = self._reading()
         measured = _rate(self._before, now) / self.full_bps
         self._before = now
-        self._crew.share = corrected(self._crew.share, self.target, measured, GAIN)
+        self._workers.share = corrected(self._workers.share, self.target, measured, GAIN)
 
     def _end(self) -> None:
-        if self._crew is not None:
-            self._crew.close()
-        self._crew = None
+        if self._workers is not None:
+            self._workers.close()
+        self._workers = None
 
     def _reading(self) -> tuple[float, float]:
-        crew = self._crew
-        return SYSTEM_CLOCK.monotonic_s(), 0.0 if crew is None else crew.done
+        workers = self._workers
+        return SYSTEM_CLOCK.monotonic_s(), 0.0 if workers is None else workers.done
 
     def mark(self) -> None:
         """Begin to measure."""

@@ -6,7 +6,7 @@ import tempfile
 from typing import Final
 
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions.workers import SchedulingState, end, last_words, launch
+from samepath.instrument.conditions.worker_pool import SchedulingState, end, last_words, launch
 
 NAME: Final = "stress-ng"
 INSTALL: Final = "install it (apt-get install stress-ng, dnf install stress-ng) or leave load_tool at auto"
@@ -23,9 +23,9 @@ class StressNg:
     It ends with the thread that set it, and its own children end with it.
     """
 
-    def __init__(self, footing: SchedulingState) -> None:
+    def __init__(self, scheduling: SchedulingState) -> None:
         self.percent = 0
-        self._footing = footing
+        self._scheduling = scheduling
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the load
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -38,9 +38,9 @@ class StressNg:
         """End the one that runs and start another; the gap is about a hundredth of a second."""
         before, self._process, self.percent = self._process, None, percent
         if percent > 0:
-            cores = str(len(self._footing.cores))
+            cores = str(len(self._scheduling.cores))
             argv = [NAME, "--cpu", cores, "--cpu-load", str(percent), "--timeout", "0", "--quiet", "--oomable"]
-            self._process = launch("command", self._footing, self._errors, argv=argv)
+            self._process = launch("command", self._scheduling, self._errors, argv=argv)
         if before is not None:
             end(before)
 

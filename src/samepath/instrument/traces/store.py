@@ -11,7 +11,7 @@
 
 What survives. Every file is written beside its place and renamed into it: a reader, or a killed writer, sees the old file or
 the new one, never half of one. A finished repeat is spooled at once. So kill -9 loses the repeat in flight and nothing else,
-at any moment. Spool files are not flushed to disk, for a flush per repeat would be felt by the simulator that is being
+at any moment. Spool files are not flushed to disk, because a flush per repeat would compete with the simulator being
 measured: a power cut may lose repeats that are in no part yet, and a torn one is refused by name, not read. Parts are flushed,
 file and folder.
 
@@ -47,8 +47,7 @@ from samepath.instrument.traces.cell import Block, CellTrace, RunInfo, dense_blo
 from samepath.instrument.traces.records import FrameTable, Header, HostLog, Repeat, Sample
 from samepath.instrument.traces.tables import pack_frames, spool_frames, spool_path, stored_samples, stored_tables
 
-# A thousand repeats of a usual cell are some ten MB: few enough to be written anew when one is added, many enough for few
-# files.
+# Few enough to be written anew when one repeat is added, many enough for a handful of files per cell.
 REPEATS_PER_PART: Final = 1000
 # What a reader holds in memory at a time: a row group, about 30 MB of a cell with twenty channels.
 ROWS_PER_GROUP: Final = 1 << 17

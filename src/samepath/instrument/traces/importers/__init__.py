@@ -56,8 +56,8 @@ GENERAL = "tidy"
 """Takes any text with several fields in its first line: right for a file that was named, too eager for all of a folder."""
 HEAD_BYTES = 4096
 
-# First match wins: the particular before the general. By import path, so that asking for one format loads no other's library,
-# and this package needs to know no simulator.
+# First match wins: the particular before the general. By import path, because this package must know no simulator: how CARLA's
+# recorder files are read is known in engines/carla.
 BUILT_IN: Mapping[str, str] = {
     "carla-recorder": "samepath.engines.carla.recordings:CarlaRecorderImporter",
     "tsl": "samepath.instrument.traces.importers.tidy:TslImporter",

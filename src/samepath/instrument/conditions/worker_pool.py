@@ -1,4 +1,17 @@
-"""Worker processes that make load: started, told how much, watched, and ended with the process that owns them."""
+"""Worker processes that make load: started, told how much, watched, and ended with the process that owns them.
+
+The owner's side; ``worker`` is what runs in each process. What holds, and why:
+
+- **No worker outlives its owner**, even one killed by SIGKILL: a forgotten load would silently spoil every later measurement on
+  the machine. The kernel ends a worker with the *thread* that started it (PR_SET_PDEATHSIG), so a :class:`ControlLoop` starts
+  its workers in the thread that also steers them; and each worker looks for its parent once per period, for the case that the
+  parent died before the kernel was told.
+- **Telling a worker its share cannot block.** Owner and workers share a page of memory (:class:`SharedNumbers`). Each slot is
+  an aligned 8-byte number with a single writer, so no lock is needed: a reader sees the old number or the new one, and a
+  stopped worker cannot hold up the owner, as it could with a full pipe.
+- **Workers run as the study ran at its start**, not as the simulator does (:class:`SchedulingState`): a child inherits cores,
+  nice level and scheduler class, and a condition such as ``cores: one`` must move the simulator, not the load.
+"""
 
 import contextlib
 import json
@@ -17,22 +30,23 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import StudyError
 
 SHARE: Final = 0
-"""Place on a board of the share of its time that every worker should be busy."""
+"""The slot with the share of its time that every worker should be busy."""
 START_LIMIT_S: Final = 120.0
+"""Importing PyTorch and opening a GPU takes seconds, on a loaded machine tens of them. Beyond this nothing will come."""
 
 
 def ready_at(worker: int) -> int:
-    """Return the place where a worker says that it is ready: 0 is «not yet»."""
+    """Return the slot in which a worker says that it is ready: 0 is «not yet»."""
     return 1 + 2 * worker
 
 
 def done_at(worker: int) -> int:
-    """Return the place where a worker counts what it has done."""
+    """Return the slot in which a worker counts what it has done."""
     return 2 + 2 * worker
 
 
 class SharedNumbers:
-    """Numbers that processes share through memory; each place has one writer. Without ``handle`` a new one is made."""
+    """Numbers that processes share through memory; each slot has one writer. Without ``handle`` a new page is made."""
 
     def __init__(self, workers: int, handle: int | None = None) -> None:
         size = 8 * (1 + 2 * workers)
@@ -42,11 +56,11 @@ class SharedNumbers:
         self._memory = mmap.mmap(self.handle, size)
         self._numbers = memoryview(self._memory).cast("d")
 
-    def __getitem__(self, place: int) -> float:
-        return self._numbers[place]
+    def __getitem__(self, slot: int) -> float:
+        return self._numbers[slot]
 
-    def __setitem__(self, place: int, value: float) -> None:
-        self._numbers[place] = value
+    def __setitem__(self, slot: int, value: float) -> None:
+        self._numbers[slot] = value
 
     def close(self) -> None:
         """Give the memory back."""
@@ -57,20 +71,20 @@ class SharedNumbers:
 
 @dataclass(frozen=True)
 class SchedulingState:
-    """What workers stand on: the cores, nice level and scheduler class that this process had before conditions were set."""
+    """Cores, nice level and scheduler class of a process: what load workers get, whatever is set for the simulator."""
 
     cores: tuple[int, ...]
     nice: int
     policy: int
 
     @classmethod
-    def here(cls) -> Self:
-        """Return that of this process."""
+    def of_this_process(cls) -> Self:
+        """Read them, to be done before conditions are set."""
         policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
         return cls(tuple(sorted(os.sched_getaffinity(0))), os.getpriority(os.PRIO_PROCESS, 0), policy)
 
-    def take(self) -> None:
-        """Put this process on it; raises OSError where the kernel refuses."""
+    def apply(self) -> None:
+        """Give them to this process; raises OSError where the kernel refuses."""
         os.sched_setaffinity(0, self.cores)
         if os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK != self.policy:
             os.sched_setscheduler(0, self.policy, os.sched_param(os.sched_get_priority_min(self.policy)))
@@ -79,19 +93,19 @@ class SchedulingState:
 
 
 def launch(
-    kind: str, footing: SchedulingState, errors: IO[bytes], board: SharedNumbers | None = None, **settings: object
+    kind: str, scheduling: SchedulingState, errors: IO[bytes], shared: SharedNumbers | None = None, **settings: object
 ) -> subprocess.Popen[bytes]:
     """Start a process that ends with the calling thread; ``kind`` names a row of ``worker.KINDS``.
 
     It has a process group of its own: Ctrl-C is not for it, and whatever it starts can be ended with it.
     """
-    orders = json.dumps({"kind": kind, "parent": os.getpid(), "footing": asdict(footing), "settings": settings})
+    task = json.dumps({"kind": kind, "parent": os.getpid(), "scheduling": asdict(scheduling), "settings": settings})
     return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-        [sys.executable, "-P", "-m", "samepath.instrument.conditions.worker", orders],
+        [sys.executable, "-P", "-m", "samepath.instrument.conditions.worker", task],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=errors,
-        pass_fds=() if board is None else (board.handle,),
+        pass_fds=() if shared is None else (shared.handle,),
         process_group=0,
     )
 
@@ -108,16 +122,18 @@ def end(process: subprocess.Popen[bytes]) -> None:
 class WorkerPool:
     """``count`` workers of one kind. All are busy for the same share of their time."""
 
-    def __init__(self, kind: str, count: int, footing: SchedulingState, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, kind: str, count: int, scheduling: SchedulingState, settings: Mapping[str, object] | None = None
+    ) -> None:
         self._kind = kind
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the crew
-        self._board = SharedNumbers(count)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the pool
+        self._shared = SharedNumbers(count)
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
             for index in range(count):
-                orders = {**(settings or {}), "index": index, "workers": count, "handle": self._board.handle}
-                self._processes.append(launch(kind, footing, self._errors, self._board, **orders))
-            self._await(lambda: all(self._board[ready_at(index)] for index in range(count)))
+                own = {**(settings or {}), "index": index, "workers": count, "handle": self._shared.handle}
+                self._processes.append(launch(kind, scheduling, self._errors, self._shared, **own))
+            self._await(lambda: all(self._shared[ready_at(index)] for index in range(count)))
         except BaseException:
             self.close()
             raise
@@ -130,23 +146,24 @@ class WorkerPool:
     @property
     def share(self) -> float:
         """The share of its time that each worker should be busy, 0..1."""
-        return self._board[SHARE]
+        return self._shared[SHARE]
 
     @share.setter
     def share(self, value: float) -> None:
-        self._board[SHARE] = value
+        self._shared[SHARE] = value
 
     @property
     def done(self) -> float:
         """What all workers have done since their start, in the unit of their kind."""
-        return sum(self._board[done_at(index)] for index in range(len(self._processes)))
+        return sum(self._shared[done_at(index)] for index in range(len(self._processes)))
 
     @property
-    def answer(self) -> int:
-        """What the first worker said when it was ready, counted from 1."""
-        return int(self._board[ready_at(0)])
+    def first_answer(self) -> int:
+        """What the first worker said when it was ready, counted from 1: which of its back ends a GPU worker took."""
+        return int(self._shared[ready_at(0)])
 
     def _await(self, condition: Callable[[], bool]) -> None:
+        # Polled, because a worker that dies must be noticed as well; 5 ms are nothing beside the start of an interpreter.
         start_s = SYSTEM_CLOCK.monotonic_s()
         while not condition():
             self.check()
@@ -166,7 +183,7 @@ class WorkerPool:
         """End all workers."""
         for process in self._processes:
             end(process)
-        self._board.close()
+        self._shared.close()
         self._errors.close()
 
 
@@ -178,11 +195,14 @@ def last_words(errors: IO[bytes], status: int) -> str:
     return said[-1] if said else f"it was killed by signal {-status}" if status < 0 else f"exit status {status}"
 
 
-# A control loop: a thread that owns its workers and steers them, and the law by which it does.
-
-
 def corrected(share: float, target: float, measured: float, gain: float) -> float:
-    """Return the next share of a worker's time: moved against the error, never below 0 or above 1."""
+    """Return the next share of a worker's time: moved against the error, never below 0 or above 1.
+
+    An integrating controller: the share itself is the sum of all corrections, so that a constant neighbour (the simulator)
+    leaves no lasting error. Measured load moves at most one for one with the share, so a gain of 0.5 takes at most half of the
+    error away with every step and cannot overshoot, while a gain of 1 would ring as soon as a reading is late by a step.
+    Clamping the sum itself keeps it from winding up while a target cannot be reached: it is back at once when it can.
+    """
     return min(1.0, max(0.0, share + gain * (target - measured)))
 
 
