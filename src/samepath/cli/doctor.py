@@ -38,13 +38,15 @@ def doctor(memory: MemorySize = "256MiB", as_json: Json = False) -> None:
     """Screen this host: memory, CPU, load, limits, GPU. Changes nothing; exits with 0 whatever it finds."""
     wanted_bytes = parse_size_bytes(memory)
     host = read_host(Probe())  # before the memory test, which is load itself
-    found = sorted(examine(host, _test_memory(wanted_bytes, host.facts.limits)), key=lambda one: list(STYLES).index(one.status))
+    found = examine(host, _test_memory(wanted_bytes, host.facts.limits))
+    found = sorted(found, key=lambda diagnosis: list(STYLES).index(diagnosis.status))
     if as_json:
-        warnings = sum(one.status == "warning" for one in found)
-        typer.echo(json.dumps({"findings": [dataclasses.asdict(one) for one in found], "warnings": warnings}, indent=2))
+        warnings = sum(diagnosis.status == "warning" for diagnosis in found)
+        findings = [dataclasses.asdict(diagnosis) for diagnosis in found]
+        typer.echo(json.dumps({"findings": findings, "warnings": warnings}, indent=2))
         return
     stdout_console().print(_table(found))
-    counts = (f"{sum(one.status == status for one in found)} {status}" for status in STYLES)
+    counts = (f"{sum(diagnosis.status == status for diagnosis in found)} {status}" for status in STYLES)
     typer.echo(f"findings: {', '.join(counts)}")
 
 
@@ -68,8 +70,8 @@ def _table(found: list[Diagnosis]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("", "topic", "finding", "what it means", "what to do"):
         table.add_column(name, no_wrap=name in ("", "topic"), overflow="fold")
-    for one in found:
+    for diagnosis in found:
         # Text, not markup: names of processes come from outside.
-        words = (one.topic, one.finding, one.meaning, one.advice)
-        table.add_row(Text(one.status, style=STYLES[one.status]), *map(Text, words))
+        words = (diagnosis.topic, diagnosis.finding, diagnosis.meaning, diagnosis.advice)
+        table.add_row(Text(diagnosis.status, style=STYLES[diagnosis.status]), *map(Text, words))
     return table

@@ -7,7 +7,7 @@ import pytest
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError
-from samepath.core.processes import how_it_ended
+from samepath.core.processes import describe_exit
 from samepath.instrument.execution.hosts import LocalHost, RepeatFailed, RepeatFinished, real_isolation
 from samepath.instrument.study.records import Isolation
 from tests.support.plans import marked_processes, work
@@ -166,6 +166,6 @@ def test_other_instances_run_beside_the_measured_one_and_end_with_it(tmp_path, m
 
 
 def test_how_a_process_ended_is_said_in_words():
-    assert how_it_ended(0) == "ended by itself with exit code 0"
-    assert how_it_ended(-9) == "was ended by signal 9 (SIGKILL)"
-    assert how_it_ended(-99) == "was ended by signal 99 (unknown)"
+    assert describe_exit(0) == "ended by itself with exit code 0"
+    assert describe_exit(-9) == "was ended by signal 9 (SIGKILL)"
+    assert describe_exit(-99) == "was ended by signal 99 (unknown)"

@@ -1,10 +1,13 @@
-"""A study's folder on disk.
+"""A study's folder on disk: enough to go on with the study, to analyse it again, and to know how it came about.
 
 study.json       the whole plan, its fingerprint, provenance, commands, cells that are not applicable here, rehearsal, hosts
-journal.jsonl    what happened when (see ``samepath.instrument.execution.folder``)
+journal.jsonl    what happened when (:class:`Journal`)
 cells/NAME/      one trace store per cell (see ``samepath.instrument.traces.store``); commands.json where commands are replayed
 report.html, report.json, junit.xml
 .lock            held by the samepath that works here
+
+Files that are replaced are written beside their place and renamed, so that a reader finds the old one or the new one. The
+journal is only ever added to. Neither says what is finished: the trace stores alone do, so the two can never disagree.
 """
 
 import fcntl
@@ -27,53 +30,34 @@ from samepath.instrument.execution.rehearsal import Rehearsal
 from samepath.instrument.study.records import Plan, PlannedCell
 from samepath.instrument.traces.store import StoredCell, stored_repeats
 
-# Is there room, and may it be written? Asked before the first run.
-
-
-def free_bytes(folder: Path) -> int:
-    """Return the free space where ``folder`` is or will be."""
-    return shutil.disk_usage(existing(folder)).free
-
-
-def existing(folder: Path) -> Path:
-    """Return the folder, or the nearest one above it that is there."""
-    path = folder.absolute()
-    while not path.exists():
-        path = path.parent
-    return path
-
-
-def check_writable(folder: Path) -> None:
-    """Refuse a place that cannot hold a study, without touching it."""
-    place = existing(folder)
-    if not place.is_dir():
-        raise StudyError(f"{folder} cannot hold a study: {place} is not a folder; choose another --out folder")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise StudyError(f"{folder} cannot be written: permission denied in {place}; choose another --out folder")
-
-
-def check_room(folder: Path, needed_bytes: int) -> None:
-    """Refuse a study that would fill the disk."""
-    free = free_bytes(folder)
-    if free < needed_bytes:
-        raise StudyError(
-            f"{folder}: the study needs about {size(needed_bytes)}, but {size(free)} are free there: make room, choose another "
-            "--out folder, or lower design.repeats or raise design.log_every"
-        )
-
-
-def size(count: float) -> str:
-    """Write a number of bytes for people."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 100 else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
-
-
 STUDY_FILE: Final = "study.json"
 LOCK_FILE: Final = ".lock"
 _VERSION: Final = 2
+JOURNAL_FILE: Final = "journal.jsonl"
+COMMANDS_FILE: Final = "commands.json"
+_COMMANDS_VERSION: Final = 1
+NOT_APPLICABLE: Final = "not applicable"
+FAILED: Final = "failed"
+NOT_RUN: Final = "not run"
+
+HostFacts = Mapping[str, object]
+"""The provenance that a host gave of itself."""
+
+# What may change results or times, and where it stands in a host's provenance.
+_TOLD: Final[Mapping[str, tuple[str, ...]]] = {
+    "CPU": ("cpu", "model"),
+    "cores": ("cpu", "cores_usable"),
+    "instruction sets": ("cpu", "float_flags"),
+    "GPUs": ("gpus",),
+    "operating system": ("operating_system", "name"),
+    "kernel": ("operating_system", "kernel"),
+    "C library": ("operating_system", "libc"),
+    "virtualisation": ("virtualisation",),
+    "Python": ("python", "version"),
+    "libraries": ("libraries",),
+    "environment": ("environment",),
+    "samepath": ("samepath",),
+}
 
 
 @dataclass(frozen=True)
@@ -94,18 +78,19 @@ class StudyRecord:
 
     @property
     def name(self) -> str:
-        """The study's name."""
         return self.plan.name
 
     @property
     def tolerance_m(self) -> float:
-        """The study's own tolerance."""
         return self.plan.tolerance_m
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep every other samepath from working in ``folder``; it is made if need be, and removed again if nothing came of it."""
+    """Keep every other samepath from working in ``folder``; it is made if need be, and removed again if nothing came of it.
+
+    The kernel holds the lock and drops it with the process, however that ends: a lock file alone would outlive a kill.
+    """
     check_writable(folder)
     made = not folder.exists()
     make_folder(folder)
@@ -163,7 +148,6 @@ def found_record(folder: Path, plan: Plan) -> StudyRecord | None:
 
 
 def read_record(folder: Path) -> StudyRecord:
-    """Read ``study.json``."""
     path = folder / STUDY_FILE
     try:
         fields: dict[str, Any] = json.loads(path.read_text("utf-8"))
@@ -176,7 +160,7 @@ def read_record(folder: Path) -> StudyRecord:
             provenance=fields["provenance"],
             commands=tuple(fields["commands"]),
             not_applicable=dict(fields["not_applicable"]),
-            rehearsals=tuple(Rehearsal(**one) for one in fields["rehearsals"]),
+            rehearsals=tuple(Rehearsal(**rehearsal) for rehearsal in fields["rehearsals"]),
             hosts=dict(fields.get("hosts", {})),
         )
     except OSError as error:
@@ -189,118 +173,6 @@ def stored_cells(plan: Plan, folder: Path) -> list[StoredCell]:
     """Open the cells of a plan that have been run, in the plan's order."""
     paths = [folder / "cells" / cell.folder for cell in plan.cells]
     return [StoredCell(path) for path in paths if (path / "cell.json").exists()]
-
-
-# The journal of a study: one JSON object per line, only ever added to.
-#
-# It says what happened when; what is finished is said by the trace stores alone.
-#
-# begun, resumed command, version and process of samepath slot a stretch of repeats begins: loads asked for and
-# measured after settling; its host, where there are several repeat finished: digest, seconds, what was measured
-# failed a repeat came to nothing, and why; ``detail`` may hold a traceback given up the rest of a cell is left out,
-# and why host lost a host of a cluster is gone, the cell it had and how that was noticed interrupted, finished
-
-JOURNAL_FILE: Final = "journal.jsonl"
-
-
-class Journal:
-    """Adds lines to a journal; each is in the hands of the kernel before the next step is taken."""
-
-    def __init__(self, folder: Path, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._path = folder / JOURNAL_FILE
-        self._clock = clock
-        try:
-            self._handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            end = os.lseek(self._handle, 0, os.SEEK_END)
-            if end and os.pread(self._handle, 1, end - 1) != b"\n":
-                os.write(self._handle, b"\n")  # the last line was torn; the next one must not be
-        except OSError as error:
-            raise StoreError(f"{self._path} cannot be written: {error.strerror or error}") from error
-
-    def add(self, what: str, **fields: object) -> None:
-        """Write one line."""
-        line = json.dumps({"what": what, "time_utc": self._clock.utc_iso(), **fields}, default=str)
-        data = line.encode() + b"\n"
-        try:
-            written = os.write(self._handle, data)
-        except OSError as error:
-            raise StoreError(f"{self._path} could not be written: {error.strerror or error}") from error
-        if written != len(data):
-            raise StoreError(f"{self._path} could not be written: the disk is full")
-
-    def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._handle)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-
-def read_journal(folder: Path) -> list[dict[str, Any]]:
-    """Return the journal's lines; torn ones are left out, no journal is an empty one."""
-    try:
-        text = (folder / JOURNAL_FILE).read_text("utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise StoreError(f"{folder / JOURNAL_FILE} cannot be read: {error.strerror or error}") from error
-    entries = []
-    for line in text.splitlines():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict) and "what" in entry:
-            entries.append(entry)
-    return entries
-
-
-# Recorded commands of a cell's controllers on disk: ``commands.json`` beside its traces. Numbers come back bit for
-# bit.
-
-COMMANDS_FILE: Final = "commands.json"
-_COMMANDS_VERSION: Final = 1
-
-
-def save_commands(folder: Path, commands: CommandLog) -> None:
-    """Write commands; a value that does not apply (NaN) is null."""
-    data = {
-        "version": _COMMANDS_VERSION,
-        "channels": commands.channels,
-        "time_s": commands.time_s,
-        "actors": commands.actors,
-        "values": [[None if math.isnan(value) else value for value in row] for row in commands.values],
-    }
-    write_text_atomically(folder / COMMANDS_FILE, json.dumps(data, separators=(",", ":")))
-
-
-def load_commands(folder: Path) -> CommandLog | None:
-    """Read commands back; None where none were recorded."""
-    path = folder / COMMANDS_FILE
-    try:
-        data: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        if data["version"] != _COMMANDS_VERSION:
-            raise StoreError(f"{path}: version {data['version']}, but this samepath reads {_COMMANDS_VERSION}")
-        return CommandLog(
-            tuple(data["channels"]),
-            tuple(float(value) for value in data["time_s"]),
-            tuple(data["actors"]),
-            tuple(tuple(math.nan if value is None else float(value) for value in row) for row in data["values"]),
-        )
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{path} is damaged ({error}): delete it and the cell's traces, then run the study again") from error
-
-
-# Cells of a study that have no figures, and why.
-
-NOT_APPLICABLE: Final = "not applicable"
-FAILED: Final = "failed"
-NOT_RUN: Final = "not run"
 
 
 @dataclass(frozen=True)
@@ -333,32 +205,146 @@ def absent_cells(record: StudyRecord, folder: Path) -> list[AbsentCell]:
     return found
 
 
-# The hosts of a study in a few words, and in what they differ: from the provenance that each one gave.
+class Journal:
+    """One JSON object per line; each is in the hands of the kernel before the next step is taken, so a kill loses none.
 
-Record = Mapping[str, object]
+    ``begun``, ``resumed``  command, version and process of samepath
+    ``slot``                a stretch of repeats begins: loads asked for and measured after settling; its host, if several
+    ``repeat``              finished: digest, seconds, what was measured
+    ``failed``              a repeat came to nothing, and why; ``detail`` may hold a traceback
+    ``given up``            the rest of a cell is left out, and why
+    ``host lost``           a host of a cluster is gone, the cell it had and how that was noticed
+    ``interrupted``, ``finished``
+    """
 
-_TOLD: Final[Mapping[str, tuple[str, ...]]] = {
-    "CPU": ("cpu", "model"),
-    "cores": ("cpu", "cores_usable"),
-    "instruction sets": ("cpu", "float_flags"),
-    "GPUs": ("gpus",),
-    "operating system": ("operating_system", "name"),
-    "kernel": ("operating_system", "kernel"),
-    "C library": ("operating_system", "libc"),
-    "virtualisation": ("virtualisation",),
-    "Python": ("python", "version"),
-    "libraries": ("libraries",),
-    "environment": ("environment",),
-    "samepath": ("samepath",),
-}
+    def __init__(self, folder: Path, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._path = folder / JOURNAL_FILE
+        self._clock = clock
+        try:
+            self._handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            end = os.lseek(self._handle, 0, os.SEEK_END)
+            if end and os.pread(self._handle, 1, end - 1) != b"\n":
+                os.write(self._handle, b"\n")  # the last line was torn; the next one must not be
+        except OSError as error:
+            raise StoreError(f"{self._path} cannot be written: {error.strerror or error}") from error
+
+    def add(self, what: str, **fields: object) -> None:
+        line = json.dumps({"what": what, "time_utc": self._clock.utc_iso(), **fields}, default=str)
+        data = line.encode() + b"\n"
+        try:
+            written = os.write(self._handle, data)
+        except OSError as error:
+            raise StoreError(f"{self._path} could not be written: {error.strerror or error}") from error
+        if written != len(data):
+            raise StoreError(f"{self._path} could not be written: the disk is full")
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
 
-def differences(hosts: Mapping[str, Record]) -> tuple[str, ...]:
+def read_journal(folder: Path) -> list[dict[str, Any]]:
+    """Return the journal's lines; torn ones are left out, no journal is an empty one."""
+    try:
+        text = (folder / JOURNAL_FILE).read_text("utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(f"{folder / JOURNAL_FILE} cannot be read: {error.strerror or error}") from error
+    entries = []
+    for line in text.splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and "what" in entry:
+            entries.append(entry)
+    return entries
+
+
+def save_commands(folder: Path, commands: CommandLog) -> None:
+    """Write what a cell's controllers decided beside its traces; numbers come back bit for bit, NaN (no value) is null."""
+    data = {
+        "version": _COMMANDS_VERSION,
+        "channels": commands.channels,
+        "time_s": commands.time_s,
+        "actors": commands.actors,
+        "values": [[None if math.isnan(value) else value for value in row] for row in commands.values],
+    }
+    write_text_atomically(folder / COMMANDS_FILE, json.dumps(data, separators=(",", ":")))
+
+
+def load_commands(folder: Path) -> CommandLog | None:
+    """Read commands back; None where none were recorded."""
+    path = folder / COMMANDS_FILE
+    try:
+        data: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if data["version"] != _COMMANDS_VERSION:
+            raise StoreError(f"{path}: version {data['version']}, but this samepath reads {_COMMANDS_VERSION}")
+        return CommandLog(
+            tuple(data["channels"]),
+            tuple(float(value) for value in data["time_s"]),
+            tuple(data["actors"]),
+            tuple(tuple(math.nan if value is None else float(value) for value in row) for row in data["values"]),
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path} is damaged ({error}): delete it and the cell's traces, then run the study again") from error
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free space where ``folder`` is or will be."""
+    return shutil.disk_usage(existing(folder)).free
+
+
+def existing(folder: Path) -> Path:
+    """Return the folder, or the nearest one above it that is there."""
+    path = folder.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a place that cannot hold a study, without touching it."""
+    place = existing(folder)
+    if not place.is_dir():
+        raise StudyError(f"{folder} cannot hold a study: {place} is not a folder; choose another --out folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise StudyError(f"{folder} cannot be written: permission denied in {place}; choose another --out folder")
+
+
+def check_room(folder: Path, needed_bytes: int) -> None:
+    """Refuse a study that would fill the disk."""
+    free = free_bytes(folder)
+    if free < needed_bytes:
+        raise StudyError(
+            f"{folder}: the study needs about {size(needed_bytes)}, but {size(free)} are free there: make room, choose another "
+            "--out folder, or lower design.repeats or raise design.log_every"
+        )
+
+
+def size(count: float) -> str:
+    """Write a number of bytes for people."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def differences(hosts: Mapping[str, HostFacts]) -> tuple[str, ...]:
     """Name what is not the same on all hosts and may change results or times."""
     return tuple(name for name, place in _TOLD.items() if _differ([_at(host, place) for host in hosts.values()]))
 
 
-def in_words(host: Record) -> str:
+def in_words(host: HostFacts) -> str:
     """Describe a host in one line."""
     cores = _at(host, ("cpu", "cores_usable"))
     places = [("operating_system", "name"), ("operating_system", "kernel")]
@@ -366,7 +352,7 @@ def in_words(host: Record) -> str:
     return ", ".join([*words, f"Python {_at(host, ('python', 'version'))}"])
 
 
-def with_hosts(provenance: Record, hosts: Mapping[str, Record]) -> dict[str, object]:
+def with_hosts(provenance: HostFacts, hosts: Mapping[str, HostFacts]) -> dict[str, object]:
     """Add the hosts of a cluster to what a report says of where its figures come from."""
     if not hosts:
         return dict(provenance)

@@ -36,8 +36,8 @@ _POLL_S = 0.0005
 class ForkServer:
     """Forks what it is asked to and knows what it has forked."""
 
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
         self._children: dict[int, str] = {}
 
     def serve(self) -> NoReturn:
@@ -48,7 +48,7 @@ class ForkServer:
         signal.signal(signal.SIGTERM, lambda *_: self._leave())
         while True:
             try:
-                data, handles, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 1)
+                data, handles, _, _ = socket.recv_fds(self._channel, MESSAGE_BYTES, 1)
             except ConnectionError:
                 data = b""
             if not data:
@@ -59,7 +59,7 @@ class ForkServer:
             else:
                 answer = {"pid": self._fork(request, handles[0])}
             with suppress(ConnectionError):
-                self._control.send(json.dumps(answer).encode())
+                self._channel.send(json.dumps(answer).encode())
 
     def _fork(self, request: dict[str, Any], handle: int) -> int:
         parent = os.getpid()
@@ -71,7 +71,7 @@ class ForkServer:
         code = 1
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            self._control.close()
+            self._channel.close()
             os.setpgid(0, 0)  # so that all that this child starts can be ended with it
             if request["do"] == "branch":
                 die_with_parent(parent, signal.SIGTERM)
@@ -112,12 +112,12 @@ class ForkServer:
 
 def _branch(request: dict[str, Any], handle: int) -> NoReturn:
     sys.path[:] = request["path"]
-    control = socket.socket(fileno=handle)
+    channel = socket.socket(fileno=handle)
     job = Job(**request["job"])
     # What cannot be loaded here fails again in the worker, where the reason is told.
     with suppress(Exception), registry.create(job.simulator) as simulator:
         simulator.prepare(job.request(0))
-    ForkServer(control).serve()
+    ForkServer(channel).serve()
 
 
 def _become(request: dict[str, Any], handle: int, parent: int) -> NoReturn:

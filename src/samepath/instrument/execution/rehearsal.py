@@ -1,6 +1,8 @@
-"""The rehearsal: one trial repeat of every distinct simulator, scenario and settings, under no load and not kept.
+"""What is known before the first run: what would fail, which cells this host does not permit, how long it all takes.
 
-Finds what is broken before the first run, and says how long a repeat takes and how much it writes.
+Checks ask the simulators and the host, and run nothing. The rehearsal runs one trial repeat of every distinct simulator,
+scenario and settings, under no load, and keeps nothing: it finds what is broken before a night is spent on it. The estimate of
+time and disk is a sum over what is missing, from what the rehearsal took.
 """
 
 import os
@@ -22,7 +24,23 @@ from samepath.instrument.study.records import Isolation, Plan, PlannedCell, Scal
 from samepath.instrument.traces.records import Header
 from samepath.instrument.traces.store import StoreWriter
 
-# What can be known before the first run: what would fail later, and which cells this host does not permit.
+# Nothing is known yet of how long a run takes; a study whose runs take longer says so.
+LONGEST_S: Final = 600.0
+LOADS: Final = ("cpu_load", "gpu_load", "memory_load")
+# Finished repeats wait unpacked until their cell is complete, or until all that wait are larger than this.
+SPOOL_BYTES: Final = 1 << 30
+# Reading, comparing and drawing a row (one actor at one tick) takes about this long on one core.
+_ANALYSIS_S_PER_ROW: Final = 2e-6
+_ANALYSIS_S_PER_CELL: Final = 0.5
+# Storing a finished repeat and asking for the next.
+_STORE_S: Final = 0.005
+_SPARE: Final = 1.1
+# What starting and running a repeat takes on an idle desktop, by the beginning of the simulator's name: measured once, to guess
+# by. Other people's engines run Table I's tests at about four times real time, as the studies ask of them.
+_GUESS_S: Final = {"control-": (0.02, 0.01), "samepath-game-loop": (0.1, 0.8), "samepath": (0.05, 0.15)}
+_ENGINE_GUESS_S: Final = (0.5, 2.2)
+_COLD_START_S: Final = 0.8
+_GUESS_ROWS: Final = 800
 
 
 def check_plan(plan: Plan, *, here: bool = True) -> None:
@@ -123,10 +141,6 @@ def _described(plan: Plan) -> Iterator[tuple[PlannedCell, SimulatorInfo]]:
         yield cell, known[asked]
 
 
-# Nothing is known yet of how long a run takes; a study whose runs take longer says so.
-LONGEST_S: Final = 600.0
-
-
 @dataclass(frozen=True)
 class Rehearsal:
     """What one trial repeat took: ``cost_s`` with its process, ``spool_bytes`` when just finished, ``stored_bytes`` packed."""
@@ -141,29 +155,22 @@ class Rehearsal:
     stored_bytes: int
 
     def is_of(self, cell: PlannedCell) -> bool:
-        """Is this what ``cell`` runs?"""
         return (self.simulator, self.scenario, self.settings) == (cell.simulator, cell.scenario, cell.settings)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data."""
         return asdict(self)
 
 
 def find(rehearsals: Iterable[Rehearsal], cell: PlannedCell) -> Rehearsal | None:
-    """Return the rehearsal of a cell."""
-    return next((one for one in rehearsals if one.is_of(cell)), None)
+    return next((rehearsal for rehearsal in rehearsals if rehearsal.is_of(cell)), None)
 
 
 def not_rehearsed(cells: Iterable[PlannedCell], known: Sequence[Rehearsal]) -> list[PlannedCell]:
     """Return one cell of each kind that has not been tried."""
     chosen: list[PlannedCell] = []
     for cell in cells:
-        alike = [
-            one
-            for one in chosen
-            if (one.simulator, one.scenario, one.settings) == (cell.simulator, cell.scenario, cell.settings)
-        ]
-        if not alike and find(known, cell) is None:
+        run = (cell.simulator, cell.scenario, cell.settings)
+        if find(known, cell) is None and not any(run == (other.simulator, other.scenario, other.settings) for other in chosen):
             chosen.append(cell)
     return chosen
 
@@ -174,20 +181,20 @@ def rehearse(
     """Try what ``cells`` run and is not ``known`` yet; return all that is known then. Raises SimulatorError where one fails."""
     found = list(known)
     missing = not_rehearsed(cells, known)
-    with LocalHost() as runner:
+    with LocalHost() as host:
         for cell in missing:
-            found.append(_try(plan, cell, runner))
+            found.append(_try(plan, cell, host))
             on_progress(cell.name)
     return tuple(found)
 
 
-def _try(plan: Plan, cell: PlannedCell, runner: LocalHost) -> Rehearsal:
+def _try(plan: Plan, cell: PlannedCell, host: LocalHost) -> Rehearsal:
     asked = plan.isolation_of(cell)
     # Never in samepath's own process: the first measured repeat there is to find nothing that a trial left behind.
     isolation = Isolation.COLD if real_isolation(asked, cell.condition) is Isolation.COLD else Isolation.PROCESS
     job = job_of(plan, cell, condition={})
     work = Work(job, isolation, watchdog_s=plan.execution.watchdog_s or LONGEST_S)
-    (outcome,) = runner.run(work, [0])
+    (outcome,) = host.run(work, [0])
     if isinstance(outcome, RepeatFailed):
         raise SimulatorError(f"cell {cell.name!r} was tried before the study and failed: {outcome.reason}")
     spool_bytes, stored_bytes = _sizes(plan, cell, outcome)
@@ -214,25 +221,6 @@ def _sizes(plan: Plan, cell: PlannedCell, outcome: RepeatFinished) -> tuple[int,
         return spool_bytes, sum(path.stat().st_size for path in writer.folder.glob("*.parquet"))
 
 
-# How long a study will take and how much it will write: an estimate from the rehearsal, for people to plan by.
-
-LOADS: Final = ("cpu_load", "gpu_load", "memory_load")
-# Finished repeats wait unpacked until their cell is complete, or until all that wait are larger than this.
-SPOOL_BYTES: Final = 1 << 30
-# Reading, comparing and drawing a row (one actor at one tick) takes about this long on one core.
-_ANALYSIS_S_PER_ROW: Final = 2e-6
-_ANALYSIS_S_PER_CELL: Final = 0.5
-# Storing a finished repeat and asking for the next.
-_STORE_S: Final = 0.005
-_SPARE: Final = 1.1
-# What starting and running a repeat takes on an idle desktop, by the beginning of the simulator's name: measured once, to guess
-# by. Other people's engines run Table I's tests at about four times real time, as the studies ask of them.
-_GUESS_S: Final = {"control-": (0.02, 0.01), "samepath-game-loop": (0.1, 0.8), "samepath": (0.05, 0.15)}
-_ENGINE_GUESS_S: Final = (0.5, 2.2)
-_COLD_START_S: Final = 0.8
-_GUESS_ROWS: Final = 800
-
-
 @dataclass(frozen=True)
 class Estimate:
     """Times and sizes of what is still to be run. ``spool_bytes`` is the most that waits unpacked at once."""
@@ -246,7 +234,6 @@ class Estimate:
 
     @property
     def total_s(self) -> float:
-        """Everything together."""
         return self.run_s + self.settle_s + self.analysis_s
 
     @property
@@ -268,15 +255,14 @@ def estimate(
     figures = {cell.name: found for cell in cells if (found := find(rehearsals, cell)) is not None}
     run_s = sum(left[name] * repeat_s(plan, cell, figures[name]) for cell in cells if (name := cell.name) in figures)
     rows = sum(cell.repeats * figures[cell.name].rows for cell in cells if cell.name in figures)
-    spool = sum(left[name] * one.spool_bytes for name, one in figures.items())
-    stored = sum(left[name] * one.stored_bytes for name, one in figures.items())
-    largest = max((left[name] * one.spool_bytes for name, one in figures.items()), default=0)
+    spool = [left[name] * rehearsal.spool_bytes for name, rehearsal in figures.items()]
+    stored = sum(left[name] * rehearsal.stored_bytes for name, rehearsal in figures.items())
     return Estimate(
         repeats=sum(left.values()),
         run_s=run_s,
         settle_s=settle_time_s(plan, plan.slots, left_out),
         analysis_s=len(cells) * _ANALYSIS_S_PER_CELL + rows * _ANALYSIS_S_PER_ROW,
-        spool_bytes=min(spool, SPOOL_BYTES + largest),
+        spool_bytes=min(sum(spool), SPOOL_BYTES + max(spool, default=0)),
         stored_bytes=stored,
     )
 

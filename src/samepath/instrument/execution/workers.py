@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from samepath.core.clock import SYSTEM_CLOCK, Clock
-from samepath.core.processes import how_it_ended
+from samepath.core.processes import describe_exit
 from samepath.instrument.conditions.process import command, environment
 from samepath.instrument.execution.job import Job, WorkerReply, WorkerRequest
 from samepath.instrument.execution.worker import Session
@@ -116,7 +116,7 @@ class InlineWorker(Worker):
 class _Branch:
     """The fork server, or a fork of it that has loaded one simulator and scenario. ``lost``: it cannot be asked any more."""
 
-    control: socket.socket
+    channel: socket.socket
     pid: int
     lost: bool = False
 
@@ -125,10 +125,10 @@ class _Branch:
         if self.lost:
             raise WorkerLostError("the process that loads the simulator died")
         self.lost = True  # until the answer is there: after an interrupt in between, the next one would be the wrong one
-        self.control.settimeout(longest_s)
+        self.channel.settimeout(longest_s)
         try:
-            socket.send_fds(self.control, [json.dumps(request).encode()], [] if handle is None else [handle])
-            data = self.control.recv(1 << 12)
+            socket.send_fds(self.channel, [json.dumps(request).encode()], [] if handle is None else [handle])
+            data = self.channel.recv(1 << 12)
         except TimeoutError as error:
             raise WorkerLostError(f"loading the simulator took longer than {longest_s:g} s") from error
         except OSError as error:
@@ -162,7 +162,7 @@ class ProcessWorker(Worker):
             self._connection.close()
             try:
                 request = {"do": "end", "pid": self.pid, "grace_s": grace_s}
-                self._ended = how_it_ended(self._branch.ask(request, longest_s=grace_s + ANSWER_S)["status"])
+                self._ended = describe_exit(self._branch.ask(request, longest_s=grace_s + ANSWER_S)["status"])
             except WorkerLostError:
                 self._ended = "died with the process that it was forked from"
         return self._ended
@@ -212,10 +212,10 @@ class Launcher:
     def close(self) -> None:
         """End the fork server and all it has forked."""
         for branch in self._branches.values():
-            branch.control.close()
+            branch.channel.close()
         self._branches.clear()
         if self._root is not None and self._process is not None:
-            self._root.control.close()
+            self._root.channel.close()
             try:
                 self._process.wait(GRACE_S)
             except subprocess.TimeoutExpired:
@@ -266,7 +266,7 @@ class Launcher:
     def _forget(self, name: str) -> None:
         """Close a branch and let the root collect it."""
         branch = self._branches.pop(name)
-        branch.control.close()
+        branch.channel.close()
         if self._root is not None:
             with suppress(WorkerLostError):
                 self._root.ask({"do": "end", "pid": branch.pid, "grace_s": GRACE_S})

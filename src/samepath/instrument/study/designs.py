@@ -49,13 +49,13 @@ def combine(factors: Sequence[Factor], combination: Combination, resolution: int
 
 
 def _full(factors: Sequence[Factor]) -> Design:
-    size = math.prod(len(one.levels) for one in factors)
+    size = math.prod(len(factor.levels) for factor in factors)
     if size > MAX_ROWS:
         raise StudyError(
             f"all combinations of {len(factors)} factors would be {size}, more than {MAX_ROWS}: use fewer levels, or combine "
             "them by one-at-a-time, fractional-factorial or plackett-burman"
         )
-    return Design(tuple(itertools.product(*(range(len(one.levels)) for one in factors))))
+    return Design(tuple(itertools.product(*(range(len(factor.levels)) for factor in factors))))
 
 
 def _one_at_a_time(factors: Sequence[Factor]) -> Design:
@@ -69,11 +69,11 @@ def _one_at_a_time(factors: Sequence[Factor]) -> Design:
 
 
 def _check_two_levels(factors: Sequence[Factor], combination: Combination) -> None:
-    for one in factors:
-        if len(one.levels) != 2:
+    for factor in factors:
+        if len(factor.levels) != 2:
             raise StudyError(
-                f"{combination.value} takes two levels of every factor, but the {one.kind} {one.name} has {len(one.levels)}: "
-                "name two, or use one-at-a-time or full-factorial, which take any number"
+                f"{combination.value} takes two levels of every factor, but the {factor.kind} {factor.name} has "
+                f"{len(factor.levels)}: name two, or use one-at-a-time or full-factorial, which take any number"
             )
 
 
@@ -112,7 +112,7 @@ def _of_signs(factors: Sequence[Factor], signs: Signs, combination: Combination)
     total = 2 ** len(factors)
     if len(rows) == total:
         return Design(tuple(rows), (f"{combination.value}: no smaller design does it, all {total} combinations are run",))
-    names = [one.name for one in factors]
+    names = [factor.name for factor in factors]
     return Design(tuple(rows), (f"{combination.value}: {len(rows)} of {total} combinations are run", *aliases(names, signs)))
 
 

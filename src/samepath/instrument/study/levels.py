@@ -1,6 +1,8 @@
-"""The conditions a study may vary, and which levels of each are possible anywhere.
+"""Levels: the conditions a study may vary, which levels of each are possible anywhere, and how a file's levels are read.
 
-Whether this host permits a level is another question, asked when the study begins (``samepath.instrument.conditions``).
+In a study file one value is held equal and a list is a factor. Every level is brought into one form when it is read (75% and
+0.75 are the same level, 0,1 and 0-1 too), and a bad one is refused by its place in the file. Whether this host permits a level
+is another question, asked when the study begins (``samepath.instrument.conditions``).
 """
 
 import math
@@ -9,7 +11,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from samepath.core.errors import InputError, nearest, unknown
 from samepath.instrument.study.records import Isolation, Scalar
@@ -65,7 +67,7 @@ def _whole(low: int, high: int) -> tuple[Reader, Schema]:
 
 
 def _word(known: Iterable[str]) -> tuple[Reader, Schema]:
-    words = [str(one) for one in known]
+    words = [str(word) for word in known]
 
     def read(value: Scalar) -> str:
         if value not in words:
@@ -128,8 +130,8 @@ _HASH_SEED_SCHEMA: Final[Schema] = {"anyOf": [{"const": "random"}, {"type": "int
 _SWITCH_SCHEMA: Final[Schema] = {"enum": [True, False, "on", "off"]}
 
 CONDITIONS: Final = {
-    one.name: one
-    for one in (
+    condition.name: condition
+    for condition in (
         Condition(
             "cpu_load",
             "CPU utilisation of the whole machine; 0 adds none",
@@ -182,15 +184,13 @@ def level_text(name: str, level: Scalar) -> str:
     return str(level)
 
 
-# Levels as a study file has them: one value is held, a list is a factor. Each is checked, and refused by its place.
-
 Levels = tuple[Scalar, ...]
 _SETTING_NAME: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
 # PyYAML takes 1e-3 for a word, since YAML 1.1 wants a point and a sign: 1.0e-3.
 _UNREAD_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+")
 
 
-def read_settings(raw: Mapping[str, Any], place: str, *, lists: bool = True) -> dict[str, Levels]:
+def read_settings(raw: Mapping[str, object], place: str, *, lists: bool = True) -> dict[str, Levels]:
     """Read settings of a simulator; which of them it knows is asked when the study begins."""
     for name in raw:
         if not _SETTING_NAME.fullmatch(name):
@@ -198,7 +198,7 @@ def read_settings(raw: Mapping[str, Any], place: str, *, lists: bool = True) -> 
     return {name: _read(name, value, f"{place}.{name}", _setting, lists=lists) for name, value in raw.items()}
 
 
-def read_conditions(raw: Mapping[str, Any], place: str, *, lists: bool = True) -> dict[str, Levels]:
+def read_conditions(raw: Mapping[str, object], place: str, *, lists: bool = True) -> dict[str, Levels]:
     """Read conditions of the host; the names and levels that are possible anywhere are known."""
     for name in raw:
         if name not in CONDITIONS:
@@ -215,9 +215,9 @@ def read_conditions(raw: Mapping[str, Any], place: str, *, lists: bool = True) -
 
 def _read(
     name: str,
-    value: Any,  # noqa: ANN401 - whatever a file holds
+    value: object,
     here: str,
-    read: Callable[[Any], Scalar],
+    read: Callable[[object], Scalar],
     *,
     lists: bool,
     mixed: bool = False,
@@ -228,7 +228,7 @@ def _read(
         raise InputError(f"{here}: one level was wanted, but a list came: what a study varies stands in its own stage")
     if not value:
         raise InputError(f"{here}: an empty list has no level: give two or more, or leave {name} out")
-    levels = [_at(f"{here}[{index}]", read, one) for index, one in enumerate(value)]
+    levels = [_at(f"{here}[{index}]", read, level) for index, level in enumerate(value)]
     if len(levels) == 1:
         raise InputError(f"{here}: a list of one level varies nothing: write {name}: {_shown(value[0])} to hold it")
     for index, level in enumerate(levels):
@@ -241,25 +241,25 @@ def _read(
     return tuple(levels)
 
 
-def _at(here: str, read: Callable[[Any], Scalar], value: Any) -> Scalar:  # noqa: ANN401
+def _at(here: str, read: Callable[[object], Scalar], value: object) -> Scalar:
     try:
         return read(value)
     except ValueError as error:
         raise InputError(f"{here}: {error}") from error
 
 
-def _condition(name: str, value: Any) -> Scalar:  # noqa: ANN401
+def _condition(name: str, value: object) -> Scalar:
     return read_level(name, _scalar(value))
 
 
-def _setting(value: Any) -> Scalar:  # noqa: ANN401
+def _setting(value: object) -> Scalar:
     scalar = _scalar(value)
     if isinstance(scalar, str) and _UNREAD_NUMBER.fullmatch(scalar):
         raise ValueError(f"YAML takes {scalar} for a word: write {float(scalar)!r} with a point")
     return scalar
 
 
-def _scalar(value: Any) -> Scalar:  # noqa: ANN401
+def _scalar(value: object) -> Scalar:
     if value is None:
         raise ValueError("a value was wanted, but nothing came")
     if isinstance(value, list):
@@ -277,6 +277,6 @@ def _kind(level: Scalar) -> str:
     return "a word" if isinstance(level, str) else "a number"
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401
+def _shown(value: object) -> str:
     """Print a level as a file has it."""
     return ("on" if value else "off") if isinstance(value, bool) else str(value)

@@ -1,4 +1,9 @@
-"""Study files into plans: read, checked whole, spelled out cell by cell and put in order. Nothing is run here."""
+"""Study files into plans: read, checked whole, spelled out cell by cell and put in order. Nothing is run here.
+
+A file becomes *targets* (a simulator, used in one way, on one scenario), each target is crossed with the combinations of its
+levels into cells, and the cells are put into the order in which they are run. All of it is a pure function of the file's text:
+the same file gives the same plan, order included, on every machine.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,12 +34,108 @@ from samepath.instrument.study.records import (
 )
 from samepath.instrument.study.spec import CellSpec, DesignSpec, StudySpec, VariantSpec, check_places, check_together, model_at
 
-# From the stages of a study file to its cells: who is run on what, times the combinations of levels; names and
-# folders.
-
 _SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_FOLDER: Final = 100
 BASE: Final = "base"
+
+
+def built_in_studies() -> dict[str, str]:
+    """Return the studies that come with samepath: name -> YAML text."""
+    folder = resources.files("samepath.instrument.study") / "studies"
+    texts = {
+        entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".yaml")
+    }
+    return dict(sorted(texts.items()))
+
+
+def load_plan(name_or_path: str, repeats: int | None = None, full: bool = False) -> Plan:
+    """Read a built-in study or a file; ``repeats`` overrides every number in it, ``full`` takes its full size."""
+    studies = built_in_studies()
+    if name_or_path in studies:
+        return make_plan(studies[name_or_path], f"study {name_or_path}", repeats, full)
+    path = Path(name_or_path)
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and path.suffix not in (".yaml", ".yml"):
+            raise unknown("study", name_or_path, studies) from error
+        reason = getattr(error, "strerror", None) or error
+        raise StudyError(
+            f"{path} cannot be read: {reason}; a YAML study file or one of {', '.join(studies)} was wanted"
+        ) from error
+    return make_plan(text, str(path), repeats, full)
+
+
+def make_plan(text: str, where: str, repeats: int | None = None, full: bool = False) -> Plan:
+    """Check a study file's text and spell it out. Its full size is checked too, whether it is asked for or not."""
+    if repeats is not None and not 2 <= repeats <= MAX_REPEATS:
+        raise StudyError(f"2 to {MAX_REPEATS} repeats were wanted, but {repeats} came: one run cannot be compared")
+    data = read_yaml(text, where, "study", StudySpec.model_fields)
+    plan = _plan_of(data, where, repeats)
+    if not data.get("full"):
+        if full:
+            raise StudyError(f"{where}: --full was asked for, but the study has no key 'full' that says what it replaces")
+        return plan
+    whole = _merged({key: value for key, value in data.items() if key != "full"}, data["full"])
+    large = _plan_of(whole, f"{where}: full", repeats)
+    return large if full else plan
+
+
+def _merged(base: Mapping[str, Any], change: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Mappings are merged key by key, anything else takes the other's place; None (a stage of comments only) changes nothing."""
+    merged = dict(base)
+    for key, value in (change or {}).items():
+        old = base.get(key)
+        deeper = isinstance(old, dict) and isinstance(value, dict | None)
+        merged[key] = _merged(old, value) if deeper else value
+    return merged
+
+
+def _plan_of(data: Mapping[str, Any], where: str, repeats: int | None) -> Plan:
+    check_places(data, where)
+    spec = validate(StudySpec, data, where, model_at)
+    design, run, judge = spec.design, spec.execution, spec.analysis
+    found = expand(targets_of(spec, where), design.combination, design.resolution, where, repeats)
+    plan = Plan(
+        name=spec.name,
+        description=spec.description,
+        tolerance_m=design.tolerance,
+        seed=design.seed,
+        log_every=design.log_every,
+        cells=found.cells,
+        duration_s=design.duration,
+        factors=found.factors,
+        combination=design.combination,
+        execution=Execution(
+            isolation=_isolation(spec, found.cells),
+            repeats_per_process=run.repeats_per_process,
+            processes=run.processes,
+            watchdog_s=run.watchdog,
+            order=run.order,
+            blocks=run.blocks,
+            settle_s=run.settle,
+            load_tool=run.load_tool,
+        ),
+        judging=Judging(
+            criterion=judge.criterion,
+            split_at=judge.split_at,
+            structure=judge.structure,
+            restrict=tuple(judge.restrict),
+            confidence=judge.confidence,
+        ),
+        notes=found.notes,
+    )
+    check_together(plan, spec, where)
+    return replace(plan, slots=draw_slots(plan.cells, run.order, run.blocks, plan.seed))
+
+
+def _isolation(spec: StudySpec, cells: Sequence[PlannedCell]) -> Isolation:
+    """Return the isolation of all cells that state none: the file's, or else process, or cold where a condition needs it."""
+    if "isolation" in spec.execution.model_fields_set:
+        return spec.execution.isolation
+    stated = [cell.condition for cell in cells if "isolation" not in cell.condition]
+    needs_start = any(name in condition for condition in stated for name in START_CONDITIONS)
+    return Isolation.COLD if needs_start else Isolation.PROCESS
 
 
 @dataclass(frozen=True)
@@ -135,7 +236,7 @@ def _check_asked(spec: StudySpec, where: str) -> None:
     for index, scenario in enumerate(design.scenarios):
         if scenario in design.scenarios[:index]:
             raise InputError(f"{where}: design.scenarios[{index}]: {scenario} is listed already")
-    names = [one.as_ or one.simulator for one in design.simulators]
+    names = [variant.as_ or variant.simulator for variant in design.simulators]
     for index, name in enumerate(names):
         if name in names[:index]:
             raise InputError(f"{where}: design.simulators[{index}]: the name {name!r} is taken: tell the two apart with 'as'")
@@ -144,11 +245,10 @@ def _check_asked(spec: StudySpec, where: str) -> None:
 def _variants_of_cells(cells: Sequence[CellSpec], simulators: Sequence[VariantSpec]) -> list[str]:
     """Cells of one simulator that differ in settings are different ways of using it, and are called by their own names."""
     ways: dict[str, list[object]] = {}
-    uses = [*((one.simulator, one.settings) for one in simulators), *((one.simulator, one.settings) for one in cells)]
-    for simulator, settings in uses:
-        found = ways.setdefault(simulator, [])
-        if settings not in found:
-            found.append(settings)
+    for use in (*simulators, *cells):
+        found = ways.setdefault(use.simulator, [])
+        if use.settings not in found:
+            found.append(use.settings)
     return [cell.as_ or (cell.name if len(ways[cell.simulator]) > 1 else None) or cell.simulator for cell in cells]
 
 
@@ -187,7 +287,7 @@ def expand(
 def _cell(
     target: Target, factors: Sequence[Factor], row: Sequence[int], combination: Combination, repeats: int | None
 ) -> PlannedCell:
-    chosen = {(one.kind, one.name): one.levels[index] for one, index in zip(factors, row, strict=True)}
+    chosen = {(factor.kind, factor.name): factor.levels[index] for factor, index in zip(factors, row, strict=True)}
     asked = repeats or target.repeats
     return PlannedCell(
         name=", ".join(_words(target, factors, row, combination)),
@@ -206,8 +306,8 @@ def _cell(
 def _words(target: Target, factors: Sequence[Factor], row: Sequence[int], combination: Combination) -> tuple[str, ...]:
     """Name a cell by what tells it from the others: all its levels, or where most are the base's, those that are not."""
     shown = [
-        f"{one.name} {level_text(one.name if one.kind == 'condition' else '', one.levels[index])}"
-        for one, index in zip(factors, row, strict=True)
+        f"{factor.name} {level_text(factor.name if factor.kind == 'condition' else '', factor.levels[index])}"
+        for factor, index in zip(factors, row, strict=True)
         if index or combination is Combination.FULL
     ]
     if factors and not shown:
@@ -236,22 +336,35 @@ def _union(designs: Iterable[tuple[Factor, ...]]) -> tuple[Factor, ...]:
     """Gather the factors of all targets; one that has other levels in another target has them all, the longest list first."""
     found: dict[tuple[str, str], list[Levels]] = {}
     for factors in designs:
-        for one in factors:
-            found.setdefault((one.name, one.kind), []).append(one.levels)
+        for factor in factors:
+            found.setdefault((factor.name, factor.kind), []).append(factor.levels)
     return tuple(
         Factor(name, kind, tuple(dict.fromkeys(level for levels in sorted(lists, key=len, reverse=True) for level in levels)))
         for (name, kind), lists in found.items()
     )
 
 
-# The order in which a plan is run, drawn from its seed: the same file gives the same order.
-#
-# Each cell has a lot of its own in every block, keyed by its folder: a cell more in a study leaves the order of the
-# others.
+def in_real_time(plan: Plan, scaled: Collection[str]) -> Plan:
+    """Return the same study with every game loop at real time; ``scaled`` are the simulators that know ``time_scale``.
+
+    Studies hurry their loops so that they end in minutes; this is how to see what they show when nobody hurries. Modes that go
+    by no clock are not changed by it. A study that varies the scale itself is refused: there would be nothing left to vary.
+    """
+    if any(factor.name == TIME_SCALE for factor in plan.factors):
+        raise StudyError(f"{plan.name}: the study varies {TIME_SCALE} itself: leave out --real-time")
+    cells = tuple(
+        replace(cell, settings={**cell.settings, TIME_SCALE: 1}) if cell.simulator in scaled else cell for cell in plan.cells
+    )
+    # Another name, because it is another study: its folder must not be taken for the hurried one's.
+    return replace(plan, name=f"{plan.name}-real-time", description=f"{plan.description}, in real time", cells=cells)
 
 
 def draw_slots(cells: Sequence[PlannedCell], order: Order, blocks: int, seed: int) -> tuple[Slot, ...]:
-    """Return every repeat of every cell once; each block holds an even share of every cell."""
+    """Return every repeat of every cell once; each block holds an even share of every cell.
+
+    The order is drawn from the seed. Each cell has a lot of its own in every block, keyed by its folder, so that one cell more
+    in a study leaves the order of the others.
+    """
     slots = []
     for block in range(blocks):
         for index in _sequence(cells, order, block, seed):
@@ -285,102 +398,3 @@ def _sequence(cells: Sequence[PlannedCell], order: Order, block: int, seed: int)
     loads = {index: loads_of(cells[index]) for index in listed}
     load_lots = {load: (lot("load", repr(load)), repr(load)) for load in loads.values()}
     return sorted(listed, key=lambda index: (load_lots[loads[index]], lots[index], index))
-
-
-__all__ = ["Plan", "PlannedCell", "built_in_studies", "load_plan", "make_plan"]
-
-
-def built_in_studies() -> dict[str, str]:
-    """Return the studies that come with samepath: name -> YAML text."""
-    folder = resources.files("samepath.instrument.study") / "studies"
-    texts = {
-        entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".yaml")
-    }
-    return dict(sorted(texts.items()))
-
-
-def load_plan(name_or_path: str, repeats: int | None = None, full: bool = False) -> Plan:
-    """Read a built-in study or a file; ``repeats`` overrides every number in it, ``full`` takes its full size."""
-    studies = built_in_studies()
-    if name_or_path in studies:
-        return make_plan(studies[name_or_path], f"study {name_or_path}", repeats, full)
-    path = Path(name_or_path)
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError) and path.suffix not in (".yaml", ".yml"):
-            raise unknown("study", name_or_path, studies) from error
-        reason = getattr(error, "strerror", None) or error
-        raise StudyError(
-            f"{path} cannot be read: {reason}; a YAML study file or one of {', '.join(studies)} was wanted"
-        ) from error
-    return make_plan(text, str(path), repeats, full)
-
-
-def make_plan(text: str, where: str, repeats: int | None = None, full: bool = False) -> Plan:
-    """Check a study file's text and spell it out. Its full size is checked too, whether it is asked for or not."""
-    if repeats is not None and not 2 <= repeats <= MAX_REPEATS:
-        raise StudyError(f"2 to {MAX_REPEATS} repeats were wanted, but {repeats} came: one run cannot be compared")
-    data = read_yaml(text, where, "study", StudySpec.model_fields)
-    plan = _plan_of(data, where, repeats)
-    if not data.get("full"):
-        if full:
-            raise StudyError(f"{where}: --full was asked for, but the study has no key 'full' that says what it replaces")
-        return plan
-    whole = _merged({key: value for key, value in data.items() if key != "full"}, data["full"])
-    large = _plan_of(whole, f"{where}: full", repeats)
-    return large if full else plan
-
-
-def _merged(base: Any, change: Any) -> Any:  # noqa: ANN401 - plain data of any depth
-    """Mappings are merged key by key; anything else takes the other's place."""
-    if not isinstance(base, dict) or not isinstance(change, dict | None):
-        return change
-    change = change or {}
-    return {**base, **{key: _merged(base.get(key), value) for key, value in change.items()}}
-
-
-def _plan_of(data: Mapping[str, Any], where: str, repeats: int | None) -> Plan:
-    check_places(data, where)
-    spec = validate(StudySpec, data, where, model_at)
-    design, run, judge = spec.design, spec.execution, spec.analysis
-    found = expand(targets_of(spec, where), design.combination, design.resolution, where, repeats)
-    plan = Plan(
-        name=spec.name,
-        description=spec.description,
-        tolerance_m=design.tolerance,
-        seed=design.seed,
-        log_every=design.log_every,
-        cells=found.cells,
-        duration_s=design.duration,
-        factors=found.factors,
-        combination=design.combination,
-        execution=Execution(
-            isolation=_isolation(spec, found.cells),
-            repeats_per_process=run.repeats_per_process,
-            processes=run.processes,
-            watchdog_s=run.watchdog,
-            order=run.order,
-            blocks=run.blocks,
-            settle_s=run.settle,
-            load_tool=run.load_tool,
-        ),
-        judging=Judging(
-            criterion=judge.criterion,
-            split_at=judge.split_at,
-            structure=judge.structure,
-            restrict=tuple(judge.restrict),
-            confidence=judge.confidence,
-        ),
-        notes=found.notes,
-    )
-    check_together(plan, spec, where)
-    return replace(plan, slots=draw_slots(plan.cells, run.order, run.blocks, plan.seed))
-
-
-def _isolation(spec: StudySpec, cells: Sequence[PlannedCell]) -> Isolation:
-    """Return the isolation of all cells that state none: the file's, or else process, or cold where a condition needs it."""
-    if "isolation" in spec.execution.model_fields_set:
-        return spec.execution.isolation
-    stated = [cell.condition for cell in cells if "isolation" not in cell.condition]
-    return Isolation.COLD if any(name in one for one in stated for name in START_CONDITIONS) else Isolation.PROCESS

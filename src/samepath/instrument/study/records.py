@@ -183,11 +183,11 @@ class Plan:
             **{
                 **data,
                 "cells": cells,
-                "factors": tuple(Factor(**{**one, "levels": tuple(one["levels"])}) for one in data["factors"]),
+                "factors": tuple(Factor(**{**factor, "levels": tuple(factor["levels"])}) for factor in data["factors"]),
                 "combination": Combination(data["combination"]),
                 "execution": execution,
                 "judging": Judging(**{**data["judging"], "restrict": tuple(data["judging"]["restrict"])}),
-                "slots": tuple(Slot(**one) for one in data["slots"]),
+                "slots": tuple(Slot(**slot) for slot in data["slots"]),
                 "notes": tuple(data.get("notes", ())),
             }
         )

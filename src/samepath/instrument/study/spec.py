@@ -1,6 +1,8 @@
 """The shape of a study file: five stages, as in Fig. 9 of the paper, each a key of its own.
 
-What one value must look like is checked here; what values must be together is checked where the plan is made.
+What one value must look like is checked by the models; what values must be together (execution that fits the cells, filters
+that name a condition of this study) by :func:`check_together`, which needs the finished plan. A key in the wrong stage is
+answered with the right one (:func:`check_places`) before the models see it.
 """
 
 import re
@@ -41,11 +43,11 @@ def levels_schema(level: Mapping[str, object]) -> dict[str, object]:
 def conditions_schema(*, lists: bool) -> dict[str, object]:
     """Return what the conditions of a study look like to an editor; a cell has no lists of them."""
     properties = {
-        one.name: {
-            "description": f"{one.meaning}. For example {one.example}",
-            **(levels_schema(one.schema) if lists else one.schema),
+        condition.name: {
+            "description": f"{condition.meaning}. For example {condition.example}",
+            **(levels_schema(condition.schema) if lists else condition.schema),
         }
-        for one in CONDITIONS.values()
+        for condition in CONDITIONS.values()
     }
     return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
 
@@ -78,8 +80,9 @@ def _word(known: Sequence[str] | type[StrEnum], what: str) -> BeforeValidator:
     """One of some words; any other is answered with the nearest."""
 
     def read(value: object) -> object:
-        if value not in [str(one) for one in known]:
-            raise ValueError(str(unknown(what, str(value), [str(one) for one in known])))
+        words = [str(word) for word in known]
+        if value not in words:
+            raise ValueError(str(unknown(what, str(value), words)))
         return known(str(value)) if isinstance(known, type) else value
 
     return BeforeValidator(read)
@@ -102,7 +105,9 @@ def _one_or_list(value: object) -> object:
 
 def _variants(value: object) -> object:
     entries = _one_or_list(value)
-    return [{"simulator": one} if isinstance(one, str) else one for one in entries] if isinstance(entries, list) else entries
+    if not isinstance(entries, list):
+        return entries
+    return [{"simulator": entry} if isinstance(entry, str) else entry for entry in entries]
 
 
 def _split(value: object) -> object:
@@ -131,7 +136,7 @@ Expect = Annotated[Verdict, _word(Verdict, "verdict")]
 Tolerance = Annotated[float, _quantity(parse_tolerance_m, zero=True), WithJsonSchema({**_QUANTITY, "examples": ["1 cm"]})]
 Duration = Annotated[float, _quantity(parse_duration_s, zero=False), WithJsonSchema({**_QUANTITY, "examples": ["20 s"]})]
 Pause = Annotated[float, _quantity(parse_duration_s, zero=True), WithJsonSchema({**_QUANTITY, "examples": ["6 s"]})]
-# Levels are read where their place in the file is known to the index (`factors.py`).
+# Levels are read where their place in the file is known to the index (``levels.py``).
 SettingLevels = Annotated[
     dict[str, Any],
     BeforeValidator(_nothing_is_empty),
@@ -337,8 +342,6 @@ def stage_of(key: object) -> str | None:
     return found or ("conditions" if key in CONDITIONS else None)
 
 
-# What the parts of a study must be together: keys in their stages, execution and filters that fit the cells.
-
 _FILTER: Final = re.compile(r"\s*([A-Za-z][\w-]*)\s*(<=|>=|!=|<|>|=)\s*(.+?)\s*")
 MAX_SLOTS: Final = 100_000
 _PHASES: Final = ("all", "before", "after")
@@ -363,11 +366,11 @@ def check_together(plan: Plan, spec: StudySpec, where: str) -> None:
     """Hold the parts of a study against each other; ``plan`` is what came of ``spec``."""
     if spec.design.resolution is not None and plan.combination is not Combination.FRACTIONAL:
         raise InputError(f"{where}: design.resolution: it belongs to combination: fractional-factorial; leave it out")
-    settings = {one.name for one in plan.factors if one.kind == "setting"}
-    for one in plan.factors:
-        if one.kind == "condition" and one.name in settings:
+    settings = {factor.name for factor in plan.factors if factor.kind == "setting"}
+    for factor in plan.factors:
+        if factor.kind == "condition" and factor.name in settings:
             raise InputError(
-                f"{where}: {one.name} is varied as a setting and as a condition, two factors of one name: hold one of them"
+                f"{where}: {factor.name} is varied as a setting and as a condition, two factors of one name: hold one of them"
             )
     _check_execution(plan, spec, where)
     _check_restriction(plan, where)

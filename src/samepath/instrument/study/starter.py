@@ -1,4 +1,7 @@
-"""The commented study that ``samepath new`` writes: small, runs as it is, and shows all that can be said in the five stages."""
+"""What ``samepath new`` writes: a commented study that runs as it is, and the JSON Schema that lets editors check it.
+
+The study shows all that can be said in the five stages; the schema is made from the very models that read study files.
+"""
 
 import json
 from typing import Any, Final
@@ -7,8 +10,6 @@ import yaml
 
 from samepath.instrument.study.levels import CONDITIONS
 from samepath.instrument.study.spec import StudySpec, conditions_schema
-
-# The JSON Schema of study files, for editors: made from the models that check them.
 
 FILE_NAME: Final = "samepath-study.schema.json"
 TITLE: Final = "samepath study"
@@ -35,7 +36,7 @@ def study_schema_text() -> str:
 def _tidied(node: Any) -> Any:  # noqa: ANN401 - plain data of any depth
     """Leave out titles that repeat a key's name, and refer to the long parts that are used in several places."""
     if isinstance(node, list):
-        return [_tidied(one) for one in node]
+        return [_tidied(part) for part in node]
     if not isinstance(node, dict):
         return node
     for name, (_, part) in _SHARED.items():
@@ -95,8 +96,8 @@ full:                               # what `samepath study FILE --full` replaces
 
 def starter_text(name: str) -> str:
     """Return the starter for a study called ``name``."""
-    others = [one for one in CONDITIONS.values() if one.name not in ("cpu_load", "isolation")]
-    lines = [f"  # {f'{one.name}: {one.example}':<32}# {one.meaning}" for one in others]
+    others = [condition for condition in CONDITIONS.values() if condition.name not in ("cpu_load", "isolation")]
+    lines = [f"  # {f'{condition.name}: {condition.example}':<32}# {condition.meaning}" for condition in others]
     return _TEXT.format(schema=FILE_NAME, name=_scalar(name), conditions="\n".join(lines))
 
 
