@@ -23,7 +23,7 @@ _PLAIN: Final = {
 class _Loader(yaml.SafeLoader):
     """YAML, safely, and without a key that is there twice: the second would replace the first in silence."""
 
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 - untyped above
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
         seen: set[str] = set()
         for key, _ in node.value:

@@ -70,6 +70,8 @@ SETTLE_TICKS: Final = 20
 Vector = tuple[float, float, float]
 State = Mapping[str, float]
 Floats = NDArray[np.float64]
+# What an engine says of a moment, in its own terms: only its world's ``rows`` knows.
+Reading = Any
 
 SETTINGS: Final[Mapping[str, Scalar]] = {
     "mode": SYNCHRONOUS,
@@ -148,14 +150,14 @@ class InProcessWorld(ABC):
     def states(self) -> Mapping[int, State]:
         """Return where everybody is after the last step, or in ``on_step`` after this one; channels in the adapter's order."""
 
-    def reading(self) -> Any:  # noqa: ANN401 - what an engine says, in its own terms
+    def reading(self) -> Reading:
         """Copy what :meth:`rows` will need of this moment; later steps must not change it.
 
         A run is read once a tick, and reading takes time from it: whatever can be worked out afterwards is left for then.
         """
         return [[*state.values()] for state in self.states().values()]
 
-    def rows(self, readings: Sequence[Any]) -> Floats:
+    def rows(self, readings: Sequence[Reading]) -> Floats:
         """Return readings as float64[reading, vehicle, channel], to the bit what :meth:`states` said at those moments."""
         return np.array(readings, np.float64)
 
@@ -310,7 +312,7 @@ class _Reading(NamedTuple):
     """What was copied at a tick; commands are in the order of the actors."""
 
     tick: int
-    reading: Any
+    reading: Reading
     commands: tuple[VehicleCommand, ...]
 
 

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import TracebackType
+from importlib import import_module
+from types import ModuleType, TracebackType
 from typing import Any, Final, Self
 
 from samepath.core.clock import SYSTEM_CLOCK
@@ -99,16 +100,15 @@ class AirSimConnection:
         self.close()
 
 
-def _imported() -> Any:  # noqa: ANN401
+def _imported() -> ModuleType:
     """Import the client. What it imports puts the current folder on the path of modules, which is taken back."""
     path = list(sys.path)
     try:
-        import cosysairsim
+        return import_module("cosysairsim")
     except ImportError as error:
         raise SimulatorError(f"cosysairsim cannot be imported ({error}): pip install 'samepath[airsim]'") from error
     finally:
         sys.path[:] = path
-    return cosysairsim
 
 
 Quaternion = tuple[float, float, float, float]  # w, x, y, z

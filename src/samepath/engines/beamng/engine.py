@@ -23,6 +23,8 @@ from samepath.engines.remote import ActorSample, RemoteContact, RemoteWorld, fin
 from samepath.engines.subprocess import EngineProcess
 from samepath.scenarios.scripts import STANDING, ActorBody, PlanarState, Pose2D, Role, Script
 
+# BeamNGpy's vehicle, which has types of its own that change from version to version.
+BeamNGVehicle = Any
 NAME: Final = "BeamNG.tech"
 BINARIES: Final = ("BinLinux/BeamNG.tech.x64", "BinLinux/BeamNG.drive.x64")
 HOW_TO: Final = "start it with -tcom -tport PORT, or give its folder as home"
@@ -88,7 +90,7 @@ class BeamNGConnection:
         self.api: Any = beamngpy
         self.settings = settings
         self._lost = False
-        self._vehicles: list[Any] = []
+        self._vehicles: list[BeamNGVehicle] = []
         with ExitStack() as stack:
             self._process = stack.enter_context(started(settings)) if settings.home else None
             self.bng: Any = beamngpy.BeamNGpy(
@@ -99,7 +101,7 @@ class BeamNGConnection:
                 self.bng.open(launch=False)
             self._stack = stack.pop_all()
 
-    def connect(self, vehicle: Any) -> None:  # noqa: ANN401
+    def connect(self, vehicle: BeamNGVehicle) -> None:
         """Connect to a vehicle as its own method does, but with a time limit, which that leaves out."""
         from beamngpy.connection import Connection
 
@@ -261,7 +263,7 @@ class BeamNGWorld(RemoteWorld):
     def __init__(self, link: BeamNGConnection, script: Script, settings: BeamNGSettings) -> None:
         self._link, self._settings, self._script = link, settings, script
         self._roles: dict[int, Role] = {role.number: role for role in script.roles}
-        self._cars: dict[int, Any] = {}
+        self._cars: dict[int, BeamNGVehicle] = {}
         self._offsets: dict[int, tuple[float, float]] = {}
         self._damage: dict[int, float] = {}
         self._samples: dict[int, ActorSample] = {}
@@ -315,7 +317,7 @@ class BeamNGWorld(RemoteWorld):
             self._start_s[number] = number_of(told, "time")
             self._damage[number] = self._damage_of(number)
 
-    def _aim(self, number: int, car: Any, z_m: float) -> None:  # noqa: ANN401
+    def _aim(self, number: int, car: BeamNGVehicle, z_m: float) -> None:
         """Turn a car to its heading. Which way an unturned one looks, and which way angles count, is found out."""
         start = start_of(self._roles[number].start, self._offsets[number])
         angle_deg, x_y_m = first_angle_deg(start.yaw_deg), position_of(start)
@@ -375,7 +377,7 @@ class BeamNGWorld(RemoteWorld):
             car.control(steering=steering, throttle=command.throttle, brake=command.brake, parkingbrake=0.0, **gear)
 
     @staticmethod
-    def _brake(car: Any) -> None:  # noqa: ANN401
+    def _brake(car: BeamNGVehicle) -> None:
         car.control(steering=STANDING.steer, throttle=0.0, brake=0.0, parkingbrake=1.0)
 
     def step(self) -> None:

@@ -15,7 +15,9 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, Final, NamedTuple, Protocol
 
 from samepath.core.catalogue import ALIASES
@@ -27,18 +29,29 @@ from samepath.engines.resampling import Frame, Resampler
 from samepath.scenarios import scripts
 from samepath.scenarios.scripts import Chassis, Pose2D, Script
 
+# The client has no types to speak of: its objects, by what CARLA calls them.
+CarlaWorld = Any
+CarlaActor = Any
+CarlaActorSnapshot = Any
+CarlaWorldSnapshot = Any
+CarlaBlueprint = Any
+CarlaTransform = Any
+CarlaControl = Any
+CarlaEvent = Any
+CarlaWheel = Any
+
 # How long a server may take for each of the last calls, when what is to be measured is over.
 _LAST_CALLS_S: Final = 5.0
 _FIND_S: Final = 5.0
 
 
-def import_client() -> Any:  # noqa: ANN401 - the client has no types to speak of
+def import_client() -> ModuleType:
     """Import CARLA's client; only here, because it is an extra, and because it must not be there when a process forks."""
     try:
-        import carla
+        client = import_module("carla")
     except ImportError as error:
         raise SimulatorError(f"CARLA's Python client is not there ({error}): pip install 'samepath[carla]'") from error
-    return carla
+    return client
 
 
 def find_client() -> None:
@@ -61,10 +74,10 @@ def find_server(settings: CarlaSettings) -> None:
 class CarlaConnection:
     """A client and what it found. Whatever CARLA raises in here comes out as one line of ours."""
 
-    def __init__(self, carla: Any, settings: CarlaSettings) -> None:  # noqa: ANN401
+    def __init__(self, carla: ModuleType, settings: CarlaSettings) -> None:
         self.carla = carla
         self.settings = settings
-        self.world: Any = None
+        self.world: CarlaWorld = None
         self._found: Any = None
         self._is_lost = False
         with self.asking("at the start"):
@@ -99,7 +112,7 @@ class CarlaConnection:
                 f"install carla=={theirs}, or give any_version: true"
             )
 
-    def load(self, scenario_map: str) -> Any:  # noqa: ANN401
+    def load(self, scenario_map: str) -> CarlaWorld:
         """Set the time, then load the world, as CARLA asks for."""
         with self.asking("while the world was loaded"):
             self.world = self.client.get_world()
@@ -134,7 +147,7 @@ class CarlaConnection:
             if abs(asked - found) > 1e-9:
                 raise SimulatorError(f"the CARLA server at {wanted.address} was asked for {name} {asked}, but has {found}")
 
-    def _loaded(self, scenario_map: str) -> Any:  # noqa: ANN401
+    def _loaded(self, scenario_map: str) -> CarlaWorld:
         wanted = self.settings.map
         if wanted == CURRENT_MAP:
             return self.client.reload_world(False) if self._reloads else self.world
@@ -155,7 +168,7 @@ class CarlaConnection:
     def _reloads(self) -> bool:
         return self.settings.reload == "world"
 
-    def _generated(self, name: str) -> Any:  # noqa: ANN401
+    def _generated(self, name: str) -> CarlaWorld:
         """Let the server build its world from one of our road networks."""
         from samepath.simulator.maps import available_maps, load_map
 
@@ -382,7 +395,7 @@ class SpawnRequest:
 
     number: int
     type: str
-    transform: Any
+    transform: CarlaTransform
 
 
 class SpawnedActors:
@@ -392,10 +405,10 @@ class SpawnedActors:
         self._connection = connection
         self._carla, self._client = connection.carla, connection.client
         self._library = connection.world.get_blueprint_library()
-        self._actors: dict[int, Any] = {}
-        self._sensors: dict[int, Any] = {}
+        self._actors: dict[int, CarlaActor] = {}
+        self._sensors: dict[int, CarlaActor] = {}
         self._numbers: dict[int, int] = {}
-        self._left: list[Any] = []
+        self._left: list[CarlaActor] = []
         self.reports: list[CollisionReport] = []
 
     @property
@@ -403,11 +416,11 @@ class SpawnedActors:
         """What everybody is, in CARLA's words."""
         return {number: str(actor.type_id) for number, actor in self._actors.items()}
 
-    def actor(self, number: int) -> Any:  # noqa: ANN401
+    def actor(self, number: int) -> CarlaActor:
         """Return CARLA's object."""
         return self._actors[number]
 
-    def blueprint(self, name: str) -> Any:  # noqa: ANN401
+    def blueprint(self, name: str) -> CarlaBlueprint:
         """Return a blueprint by the name of this or an older version of CARLA."""
         for known in (name, ALIASES.get(name), _OLDER.get(name)):
             if known is not None:
@@ -431,13 +444,13 @@ class SpawnedActors:
             self._sensors[number] = attached
             attached.listen(self._listener(number))
 
-    def _made(self, entry: SpawnRequest) -> Any:  # noqa: ANN401
+    def _made(self, entry: SpawnRequest) -> CarlaBlueprint:
         blueprint = self.blueprint(entry.type)
         if blueprint.has_attribute("is_invincible"):
             blueprint.set_attribute("is_invincible", "false")
         return blueprint
 
-    def _spawned(self, places: Sequence[tuple[Any, Any, int]], names: Sequence[str]) -> list[Any]:
+    def _spawned(self, places: Sequence[tuple[CarlaBlueprint, CarlaTransform, int]], names: Sequence[str]) -> list[CarlaActor]:
         """Spawn in one batch, or one by one; the third of a place is the actor to be attached to, or 0."""
         first = len(self._left)
         world = self._connection.world
@@ -458,16 +471,16 @@ class SpawnedActors:
                 raise self._refused(name, place[1], answer.error)
         return self._left[first:]
 
-    def _refused(self, name: str, transform: Any, words: str) -> SimulatorError:  # noqa: ANN401
+    def _refused(self, name: str, transform: CarlaTransform, words: str) -> SimulatorError:
         place = transform.location
         return SimulatorError(
             f"{name} could not be spawned at ({place.x:.1f}, {place.y:.1f}, {place.z:.1f}): {' '.join(words.split())}"
         )
 
-    def _listener(self, number: int) -> Callable[[Any], None]:
+    def _listener(self, number: int) -> Callable[[CarlaEvent], None]:
         reports, numbers = self.reports, self._numbers
 
-        def on_event(event: Any) -> None:  # noqa: ANN401
+        def on_event(event: CarlaEvent) -> None:
             """Runs in a thread of the client's: takes down what was said, and nothing else."""
             other, impulse = event.other_actor, event.normal_impulse
             known = numbers.get(other.id) if other is not None else None
@@ -477,7 +490,7 @@ class SpawnedActors:
 
         return on_event
 
-    def frame(self, snapshot: Any, *, controls: bool) -> CarlaFrame:  # noqa: ANN401
+    def frame(self, snapshot: CarlaWorldSnapshot, *, controls: bool) -> CarlaFrame:
         """Read a snapshot: exactly the client's numbers. ``controls``: also what the server says it applies now."""
         states = {}
         for number, actor in self._actors.items():
@@ -504,7 +517,7 @@ class SpawnedActors:
             False,
         )
 
-    def _control(self, command: Command) -> Any:  # noqa: ANN401
+    def _control(self, command: Command) -> CarlaControl:
         carla = self._carla
         if isinstance(command, WalkerCommand):
             direction = carla.Vector3D(command.direction_x, command.direction_y, 0.0)
@@ -521,7 +534,7 @@ class SpawnedActors:
         self._destroy([actor for actor in self._left if actor.id in gone])
         self._left = [actor for actor in self._left if actor.id not in gone]
 
-    def _destroy(self, actors: Sequence[Any]) -> None:
+    def _destroy(self, actors: Sequence[CarlaActor]) -> None:
         if self._connection.settings.batch:
             self._client.apply_batch_sync([self._carla.command.DestroyActor(actor.id) for actor in actors], False)
             return
@@ -541,7 +554,7 @@ class SpawnedActors:
         self._left.clear()
 
 
-def _motion(seen: Any) -> dict[str, float]:  # noqa: ANN401
+def _motion(seen: CarlaActorSnapshot) -> dict[str, float]:
     transform, velocity = seen.get_transform(), seen.get_velocity()
     turning, pushed = seen.get_angular_velocity(), seen.get_acceleration()
     place, turn = transform.location, transform.rotation
@@ -564,7 +577,7 @@ def _motion(seen: Any) -> dict[str, float]:  # noqa: ANN401
     }
 
 
-def _control(actor: Any) -> dict[str, float]:  # noqa: ANN401
+def _control(actor: CarlaActor) -> dict[str, float]:
     if actor.type_id.startswith("vehicle."):
         control = actor.get_control()
         return {
@@ -582,14 +595,14 @@ def _control(actor: Any) -> dict[str, float]:  # noqa: ANN401
     return {"walk_x_ratio": way.x, "walk_y_ratio": way.y, "walk_z_ratio": way.z, "walk_speed_mps": control.speed}
 
 
-def chassis_of(actor: Any) -> Chassis | None:  # noqa: ANN401
+def chassis_of(actor: CarlaActor) -> Chassis | None:
     """Ask where the wheels are (in cm, in the world's frame) and how far they turn; None where the answer is no vehicle's."""
     wheels = actor.get_physics_control().wheels
     pose = actor.get_transform()
     here = pose.location
     sine, cosine = sincos_deg(pose.rotation.yaw)
 
-    def ahead_m(wheel: Any) -> float:  # noqa: ANN401
+    def ahead_m(wheel: CarlaWheel) -> float:
         return float((wheel.position.x / 100.0 - here.x) * cosine + (wheel.position.y / 100.0 - here.y) * sine)
 
     front = [ahead_m(wheel) for wheel in wheels if wheel.max_steer_angle > 0.0]

@@ -85,6 +85,8 @@ class EndLine:
     reason: str
 
 
+# A field of a row as CSV or JSON has it: text, a number, anything.
+Field = Any
 Item = StateLine | ActorLine | EventLine | EndLine
 
 
@@ -106,7 +108,7 @@ class ColumnMap:
         self.keys = {name: found[name] for name in ("tick", "time_s", "actor", "actor_type") if name in found}
         self.channels = {name: found[name] for name in channels}
 
-    def row(self, fields: Mapping[str, Any]) -> StateLine:
+    def row(self, fields: Mapping[str, Field]) -> StateLine:
         """Read a row; an empty field is a channel that does not apply."""
         known = {key: fields.get(column.name) for key, column in self.keys.items()}
         time = _number(known.get("time_s"), "the time")
@@ -217,7 +219,7 @@ class LineReader:
         return self._maps[names].row(fields)
 
 
-def _event(kind: str, moment: TraceMoment, actor: Any, other: Any, impulse: Any, detail: Any) -> EventLine:  # noqa: ANN401
+def _event(kind: str, moment: TraceMoment, actor: Field, other: Field, impulse: Field, detail: Field) -> EventLine:
     if not kind:
         raise InputError("the kind of an event was wanted, such as collision")
     if moment.tick is None and moment.time_s is None:
@@ -237,7 +239,7 @@ def _moment(text: str) -> TraceMoment:
     return TraceMoment(tick=_whole(text, "a tick"))
 
 
-def _number(value: Any, what: str) -> float | None:  # noqa: ANN401
+def _number(value: Field, what: str) -> float | None:
     """Read a number; None where there is nothing."""
     if value is None or value == "":
         return None
@@ -247,7 +249,7 @@ def _number(value: Any, what: str) -> float | None:  # noqa: ANN401
     raise InputError(f"a number was wanted for {what}, but {reprlib.repr(value)} came")
 
 
-def _whole(value: Any, what: str) -> int | None:  # noqa: ANN401
+def _whole(value: Field, what: str) -> int | None:
     number = _number(value, what)
     if number is None:
         return None
@@ -256,7 +258,7 @@ def _whole(value: Any, what: str) -> int | None:  # noqa: ANN401
     return int(number)
 
 
-def _some_whole(value: Any, what: str) -> int:  # noqa: ANN401
+def _some_whole(value: Field, what: str) -> int:
     number = _whole(value, what)
     if number is None:
         raise InputError(f"a whole number was wanted for {what}, but nothing came")

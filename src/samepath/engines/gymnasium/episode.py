@@ -27,8 +27,12 @@ from samepath.engines.gymnasium.simulator import CONSTANT, RANDOM, CoordinateSou
 from samepath.engines.interface import DURATION
 from samepath.instrument.traces.recorder import Recorder
 
+# Environments share no type that says what they are, and observe whatever they like.
+Environment = Any
+Observation = Any
+EnvironmentAction = Any
 States = Mapping[int, Mapping[str, float]]
-StateReader = Callable[[Any, Any], States]
+StateReader = Callable[[Environment, Observation], States]
 
 # Numbers of an observation that become channels of their own; all of a longer one are recorded as a sensor's digest.
 MOST_CHANNELS: Final = 64
@@ -42,7 +46,7 @@ HIGHWAY_CHANNELS: Final = ("x_m", "y_m", "yaw_deg", "vx_mps", "vy_mps", CRASHED)
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 
-def flat(observation: Any) -> NDArray[np.float64]:  # noqa: ANN401 - whatever an environment observes
+def flat(observation: Observation) -> NDArray[np.float64]:
     """Return all numbers of an observation in a row; single precision is widened, nothing is rounded."""
     if isinstance(observation, Mapping):
         parts = [flat(part) for part in observation.values()]
@@ -56,12 +60,12 @@ def flat(observation: Any) -> NDArray[np.float64]:  # noqa: ANN401 - whatever an
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def is_highway(environment: Any) -> bool:  # noqa: ANN401
+def is_highway(environment: Environment) -> bool:
     """Has it a road with vehicles, as highway-env's have?"""
     return isinstance(getattr(getattr(environment.unwrapped, "road", None), "vehicles", None), list)
 
 
-def reader_of(environment: Any, settings: EnvironmentSettings) -> StateReader:  # noqa: ANN401
+def reader_of(environment: Environment, settings: EnvironmentSettings) -> StateReader:
     """Return a fresh reader for an environment."""
     if settings.reader:
         return _own(settings.reader)
@@ -88,7 +92,7 @@ class HighwayReader:
         self._known: list[Any] = []  # also keeps those who left, so that no other gets their identity
         self._numbers: dict[int, int] = {}
 
-    def __call__(self, environment: Any, observation: Any) -> States:  # noqa: ANN401
+    def __call__(self, environment: Environment, observation: Observation) -> States:
         """Read where everybody is."""
         states = {}
         for vehicle in environment.unwrapped.road.vehicles:
@@ -108,7 +112,7 @@ class ObservationReader:
     def __init__(self, x: CoordinateSource, y: CoordinateSource) -> None:
         self._x, self._y = x, y
 
-    def __call__(self, environment: Any, observation: Any) -> States:  # noqa: ANN401
+    def __call__(self, environment: Environment, observation: Observation) -> States:
         """Read the observation."""
         values = flat(observation).tolist()
         named = {f"observation_{index}_ratio": value for index, value in enumerate(values[:MOST_CHANNELS])}
@@ -143,7 +147,7 @@ def in_words(name: str) -> Iterator[None]:
         raise SimulatorError(f"environment {name}: {type(error).__name__}: {words}") from error
 
 
-def make(settings: EnvironmentSettings) -> Any:  # noqa: ANN401 - environments share no type that says what they are
+def make(settings: EnvironmentSettings) -> Environment:
     """Make an environment of our own; one that cannot be is refused."""
     try:
         if settings.module:
@@ -170,7 +174,7 @@ def shape_of(settings: EnvironmentSettings) -> EnvironmentShape:
     return EnvironmentShape((*channels, *REWARD), step_s)
 
 
-def _step_s(environment: Any) -> float:  # noqa: ANN401
+def _step_s(environment: Environment) -> float:
     """Ask how long a step is, in the words that are in use; 1 s where nobody says."""
     config = getattr(environment, "config", None)
     if isinstance(config, Mapping) and config.get("policy_frequency"):
@@ -206,7 +210,9 @@ class EnvironmentEpisode:
             finally:
                 environment.close()
 
-    def _steps(self, environment: Any, act: Callable[[], Any], read: StateReader, on_tick: Callable[[int], None]) -> None:  # noqa: ANN401
+    def _steps(
+        self, environment: Environment, act: Callable[[], EnvironmentAction], read: StateReader, on_tick: Callable[[int], None]
+    ) -> None:
         tick, reason = 0, ""
         while not reason:
             tick += 1
@@ -272,7 +278,7 @@ def _apart_m(a: Mapping[str, float], b: Mapping[str, float]) -> float:
     return hypot(a["x_m"] - b["x_m"], a["y_m"] - b["y_m"])
 
 
-def _actions(environment: Any, settings: EnvironmentSettings, seed: int) -> Callable[[], Any]:  # noqa: ANN401
+def _actions(environment: Environment, settings: EnvironmentSettings, seed: int) -> Callable[[], EnvironmentAction]:
     """Return what decides each step's action."""
     space = environment.action_space
     if settings.actions == RANDOM:
@@ -287,7 +293,7 @@ def _actions(environment: Any, settings: EnvironmentSettings, seed: int) -> Call
     return lambda: action
 
 
-def _idle(environment: Any) -> Any:  # noqa: ANN401
+def _idle(environment: Environment) -> EnvironmentAction:
     """Doing nothing is 0 where actions are real numbers, and what highway-env calls IDLE; elsewhere nobody knows."""
     if isinstance(environment.action_space, gymnasium.spaces.Box):
         return 0.0

@@ -31,6 +31,8 @@ from samepath.engines.in_process import (
 )
 from samepath.scenarios.scripts import PlanarState, Role, Script, Wheels, brake_force_n, drive_force_n
 
+# Numbers, or arrays of them.
+Scalars = Any
 GRAVITY_MPS2: Final = 9.81
 CORNERS: Final = ("front_left", "front_right", "rear_left", "rear_right")
 # Where the middle of the mass is, as a part of the height: low, as in a car.
@@ -173,8 +175,8 @@ class MujocoWorld(InProcessWorld):
     def __init__(self, script: Script, settings: InProcessSettings) -> None:
         self._accumulator = StepAccumulator(settings.step_s, settings.max_steps)
         self._step_s = settings.step_s
-        self._model: Any = mujoco.MjModel.from_xml_string(mjcf_of(script, settings.step_s))
-        self._data: Any = mujoco.MjData(self._model)
+        self._model = mujoco.MjModel.from_xml_string(mjcf_of(script, settings.step_s))
+        self._data = mujoco.MjData(self._model)
         self._cars = {
             role.number: Car(role, parameters_of(role, role.wheels), self._model, self._data)
             for role in script.roles
@@ -197,7 +199,7 @@ class MujocoWorld(InProcessWorld):
         rows = self.rows([self.reading()])[0].tolist()
         return {number: dict(zip(CHANNELS, row, strict=True)) for number, row in zip(self._cars, rows, strict=True)}
 
-    def reading(self) -> Any:  # noqa: ANN401
+    def reading(self) -> tuple[Floats, Floats]:
         """Copy all positions and velocities."""
         return self._positions.copy(), self._velocities.copy()
 
@@ -249,16 +251,17 @@ class MujocoWorld(InProcessWorld):
                 # MuJoCo tells what the first does to the second.
                 self._contacts.add(actor, other, (-x * self._step_s, y * self._step_s, -z * self._step_s))
 
-    def _force_n(self, contact: int) -> Any:  # noqa: ANN401
+    def _force_n(self, contact: int) -> Floats:
         wrench = np.zeros(6)
         mujoco.mj_contactForce(self._model, self._data, contact, wrench)
-        return self._data.contact.frame[contact].reshape(3, 3).T @ wrench[:3]
+        force_n: Floats = self._data.contact.frame[contact].reshape(3, 3).T @ wrench[:3]
+        return force_n
 
 
 class Car:
     """A body on four sprung wheels."""
 
-    def __init__(self, role: Role, car: CarParameters, model: Any, data: Any) -> None:  # noqa: ANN401
+    def __init__(self, role: Role, car: CarParameters, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         self._role, self._car, self._model, self._data = role, car, model, data
         name = f"car{car.number}"
         self._at, self._moves = int(model.joint(name).qposadr[0]), int(model.joint(name).dofadr[0])
@@ -304,7 +307,7 @@ class Car:
         return np.stack((*places, *angle_columns_deg(forward, right_z, up[2]), vx, -vy, vz), axis=-1)
 
 
-def _axes(qw: Any, qx: Any, qy: Any, qz: Any) -> tuple[Any, Any, Any]:  # noqa: ANN401 - numbers, or arrays of them
+def _axes(qw: Scalars, qx: Scalars, qy: Scalars, qz: Scalars) -> tuple[Any, Any, Any]:
     """Return up in MuJoCo's axes, forward in ours, and how far right points upwards: columns of the rotation."""
     up = 2 * (qx * qz + qw * qy), 2 * (qy * qz - qw * qx), 1 - 2 * (qx * qx + qy * qy)
     forward = 1 - 2 * (qy * qy + qz * qz), -2 * (qx * qy + qw * qz), 2 * (qx * qz - qw * qy)

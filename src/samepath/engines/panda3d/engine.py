@@ -218,7 +218,7 @@ class PandaWorld(InProcessWorld):
         self._world.clearTickCallback()
         self._told = None
 
-    def _on_contact(self, data: Any) -> None:  # noqa: ANN401 - Panda3D has no types
+    def _on_contact(self, data: bullet.BulletContactCallbackData) -> None:
         names = data.node0.name, data.node1.name
         if _GROUND in names:
             return
@@ -226,7 +226,7 @@ class PandaWorld(InProcessWorld):
         if not self._contacts.has_met(*pair) and pair not in self._fresh:
             self._fresh.append(pair)
 
-    def _on_step(self, _data: Any) -> None:  # noqa: ANN401
+    def _on_step(self, _data: object) -> None:
         if self._fresh:
             self._read_impulses()
         self._after_step()
@@ -265,7 +265,7 @@ def _sweep() -> None:
 class Car:
     """A vehicle of Bullet's: a box on four rays."""
 
-    def __init__(self, role: Role, car: CarParameters, world: Any, root: Any, brake_s: float) -> None:  # noqa: ANN401
+    def __init__(self, role: Role, car: CarParameters, world: bullet.BulletWorld, root: core.NodePath, brake_s: float) -> None:
         self._role, self._car, self._brake_s = role, car, brake_s
         self._body = bullet.BulletRigidBodyNode(str(car.number))
         self._body.addShape(

@@ -25,6 +25,9 @@ from typing import Any, NamedTuple
 
 from .driver import STANDING_MPS, Chassis, DriverCommand, Observation, PathDriver
 
+# MetaDrive has no types: a vehicle of its, and a class of vehicles.
+Vehicle = Any
+VehicleClass = Any
 # What a car tells: place; where forward, up and left point; velocity, spin; how it is driven.
 STATE = struct.Struct("<18f3d")
 CONTACT = struct.Struct("<3i3f")
@@ -129,7 +132,7 @@ class Contact(NamedTuple):
 class Car:
     """One of MetaDrive's vehicles."""
 
-    def __init__(self, number: int, vehicle: Any) -> None:  # noqa: ANN401 - MetaDrive has no types
+    def __init__(self, number: int, vehicle: Vehicle) -> None:
         self.number = number
         self.vehicle = vehicle
         self.command = DriverCommand(0.0, 0.0, 1.0)
@@ -184,7 +187,7 @@ class MetaDriveWorld:
         self._met: set[tuple[int, int]] = set()
         self._pairs = len(self.cars) * (len(self.cars) - 1) // 2
 
-    def _spawned(self, kind: Any, start: dict[str, float]) -> Any:  # noqa: ANN401
+    def _spawned(self, kind: VehicleClass, start: dict[str, float]) -> Vehicle:
         """Spawn a vehicle; it is put in its place by hand, since there is no lane to start on."""
         vehicle = self._engine.spawn_object(kind, vehicle_config={"need_navigation": False}, random_seed=0)
         vehicle.reset(position=(start["x_m"], start["y_m"]), heading=start["yaw_deg"])
@@ -218,7 +221,7 @@ class MetaDriveWorld:
         self._met.update(found)
         return [Contact(actor, other, (x, y, z)) for (actor, other), (x, y, z) in sorted(found.items())]
 
-    def _number(self, node: Any) -> int:  # noqa: ANN401
+    def _number(self, node: object) -> int:
         return next((car.number for car in self.cars if car.vehicle.body == node), -1)
 
 
