@@ -96,4 +96,4 @@ def test_a_file_that_cannot_be_written_is_one_line_and_leaves_the_old_one(tmp_pa
     with pytest.raises(StoreError, match="could not be written"):
         write_text_atomically(tmp_path / "nowhere" / "a.txt", "new")
     assert path.read_text() == "old"
-    assert [one.name for one in tmp_path.iterdir()] == ["a.txt"]
+    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]

@@ -70,9 +70,9 @@ def test_whoever_asks_after_the_signal_is_told_at_once():
 def test_without_a_signal_everything_is_as_before():
     from samepath.core.processes import shutdown_signals
 
-    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with shutdown_signals() as end:
         assert not end.received
         assert signal.getsignal(signal.SIGTERM) != before[1]
-    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
     assert signal.set_wakeup_fd(-1) == -1

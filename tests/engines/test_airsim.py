@@ -42,9 +42,9 @@ def go(peer, settings=None, duration_s=0.5, scenario="table1-test2", on_tick=lam
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def collisions(repeat):
@@ -135,8 +135,8 @@ def test_a_program_that_runs_by_itself_is_recorded_as_it_comes():
     loop = {"mode": "game-loop", "time_scale": 20.0, "frame_rate_hz": 400.0}
     with listening(AirSimPeer(settings={"ClockSpeed": 20.0, "ClockType": ""})) as peer:
         repeats = [go(peer, loop, duration_s=6.0) for _ in range(3)]
-    assert [one.end.reason for one in repeats] == [DURATION] * 3
-    assert len({one.digest for one in repeats}) == 3, "whoever is asked by the wall clock is asked at other moments each time"
+    assert [repeat.end.reason for repeat in repeats] == [DURATION] * 3
+    assert len({repeat.digest for repeat in repeats}) == 3, "what goes by the wall clock is asked at other moments each time"
 
 
 @needs_client

@@ -73,9 +73,9 @@ def test_settings_that_cannot_be_are_refused_before_a_study_begins(settings, wor
 
 def test_only_synchronous_promises_bits_and_only_the_defaults_are_resampled():
     told = {mode: Babylon().described({"mode": mode}) for mode in ("synchronous", "lockstep", "defaults")}
-    assert [one.capabilities.deterministic for one in told.values()] == [True, False, False]
-    assert [one.capabilities.lossless for one in told.values()] == [True, True, False]
-    assert ["resampling_m" in one.channels for one in told.values()] == [False, False, True]
+    assert [info.capabilities.deterministic for info in told.values()] == [True, False, False]
+    assert [info.capabilities.lossless for info in told.values()] == [True, True, False]
+    assert ["resampling_m" in info.channels for info in told.values()] == [False, False, True]
 
 
 def test_missing_modules_are_told_in_one_line_and_break_no_description(monkeypatch, engine, tmp_path):
@@ -179,8 +179,8 @@ def test_numbers_come_into_our_units_unrounded():
     climbing = (0.0, 0.0, 1.0, 0, -np.sin(np.pi / 8), 0, np.cos(np.pi / 8), *STILL[7:])
     leaning = (0.0, 0.0, 1.0, -np.sin(np.pi / 8), 0, 0, np.cos(np.pi / 8), *STILL[7:])
     reader = BabylonReader(roles, variable_step=False)
-    for tick, one in enumerate((car, climbing, leaning), 1):
-        assert reader.read(state(3 * tick, 0.05 * tick, one, STILL)) == ReceivedStates((tick,))
+    for tick, pose in enumerate((car, climbing, leaning), 1):
+        assert reader.read(state(3 * tick, 0.05 * tick, pose, STILL)) == ReceivedStates((tick,))
     row, up, over = first_car(reader, CHANNELS)
     assert (row["x_m"], row["y_m"], row["vy_mps"]) == (tenth, 2.0, tenth)
     assert row["z_m"] == pytest.approx(1.0 - 0.38 * roles[0].body.height_m)
@@ -198,8 +198,8 @@ def test_frames_of_any_length_become_ticks_with_a_bound_and_commands_of_the_fram
         told = reader.read(state(step, time_s, (x_m, *STILL[1:13], step, 0.0, 0.0), STILL))
     assert told == ReceivedStates((3,))
     ticks = first_car(reader, RESAMPLED_CHANNELS)
-    assert [one["x_m"] for one in ticks] == pytest.approx([0.5, 1.0, 1.4])
-    assert [one["throttle_ratio"] for one in ticks] == [2, 3, 4]
+    assert [row["x_m"] for row in ticks] == pytest.approx([0.5, 1.0, 1.4])
+    assert [row["throttle_ratio"] for row in ticks] == [2, 3, 4]
     assert ticks[0]["resampling_m"] == pytest.approx(0.0, abs=1e-9)
     assert ticks[1]["resampling_m"] == pytest.approx(10 * 0.06 / 4)
     assert "at most 0.15 m off (tick 2, actor 1); longest gap between frames 0.06 s" in reader.note
@@ -337,7 +337,7 @@ def test_nothing_is_left_of_a_run_that_is_broken_off():
     with pytest.raises(KeyboardInterrupt):
         go(DEFAULTS, on_tick=on_tick)
     assert len(seen) >= 2, "Node and its supervisor"
-    assert not [one for one in seen if one.is_running()]
+    assert not [process for process in seen if process.is_running()]
 
 
 @needs_babylon

@@ -42,9 +42,9 @@ def go(peer, settings=None, duration_s=0.5, scenario="table1-test2", on_tick=lam
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def collisions(repeat):
@@ -118,9 +118,9 @@ def test_a_program_that_runs_by_itself_is_recorded_as_it_comes():
     loop = {"mode": "game-loop", "frame_rate_hz": 200.0}
     with listening(BeamNGPeer(pace=20.0)) as peer:
         repeats = [go(peer, loop, duration_s=6.0) for _ in range(3)]
-    assert [one.end.reason for one in repeats] == [DURATION] * 3
-    assert all(any("resampled" in event.detail for event in one.events) for one in repeats)
-    assert len({one.digest for one in repeats}) == 3, "whoever is asked by the wall clock is asked at other moments each time"
+    assert [repeat.end.reason for repeat in repeats] == [DURATION] * 3
+    assert all(any("resampled" in event.detail for event in repeat.events) for repeat in repeats)
+    assert len({repeat.digest for repeat in repeats}) == 3, "what goes by the wall clock is asked at other moments each time"
 
 
 @needs_client

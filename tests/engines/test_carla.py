@@ -84,7 +84,7 @@ def test_what_changes_the_physics_changes_the_bits(tests):
 
 
 def test_the_log_holds_the_numbers_of_the_client_which_are_32_bit_floats(tests):
-    assert all(one["float32"] for one in tests.values())
+    assert all(test["float32"] for test in tests.values())
 
 
 def test_traffic_needs_no_script_and_follows_the_seed(tests):
@@ -127,7 +127,7 @@ def test_nothing_is_left_behind_by_a_run_or_by_one_that_failed(port, short, tmp_
         ],
     )
     assert results[0]["actors"] == ["vehicle.mercedes-benz.coupe", "walker.pedestrian.0001"]
-    words = [one.get("error", "") for one in results]
+    words = [result.get("error", "") for result in results]
     for text, expected in zip(
         words[1:],
         (

@@ -161,7 +161,7 @@ def test_a_pedestrian_waits_walks_by_every_waypoint_and_stops_at_the_last():
     for waypoint in role.path[1:]:
         assert min(math.dist(waypoint, (x, y)) for x, y, _ in track) < 0.11
     lengths = sum(math.dist(a, b) for a, b in pairwise(role.path))
-    assert track.index(next(one for one in track if one[2])) == pytest.approx(
+    assert track.index(next(point for point in track if point[2])) == pytest.approx(
         (role.start_s + lengths / role.speed_mps) / 0.05, abs=6
     )
     assert track[-1] == track[-20]
@@ -228,8 +228,8 @@ REPORTS = [
 
 @given(st.permutations(REPORTS))
 def test_collisions_do_not_depend_on_the_order_in_which_sensors_speak(reports):
-    found = first_contacts(reports, lambda one: one.frame - 100, last_tick=200)
-    assert [(one.tick, one.actor, one.other, one.detail, one.impulse_ns[0]) for one in found] == [
+    found = first_contacts(reports, lambda report: report.frame - 100, last_tick=200)
+    assert [(contact.tick, contact.actor, contact.other, contact.detail, contact.impulse_ns[0]) for contact in found] == [
         (30, 1, 2, "", 7.0),
         (50, 2, None, "static.pole", 1.0),
         (50, 2, None, "static.wall", 1.0),
@@ -264,7 +264,7 @@ def frame_at(number, time_s, x_m):
 def test_finer_steps_make_the_same_ticks():
     ticks = ticks_from(frame_at(7, 1.0, 0.0), settings_with(fixed_delta_s=0.01))
     frames = [frame_at(7 + n, 1.0 + n * 0.01, float(n)) for n in range(1, 16)]
-    taken = [one for frame in frames for one in ticks.take(frame)]
+    taken = [tick for frame in frames for tick in ticks.take(frame)]
     assert [(tick, states[1]["x_m"]) for tick, states in taken] == [(1, 5.0), (2, 10.0), (3, 15.0)]
     assert ticks.of_report(report(8, 1, None)) == 1
     assert ticks.of_report(report(12, 1, None)) == 1

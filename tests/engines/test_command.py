@@ -72,7 +72,7 @@ def test_the_pages_study_finds_what_the_page_says(toy):
     assert fixed.header.simulator_version.startswith("toy-car 1.0 [")
     digests = [{repeat.digest for repeat in repeats_of(cell)} for cell in (fixed, loop)]
     assert [len(found) for found in digests] == [1, 3]
-    (collision,) = (one for one in fixed.load(0).events if one.kind == "collision")
+    (collision,) = (event for event in fixed.load(0).events if event.kind == "collision")
     assert (collision.actor, collision.other) == (1, 2)
     assert loop.header.channels[-1] == "resampling_m"
     for repeat in repeats_of(loop):
@@ -94,7 +94,7 @@ def test_the_pages_commands_are_right(toy):
 
 
 def test_every_setting_and_placeholder_is_documented():
-    for name in (*SETTINGS, *(f"{{{one}}}" for one in PLACEHOLDERS)):
+    for name in (*SETTINGS, *(f"{{{placeholder}}}" for placeholder in PLACEHOLDERS)):
         assert f"`{name}`" in PAGE, name
 
 
@@ -246,13 +246,13 @@ def test_names_units_marks_and_channels_of_ones_own_are_read(tmp_path):
     settings = {"channels": "x_m, y_m, battery_ratio", "columns": "battery_ratio=soc", "lossless": True}
     for more in ({}, {"trace": "csv"}):
         run = run_once(writer(tmp_path, LINES, **settings, **more), "s")
-        assert [(one.id, one.type) for one in run.actors] == [(1, "truck"), (2, "actor")]
+        assert [(actor.id, actor.type) for actor in run.actors] == [(1, "truck"), (2, "actor")]
         assert run.tick.tolist() == [0, 0, 1, 1, 2]
         assert run.values[:, 0].tolist() == [1.0, 0.0, 1.234, 1.0, 2.0]
         assert run.values[0::2, 2].tolist() == [0.5, 0.4, 0.25]
         assert run.time_s.tolist() == [0.0, 0.0, 0.05, 0.05, 0.1]
         assert run.events[2].impulse_ns == (-1.5, 2.0, 0.0)
-        assert [(one.tick, one.kind, one.actor, one.other) for one in run.events[2:]] == [
+        assert [(event.tick, event.kind, event.actor, event.other) for event in run.events[2:]] == [
             (1, "collision", 1, 2),
             (1, "destroy", 2, None),
         ]
@@ -287,7 +287,7 @@ def test_a_parquet_table_is_read_bit_for_bit_in_the_order_of_time(tmp_path):
     assert run.values[:, 0].tolist() == [4.0, 3.0, 1e-300, 0.1 + 0.2]
     assert run.actors[0].type == "truck"
     assert run.end.reason == "told"
-    assert [one.kind for one in run.events] == ["spawn", "spawn", "beep"]
+    assert [event.kind for event in run.events] == ["spawn", "spawn", "beep"]
 
 
 numbers = st.floats(-1e100, 1e100)
@@ -329,7 +329,7 @@ def test_what_comes_after_the_duration_is_not_recorded(tmp_path):
         simulator = writer(tmp_path, LINES, **settings)
         run = run_request(simulator, RunRequest("s", 0, duration_s=0.05))
         assert (run.end.tick, run.end.reason) == (1, DURATION)
-        assert [one.kind for one in run.events] == ["spawn", "spawn", "collision", "destroy"]
+        assert [event.kind for event in run.events] == ["spawn", "spawn", "collision", "destroy"]
         start = run_request(simulator, RunRequest("s", 0, duration_s=1.0))
         assert (start.end.tick, start.end.reason) == (2, "all done;really")
 

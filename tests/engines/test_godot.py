@@ -156,7 +156,7 @@ def test_a_state_that_is_no_number_is_told_of():
 def test_the_external_controllers_answer_what_is_theirs_and_nothing_else():
     roles = read_script("table1-test2").roles
     controllers = Controllers(roles)
-    seen = b"".join(struct.pack("<6f", one.start.x_m, one.start.y_m, 1, 0, 0, 0) for one in roles)
+    seen = b"".join(struct.pack("<6f", role.start.x_m, role.start.y_m, 1, 0, 0, 0) for role in roles)
     assert controllers.answer(b"anything") is None
     hello = controllers.answer(struct.pack("<Id", HELLO, 0.0) + seen)
     assert hello == struct.pack("<I", HELLO) + struct.pack("<3dB", 0, 0, 0, 0) * 2
@@ -254,14 +254,16 @@ def test_nothing_is_left_of_a_run_that_is_broken_off():
     with pytest.raises(KeyboardInterrupt):
         go({**LOOP, "controller": "external"}, on_tick=on_tick)
     assert len(seen) >= 4, "Godot, the controllers, and a supervisor for each"
-    assert not [one for one in seen if one.is_running()]
+    assert not [process for process in seen if process.is_running()]
 
 
 @needs_godot
 def test_controllers_that_die_fail_the_run():
     def on_tick(tick):
         if tick == 5:
-            (found,) = [one for one in children() if one.cmdline()[2:4] == ["-m", "samepath.engines.godot.external"]]
+            (found,) = [
+                process for process in children() if process.cmdline()[2:4] == ["-m", "samepath.engines.godot.external"]
+            ]
             found.kill()
 
     with pytest.raises(SimulatorError, match=r"^the external controller ended before the run did: it was ended by signal 9"):
@@ -296,13 +298,13 @@ def test_a_screen_that_dies_fails_the_run_and_leaves_nothing():
     def on_tick(tick):
         if tick == 2:
             seen.extend(children())
-            (found,) = [one for one in seen if one.name() == "Xvfb"]
+            (found,) = [process for process in seen if process.name() == "Xvfb"]
             found.kill()
 
     # Godot does not outlive its screen: whichever of the two deaths is heard of first.
     with pytest.raises(SimulatorError, match=r"^Xvfb ended before the run did: it was ended by signal 9|^Godot "):
         go({**DRAWN, "mode": "game-loop", "timeout_s": 5}, 5.0, on_tick=on_tick)
-    assert not [one for one in seen if one.is_running()]
+    assert not [process for process in seen if process.is_running()]
 
 
 def test_the_project_is_part_of_the_package():

@@ -177,14 +177,16 @@ def test_many_angles_have_the_bits_of_single_ones():
     axes = stream(1, "axes").uniform(-1.0, 1.0, (5, 4, 3, 2))
     (fx, fy, fz, right_z, up_z), shape = axes.reshape(5, -1), axes.shape[1:]
     fz[:3], right_z[3] = (1.0000001, -1.5, -0.0), 0.0
-    columns = angle_columns_deg(tuple(one.reshape(shape) for one in (fx, fy, fz)), right_z.reshape(shape), up_z.reshape(shape))
+    columns = angle_columns_deg(
+        tuple(axis.reshape(shape) for axis in (fx, fy, fz)), right_z.reshape(shape), up_z.reshape(shape)
+    )
     one_by_one = [
         angles_deg((a, b, c), d, e) for a, b, c, d, e in zip(*(x.tolist() for x in (fx, fy, fz, right_z, up_z)), strict=True)
     ]
     assert np.stack(columns, axis=-1).tobytes() == np.array(one_by_one).tobytes()
 
 
-@pytest.mark.parametrize("simulator", [Panda3D, Pymunk, MuJoCo], ids=lambda one: one.name)
+@pytest.mark.parametrize("simulator", [Panda3D, Pymunk, MuJoCo], ids=lambda simulator: simulator.name)
 def test_readings_are_the_states_of_their_moment_whatever_comes_after(simulator):
     if simulator().unavailable({}):
         pytest.skip(simulator().unavailable({}))
@@ -234,7 +236,7 @@ def test_pymunk_has_no_variable_step_and_at_most_two_threads():
         Pymunk().described({"threads": 3})
 
 
-@pytest.mark.parametrize("simulator", [Panda3D, Pymunk, MuJoCo], ids=lambda one: one.name)
+@pytest.mark.parametrize("simulator", [Panda3D, Pymunk, MuJoCo], ids=lambda simulator: simulator.name)
 def test_synchronous_steps_give_the_same_bits_in_a_fresh_process(simulator):
     missing = simulator().unavailable({})
     if missing:

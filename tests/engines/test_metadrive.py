@@ -239,7 +239,7 @@ def test_nothing_is_left_of_a_run_that_is_broken_off():
     with pytest.raises(KeyboardInterrupt):
         go(LOOP, on_tick=on_tick)
     assert len(seen) >= 2, "MetaDrive and its supervisor"
-    assert not [one for one in seen if one.is_running()]
+    assert not [process for process in seen if process.is_running()]
 
 
 def test_the_project_is_part_of_the_package_and_imports_nothing_of_ours():

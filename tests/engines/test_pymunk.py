@@ -48,8 +48,8 @@ def test_crates_are_scenery_that_can_be_hit():
 def test_two_threads_run_the_same_scene():
     """Where they race, bits differ; that the cars meet does not."""
     settings = {"threads": 2, "crates": 36}
-    one, two = (run_once(Preset(Pymunk(), {**settings, "threads": count}), "table1-test2") for count in (1, 2))
-    first = [next(event.tick for event in repeat.events if event.kind == "collision") for repeat in (one, two)]
+    alone, two = (run_once(Preset(Pymunk(), {**settings, "threads": count}), "table1-test2") for count in (1, 2))
+    first = [next(event.tick for event in repeat.events if event.kind == "collision") for repeat in (alone, two)]
     assert abs(first[0] - first[1]) <= 1
 
 

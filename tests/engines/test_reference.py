@@ -109,7 +109,7 @@ def test_a_hundred_repeats_miss_them_and_say_what_they_could_not_exclude():
 def test_two_outcomes_are_a_bifurcation_and_not_noise():
     result = run("control-two-outcomes", 100)
     assert len(result.outcomes) == 2
-    assert sum(len(one.repeats) for one in result.outcomes) == 100
+    assert sum(len(outcome.repeats) for outcome in result.outcomes) == 100
     assert result.clusters.pattern is Pattern.BIFURCATION
     assert result.outcomes[1].split_tick == 92, "the first logged tick after 90"
     assert result.tree.until_tick == 92
@@ -134,7 +134,7 @@ def test_a_run_that_ends_early_is_a_difference_though_no_path_departs():
     assert result.summary.max_sigma_m == 0.0
     assert result.judgement.verdict == "exceeds-tolerance"
     assert result.findings[0].message == "2 of 100 repeats end early, at tick 150 instead of 200: repeats 7, 57"
-    assert {one.kind for one in result.findings} == {"length", "end", "incomplete"}
+    assert {finding.kind for finding in result.findings} == {"length", "end", "incomplete"}
     assert result.divergent == 2
     assert run("control-ends-early", 100, structure_fails=False).judgement.verdict == "within-tolerance"
 
@@ -164,7 +164,7 @@ def test_a_leak_from_run_to_run_is_seen_in_one_process_and_not_in_fresh_ones():
     assert result.summary.max_sigma_m == pytest.approx(leak_m * np.sqrt(repeats * (repeats + 1) / 12))
     assert result.first_divergence.actor == 3
     done = [subprocess.run([sys.executable, "-c", LEAKY], capture_output=True, text=True, check=True) for _ in range(2)]
-    (first, second), (again, _) = (one.stdout.split() for one in done)
+    (first, second), (again, _) = (run.stdout.split() for run in done)
     assert first == again == EXACT, "the first run of a process knows of no other"
     assert second != first
 

@@ -81,7 +81,7 @@ def test_what_controllers_in_a_thread_decided_is_replayed_bit_for_bit_on_any_fix
         for settings in (LOCKSTEP, THREADED, THREADED, {**THREADED, "time_scale": 5000.0}, {**THREADED, "catch_up_steps": 1})
     ]
     replays.append(run_request(Samepath(), replace(request, settings={}, commands=log)))
-    assert len({one.digest for one in replays}) == 1
+    assert len({replay.digest for replay in replays}) == 1
     assert np.array_equal(replays[0].digests, in_loop.digests)
     assert told(replays[0]) == told(in_loop)
     assert replays[0].end == in_loop.end

@@ -32,21 +32,21 @@ def contact(*values):
 
 
 def test_states_come_back_as_they_were_told():
-    one = reader()
+    lines = reader()
     tenth = struct.unpack("<f", struct.pack("<f", 0.1))[0]
-    assert one.read(states(5, (tenth, 2.0, 0.1), (3.0, 4.0, -0.1))) == ReceivedStates((1,))
-    assert one.read(states(10, (5.0, 6.0, 0.0), (7.0, 8.0, 0.0))) == ReceivedStates((2,))
-    cars = one.cars()
+    assert lines.read(states(5, (tenth, 2.0, 0.1), (3.0, 4.0, -0.1))) == ReceivedStates((1,))
+    assert lines.read(states(10, (5.0, 6.0, 0.0), (7.0, 8.0, 0.0))) == ReceivedStates((2,))
+    cars = lines.cars()
     assert cars["real"].tolist() == [[[tenth, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]
     assert cars["command"][0].tolist() == [[0.1], [-0.1]]
 
 
 def test_contacts_frames_and_ends_are_understood():
-    one = reader()
-    assert one.read(contact(6, 1, 2, 1.0, 2.0, 3.0)) == SubprocessContact(2, 1, 2, (1.0, 2.0, 3.0))
-    assert one.read(contact(5, 2, -1, 0.0, 0.0, 1.0)) == SubprocessContact(1, 2, None, (0.0, 0.0, 1.0))
-    assert one.read(b"F 70 8") == FrameStats(70, 8)
-    assert one.read(b"E over") == RunEnd("time is over")
+    lines = reader()
+    assert lines.read(contact(6, 1, 2, 1.0, 2.0, 3.0)) == SubprocessContact(2, 1, 2, (1.0, 2.0, 3.0))
+    assert lines.read(contact(5, 2, -1, 0.0, 0.0, 1.0)) == SubprocessContact(1, 2, None, (0.0, 0.0, 1.0))
+    assert lines.read(b"F 70 8") == FrameStats(70, 8)
+    assert lines.read(b"E over") == RunEnd("time is over")
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_any_other_line_is_refused(line):
 
 @pytest.mark.parametrize("car", [(float("nan"), 0.0, 0.0), (0.0, 0.0, float("inf"))])
 def test_a_state_that_is_no_number_is_told_of(car):
-    one = reader()
-    one.read(states(5, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)))
-    one.read(states(10, (0.0, 0.0, 0.0), car))
+    lines = reader()
+    lines.read(states(5, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)))
+    lines.read(states(10, (0.0, 0.0, 0.0), car))
     with pytest.raises(SimulatorError, match="at tick 2 that is not a number"):
-        one.cars()
+        lines.cars()
 
 
 def test_a_pair_collides_once_and_the_lower_number_felt_it():

@@ -49,18 +49,18 @@ def test_roads_are_the_paths_of_the_script_cut_at_a_junction():
             assert min(off_m(point, *pair) for pair in pairwise(way)) < 0.1
 
 
-def off_m(point, one, two):
-    """How far from a straight line between two points another one is."""
-    length_m = math.dist(one, two)
-    x, y = (two[0] - one[0]) / length_m, (two[1] - one[1]) / length_m
-    along_m = min(length_m, max(0.0, (point[0] - one[0]) * x + (point[1] - one[1]) * y))
-    return math.dist(point, (one[0] + along_m * x, one[1] + along_m * y))
+def off_m(point, a, b):
+    """How far from a straight line between b points another a is."""
+    length_m = math.dist(a, b)
+    x, y = (b[0] - a[0]) / length_m, (b[1] - a[1]) / length_m
+    along_m = min(length_m, max(0.0, (point[0] - a[0]) * x + (point[1] - a[1]) * y))
+    return math.dist(point, (a[0] + along_m * x, a[1] + along_m * y))
 
 
 def test_nobody_has_right_of_way_and_all_are_foes():
     net = ElementTree.fromstring(scene_of(read_script("table1-test2")).net)
     requests = net.findall("junction[@id='j']/request")
-    assert [(one.get("response"), one.get("foes")) for one in requests] == [("00", "10"), ("00", "01")]
+    assert [(request.get("response"), request.get("foes")) for request in requests] == [("00", "10"), ("00", "01")]
 
 
 @pytest.mark.parametrize(

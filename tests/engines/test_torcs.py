@@ -274,7 +274,7 @@ def test_nothing_is_left_of_a_race_that_is_broken_off():
     with pytest.raises(KeyboardInterrupt):
         go(on_tick=on_tick)
     assert len(seen) >= 1, "a supervisor, and TORCS if it has not ended yet"
-    assert not [one for one in seen if one.is_running()]
+    assert not [process for process in seen if process.is_running()]
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed: apt-get install g++")
@@ -285,7 +285,7 @@ def test_our_module_is_built_once_into_the_users_cache(tmp_path, monkeypatch):
     assert path.read_bytes()[:4] == b"\x7fELF"
     monkeypatch.setenv("CXX", "/nowhere/g++")
     assert build() == path
-    assert not [one for one in path.parent.iterdir() if one != path]
+    assert not [file for file in path.parent.iterdir() if file != path]
 
 
 def test_the_source_is_part_of_the_package():

@@ -66,7 +66,11 @@ EVERY = {"float": [0.37, -0.37], "bool": [True], "int | None": [-1, 0, 3]}
 @pytest.mark.parametrize(("number", "kind"), [(1, VehicleCommand), (2, WalkerCommand)])
 def test_whatever_can_be_told_comes_back_as_it_was(number, kind):
     """A field that commands get one day and replays forget would be found here."""
-    asked = [kind(**{one.name: value}) for one in fields(kind) for value in EVERY[str(getattr(one.type, "__name__", one.type))]]
+    asked = [
+        kind(**{field.name: value})
+        for field in fields(kind)
+        for value in EVERY[str(getattr(field.type, "__name__", field.type))]
+    ]
     assert len(asked) >= len(fields(kind))
     for command in asked:
         replay = DecisionReplay(taped((0.0, {number: command}, ())), TYPES)

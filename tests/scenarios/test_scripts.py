@@ -110,7 +110,7 @@ class FromTheDocs:
             size = math.dist((ax, ay), (bx, by))
             over = arc - self.arcs[-1]
             return bx + (bx - ax) / size * over, by + (by - ay) / size * over
-        after = next(i for i, one in enumerate(self.arcs) if one > arc)
+        after = next(i for i, length in enumerate(self.arcs) if length > arc)
         share = (arc - self.arcs[after - 1]) / (self.arcs[after] - self.arcs[after - 1])
         (ax, ay, _), (bx, by, _) = self.track[after - 1], self.track[after]
         return ax + (bx - ax) * share, ay + (by - ay) * share
