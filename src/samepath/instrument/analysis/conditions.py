@@ -1,4 +1,9 @@
-"""What was asked of the host, and what was measured while the repeats ran."""
+"""What was asked of the host, what was measured while the repeats ran, and how fast they ran.
+
+A study is only as good as its conditions: a load of 75 % that was really 60 % explains nothing. So every condition is held
+against what was read back, a miss is marked wherever the cell is shown, and domains and figures place the cell where it was
+measured.
+"""
 
 import math
 import statistics
@@ -186,8 +191,6 @@ def _word(value: Scalar | None) -> str:
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
-
-# How fast repeats ran, from the wall time of their ticks.
 
 # Ticks that come all at once, after the run, say nothing about its pace: then the whole run does.
 _ALL_AT_ONCE: Final = 0.9

@@ -1,4 +1,10 @@
-"""Divergence: where, when and in what two runs part for the first time, and how far each repeat strays."""
+"""Divergence: where, when and in what two runs part for the first time, how far each repeat strays, and what no distance shows.
+
+The first difference is found by digests, not by distances: digests are chained, so that equal digests at a tick mean equal
+bits up to it. Structure comes apart from distance. Runs of unequal length, missing actors, gaps in the log, collisions that
+happen in some repeats only, runs cut off: each is a :class:`Finding` of its own, and nothing is cut to the shortest run to
+make it go away.
+"""
 
 import math
 from collections import Counter
@@ -320,11 +326,6 @@ def _value(value: float) -> float | None:
 def _show(value: float | str | None) -> str:
     return "not there" if value is None else repr(value) if isinstance(value, float) else value
 
-
-# Structure: differences that no distance can express.
-#
-# Runs of unequal length, actors that are missing, gaps in the log, collisions that happen in some repeats only, runs
-# cut off. Each is a finding of its own; nothing is cut to the shortest run to make it go away.
 
 Bools = NDArray[np.bool_]
 Key = TypeVar("Key", bound=Hashable)

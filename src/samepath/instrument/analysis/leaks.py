@@ -1,4 +1,10 @@
-"""Leaks: does a repeat depend on what ran before it in the same process? If so, that is a finding of its own."""
+"""Where variance comes from: state that leaks between repeats of a process, and the ego controller against the world.
+
+A leak (a cache, a generator that is not reset, memory laid out by what ran before) makes repeats of one process depend on their
+place in it. It is looked for in two ways: the first repeats of processes against later ones, and a cell whose repeats share
+processes against the same cell in fresh ones. The controller is told from the world by replaying its recorded commands: what
+still varies is the world's.
+"""
 
 import math
 from collections import Counter
@@ -220,8 +226,6 @@ def _follows_from_position(order: _ProcessOrder) -> float:
     ways = math.lgamma(sum(sizes) + 1) - sum(math.lgamma(size + 1) for size in sizes)
     return math.exp(min(0.0, len(seen) * math.log(len(sizes)) - ways))
 
-
-# Controllers: is it the ego controller or the world that varies?
 
 IN_LOOP: Final = "in-loop"
 REPLAYED: Final = "replayed"

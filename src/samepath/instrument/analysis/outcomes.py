@@ -1,4 +1,10 @@
-"""Outcomes: classes of bit-identical repeats, when they split, and whether they form a few clusters or mere noise."""
+"""Outcomes: classes of bit-identical repeats, when they split, whether they form clusters, and what the test came to.
+
+Three questions that one sigma cannot answer. How many different runs are there (:func:`classify`)? Do they fall into a few
+groups, as after a collision that happens or does not, or are they noise (:func:`find_clusters`)? And do repeats agree on what
+a test is run for, who collides with whom and why the run ends (:func:`find_endings`)? Where they do not, the test's verdict
+flips.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -190,9 +196,6 @@ def _grow(
     children = tuple(OutcomeTree((index,), len(outcomes[index].repeats), None) for index in group)
     return OutcomeTree(tuple(group), repeats, None, children)
 
-
-# What a test came to: who collided with whom, and why the run ended. Where repeats of one test disagree, its verdict
-# flips.
 
 Pair = tuple[int | None, int | None]
 

@@ -1,4 +1,12 @@
-"""Spread of a cell: sigma of every actor at every logged tick, and how it grows with the number of repeats."""
+"""Spread of a cell: sigma of every actor at every logged tick, how it grows with repeats, and how fine the log is.
+
+The cell is read once, in blocks, and summed exactly (``exact``): memory does not grow with the number of repeats, and identical
+repeats give a sigma of exactly 0. Columns whose last bit the fast method cannot prove are read a second time and worked out
+with fractions; this has never been needed outside tests.
+
+The log's resolution is found from the numbers themselves, whatever the log claims to be: numbers printed with three decimals
+lie on a grid of 1 mm. Two identical logs prove that the runs were identical only as finely as the log can tell.
+"""
 
 import math
 from collections.abc import Sequence
@@ -11,12 +19,6 @@ from numpy.typing import NDArray
 from samepath.core.channels import ANGLES, POSITION, RESAMPLING, VELOCITY
 from samepath.instrument.analysis.exact import Spread, SpreadAccumulator, exact_columns, with_exact_columns
 from samepath.instrument.traces.cell import Block, CellTrace
-
-# The log's own resolution: how fine the stored numbers are.
-#
-# Two identical logs prove that the runs were identical only as finely as the log can tell. Numbers printed with three
-# decimals lie on a grid of 1 mm; the grid is found from the values themselves, so it does not matter what the log
-# claims to be.
 
 Floats = NDArray[np.float64]
 

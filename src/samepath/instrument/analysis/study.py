@@ -1,4 +1,9 @@
-"""The analysis of a whole study: all cells together, and the answers to the questions a study is run for."""
+"""The analysis of a whole study: all cells together, the answers to the questions a study is run for, and Table I.
+
+Table I has two columns, as in the paper: everything, and what is left under a :class:`Restriction` that is stated beside it. A
+restriction on a condition (``cpu_load<=0.75``) changes which cells count; one on a phase (``phase=before``, before the first
+collision) changes which ticks of them do.
+"""
 
 import operator
 import re
@@ -175,12 +180,6 @@ def _named(names: Sequence[str]) -> str:
 def _sure(confidence: float) -> str:
     return f"{100 * confidence:.3g} % confidence"
 
-
-# Across cells: the overall verdict, and Table I's two columns - unrestricted, and restricted by filters that are
-# stated.
-#
-# A filter is a condition, ``cpu_load<=0.75``, or a phase, ``phase=before`` (before the first collision). Restricting
-# to a phase changes which pairs count; restricting a condition changes which cells count.
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le,

@@ -1,4 +1,9 @@
-"""Judging: from figures to one of the four verdicts of :mod:`samepath.core.verdicts`, with the reason."""
+"""Judging: from figures to one of the four verdicts of :mod:`samepath.core.verdicts`, and what so many repeats can exclude.
+
+All bounds are exact binomial statements, no normal approximation: with 0 of 100 divergent repeats the rate is only known to be
+below 2.95 %, where an approximation would say 0. Whoever looks after each repeat and stops when it pleases needs a wider bound;
+:func:`confidence_sequence` gives one that holds at every moment at once, and the stopping rule uses no other.
+"""
 
 import math
 from dataclasses import dataclass
@@ -68,10 +73,6 @@ def worst(verdicts: list[Verdict]) -> Verdict:
     """Return the worst of some verdicts."""
     return max(verdicts, key=lambda verdict: verdict.rank)
 
-
-# What n repeats can and cannot say about the rate at which runs diverge.
-#
-# All bounds are exact binomial statements, no normal approximation: 0 of 100 repeats only bounds the rate at 2.95 %.
 
 CONFIDENCE = 0.95
 

@@ -1,6 +1,10 @@
 """Screening a host before a study: what on it can make repeats differ, and what to do about it.
 
 :func:`read_host` asks the host and changes nothing; :func:`examine` judges what came, as a pure function.
+
+The memory test writes patterns to a bounded part of the memory, against stuck and flipping bits. It is no memtest86: the
+operating system chooses the physical pages, caches stand between the test and the memory, and the rest of the memory is in use
+meanwhile. A wrong word proves a fault; a clean pass says nothing about other pages.
 """
 
 import importlib
@@ -23,12 +27,6 @@ from samepath.instrument.host.facts import CPU_FOLDER, CoreSet, Virtualisation
 from samepath.instrument.host.gpu import GpuInfo, NvmlLoader, load_nvml
 from samepath.instrument.host.probe import Probe, Unknown
 from samepath.instrument.host.provenance import Provenance, collect_provenance
-
-# A bounded pattern test of main memory, against stuck and flipping bits.
-#
-# It is no memtest86: the operating system chooses the physical pages, caches stand between the test and the memory,
-# and the rest of the memory is in use meanwhile. A wrong word is a proof of a fault; a clean pass says nothing about
-# other pages.
 
 DEFAULT_BYTES: Final = 256 * 2**20
 LEAST_BYTES: Final = 2**20

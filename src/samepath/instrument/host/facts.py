@@ -1,4 +1,8 @@
-"""Facts about the host besides its CPU and GPUs: operating system, memory, virtualisation, load."""
+"""Facts about the host besides its GPUs: CPU, operating system, memory, virtualisation, load, limits of the control group.
+
+Read from files of the kernel, through a :class:`Probe`, so that a test can present another machine. What cannot be read is
+``Unknown`` with the reason, never a guess: on a virtual machine much of this is hidden, and a report must say so.
+"""
 
 import os
 import platform
@@ -7,8 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from samepath.instrument.host.probe import Probe, Unknown
-
-# Facts about the CPU, as far as the kernel shows them.
 
 CPU_FOLDER = "sys/devices/system/cpu"
 
@@ -337,8 +339,6 @@ def _product(probe: Probe) -> str:
     known = [text for text in (vendor, product) if text and not isinstance(text, Unknown)]
     return " ".join(known) or (vendor if isinstance(vendor, Unknown) else Unknown.because("the firmware gives no name"))
 
-
-# The share of the host that the control group grants: CPU quota and memory, for cgroup v1 and v2.
 
 MOUNT = "sys/fs/cgroup"
 

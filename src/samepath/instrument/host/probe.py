@@ -119,8 +119,6 @@ def _natural(path: str) -> list[tuple[int, str]]:
     return [(int(digits or 0), word) for digits, word in re.findall(r"(\d+)|(\D+)", path)]
 
 
-# Which commit a folder is at.
-
 # Reading must not write: no refreshed index, no background monitor.
 GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false")
 

@@ -264,9 +264,6 @@ def _paths_caption(cell: CellAnalysis) -> str:
     return f"{text} The zoom shows {where}, where the paths lie farthest apart: a dot is an outcome, larger for more repeats."
 
 
-# The page's tables of cells: Table I, with what was published beside it, and one line per cell.
-
-
 @dataclass(frozen=True)
 class CellLink:
     """A link to where a cell is told."""

@@ -1,4 +1,5 @@
-"""Tables for the terminal."""
+"""The report on the terminal: a study's answers, its results by scenario, what matters and what is missing; then single
+cells."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -18,8 +19,6 @@ from samepath.instrument.report.published import published, published_length
 from samepath.instrument.report.side_by_side import print_side
 from samepath.instrument.report.study_view import QuestionView, questions
 from samepath.instrument.report.words import count, exclusion, sentence
-
-# A study on the terminal: the answers, Table I, what matters, and what is missing, before any single cell.
 
 STUDY_COLUMNS: Final = 110
 _MAX_LINES: Final = 8

@@ -30,9 +30,6 @@ from samepath.instrument.analysis.verdict import chance_to_see, repeats_needed, 
 from samepath.instrument.report import published
 from samepath.instrument.report.how_run import how_run_object
 
-# A study as plain data for JSON: answers, domains, effects, leaks, controllers, what is missing, side by side,
-# published.
-
 _MOST_ENDINGS: Final = 20
 
 

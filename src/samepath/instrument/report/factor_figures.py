@@ -1,4 +1,9 @@
-"""Figures over a factor: max sigma against its level (the paper's Fig. 5), before and after a collision (Figs 6b and 7b)."""
+"""Figures over a factor: max sigma against its level, before and after a collision, and box plots of single repeats.
+
+These are the paper's Fig. 5, Figs 6b and 7b, and Fig. 8. Which cells make a line, and where each one stands, is worked out
+first, as plain records; drawing comes after. A load stands where it was measured, with a ring where that is not what was
+asked.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,8 +18,6 @@ from samepath.instrument.analysis.factors import Level, StudyFactor, level_of, l
 from samepath.instrument.report.published import PUBLISHED_LOADS, PublishedTest, as_measured
 from samepath.instrument.report.svg import INK, MUTED, OTHERS_COLOUR, PALETTE, WIDTH_PX, LengthAxis, draw
 from samepath.instrument.report.words import length, shorten
-
-# What figures over a factor draw: which cells make a line, and where each one stands.
 
 MAX_LINES: Final = 6
 MAX_HUES: Final = 4
@@ -333,9 +336,6 @@ def _set_levels(axes: Any, factor: StudyFactor, points: Sequence[FactorPoint], w
     name = axis_name(factor, measured=measured)
     axes.set_xlabel("CPU and GPU utilisation" if factor.variant == PUBLISHED else name)
 
-
-# Box plots of how far single repeats stray at each level of a factor, told apart by a second one (the paper's Fig.
-# 8).
 
 _BOX_RIGHT_PX: Final = 30.0
 _BOX_ROW_PX: Final = 19.0

@@ -30,8 +30,6 @@ from samepath.instrument.report.svg import (
 )
 from samepath.instrument.report.words import NO_DATA, count, length, shorten
 
-# The outcome tree: how repeats part from each other over time.
-
 _TREE_ROW_PX: Final = 26.0
 _NARROW_ROW_PX: Final = 19.0
 _TREE_CHAR_PX: Final = 7.4

@@ -151,9 +151,6 @@ def _printed(value: object) -> str:
     return str(value)
 
 
-# Writing the reports of a study into its folder.
-
-
 def write_reports(folder: Path, document: Document) -> Path:
     """Write ``report.html``, ``report.json`` and ``junit.xml``; return the page's path."""
     write_text_atomically(folder / "report.json", to_json(document))

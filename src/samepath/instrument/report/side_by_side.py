@@ -1,4 +1,7 @@
-"""The part of the page that puts variants side by side: a conclusion per simulator, figures, a row per cell."""
+"""Variants side by side, on the page and on the terminal: a conclusion per simulator, figures, a row per cell.
+
+Figures have a row for each variant, so that twenty of them can be read, and a mark for each level of a load.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +19,6 @@ from samepath.instrument.analysis.side_by_side import Conclusion, MeanShift, Sid
 from samepath.instrument.report.cell_view import FigureView, VerdictView, view_figure, view_verdict
 from samepath.instrument.report.svg import FAINT, INK, MUTED, PALETTE, WIDTH_PX, LengthAxis, draw, length_axis
 from samepath.instrument.report.words import length, sentence, shorten
-
-# Figures that put variants side by side: a row for each, so that twenty of them can be read, and a mark for each
-# level.
 
 MAX_ROWS: Final = 40
 MAX_LEVELS: Final = 5
@@ -334,8 +334,6 @@ def _three(value: float) -> str:
     rounded = float(f"{value:.3g}")
     return f"{rounded:.0f}" if rounded >= 100 else f"{rounded:g}"
 
-
-# Variants side by side on the terminal: a conclusion per simulator, and a row per variant and scenario.
 
 _ENDLESS: Final = 10_000
 # A row has the figures of so many cells beside each other, else the worst of them.

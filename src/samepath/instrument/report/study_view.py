@@ -1,4 +1,7 @@
-"""A study's part of the page: answers, domains, effects, conditions, findings and gaps, in words the template sets in place."""
+"""A study's part of the page: answers, domains, effects, conditions, findings and gaps, in words the template sets in place.
+
+Figures are drawn only of what the study varied, and only where there is something to see.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -298,8 +301,6 @@ def _in_order(missing: tuple[MissingCell, ...]) -> list[MissingCell]:
     order = ("failed", "not run", "not applicable")
     return sorted(missing, key=lambda cell: order.index(cell.kind) if cell.kind in order else 0)
 
-
-# Which figures a study gets: only of what it varied, and only where there is something to see.
 
 MAX_PANELS: Final = 8
 _FEW_LINES: Final = 3

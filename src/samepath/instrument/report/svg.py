@@ -167,8 +167,6 @@ def length_axis(values_m: Iterable[float]) -> LengthAxis:
     return LengthAxis(low, high, low - band / 2 if bool(np.any(values == 0)) else None)
 
 
-# How actors are drawn: the same colour, dash and name in every figure of a cell.
-
 OTHERS_COLOUR: Final = "#9aa5b1"
 _DASHES: Final = ("-", (0, (6, 1.5)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (8, 2, 2, 2)), (0, (3, 2)))
 _LABEL_LENGTH: Final = 21
