@@ -33,6 +33,9 @@ def study(
     ],
     repeats: Annotated[int | None, typer.Option("--repeats", help="Run so many repeats of every cell.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Run the study at its full size, where it has one.")] = False,
+    real_time: Annotated[
+        bool, typer.Option("--real-time", help="Run every game loop in real time, however fast the study has it.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for traces and report; default runs/NAME.")] = None,
     tolerance: Annotated[str | None, typer.Option("--tolerance", help="Judge by this instead of the study's own.")] = None,
     dry: Annotated[
@@ -45,11 +48,20 @@ def study(
     if dry:
         if json:
             raise StudyError("--dry-run prints text only: leave out --json")
-        preview = preview_study(study, out, repeats=repeats, full=full, ray=ray)
+        preview = preview_study(study, out, repeats=repeats, full=full, real_time=real_time, ray=ray)
         print_preview(stdout_console(), preview)
         raise typer.Exit(0 if preview.fits else 1)
     run_and_print(
-        lambda: run_study(study, out, repeats=repeats, full=full, tolerance=tolerance, ray=ray, command=command_line()),
+        lambda: run_study(
+            study,
+            out,
+            repeats=repeats,
+            full=full,
+            real_time=real_time,
+            tolerance=tolerance,
+            ray=ray,
+            command=command_line(),
+        ),
         json=json,
     )
 

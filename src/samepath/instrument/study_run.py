@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from samepath.core.errors import StoreError
+from samepath.engines import registry
 from samepath.instrument.evaluation import Report, study_report, tolerance_in_m
 from samepath.instrument.execution.folder import (
     StudyRecord,
@@ -42,7 +43,7 @@ from samepath.instrument.execution.rehearsal import (
 from samepath.instrument.execution.run import Failure, RunResult, run_plan
 from samepath.instrument.host.provenance import collect_provenance
 from samepath.instrument.progress import Display, ShowStudy, display_for
-from samepath.instrument.study.plan import built_in_studies, load_plan, make_plan
+from samepath.instrument.study.plan import TIME_SCALE, built_in_studies, in_real_time, load_plan, make_plan
 from samepath.instrument.study.records import Plan
 from samepath.instrument.traces.store import stored_repeats
 
@@ -122,6 +123,7 @@ def run_study(
     *,
     repeats: int | None = None,
     full: bool = False,
+    real_time: bool = False,
     tolerance: str | float | None = None,
     ray: str | None = None,
     progress: bool | ShowStudy = True,
@@ -130,8 +132,8 @@ def run_study(
     """Run every cell of a study as often as it says, analyse it, write the report. Called again, it continues.
 
     ``out`` is the folder of traces and report, ``runs/NAME`` if left out. ``repeats`` overrides every number in the study,
-    ``full`` takes its full size, ``tolerance`` judges by another than its own. ``ray`` is the address of a Ray cluster that is
-    to run it. ``progress`` is True for bars on stderr or in the notebook, False for silence, or a function that is called with
+    ``full`` takes its full size, ``real_time`` runs every game loop in real time, however fast the study has it, ``tolerance``
+    judges by another than its own. ``ray`` is the address of a Ray cluster that is to run it. ``progress`` is True for bars on stderr or in the notebook, False for silence, or a function that is called with
     a :class:`StudyProgress` after every repeat. ``command`` is what the report says runs it again.
 
     Ctrl-C raises :class:`StudyInterrupted`, a KeyboardInterrupt that carries the report of what was finished.
@@ -143,11 +145,11 @@ def run_study(
     >>> result.ok, str(result.page)
     (True, 'runs/tiny/report.html')
     """
-    plan = plan_of(study, repeats, full=full)
+    plan = plan_of(study, repeats, full=full, real_time=real_time)
     tolerance_m = None if tolerance is None else tolerance_in_m(tolerance)
     folder = Path("runs") / plan.name if out is None else Path(out)
     if command is None:
-        command = _command(study, folder, repeats, full=full)
+        command = _command(study, folder, repeats, full=full, real_time=real_time)
     return _run(plan, folder, command, command, tolerance_m, ray, display_for(progress))
 
 
@@ -173,11 +175,12 @@ def preview_study(
     *,
     repeats: int | None = None,
     full: bool = False,
+    real_time: bool = False,
     ray: str | None = None,
     progress: bool = True,
 ) -> StudyPreview:
     """Try each kind of run once and say what the study would take. Nothing is kept."""
-    plan = plan_of(study, repeats, full=full)
+    plan = plan_of(study, repeats, full=full, real_time=real_time)
     folder = Path("runs") / plan.name if out is None else Path(out)
     display = display_for(progress)
     check_plan(plan, here=ray is None)
@@ -204,13 +207,25 @@ def studies() -> tuple[StudySummary, ...]:
     )
 
 
-def plan_of(study: StudySource, repeats: int | None = None, *, full: bool = False) -> Plan:
-    """Read a study, wherever it comes from, and spell it out."""
+def plan_of(study: StudySource, repeats: int | None = None, *, full: bool = False, real_time: bool = False) -> Plan:
+    """Read a study, wherever it comes from, and spell it out; with ``real_time``, every game loop in it at real time."""
     if isinstance(study, Plan):
-        return study
-    if isinstance(study, Mapping):
-        return make_plan(json.dumps(study), "study", repeats, full)  # JSON is YAML: one reader, the same checks
-    return load_plan(os.fspath(study), repeats, full)
+        plan = study
+    elif isinstance(study, Mapping):
+        plan = make_plan(json.dumps(study), "study", repeats, full)  # JSON is YAML: one reader, the same checks
+    else:
+        plan = load_plan(os.fspath(study), repeats, full)
+    return in_real_time(plan, _scaled(plan)) if real_time else plan
+
+
+def _scaled(plan: Plan) -> frozenset[str]:
+    """Return the simulators of a plan that can be run faster than real time."""
+    found = set()
+    for name in {cell.simulator for cell in plan.cells}:
+        with registry.create(name) as simulator:
+            if TIME_SCALE in simulator.info().settings:
+                found.add(name)
+    return frozenset(found)
 
 
 def _run(
@@ -316,10 +331,10 @@ def _unexpected(plan: Plan, report: Report) -> list[str]:
     return lines
 
 
-def _command(study: StudySource, folder: Path, repeats: int | None, *, full: bool) -> str:
+def _command(study: StudySource, folder: Path, repeats: int | None, *, full: bool, real_time: bool) -> str:
     """Return the command line that does the same; a study that is in no file goes on from its folder."""
     if isinstance(study, Plan | Mapping):
         return shlex.join(["samepath", "resume", str(folder)])
     words = ["samepath", "study", os.fspath(study), "--out", str(folder)]
     words += [] if repeats is None else ["--repeats", str(repeats)]
-    return shlex.join([*words, *(["--full"] if full else [])])
+    return shlex.join([*words, *(["--full"] if full else []), *(["--real-time"] if real_time else [])])

@@ -6,7 +6,7 @@ the same file gives the same plan, order included, on every machine.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -37,6 +37,8 @@ from samepath.instrument.study.spec import CellSpec, DesignSpec, StudySpec, Vari
 _SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_FOLDER: Final = 100
 BASE: Final = "base"
+# The setting by which a simulator is run faster than real time, in every simulator that can be.
+TIME_SCALE: Final = "time_scale"
 
 
 def built_in_studies() -> dict[str, str]:
@@ -82,7 +84,7 @@ def make_plan(text: str, where: str, repeats: int | None = None, full: bool = Fa
 
 
 def _merged(base: Mapping[str, Any], change: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Mappings are merged key by key, anything else takes the other's place; None (a stage of comments only) changes nothing."""
+    """Mappings are merged key by key, anything else takes the other's place; None (only comments) changes nothing."""
     merged = dict(base)
     for key, value in (change or {}).items():
         old = base.get(key)
