@@ -11,7 +11,7 @@ from samepath.core.errors import InputError, UnknownNameError
 from samepath.simulator.carla.blueprints import find
 from tests.support.serving import served
 
-DOCS = Path(__file__).parents[3] / "docs" / "remote.md"
+DOCS = Path(__file__).parents[3] / "docs" / "client.md"
 LIMIT_S = 60.0
 
 
@@ -32,7 +32,7 @@ def world(server):
 def test_the_example_of_the_documentation_prints_what_it_says(capsys):
     example, output = re.findall(r"```(?:python|text)\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)[:2]
     with served() as server:
-        exec(compile(example.replace("127.0.0.1:2000", f"127.0.0.1:{server.port}"), "docs/remote.md", "exec"), {})
+        exec(compile(example.replace("127.0.0.1:2000", f"127.0.0.1:{server.port}"), "docs/client.md", "exec"), {})
     assert capsys.readouterr().out == output
 
 
