@@ -72,7 +72,7 @@ def overhead(figures: dict[str, Any]) -> bool:
                 rig.cameras(cars[:OVERHEAD_CAMERAS], *size)
                 rig.tick(WARM_UP)
                 rounds = [rig.tick(ROUND_TICKS) for _ in range(ROUNDS)]
-                state_bytes = len(rig.main.conductor.state)
+                state_bytes = len(rig.main.scheduler.state)
                 one = _overhead(count, size, rounds) | {"local_ms": _local_ms(rig)}
                 found.append(one)
                 rows.append(
@@ -124,7 +124,7 @@ def _local_ms(rig: Rig) -> float:
     view, orders = rig.shown
     studio = LocalRenderer()
     studio.prepare(load_map(OVERHEAD_MAP))
-    times = [_timed(lambda: studio.make(view, orders)) for _ in range(30)]
+    times = [_timed(lambda: studio.render(view, orders)) for _ in range(30)]
     studio.close()
     return 1e3 * min(times)
 
@@ -241,12 +241,12 @@ def _draw(folder: str, core: int) -> None:
     studio = LocalRenderer()
     studio.prepare(load_map("town"))
     for _ in range(3):
-        studio.make(view, orders)
+        studio.render(view, orders)
     print("ready", flush=True)
     sys.stdin.readline()
     end_s, times = SYSTEM_CLOCK.monotonic_s() + 3.0, []
     while SYSTEM_CLOCK.monotonic_s() < end_s:
-        times.append(_timed(lambda: studio.make(view, orders)))
+        times.append(_timed(lambda: studio.render(view, orders)))
     print(len(orders) / _undisturbed(times)[0], flush=True)
     studio.close()
 
@@ -263,7 +263,7 @@ def balance(figures: dict[str, Any]) -> bool:
             rig.cameras(cars[:BALANCE_CAMERAS], *MIDDLE)
             rig.tick(WARM_UP)
             rounds = [rig.tick(25) for _ in range(4)]
-            placed = list(rig.main.conductor.balance.placed().values())
+            placed = list(rig.main.scheduler.balancer.placed().values())
             shares = [placed.count(one.number) for one in rig.members()]
         work_s, _ = _undisturbed([one.work_s for ticks in rounds for one in ticks])
         rates[policy] = {"images_per_s": BALANCE_CAMERAS / work_s, "work_ms": 1e3 * work_s, "cameras_by_node": shares}
@@ -308,8 +308,8 @@ def kills(figures: dict[str, Any]) -> bool:
             rig.tick(3)
             if sign == signal.SIGSTOP:
                 _end(victim.hello.pid)
-        numbers = rig.main.numbers
-        lost = {"reissued": numbers.reissued, "doubled": numbers.doubled, "desynchronised": numbers.desynchronised}
+        numbers = rig.main.counters
+        lost = {"reissued": numbers.reissued, "doubled": numbers.duplicates, "desynchronised": numbers.desynchronised}
         all_made = all(one.end_s > 0.0 for one in rig.ticks)
     rows = [
         [name, str(len(values)), f"{statistics.median(values):.2f}", f"{max(values):.2f}"] for name, values in found.items()

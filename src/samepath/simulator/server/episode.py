@@ -64,7 +64,7 @@ class ViewBuilder:
         frame = self._episode.frame
         self._past = self._seen[1] if self._seen is not None and self._seen[0] == frame - 1 else None
 
-    def look(self) -> None:
+    def mark_seen(self) -> None:
         """Somebody looks at this tick: where things are now is what they will have moved from in the next one."""
         episode = self._episode
         if self._seen is None or self._seen[0] != episode.frame:

@@ -1,7 +1,12 @@
-"""What can be seen after a tick, what is to be measured of it, and who measures: plain data in, payloads out.
+"""What is to be seen after a tick, what is to be measured of it, and who measures: plain data in, payloads out.
 
-A :class:`SceneView` and an :class:`RenderRequest` hold everything a measurement depends on, so that it may be made in this process or in
-another, once or twice, with the same bytes.
+A :class:`SceneView` and a :class:`RenderRequest` hold everything that a measurement depends on; it needs no history and no
+world. So it may be made in this process or on a node, once or twice (a node died), and the bytes are the same. That is also why
+both are packed by hand: numbers go over the wire as the bytes of their arrays, to the bit, and equal views give equal bytes,
+which nodes compare by digest.
+
+:class:`LocalRenderer` makes measurements in this process, inside a single server as well as in every node. Nothing is built,
+and no compiler imported, before the first visual sensor is spawned; then everything is, so that no tick waits for it.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -29,7 +34,7 @@ from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.renderer import Lamp
 from samepath.simulator.sensors.sensor import NoiseKey, interval_s, require_sensors
 from samepath.simulator.sensors.weather import SceneWeather
-from samepath.simulator.server.debug import DebugShape, read_shape, written_shape
+from samepath.simulator.server.debug import DebugShape, painted, read_shape, written_shape
 
 if TYPE_CHECKING:
     from samepath.simulator.maps import RoadMap
@@ -39,7 +44,394 @@ if TYPE_CHECKING:
     from samepath.simulator.sensors.street import SceneBuilder
 
 
-# Plain data for views and orders: numbers in arrays as their bytes, everything else as MessagePack.
+_POSE, _VECTOR = 6, 3
+_STANDS: Final = -1.0
+"""In place of the distance that somebody has walked who stands."""
+_WEATHER: Final = tuple(field.name for field in fields(SceneWeather))
+
+
+@dataclass(frozen=True)
+class SceneView:
+    """What there is to see after the tick ``frame`` of an episode.
+
+    ``tick`` counts the world's own steps. ``velocities`` belong to ``looks``, one for one. ``past`` says where actors were one
+    frame earlier, for the optical flow; None: nobody looked then, and nothing counts as having moved.
+    """
+
+    episode: int
+    frame: int
+    tick: int
+    looks: tuple[ActorAppearance, ...]
+    velocities: tuple[Vector, ...]
+    weather: SceneWeather
+    lights: tuple[int, ...] = ()
+    hidden: tuple[str, ...] = ()
+    past: tuple[tuple[int, Pose], ...] | None = None
+    shapes: tuple[DebugShape, ...] = ()
+
+    def pack(self) -> bytes:
+        """The view as bytes: equal views give equal bytes."""
+        types = sorted({look.type for look in self.looks})
+        row = {name: number for number, name in enumerate(types)}
+        return packed(
+            [
+                [self.episode, self.frame, self.tick],
+                types,
+                numbers([look.id for look in self.looks]),
+                numbers([row[look.type] for look in self.looks]),
+                numbers([int(look.lamps) for look in self.looks]),
+                table([look.pose for look in self.looks], _POSE),
+                table([[_STANDS if look.walked_m is None else look.walked_m] for look in self.looks], 1),
+                [None if look.paint is None else list(look.paint) for look in self.looks],
+                table(self.velocities, _VECTOR),
+                [getattr(self.weather, name) for name in _WEATHER],
+                list(self.lights),
+                list(self.hidden),
+                _written_past(self.past),
+                [written_shape(shape) for shape in self.shapes],
+            ]
+        )
+
+    @classmethod
+    def unpack(cls, data: bytes | memoryview) -> SceneView:
+        """The view of :meth:`pack`."""
+        try:
+            head, types, ids, kinds, lamps, poses, walked, paints, speeds, weather, lights, hidden, past, shapes = unpacked(
+                data, "a view"
+            )
+            looks = tuple(
+                ActorAppearance(
+                    number,
+                    types[kind],
+                    Pose(*pose),
+                    None if paint is None else (paint[0], paint[1], paint[2]),
+                    Lamp(lamp),
+                    None if far_m == _STANDS else far_m,
+                )
+                for number, kind, lamp, pose, (far_m,), paint in zip(
+                    numbers_of(ids), numbers_of(kinds), numbers_of(lamps), rows_of(poses, _POSE), rows_of(walked, 1), paints,
+                    strict=True,
+                )
+            )  # fmt: skip
+            return cls(
+                episode=head[0],
+                frame=head[1],
+                tick=head[2],
+                looks=looks,
+                velocities=tuple(Vector(*row) for row in rows_of(speeds, _VECTOR)),
+                weather=SceneWeather(*weather),
+                lights=tuple(lights),
+                hidden=tuple(hidden),
+                past=None if past is None else tuple(zip(numbers_of(past[0]), _poses(past[1]), strict=True)),
+                shapes=tuple(read_shape(shape) for shape in shapes),
+            )
+        except (TypeError, ValueError, IndexError, KeyError) as error:
+            raise WireError(f"a view was wanted, but what came has another shape ({type(error).__name__})") from error
+
+
+def _written_past(past: tuple[tuple[int, Pose], ...] | None) -> list[bytes] | None:
+    return None if past is None else [numbers([number for number, _ in past]), table([pose for _, pose in past], _POSE)]
+
+
+def _poses(data: bytes) -> list[Pose]:
+    return [Pose(*row) for row in rows_of(data, _POSE)]
+
+
+_AT_REST: Final = Vector()
+_TIME: Final = struct.Struct("<d")
+_ATTRIBUTES_KEPT: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RenderRequest:
+    """An image, a scan or a radar sweep that is due.
+
+    ``attributes`` are the sensor's as text; ``head`` is what a client is sent before the measurement; ``ordinal`` and ``count``
+    name the sensor's chance; ``age_s`` is the time since its first tick, ``delta_s`` the last step; ``own_mps`` how fast it
+    moves. ``memory`` is what the sensor kept from the measurement before, if it is one that remembers.
+    """
+
+    sensor: int
+    stream: int
+    type_id: str
+    attributes: tuple[tuple[str, str], ...]
+    head: bytes
+    pose: Pose
+    was: Pose | None
+    ordinal: int
+    count: int
+    age_s: float
+    delta_s: float
+    own_mps: Vector = _AT_REST
+    memory: bytes = b""
+
+    @property
+    def frame(self) -> int:
+        """The tick after which it is due, as its head says it."""
+        return int.from_bytes(self.head[8:16], "little")
+
+    @property
+    def time_s(self) -> float:
+        """The simulated time after that tick, as its head says it."""
+        (found,) = _TIME.unpack_from(self.head, 16)
+        return float(found)
+
+    def plain(self) -> list[Any]:
+        """The request as plain data."""
+        was = None if self.was is None else list(self.was)
+        return [
+            self.sensor, self.stream, self.type_id, _written(self.attributes), self.head, list(self.pose), was,
+            self.ordinal, self.count, self.age_s, self.delta_s, list(self.own_mps), self.memory,
+        ]  # fmt: skip
+
+    @classmethod
+    def of(cls, data: list[Any]) -> RenderRequest:
+        """The request of :meth:`plain`."""
+        try:
+            sensor, stream, type_id, attributes, head, pose, was, ordinal, count, age_s, delta_s, own_mps, memory = data
+            return cls(
+                sensor, stream, type_id, _attributes(attributes), head, Pose(*pose),
+                None if was is None else Pose(*was), ordinal, count, age_s, delta_s, Vector(*own_mps), memory,
+            )  # fmt: skip
+        except (TypeError, ValueError) as error:
+            raise WireError(f"a render request was wanted, but what came has another shape ({type(error).__name__})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class RenderResult:
+    """What came of a request: the payload after the head, what the sensor is to remember, the time it took.
+
+    ``trouble`` says why there is nothing; ``cost_s`` is 0 where it was not measured by itself.
+    """
+
+    sensor: int
+    payload: bytes
+    memory: bytes = b""
+    trouble: str = ""
+    cost_s: float = 0.0
+
+
+@lru_cache(_ATTRIBUTES_KEPT)
+def _written(attributes: tuple[tuple[str, str], ...]) -> bytes:
+    """Attributes as bytes: they are the same in every tick of a sensor, so that they need be written only once."""
+    return packed(attributes)
+
+
+@lru_cache(_ATTRIBUTES_KEPT)
+def _attributes(data: bytes) -> tuple[tuple[str, str], ...]:
+    """The attributes of :func:`_written`."""
+    return tuple((name, value) for name, value in unpacked(data, "attributes"))
+
+
+def pack_requests(requests: tuple[RenderRequest, ...]) -> bytes:
+    """Requests as bytes."""
+    return packed([request.plain() for request in requests])
+
+
+def unpack_requests(data: bytes | memoryview) -> tuple[RenderRequest, ...]:
+    """The requests of :func:`pack_requests`."""
+    found = unpacked(data, "requests")
+    if not isinstance(found, list):
+        raise WireError("a list of requests was wanted")
+    return tuple(RenderRequest.of(fields) for fields in found)
+
+
+Model = TypeVar("Model")
+
+COLOUR: Final = "sensor.camera.rgb"
+_DRAWN: Final = frozenset({*CAMERAS, EVENTS})
+_RADAR: Final = "sensor.other.radar"
+_MODELS_KEPT: Final = 4096
+
+
+class SensorRenderer(Protocol):
+    """Who makes measurements: this process, or nodes elsewhere."""
+
+    wants_every_tick: bool
+    """Must every tick be shown to it, also when nothing is due?"""
+
+    def prepare(self, road_map: RoadMap) -> None:
+        """A visual sensor was spawned on a map: what has to be built is built now, not in a tick."""
+        ...
+
+    def render(self, view: SceneView, requests: Sequence[RenderRequest]) -> Sequence[RenderResult]:
+        """Make what is due after a tick; a result without a payload needs no publishing (a node has delivered it)."""
+        ...
+
+    def close(self) -> None:
+        """Let go of threads and memory."""
+        ...
+
+
+class RenderTools(NamedTuple):
+    """What renders one map: scenes of it, rays through them, images of them."""
+
+    scenes: SceneBuilder
+    caster: RayCaster
+    cameras: RigRenderer
+
+
+def require_renderer() -> None:
+    """Refuse a visual sensor where its compiler is not installed."""
+    try:
+        require_sensors()
+    except InputError as error:
+        raise CallError(f"{NOT_SUPPORTED}: {error}") from error
+
+
+def tools_of(road_map: RoadMap, threads: int = 1, renderer: str = "software") -> RenderTools:
+    """Build the tools and use every one of them once, which compiles them where that was never done before."""
+    from samepath.simulator.sensors.cameras import RigRenderer
+    from samepath.simulator.sensors.lidar import Lidar
+    from samepath.simulator.sensors.radar import Radar
+    from samepath.simulator.sensors.rays.caster import RayCaster
+    from samepath.simulator.sensors.renderer import Camera, Channel
+    from samepath.simulator.sensors.street import scene_builder_of
+
+    tools = RenderTools(scene_builder_of(road_map), RayCaster(threads), RigRenderer(threads, renderer))
+    scene, pose, step_s = tools.scenes.scene([]), Pose(z_m=2.0), 0.05
+    every = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
+    tools.cameras.draw(scene, [Camera(pose, 16, 16, 90.0, every, pose)])
+    few = {"points_per_second": 1000}
+    for semantic in (False, True):
+        Lidar.from_attributes(few, semantic=semantic).scan(tools.caster, scene, pose, 0.0, step_s, NoiseKey())
+    Radar.from_attributes(few).detect(tools.caster, scene, pose, Vector(), {}, step_s, NoiseKey())
+    return tools
+
+
+def compile_all() -> None:
+    """Compile everything that sensors need, if the compiler is there; code that is kept on disk is merely loaded."""
+    if find_spec("numba") is not None:
+        from samepath.simulator.maps import load_map
+
+        tools_of(load_map("t-junction"))
+
+
+class LocalRenderer:
+    """Makes measurements in this process. ``threads`` change no bit; ``renderer`` names what draws images."""
+
+    wants_every_tick = False
+
+    def __init__(self, threads: int = 1, renderer: str = "software") -> None:
+        self._threads = threads
+        self._renderer = renderer
+        self._map: RoadMap | None = None
+        self._tools: RenderTools | None = None
+        # Sensors as their attributes describe them, kept from tick to tick: building one costs more than a small image.
+        self._models: dict[tuple[str, tuple[tuple[str, str], ...]], object] = {}
+
+    def prepare(self, road_map: RoadMap) -> None:
+        """Build what renders a map, unless it is there."""
+        if self._tools is None or self._map is not road_map:
+            self.close()
+            self._map, self._tools = road_map, tools_of(road_map, self._threads, self._renderer)
+
+    def render(self, view: SceneView, requests: Sequence[RenderRequest], *, timed: bool = False) -> list[RenderResult]:
+        """Make everything that is due; all images in one go, so that what several cameras share is computed once.
+
+        ``timed`` makes one thing after the other and says what each cost, with the same bytes.
+        """
+        if not requests:
+            return []
+        past = None if view.past is None else dict(view.past)
+        scene = self.tools.scenes.scene(
+            view.looks, view.weather, lights=view.lights, hidden=frozenset(view.hidden), before=past, tick=view.tick
+        )
+        cameras = {request.sensor: self._camera(view, request) for request in requests if request.type_id in _DRAWN}
+        drawn = {} if timed else self._drawn(scene, list(cameras.values()))
+        results = []
+        for request in requests:
+            start_s = SYSTEM_CLOCK.monotonic_s()
+            try:
+                if request.sensor in cameras:
+                    camera = cameras[request.sensor]
+                    frame = drawn[camera] if camera in drawn else self._drawn(scene, [camera])[camera]
+                    result = self._image(view, request, frame)
+                elif request.type_id == _RADAR:
+                    result = RenderResult(request.sensor, self._echoes(view, scene, request))
+                else:
+                    result = RenderResult(request.sensor, self._scan(scene, request))
+            except SamepathError as error:
+                result = RenderResult(request.sensor, b"", trouble=str(error))
+            results.append(replace(result, cost_s=SYSTEM_CLOCK.monotonic_s() - start_s) if timed else result)
+        return results
+
+    @property
+    def tools(self) -> RenderTools:
+        if self._tools is None:
+            raise InputError("a renderer that is prepared for a map was wanted: call prepare first")
+        return self._tools
+
+    def _drawn(self, scene: RenderScene, cameras: list[Camera]) -> dict[Camera, CameraFrame]:
+        return dict(zip(cameras, self.tools.cameras.draw(scene, cameras), strict=True)) if cameras else {}
+
+    def _model(self, request: RenderRequest, kind: type[Model], build: Callable[[], Model]) -> Model:
+        """The sensor that a request is for, from its attributes; they are the same in every tick."""
+        key = (request.type_id, request.attributes)
+        found = self._models.get(key)
+        if not isinstance(found, kind):
+            if len(self._models) >= _MODELS_KEPT:
+                self._models.clear()
+            found = self._models[key] = build()
+        return found
+
+    def _event_camera(self, request: RenderRequest) -> EventCamera:
+        return self._model(request, EventCamera, lambda: EventCamera.from_attributes(dict(request.attributes)))
+
+    def _camera_sensor(self, request: RenderRequest) -> CameraSensor:
+        build = partial(CameraSensor.from_attributes, request.type_id)
+        return self._model(request, CameraSensor, lambda: build(dict(request.attributes)))
+
+    def _camera(self, view: SceneView, request: RenderRequest) -> Camera:
+        """Where a camera is and what is to be drawn for it."""
+        if request.type_id == EVENTS:
+            return self._event_camera(request).at(request.pose)
+        camera = self._camera_sensor(request).at(request.pose, request.was)
+        if request.type_id == COLOUR and view.shapes:
+            from samepath.simulator.sensors.renderer import Channel
+
+            return replace(camera, channels=camera.channels | Channel.DEPTH)  # debug shapes vanish behind what is nearer
+        return camera
+
+    def _image(self, view: SceneView, request: RenderRequest, frame: CameraFrame) -> RenderResult:
+        if request.type_id == EVENTS:
+            # What changed since the image before, which the request remembers; where nothing did, CARLA's is silent too.
+            camera = self._event_camera(request)
+            camera.number = request.ordinal
+            camera.recall(request.memory)
+            events = camera.events(frame, nanoseconds(request.time_s))
+            return RenderResult(request.sensor, camera.payload(events) if len(events) else b"", memory=camera.memory())
+        if request.type_id == COLOUR and view.shapes:
+            frame = replace(frame, bgra=painted(frame, view.shapes))
+        return RenderResult(request.sensor, self._camera_sensor(request).payload(frame))
+
+    def _scan(self, scene: RenderScene, request: RenderRequest) -> bytes:
+        from samepath.simulator.sensors.lidar import Lidar
+
+        semantic = request.type_id.endswith("_semantic")
+        lidar = self._model(request, Lidar, lambda: Lidar.from_attributes(dict(request.attributes), semantic=semantic))
+        lasts_s = interval_s(lidar.values["sensor_tick"], request.delta_s)
+        noise = NoiseKey(sensor=request.ordinal, tick=request.count)
+        return lidar.scan(self.tools.caster, scene, request.pose, request.age_s, lasts_s, noise).to_bytes()
+
+    def _echoes(self, view: SceneView, scene: RenderScene, request: RenderRequest) -> bytes:
+        from samepath.simulator.sensors.radar import Radar
+
+        radar = self._model(request, Radar, lambda: Radar.from_attributes(dict(request.attributes)))
+        others = {look.id: velocity for look, velocity in zip(view.looks, view.velocities, strict=True)}
+        lasts_s = interval_s(radar.values["sensor_tick"], request.delta_s)
+        noise = NoiseKey(sensor=request.ordinal, tick=request.count)
+        return radar.detect(self.tools.caster, scene, request.pose, request.own_mps, others, lasts_s, noise).tobytes()
+
+    def close(self) -> None:
+        """Let go of threads and memory."""
+        if self._tools is not None:
+            self._tools.caster.close()
+            self._tools.cameras.close()
+            self._tools = None
+
+
+# How views and requests are packed: numbers in arrays as their bytes, everything else as MessagePack.
 
 
 def packed(value: object) -> bytes:
@@ -77,412 +469,3 @@ def numbers_of(data: bytes) -> list[int]:
     array: NDArray[np.int64] = np.frombuffer(data, "<i8")
     found: list[int] = array.tolist()
     return found
-
-
-# Everything that can be seen after a tick, as plain data: whoever has it needs no history to draw the tick.
-
-_POSE, _VECTOR = 6, 3
-_STANDS: Final = -1.0
-"""In place of the distance that somebody has walked who stands."""
-_WEATHER: Final = tuple(one.name for one in fields(SceneWeather))
-
-
-@dataclass(frozen=True)
-class SceneView:
-    """What there is to see after the tick ``frame`` of an episode.
-
-    ``tick`` counts the world's own steps. ``velocities`` belong to ``looks``, one for one. ``past`` says where actors were one
-    frame earlier, for the optical flow; None: nobody looked then, and nothing counts as having moved.
-    """
-
-    episode: int
-    frame: int
-    tick: int
-    looks: tuple[ActorAppearance, ...]
-    velocities: tuple[Vector, ...]
-    weather: SceneWeather
-    lights: tuple[int, ...] = ()
-    hidden: tuple[str, ...] = ()
-    past: tuple[tuple[int, Pose], ...] | None = None
-    shapes: tuple[DebugShape, ...] = ()
-
-    def pack(self) -> bytes:
-        """The view as bytes: equal views give equal bytes."""
-        types = sorted({one.type for one in self.looks})
-        row = {name: number for number, name in enumerate(types)}
-        return packed(
-            [
-                [self.episode, self.frame, self.tick],
-                types,
-                numbers([one.id for one in self.looks]),
-                numbers([row[one.type] for one in self.looks]),
-                numbers([int(one.lamps) for one in self.looks]),
-                table([one.pose for one in self.looks], _POSE),
-                table([[_STANDS if one.walked_m is None else one.walked_m] for one in self.looks], 1),
-                [None if one.paint is None else list(one.paint) for one in self.looks],
-                table(self.velocities, _VECTOR),
-                [getattr(self.weather, name) for name in _WEATHER],
-                list(self.lights),
-                list(self.hidden),
-                _written_past(self.past),
-                [written_shape(one) for one in self.shapes],
-            ]
-        )
-
-    @classmethod
-    def unpack(cls, data: bytes | memoryview) -> SceneView:
-        """The view of :meth:`pack`."""
-        try:
-            head, types, ids, kinds, lamps, poses, walked, paints, speeds, weather, lights, hidden, past, shapes = unpacked(
-                data, "a view"
-            )
-            looks = tuple(
-                ActorAppearance(
-                    number,
-                    types[kind],
-                    Pose(*pose),
-                    None if paint is None else (paint[0], paint[1], paint[2]),
-                    Lamp(lamp),
-                    None if far_m == _STANDS else far_m,
-                )
-                for number, kind, lamp, pose, (far_m,), paint in zip(
-                    numbers_of(ids), numbers_of(kinds), numbers_of(lamps), rows_of(poses, _POSE), rows_of(walked, 1), paints,
-                    strict=True,
-                )
-            )  # fmt: skip
-            return cls(
-                episode=head[0],
-                frame=head[1],
-                tick=head[2],
-                looks=looks,
-                velocities=tuple(Vector(*one) for one in rows_of(speeds, _VECTOR)),
-                weather=SceneWeather(*weather),
-                lights=tuple(lights),
-                hidden=tuple(hidden),
-                past=None if past is None else tuple(zip(numbers_of(past[0]), _poses(past[1]), strict=True)),
-                shapes=tuple(read_shape(one) for one in shapes),
-            )
-        except (TypeError, ValueError, IndexError, KeyError) as error:
-            raise WireError(f"a view was wanted, but what came has another shape ({type(error).__name__})") from error
-
-
-def _written_past(past: tuple[tuple[int, Pose], ...] | None) -> list[bytes] | None:
-    return None if past is None else [numbers([number for number, _ in past]), table([pose for _, pose in past], _POSE)]
-
-
-def _poses(data: bytes) -> list[Pose]:
-    return [Pose(*one) for one in rows_of(data, _POSE)]
-
-
-# One measurement that is due, as plain data, and what came of it.
-
-_AT_REST: Final = Vector()
-_TIME: Final = struct.Struct("<d")
-_REQUESTS_KEPT: Final = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class RenderRequest:
-    """A picture, a scan or an echo that is due.
-
-    ``attributes`` are the sensor's as text; ``head`` is what a client is sent before the measurement; ``ordinal`` and ``count``
-    name the sensor's chance; ``age_s`` is the time since its first tick, ``delta_s`` the last step; ``own_mps`` how fast it
-    moves. ``memory`` is what the sensor kept from the measurement before, if it is one that remembers.
-    """
-
-    sensor: int
-    stream: int
-    type_id: str
-    attributes: tuple[tuple[str, str], ...]
-    head: bytes
-    pose: Pose
-    was: Pose | None
-    ordinal: int
-    count: int
-    age_s: float
-    delta_s: float
-    own_mps: Vector = _AT_REST
-    memory: bytes = b""
-
-    @property
-    def frame(self) -> int:
-        """The tick after which it is due, as its head says it."""
-        return int.from_bytes(self.head[8:16], "little")
-
-    @property
-    def time_s(self) -> float:
-        """The simulated time after that tick, as its head says it."""
-        (found,) = _TIME.unpack_from(self.head, 16)
-        return float(found)
-
-    def plain(self) -> list[Any]:
-        """The order as plain data."""
-        was = None if self.was is None else list(self.was)
-        return [
-            self.sensor, self.stream, self.type_id, _written(self.attributes), self.head, list(self.pose), was,
-            self.ordinal, self.count, self.age_s, self.delta_s, list(self.own_mps), self.memory,
-        ]  # fmt: skip
-
-    @classmethod
-    def of(cls, data: list[Any]) -> RenderRequest:
-        """The order of :meth:`plain`."""
-        try:
-            sensor, stream, type_id, attributes, head, pose, was, ordinal, count, age_s, delta_s, own_mps, memory = data
-            return cls(
-                sensor, stream, type_id, _attributes(attributes), head, Pose(*pose),
-                None if was is None else Pose(*was), ordinal, count, age_s, delta_s, Vector(*own_mps), memory,
-            )  # fmt: skip
-        except (TypeError, ValueError) as error:
-            raise WireError(f"an order was wanted, but what came has another shape ({type(error).__name__})") from error
-
-
-@dataclass(frozen=True, slots=True)
-class RenderResult:
-    """What came of an order: the payload after the head, what the sensor is to remember, the time it took.
-
-    ``trouble`` says why there is nothing; ``cost_s`` is 0 where it was not measured by itself.
-    """
-
-    sensor: int
-    payload: bytes
-    memory: bytes = b""
-    trouble: str = ""
-    cost_s: float = 0.0
-
-
-@lru_cache(_REQUESTS_KEPT)
-def _written(attributes: tuple[tuple[str, str], ...]) -> bytes:
-    """Attributes as bytes: they are the same in every tick of a sensor, so that they need be written only once."""
-    return packed(attributes)
-
-
-@lru_cache(_REQUESTS_KEPT)
-def _attributes(data: bytes) -> tuple[tuple[str, str], ...]:
-    """The attributes of :func:`_written`."""
-    return tuple((name, value) for name, value in unpacked(data, "attributes"))
-
-
-def pack_requests(orders: tuple[RenderRequest, ...]) -> bytes:
-    """Orders as bytes."""
-    return packed([one.plain() for one in orders])
-
-
-def unpack_requests(data: bytes | memoryview) -> tuple[RenderRequest, ...]:
-    """The orders of :func:`pack_requests`."""
-    found = unpacked(data, "orders")
-    if not isinstance(found, list):
-        raise WireError("a list of orders was wanted")
-    return tuple(RenderRequest.of(one) for one in found)
-
-
-# Where measurements of sensors that see are made: cameras draw, LiDARs and radars cast rays.
-#
-# The same studio works inside a single server and in every rendering node. Nothing is built, and no compiler
-# imported, before it is first wanted; then everything is, so that no tick waits.
-
-Kind = TypeVar("Kind")
-
-COLOUR: Final = "sensor.camera.rgb"
-_DRAWN: Final = frozenset({*CAMERAS, EVENTS})
-_KEPT: Final = 4096
-"""How many sensors' insides are kept from tick to tick."""
-
-
-class SensorRenderer(Protocol):
-    """Who makes measurements: this process, or nodes elsewhere."""
-
-    wants_every_tick: bool
-    """Must every tick be shown to it, also when nothing is due?"""
-
-    def prepare(self, road_map: RoadMap) -> None:
-        """A sensor that sees was spawned on a map: what has to be built is built now, not in a tick."""
-        ...
-
-    def work(self, view: SceneView, orders: Sequence[RenderRequest]) -> Sequence[RenderResult]:
-        """Make what is due after a tick; an answer without a payload has been delivered already."""
-        ...
-
-    def close(self) -> None:
-        """Let go of threads and memory."""
-        ...
-
-
-class RenderTools(NamedTuple):
-    """The map as it looks, and what looks at it."""
-
-    street: SceneBuilder
-    caster: RayCaster
-    eyes: RigRenderer
-
-
-def require_renderer() -> None:
-    """Refuse a sensor that sees where its compiler is not installed."""
-    try:
-        require_sensors()
-    except InputError as error:
-        raise CallError(f"{NOT_SUPPORTED}: {error}") from error
-
-
-def tools_of(road_map: RoadMap, threads: int = 1, renderer: str = "software") -> RenderTools:
-    """Build the tools and use every one of them once, which compiles them where that was never done before."""
-    from samepath.simulator.sensors.cameras import RigRenderer
-    from samepath.simulator.sensors.lidar import Lidar
-    from samepath.simulator.sensors.radar import Radar
-    from samepath.simulator.sensors.rays.caster import RayCaster
-    from samepath.simulator.sensors.renderer import Camera, Channel
-    from samepath.simulator.sensors.street import scene_builder_of
-
-    made = RenderTools(scene_builder_of(road_map), RayCaster(threads), RigRenderer(threads, renderer))
-    scene, pose, step_s = made.street.scene([]), Pose(z_m=2.0), 0.05
-    every = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
-    made.eyes.draw(scene, [Camera(pose, 16, 16, 90.0, every, pose)])
-    few = {"points_per_second": 1000}
-    for semantic in (False, True):
-        Lidar.from_attributes(few, semantic=semantic).scan(made.caster, scene, pose, 0.0, step_s, NoiseKey())
-    Radar.from_attributes(few).detect(made.caster, scene, pose, Vector(), {}, step_s, NoiseKey())
-    return made
-
-
-def compile_all() -> None:
-    """Compile everything that sensors need, if the compiler is there; code that is kept on disk is merely loaded."""
-    if find_spec("numba") is not None:
-        from samepath.simulator.maps import load_map
-
-        tools_of(load_map("t-junction"))
-
-
-class LocalRenderer:
-    """Makes measurements in this process. ``threads`` change no bit; ``renderer`` is who draws."""
-
-    wants_every_tick = False
-
-    def __init__(self, threads: int = 1, renderer: str = "software") -> None:
-        self._threads = threads
-        self._renderer = renderer
-        self._map: RoadMap | None = None
-        self._tools: RenderTools | None = None
-        self._insides: dict[tuple[str, tuple[tuple[str, str], ...]], object] = {}
-
-    def prepare(self, road_map: RoadMap) -> None:
-        """Build the tools for a map."""
-        if self._tools is None or self._map is not road_map:
-            self.close()
-            self._map, self._tools = road_map, tools_of(road_map, self._threads, self._renderer)
-
-    def work(self, view: SceneView, orders: Sequence[RenderRequest]) -> list[RenderResult]:
-        """Make everything; all pictures in one go, views that cameras share only once."""
-        return self.make(view, orders)
-
-    def make(self, view: SceneView, orders: Sequence[RenderRequest], *, timed: bool = False) -> list[RenderResult]:
-        """Make everything; ``timed`` makes one thing after the other and says what each cost, with the same bytes."""
-        if not orders:
-            return []
-        scene = self._scene(view)
-        cameras = {one.sensor: self._camera(view, one) for one in orders if one.type_id in _DRAWN}
-        drawn = {} if timed else self._drawn(scene, list(cameras.values()))
-        made = []
-        for order in orders:
-            start_s = SYSTEM_CLOCK.monotonic_s()
-            try:
-                if order.sensor in cameras:
-                    camera = cameras[order.sensor]
-                    frame = drawn[camera] if camera in drawn else self._drawn(scene, [camera])[camera]
-                    one = self._picture(view, order, frame)
-                else:
-                    one = RenderResult(order.sensor, self._others[order.type_id](view, scene, order))
-            except SamepathError as error:
-                one = RenderResult(order.sensor, b"", trouble=str(error))
-            made.append(replace(one, cost_s=SYSTEM_CLOCK.monotonic_s() - start_s) if timed else one)
-        return made
-
-    @property
-    def tools(self) -> RenderTools:
-        """The street, the caster and the eyes."""
-        if self._tools is None:
-            raise InputError("a studio was wanted that is prepared for a map")
-        return self._tools
-
-    def _scene(self, view: SceneView) -> RenderScene:
-        past = None if view.past is None else dict(view.past)
-        return self.tools.street.scene(
-            view.looks, view.weather, lights=view.lights, hidden=frozenset(view.hidden), before=past, tick=view.tick
-        )
-
-    def _drawn(self, scene: RenderScene, cameras: list[Camera]) -> dict[Camera, CameraFrame]:
-        return dict(zip(cameras, self.tools.eyes.draw(scene, cameras), strict=True)) if cameras else {}
-
-    def _camera(self, view: SceneView, order: RenderRequest) -> Camera:
-        if order.type_id == EVENTS:
-            return self._events(order).at(order.pose)
-        camera = self._sensor(order).at(order.pose, order.was)
-        if order.type_id == COLOUR and view.shapes:
-            from samepath.simulator.sensors.renderer import Channel
-
-            return replace(camera, channels=camera.channels | Channel.DEPTH)
-        return camera
-
-    def _picture(self, view: SceneView, order: RenderRequest, frame: CameraFrame) -> RenderResult:
-        if order.type_id == EVENTS:
-            return self._changes(order, frame)
-        if order.type_id == COLOUR and view.shapes:
-            from samepath.simulator.server.debug import painted
-
-            frame = replace(frame, bgra=painted(frame, view.shapes))
-        return RenderResult(order.sensor, self._sensor(order).payload(frame))
-
-    def _changes(self, order: RenderRequest, frame: CameraFrame) -> RenderResult:
-        """What changed since the picture before, which the order remembers; where nothing did, CARLA's is silent too."""
-        eye = self._events(order)
-        eye.number = order.ordinal
-        eye.recall(order.memory)
-        events = eye.events(frame, nanoseconds(order.time_s))
-        return RenderResult(order.sensor, eye.payload(events) if len(events) else b"", memory=eye.memory())
-
-    def _events(self, order: RenderRequest) -> EventCamera:
-        return self._inside(order, EventCamera, lambda: EventCamera.from_attributes(dict(order.attributes)))
-
-    def _sensor(self, order: RenderRequest) -> CameraSensor:
-        return self._inside(order, CameraSensor, lambda: CameraSensor.from_attributes(order.type_id, dict(order.attributes)))
-
-    def _inside(self, order: RenderRequest, kind: type[Kind], build: Callable[[], Kind]) -> Kind:
-        key = (order.type_id, order.attributes)
-        found = self._insides.get(key)
-        if not isinstance(found, kind):
-            if len(self._insides) >= _KEPT:
-                self._insides.clear()
-            found = self._insides[key] = build()
-        return found
-
-    def _scan(self, _: SceneView, scene: RenderScene, order: RenderRequest) -> bytes:
-        from samepath.simulator.sensors.lidar import Lidar
-
-        semantic = order.type_id.endswith("_semantic")
-        lidar = self._inside(order, Lidar, lambda: Lidar.from_attributes(dict(order.attributes), semantic=semantic))
-        lasts_s = interval_s(lidar.values["sensor_tick"], order.delta_s)
-        chance = NoiseKey(sensor=order.ordinal, tick=order.count)
-        return lidar.scan(self.tools.caster, scene, order.pose, order.age_s, lasts_s, chance).to_bytes()
-
-    def _echoes(self, view: SceneView, scene: RenderScene, order: RenderRequest) -> bytes:
-        from samepath.simulator.sensors.radar import Radar
-
-        radar = self._inside(order, Radar, lambda: Radar.from_attributes(dict(order.attributes)))
-        others = {look.id: velocity for look, velocity in zip(view.looks, view.velocities, strict=True)}
-        lasts_s = interval_s(radar.values["sensor_tick"], order.delta_s)
-        chance = NoiseKey(sensor=order.ordinal, tick=order.count)
-        found = radar.detect(self.tools.caster, scene, order.pose, order.own_mps, others, lasts_s, chance)
-        return found.tobytes()
-
-    @property
-    def _others(self) -> dict[str, Callable[[SceneView, RenderScene, RenderRequest], bytes]]:
-        return {
-            "sensor.lidar.ray_cast": self._scan,
-            "sensor.lidar.ray_cast_semantic": self._scan,
-            "sensor.other.radar": self._echoes,
-        }
-
-    def close(self) -> None:
-        """Let go of threads and memory."""
-        if self._tools is not None:
-            self._tools.caster.close()
-            self._tools.eyes.close()
-            self._tools = None

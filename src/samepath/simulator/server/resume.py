@@ -98,18 +98,18 @@ class _Rehearsal:
     wants_every_tick = False
 
     def __init__(self, real: SensorRenderer) -> None:
-        self._studio = real if isinstance(real, LocalRenderer) else LocalRenderer()
+        self._renderer = real if isinstance(real, LocalRenderer) else LocalRenderer()
         self.map: Callable[[], RoadMap] | None = None
 
     def prepare(self, road_map: RoadMap) -> None:
         pass
 
-    def work(self, view: SceneView, orders: Sequence[RenderRequest]) -> Sequence[RenderResult]:
+    def render(self, view: SceneView, orders: Sequence[RenderRequest]) -> Sequence[RenderResult]:
         wanted = [one for one in orders if one.type_id == EVENTS or one.memory]
         if not wanted or self.map is None:
             return []
-        self._studio.prepare(self.map())
-        return [replace(one, payload=b"") for one in self._studio.work(view, wanted)]
+        self._renderer.prepare(self.map())
+        return [replace(one, payload=b"") for one in self._renderer.render(view, wanted)]
 
     def close(self) -> None:
         pass

@@ -1,7 +1,15 @@
-"""Sensors: what happens to a vehicle, where it is and how it moves, and what there is to see.
+"""The sensors of an episode: when a measurement is due, what it is, and where it goes.
 
-``instrument(description, ordinal)`` builds one from its blueprint's attributes. NoiseKey comes from streams named by the
-sensor's ``noise_seed``, its ordinal in the episode and the number of the measurement: no other sensor moves it.
+Two kinds. What happens to a vehicle, where it is and how it moves (collision, GNSS, IMU, obstacle) is measured here, at once.
+What there is to see (cameras, LiDARs, the radar) is only described here, as a :class:`RenderRequest`: a renderer makes the
+payload, in this process or on a node of a cluster, see ``rendering.py``. All sensors follow every tick, whether or not anybody
+listens: what a sensor measures must not depend on who connected when.
+
+Noise comes from streams named by the sensor's ``noise_seed``, its ordinal in the episode and the number of the measurement: no
+other sensor moves it, and a resumed episode goes on with the same numbers.
+
+The way of a camera frame through the server: ``ticking.tick`` calls :func:`sense`, which collects the requests that are due and
+has the renderer make them; a result is published behind the header that was packed with its request, as one message.
 """
 
 from abc import ABC, abstractmethod
@@ -14,20 +22,17 @@ from samepath.core.states import Collision, Pose, Vector
 from samepath.simulator.carla import streams as frames
 from samepath.simulator.carla.codec import NOT_SUPPORTED, CallError
 from samepath.simulator.carla.records import Actor, Description
-from samepath.simulator.sensors import inertial as obstacle
 from samepath.simulator.sensors.cameras import CAMERA_KINDS as CAMERAS
 from samepath.simulator.sensors.cameras import CameraSensor
 from samepath.simulator.sensors.events import KIND as EVENTS
 from samepath.simulator.sensors.events import EventCamera
-from samepath.simulator.sensors.inertial import Gnss, Imu, acceleration_of
+from samepath.simulator.sensors.inertial import Gnss, Imu, ObstacleDetector, acceleration_of
 from samepath.simulator.sensors.sensor import NoiseKey, is_due
 from samepath.simulator.server.actors import ActorEntry
 from samepath.simulator.server.episode import Episode, ViewBuilder
 from samepath.simulator.server.maps import ServedMap
 from samepath.simulator.server.rendering import RenderRequest, require_renderer
 from samepath.simulator.world.world import World
-
-# What a sensor is given in a tick, and what it gives back.
 
 
 @dataclass(frozen=True)
@@ -49,13 +54,13 @@ class SensorContext:
 
 
 class SensorModel(Protocol):
-    """A sensor's inside."""
+    """What measures for a sensor."""
 
-    def feel(self, sight: SensorContext) -> None:
+    def follow(self, context: SensorContext) -> None:
         """Follow the world through a tick, whether or not anybody listens."""
         ...
 
-    def measure(self, sight: SensorContext) -> list[bytes]:
+    def measure(self, context: SensorContext) -> list[bytes]:
         """Return the payloads of a tick in which a measurement is due: one, or one per event."""
         ...
 
@@ -68,30 +73,65 @@ class SensorModel(Protocol):
         ...
 
 
-class SilentSensor:
-    """A sensor that never sends anything."""
+def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
+    """Let all sensors follow a tick; those that somebody listens to send what is due."""
+    episode.viewer.follow()
+    requests: dict[int, RenderRequest] = {}
+    for entry in episode.actors.all(SensorEntry):
+        parent = episode.actors.find(entry.record.parent_id)
+        context = SensorContext(
+            world=episode.world,
+            scene=episode.scene,
+            viewer=episode.viewer,
+            collisions=collisions,
+            gravity_mps2=episode.gravity_mps2,
+            delta_s=episode.delta_s,
+            this=entry.record,
+            parent=parent.record if parent is not None else None,
+            pose=entry.pose,
+            bearer=parent.id if parent is not None and parent.has_body else None,
+            actor=episode.actor,
+            scenery=episode.scenery,
+        )
+        entry.model.follow(context)
+        if not entry.is_due(episode.delta_s) or entry.stream_id not in episode.subscriptions:
+            continue
+        head = frames.header(frames.SENSOR_TYPES[entry.type_id], episode.moment, episode.actors.motion(entry.id))
+        if isinstance(entry.model, VisualSensor):
+            requests[entry.id] = entry.model.request(context, entry.stream_id, head)
+            continue
+        try:
+            payloads = entry.model.measure(context)
+        except SamepathError as error:  # such as a receiver beyond the edge of its map
+            _silence(episode, entry, str(error))
+            continue
+        for payload in payloads:
+            episode.context.outbox.publish(entry.stream_id, head + payload)
+    if requests:
+        episode.viewer.mark_seen()
+    elif not episode.context.renderer.wants_every_tick:
+        return
+    for result in episode.context.renderer.render(episode.viewer.view(), tuple(requests.values())):
+        entry = episode.actors.get(result.sensor, SensorEntry, "a sensor")
+        if isinstance(entry.model, VisualSensor):
+            entry.model.memory = result.memory
+        if result.trouble:
+            _silence(episode, entry, result.trouble)
+        elif result.payload:
+            request = requests[result.sensor]
+            episode.context.outbox.publish(request.stream, request.head + result.payload)
 
-    def __init__(self, description: Description, ordinal: int) -> None:
-        pass
 
-    def feel(self, sight: SensorContext) -> None:
-        """Feel nothing."""
-
-    def measure(self, sight: SensorContext) -> list[bytes]:
-        """Say nothing."""
-        return []
-
-    def state(self) -> list[Any]:
-        """Nothing is carried from tick to tick."""
-        return []
-
-    def restore(self, data: list[Any]) -> None:
-        """Take up nothing."""
+def _silence(episode: Episode, entry: "SensorEntry", why: str) -> None:
+    """A sensor that cannot measure is silent; the log says so once, not in every tick."""
+    if not entry.is_lost:
+        episode.context.log(f"sensor {entry.id} is silent: {why}")
+    entry.is_lost = True
 
 
 def given(description: Description) -> dict[str, object]:
     """A sensor's attributes by name."""
-    return {one.id: one.value for one in description.attributes}
+    return {attribute.id: attribute.value for attribute in description.attributes}
 
 
 def real(description: Description, name: str, default: float) -> float:
@@ -106,41 +146,57 @@ def real(description: Description, name: str, default: float) -> float:
     return value
 
 
-# The collision sensor: one event per thing its bearer touched in a tick, with the impulse that acted on the bearer.
-
-
-class ServedCollisionSensor:
-    """Reports what physics reported; the ground is not worth an event."""
+class StatelessSensor:
+    """A sensor that carries nothing from tick to tick; by itself it never sends anything."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
         pass
 
-    def feel(self, sight: SensorContext) -> None:
-        """Nothing to follow: touching is an event of one tick."""
+    def follow(self, context: SensorContext) -> None:
+        pass
+
+    def measure(self, context: SensorContext) -> list[bytes]:
+        return []
 
     def state(self) -> list[Any]:
-        """Nothing is carried from tick to tick."""
         return []
 
     def restore(self, data: list[Any]) -> None:
-        """Take up nothing."""
+        pass
 
-    def measure(self, sight: SensorContext) -> list[bytes]:
-        """One event per pair, in the order of actor ids."""
-        if sight.parent is None:
+
+class ServedCollisionSensor(StatelessSensor):
+    """One event per thing its bearer touched in a tick, with the impulse that acted on the bearer; in order of actor ids.
+
+    Touching the ground is no event: physics does not report it.
+    """
+
+    def measure(self, context: SensorContext) -> list[bytes]:
+        if context.parent is None:
             return []
         found = []
-        for one in sight.collisions:
-            if one.actor == sight.parent.id:
-                other = sight.scenery(one.scenery) if one.other is None else sight.actor(one.other)
-                found.append(frames.collision(sight.parent, other, one.impulse_ns))
-            elif one.other == sight.parent.id:
-                impulse_ns = Vector(-one.impulse_ns.x, -one.impulse_ns.y, -one.impulse_ns.z)
-                found.append(frames.collision(sight.parent, sight.actor(one.actor), impulse_ns))
+        for collision in context.collisions:
+            if collision.actor == context.parent.id:
+                other = context.scenery(collision.scenery) if collision.other is None else context.actor(collision.other)
+                found.append(frames.collision(context.parent, other, collision.impulse_ns))
+            elif collision.other == context.parent.id:
+                impulse_ns = Vector(-collision.impulse_ns.x, -collision.impulse_ns.y, -collision.impulse_ns.z)
+                found.append(frames.collision(context.parent, context.actor(collision.actor), impulse_ns))
         return found
 
 
-# The satellite receiver on the wire.
+class ServedObstacleSensor(StatelessSensor):
+    """An event for the first thing in the way."""
+
+    def __init__(self, description: Description, ordinal: int) -> None:
+        self._sensor = ObstacleDetector.from_attributes(given(description))
+
+    def measure(self, context: SensorContext) -> list[bytes]:
+        met = self._sensor.look(context.world, context.pose, None if context.parent is None else context.parent.id)
+        if met is None:
+            return []
+        other = context.scenery(met.what) if isinstance(met.what, str) else context.actor(met.what)
+        return [frames.obstacle(context.this, other, met.distance_m)]
 
 
 class ServedGnss:
@@ -151,33 +207,28 @@ class ServedGnss:
         self._ordinal = ordinal
         self._count = 0
 
-    def feel(self, sight: SensorContext) -> None:
+    def follow(self, context: SensorContext) -> None:
         """Count the ticks, which name the noise."""
         self._count += 1
 
     def state(self) -> list[Any]:
-        """Everything the future depends on, as plain data."""
         return [self._count]
 
     def restore(self, data: list[Any]) -> None:
-        """Take up what :meth:`state` gave."""
         (self._count,) = data
 
-    def measure(self, sight: SensorContext) -> list[bytes]:
-        """One measurement."""
-        pose = sight.pose
-        chance = NoiseKey(sensor=self._ordinal, tick=self._count)
-        return [frames.gnss(*self._gnss.measure(sight.scene.origin, pose.x_m, pose.y_m, pose.z_m, chance))]
-
-
-# The inertial measurement unit on the wire.
-#
-# The acceleration is the change of the velocity of the very point where the sensor is fixed, over one tick; gravity
-# is CARLA's ``imui_gravity``.
+    def measure(self, context: SensorContext) -> list[bytes]:
+        pose = context.pose
+        noise = NoiseKey(sensor=self._ordinal, tick=self._count)
+        return [frames.gnss(*self._gnss.measure(context.scene.origin, pose.x_m, pose.y_m, pose.z_m, noise))]
 
 
 class ServedImu:
-    """Accelerometer, gyroscope and compass."""
+    """Accelerometer, gyroscope and compass.
+
+    The acceleration is the change of the velocity of the very point where the sensor is fixed, over one tick; gravity is
+    CARLA's ``imui_gravity``.
+    """
 
     def __init__(self, description: Description, ordinal: int) -> None:
         self._imu = Imu.from_attributes(given(description))
@@ -186,106 +237,69 @@ class ServedImu:
         self._velocity: Vector | None = None
         self._acceleration = Vector()
 
-    def feel(self, sight: SensorContext) -> None:
+    def follow(self, context: SensorContext) -> None:
         """Follow the velocity of the point where the sensor is fixed."""
         self._count += 1
         now = Vector()
-        if sight.bearer is not None:
-            now = sight.world.velocity_at(sight.bearer, Vector(sight.pose.x_m, sight.pose.y_m, sight.pose.z_m))
-        self._acceleration = acceleration_of(self._velocity, now, sight.delta_s)
+        if context.bearer is not None:
+            now = context.world.velocity_at(context.bearer, Vector(context.pose.x_m, context.pose.y_m, context.pose.z_m))
+        self._acceleration = acceleration_of(self._velocity, now, context.delta_s)
         self._velocity = now
 
     def state(self) -> list[Any]:
-        """Everything the future depends on, as plain data."""
         return [self._count, None if self._velocity is None else list(self._velocity), list(self._acceleration)]
 
     def restore(self, data: list[Any]) -> None:
-        """Take up what :meth:`state` gave."""
         self._count, velocity, acceleration = data
         self._velocity = None if velocity is None else Vector(*velocity)
         self._acceleration = Vector(*acceleration)
 
-    def measure(self, sight: SensorContext) -> list[bytes]:
-        """One measurement."""
-        spin = Vector() if sight.bearer is None else sight.world.state(sight.bearer).angular_velocity_degps
-        chance = NoiseKey(sensor=self._ordinal, tick=self._count)
-        found = self._imu.measure(sight.pose, self._acceleration, spin, sight.gravity_mps2, chance)
+    def measure(self, context: SensorContext) -> list[bytes]:
+        spin = Vector() if context.bearer is None else context.world.state(context.bearer).angular_velocity_degps
+        noise = NoiseKey(sensor=self._ordinal, tick=self._count)
+        found = self._imu.measure(context.pose, self._acceleration, spin, context.gravity_mps2, noise)
         return [frames.imu(found.accelerometer_mps2, found.gyroscope_radps, found.compass_rad)]
 
 
-# The obstacle sensor on the wire: an event for the first thing in the way.
-
-
-class ServedObstacleSensor:
-    """Looks ahead after every tick."""
-
-    def __init__(self, description: Description, ordinal: int) -> None:
-        self._sensor = obstacle.ObstacleDetector.from_attributes(given(description))
-
-    def feel(self, sight: SensorContext) -> None:
-        """Nothing to follow."""
-
-    def state(self) -> list[Any]:
-        """Nothing is carried from tick to tick."""
-        return []
-
-    def restore(self, data: list[Any]) -> None:
-        """Take up nothing."""
-
-    def measure(self, sight: SensorContext) -> list[bytes]:
-        """An event, or none."""
-        met = self._sensor.look(sight.world, sight.pose, None if sight.parent is None else sight.parent.id)
-        if met is None:
-            return []
-        other = sight.scenery(met.what) if isinstance(met.what, str) else sight.actor(met.what)
-        return [frames.obstacle(sight.this, other, met.distance_m)]
-
-
-# Sensors that see, in an episode: cameras, those that see only changes among them, LiDARs, the radar.
-#
-# Here they follow the world and say what is due, as an order; the pictures, scans and echoes are made in a studio, in
-# this process or elsewhere. Only spawning one imports the compiler that they need.
-
-FLOW = "sensor.camera.optical_flow"
-
-
 class VisualSensor(ABC):
-    """What all of them have: attributes that were checked, the number of ticks they felt, what they remember."""
+    """A sensor whose payloads a renderer makes: cameras, LiDARs, the radar.
+
+    It follows the world and describes what is due. Only spawning one imports the compiler that renderers need.
+    """
 
     def __init__(self, description: Description, ordinal: int) -> None:
         require_renderer()
         self.check(description)
         self._type_id = description.id
-        self._attributes = tuple((one.id, one.value) for one in description.attributes)
+        self._attributes = tuple((attribute.id, attribute.value) for attribute in description.attributes)
         self._ordinal = ordinal
-        self._count = 0
+        self._count = 0  # of ticks, names the noise
         self._age_s: float | None = None
-        self.memory = b""
+        self.memory = b""  # what the last result said is to be remembered: an event camera's last image
 
     @abstractmethod
     def check(self, description: Description) -> None:
         """Refuse attributes that cannot be."""
 
-    def feel(self, sight: SensorContext) -> None:
+    def follow(self, context: SensorContext) -> None:
         """Follow a tick, whether or not anybody looks."""
         self._count += 1
-        self._age_s = 0.0 if self._age_s is None else self._age_s + sight.delta_s
+        self._age_s = 0.0 if self._age_s is None else self._age_s + context.delta_s
 
-    def order(self, sight: SensorContext, stream_id: int, head: bytes) -> RenderRequest:
-        """What is due after this tick."""
+    def request(self, context: SensorContext, stream_id: int, head: bytes) -> RenderRequest:
         return RenderRequest(
-            sensor=sight.this.id,
+            sensor=context.this.id,
             stream=stream_id,
             type_id=self._type_id,
             attributes=self._attributes,
             head=head,
-            pose=sight.pose,
+            pose=context.pose,
             was=self.was,
             ordinal=self._ordinal,
             count=self._count,
             age_s=self._age_s or 0.0,
-            delta_s=sight.delta_s,
-            own_mps=self.own_mps(sight),
+            delta_s=context.delta_s,
+            own_mps=self.own_mps(context),
             memory=self.memory,
         )
 
@@ -298,21 +312,18 @@ class VisualSensor(ABC):
         """How fast it moves, for those to whom it matters."""
         return Vector()
 
-    def measure(self, sight: SensorContext) -> list[bytes]:
-        """Nothing: it is measured elsewhere."""
+    def measure(self, context: SensorContext) -> list[bytes]:
         return []
 
     def state(self) -> list[Any]:
-        """Everything the future depends on, as plain data."""
         return [self._count, self._age_s, self.memory]
 
     def restore(self, data: list[Any]) -> None:
-        """Take up what :meth:`state` gave."""
         self._count, self._age_s, self.memory = data
 
 
 class ServedCamera(VisualSensor):
-    """A camera of any kind."""
+    """A camera of any kind but the event camera."""
 
     def __init__(self, description: Description, ordinal: int) -> None:
         super().__init__(description, ordinal)
@@ -324,12 +335,12 @@ class ServedCamera(VisualSensor):
         """Refuse images and lenses that cannot be."""
         CameraSensor.from_attributes(description.id, given(description))
 
-    def feel(self, sight: SensorContext) -> None:
+    def follow(self, context: SensorContext) -> None:
         """Follow where the camera was a tick earlier: flow is motion since then, whoever listens."""
-        super().feel(sight)
+        super().follow(context)
         if self._is_flow:
-            self._was, self._pose = self._pose, sight.pose
-            sight.viewer.look()
+            self._was, self._pose = self._pose, context.pose
+            context.viewer.mark_seen()
 
     @property
     def was(self) -> Pose | None:
@@ -337,14 +348,12 @@ class ServedCamera(VisualSensor):
         return self._was
 
     def state(self) -> list[Any]:
-        """Everything the future depends on, as plain data."""
-        return [*super().state(), *(None if one is None else list(one) for one in (self._pose, self._was))]
+        return [*super().state(), *(None if pose is None else list(pose) for pose in (self._pose, self._was))]
 
     def restore(self, data: list[Any]) -> None:
-        """Take up what :meth:`state` gave."""
         *base, pose, was = data
         super().restore(base)
-        self._pose, self._was = (None if one is None else Pose(*one) for one in (pose, was))
+        self._pose, self._was = (None if values is None else Pose(*values) for values in (pose, was))
 
 
 class ServedEventCamera(VisualSensor):
@@ -374,17 +383,14 @@ class ServedRadar(VisualSensor):
 
         Radar.from_attributes(given(description))
 
-    def own_mps(self, sight: SensorContext) -> Vector:
+    def own_mps(self, context: SensorContext) -> Vector:
         """How fast what bears it moves at its place."""
-        if sight.bearer is None:
+        if context.bearer is None:
             return Vector()
-        return sight.world.velocity_at(sight.bearer, Vector(sight.pose.x_m, sight.pose.y_m, sight.pose.z_m))
+        return context.world.velocity_at(context.bearer, Vector(context.pose.x_m, context.pose.y_m, context.pose.z_m))
 
 
-SEEING = (ServedCamera, ServedEventCamera, ServedLidar, ServedRadar)
-
-
-__all__ = ["SENSOR_MODELS", "SensorModel", "instrument"]
+FLOW: Final = "sensor.camera.optical_flow"
 
 SENSOR_MODELS: Final[dict[str, Callable[[Description, int], SensorModel]]] = {
     **dict.fromkeys(CAMERAS, ServedCamera),
@@ -394,32 +400,25 @@ SENSOR_MODELS: Final[dict[str, Callable[[Description, int], SensorModel]]] = {
     "sensor.other.collision": ServedCollisionSensor,
     "sensor.other.gnss": ServedGnss,
     "sensor.other.imu": ServedImu,
-    "sensor.other.lane_invasion": SilentSensor,  # the client works it out by itself
+    "sensor.other.lane_invasion": StatelessSensor,  # the client works it out by itself
     "sensor.other.obstacle": ServedObstacleSensor,
     "sensor.other.radar": ServedRadar,
 }
 
 
-def instrument(description: Description, ordinal: int) -> SensorModel:
-    """Build what measures for a sensor."""
+def build_sensor(description: Description, ordinal: int) -> SensorModel:
+    """Build the model of a sensor from its blueprint's attributes."""
     build = SENSOR_MODELS.get(description.id)
     if build is None:
         raise CallError(f"{NOT_SUPPORTED}: {description.id}; there are: {', '.join(SENSOR_MODELS)}")
     return build(description, ordinal)
 
 
-# Sensors in an episode: when a measurement is due, and where it goes.
-
-
-def _silent() -> SensorModel:
-    return SilentSensor(Description(0, ""), 0)
-
-
 @dataclass(eq=False)
 class SensorEntry(ActorEntry):
-    """A sensor; ``age_s`` is the time since its first tick, None before it."""
+    """A sensor among the actors; ``age_s`` is the time since its first tick, None before it."""
 
-    instrument: SensorModel = field(default_factory=_silent)
+    model: SensorModel = field(default_factory=lambda: StatelessSensor(Description(0, ""), 0))
     period_s: float = 0.0
     age_s: float | None = None
     is_lost: bool = False
@@ -428,67 +427,3 @@ class SensorEntry(ActorEntry):
         """Is a measurement due after a tick of ``delta_s``? The first at once, then every period."""
         self.age_s = 0.0 if self.age_s is None else self.age_s + delta_s
         return is_due(self.period_s, self.age_s, delta_s)
-
-
-def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
-    """Let all sensors feel a tick; those that somebody listens to send what is due."""
-    episode.viewer.follow()
-    orders: list[RenderRequest] = []
-    for entry in episode.actors.all(SensorEntry):
-        parent = episode.actors.find(entry.record.parent_id)
-        sight = SensorContext(
-            world=episode.world,
-            scene=episode.scene,
-            viewer=episode.viewer,
-            collisions=collisions,
-            gravity_mps2=episode.gravity_mps2,
-            delta_s=episode.delta_s,
-            this=entry.record,
-            parent=parent.record if parent is not None else None,
-            pose=entry.pose,
-            bearer=parent.id if parent is not None and parent.has_body else None,
-            actor=episode.actor,
-            scenery=episode.scenery,
-        )
-        entry.instrument.feel(sight)
-        if not entry.is_due(episode.delta_s) or entry.stream_id not in episode.subscriptions:
-            continue
-        head = frames.header(frames.SENSOR_TYPES[entry.type_id], episode.moment, episode.actors.motion(entry.id))
-        if isinstance(entry.instrument, VisualSensor):
-            orders.append(entry.instrument.order(sight, entry.stream_id, head))
-            continue
-        for payload in _measured(episode, entry, sight):
-            episode.context.outbox.publish(entry.stream_id, head + payload)
-    _look(episode, orders)
-
-
-def _look(episode: Episode, orders: list[RenderRequest]) -> None:
-    """Have made what is due of sensors that see."""
-    if orders:
-        episode.viewer.look()
-    elif not episode.context.renderer.wants_every_tick:
-        return
-    by_sensor = {one.sensor: one for one in orders}
-    for made in episode.context.renderer.work(episode.viewer.view(), orders):
-        order, entry = by_sensor[made.sensor], episode.actors.get(made.sensor, SensorEntry, "a sensor")
-        if isinstance(entry.instrument, VisualSensor):
-            entry.instrument.memory = made.memory
-        if made.trouble:
-            _be_silent(episode, entry, made.trouble)
-        elif made.payload:
-            episode.context.outbox.publish(order.stream, order.head + made.payload)
-
-
-def _measured(episode: Episode, entry: SensorEntry, sight: SensorContext) -> list[bytes]:
-    """What a sensor measured; one that cannot, such as a receiver beyond the map, is silent, and the log says so once."""
-    try:
-        return entry.instrument.measure(sight)
-    except SamepathError as error:
-        _be_silent(episode, entry, str(error))
-        return []
-
-
-def _be_silent(episode: Episode, entry: SensorEntry, why: str) -> None:
-    if not entry.is_lost:
-        episode.context.log(f"sensor {entry.id} is silent: {why}")
-    entry.is_lost = True

@@ -29,7 +29,7 @@ from samepath.simulator.server.actors import ActorEntry, ActorRegistry, SignEntr
 from samepath.simulator.server.episode import Episode, EpisodeContext, NoCaller, StreetLights
 from samepath.simulator.server.maps import SENT
 from samepath.simulator.server.recorder import EpisodeRecorder, RecorderState
-from samepath.simulator.server.sensors import SEEING, SensorEntry, instrument
+from samepath.simulator.server.sensors import SensorEntry, VisualSensor, build_sensor
 from samepath.simulator.server.ticking import write_states
 from samepath.simulator.world.signals import Signals
 from samepath.simulator.world.world import World
@@ -224,7 +224,7 @@ _OTHERS: Final = frozenset(
 _KINDS: Final[dict[str, type[ActorEntry]]] = {
     one.__name__: one for one in (ActorEntry, VehicleEntry, WalkerEntry, SignEntry, SensorEntry)
 }
-_INSIDE: Final = "instrument"
+_INSIDE: Final = "model"
 
 
 def obstacle(episode: Episode) -> str:
@@ -322,7 +322,7 @@ def go_live(episode: Episode, place: EpisodeContext) -> None:
     """End the rehearsal of an episode: nobody is connected, files are taken up, sensors that see get their tools."""
     episode.context, episode.rehearsed, episode.caller = place, False, NoCaller()
     let_go(episode)
-    if any(isinstance(one.instrument, SEEING) for one in episode.actors.all(SensorEntry)):
+    if any(isinstance(entry.model, VisualSensor) for entry in episode.actors.all(SensorEntry)):
         place.renderer.prepare(episode.scene.road_map)
     recorder = episode.recorder
     if recorder is None:
@@ -349,15 +349,15 @@ def _ways_of(kind: str) -> dict[str, Way]:
 def _write_entry(entry: ActorEntry) -> list[Any]:
     kind = type(entry).__name__
     values = [way.write(getattr(entry, name)) for name, way in _ways_of(kind).items()]
-    return [kind, values, entry.instrument.state() if isinstance(entry, SensorEntry) else None]
+    return [kind, values, entry.model.state() if isinstance(entry, SensorEntry) else None]
 
 
 def _read_entry(episode: Episode, data: list[Any]) -> ActorEntry:
     kind, values, inner = data
     entry = _KINDS[kind](**{name: way.read(one) for (name, way), one in zip(_ways_of(kind).items(), values, strict=True)})
     if isinstance(entry, SensorEntry):
-        entry.instrument = instrument(entry.record.description, entry.id - episode.first_actor_id)
-        entry.instrument.restore(inner)
+        entry.model = build_sensor(entry.record.description, entry.id - episode.first_actor_id)
+        entry.model.restore(inner)
         entry.record = entry.record._replace(stream_token=token(entry.stream_id, episode.context.stream_port))
     return entry
 

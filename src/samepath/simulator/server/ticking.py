@@ -21,7 +21,7 @@ from samepath.simulator.sensors.sensor import check_rays
 from samepath.simulator.server.actors import ActorEntry, SignEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.episode import DEFAULT_STEP_S, Episode
 from samepath.simulator.server.physics_control import FRICTION_SCALE
-from samepath.simulator.server.sensors import SEEING, SensorEntry, given, instrument, real, sense
+from samepath.simulator.server.sensors import SensorEntry, VisualSensor, build_sensor, given, real, sense
 from samepath.simulator.world.signals import TrafficLightState
 from samepath.simulator.world.world import FrictionVolume, SpawnRefusedError
 
@@ -81,15 +81,15 @@ def _entry(
         return _with_body(episode, blueprint, (description, box, tags, parent_id), pose, overlapping=overlapping)
     if blueprint.id.startswith("sensor."):
         ordinal = episode.next_actor_id - episode.first_actor_id
-        inside = instrument(description, ordinal)
+        model = build_sensor(description, ordinal)
         _check_image(description, episode.context.limits.image_pixels)
         check_rays(description.id, given(description), episode.settings.fixed_delta_seconds or DEFAULT_STEP_S)
-        if isinstance(inside, SEEING):
+        if isinstance(model, VisualSensor):
             episode.context.renderer.prepare(episode.scene.road_map)
         period_s = max(real(description, "sensor_tick", 0.0), 0.0)
         stream_id = episode.new_stream_id()
         record = Actor(episode.new_actor_id(), parent_id, description, box, tags, token(stream_id, episode.context.stream_port))
-        return SensorEntry(record, blueprint, pose, instrument=inside, stream_id=stream_id, period_s=period_s)
+        return SensorEntry(record, blueprint, pose, model=model, stream_id=stream_id, period_s=period_s)
     volume = _volume(episode, description, pose) if blueprint.id == _FRICTION_TRIGGER else None
     return ActorEntry(Actor(episode.new_actor_id(), parent_id, description, box, tags, b""), blueprint, pose, volume=volume)
 
