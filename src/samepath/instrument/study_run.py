@@ -133,8 +133,9 @@ def run_study(
 
     ``out`` is the folder of traces and report, ``runs/NAME`` if left out. ``repeats`` overrides every number in the study,
     ``full`` takes its full size, ``real_time`` runs every game loop in real time, however fast the study has it, ``tolerance``
-    judges by another than its own. ``ray`` is the address of a Ray cluster that is to run it. ``progress`` is True for bars on stderr or in the notebook, False for silence, or a function that is called with
-    a :class:`StudyProgress` after every repeat. ``command`` is what the report says runs it again.
+    judges by another than its own. ``ray`` is the address of a Ray cluster that is to run it. ``progress`` is True for bars on
+    stderr or in the notebook, False for silence, or a function that is called with a :class:`StudyProgress` after every
+    repeat. ``command`` is what the report says runs it again.
 
     Ctrl-C raises :class:`StudyInterrupted`, a KeyboardInterrupt that carries the report of what was finished.
 
