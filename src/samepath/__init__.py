@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from samepath.instrument.evaluation import analyse as analyse
     from samepath.instrument.evaluation import check as check
     from samepath.instrument.evaluation import load as load
+    from samepath.instrument.evaluation import store as store
     from samepath.instrument.execution.run import Failure as Failure
     from samepath.instrument.execution.run import StudyProgress as StudyProgress
     from samepath.instrument.study.records import Plan as Plan
@@ -46,6 +47,7 @@ _HOMES = {
     "StudyInterrupted": "samepath.instrument.study_run",
     "StudyPreview": "samepath.instrument.study_run",
     "load": "samepath.instrument.evaluation",
+    "store": "samepath.instrument.evaluation",
     "analyse": "samepath.instrument.evaluation",
     "check": "samepath.instrument.evaluation",
     "Report": "samepath.instrument.evaluation",

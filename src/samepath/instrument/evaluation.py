@@ -7,6 +7,7 @@ the same names print what these return. A study's folder knows how it wants to b
 
 import html
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,9 +26,10 @@ from samepath.instrument.report.document import Document, to_json
 from samepath.instrument.report.html import render_html, write_reports
 from samepath.instrument.study.records import Judging
 from samepath.instrument.study.spec import CRITERIA, STRUCTURES
-from samepath.instrument.traces.cell import CellTrace
+from samepath.instrument.traces.cell import CellTrace, MemoryCell
 from samepath.instrument.traces.importers import Align, ImportOptions
 from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.store import store_repeats
 
 Source = str | os.PathLike[str] | CellTrace
 DEFAULT_TOLERANCE = "1cm"
@@ -85,6 +87,28 @@ def load(
     """
     options = ImportOptions(dict(columns or {}), Align(align), lossless or None)
     return load_cells([Path(path) for path in paths], options, file_format)
+
+
+def store(cells: Sequence[CellTrace], out: str | os.PathLike[str]) -> list[Path]:
+    r"""Write imported cells as samepath's own traces, lossless and quick to read again; return a folder for each.
+
+    >>> from pathlib import Path
+    >>> _ = Path("log.csv").write_text("repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2.5,1\n")
+    >>> (folder,) = store(load("log.csv"), "traces")
+    >>> analyse(folder).verdict == analyse("log.csv").verdict
+    True
+    """
+    out = Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} exists and is not an empty folder: choose another --out")
+    folders = []
+    for cell in cells:
+        if not isinstance(cell, MemoryCell):
+            raise InputError(f"cell {cell.header.cell!r} is a samepath trace already: only logs can be imported")
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", cell.header.cell).strip("-.") or "cell"
+        folders.append(out / "cells" / name)
+        store_repeats(folders[-1], cell.header, cell.repeats)
+    return folders
 
 
 def analyse(

@@ -88,8 +88,7 @@ def _merged(base: Mapping[str, Any], change: Mapping[str, Any] | None) -> dict[s
     merged = dict(base)
     for key, value in (change or {}).items():
         old = base.get(key)
-        deeper = isinstance(old, dict) and isinstance(value, dict | None)
-        merged[key] = _merged(old, value) if deeper else value
+        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict | None) else value
     return merged
 
 
@@ -247,7 +246,8 @@ def _check_asked(spec: StudySpec, where: str) -> None:
 def _variants_of_cells(cells: Sequence[CellSpec], simulators: Sequence[VariantSpec]) -> list[str]:
     """Cells of one simulator that differ in settings are different ways of using it, and are called by their own names."""
     ways: dict[str, list[object]] = {}
-    for use in (*simulators, *cells):
+    uses: tuple[VariantSpec | CellSpec, ...] = (*simulators, *cells)
+    for use in uses:
         found = ways.setdefault(use.simulator, [])
         if use.settings not in found:
             found.append(use.settings)

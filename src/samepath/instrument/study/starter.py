@@ -4,11 +4,15 @@ The study shows all that can be said in the five stages; the schema is made from
 """
 
 import json
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from samepath.core.errors import InputError
+from samepath.core.files import write_text_atomically
 from samepath.instrument.study.levels import CONDITIONS
+from samepath.instrument.study.plan import make_plan
 from samepath.instrument.study.spec import StudySpec, conditions_schema
 
 FILE_NAME: Final = "samepath-study.schema.json"
@@ -92,6 +96,50 @@ analysis:                           # 5. how it is judged
 full:                               # what `samepath study FILE --full` replaces
   design: {{repeats: 1000}}
 """
+
+
+def write_starter(file: Path) -> Path:
+    """Write a study that runs as it is, and the schema beside it; return the schema's place. Nothing is overwritten."""
+    if file.suffix not in (".yaml", ".yml"):
+        raise InputError(f"a file that ends in .yaml was wanted, but {file} came")
+    text = starter_text(file.stem)
+    try:
+        make_plan(text, str(file))
+    except InputError as error:
+        raise InputError(
+            f"{file.stem!r} cannot be the name of a study: choose a shorter one of letters, digits and -"
+        ) from error
+    beside = file.parent / FILE_NAME
+    _check_free(file)
+    if not _may_replace(beside):
+        raise InputError(f"{beside} is there already and is no schema of samepath's: move it away first")
+    write_text_atomically(beside, study_schema_text())
+    write_text_atomically(file, text)
+    return beside
+
+
+def write_schema(file: Path) -> None:
+    """Write only the schema, to a file that is not there yet."""
+    _check_free(file)
+    write_text_atomically(file, study_schema_text())
+
+
+def _check_free(file: Path) -> None:
+    try:
+        if not file.parent.is_dir():
+            raise InputError(f"{file.parent} is not a folder: make it first, or name another")
+        if file.exists() or file.is_symlink():
+            raise InputError(f"{file} is there already and is left as it is: choose another name")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _may_replace(schema: Path) -> bool:
+    """Is it not there, or an older schema of ours?"""
+    try:
+        return not schema.exists() or json.loads(schema.read_text("utf-8"))["title"] == TITLE
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
 
 
 def starter_text(name: str) -> str:
