@@ -1,4 +1,4 @@
-"""The instrument's proof: every control is classified rightly, at its stated power, with its known figures."""
+"""The instrument's proof: every reference simulator is classified rightly, at its stated power, with its known figures."""
 
 import subprocess
 import sys

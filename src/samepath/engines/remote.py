@@ -208,7 +208,7 @@ class RemoteSimulator(Simulator, Generic[S]):
     """A program of somebody else's, through its published client.
 
     It promises no bits, whatever its mode: no vendor does, and none was measured. A subclass sets the class variables and
-    implements :meth:`read`, :meth:`reachable` and :meth:`world`. ``package`` is the client's, of version ``oldest`` at least;
+    implements :meth:`read`, :meth:`unreachable` and :meth:`world`. ``package`` is the client's, of version ``oldest`` at least;
     ``name`` is also that of the pip extra. ``defaults`` replace those of the settings, ``clock`` replaces the machine's.
     """
 
@@ -227,7 +227,7 @@ class RemoteSimulator(Simulator, Generic[S]):
         """Check a study's plain values."""
 
     @abstractmethod
-    def reachable(self, settings: S) -> str:
+    def unreachable(self, settings: S) -> str:
         """Say in one line why the program cannot be reached or started; nothing where it can."""
 
     @abstractmethod
@@ -260,7 +260,7 @@ class RemoteSimulator(Simulator, Generic[S]):
         """Say what is missing: the client, a version of it, or the program."""
         known = {name: value for name, value in settings.items() if name in self._defaults}
         read = self.read({**self._defaults, **known})
-        return missing_package(self.package, self.oldest, self.name) or self.reachable(read)
+        return missing_package(self.package, self.oldest, self.name) or self.unreachable(read)
 
     def prepare(self, request: RunRequest) -> None:
         """Read the scenario; the client is not imported, because it has threads and loops that must not be forked."""

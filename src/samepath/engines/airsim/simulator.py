@@ -69,8 +69,8 @@ class AirSim(RemoteSimulator[AirSimSettings]):
         """Check a study's plain values."""
         return read_settings(values)
 
-    def reachable(self, settings: AirSimSettings) -> str:
-        """Does anybody listen?"""
+    def unreachable(self, settings: AirSimSettings) -> str:
+        """Ask whether anybody listens."""
         from samepath.engines.airsim.engine import HOW_TO
 
         try:

@@ -92,8 +92,8 @@ class BeamNG(RemoteSimulator[BeamNGSettings]):
         """Check a study's plain values."""
         return read_settings(values)
 
-    def reachable(self, settings: BeamNGSettings) -> str:
-        """Does anybody listen, or can it be started?"""
+    def unreachable(self, settings: BeamNGSettings) -> str:
+        """Ask whether anybody listens, or whether it can be started."""
         from samepath.engines.beamng.engine import HOW_TO, NAME, binary_of
 
         try:
