@@ -5,6 +5,7 @@ more than comes. After each the connection must be closed or still work; now and
 noticed anything, and memory is weighed.
 """
 
+import asyncio
 import math
 import struct
 import sys
@@ -315,7 +316,7 @@ class Target:
         place = EpisodeContext(MapLibrary({}, log, LIMITS), Nowhere(), folder, 2001, LIMITS, log)
         self.episode = Episode(place, "t-junction")
         self.episode.settings = self.episode.settings._replace(synchronous_mode=True, fixed_delta_seconds=0.05)
-        self.office = RpcServer(methods(), self._do, self._run, self._do, lambda _: None, log, LIMITS)
+        self.rpc = RpcServer(methods(), self._do, self._run, self._do, lambda _: None, log, LIMITS)
         self.witness = self.connect()
         self.closed = 0
 
@@ -327,7 +328,7 @@ class Target:
 
     def connect(self) -> Connection:
         """A new connection."""
-        caller = Connection(self.office)
+        caller = Connection(self.rpc)
         caller.connection_made(self._transport())
         return caller
 
@@ -372,13 +373,18 @@ def _reader(data: bytes) -> object:
 
 def run(count: int, seed: int, folder: Path, *, renew_every: int = 3000, check_every: int = 200) -> dict[str, float]:
     """Feed ``count`` inputs; return figures. Whatever goes wrong is an exception or a line in the log."""
+    return asyncio.run(_feed(count, seed, folder, renew_every, check_every))  # connections live in an event loop
+
+
+async def _feed(count: int, seed: int, folder: Path, renew_every: int, check_every: int) -> dict[str, float]:
     target, process, fuzzer = Target(folder), psutil.Process(), Fuzzer(seed)
     start, first_mib, most_mib = SYSTEM_CLOCK.monotonic_s(), 0.0, 0.0
     for number, data in enumerate(fuzzer.inputs(), start=1):
         target.take(data)
         if number % check_every == 0:
+            await asyncio.sleep(0)  # let timers run that inputs have set
             target.check()
-            fuzzer.ids = [one.id for one in target.episode.actors][-20:]
+            fuzzer.ids = [entry.id for entry in target.episode.actors][-20:]
             ours = [line for line in target.lines if "error of ours" in line]
             assert not ours, ours[0]
             target.lines.clear()
@@ -397,7 +403,7 @@ def run(count: int, seed: int, folder: Path, *, renew_every: int = 3000, check_e
         "per_s": count / seconds,
         "closed": target.closed,
         "growth_mib": max(most_mib - first_mib, 0.0),
-        "clients_left": len(target.office.connections) - 1,
+        "clients_left": len(target.rpc.connections) - 1,
     }
 
 
