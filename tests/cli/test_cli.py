@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,7 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from samepath.cli.app import VERBS
 from samepath.instrument.execution.folder import locked
+from samepath.instrument.study.plan import built_in_studies
 from tests.support import SUPPORT
 from tests.support.forked import forked
 
@@ -287,11 +290,31 @@ def test_an_unreadable_file_is_one_clear_line(tmp_path, refused):
     assert "log.csv" in refused("analyse", path)
 
 
-@pytest.mark.parametrize("verb", ["study", "resume", "analyse", "check", "report", "import", "simulators", "conformance"])
-def test_every_verb_has_help(verb):
-    result = samepath(verb, "--help")
-    assert result.returncode == 0
-    assert "Usage" in result.stdout
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_every_verb_can_be_loaded_and_has_help(verb, quick):
+    result = quick(verb, "--help")
+    assert result.returncode == 0, result.stderr
+    assert f"Usage: samepath {verb}" in result.stdout
+
+
+def test_the_help_lists_every_verb_with_what_it_does_in_one_line():
+    lines = samepath("--help").stdout.splitlines()
+    for verb, (_, words) in VERBS.items():
+        assert any(line.split(maxsplit=1) == [verb, words] for line in lines), verb
+
+
+def test_an_unknown_verb_is_answered_with_the_nearest(quick):
+    result = quick("stdy", "controls")
+    assert result.returncode == 2
+    assert "Did you mean 'study'?" in result.stderr
+
+
+def test_the_studies_that_come_with_samepath_are_listed_with_their_time(quick):
+    result = quick("studies")
+    assert result.returncode == 0, result.stderr
+    for name in built_in_studies():
+        assert re.search(rf"^{name} +\d+ +about \d+ ", result.stdout, re.MULTILINE), name
+    assert "samepath studies" in quick("study", "--help").stdout
 
 
 def test_simulators_are_listed_and_held_to_the_contract():

@@ -13,7 +13,9 @@ from pathlib import Path
 SERVER = """
 import json, os, sys, warnings
 import scipy.stats
-from samepath.cli.app import main
+from samepath.cli.app import VERBS, load_verb, main
+for verb in VERBS:
+    load_verb(verb)
 for line in sys.stdin:
     asked = json.loads(line)
     with warnings.catch_warnings():

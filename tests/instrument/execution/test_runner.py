@@ -1,15 +1,21 @@
 """Repeats in processes: what they share and what not, and what becomes of those that fail, die or hang."""
 
+import inspect
 import os
 import signal
+import sys
+import typing
 
 import pytest
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError
 from samepath.core.processes import describe_exit
+from samepath.engines.interface import CommandLog
+from samepath.instrument.execution import job
 from samepath.instrument.execution.hosts import LocalHost, RepeatFailed, RepeatFinished, real_isolation
 from samepath.instrument.study.records import Isolation
+from samepath.instrument.traces.records import Repeat
 from tests.support.plans import marked_processes, work
 
 
@@ -169,3 +175,10 @@ def test_how_a_process_ended_is_said_in_words():
     assert describe_exit(0) == "ended by itself with exit code 0"
     assert describe_exit(-9) == "was ended by signal 9 (SIGKILL)"
     assert describe_exit(-99) == "was ended by signal 99 (unknown)"
+
+
+def test_what_goes_between_processes_is_defined_in_no_module_that_is_run_by_itself():
+    """A module run with ``-m`` is called ``__main__``: what it defines could not be unpickled at the other end."""
+    for record in (*typing.get_args(job.WorkerRequest), *typing.get_args(job.WorkerReply), job.Job, Repeat, CommandLog):
+        source = inspect.getsource(sys.modules[record.__module__])
+        assert '__name__ == "__main__"' not in source, record
