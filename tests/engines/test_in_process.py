@@ -12,7 +12,7 @@ from samepath.core.channels import POSITION, ROTATION, VELOCITY
 from samepath.core.errors import InputError, SimulatorError
 from samepath.core.states import VehicleCommand
 from samepath.core.streams import stream
-from samepath.engines import in_process as playing
+from samepath.engines import in_process
 from samepath.engines.conformance import run_once, run_request
 from samepath.engines.in_process import (
     FirstContacts,
@@ -42,14 +42,14 @@ class StraightWorld(InProcessWorld):
         self.numbers = [role.number for role in script.roles]
         self.step_s, self.backlog = settings.step_s, StepAccumulator(settings.step_s, settings.max_steps)
         self.time_s, self.asked, self.touch_s = 0.0, 0, touch_s
-        self.steps = 0
+        self.steps, self.told = 0, []
 
     def observe(self, number):
         self.asked += 1
         return PlanarState(SPEED_MPS * self.time_s, float(number), 0.0, SPEED_MPS, 0.0)
 
     def command(self, number, command):
-        pass
+        self.told.append((self.time_s, number, command))
 
     def states(self):
         still = dict.fromkeys((*POSITION, *ROTATION, *VELOCITY), 0.0)
@@ -130,6 +130,23 @@ def test_a_variable_step_is_resampled_with_a_bound_and_a_note():
     assert "linear between neighbours" in notes[0]
 
 
+def test_a_resampled_tick_has_the_commands_that_led_to_it(monkeypatch):
+    def swerve(world, number):
+        return PlanarState(0.3 * math.sin(9.0 * world.time_s), float(number), 0.0, 2.0 + math.sin(7.0 * world.time_s), 0.0)
+
+    monkeypatch.setattr(StraightWorld, "observe", swerve)
+    simulator, repeat = play("variable-step", FrameClock(0.0, 0.02, 0.001), duration_s=4.0)
+    columns = [repeat.channels.index(name) for name in ("throttle_ratio", "steer_ratio", "brake_ratio")]
+    found = repeat.values[repeat.actor == 2][:, columns]
+    given = [(time_s - SETTLED_S, command) for time_s, number, command in simulator.made.told if number == 2]
+    wanted = []
+    for tick in range(1, 81):
+        last = [command for time_s, command in given if time_s < tick * 0.05 - 1e-9][-1]
+        wanted.append([last.throttle, last.steer, last.brake])
+    assert np.any(np.diff(wanted, axis=0) != 0, axis=1).sum() >= 4, "drivers changed their minds"
+    assert np.array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("mode", ["synchronous", "game-loop", "variable-step"])
 def test_a_touch_is_of_the_tick_at_or_after_it(mode):
     _, repeat = play(mode)
@@ -205,13 +222,13 @@ def test_readings_are_the_states_of_their_moment_whatever_comes_after(simulator)
 
 @pytest.mark.parametrize("simulator", [Panda3D, Pymunk, MuJoCo])
 def test_a_missing_or_old_engine_is_told_in_one_line(simulator, monkeypatch):
-    monkeypatch.setattr(playing, "installed_version", lambda package: "")
+    monkeypatch.setattr(in_process, "installed_version", lambda package: "")
     name = simulator.name
     assert simulator().unavailable({}) == f"{name} is not installed: pip install 'samepath[{name}]'"
     assert simulator().info().version == "not installed"
     with pytest.raises(SimulatorError, match="is not installed: pip install"):
         run_request(simulator(), RunRequest("table1-test2", 0))
-    monkeypatch.setattr(playing, "installed_version", lambda package: "1.0rc1")
+    monkeypatch.setattr(in_process, "installed_version", lambda package: "1.0rc1")
     assert "or newer was wanted, but 1.0rc1 is installed" in simulator().unavailable({})
 
 
@@ -253,4 +270,4 @@ print(run_once({word}(), "table1-test2").digest)
 
 def test_what_an_engine_is_not_given_is_refused():
     with pytest.raises(InputError, match="only vehicles that go on after a collision were wanted"):
-        playing.read_plain_script("table1-test3")
+        in_process.read_plain_script("table1-test3")

@@ -412,7 +412,8 @@ class InProcessRun:
             world.step_variable(frame_s)
             now_s += frame_s
             self._note_contacts(max(1, resampler.tick_of(now_s)))
-            for tick, states in resampler.take(Frame(now_s, self._copied())):
+            # Ticks come a frame late: each frame keeps the commands that led to it, or a tick would have those of the next.
+            for tick, states in resampler.take(Frame(now_s, self._copied(), self._told())):
                 if not self._ended:
                     self._record(tick, states)
 
@@ -469,13 +470,15 @@ class InProcessRun:
     def _record(self, tick: int, states: Mapping[int, State]) -> None:
         """Record a tick at once: everybody's state in the order of the channels, then what they were told to do."""
         if self._recorder.wants(tick):
-            told = self._commands
-            rows = [
-                [*state.values(), told[actor_id].throttle, told[actor_id].steer, told[actor_id].brake]
-                for actor_id, state in states.items()
-            ]
-            self._recorder.rows(tick, list(states), rows)
+            self._recorder.rows(tick, list(states), [list(state.values()) for state in states.values()])
         self._pass(tick)
+
+    def _told(self) -> dict[int, dict[str, float]]:
+        """What everybody is told to do now, in the order of the channels."""
+        return {
+            actor_id: dict(zip(CONTROLS, (command.throttle, command.steer, command.brake), strict=True))
+            for actor_id, command in self._commands.items()
+        }
 
     def _pass(self, tick: int) -> None:
         self._tick = tick
