@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from bench.thesis.wire import Caller, Door
-from samepath.cluster.main import Main
+from samepath.cluster.main import MainServer
 from samepath.cluster.membership import Member
 from samepath.cluster.messages import Seen
 from samepath.cluster.placement.processes import ProcessPlacement
 from samepath.cluster.placement.records import NodeSpec
-from samepath.cluster.settings import MainSettings, Patience
+from samepath.cluster.settings import MainSettings, Timeouts
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.simulator.carla import blueprints
 from samepath.simulator.carla.codec import stream_of
@@ -59,7 +59,7 @@ class Rig:
         handicaps: Sequence[float],
         *,
         policy: str = "measured",
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         map_name: str = "town",
         threads: int = 1,
     ) -> None:
@@ -73,9 +73,9 @@ class Rig:
         settings = MainSettings(
             server=ServerSettings(port=0, map_name=map_name, data_folder=Path("never-made")),
             policy=policy,
-            patience=patience or Patience(),
+            timeouts=timeouts or Timeouts(),
         )
-        self.main = Main(settings, self.lines.append, ProcessPlacement(self.lines.append), failed=self.lines.append)
+        self.main = MainServer(settings, self.lines.append, ProcessPlacement(self.lines.append), failed=self.lines.append)
         self._call(self.main.start())
         for number, handicap in enumerate(handicaps, start=1):
             order = NodeSpec(f"node-{number}", number, self.main.link.endpoint, handicap=handicap, threads=threads)
@@ -100,7 +100,7 @@ class Rig:
 
     def members(self) -> list[Member]:
         """The nodes that draw."""
-        return [one for one in self.main.roster.all() if one.draws]
+        return [one for one in self.main.membership.all() if one.draws]
 
     def wait_for(self, nodes: int) -> None:
         """Wait until so many nodes draw."""
@@ -112,8 +112,8 @@ class Rig:
 
     def _watch(self) -> None:
         """Put stop watches around a tick's work and around what nodes say of theirs."""
-        conductor, roster = self.main.conductor, self.main.roster
-        work, seen = conductor.work, roster.on_seen
+        scheduler, membership = self.main.scheduler, self.main.membership
+        work, seen = scheduler.work, membership.on_seen
 
         def timed_work(view: SceneView, orders: Sequence[RenderRequest]) -> Sequence[RenderResult]:
             self.shown = view, tuple(orders)
@@ -129,8 +129,8 @@ class Rig:
                 self.ticks[-1].busy_s[member.name] = message.busy_s
             seen(member, message, bulk, now_s)
 
-        conductor.work = timed_work  # type: ignore[method-assign]
-        roster.on_seen = timed_seen
+        scheduler.work = timed_work  # type: ignore[method-assign]
+        membership.on_seen = timed_seen
 
     # -- the scene ---------------------------------------------------------------------------------------------------
 

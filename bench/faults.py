@@ -12,28 +12,28 @@ from pathlib import Path
 from typing import Any
 
 from bench.tools import save, show, verdict
-from samepath.cluster.mirror import fingerprint
-from samepath.cluster.settings import Patience
+from samepath.cluster.identity import fingerprint
+from samepath.cluster.settings import Timeouts
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
-from tests.support.trial import Outcome, SceneSettings, TrialSettings, run_trial, schedule
+from tests.support.faults import FaultRunSettings, Outcome, SceneSettings, run_with_faults, schedule
 
 ASKED = os.environ.get("SAMEPATH_BENCH_FAULTS", "100")
 FIRST, LAST = (int(one) for one in (ASKED if "-" in ASKED else f"1-{ASKED}").split("-"))
 TICKS = int(os.environ.get("SAMEPATH_BENCH_FAULT_TICKS", "500"))
 FAULTS = 8
 SCENE = SceneSettings(cameras=40, width=96, height=64)
-PATIENCE = Patience(again_s=0.5, fence_s=2.0, empty_s=300.0)
+PATIENCE = Timeouts(reissue_s=0.5, fence_s=2.0, no_node_s=300.0)
 NAME = f"faults-{ASKED}" if "-" in ASKED else "faults"
 SO_FAR = Path(__file__).parent / "results" / f"{NAME}-so-far.json"
 WAYS = {
-    "1 node": TrialSettings(nodes=1),
-    "2 nodes": TrialSettings(nodes=2),
-    "4 nodes": TrialSettings(nodes=4),
-    "8 nodes": TrialSettings(nodes=8),
-    "2 nodes, clients on both": TrialSettings(nodes=2, listen_at_node=True),
-    "3 nodes, shared out at random": TrialSettings(nodes=3, policy="random"),
-    "2 nodes, round-robin, no shared memory": TrialSettings(nodes=2, policy="round-robin", shared_memory=False),
+    "1 node": FaultRunSettings(nodes=1),
+    "2 nodes": FaultRunSettings(nodes=2),
+    "4 nodes": FaultRunSettings(nodes=4),
+    "8 nodes": FaultRunSettings(nodes=8),
+    "2 nodes, clients on both": FaultRunSettings(nodes=2, listen_at_node=True),
+    "3 nodes, shared out at random": FaultRunSettings(nodes=3, policy="random"),
+    "2 nodes, round-robin, no shared memory": FaultRunSettings(nodes=2, policy="round-robin", shared_memory=False),
 }
 
 
@@ -41,10 +41,10 @@ def main() -> bool:
     """Run all ways, then all schedules; return whether every byte was the same and no frame lost, doubled or late."""
     done = _so_far()
     ways = {} if "-" in ASKED else WAYS  # the schedules of a range are compared with each other
-    trials = {name: replace(one, ticks=TICKS, scene=SCENE, patience=PATIENCE) for name, one in ways.items()}
+    trials = {name: replace(one, ticks=TICKS, scene=SCENE, timeouts=PATIENCE) for name, one in ways.items()}
     for seed in range(FIRST, LAST + 1):
-        trials[f"faults {seed}"] = TrialSettings(
-            nodes=2 + seed % 3, ticks=TICKS, scene=SCENE, patience=PATIENCE, listen_at_node=seed % 2 == 0,
+        trials[f"faults {seed}"] = FaultRunSettings(
+            nodes=2 + seed % 3, ticks=TICKS, scene=SCENE, timeouts=PATIENCE, listen_at_node=seed % 2 == 0,
             faults=schedule(seed, TICKS, FAULTS),
         )  # fmt: skip
     for name, settings in trials.items():
@@ -88,10 +88,10 @@ def _so_far() -> dict[str, Any]:
     return dict(found["done"]) if found.get("fingerprint") == fingerprint() else {}
 
 
-def _tried(settings: TrialSettings) -> dict[str, Any]:
+def _tried(settings: FaultRunSettings) -> dict[str, Any]:
     start_s = SYSTEM_CLOCK.monotonic_s()
     try:
-        outcome: Outcome = run_trial(settings)
+        outcome: Outcome = run_with_faults(settings)
     except SamepathError as error:
         return {
             "digest": "", "irregular": [str(error)], "frames": 0, "faults": [], "reissued": 0, "compared": 0,

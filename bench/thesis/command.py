@@ -1,6 +1,7 @@
-"""``samepath bench``: measurements of samepath itself. One file per verb."""
+"""``python -m bench thesis``: the thesis' measurements of a cluster, on this machine."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,7 +10,7 @@ import typer
 from rich.table import Table
 
 from samepath.cli.common import command_line, stdout_console
-from samepath.core.errors import InputError
+from samepath.core.errors import InputError, SamepathError
 from samepath.core.files import write_text_atomically
 from samepath.instrument.progress import progress_bar, stderr_console
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from bench.thesis.plan import Cell, Plan
     from bench.thesis.records import Episode, Store
 
-
-# ``samepath bench cluster``: the thesis' measurements of a cluster, on this machine.
 
 Nodes = Annotated[
     str | None, typer.Option("--nodes", help="Numbers of nodes, such as 1,2,4. [default: 1 to as many as there are cores]")
@@ -38,7 +37,7 @@ Out = Annotated[Path, typer.Option("--out", help="Folder of the results; a secon
 OUT = Path("cluster-bench")
 
 
-def cluster(
+def thesis(
     nodes: Nodes = None,
     vehicles: Vehicles = None,
     resolutions: Resolutions = None,
@@ -65,7 +64,7 @@ def cluster(
     given: dict[str, object] = {
         "nodes": counts if nodes else None,
         "vehicles": _numbers("--vehicles", vehicles) if vehicles else None,
-        "resolutions": tuple(planning.Resolution.of(one.strip()) for one in resolutions.split(",")) if resolutions else None,
+        "resolutions": tuple(planning.Resolution.of(size.strip()) for size in resolutions.split(",")) if resolutions else None,
         "modes": {"lockstep": ("lockstep",), "real-time": ("real time",), "both": None}[mode],
         "map_name": map_name,
         "episode_s": episode,
@@ -88,14 +87,14 @@ def cluster(
 def default_nodes(cores: int) -> tuple[int, ...]:
     """1, 2, 4, ... up to the number of cores, and that."""
     powers = [1 << k for k in range(cores.bit_length())]
-    return tuple(sorted({*(one for one in powers if one <= cores), cores}))
+    return tuple(sorted({*(power for power in powers if power <= cores), cores}))
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
-    words = [one.strip() for one in text.split(",")]
-    if not all(one.isdecimal() for one in words):
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() for word in words):
         raise InputError(f"{option}: numbers such as 1,2,4 were wanted, but {text!r} came")
-    return tuple(int(one) for one in words)
+    return tuple(int(word) for word in words)
 
 
 def _run(plan: "Plan", store: "Store", out: Path) -> None:
@@ -130,7 +129,7 @@ def write_results(out: Path, plan: "Plan", store: "Store") -> Path:
     """Write ``results.json`` and ``report.html``; return the page's path."""
     from bench.thesis.report import render
 
-    data = {"provenance": store.provenance, "episodes": [one.plain() for one in store.episodes]}
+    data = {"provenance": store.provenance, "episodes": [episode.plain() for episode in store.episodes]}
     write_text_atomically(out / "results.json", json.dumps(data, indent=1) + "\n")
     write_text_atomically(out / "report.html", render(plan, store.episodes, store.provenance[-1]))
     return out / "report.html"
@@ -149,10 +148,12 @@ def summary(plan: "Plan", episodes: "tuple[Episode, ...]") -> Table:
     return table
 
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-app.command("cluster")(cluster)
-
-
-@app.callback()
-def _bench() -> None:
-    """Measure how fast samepath is on this machine."""
+def main(arguments: Sequence[str] = ()) -> bool:
+    """Run the experiment with these options; whatever is wrong with them is said in one line."""
+    app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+    app.command("thesis")(thesis)
+    try:
+        app(list(arguments), prog_name="python -m bench thesis", standalone_mode=False)
+    except SamepathError as error:
+        raise SystemExit(f"bench thesis: {error}") from None
+    return True

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bench.thesis.plan import LEAST_FRAMES_PER_S, Cell, Plan, Resolution
 from bench.thesis.wire import Heard, Pings
-from samepath.cluster.monitor.recent import QUANTILE_VALUES
+from samepath.cluster.monitor.counters import QUANTILE_VALUES
 from samepath.cluster.monitor.status import ClusterStatus, NodeStatus
 from samepath.core.errors import ClusterError, InputError, StoreError
 from samepath.core.files import make_folder

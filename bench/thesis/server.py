@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from bench.thesis.wire import Door
-from samepath.cluster.monitor.site import SilentError, Site, find_site, read_status
+from samepath.cluster.monitor.client import MonitorAddress, SilentError, find_cluster, read_status
 from samepath.cluster.monitor.status import ClusterStatus
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import ClusterError, InputError
@@ -55,13 +55,13 @@ class RunningCluster:
         self._process = process
         self._folder = folder
         self._log = log
-        self._site: Site | None = None
+        self._site: MonitorAddress | None = None
         self.main = Door("main", "127.0.0.1", 0)
 
     def status(self) -> ClusterStatus:
         """Ask its live page."""
         if self._site is None:
-            self._site = find_site(self._folder)
+            self._site = find_cluster(self._folder)
         return read_status(self._site)
 
     def wait_for(self, nodes: int) -> None:

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from samepath.cli.app import app
-from samepath.cli.cluster.start import warnings
+from samepath.cli.cluster import warnings
 from samepath.cluster.link.keys import make_keys, write_keys
-from samepath.cluster.monitor.site import find_site, read_status
+from samepath.cluster.monitor.client import find_cluster, read_status
 from samepath.cluster.running import ClusterPlan, resumed_plan
 from samepath.cluster.settings import MainSettings
 from samepath.core.clock import SYSTEM_CLOCK
@@ -91,7 +91,7 @@ class Cluster:
         return (self.folder / "log").read_text()
 
     def status(self):
-        return read_status(find_site(self.folder / "cluster-run"))
+        return read_status(find_cluster(self.folder / "cluster-run"))
 
     def frame(self):
         with suppress(SamepathError):  # not there yet

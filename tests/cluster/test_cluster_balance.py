@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samepath.cluster.scheduler import Balance, Costs, guess_s
+from samepath.cluster.balance import CostModel, LoadBalancer, guess_s
 from samepath.core.errors import SamepathError
 from samepath.core.states import Pose
-from samepath.simulator.server.rendering import Order
+from samepath.simulator.server.rendering import RenderRequest
 
 
 def order(sensor, width=180, height=120, type_id="sensor.camera.rgb", frame=1):
     head = bytes(8) + frame.to_bytes(8, "little") + bytes(32)
     attributes = (("image_size_x", str(width)), ("image_size_y", str(height)))
-    return Order(sensor, sensor, type_id, attributes, head, Pose(), None, 0, 1, 0.0, 0.05)
+    return RenderRequest(sensor, sensor, type_id, attributes, head, Pose(), None, 0, 1, 0.0, 0.05)
 
 
 def run(balance, orders, slowness, cost_s, ticks=200):
@@ -21,10 +21,10 @@ def run(balance, orders, slowness, cost_s, ticks=200):
     for tick in range(ticks):
         shares = balance.assign(orders, sorted(slowness))
         for share in shares:
-            true_s = {one.sensor: cost_s[one.sensor] * slowness[share.node] for one in share.orders}
+            true_s = {one.sensor: cost_s[one.sensor] * slowness[share.node] for one in share.requests}
             each_s = true_s if tick % 64 == 1 or any(not balance.costs.is_measured(one) for one in true_s) else {}
-            balance.costs.learn(share.node, share.orders, sum(true_s.values()), each_s)
-    return max(sum(cost_s[one.sensor] for one in share.orders) * slowness[share.node] for share in shares)
+            balance.costs.learn(share.node, share.requests, sum(true_s.values()), each_s)
+    return max(sum(cost_s[one.sensor] for one in share.requests) * slowness[share.node] for share in shares)
 
 
 def test_larger_pictures_are_guessed_to_cost_more():
@@ -35,8 +35,8 @@ def test_fast_nodes_get_more():
     orders = [order(k) for k in range(40)]
     cost_s = dict.fromkeys(range(40), 0.001)
     slowness = {1: 1.0, 2: 1.0, 3: 3.0, 4: 3.0}
-    measured_s = run(Balance(Costs()), orders, slowness, cost_s)
-    in_turn_s = run(Balance(Costs(), "round-robin"), orders, slowness, cost_s)
+    measured_s = run(LoadBalancer(CostModel()), orders, slowness, cost_s)
+    in_turn_s = run(LoadBalancer(CostModel(), "round-robin"), orders, slowness, cost_s)
     best_s = 0.040 / (1 + 1 + 1 / 3 + 1 / 3)
     assert measured_s < 1.15 * best_s
     assert in_turn_s == pytest.approx(0.030)
@@ -46,11 +46,11 @@ def test_fast_nodes_get_more():
 def test_dear_sensors_are_found_out_by_measuring():
     orders = [order(k) for k in range(12)]
     cost_s = {k: 0.011 if k == 5 else 0.001 for k in range(12)}
-    assert run(Balance(Costs()), orders, {1: 1.0, 2: 1.0}, cost_s) == pytest.approx(0.011, rel=0.1)
+    assert run(LoadBalancer(CostModel()), orders, {1: 1.0, 2: 1.0}, cost_s) == pytest.approx(0.011, rel=0.1)
 
 
 def test_nothing_moves_without_a_reason():
-    balance = Balance(Costs())
+    balance = LoadBalancer(CostModel())
     orders = [order(k) for k in range(20)]
     run(balance, orders, {1: 1.0, 2: 1.04}, dict.fromkeys(range(20), 0.001), 50)
     before = balance.moved
@@ -61,8 +61,8 @@ def test_nothing_moves_without_a_reason():
 def test_a_sensor_is_drawn_where_it_is_listened_to_if_that_costs_nothing():
     orders = [order(k, 400, 300) for k in range(4)]
     homes = {0: (2,), 1: (1,), 2: (2,), 3: (1,)}
-    shares = Balance(Costs()).assign(orders, [1, 2], homes)
-    assert {one.sensor: share.node for share in shares for one in share.orders} == {0: 2, 1: 1, 2: 2, 3: 1}
+    shares = LoadBalancer(CostModel()).assign(orders, [1, 2], homes)
+    assert {one.sensor: share.node for share in shares for one in share.requests} == {0: 2, 1: 1, 2: 2, 3: 1}
 
 
 @given(
@@ -72,13 +72,13 @@ def test_a_sensor_is_drawn_where_it_is_listened_to_if_that_costs_nothing():
 )
 def test_every_order_is_given_to_exactly_one_node(nodes, sizes, policy):
     orders = [order(k, size, size) for k, size in enumerate(sizes)]
-    balance = Balance(Costs(), policy)
+    balance = LoadBalancer(CostModel(), policy)
     for present in (list(range(1, nodes + 1)), [nodes], list(range(1, nodes + 2))):
         shares = balance.assign(orders, present)
-        assert sorted(one.sensor for share in shares for one in share.orders) == list(range(len(sizes)))
+        assert sorted(one.sensor for share in shares for one in share.requests) == list(range(len(sizes)))
         assert {share.node for share in shares} <= set(present)
 
 
 def test_a_policy_that_is_none_is_refused():
     with pytest.raises(SamepathError, match="policy"):
-        Balance(Costs(), "best")
+        LoadBalancer(CostModel(), "best")

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
-from samepath.cluster.mirror import HERE
+from samepath.cluster.replica import ANSWERED_HERE
 from samepath.simulator.carla.streams import ACTOR_STATE
 from samepath.simulator.server.methods import methods
 from tests.support.clustering import clustered, wait_for
@@ -52,13 +52,13 @@ def clients(cluster):
 
 def forwarded(cluster):
     """How many messages the main server has received from nodes that were no beats; beats come every half second."""
-    return sum(one.calls for one in cluster.main.roster.all())
+    return sum(one.calls for one in cluster.main.membership.all())
 
 
 def test_what_a_node_answers_itself_is_what_the_main_server_answers(cluster, clients):
     main, first, second = clients
     car, *_ = spawn_cars(main, 1)
-    wait_for(lambda: all(node.node._mirror.actors.find(car) for node in cluster.nodes), "the nodes know the car")
+    wait_for(lambda: all(node.node._replica.actors.find(car) for node in cluster.nodes), "the nodes know the car")
     before = forwarded(cluster)
     for name, *arguments in (
         ("version",),
@@ -76,7 +76,7 @@ def test_what_a_node_answers_itself_is_what_the_main_server_answers(cluster, cli
         assert first.value(name, *arguments) == second.value(name, *arguments) == main.value(name, *arguments), name
     assert forwarded(cluster) == before
     assert first.value("get_episode_info")[0] == main.value("get_episode_info")[0]
-    assert set(methods()) >= HERE
+    assert set(methods()) >= ANSWERED_HERE
 
 
 def test_ids_are_the_same_everywhere_and_a_spawn_is_known_to_who_asks_next(clients):
@@ -125,7 +125,7 @@ def test_of_two_nodes_commands_the_higher_one_counts_whichever_came_first(cluste
         # In the next tick everybody may command again.
         main.ask("apply_control_to_vehicle", cars[0], control(0.5))
         main.value("tick_cue")
-    commands = cluster.main.numbers.commands.recent.status()
+    commands = cluster.main.counters.commands.stats.status()
     assert commands.overruled >= 6
     assert len({one.id for one in commands.last}) == len(commands.last)
     assert all(one.latency_s >= 0.0 for one in commands.last)
@@ -218,7 +218,7 @@ def test_a_client_that_leaves_a_node_takes_its_traffic_manager_and_its_listening
     with listen(first.doors, stream) as there:
         main.value("tick_cue")
         there.message()
-        audience = cluster.main.conductor.audience()
+        audience = cluster.main.episode.subscriptions
         assert audience.homes(stream) == (1,)
     wait_for(lambda: (main.value("tick_cue"), audience.homes(stream))[1] == (), "nobody listens any more")
 

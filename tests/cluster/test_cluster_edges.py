@@ -8,13 +8,14 @@ import pytest
 pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
-from samepath.cluster.membership import WORKING, Issue, Member, is_made
-from samepath.cluster.monitor.recent import Meter
-from samepath.cluster.placement.records import NodeOrder
-from samepath.cluster.scheduler import Balance, Conductor, Costs
-from samepath.cluster.settings import Numbers, Patience
+from samepath.cluster.balance import CostModel, LoadBalancer
+from samepath.cluster.membership import WORKING, Assignment, Member
+from samepath.cluster.monitor.counters import Counters, Meter
+from samepath.cluster.placement.records import NodeSpec
+from samepath.cluster.scheduler import Scheduler
+from samepath.cluster.settings import Timeouts
 from samepath.core.states import Pose
-from samepath.simulator.server.rendering import Order
+from samepath.simulator.server.rendering import RenderRequest
 from tests.support.clustering import Cluster, clustered, wait_for
 from tests.support.scenes import (
     HEAD_BYTES,
@@ -40,7 +41,7 @@ def main_doors(cluster):
 
 
 def order(sensor, frame):
-    return Order(sensor, sensor, "sensor.camera.rgb", tuple(RGB.items()), b"", Pose(), None, 1, frame, 0.0, 0.05)
+    return RenderRequest(sensor, sensor, "sensor.camera.rgb", tuple(RGB.items()), b"", Pose(), None, 1, frame, 0.0, 0.05)
 
 
 def events(doors, other_doors):
@@ -72,20 +73,20 @@ def test_event_cameras_that_move_between_nodes_send_the_same_events():
     assert len(alone) >= TICKS
     with clustered(3, main_changes={"policy": "random"}) as cluster:
         assert events(cluster, main_doors(cluster)) == alone
-        assert cluster.main.conductor.balance.moved > 0
-        assert cluster.main.numbers.reissued == 0
+        assert cluster.main.scheduler.balancer.moved > 0
+        assert cluster.main.counters.reissued == 0
 
 
 def test_a_node_that_builds_another_map_is_not_taken_for_one_that_hangs():
-    with clustered(1, patience=Patience(again_s=0.5, fence_s=1.0)) as cluster:
-        drawing, gate = cluster.nodes[0].node._drawing, threading.Event()
-        built = drawing._built
+    with clustered(1, timeouts=Timeouts(reissue_s=0.5, fence_s=1.0)) as cluster:
+        drawing, gate = cluster.nodes[0].node._render_thread, threading.Event()
+        build = drawing._build
 
         def slowly(work):
             gate.wait(20)
-            return built(work)
+            return build(work)
 
-        drawing._built = slowly
+        drawing._build = slowly
         with RawClient(cluster) as client:
             client.ask("load_new_episode", "oval", True, 0xFFFF)
             synchronous(client)
@@ -97,12 +98,12 @@ def test_a_node_that_builds_another_map_is_not_taken_for_one_that_hangs():
                 frame = client.value("tick_cue")
                 assert gate.is_set()
                 assert frame_of(there.message()) == frame
-        assert cluster.main.numbers.fenced == 0
+        assert cluster.main.counters.fenced == 0
 
 
 def test_nothing_is_kept_of_sensors_that_are_gone():
     with clustered(1) as cluster, RawClient(cluster) as client:
-        main, conductor = cluster.main, cluster.main.conductor
+        main, scheduler = cluster.main, cluster.main.scheduler
         synchronous(client)
         cars = spawn_cars(client, 1)
         records = [spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=cars[0], **RGB) for _ in range(2)]
@@ -110,22 +111,23 @@ def test_nothing_is_kept_of_sensors_that_are_gone():
         main.thumbnail(records[0][0])
         main.thumbnail(records[1][0])
         drive(client, cars, listeners, 2)
-        assert set(conductor.kept) == set(conductor.balance.placed()) == {one[0] for one in records}
+        assert set(scheduler.thumbnails) == set(scheduler.balancer.placed()) == {one[0] for one in records}
         main.thumbnail(records[0][0])
         client.value("destroy_actor", records[0][0])
-        assert set(conductor.kept) == set(conductor.balance.placed()) == set(main.numbers.sensor_frames) == {records[1][0]}
-        assert not conductor.wanted_here
+        left = {records[1][0]}
+        assert set(scheduler.thumbnails) == set(scheduler.balancer.placed()) == set(main.counters.sensor_frames) == left
+        assert not scheduler.thumbnails_wanted
         client.ask("load_new_episode", "oval", True, 0xFFFF)
-        assert not conductor.kept
-        assert not conductor.balance.placed()
-        assert not main.numbers.sensor_frames
-        assert main._runner._mail._delivered == {}
+        assert not scheduler.thumbnails
+        assert not scheduler.balancer.placed()
+        assert not main.counters.sensor_frames
+        assert main._runner._outbox._delivered == {}
         for one in listeners:
             one.socket.close()
 
 
 def test_costs_and_places_of_sensors_are_forgotten():
-    balance = Balance(Costs())
+    balance = LoadBalancer(CostModel())
     orders = [order(sensor, 1) for sensor in (5, 6, 7)]
     balance.assign(orders, [1, 2])
     balance.costs.learn(1, orders, 0.1, {5: 0.1, 6: 0.1, 7: 0.1})
@@ -138,7 +140,7 @@ def test_costs_and_places_of_sensors_are_forgotten():
 
 
 def test_a_tick_that_waits_for_a_node_shows_that_and_ends_when_the_cluster_stops():
-    cluster = Cluster(patience=Patience(empty_s=3600.0))
+    cluster = Cluster(timeouts=Timeouts(no_node_s=3600.0))
     doors = main_doors(cluster)
     cluster.main._placed["node-7"] = None
     with RawClient(doors) as client:
@@ -183,31 +185,31 @@ def member(number):
 
 def test_orders_of_an_earlier_tick_are_not_given_again_and_who_still_owes_them_is_taken_out():
     slow = member(1)
-    slow.issued = [Issue(7, {5: order(5, 7)}, 0.0, 0.01)]
-    roster = Few([slow, member(2)])
-    conductor = Conductor(roster, Numbers(0.0), Patience(again_s=0.5, fence_s=2.0), "measured")
-    conductor.frame, conductor._due = 7, {5: order(5, 7)}
-    assert conductor._late_orders(slow, 1.0) == [order(5, 7)]
-    conductor.frame, conductor._due = 8, {5: order(5, 8)}
-    assert conductor._late_orders(slow, 1.0) == []
-    conductor._take_out_hanging(1.9)
-    assert roster.fenced == []
-    conductor._take_out_hanging(2.1)
-    assert roster.fenced == [("node-1", "it has not drawn tick 7 for 2.1 s")]
-    assert roster.asked == 1
+    slow.pending = [Assignment(7, {5: order(5, 7)}, 0.0, 0.01)]
+    membership = Few([slow, member(2)])
+    scheduler = Scheduler(None, membership, Counters(0.0), Timeouts(reissue_s=0.5, fence_s=2.0), "measured")
+    scheduler.frame, scheduler._due = 7, {5: order(5, 7)}
+    assert scheduler._late_requests(slow, 1.0) == [order(5, 7)]
+    scheduler.frame, scheduler._due = 8, {5: order(5, 8)}
+    assert scheduler._late_requests(slow, 1.0) == []
+    scheduler._fence_hanging(1.9)
+    assert membership.fenced == []
+    scheduler._fence_hanging(2.1)
+    assert membership.fenced == [("node-1", "it has not drawn tick 7 for 2.1 s")]
+    assert membership.asked == 1
 
 
 def test_a_node_that_is_slow_but_speaks_is_given_longer_than_a_frozen_one():
     slow = member(1)
-    slow.issued = [Issue(7, {5: order(5, 7)}, 0.0, 0.01)]
-    roster = Few([slow])
-    conductor = Conductor(roster, Numbers(0.0), Patience(fence_s=2.0), "measured")
+    slow.pending = [Assignment(7, {5: order(5, 7)}, 0.0, 0.01)]
+    membership = Few([slow])
+    scheduler = Scheduler(None, membership, Counters(0.0), Timeouts(fence_s=2.0), "measured")
     slow.heard_s = 4.0
-    conductor._take_out_hanging(4.5)
-    assert roster.fenced == []
+    scheduler._fence_hanging(4.5)
+    assert membership.fenced == []
     slow.heard_s = 20.0
-    conductor._take_out_hanging(20.1)
-    assert [name for name, _ in roster.fenced] == ["node-1"]
+    scheduler._fence_hanging(20.1)
+    assert [name for name, _ in membership.fenced] == ["node-1"]
 
 
 class Ledger:
@@ -236,20 +238,12 @@ def test_a_node_that_has_not_joined_yet_is_stopped_when_it_is_wanted_no_more():
     placement = Ledger()
     cluster = Cluster(placement=placement)
     try:
-        cluster.main.place(NodeOrder("node-1", 1, cluster.main.link.endpoint))
+        cluster.main.place(NodeSpec("node-1", 1, cluster.main.link.endpoint))
         cluster.main.scale(2)
         cluster.main.scale(1)
         wait_for(lambda: ("stop", "node-2") in placement.asked, placement.asked)
         assert placement.asked == [("start", "node-1"), ("start", "node-2"), ("stop", "node-2")]
-        assert cluster.main.roster.missing() == ("node-1",)
+        assert cluster.main.membership.missing() == ("node-1",)
     finally:
         cluster.main._placed.clear()
         cluster.close()
-
-
-@pytest.mark.parametrize(
-    "row", [None, [], [1, True, "", b""], ["1", True, "", b"", 0.0], [1, True, "", b"", 0.0, 0], [[1], True, "", b"", 0.0]]
-)
-def test_what_a_node_says_of_an_order_has_one_shape(row):
-    assert is_made([1, True, "", b"", 0.0])
-    assert not is_made(row)

@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
-from samepath.cluster.settings import Patience
+from samepath.cluster.settings import Timeouts
 from tests.support.clustering import Cluster, wait_for
+from tests.support.faults import Fault, FaultRunSettings, SceneSettings, run_with_faults, schedule
 from tests.support.scenes import RGB, Doors, listen, spawn, spawn_cars, stream_of, synchronous, transform
 from tests.support.serving import RawClient
-from tests.support.trial import Fault, SceneSettings, TrialSettings, run_trial, schedule
 
 SCENE = SceneSettings(map_name="t-junction", cameras=6, width=48, height=32)
 TICKS = 60
@@ -26,14 +26,14 @@ FAULTS = (
 
 
 def test_killed_frozen_and_added_nodes_change_no_byte():
-    quiet = run_trial(TrialSettings(nodes=1, ticks=TICKS, scene=SCENE))
+    quiet = run_with_faults(FaultRunSettings(nodes=1, ticks=TICKS, scene=SCENE))
     assert quiet.irregular == ()
     assert quiet.frames == TICKS * (6 + 5)
     assert len(set(quiet.digests.values())) == len(quiet.digests)
     lines = []
-    patience = Patience(again_s=0.3, fence_s=0.35)
-    hurt = run_trial(
-        TrialSettings(nodes=3, ticks=TICKS, scene=SCENE, faults=FAULTS, listen_at_node=True, patience=patience), lines.append
+    timeouts = Timeouts(reissue_s=0.3, fence_s=0.35)
+    hurt = run_with_faults(
+        FaultRunSettings(nodes=3, ticks=TICKS, scene=SCENE, faults=FAULTS, listen_at_node=True, timeouts=timeouts), lines.append
     )
     assert {one.partition(" ")[0] for one in hurt.faults} >= {"kill", "freeze", "add"}
     assert hurt.irregular == ()
@@ -50,7 +50,7 @@ def test_schedules_of_faults_repeat_and_differ_by_seed():
 
 
 def test_a_tick_without_any_node_stops_the_run_and_says_who_is_missing():
-    cluster = Cluster(patience=Patience(empty_s=0.5))
+    cluster = Cluster(timeouts=Timeouts(no_node_s=0.5))
     try:
         cluster.main._placed["node-7"] = None
         with RawClient(Doors(cluster.main.port, cluster.main.stream_port)) as client:
@@ -99,8 +99,8 @@ def test_real_time_counts_what_is_late_and_what_is_left_out():
             with listen(doors, stream_of(record)) as there:
                 frames = [int.from_bytes(there.message()[8:16], "little") for _ in range(4)]
                 assert frames == sorted(set(frames))
-                wait_for(lambda: cluster.main.numbers.lateness.dropped_frames > 0, "frames are left out")
-                wait_for(lambda: cluster.main.numbers.lateness.late_frames > 0, "frames are late")
+                wait_for(lambda: cluster.main.counters.lateness.dropped_frames > 0, "frames are left out")
+                wait_for(lambda: cluster.main.counters.lateness.late_frames > 0, "frames are late")
                 status = cluster.main.look()
                 assert status.mode == "real time"
                 assert status.worst_lateness_s > 0.0

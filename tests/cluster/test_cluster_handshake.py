@@ -5,13 +5,12 @@ import pytest
 pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
-from samepath.cluster import membership as reception
 from samepath.cluster import node
-from samepath.cluster import node as drawing
+from samepath.cluster.identity import reason_to_refuse_map
 from samepath.cluster.link.keys import make_keys
 from samepath.cluster.link.main_link import MainLink
-from samepath.cluster.main import Main
-from samepath.cluster.messages import Ready
+from samepath.cluster.main import MainServer
+from samepath.cluster.messages import MapReady
 from samepath.cluster.node import LEFT, LOST, REFUSED
 from samepath.cluster.settings import MainSettings
 from samepath.core.errors import InputError
@@ -31,7 +30,7 @@ def refused(cluster, words, **changes):
     one = ThreadedNode(cluster, changes.pop("name", "node-9"), **changes)
     assert one.ended.result(60) == REFUSED
     wait_for(lambda: any(words in line for line in cluster.lines), cluster.lines)
-    assert not cluster.main.roster.all()
+    assert not cluster.main.membership.all()
     return [line for line in cluster.lines if words in line]
 
 
@@ -54,11 +53,11 @@ def test_another_map_is_refused_by_name(cluster, monkeypatch):
 
 def test_a_node_that_draws_another_picture_is_refused(cluster, monkeypatch):
     cluster.add()
-    monkeypatch.setattr(drawing, "test_picture", lambda _: "other")
+    monkeypatch.setattr(node, "reference_picture", lambda _: "other")
     one = ThreadedNode(cluster, "node-2")
     assert one.ended.result(60) == REFUSED
     assert any("test picture" in line for line in cluster.lines)
-    assert [member.name for member in cluster.main.roster.all()] == ["node-1"]
+    assert [member.name for member in cluster.main.membership.all()] == ["node-1"]
 
 
 def test_a_key_that_nobody_knows_is_refused(cluster):
@@ -75,7 +74,7 @@ def test_another_main_servers_key_is_refused(cluster):
     one = ThreadedNode(cluster, "lost")
     cluster.main.keys = right
     assert one.ended.result(60) == REFUSED
-    assert not cluster.main.roster.all()
+    assert not cluster.main.membership.all()
 
 
 def test_a_name_that_is_taken_is_refused(cluster):
@@ -89,10 +88,10 @@ def test_a_name_that_is_taken_is_refused(cluster):
 def test_two_main_servers_on_one_port_the_second_says_so(cluster):
     settings = MainSettings(server=ServerSettings(port=0), link_port=cluster.main.link.port)
     with pytest.raises(InputError, match="another main server"):
-        cluster.loop.call(Main(settings, lambda _: None).start())
+        cluster.loop.call(MainServer(settings, lambda _: None).start())
     settings = MainSettings(server=ServerSettings(port=cluster.main.port))
     with pytest.raises(InputError, match="cannot be served"):
-        cluster.loop.call(Main(settings, lambda _: None).start())
+        cluster.loop.call(MainServer(settings, lambda _: None).start())
 
 
 def test_a_node_ends_when_its_main_server_has_gone(cluster):
@@ -108,11 +107,10 @@ def test_a_node_ends_when_its_main_server_has_gone(cluster):
 def test_a_node_ends_well_when_it_is_told_to(cluster):
     one = cluster.add()
     assert one.stop() == LEFT
-    wait_for(lambda: not cluster.main.roster.all(), "the main server knows")
+    wait_for(lambda: not cluster.main.membership.all(), "the main server knows")
 
 
 def test_the_first_picture_is_what_all_others_are_held_against():
-    pictures = {}
-    assert reception.map_refusal(Ready(1, "m", "p"), "town", "m", pictures) == ""
-    assert reception.map_refusal(Ready(1, "m", "p"), "town", "m", pictures) == ""
-    assert "another one than the first node's" in reception.map_refusal(Ready(1, "m", "q"), "town", "m", pictures)
+    assert reason_to_refuse_map(MapReady(1, "m", "p"), "town", "m", "p") == ""
+    assert "another one than the first node's" in reason_to_refuse_map(MapReady(1, "m", "q"), "town", "m", "p")
+    assert "its map town is another one" in reason_to_refuse_map(MapReady(1, "n", "p"), "town", "m", "p")

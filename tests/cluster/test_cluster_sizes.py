@@ -6,9 +6,9 @@ pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
 from samepath.cluster.link.wire import LinkLimits
-from samepath.cluster.messages import NewActors, read, written
-from samepath.cluster.mirror import Bulletin
-from samepath.simulator.server.limits import Limits
+from samepath.cluster.messages import NewActors, encode, from_main
+from samepath.cluster.replica import ReplicaFeed, read_actor
+from samepath.simulator.carla.limits import ServerLimits
 from tests.support.clustering import clustered, wait_for
 from tests.support.scenes import Doors, frame_of, mount, spawn, spawn_cars, synchronous, transform
 from tests.support.serving import RawClient
@@ -26,7 +26,7 @@ def is_alive(cluster, client):
     before = client.value("tick_cue")
     assert client.value("tick_cue") == before + 1
     assert cluster.main._runner._thread.is_alive()
-    assert [one.state for one in cluster.main.roster.all()] == ["working"] * len(cluster.nodes)
+    assert [one.state for one in cluster.main.membership.all()] == ["working"] * len(cluster.nodes)
     return True
 
 
@@ -41,7 +41,7 @@ def test_the_same_actor_asked_for_a_hundred_thousand_times_is_refused_to_that_cl
     with clustered(1) as cluster, RawClient(main_doors(cluster)) as main, RawClient(cluster.nodes[0]) as client:
         synchronous(main)
         (car,) = spawn_cars(main, 1)
-        wait_for(lambda: cluster.nodes[0].node._mirror.actors.find(car), "the node knows the car")
+        wait_for(lambda: cluster.nodes[0].node._replica.actors.find(car), "the node knows the car")
         # The node answers the first itself; of an actor it does not know the main server is asked.
         for one, ids in ((client, [car] * MANY), (client, [car] * (MANY - 1) + [NOBODY]), (main, [car] * MANY)):
             words = refusal_of(one, "get_actors_by_id", ids)
@@ -53,7 +53,7 @@ def test_the_same_actor_asked_for_a_hundred_thousand_times_is_refused_to_that_cl
 
 def test_an_answer_that_the_link_does_not_take_is_an_error_for_its_caller_only():
     with (
-        clustered(1, limits=Limits(answer_bytes=1 << 40)) as cluster,
+        clustered(1, limits=ServerLimits(answer_bytes=1 << 40)) as cluster,
         RawClient(main_doors(cluster)) as main,
         RawClient(cluster.nodes[0]) as client,
         RawClient(cluster.nodes[0]) as other,
@@ -100,11 +100,12 @@ def test_actors_with_long_attributes_are_told_to_nodes_in_parts():
             spawn(main, "static.prop.streetbarrier", transform(900.0 + 5.0 * k, 900.0, 2.0), role_name="x" * 4_000)[0]
             for k in range(600)
         ]
-        parts = [one for one, _ in Bulletin.everything(cluster.main.roster.episode) if isinstance(one, NewActors)]
+        parts = [part for part, _ in ReplicaFeed.everything(cluster.main.episode) if isinstance(part, NewActors)]
         assert len(parts) > 2
-        assert max(len(written(one)) for one in parts) < 1_100_000
-        assert [read(written(one)) for one in parts] == [one._replace(came=read(written(one)).came) for one in parts]
-        assert [record[0] for one in parts for record in one.came][-600:] == names
+        assert max(len(encode(part)) for part in parts) < 1_100_000
+        assert [from_main(encode(part)) for part in parts] == parts
+        assert [read_actor(record).id for part in parts for record in part.came][-600:] == names
         cluster.add()
-        wait_for(lambda: all(cluster.nodes[1].node._mirror.actors.find(one) for one in names), "the new node knows everybody")
+        known = cluster.nodes[1].node._replica.actors
+        wait_for(lambda: all(known.find(name) for name in names), "the new node knows everybody")
         assert is_alive(cluster, client)

@@ -5,14 +5,14 @@ import pytest
 pytest.importorskip("zmq")
 pytest.importorskip("numba")
 
-from samepath.client import CallFailedError, Patience, Rotation, Settings, Status, Transform, Vector, VehicleControl, connect
+from samepath.client import CallFailedError, RetryPolicy, Rotation, Settings, Status, Transform, Vector, VehicleControl, connect
 from samepath.core.errors import InputError
 from samepath.simulator.server.actors import VehicleEntry
 from tests.support.clustering import clustered
 from tests.support.cutting import proxied, random_cuts
 
 CAR = "vehicle.tesla.model3"
-HASTY = Patience(silence_s=60.0, pause_s=0.02)
+HASTY = RetryPolicy(silence_s=60.0, pause_s=0.02)
 LIMIT_S = 60.0
 
 

@@ -6,12 +6,12 @@ import time
 from contextlib import contextmanager
 
 from samepath.cluster.link.keys import make_keys
-from samepath.cluster.main import Main
+from samepath.cluster.main import MainServer
 from samepath.cluster.node import Node, NodeSettings
-from samepath.cluster.settings import MainSettings, Patience
+from samepath.cluster.settings import MainSettings, Timeouts
 from samepath.simulator.server.server import ServerSettings
 
-PATIENT = Patience(again_s=20.0, fence_s=40.0, silent_s=40.0)
+PATIENT = Timeouts(reissue_s=20.0, fence_s=40.0, silent_s=40.0)
 
 
 class Loop:
@@ -81,15 +81,15 @@ class ThreadedNode:
 class Cluster:
     """A main server and its nodes. ``port`` and ``stream_port`` are the last node's, as a test of a server wants them."""
 
-    def __init__(self, patience=PATIENT, placement=None, main_changes=None, **changes):
+    def __init__(self, timeouts=PATIENT, placement=None, main_changes=None, **changes):
         self.lines = []
         self.keys = make_keys()
         self.stopped = []
         self.loop = Loop()
         self.nodes = []
         server = ServerSettings(**{"port": 0, "map_name": "t-junction", **changes})
-        settings = MainSettings(server=server, patience=patience, **(main_changes or {}))
-        self.main = Main(
+        settings = MainSettings(server=server, timeouts=timeouts, **(main_changes or {}))
+        self.main = MainServer(
             settings, self.lines.append, placement, known=lambda public: public == self.keys.public, failed=self.stopped.append
         )
         self.loop.call(self.main.start())
@@ -103,7 +103,7 @@ class Cluster:
         return node
 
     def is_working(self, name):
-        return any(one.name == name and one.state == "working" for one in self.main.roster.all())
+        return any(one.name == name and one.state == "working" for one in self.main.membership.all())
 
     @property
     def port(self):

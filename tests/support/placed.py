@@ -92,8 +92,8 @@ class Placed:
 
 def main(kind, *arguments):
     from samepath.cluster.placement.processes import ProcessPlacement
-    from samepath.cluster.placement.rays import RayPlacement
-    from samepath.cluster.placement.records import NodeKeys, NodeOrder
+    from samepath.cluster.placement.ray_placement import RayPlacement
+    from samepath.cluster.placement.records import NodeKeys, NodeSpec
     from samepath.core.errors import SamepathError
 
     def say(**what):
@@ -136,7 +136,7 @@ def main(kind, *arguments):
         order, name = line.split()
         match order:
             case "start":
-                placement.start(NodeOrder(name, 3, "tcp://127.0.0.1:9"), keys)
+                placement.start(NodeSpec(name, 3, "tcp://127.0.0.1:9"), keys)
             case "stop":
                 placement.stop(name)
             case "restart":

@@ -6,7 +6,7 @@ from math import sin
 
 import numpy as np
 
-from samepath.cluster.monitor.recent import Commands, Problems, TickTimes
+from samepath.cluster.monitor.counters import CommandStats, ProblemLog, TickTimes
 from samepath.cluster.monitor.status import ClusterStatus, CommandRecord, NodeStatus, SensorStatus
 from samepath.cluster.monitor.web import thumbnail_png
 
@@ -38,7 +38,7 @@ def node(ordinal: int, **changes) -> NodeStatus:
 def working(nodes: int = 4, frame: int = 2345) -> ClusterStatus:
     """All nodes work, in lockstep; every figure is possible."""
     members = tuple(node(ordinal) for ordinal in range(1, nodes + 1))
-    ticks, commands = TickTimes(0.0), Commands()
+    ticks, commands = TickTimes(0.0), CommandStats()
     for tick in range(120):
         ticks.add(0.0235 + 0.003 * sin(tick / 7) + (0.011 if tick == 100 else 0.0), tick * 0.025)
     for number in range(1, 31):
@@ -93,7 +93,7 @@ def working(nodes: int = 4, frame: int = 2345) -> ClusterStatus:
 def one_fenced() -> ClusterStatus:
     """Node 2 froze, its frames were drawn elsewhere, another node comes in its place; a client sees real time go by."""
     status = working()
-    problems = Problems()
+    problems = ProblemLog()
     problems.add(2301, "node-3 got sensor 204 from node-1: it was faster by 12 %")
     problems.add(2342, "node-2 did not answer for 3 tick times: 6 frames were ordered again from node-1, node-3")
     problems.add(2343, "node-2 is fenced; another node is being started")

@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from samepath.cluster.monitor.web import Watch
+from samepath.cluster.monitor.web import MonitorServer
 from samepath.core.errors import ClusterError
 from tests.support.watched_clusters import picture
 
@@ -36,7 +36,7 @@ def watched(source, **options):
     """A server that answers; ``wishes`` and ``said`` hold what reached the main server and its log."""
     wishes, said = Wishes(), []
     settings = {"thumbnail": picture, "token": TOKEN, "log": said.append, **options}
-    web = Watch(source, settings.pop("thumbnail"), wishes, settings.pop("token"), **settings)
+    web = MonitorServer(source, settings.pop("thumbnail"), wishes, settings.pop("token"), **settings)
     web.wishes, web.said = wishes, said
     web.start()
     try:

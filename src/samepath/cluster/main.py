@@ -1,4 +1,14 @@
-"""The main server: a server that never draws. It owns the world, and has the nodes draw what is due."""
+"""The main server: a server that never draws. It owns the world, and has the nodes draw what is due.
+
+It is the server of :mod:`samepath.simulator.server` with three parts exchanged: the renderer is the :class:`Scheduler`, the
+inbox also waits for the link, and the outbox sends to clients of nodes as well. All three run in the episode's thread; so do
+:class:`Membership` and the link. Other threads (clients' event loop, the monitor's web server) only read what is published, or
+leave a request that the episode's thread carries out between two ticks.
+
+The way of one camera frame: the episode's tick calls ``Scheduler.work``, which sends the tick to all nodes (one hop, through
+shared memory on one host). The node that draws a frame gives it to its own clients at once. If it is listened to elsewhere, it
+comes back over the link to ``Scheduler.on_tick_result`` and from there goes to ``ClusterOutbox.send_frame``, which sends it on.
+"""
 
 import asyncio
 from collections import deque
@@ -11,173 +21,49 @@ from samepath.cluster import messages as m
 from samepath.cluster.link.keys import Keys, make_keys
 from samepath.cluster.link.main_link import MainLink
 from samepath.cluster.link.memory import hold_memory
-from samepath.cluster.membership import JOINING, Member, RemoteCaller, Roster
-from samepath.cluster.monitor.recent import Board
+from samepath.cluster.membership import DRAINING, JOINING, Member, Membership, NodeClient
+from samepath.cluster.monitor.counters import Counters
 from samepath.cluster.monitor.reporting import status_of
-from samepath.cluster.monitor.status import ClusterStatus
+from samepath.cluster.monitor.status import ClusterStatus, StatusBoard
 from samepath.cluster.monitor.web import thumbnail_png
-from samepath.cluster.placement.records import NodeKeys, NodeOrder, Placement
-from samepath.cluster.scheduler import Conductor, NodeMissingError
-from samepath.cluster.settings import MainSettings, Numbers
+from samepath.cluster.placement.records import NodeKeys, NodeSpec, Placement
+from samepath.cluster.scheduler import NodeMissingError, Scheduler
+from samepath.cluster.settings import MainSettings
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError
 from samepath.simulator.carla.streams import WORLD_STREAM
-from samepath.simulator.server.episode import Place
-from samepath.simulator.server.maps import Atlas
-from samepath.simulator.server.rendering import Order
+from samepath.simulator.server.episode import Episode, EpisodeContext
+from samepath.simulator.server.maps import MapLibrary
+from samepath.simulator.server.rendering import RenderRequest
 from samepath.simulator.server.resume import open_episode
 from samepath.simulator.server.rpc import Call
-from samepath.simulator.server.runner import Answer, Done, Expect, Forget, Mail, Message, Post, Prepared, Runner, Work
-from samepath.simulator.server.server import Server
-from samepath.simulator.server.streams import HERE
-from samepath.simulator.server.ticking import step_of
+from samepath.simulator.server.runner import (
+    AnswerEvent,
+    CallAnswered,
+    EpisodeRunner,
+    InboxEvent,
+    ListenerExpected,
+    Outbox,
+    OutboxEvent,
+    StatePrepared,
+    StreamEnded,
+    StreamMessage,
+)
+from samepath.simulator.server.sensors import SensorEntry, VisualSensor
+from samepath.simulator.server.server import SimulatorServer
+from samepath.simulator.server.streams import MAIN_SERVER
 
-# The main server's way in and out: one inbox for its own clients and those of nodes, one mail to both.
-
+# How long the episode's thread waits for the link at a time: requests of other threads wake it, this is for timeouts of nodes.
 _POLL_S: Final = 0.1
-
-
-class LinkInbox:
-    """What the episode's thread is to do: this server's own calls, and what comes over the link."""
-
-    def __init__(self, roster: Roster, conductor: Conductor, attend: Callable[[], None]) -> None:
-        self._roster = roster
-        self._conductor = conductor
-        self._attend = attend
-        self._own: deque[tuple[Work, float]] = deque()
-
-    def put(self, work: Work) -> None:
-        """Add something; from any thread."""
-        self._own.append((work, SYSTEM_CLOCK.monotonic_s()))
-        self._roster.link.wake()
-
-    def get(self, timeout_s: float | None) -> Work | None:
-        """Wait for something; meanwhile nodes come, go and answer."""
-        found = self._get(timeout_s)
-        self._conductor.began_s = SYSTEM_CLOCK.monotonic_s()
-        return found
-
-    def _get(self, timeout_s: float | None) -> Work | None:
-        clock = SYSTEM_CLOCK
-        deadline_s = None if timeout_s is None else clock.monotonic_s() + timeout_s
-        while True:
-            self._attend()
-            found = self._next()
-            if found is not None:
-                return found
-            left_s = None if deadline_s is None else deadline_s - clock.monotonic_s()
-            if left_s is not None and left_s <= 0.0:
-                self._roster.attend(0.0)
-                return self._next()
-            self._roster.attend(_POLL_S if left_s is None else min(left_s, _POLL_S))
-
-    def _next(self) -> Work | None:
-        queues = [one for one in (self._own, self._roster.work) if one]
-        if not queues:
-            return None
-        work, at_s = min(queues, key=_came_s).popleft()
-        if isinstance(work, Call):
-            self._roster.commands.begin(work, at_s)
-        return work
-
-    def empty(self) -> bool:
-        """Is there nothing to do right now?"""
-        return not self._own and not self._roster.work
-
-
-def _came_s(queue: deque[tuple[Work, float]]) -> float:
-    return queue[0][1]
-
-
-class ClusterMail(Mail):
-    """Sends to this server's own clients through the event loop, to those of nodes over the link."""
-
-    def __init__(self, deliver: Callable[[list[Post]], None], roster: Roster, conductor: Conductor) -> None:
-        super().__init__(deliver)
-        self._here = deliver
-        self._deliver = self._parted
-        self._roster = roster
-        self._conductor = conductor
-        self._delivered: dict[int, int] = {}
-        conductor.flush = self.post
-        conductor.deliver = self.frame
-
-    def publish(self, stream_id: int, payload: bytes) -> None:
-        """Send a message to all who listen to a stream; nodes are shown the state with the tick."""
-        if stream_id == WORLD_STREAM:
-            self._conductor.state = self._roster.last_state = payload
-        super().publish(stream_id, payload)
-
-    def prepare(self, payload: bytes) -> None:
-        """Keep a state for those who will listen."""
-        self._roster.last_state = payload
-        super().prepare(payload)
-
-    def post(self) -> None:
-        """Hand everything over, news first: an answer must not name what a node does not know yet."""
-        if self._roster.publish_news():
-            self._roster.await_hearing()
-        super().post()
-
-    def frame(self, order: Order, payload: bytes, drawn_by: int) -> None:
-        """Send a frame to where it is listened to; a node that drew it for its own listeners has given it to them."""
-        message, frame = order.head + payload, order.frame
-        homes = self._roster.episode.listened.homes(order.stream)
-        if homes:
-            if frame <= self._delivered.get(order.stream, 0):
-                self._conductor.overtaken()
-                return
-            self._delivered[order.stream] = frame
-        for home in homes:
-            if home == HERE:
-                self._here([Message(order.stream, message, self.lossless)])
-            elif home != drawn_by:
-                member = self._roster.by_number(home)
-                if member is not None:
-                    self._roster.tell(member, m.Streamed(order.stream, frame, self.lossless), message)
-        self._conductor.keep(order, payload)
-
-    def _parted(self, posts: list[Post]) -> None:
-        here: list[Post] = []
-        for post in posts:
-            if isinstance(post, Answer) and isinstance(post.caller, RemoteCaller):
-                post.caller.answer(post.id, post.result)
-            elif isinstance(post, Message) and post.stream_id != WORLD_STREAM:
-                self._stream(post, here)
-            elif isinstance(post, Expect) and post.home != HERE:
-                member = self._roster.by_number(post.home)
-                if member is not None:
-                    self._roster.tell(member, m.Expected(post.stream_id))
-            else:
-                here.append(post)
-                if isinstance(post, Forget):
-                    self._delivered.pop(post.stream_id, None)
-                    for member in self._roster.listening():
-                        self._roster.tell(member, m.Forgotten(post.stream_id))
-                elif isinstance(post, Prepared):
-                    for member in self._roster.listening():
-                        self._roster.tell(member, m.Prepared(self._roster.episode.frame), post.payload)
-        if here:
-            self._here(here)
-
-    def _stream(self, post: Message, here: list[Post]) -> None:
-        """An event or a measurement that was made here."""
-        homes = self._roster.episode.listened.homes(post.stream_id)
-        for home in homes:
-            member = self._roster.by_number(home) if home != HERE else None
-            if member is not None:
-                self._roster.tell(member, m.Streamed(post.stream_id, 0, post.lossless), post.payload)
-        if HERE in homes or not homes:
-            here.append(post)
-
-
+# For the last messages to leave.
 _FAREWELL_S: Final = 0.1
 
 
-class Main(Server):
+class MainServer(SimulatorServer):
     """A main server. ``placement`` starts nodes; without one they are started by hand.
 
-    ``failed`` is called, in the episode's thread, when a tick cannot be finished because nodes are missing.
+    ``known`` says which public keys besides those of placed nodes are let in. ``failed`` is called, in the episode's thread,
+    when a tick cannot be finished because nodes are missing.
     """
 
     def __init__(
@@ -193,17 +79,15 @@ class Main(Server):
         super().__init__(settings.server, log)
         self.main_settings = settings
         self.keys = keys or make_keys()
+        self.board = StatusBoard()
+        self.counters = Counters(SYSTEM_CLOCK.monotonic_s())
         self._placement = placement
         self._known = known or (lambda _: False)
         self._failed = failed
-        self._placed: dict[str, NodeOrder] = {}
+        self._placed: dict[str, NodeSpec] = {}
         self._allowed: dict[str, str] = {}  # the public keys of nodes that were placed, by name
-        self._wishes: list[Callable[[], None]] = []
+        self._requests: list[Callable[[], None]] = []  # of other threads, for the episode's
         self._has_link = False
-        self.board = Board()
-        self.numbers = Numbers(SYSTEM_CLOCK.monotonic_s())
-
-    # -- starting ----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Listen for clients and for nodes."""
@@ -215,70 +99,37 @@ class Main(Server):
                 self.link.close()
             raise
 
-    def _make_runner(self) -> Runner:
-        loop, settings = asyncio.get_running_loop(), self.settings
-        main = self.main_settings
+    def _make_runner(self) -> EpisodeRunner:
+        loop, settings, main = asyncio.get_running_loop(), self.settings, self.main_settings
 
         def log(line: str) -> None:
             loop.call_soon_threadsafe(self._log, line)
 
-        def deliver(posts: list[Post]) -> None:
+        def to_own_clients(events: list[OutboxEvent]) -> None:
             if not self._closing:
-                loop.call_soon_threadsafe(self._send, posts)
+                loop.call_soon_threadsafe(self._send, events)
 
         self.link = MainLink(
             main.link_host, main.link_port, self.keys, self._lets_in, shared_memory=main.shared_memory, log=log
         )
         self._has_link = True
-        self.roster = Roster(self.link, self.numbers, main.patience, settings.aliases, settings.limits, log)
-        self.conductor = Conductor(self.roster, self.numbers, main.patience, main.policy)
-        mail = ClusterMail(deliver, self.roster, self.conductor)
-        atlas = Atlas(settings.aliases, log, settings.limits)
-        place = Place(
-            atlas, mail, settings.data_folder, self.stream_port, settings.limits, log, settings.draw_debug,
-            workshop=self.conductor,
-        )  # fmt: skip
-        episode, journal = open_episode(place, settings.map_name, settings.keeping)
-        runner = Runner(lambda: episode, mail, place, LinkInbox(self.roster, self.conductor, self._attend))
-        if journal is not None:
-            runner.keep(journal)
-        self._wire(runner)
-        return runner
-
-    def _wire(self, runner: Runner) -> None:
-        episode = runner.episode
-        roster, conductor = self.roster, self.conductor
-        roster.episode = episode
-        episode.on_command = self.numbers.commands.commanded
-        roster.on_seen = conductor.seen
-        roster.on_lost = conductor.lost
-        roster.on_leave = runner.leave
-        roster.on_forgotten = conductor.forget
-        roster.on_failed = self._replace
-        roster.answer_aside = self._aside
-        roster.wanted = lambda: tuple(self._placed)
-        conductor.audience = lambda: episode.listened
-        conductor.is_lockstep = lambda: episode.settings.synchronous_mode
-        conductor.step_s = lambda: step_of(episode)
-        conductor.remember = self._remember
-        conductor.failed = self._stop_run
-        conductor.while_waiting = self._publish
-
-    def _remember(self, sensor: int, memory: bytes) -> None:
-        from samepath.simulator.server.sensors import Eye, SensorEntry
-
-        entry = self._runner.episode.actors.find(sensor)
-        if isinstance(entry, SensorEntry) and isinstance(entry.instrument, Eye):
-            entry.instrument.memory = memory
-
-    def _stop_run(self, error: NodeMissingError) -> None:
-        self._failed(str(error))
-
-    def _aside(self, call: Call) -> None:
-        def work() -> None:
-            self._runner.submit(Done(call.caller, call.id, self._runner.answer_now(call)))
-
-        self._readers.submit(work)
+        self.membership = Membership(self, self.link, self.counters, main.timeouts, settings.aliases, settings.limits, log)
+        self.scheduler = Scheduler(self, self.membership, self.counters, main.timeouts, main.policy)
+        self._outbox = ClusterOutbox(to_own_clients, self.membership, self.scheduler, lambda: self.episode)
+        context = EpisodeContext(
+            MapLibrary(settings.aliases, log, settings.limits),
+            self._outbox,
+            settings.data_folder,
+            self.stream_port,
+            settings.limits,
+            log,
+            settings.draw_debug,
+            renderer=self.scheduler,
+        )
+        self.episode, journal = open_episode(context, settings.map_name, settings.journal)
+        self.episode.on_command = self.counters.commands.on_command
+        inbox = ClusterInbox(self.membership, self.scheduler, self.counters, self._between_calls)
+        return EpisodeRunner(self.episode, self._outbox, inbox, journal)
 
     def _lets_in(self, public: str) -> bool:
         return public in tuple(self._allowed.values()) or self._known(public)
@@ -288,93 +139,129 @@ class Main(Server):
 
     async def stop(self) -> None:
         """Tell all nodes to go, close the ports, end the episode."""
-        self.conductor.over = True
+        self.scheduler.stopping = True
         await super().stop()
-        self.roster.dismiss_all("the main server stops")
+        self.membership.dismiss_all("the main server stops")
         self.link.poll(_FAREWELL_S)
         self.link.close()
         if self._placement is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._placement.close)
 
-    # -- nodes -------------------------------------------------------------------------------------------------------
+    # What membership and scheduler need of each other and of the episode (MembershipHost, SchedulerHost). All of it runs in the
+    # episode's thread.
 
-    def place(self, order: NodeOrder) -> None:
-        """Have a node started, with a key of its own; from any thread."""
-        if self._placement is None:
-            raise InputError("this main server starts no nodes by itself: start one with samepath cluster node")
-        keys = make_keys()
-        self._allowed[order.name] = keys.public
-        self._placed[order.name] = order
-        self._placement.start(order, NodeKeys(self.keys.public, keys.public, keys.secret))
+    episode: Episode
 
-    def drain(self, name: str) -> str:
-        """Give a node nothing more; it goes when it owes nothing and has no clients. From any thread."""
-        if name not in {one.name for one in self.roster.all()}:
-            raise InputError(f"there is no node {name}: there are {', '.join(one.name for one in self.roster.all()) or 'none'}")
-        self._wishes.append(partial(self._drain, name))
-        self.link.wake()
-        return f"{name} will be given nothing more"
+    def expected_nodes(self) -> tuple[str, ...]:
+        return tuple(self._placed)
 
-    def _drain(self, name: str) -> None:
-        placed = self._placed.pop(name, None)
-        self._allowed.pop(name, None)
-        member = self.roster.by_name(name)
-        if member is not None and member.state != JOINING:
-            self.conductor.drain(member)
-            return
-        if member is not None:
-            self.conductor.dismiss(member, "it was drained")
-        if placed is not None and self._placement is not None:
-            self._placement.stop(name)  # it does not draw yet
+    def on_tick_result(self, member: Member, result: m.TickResult, bulk: tuple[bytes, ...], now_s: float) -> None:
+        self.scheduler.on_tick_result(member, result, bulk, now_s)
 
-    def scale(self, nodes: int) -> str:
-        """Have so many nodes; from any thread."""
-        if self._placement is None:
-            raise InputError("this main server starts no nodes by itself: start one with samepath cluster node")
-        names = list(self._placed)
-        for name in names[nodes:]:
-            self._wishes.append(partial(self._drain, name))
-        if len(names) < nodes:
-            pattern = next(iter(self._placed.values()), NodeOrder("node-1", 1, self.link.endpoint))
-            taken = {one.ordinal for one in tuple(self._placed.values())}
-            free = (number for number in range(1, nodes + len(taken) + 1) if number not in taken)
-            for _ in range(nodes - len(names)):
-                number = next(free)
-                self.place(pattern.another(number))
-        self.link.wake()
-        return f"{nodes} nodes wanted, {len(names)} before"
+    def on_sensors_gone(self, sensors: tuple[int, ...] | None) -> None:
+        self.scheduler.on_sensors_gone(sensors)
 
-    def _replace(self, member: Member, why: str) -> None:
-        """A node has failed: have its process ended and another one started in its place."""
-        self.roster.restarts[member.name] = self.roster.restarts.get(member.name, 0) + 1
-        if self._placement is not None and member.name in self._placed:
-            self._placement.restart(member.name)
+    def on_node_lost(self, member: Member, *, failed: bool) -> None:
+        self._runner.leave(member.number)
+        self.scheduler.on_node_lost(member)
+        if failed:
+            self.membership.restarts[member.name] = self.membership.restarts.get(member.name, 0) + 1
+            if self._placement is not None and member.name in self._placed:
+                self._placement.restart(member.name)
 
-    def _attend(self) -> None:
-        """What has to be looked after between calls; in the episode's thread."""
-        while self._wishes:
-            self._wishes.pop(0)()
-        for member in self.roster.all():
-            if member.state == "draining" and not member.issued and not member.clients:
-                self.conductor.dismiss(member, "it was drained")
+    def answer_aside(self, call: Call) -> None:
+        def work() -> None:
+            self._runner.submit(CallAnswered(call.caller, call.id, self._runner.answer_now(call)))
+
+        self._readers.submit(work)
+
+    def flush(self) -> None:
+        self._outbox.post()
+
+    def deliver(self, request: RenderRequest, payload: bytes, drawn_by: int) -> None:
+        self._outbox.send_frame(request, payload, drawn_by)
+
+    def remember(self, sensor: int, memory: bytes) -> None:
+        entry = self.episode.actors.find(sensor)
+        if isinstance(entry, SensorEntry) and isinstance(entry.model, VisualSensor):
+            entry.model.memory = memory
+
+    def on_tick_failed(self, error: NodeMissingError) -> None:
+        self._failed(str(error))
+
+    def while_waiting(self) -> None:
+        now_s = SYSTEM_CLOCK.monotonic_s()
+        if self.board.due(now_s):
+            self.board.publish(self._status(now_s), now_s)
+
+    def _between_calls(self) -> None:
+        """Carry out requests of other threads, let drained nodes go, publish the status."""
+        while self._requests:
+            self._requests.pop(0)()
+        for member in self.membership.all():
+            if member.state == DRAINING and not member.pending and not member.clients:
+                self.membership.dismiss(member, "it was drained")
                 if self._placement is not None and member.name not in self._placed:
                     self._placement.stop(member.name)
         if self._placement is not None:
             for ended in self._placement.ended():
                 if not ended.restarts:
                     self._placed.pop(ended.name, None)
-        self._publish()
+        self.while_waiting()
 
-    def _publish(self) -> None:
-        now_s = SYSTEM_CLOCK.monotonic_s()
-        if self.board.due(now_s):
-            self.board.publish(self._status(now_s), now_s)
+    # Nodes, as whoever runs the cluster wants them; from any thread.
 
-    # -- looking on --------------------------------------------------------------------------------------------------
+    def place(self, spec: NodeSpec) -> None:
+        """Have a node started, with a key of its own."""
+        if self._placement is None:
+            raise InputError("this main server starts no nodes by itself: start one with samepath cluster node")
+        keys = make_keys()
+        self._allowed[spec.name] = keys.public
+        self._placed[spec.name] = spec
+        self._placement.start(spec, NodeKeys(self.keys.public, keys.public, keys.secret))
+
+    def drain(self, name: str) -> str:
+        """Give a node nothing more; it goes when it owes nothing and has no clients."""
+        names = [member.name for member in self.membership.all()]
+        if name not in names:
+            raise InputError(f"there is no node {name}: there are {', '.join(names) or 'none'}")
+        self._requests.append(partial(self._drain, name))
+        self.link.wake()
+        return f"{name} will be given nothing more"
+
+    def _drain(self, name: str) -> None:
+        placed = self._placed.pop(name, None)
+        self._allowed.pop(name, None)
+        member = self.membership.by_name(name)
+        if member is not None and member.state != JOINING:
+            self.scheduler.drain(member)
+            return
+        if member is not None:
+            self.membership.dismiss(member, "it was drained")
+        if placed is not None and self._placement is not None:
+            self._placement.stop(name)  # it does not draw yet
+
+    def scale(self, nodes: int) -> str:
+        """Have so many nodes."""
+        if self._placement is None:
+            raise InputError("this main server starts no nodes by itself: start one with samepath cluster node")
+        names = list(self._placed)
+        for name in names[nodes:]:
+            self._requests.append(partial(self._drain, name))
+        if len(names) < nodes:
+            pattern = next(iter(self._placed.values()), NodeSpec("node-1", 1, self.link.endpoint))
+            taken = {spec.ordinal for spec in tuple(self._placed.values())}
+            free = (number for number in range(1, nodes + len(taken) + 1) if number not in taken)
+            for _ in range(nodes - len(names)):
+                self.place(pattern.another(next(free)))
+        self.link.wake()
+        return f"{nodes} nodes wanted, {len(names)} before"
+
+    # Looking on.
 
     def _status(self, now_s: float) -> ClusterStatus:
         return status_of(
-            self.main_settings.name, __version__, self._runner.episode, self.roster, self.conductor, self.numbers, now_s
+            self.main_settings.name, __version__, self.episode, self.membership, self.scheduler, self.counters, now_s
         )
 
     def look(self) -> ClusterStatus:
@@ -387,10 +274,145 @@ class Main(Server):
 
     def thumbnail(self, sensor: int) -> bytes | None:
         """A small picture of what a camera saw last, as PNG; from any thread. The first time it is only asked for."""
-        self.conductor.wanted_here.add(sensor)
-        kept = self.conductor.kept.get(sensor)
+        self.scheduler.thumbnails_wanted.add(sensor)
+        kept = self.scheduler.thumbnails.get(sensor)
         return None if kept is None else thumbnail_png(kept[0].type_id, kept[1])
 
     def joined(self) -> int:
         """How many nodes draw."""
-        return sum(1 for one in self.roster.all() if one.state != JOINING)
+        return sum(member.state != JOINING for member in self.membership.all())
+
+
+class ClusterInbox:
+    """What the episode's thread is to do: calls of this server's own clients, and of those of nodes, in order of arrival."""
+
+    def __init__(
+        self, membership: Membership, scheduler: Scheduler, counters: Counters, between_calls: Callable[[], None]
+    ) -> None:
+        self._membership = membership
+        self._scheduler = scheduler
+        self._counters = counters
+        self._between_calls = between_calls
+        self._own: deque[tuple[InboxEvent, float]] = deque()
+
+    def put(self, event: InboxEvent) -> None:
+        """Add something; from any thread."""
+        self._own.append((event, SYSTEM_CLOCK.monotonic_s()))
+        self._membership.link.wake()
+
+    def get(self, timeout_s: float | None) -> InboxEvent | None:
+        """Wait for something; meanwhile nodes come, go and answer."""
+        found = self._get(timeout_s)
+        self._scheduler.began_s = SYSTEM_CLOCK.monotonic_s()  # a tick's time counts from its call, not from the wait for it
+        return found
+
+    def _get(self, timeout_s: float | None) -> InboxEvent | None:
+        clock = SYSTEM_CLOCK
+        deadline_s = None if timeout_s is None else clock.monotonic_s() + timeout_s
+        while True:
+            self._between_calls()
+            found = self._next()
+            if found is not None:
+                return found
+            left_s = None if deadline_s is None else deadline_s - clock.monotonic_s()
+            if left_s is not None and left_s <= 0.0:
+                self._membership.attend(0.0)
+                return self._next()
+            self._membership.attend(_POLL_S if left_s is None else min(left_s, _POLL_S))
+
+    def _next(self) -> InboxEvent | None:
+        queues = [queue for queue in (self._own, self._membership.work) if queue]
+        if not queues:
+            return None
+        event, at_s = min(queues, key=lambda queue: queue[0][1]).popleft()
+        if isinstance(event, Call):
+            self._counters.commands.begin(event, at_s)
+        return event
+
+    def empty(self) -> bool:
+        return not self._own and not self._membership.work
+
+
+class ClusterOutbox(Outbox):
+    """Sends to this server's own clients through the event loop, to those of nodes over the link."""
+
+    def __init__(
+        self,
+        to_own_clients: Callable[[list[OutboxEvent]], None],
+        membership: Membership,
+        scheduler: Scheduler,
+        episode: Callable[[], Episode],
+    ) -> None:
+        super().__init__(self._dispatch)
+        self._to_own_clients = to_own_clients
+        self._membership = membership
+        self._scheduler = scheduler
+        self._episode = episode
+        self._delivered: dict[int, int] = {}  # by stream the last frame: none is sent twice, and none after a later one
+
+    def publish(self, stream_id: int, payload: bytes) -> None:
+        """Send a message to all who listen to a stream; nodes get the state with the tick."""
+        if stream_id == WORLD_STREAM:
+            self._scheduler.state = self._membership.last_state = payload
+        super().publish(stream_id, payload)
+
+    def prepare(self, payload: bytes) -> None:
+        self._membership.last_state = payload
+        super().prepare(payload)
+
+    def post(self) -> None:
+        """Hand everything over, changes first: an answer must not name what a node does not know yet."""
+        if self._membership.publish_changes():
+            self._membership.sync()
+        super().post()
+
+    def send_frame(self, request: RenderRequest, payload: bytes, drawn_by: int) -> None:
+        """Send a frame to where it is listened to; a node that drew it for its own listeners has given it to them."""
+        message, frame = request.head + payload, request.frame
+        homes = self._episode().subscriptions.homes(request.stream)
+        if homes:
+            if frame <= self._delivered.get(request.stream, 0):
+                self._scheduler.on_overtaken()
+                return
+            self._delivered[request.stream] = frame
+        for home in homes:
+            if home == MAIN_SERVER:
+                self._to_own_clients([StreamMessage(request.stream, message, self.lossless)])
+            elif home != drawn_by:
+                member = self._membership.by_number(home)
+                if member is not None:
+                    self._membership.send(member, m.StreamData(request.stream, frame, self.lossless), message)
+        self._scheduler.keep_thumbnail(request, payload)
+
+    def _dispatch(self, events: list[OutboxEvent]) -> None:
+        here: list[OutboxEvent] = []
+        for event in events:
+            if isinstance(event, AnswerEvent) and isinstance(event.caller, NodeClient):
+                event.caller.answer(event.id, event.result)
+            elif isinstance(event, StreamMessage) and event.stream_id != WORLD_STREAM:
+                self._send_stream(event, here)
+            elif isinstance(event, ListenerExpected) and event.home != MAIN_SERVER:
+                member = self._membership.by_number(event.home)
+                if member is not None:
+                    self._membership.send(member, m.ExpectListener(event.stream_id))
+            else:
+                here.append(event)
+                if isinstance(event, StreamEnded):
+                    self._delivered.pop(event.stream_id, None)
+                    for member in self._membership.followers():
+                        self._membership.send(member, m.StreamClosed(event.stream_id))
+                elif isinstance(event, StatePrepared):
+                    for member in self._membership.followers():
+                        self._membership.send(member, m.LatestState(self._episode().frame), event.payload)
+        if here:
+            self._to_own_clients(here)
+
+    def _send_stream(self, event: StreamMessage, here: list[OutboxEvent]) -> None:
+        """An event or a measurement that was made here."""
+        homes = self._episode().subscriptions.homes(event.stream_id)
+        for home in homes:
+            member = self._membership.by_number(home) if home != MAIN_SERVER else None
+            if member is not None:
+                self._membership.send(member, m.StreamData(event.stream_id, 0, event.lossless), event.payload)
+        if MAIN_SERVER in homes or not homes:
+            here.append(event)

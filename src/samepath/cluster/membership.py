@@ -1,7 +1,18 @@
-"""Who is in the cluster: the link, the nodes behind it, and what each of their messages leads to.
+"""Who is in the cluster: the nodes behind the link, and what each of their messages leads to.
 
-It belongs to the episode's thread. What clients of nodes ask for becomes work in the same queue as the calls of this server's
-own clients, in the order in which it arrived.
+A node goes through ``joining`` (it builds the map), ``working``, perhaps ``draining`` (no new work, its clients may stay), and
+is then ``gone`` (it left or its process ended) or ``fenced`` (taken out).
+
+**Fencing** is the answer to a node that may be wrong: one that is silent, hangs, holds another state or sends what cannot be
+read. Its connection is cut first and its name at the link remembered, so that nothing it sent before or will send later is ever
+acted on; only then is its work given to others. So no frame can come from a node that was taken out, even if it was only slow.
+A node that comes back is a new member with a new connection: there is no way back into an old one.
+
+A node's end is noticed in three ways, the fastest first: its process descriptor (milliseconds, on this host), its connection,
+its silence (:class:`~samepath.cluster.settings.Timeouts`).
+
+Everything here belongs to the episode's thread, and with it the link: no lock is needed between a message and what it changes.
+What clients of nodes ask for becomes work in the same queue as the calls of this server's own clients, in order of arrival.
 """
 
 import os
@@ -10,43 +21,45 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
-from samepath import __version__
 from samepath.cluster import messages as m
+from samepath.cluster.identity import boot_id, map_digest, reason_to_refuse, reason_to_refuse_map
 from samepath.cluster.link.main_link import MainLink
-from samepath.cluster.link.wire import Event, LinkError, Received, TooLargeError
-from samepath.cluster.link.wire import Gone as PeerGone
-from samepath.cluster.link.wire import Ready as PeerReady
-from samepath.cluster.messages import Hello, Ready
-from samepath.cluster.mirror import Bulletin, boot_id, fingerprint, map_digest
-from samepath.cluster.monitor.recent import Meter
+from samepath.cluster.link.wire import Disconnected, LinkError, LinkEvent, Readable, Received, TooLargeError
+from samepath.cluster.monitor.counters import Counters, Meter
 from samepath.cluster.monitor.status import NodeState
-from samepath.cluster.settings import CommandLog, Numbers, Patience
+from samepath.cluster.replica import ReplicaFeed, map_message
+from samepath.cluster.settings import Timeouts
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
 from samepath.simulator.carla import codec
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.episode import Episode
-from samepath.simulator.server.limits import Limits
 from samepath.simulator.server.methods import methods
-from samepath.simulator.server.rendering import Order
-from samepath.simulator.server.rpc import Call, MalformedError, parse
-from samepath.simulator.server.runner import Gone, Unheard, Work
-
-# The nodes as the main server knows them.
+from samepath.simulator.server.rendering import RenderRequest
+from samepath.simulator.server.rpc import Call, MalformedCallError, parse
+from samepath.simulator.server.runner import CallerGone, InboxEvent, StreamUnheard
 
 JOINING: Final = "joining"
 WORKING: Final = "working"
 DRAINING: Final = "draining"
 FENCED: Final = "fenced"
 GONE: Final = "gone"
-_DRAWING: Final = (WORKING,)
+
+_MEMBERS_MOST: Final = 1024
+# How long a refused node stays connected, so that it can read why.
+_REFUSED_S: Final = 2.0
+# How long everybody may take to take in a new map or new settings before the caller is answered all the same: building a map
+# happens elsewhere, this is only reading it. Nodes that are later are behind for a moment, not wrong.
+_SYNC_S: Final = 10.0
+_SYNC_POLL_S: Final = 0.02
 
 
-class RemoteCaller:
-    """A client of a node, for the episode: where its answers go, and where it fetches streams."""
+class NodeClient:
+    """A client that is connected to a node, as the episode sees it: where its answers go, and where it fetches streams."""
 
-    def __init__(self, member: "Member", client: int, reply: Callable[["RemoteCaller", int | None, bytes], None]) -> None:
+    def __init__(self, member: "Member", client: int, reply: Callable[["NodeClient", int | None, bytes], None]) -> None:
         self._reply = reply
         self.member = member
         self.client = client
@@ -60,11 +73,11 @@ class RemoteCaller:
 
 
 @dataclass
-class Issue:
-    """Orders of a tick that a node has been given and not yet answered."""
+class Assignment:
+    """Render requests of a tick that a node was sent and has not answered."""
 
     frame: int
-    orders: dict[int, Order]
+    requests: dict[int, RenderRequest]
     at_s: float
     expected_s: float
     timed: bool = False
@@ -72,26 +85,26 @@ class Issue:
 
 @dataclass(eq=False)
 class Member:
-    """A node, from its greeting to its end. ``number`` is fixed by its name; another incarnation is another member."""
+    """A node, from its Hello to its end. ``number`` is fixed by its name; another incarnation is another member."""
 
     peer: bytes
     number: int
     name: str
-    hello: Hello
+    hello: m.Hello
     state: NodeState
     heard_s: float
     same_host: bool
-    drawn: Meter
-    drew: Meter
+    busy_us: Meter
+    frames: Meter
     pidfd: int = -1
     connected: int = 0
-    clients: dict[int, RemoteCaller] = field(default_factory=dict)
-    issued: list[Issue] = field(default_factory=list)
-    known_episode: int = -1  # whose map it was sent last
+    clients: dict[int, NodeClient] = field(default_factory=dict)
+    pending: list[Assignment] = field(default_factory=list)
+    sent_episode: int = -1  # whose map it was sent last
     built_episode: int = -1  # whose map it has built
     calls: int = 0  # of its clients, forwarded
-    heard: int = 0  # the last mark behind news that it has taken in
-    doubted: bool = False  # its orders were given to others as well
+    synced: int = 0  # the last Sync that it has answered
+    suspected: bool = False  # it is late, and its requests were given to others as well
     busy_s: float = 0.0
     step_s: float | None = None
     steps: int = 0
@@ -100,16 +113,15 @@ class Member:
     dropped_frames: int = 0
     compared: int = 0
     desynchronised: int = 0
-    digests: dict[int, bytes] = field(default_factory=dict)
 
     @property
-    def draws(self) -> bool:
-        """May it be given orders? While it builds another map it may not: that takes as long as it takes."""
-        return self.state in _DRAWING and self.built_episode == self.known_episode
+    def can_render(self) -> bool:
+        """May it be given requests? While it builds another map it may not: that takes as long as it takes."""
+        return self.state == WORKING and self.built_episode == self.sent_episode
 
     @property
-    def listens(self) -> bool:
-        """Is it told of every tick?"""
+    def follows(self) -> bool:
+        """Is it sent every tick?"""
         return self.state in (WORKING, DRAINING)
 
     @property
@@ -118,152 +130,98 @@ class Member:
         return f"{self.hello.rpc_host}:{self.hello.rpc_port}"
 
 
-# Who is let in: a node that is another one than it should be is refused, with the reason by name.
+class MembershipHost(Protocol):
+    """What membership needs of the main server, and what it tells it; all in the episode's thread."""
 
-_MADE: Final = (int, bool, str, bytes, float)
+    @property
+    def episode(self) -> Episode: ...
 
+    def expected_nodes(self) -> tuple[str, ...]:
+        """The names of the nodes that should be there."""
+        ...
 
-def refusal(hello: Hello) -> str:
-    """Why a node may not join; empty: it may."""
-    if hello.version != __version__:
-        return f"it runs samepath {hello.version}, the main server {__version__}: install the same version"
-    if hello.fingerprint != fingerprint():
-        return (
-            f"its fingerprint is {hello.fingerprint}, the main server's {fingerprint()}: "
-            "the code of samepath or the version of numpy, numba, llvmlite or msgpack differs"
-        )
-    return ""
+    def on_tick_result(self, member: Member, result: m.TickResult, bulk: tuple[bytes, ...], now_s: float) -> None:
+        """A node has answered a tick."""
+        ...
 
+    def on_sensors_gone(self, sensors: tuple[int, ...] | None) -> None:
+        """Actors are gone, or with another map all of them (None)."""
+        ...
 
-def map_refusal(ready: Ready, map_name: str, wanted_digest: str, pictures: dict[str, str]) -> str:
-    """Why what a node has built is not what it should have; empty: it is. ``pictures`` holds the one of the first node."""
-    if ready.map_digest != wanted_digest:
-        return f"its map {map_name} is another one: {ready.map_digest}, the main server's {wanted_digest}"
-    first = pictures.setdefault("", ready.picture_digest)
-    if ready.picture_digest != first:
-        return f"its test picture is another one than the first node's: {ready.picture_digest}, not {first}"
-    return ""
+    def on_node_lost(self, member: Member, *, failed: bool) -> None:
+        """A node is no longer a member. ``failed``: it was let in and should be replaced."""
+        ...
 
-
-def is_made(row: object) -> bool:
-    """Is this what a node says of one order: sensor, whether its payload came along, trouble, memory, cost?"""
-    return isinstance(row, list) and tuple(type(one) for one in row) == _MADE
+    def answer_aside(self, call: Call) -> None:
+        """Answer a call that takes long in another thread."""
+        ...
 
 
-def has_ended(pidfd: int) -> bool:
-    """Has a process ended that is watched through a descriptor?"""
-    if pidfd < 0:
-        return False
-    watch = select.poll()
-    watch.register(pidfd, select.POLLIN)
-    return bool(watch.poll(0))
-
-
-def is_same_host(hello: Hello) -> bool:
-    """Does a node share clock and process numbers with this process?"""
-    return bool(boot_id()) and hello.boot == boot_id()
-
-
-def number_for(name: str, taken: set[int]) -> int:
-    """A new node's number: the one at the end of its name where that is free, else the next."""
-    tail = name.rpartition("-")[2]
-    found = int(tail) if tail.isdecimal() and tail.isascii() and len(tail) < 5 else 0
-    if found and found not in taken:
-        return found
-    return next(one for one in range(1, len(taken) + 2) if one not in taken)
-
-
-_MEMBERS_MOST: Final = 1024
-_READ_S: Final = 2.0
-_HEARING_S: Final = 10.0
-_HEARING_POLL_S: Final = 0.02
-
-
-class Roster:
+class Membership:
     """The nodes. ``log`` takes lines for the user."""
 
     def __init__(
         self,
+        host: MembershipHost,
         link: MainLink,
-        numbers: Numbers,
-        patience: Patience,
+        counters: Counters,
+        timeouts: Timeouts,
         aliases: Mapping[str, str],
-        limits: Limits,
+        limits: ServerLimits,
         log: Callable[[str], None],
     ) -> None:
         self.link = link
-        self.work: deque[tuple[Work, float]] = deque()
+        self.work: deque[tuple[InboxEvent, float]] = deque()
         self.restarts: dict[str, int] = {}
-        self._numbers = numbers
-        self._patience = patience
+        self.last_state = b""
+        self._host = host
+        self._counters = counters
+        self._timeouts = timeouts
         self._aliases = dict(aliases)
         self._limits = limits
         self._log = log
         self._members: dict[bytes, Member] = {}
         self._in_order: list[Member] = []
         self._numbers_by_name: dict[str, int] = {}
-        self._pictures: dict[str, str] = {}
+        self._first_picture = ""
         self._refused: dict[bytes, float] = {}
-        self._told = 0
-        self._bulletin = Bulletin()
+        self._syncs = 0
+        self._feed = ReplicaFeed()
         self._methods = methods()
-        self.episode: Episode
-        self.last_state = b""
-        self.on_seen: Callable[[Member, m.Seen, tuple[bytes, ...], float], None]
-        self.on_lost: Callable[[Member], None]
-        self.on_forgotten: Callable[[list[int] | None], None] = lambda _: None
-        self.on_leave: Callable[[int], None]
-        self.on_failed: Callable[[Member, str], None] = lambda _member, _why: None
-        self.answer_aside: Callable[[Call], None]
-        self.wanted: Callable[[], tuple[str, ...]] = tuple
 
-    @property
-    def commands(self) -> CommandLog:
-        """The log of control commands."""
-        return self._numbers.commands
-
-    # -- who is there ------------------------------------------------------------------------------------------------
+    # Who is there.
 
     def all(self) -> list[Member]:
-        """All nodes that are connected, by number."""
-        return self._in_order  # never changed: who comes or goes makes another list
+        """All nodes that are connected, by number. The list is never changed, so other threads may read it too."""
+        return self._in_order
 
-    def _order(self) -> None:
-        self._in_order = sorted(self._members.values(), key=lambda one: one.number)
+    def renderers(self) -> list[Member]:
+        """Those that may be given requests."""
+        return [member for member in self._in_order if member.can_render]
 
-    def drawing(self) -> list[Member]:
-        """Those that may be given orders."""
-        return [one for one in self.all() if one.draws]
-
-    def listening(self) -> list[Member]:
-        """Those that are told of every tick."""
-        return [one for one in self.all() if one.listens]
+    def followers(self) -> list[Member]:
+        """Those that are sent every tick."""
+        return [member for member in self._in_order if member.follows]
 
     def missing(self) -> tuple[str, ...]:
         """Nodes that should be there and are not."""
-        there = {one.name for one in self.all() if one.draws}
-        return tuple(name for name in self.wanted() if name not in there)
+        there = {member.name for member in self.renderers()}
+        return tuple(name for name in self._host.expected_nodes() if name not in there)
 
     def by_number(self, number: int) -> Member | None:
-        """The node of this number, if it is there."""
-        return next((one for one in self._members.values() if one.number == number and one.listens), None)
+        return next((member for member in self._members.values() if member.number == number and member.follows), None)
 
     def by_name(self, name: str) -> Member | None:
-        """The node of this name, if it is there."""
-        return next((one for one in self._members.values() if one.name == name), None)
+        return next((member for member in self._members.values() if member.name == name), None)
 
-    # -- sending -----------------------------------------------------------------------------------------------------
+    # Sending.
 
-    def send(self, member: Member, message: bytes, *bulk: bytes) -> None:
-        """Send something to a node."""
-        self.link.send(member.peer, message, bulk)
-
-    def tell(self, member: Member, message: m.Message, *bulk: bytes) -> None:
-        """Send something to a node; one that cannot be reached is taken out. What the link does not take is left out."""
+    def send(self, member: Member, message: m.FromMain, *bulk: bytes) -> None:
+        """Send something to a node; one that cannot be reached is fenced. What the link does not take is left out."""
         try:
-            self.link.send(member.peer, m.written(message), bulk)
+            self.link.send(member.peer, m.encode(message), bulk)
         except TooLargeError as error:  # that is no fault of the node's
-            self._left_out(f"{type(message).__name__} for {member.name} was left out: {error}")
+            self._report(f"{type(message).__name__} for {member.name} was left out: {error}")
         except LinkError as error:
             self.fail(member.peer, str(error))
 
@@ -271,125 +229,131 @@ class Roster:
         """Send every node its message, and all the same bulk."""
         return self.link.broadcast(messages, bulk) if messages else {}
 
-    def publish_news(self) -> bool:
-        """Tell all nodes what has changed since the last time; returns whether it was more than who came and went."""
-        large = False
-        for message, bulk in self._bulletin.news(self.episode):
+    def publish_changes(self) -> bool:
+        """Tell all nodes what has changed in the episode; returns whether :meth:`sync` must follow before anybody is answered.
+
+        A call that changed map, settings or weather is answered only when all nodes have taken that in: a client that then asks
+        another node must not be told what was before. Who came and went needs no such wait: a node that does not know an actor
+        asks the main server.
+        """
+        must_sync = False
+        for message, bulk in self._feed.news(self._host.episode):
             if isinstance(message, m.NewEpisode):
-                self.on_forgotten(None)
+                self._host.on_sensors_gone(None)
             elif isinstance(message, m.NewActors):
-                self.on_forgotten(message.gone)
-            for member in self.listening():
+                self._host.on_sensors_gone(message.gone)
+            for member in self.followers():
                 if isinstance(message, m.NewEpisode):
-                    member.known_episode = message.episode
-                self.tell(member, message, *((bulk,) if bulk else ()))
-            large = large or not isinstance(message, m.NewActors)
-        return large
+                    member.sent_episode = message.episode
+                self.send(member, message, *((bulk,) if bulk else ()))
+            must_sync = must_sync or not isinstance(message, m.NewActors)
+        return must_sync
 
-    def await_hearing(self) -> None:
-        """Wait until all nodes have taken in the news, so that nobody who hears of it finds another node behind."""
-        self._told += 1
-        number, end_s = self._told, SYSTEM_CLOCK.monotonic_s() + _HEARING_S
-        for member in self.listening():
-            self.tell(member, m.Told(number))
-        while any(one.heard < number for one in self.listening()) and SYSTEM_CLOCK.monotonic_s() < end_s:
-            self.attend(_HEARING_POLL_S)
+    def sync(self) -> None:
+        """Wait until all nodes have taken in what they were sent."""
+        self._syncs += 1
+        number, end_s = self._syncs, SYSTEM_CLOCK.monotonic_s() + _SYNC_S
+        for member in self.followers():
+            self.send(member, m.Sync(number))
+        while any(member.synced < number for member in self.followers()) and SYSTEM_CLOCK.monotonic_s() < end_s:
+            self.attend(_SYNC_POLL_S)
 
-    # -- receiving ---------------------------------------------------------------------------------------------------
+    # Receiving.
 
     def attend(self, timeout_s: float | None) -> None:
         """Wait for messages and do what they ask for."""
         for event in self.link.poll(timeout_s):
-            self._handle(event)
-        self._look_after()
+            self._on_event(event)
+        self._check_silence()
 
-    def _handle(self, event: Event) -> None:
+    def _on_event(self, event: LinkEvent) -> None:
         if isinstance(event, Received):
             try:
-                self._receive(event, m.read(event.message))
-            except (SamepathError, MalformedError) as error:
+                self._on_message(event, m.from_node(event.message))
+            except (SamepathError, MalformedCallError) as error:
                 self.fail(event.peer, f"it sent something that cannot be read: {error}")
-        elif isinstance(event, PeerGone):
+        elif isinstance(event, Disconnected):
             self._drop(event.peer, "its connection ended")
-        elif isinstance(event, PeerReady) and isinstance(event.key, bytes):
+        elif isinstance(event, Readable) and isinstance(event.key, bytes):
             self._drop(event.key, "its process ended")
 
-    def _receive(self, event: Received, message: m.Message) -> None:
+    def _on_message(self, event: Received, message: m.FromNode) -> None:
         now_s = SYSTEM_CLOCK.monotonic_s()
-        if isinstance(message, m.Hello) and event.peer not in self._members:
-            self._greet(event.peer, message, now_s)
-            return
         member = self._members.get(event.peer)
         if member is None:
-            if event.peer not in self._refused:
-                self.link.forget(event.peer)
+            if isinstance(message, m.Hello):
+                self._on_hello(event.peer, message, now_s)
+            elif event.peer not in self._refused:
+                self.link.disconnect(event.peer)
             return
         member.heard_s = now_s
-        if isinstance(message, m.Seen) and all(is_made(one) for one in message.made):
-            self.on_seen(member, message, event.bulk, now_s)
-        elif isinstance(message, m.Called) and event.bulk:
-            self._call(member, message, event.bulk, now_s)
-        elif isinstance(message, m.Left):
-            caller = member.clients.pop(message.client, None)
-            if caller is not None:
-                self.work.append((Gone(caller), now_s))
-        elif isinstance(message, m.Heard):
-            member.heard = max(member.heard, message.number)
-        elif isinstance(message, m.Quiet):
-            self.work.append((Unheard(message.stream, member.number), now_s))
-        elif isinstance(message, m.Ready):
-            self._ready(member, message)
-        elif isinstance(message, m.Beat):
-            member.connected = message.clients
-        else:
-            self.fail(event.peer, f"it sent a message {type(message).__name__} that does not belong here")
+        match message:
+            case m.TickResult():
+                self._host.on_tick_result(member, message, event.bulk, now_s)
+            case m.ClientCall() if event.bulk:
+                self._on_call(member, message, event.bulk[0], now_s)
+            case m.ClientGone():
+                client = member.clients.pop(message.client, None)
+                if client is not None:
+                    self.work.append((CallerGone(client), now_s))
+            case m.Synced():
+                member.synced = max(member.synced, message.number)
+            case m.StreamUnused():
+                self.work.append((StreamUnheard(message.stream, member.number), now_s))
+            case m.MapReady():
+                self._on_map_ready(member, message)
+            case m.Heartbeat():
+                member.connected = message.clients
+            case _:
+                self.fail(event.peer, f"it sent a message {type(message).__name__} that does not belong here")
 
-    def _call(self, member: Member, message: m.Called, bulk: tuple[bytes, ...], now_s: float) -> None:
+    def _on_call(self, member: Member, message: m.ClientCall, raw: bytes, now_s: float) -> None:
         member.calls += 1
-        request = parse(bulk[0], self._limits)
+        request = parse(raw, self._limits)
         method = self._methods.get(request.name)
-        caller = member.clients.get(message.client)
-        if caller is None:
-            caller = member.clients[message.client] = RemoteCaller(member, message.client, self._reply)
+        client = member.clients.get(message.client)
+        if client is None:
+            client = member.clients[message.client] = NodeClient(member, message.client, self._reply)
         if method is None:
-            self._reply(caller, request.id, codec.value_error(f"samepath has no method {request.name!r}"))
+            self._reply(client, request.id, codec.value_error(f"samepath has no method {request.name!r}"))
             return
         try:
             arguments = method.read(request.arguments) if method.handler is not None else ()
         except codec.WireError as error:
-            self._reply(caller, request.id, method.error(str(error)))
+            self._reply(client, request.id, method.error(str(error)))
             return
-        call = Call(caller, request.id, method, arguments, bulk[0])
+        call = Call(client, request.id, method, arguments, raw)
         if method.aside:
-            self.answer_aside(call)
+            self._host.answer_aside(call)
         else:
             # On one host both read the same clock; from elsewhere the time counts from the arrival here.
             self.work.append((call, message.at_s if member.same_host else now_s))
 
-    def _reply(self, caller: RemoteCaller, call_id: int | None, result: bytes) -> None:
-        if self._members.get(caller.member.peer) is not caller.member:
+    def _reply(self, client: NodeClient, call_id: int | None, result: bytes) -> None:
+        if self._members.get(client.member.peer) is not client.member:
             return
-        answered = m.Answered(caller.client, call_id)
+        answer = m.CallResult(client.client, call_id)
         try:
-            self.link.send(caller.member.peer, m.written(answered), (result,))
+            self.link.send(client.member.peer, m.encode(answer), (result,))
         except TooLargeError as error:
             # Whoever asked must not wait in vain. Only answers with a value can be so large, so the error has their shape.
-            self._left_out(f"an answer to {caller.name} was refused: {error}")
-            self.tell(caller.member, answered, codec.value_error(f"the answer is too large to be sent through a node: {error}"))
+            self._report(f"an answer to {client.name} was refused: {error}")
+            self.send(client.member, answer, codec.value_error(f"the answer is too large to be sent through a node: {error}"))
         except LinkError as error:
-            self.fail(caller.member.peer, str(error))
+            self.fail(client.member.peer, str(error))
 
-    def _left_out(self, line: str) -> None:
-        self._numbers.problems.add(self.episode.frame, line)
+    def _report(self, line: str) -> None:
+        self._counters.problems.add(self._host.episode.frame, line)
         self._log(line)
 
-    # -- coming and going --------------------------------------------------------------------------------------------
+    # Coming.
 
-    def _greet(self, peer: bytes, hello: m.Hello, now_s: float) -> None:
-        why = refusal(hello)
+    def _on_hello(self, peer: bytes, hello: m.Hello, now_s: float) -> None:
+        why = reason_to_refuse(hello)
         other = self.by_name(hello.name)
         if not why and other is not None and other.peer != peer:
-            if has_ended(other.pidfd):
+            # A node that was killed and started again may be here before its predecessor's end was read.
+            if _has_ended(other.pidfd):
                 self._drop(other.peer, "its process ended")
             else:
                 why = f"there is a node called {hello.name} already: choose another --name"
@@ -398,7 +362,7 @@ class Roster:
         if why:
             self._refuse(peer, hello.name, why)
             return
-        same_host = is_same_host(hello)
+        same_host = bool(boot_id()) and hello.boot == boot_id()
         member = Member(
             peer=peer,
             number=self._number(hello.name),
@@ -407,16 +371,16 @@ class Roster:
             state=JOINING,
             heard_s=now_s,
             same_host=same_host,
-            drawn=Meter(now_s),
-            drew=Meter(now_s),
+            busy_us=Meter(now_s),
+            frames=Meter(now_s),
         )
         if same_host:
             with suppress(OSError):
                 member.pidfd = os.pidfd_open(hello.pid)
                 self.link.watch(member.pidfd, peer)
         self._members[peer] = member
-        self._order()
-        self.tell(member, m.Welcome(member.number, same_host, self._aliases))
+        self._sort()
+        self.send(member, m.Welcome(member.number, same_host, self._aliases))
         self._send_map(member)
 
     def _number(self, name: str) -> int:
@@ -424,51 +388,60 @@ class Roster:
             self._numbers_by_name[name] = number_for(name, set(self._numbers_by_name.values()))
         return self._numbers_by_name[name]
 
-    def _send_map(self, member: Member) -> None:
-        message, xodr = self._bulletin.map_of(self.episode)
-        member.known_episode = self.episode.id
-        self.tell(member, message, xodr)
+    def _sort(self) -> None:
+        self._in_order = sorted(self._members.values(), key=lambda member: member.number)
 
-    def _ready(self, member: Member, message: m.Ready) -> None:
-        if message.episode != self.episode.id:
-            if member.known_episode != self.episode.id:
+    def _send_map(self, member: Member) -> None:
+        message, xodr = map_message(self._host.episode)
+        member.sent_episode = message.episode
+        self.send(member, message, xodr)
+
+    def _on_map_ready(self, member: Member, message: m.MapReady) -> None:
+        episode = self._host.episode
+        if message.episode != episode.id:
+            if member.sent_episode != episode.id:
                 self._send_map(member)  # the map changed while it was building the one before
             return
-        road_map = self.episode.scene.road_map
-        why = map_refusal(message, road_map.name, map_digest(road_map), self._pictures)
+        road_map = episode.scene.road_map
+        picture = self._first_picture or message.picture_digest
+        why = reason_to_refuse_map(message, road_map.name, map_digest(road_map), picture)
         if why:
             self._refuse(member.peer, member.name, why)
             return
+        self._first_picture = picture
         member.built_episode = message.episode
         if member.state != JOINING:
             return
         member.state = WORKING
-        self.publish_news()
-        for news, bulk in self._bulletin.everything(self.episode):
-            self.tell(member, news, *((bulk,) if bulk else ()))
+        # News of this moment first, for everybody: what this node is then told is the same state that all others have.
+        self.publish_changes()
+        for news, bulk in self._feed.everything(episode):
+            self.send(member, news, *((bulk,) if bulk else ()))
         if self.last_state:
-            self.tell(member, m.Prepared(self.episode.frame), self.last_state)
-        self.tell(member, m.Joined(self.episode.frame))
-        self._log(f"{member.name} has joined at tick {self.episode.frame}: clients reach it at {member.address}")
+            self.send(member, m.LatestState(episode.frame), self.last_state)
+        self.send(member, m.Joined(episode.frame))
+        self._log(f"{member.name} has joined at tick {episode.frame}: clients reach it at {member.address}")
+
+    # Going.
 
     def _refuse(self, peer: bytes, name: str, why: str) -> None:
-        self._log(f"node {name} was refused: {why}")
-        self._numbers.problems.add(self.episode.frame, f"node {name} was refused: {why}")
+        self._report(f"node {name} was refused: {why}")
         with suppress(LinkError):
-            self.link.send(peer, m.written(m.Refused(why)), ())
+            self.link.send(peer, m.encode(m.Refused(why)), ())
         # It is cut off a little later, so that it can read why.
-        self._refused[peer] = SYSTEM_CLOCK.monotonic_s() + _READ_S
-        member = self._members.get(peer)
-        self._remove(peer)
+        self._refused[peer] = SYSTEM_CLOCK.monotonic_s() + _REFUSED_S
+        member = self._remove(peer)
         if member is not None:
-            self._bereave(member)
+            self._lose(member, failed=False)
 
     def fail(self, peer: bytes, why: str) -> None:
         """Something is wrong with a node: it is taken out."""
         member = self._members.get(peer)
         if member is None:
-            self.link.forget(peer)
-        elif member.state == DRAINING and not member.issued:
+            if peer not in self._refused:
+                self._log(f"a node that has not joined was cut off: {why}")
+            self.link.disconnect(peer)
+        elif member.state == DRAINING and not member.pending:
             self._drop(peer, why)
         else:
             self.fence(member, why)
@@ -478,55 +451,74 @@ class Roster:
         if self._members.get(member.peer) is not member:
             return
         with suppress(LinkError):
-            self.link.send(member.peer, m.written(m.Leave(f"taken out: {why}")), ())
+            self.link.send(member.peer, m.encode(m.Leave(f"taken out: {why}")), ())
         member.state = FENCED
-        self._numbers.fenced += 1
-        self._out(member, f"{member.name} was taken out: {why}")
+        self._counters.fenced += 1
+        self._take_out(member, f"{member.name} was taken out: {why}")
 
     def _drop(self, peer: bytes, why: str) -> None:
         member = self._members.get(peer)
         if member is not None:
-            was_leaving = member.state == DRAINING and not member.issued
+            was_leaving = member.state == DRAINING and not member.pending
             member.state = GONE
-            self._out(member, f"{member.name} is gone: {why}", quiet=was_leaving)
+            self._take_out(member, f"{member.name} is gone: {why}", quiet=was_leaving)
 
-    def _out(self, member: Member, line: str, *, quiet: bool = False) -> None:
+    def _take_out(self, member: Member, line: str, *, quiet: bool = False) -> None:
+        frame = self._host.episode.frame
         if not quiet:
-            self._numbers.problems.add(self.episode.frame, line)
-        self._log(f"tick {self.episode.frame}: {line}")
+            self._counters.problems.add(frame, line)
+        self._log(f"tick {frame}: {line}")
         self._remove(member.peer)
-        self.link.forget(member.peer)
-        self._bereave(member)
-        self.on_failed(member, line)
+        self.link.disconnect(member.peer)
+        self._lose(member, failed=True)
 
-    def _bereave(self, member: Member) -> None:
-        """Whoever counted on a node that is gone is told: its clients are gone too, what it owed is lost."""
-        self.on_leave(member.number)
-        for caller in member.clients.values():
-            self.work.append((Gone(caller), 0.0))
-        self.on_lost(member)
+    def _lose(self, member: Member, *, failed: bool) -> None:
+        """Its clients are gone with it, and what it owed is lost."""
+        self.work.extend((CallerGone(client), 0.0) for client in member.clients.values())
+        self._host.on_node_lost(member, failed=failed)
 
-    def _remove(self, peer: bytes) -> None:
+    def _remove(self, peer: bytes) -> Member | None:
         member = self._members.pop(peer, None)
-        self._order()
+        self._sort()
         if member is not None and member.pidfd >= 0:
             self.link.unwatch(member.pidfd)
             os.close(member.pidfd)
             member.pidfd = -1
+        return member
 
-    def _look_after(self) -> None:
-        """Take out who has been silent for too long."""
+    def _check_silence(self) -> None:
         now_s = SYSTEM_CLOCK.monotonic_s()
         for peer in [peer for peer, until_s in self._refused.items() if now_s > until_s]:
             del self._refused[peer]
-            self.link.forget(peer)
+            self.link.disconnect(peer)
         for member in list(self._members.values()):
             silent_s = now_s - member.heard_s
-            if silent_s > (self._patience.joining_s if member.state == JOINING else self._patience.silent_s):
+            if silent_s > (self._timeouts.joining_s if member.state == JOINING else self._timeouts.silent_s):
                 self.fence(member, f"it has said nothing for {silent_s:.1f} s")
+
+    def dismiss(self, member: Member, why: str) -> None:
+        """Tell a node to go; it is a member until its connection has ended."""
+        with suppress(LinkError):
+            self.link.send(member.peer, m.encode(m.Leave(why)), ())
 
     def dismiss_all(self, why: str) -> None:
         """The end: tell everybody to go."""
         for member in list(self._members.values()):
-            with suppress(LinkError):
-                self.link.send(member.peer, m.written(m.Leave(why)), ())
+            self.dismiss(member, why)
+
+
+def number_for(name: str, taken: set[int]) -> int:
+    """A new node's number: the one at the end of its name where that is free, else the next."""
+    tail = name.rpartition("-")[2]
+    found = int(tail) if tail.isdecimal() and tail.isascii() and len(tail) < 5 else 0
+    if found and found not in taken:
+        return found
+    return next(number for number in range(1, len(taken) + 2) if number not in taken)
+
+
+def _has_ended(pidfd: int) -> bool:
+    if pidfd < 0:
+        return False
+    watch = select.poll()
+    watch.register(pidfd, select.POLLIN)
+    return bool(watch.poll(0))

@@ -1,229 +1,265 @@
-"""What main server and nodes tell each other: every message is a record, on the wire a MessagePack array with its name first.
+"""What main server and nodes tell each other: typed records, checked as they are read.
 
-Large things (a state, a view, payloads, an answer) travel beside the message as bulk; the order of the bulk is in the record's
-words. Nothing here is ever executed or used as a path.
+On the wire a message is a MessagePack array with the record's name first (``msgspec`` structs). Reading one checks the types
+*and* what the numbers mean: a process number is one that Linux can give out, a duration is finite and not negative. So what
+has been read can be used: ``os.pidfd_open(2**40)`` or a NaN in a mean would end the main server's only thread, and with it the
+world. A node that sends such a message is fenced; the main server lives.
+
+Each side reads only what the other may send (``from_node``, ``from_main``): a node cannot make the main server act on a message
+of its own.
+
+Large things (a state, a view, payloads, an answer) travel beside the message as bulk; their order is in the record's words.
+Records in CARLA's own layout are bytes here and are read by CARLA's codec. Nothing here is ever executed or used as a path.
+
+:class:`Hello` and :class:`Refused` must not change: with them two versions of samepath tell each other that they differ.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Final, TypeVar
 
+from samepath.cluster.link.wire import msgspec
 from samepath.simulator.carla.codec import WireError
-from samepath.simulator.server.rendering import packed, unpacked
+
+_Meta = msgspec.Meta
+Uint32 = Annotated[int, _Meta(ge=0, le=2**32 - 1)]  # ids of actors and streams, as in CARLA
+Count = Annotated[int, _Meta(ge=0, le=2**63 - 1)]
+NodeNumber = Annotated[int, _Meta(ge=0, le=2**31 - 1)]  # 0 is the main server itself
+Port = Annotated[int, _Meta(ge=0, le=2**16 - 1)]
+Pid = Annotated[int, _Meta(ge=1, le=2**22)]  # Linux's PID_MAX_LIMIT
+Word = Annotated[str, _Meta(max_length=256)]
+# Comparisons with NaN are false, so a bound on both sides also refuses what is not finite. Nobody draws for eleven days.
+Duration = Annotated[float, _Meta(ge=0.0, le=1e6)]
+Clock = Annotated[float, _Meta(ge=0.0, le=1e12)]
+Digest = Annotated[bytes, _Meta(max_length=64)]
 
 
-class Hello(NamedTuple):
+class _Record(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unknown_fields=True):
+    """A message: an array of its name and its fields."""
+
+
+class Hello(_Record, frozen=True):
     """A node presents itself, with everything by which it might be the wrong one."""
 
-    name: str
-    version: str
-    fingerprint: str
-    host: str
-    boot: str
-    pid: int
-    rpc_host: str
-    rpc_port: int
-    stream_port: int
-    cores: int
+    name: Annotated[str, _Meta(pattern=r"\A[A-Za-z0-9._-]{1,64}\Z")]
+    version: Word
+    fingerprint: Word
+    host: Word
+    boot: Word
+    pid: Pid
+    rpc_host: Word
+    rpc_port: Port
+    stream_port: Port
+    cores: Annotated[int, _Meta(ge=1, le=2**20)]
 
 
-class Ready(NamedTuple):
+class MapReady(_Record, frozen=True):
     """A node has built what it needs for a map: the digests of the map, and of a picture that every node draws alike."""
 
-    episode: int
-    map_digest: str
-    picture_digest: str
+    episode: Count
+    map_digest: Word
+    picture_digest: Word
 
 
-class Seen(NamedTuple):
-    """What a node made of a tick. Bulk: the payloads that are wanted elsewhere, in the order of ``made``.
+class SensorResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What came of one render request. ``has_payload``: the payload is in the bulk; ``error`` says why there is none at all.
 
-    ``made``: for each order the sensor, whether its payload is in the bulk, its trouble, what it is to remember, its cost.
+    ``memory`` is what the sensor is to remember; ``cost_s`` is 0 where it was not measured by itself.
+    """
+
+    sensor: Uint32
+    has_payload: bool
+    error: str
+    memory: bytes
+    cost_s: Duration
+
+
+class TickResult(_Record, frozen=True):
+    """What a node made of a tick. Bulk: the payloads that are wanted elsewhere, in the order of ``results``.
+
     ``digest`` is that of the state and the view as the node holds them; ``busy_s`` the time it drew.
     """
 
-    frame: int
-    digest: bytes
-    busy_s: float
-    made: list[Any]
+    frame: Count
+    digest: Digest
+    busy_s: Duration
+    results: tuple[SensorResult, ...]
 
 
-class Called(NamedTuple):
+class ClientCall(_Record, frozen=True):
     """A client's call. Bulk: the call as it came. ``at_s`` is the node's clock when it came."""
 
-    client: int
-    at_s: float
+    client: Count
+    at_s: Clock
 
 
-class Left(NamedTuple):
-    """A client of the node has gone."""
+class ClientGone(_Record, frozen=True):
+    """A client of the node has disconnected."""
 
-    client: int
-
-
-class Heard(NamedTuple):
-    """The node has taken in everything up to a :class:`Told`."""
-
-    number: int
+    client: Count
 
 
-class Quiet(NamedTuple):
+class Synced(_Record, frozen=True):
+    """The node has taken in everything up to a :class:`Sync`."""
+
+    number: Count
+
+
+class StreamUnused(_Record, frozen=True):
     """Nobody at the node listens to a stream any more."""
 
-    stream: int
+    stream: Uint32
 
 
-class Beat(NamedTuple):
-    """The node is there. ``now_s`` is its clock; ``clients`` how many are connected."""
+class Heartbeat(_Record, frozen=True):
+    """The node is alive; ``clients`` is how many are connected to it."""
 
-    now_s: float
-    clients: int
+    clients: Count
 
 
-class Welcome(NamedTuple):
+class Welcome(_Record, frozen=True):
     """The main server lets a node in for now. ``number`` is the node's; ``same_host``: its clock is the main server's."""
 
-    number: int
+    number: NodeNumber
     same_host: bool
     aliases: dict[str, str]
 
 
-class Refused(NamedTuple):
+class Refused(_Record, frozen=True):
     """The main server does not let a node in."""
 
     why: str
 
 
-class Joined(NamedTuple):
-    """From now on the node is given orders and may open its doors to clients."""
+class Joined(_Record, frozen=True):
+    """From now on the node is given work and may open its ports to clients."""
 
-    frame: int
+    frame: Count
 
 
-class NewEpisode(NamedTuple):
+class NewEpisode(_Record, frozen=True):
     """Another map. Bulk: the map as OpenDRIVE. ``shown`` is its name for clients, ``real`` its own."""
 
-    episode: int
+    episode: Count
     shown: str
     real: str
-    map_digest: str
+    map_digest: Word
 
 
-class NewSettings(NamedTuple):
-    """Settings and weather, as CARLA's records."""
+class NewSettings(_Record, frozen=True):
+    """Settings and weather, each as CARLA's record in MessagePack."""
 
-    settings: list[Any]
-    weather: list[Any]
-
-
-class NewActors(NamedTuple):
-    """Who came or changed (CARLA's records), and who is gone; ``spectator`` is one of those who are there."""
-
-    came: list[Any]
-    gone: list[int]
-    spectator: int
+    settings: bytes
+    weather: bytes
 
 
-class Told(NamedTuple):
-    """A mark behind news: the node is to say when it has taken it all in."""
+class NewActors(_Record, frozen=True):
+    """Who came or changed (each as CARLA's record in MessagePack), and who is gone; ``spectator`` is one of those there."""
 
-    number: int
+    came: tuple[bytes, ...]
+    gone: tuple[Uint32, ...]
+    spectator: Uint32
 
 
-class Tick(NamedTuple):
-    """A tick. Bulk: the state for clients and the view, see :func:`shown`. ``orders`` are the node's own, if it has any.
+class Sync(_Record, frozen=True):
+    """A mark behind news: the node is to answer with :class:`Synced` when it has taken in all before it."""
 
-    ``homes``: for each order the numbers of the nodes with listeners. ``timed``: say what each order costs. ``again``: the
-    tick was shown before, and only the orders are new.
+    number: Count
+
+
+class Tick(_Record, frozen=True):
+    """A tick. Bulk: the state for clients and the view, see :func:`join_tick`. ``requests`` are the node's own, if it has any.
+
+    ``listeners``: for each request the numbers of the nodes with listeners. ``timed``: say what each request costs. ``again``:
+    the tick was sent before, and only the requests are new.
     """
 
-    frame: int
+    frame: Count
     lossless: bool
-    orders: bytes
-    homes: list[Any]
+    requests: bytes
+    listeners: tuple[tuple[NodeNumber, ...], ...]
     timed: bool
     again: bool
 
 
-class Streamed(NamedTuple):
+class StreamData(_Record, frozen=True):
     """A message of a stream for the node's listeners. Bulk: the message. ``frame`` is 0 where several of one tick may come."""
 
-    stream: int
-    frame: int
+    stream: Uint32
+    frame: Count
     lossless: bool
 
 
-class Prepared(NamedTuple):
+class LatestState(_Record, frozen=True):
     """A state for clients that will connect. Bulk: the state."""
 
-    frame: int
+    frame: Count
 
 
-class Expected(NamedTuple):
+class ExpectListener(_Record, frozen=True):
     """A client of the node will listen to a stream."""
 
-    stream: int
+    stream: Uint32
 
 
-class Forgotten(NamedTuple):
+class StreamClosed(_Record, frozen=True):
     """A stream is over."""
 
-    stream: int
+    stream: Uint32
 
 
-class Answered(NamedTuple):
+class CallResult(_Record, frozen=True):
     """The answer to a client's call. Bulk: the result. ``id`` is the call's; none was wanted where it is None."""
 
-    client: int
+    client: Count
     id: int | None
 
 
-class Leave(NamedTuple):
+class Leave(_Record, frozen=True):
     """The node is to go; ``why`` is for its log."""
 
     why: str
 
 
-Message = (
-    Hello | Ready | Seen | Called | Left | Heard | Quiet | Beat | Told | Welcome | Refused | Joined | NewEpisode | NewSettings
-    | NewActors | Tick | Streamed | Prepared | Expected | Forgotten | Answered | Leave
+FromNode = Hello | MapReady | TickResult | ClientCall | ClientGone | Synced | StreamUnused | Heartbeat
+FromMain = (
+    Welcome | Refused | Joined | NewEpisode | NewSettings | NewActors | Sync | Tick | StreamData | LatestState | ExpectListener
+    | StreamClosed | CallResult | Leave
 )  # fmt: skip
-_KINDS: Final[dict[str, type[Any]]] = {
-    kind.__name__: kind
-    for kind in (
-        Hello, Ready, Seen, Called, Left, Heard, Quiet, Beat, Told, Welcome, Refused, Joined, NewEpisode, NewSettings,
-        NewActors, Tick, Streamed, Prepared, Expected, Forgotten, Answered, Leave,
-    )
-}  # fmt: skip
-_TYPES: Final[dict[object, tuple[type, ...]]] = {
-    int: (int,), float: (float, int), str: (str,), bytes: (bytes,), bool: (bool,), int | None: (int, type(None)),
-    list[Any]: (list,), list[int]: (list,), dict[str, str]: (dict,),
-}  # fmt: skip
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_from_node: Final[msgspec.msgpack.Decoder[FromNode]] = msgspec.msgpack.Decoder(FromNode)
+_from_main: Final[msgspec.msgpack.Decoder[FromMain]] = msgspec.msgpack.Decoder(FromMain)
+_M = TypeVar("_M")
 
 
-def written(message: Message) -> bytes:
+def encode(message: FromNode | FromMain) -> bytes:
     """A message as bytes."""
-    return packed([type(message).__name__, *message])
+    return _encoder.encode(message)
 
 
-def read(data: bytes) -> Message:
-    """The message of :func:`written`; anything else is refused."""
-    found = unpacked(data, "a message")
-    if not isinstance(found, list) or not found or found[0] not in _KINDS:
-        raise WireError("a message of a cluster was wanted")
-    kind, fields = _KINDS[found[0]], found[1:]
-    wanted = list(kind.__annotations__.values())
-    if len(fields) != len(wanted) or not all(type(one) in _TYPES[hint] for one, hint in zip(fields, wanted, strict=True)):
-        raise WireError(f"a message {kind.__name__} was wanted, but its fields are others")
-    made: Message = kind(*fields)
-    return made
+def from_node(data: bytes) -> FromNode:
+    """The message of a node; a WireError for anything else."""
+    return _decode(_from_node, data)
 
 
-def shown(state: bytes, view: bytes) -> bytes:
-    """What all nodes are shown of a tick, in one piece."""
+def from_main(data: bytes) -> FromMain:
+    """The message of the main server; a WireError for anything else."""
+    return _decode(_from_main, data)
+
+
+def _decode(decoder: "msgspec.msgpack.Decoder[_M]", data: bytes) -> _M:
+    try:
+        return decoder.decode(data)
+    except ValueError as error:  # msgspec's own errors, and text that is no UTF-8
+        raise WireError(f"a message of a cluster was wanted: {error}") from None
+
+
+def join_tick(state: bytes, view: bytes) -> bytes:
+    """The state and the view of a tick in one piece: it is the same for all nodes and is written to shared memory once."""
     return len(state).to_bytes(8, "little") + state + view
 
 
-def parts_of(data: bytes) -> tuple[bytes, bytes]:
-    """The state and the view of :func:`shown`."""
+def split_tick(data: bytes) -> tuple[bytes, bytes]:
+    """The state and the view of :func:`join_tick`."""
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 + size:
         raise WireError("a state and a view were wanted, but what came is too short")

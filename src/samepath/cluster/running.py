@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from samepath.cluster.link.keys import Keys, make_keys, read_keys, read_public, write_keys
-from samepath.cluster.main import Main
-from samepath.cluster.monitor.site import RUN_FOLDER, new_token, remove_site, write_site
-from samepath.cluster.monitor.web import Watch
+from samepath.cluster.main import MainServer
+from samepath.cluster.monitor.client import RUN_FOLDER, new_token, publish_address, remove_address
+from samepath.cluster.monitor.web import MonitorServer
 from samepath.cluster.placement.processes import ProcessPlacement
-from samepath.cluster.placement.rays import RayPlacement
-from samepath.cluster.placement.records import NodeOrder
+from samepath.cluster.placement.ray_placement import RayPlacement
+from samepath.cluster.placement.records import NodeSpec
 from samepath.cluster.settings import MainSettings
 from samepath.core.errors import ClusterError, InputError
 from samepath.core.network import is_everywhere, is_loopback
-from samepath.core.processes import Ending, ending
-from samepath.simulator.server.limits import Limits
-from samepath.simulator.server.resume import Keeping, origin_of
+from samepath.core.processes import ShutdownSignals, shutdown_signals
+from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.server.resume import JournalConfig, origin_of
 from samepath.simulator.server.server import ServerSettings
 
 MAIN_KEYS: Final = "main"
@@ -79,7 +79,7 @@ class ClusterPlan:
 
     def keeping(self, journal: Path) -> "ClusterPlan":
         """The same with a journal, from which it can be resumed."""
-        server = replace(self.main.server, keeping=Keeping(journal, extra={_EXTRA: self.remembered()}))
+        server = replace(self.main.server, journal=JournalConfig(journal, extra={_EXTRA: self.remembered()}))
         return replace(self, main=replace(self.main, server=server))
 
 
@@ -95,9 +95,9 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         map_name=origin.map_name,
         aliases=origin.aliases,
         data_folder=origin.data_folder,
-        limits=Limits(map_s=said["map_s"], map_bytes=said["map_bytes"]),
+        limits=ServerLimits(map_s=said["map_s"], map_bytes=said["map_bytes"]),
         draw_debug=origin.draw_debug,
-        keeping=Keeping(journal, resume=True, extra=origin.extra),
+        journal=JournalConfig(journal, resume=True, extra=origin.extra),
     )
     main = MainSettings(
         server=server,
@@ -132,7 +132,7 @@ def run_cluster(plan: ClusterPlan, log: Callable[[str], None]) -> None:
             placement = RayPlacement(log, address=plan.ray, link_is_loopback=is_loopback(plan.main.link_host))
         else:
             placement = ProcessPlacement(log)
-    with ending() as end:
+    with shutdown_signals() as end:
         asyncio.run(_Cluster(plan, placement, log).run(end))
 
 
@@ -143,23 +143,23 @@ class _Cluster:
         self._plan, self._placement, self._log = plan, placement, log
         self._trouble = ""
 
-    async def run(self, end: Ending) -> None:
+    async def run(self, end: ShutdownSignals) -> None:
         plan = self._plan
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        end.ask(self._stop)
+        end.call_on_first(self._stop)
         keys, known = _keys(plan.keys) if plan.keys is not None else (None, None)
-        self._main = Main(plan.main, self._log, self._placement, keys=keys, known=known, failed=self._fail)
+        self._main = MainServer(plan.main, self._log, self._placement, keys=keys, known=known, failed=self._fail)
         await self._main.start()
-        watch: Watch | None = None
+        monitor: MonitorServer | None = None
         try:
-            watch = self._watch()
+            monitor = self._start_monitor()
             await self._begin()
             await self._over.wait()
             self._log("stopping")
         finally:
-            if watch is not None:
-                watch.stop()
-                remove_site(plan.main.run_folder or RUN_FOLDER)
+            if monitor is not None:
+                monitor.stop()
+                remove_address(plan.main.run_folder or RUN_FOLDER)
             await self._main.stop()
         if self._trouble:
             raise ClusterError(self._trouble)
@@ -172,7 +172,7 @@ class _Cluster:
         if isinstance(self._placement, RayPlacement):
             self._log("starting Ray on loopback" if plan.ray is None else f"joining the Ray cluster at {plan.ray}")
             await self._loop.run_in_executor(None, self._placement.open)
-        first = NodeOrder(
+        first = NodeSpec(
             name="node-1",
             ordinal=1,
             main_endpoint=main.link.endpoint,
@@ -185,24 +185,24 @@ class _Cluster:
         for ordinal in range(1, plan.nodes + 1):
             main.place(first.another(ordinal))
 
-    def _watch(self) -> Watch | None:
+    def _start_monitor(self) -> MonitorServer | None:
         settings = self._plan.main
         if settings.page_port is None:
             return None
         token = new_token()
-        watch = Watch(
+        monitor = MonitorServer(
             self._main.status,
             self._main.thumbnail,
-            _Wishes(self._main, self._stop),
+            _Actions(self._main, self._stop),
             token,
             host=settings.page_host,
             port=settings.page_port,
             log=self._log,
         )
-        write_site(settings.run_folder or RUN_FOLDER, watch.url, token)
-        watch.start()
-        self._log(f"live page: {watch.url}")
-        return watch
+        publish_address(settings.run_folder or RUN_FOLDER, monitor.url, token)
+        monitor.start()
+        self._log(f"live page: {monitor.url}")
+        return monitor
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
@@ -212,10 +212,10 @@ class _Cluster:
         self._stop()
 
 
-class _Wishes:
+class _Actions:
     """What may be asked for from outside."""
 
-    def __init__(self, main: Main, stop: Callable[[], None]) -> None:
+    def __init__(self, main: MainServer, stop: Callable[[], None]) -> None:
         self._main, self._stop = main, stop
 
     def drain(self, node: str) -> str:

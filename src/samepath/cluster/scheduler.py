@@ -1,268 +1,52 @@
-"""The main server's side of a tick: orders go out, frames come in, and whoever fails is replaced without a frame being lost.
+"""The main server's side of a tick: requests go out, frames come in, and whoever fails is replaced without a frame being lost.
 
-It belongs to the episode's thread, and with it the link: between result and barrier there is no other thread. In lockstep a
-tick is over when every due frame exists. In real time it is over at once; frames come when they come, and what is late or left
-out is counted.
+For the episode the scheduler is a renderer like any other (:class:`~samepath.simulator.server.rendering.SensorRenderer`). In
+**lockstep** a tick is over when every due frame exists, whatever happens to nodes meanwhile; only when there is no node left
+for a minute does the run stop, with the reason. In **real time** a tick is over at once; frames come when they come, and what
+is late or left out is counted.
+
+Three rules keep frames exact:
+
+* *At least once, delivered once.* A request that is late is also given to another node (both draw the same bytes). The first
+  result counts, the second is dropped.
+* *Only this tick's results count.* A result belongs to an assignment that is still pending; what nobody waits for is ignored,
+  and a fenced node has no assignments.
+* *State before frames.* Every tick is sent to all nodes, also to those that draw nothing, and its digest comes back: a node
+  that holds another state is fenced at the first tick that shows it.
+
+It belongs to the episode's thread, and with it the link: between a result and the barrier that waits for it there is no other
+thread, and no lock.
 """
 
-from __future__ import annotations
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median
-from typing import TYPE_CHECKING, Final
-
-from samepath.cluster.link.wire import LinkError, TooLargeError
-from samepath.cluster.membership import DRAINING, WORKING, Issue, Member
-from samepath.cluster.messages import Leave, Seen, Tick, shown, written
-from samepath.cluster.mirror import digest_bytes
-from samepath.cluster.settings import Numbers, Patience
+from samepath.cluster.balance import CostModel, LoadBalancer, NodeShare
+from samepath.cluster.identity import tick_digest
+from samepath.cluster.link.wire import TooLargeError
+from samepath.cluster.membership import DRAINING, WORKING, Assignment, Member, Membership
+from samepath.cluster.messages import Tick, TickResult, encode, join_tick
+from samepath.cluster.monitor.counters import Counters
+from samepath.cluster.settings import Timeouts
 from samepath.core.clock import SYSTEM_CLOCK
-from samepath.core.errors import SamepathError, unknown
-from samepath.core.streams import stream
-from samepath.simulator.server.rendering import Made, Order, pack_orders
-from samepath.simulator.server.streams import HERE
+from samepath.core.errors import SamepathError
+from samepath.simulator.maps import RoadMap
+from samepath.simulator.server.episode import Episode
+from samepath.simulator.server.rendering import RenderRequest, RenderResult, SceneView, pack_requests
+from samepath.simulator.server.streams import MAIN_SERVER
+from samepath.simulator.server.ticking import step_of
 
-if TYPE_CHECKING:
-    from samepath.cluster.membership import Roster
-    from samepath.simulator.maps import RoadMap
-    from samepath.simulator.server.rendering import View
-    from samepath.simulator.server.streams import Audience
-
-
-# Who draws what: measured costs in, an assignment out. Pure; the time is measured elsewhere.
-#
-# A sensor's cost is its time on a node of speed 1, learned from measurements and guessed from its pixels before the
-# first. A node's slowness is how many times as long as expected its ticks take. The assignment changes nothing but
-# the time: bytes are the same wherever they are made.
-
-# Before anything is measured: seconds for a picture, per pixel, and for a ray. Only their ratios matter.
-_PICTURE_S: Final = 0.5e-3
-_PIXEL_S: Final = 1e-8
-_RAY_S: Final = 7e-8
-_LEARN: Final = 0.2
-# A move must make the slowest node faster by this part, or sensors would wander for nothing.
-_WORTH: Final = 0.15
-POLICIES: Final = ("measured", "round-robin", "random")
-_EVERY: Final = 16
-"""How many ticks pass before it is asked whether sensors should move."""
-_AWAY_S_PER_BYTE: Final = 0.5e-9
-"""What it costs to bring a byte to a listener at another node, on one host."""
-
-
-def guess_s(order: Order) -> float:
-    """What an order may cost, from its attributes."""
-    given = dict(order.attributes)
-
-    def number(name: str, default: float) -> float:
-        try:
-            return float(given.get(name, default))
-        except ValueError:
-            return default
-
-    if "image_size_x" in given:
-        return _PICTURE_S + _PIXEL_S * number("image_size_x", 800.0) * number("image_size_y", 600.0)
-    return _PICTURE_S + _RAY_S * number("points_per_second", 56000.0) * max(order.delta_s, number("sensor_tick", 0.0))
-
-
-def size_bytes(order: Order) -> float:
-    """About how many bytes come of an order."""
-    given = dict(order.attributes)
-    if "image_size_x" not in given:
-        return 0.0
-    return 4.0 * float(given["image_size_x"]) * float(given["image_size_y"])
-
-
-@dataclass(frozen=True)
-class Share:
-    """Part of a tick: the node, by its number, and the orders it is given, with what that is expected to take."""
-
-    node: int
-    orders: tuple[Order, ...]
-    expected_s: float
-
-
-class Costs:
-    """What is known of costs and nodes."""
-
-    def __init__(self) -> None:
-        self._cost_s: dict[int, float] = {}
-        self._measured: set[int] = set()
-        self._slowness: dict[int, float] = {}
-        self._in_one_go: dict[int, float] = {}
-
-    def cost_s(self, order: Order) -> float:
-        """What an order costs on a node of speed 1."""
-        found = self._cost_s.get(order.sensor)
-        if found is None:
-            found = self._cost_s[order.sensor] = guess_s(order)
-        return found
-
-    def known_s(self, sensor: int) -> float | None:
-        """What is known of a sensor's cost."""
-        return self._cost_s.get(sensor)
-
-    def is_measured(self, sensor: int) -> bool:
-        """Has this sensor been measured by itself?"""
-        return sensor in self._measured
-
-    def slowness(self, node: int) -> float:
-        """How many times as long as a node of speed 1 a node takes: what single orders say, times what whole ticks say."""
-        return self._slowness.get(node, 1.0) * self._in_one_go.get(node, 1.0)
-
-    def learn(self, node: int, orders: Sequence[Order], busy_s: float, each_s: Mapping[int, float]) -> None:
-        """Take in what a tick took on a node: all of it, or each order by itself where that was measured."""
-        if each_s:
-            self._learn_each(node, [one for one in orders if each_s.get(one.sensor, 0.0) > 0.0], each_s)
-            return
-        expected_s = sum(self.cost_s(one) for one in orders) * self._slowness.get(node, 1.0)
-        if expected_s > 0.0 and busy_s > 0.0:
-            self._in_one_go[node] = _nearer(self._in_one_go.get(node), busy_s / expected_s, _LEARN)
-
-    def _learn_each(self, node: int, orders: Sequence[Order], each_s: Mapping[int, float]) -> None:
-        """The node is as slow as most of its orders say; an order that cost more than that is a dear one."""
-        if not orders:
-            return
-        found = median(each_s[one.sensor] / self.cost_s(one) for one in orders)
-        slow = self._slowness[node] = _nearer(self._slowness.get(node), found, _LEARN)
-        for one in orders:
-            before = self.cost_s(one) if one.sensor in self._measured else None
-            self._cost_s[one.sensor] = _nearer(before, each_s[one.sensor] / slow, _LEARN)
-            self._measured.add(one.sensor)
-
-    def forget_node(self, node: int) -> None:
-        """A node is gone; another one under its number may be of another speed."""
-        self._slowness.pop(node, None)
-        self._in_one_go.pop(node, None)
-
-    def known(self) -> tuple[int, ...]:
-        """The sensors of which something is known."""
-        return tuple(self._cost_s)
-
-    def forget_sensor(self, sensor: int) -> None:
-        """A sensor is gone."""
-        self._cost_s.pop(sensor, None)
-        self._measured.discard(sensor)
-
-
-def _nearer(before: float | None, now: float, part: float) -> float:
-    """A value that follows what is measured; the first time at once."""
-    return now if before is None else (1.0 - part) * before + part * now
-
-
-class Balance:
-    """Keeps every sensor where it is as long as that is about as good as anything else."""
-
-    def __init__(self, costs: Costs, policy: str = "measured") -> None:
-        if policy not in POLICIES:
-            raise unknown("policy", policy, POLICIES)
-        self.costs = costs
-        self.policy = policy
-        self.moved = 0
-        self._where: dict[int, int] = {}
-        self._nodes: set[int] = set()
-        self._calls = 0
-
-    def where(self, sensor: int) -> int | None:
-        """The node that has drawn for a sensor last."""
-        return self._where.get(sensor)
-
-    def placed(self) -> dict[int, int]:
-        """For every sensor the node that draws it."""
-        return dict(self._where)
-
-    def forget_node(self, node: int) -> None:
-        """A node is gone; its sensors will be put elsewhere."""
-        self.costs.forget_node(node)
-        self._where = {sensor: at for sensor, at in self._where.items() if at != node}
-
-    def forget_sensors(self, sensors: Iterable[int] | None) -> None:
-        """Sensors are gone, or all of them."""
-        for sensor in self.costs.known() if sensors is None else sensors:
-            self.costs.forget_sensor(sensor)
-            self._where.pop(sensor, None)
-
-    def assign(
-        self, orders: Sequence[Order], nodes: Sequence[int], homes: Mapping[int, Sequence[int]] | None = None
-    ) -> tuple[Share, ...]:
-        """Share out the orders of a tick over nodes, by their numbers; ``homes`` says for each sensor who listens where."""
-        if not nodes:
-            raise ValueError("there is no node to draw")
-        if self.policy == "round-robin":
-            placed = {one.sensor: nodes[k % len(nodes)] for k, one in enumerate(orders)}
-        elif self.policy == "random":
-            drawn = stream(0, "balance", orders[0].frame).integers(0, len(nodes), len(orders)).tolist()
-            placed = {one.sensor: nodes[k] for one, k in zip(orders, drawn, strict=True)}
-        else:
-            placed = self._placed(orders, nodes, homes or {})
-        for one in orders:
-            before = self._where.get(one.sensor)
-            if before is not None and before != placed[one.sensor]:
-                self.moved += 1
-            self._where[one.sensor] = placed[one.sensor]
-        return self._shares(orders, nodes, placed)
-
-    def _shares(self, orders: Sequence[Order], nodes: Sequence[int], placed: Mapping[int, int]) -> tuple[Share, ...]:
-        made = []
-        for node in nodes:
-            own = tuple(one for one in orders if placed[one.sensor] == node)
-            if own:
-                expected_s = sum(self.costs.cost_s(one) for one in own) * self.costs.slowness(node)
-                made.append(Share(node, own, expected_s))
-        return tuple(made)
-
-    def _placed(self, orders: Sequence[Order], nodes: Sequence[int], homes: Mapping[int, Sequence[int]]) -> dict[int, int]:
-        """Everybody stays, those without a place go where there is room; every now and then, and if it pays, all anew."""
-        allowed = set(nodes)
-        stay = {one.sensor: at for one in orders if (at := self._where.get(one.sensor)) is not None and at in allowed}
-        if len(stay) < len(orders):
-            without = [one for one in orders if one.sensor not in stay]
-            stay |= self._spread(without, nodes, homes, self._loads(orders, nodes, stay))
-        self._calls += 1
-        if self._calls % _EVERY and set(nodes) == self._nodes:
-            return stay
-        self._nodes = allowed
-        fresh = self._spread(orders, nodes, homes)
-        slowest_s = max(self._loads(orders, nodes, stay).values())
-        return fresh if max(self._loads(orders, nodes, fresh).values()) < (1.0 - _WORTH) * slowest_s else stay
-
-    def _loads(self, orders: Sequence[Order], nodes: Sequence[int], placed: Mapping[int, int]) -> dict[int, float]:
-        loads = dict.fromkeys(nodes, 0.0)
-        for one in orders:
-            if one.sensor in placed:
-                node = placed[one.sensor]
-                loads[node] += self.costs.cost_s(one) * self.costs.slowness(node)
-        return loads
-
-    def _spread(
-        self,
-        orders: Sequence[Order],
-        nodes: Sequence[int],
-        homes: Mapping[int, Sequence[int]],
-        loads: dict[int, float] | None = None,
-    ) -> dict[int, int]:
-        """The dearest first, each where it is done soonest; where that is equal, where it is, then where it is listened to."""
-        loads = dict.fromkeys(nodes, 0.0) if loads is None else dict(loads)
-        placed = {}
-        for one in sorted(orders, key=lambda one: (-self.costs.cost_s(one), one.sensor)):
-            at, there = self._where.get(one.sensor), tuple(homes.get(one.sensor, ()))
-            cost_s, away_s = self.costs.cost_s(one), size_bytes(one) * _AWAY_S_PER_BYTE
-            done_s = {
-                node: loads[node] + cost_s * self.costs.slowness(node) + (0.0 if there == (node,) else away_s) for node in nodes
-            }
-            best = min(nodes, key=lambda node: (done_s[node], node != at, node))
-            placed[one.sensor] = best
-            loads[best] += cost_s * self.costs.slowness(best)
-        return placed
-
-
+# In every so-many-th tick nodes measure each request by itself, which draws cameras one by one and is slower.
 _TIMED_EVERY: Final = 64
+# How long to wait for messages at a time: a stop, a missing node or the status are looked at so often.
 _POLL_S: Final = 0.05
-_DIGESTS_KEPT: Final = 64
+# Digests and deadlines of so many ticks are kept for nodes that are behind.
+_TICKS_KEPT: Final = 64
+# A tick that takes longer than this publishes the status while it waits.
 _LONG_S: Final = 0.5
-# A node says something twice a second, also while it draws; after this it is taken for frozen.
-_SILENT_S: Final = 1.2
-_SLOW: Final = 10.0
+# A node sends a heartbeat twice a second, also while it draws: with two missed and some slack it is taken for frozen.
+_FROZEN_S: Final = 1.2
+_SLOW_FACTOR: Final = 10.0
 
 
 class NodeMissingError(SamepathError):
@@ -273,38 +57,60 @@ class StoppedError(SamepathError):
     """The cluster stops before a tick has been drawn."""
 
 
-class Conductor:
+class SchedulerHost(Protocol):
+    """What the scheduler needs of the main server; all in the episode's thread."""
+
+    @property
+    def episode(self) -> Episode: ...
+
+    def flush(self) -> None:
+        """Send what waits for clients and nodes; before a tick, so that nodes know all that the tick refers to."""
+        ...
+
+    def deliver(self, request: RenderRequest, payload: bytes, drawn_by: int) -> None:
+        """A frame has come: send it to where it is listened to."""
+        ...
+
+    def remember(self, sensor: int, memory: bytes) -> None:
+        """Keep what a sensor is to know at its next request."""
+        ...
+
+    def on_tick_failed(self, error: NodeMissingError) -> None:
+        """There is no node to draw, and the run stops."""
+        ...
+
+    def while_waiting(self) -> None:
+        """A tick takes long."""
+        ...
+
+
+class Scheduler:
     """Has the nodes draw what is due."""
 
     wants_every_tick = True
 
-    def __init__(self, roster: Roster, numbers: Numbers, patience: Patience, policy: str) -> None:
-        self.balance = Balance(Costs(), policy)
-        self._roster = roster
-        self._numbers = numbers
-        self._patience = patience
+    def __init__(
+        self, host: SchedulerHost, membership: Membership, counters: Counters, timeouts: Timeouts, policy: str
+    ) -> None:
+        self.balancer = LoadBalancer(CostModel(), policy)
+        self._host = host
+        self._membership = membership
+        self._counters = counters
+        self._timeouts = timeouts
         self._ticks = 0
-        self.audience: Callable[[], Audience]
-        self.is_lockstep: Callable[[], bool]
-        self.step_s: Callable[[], float]
-        self.flush: Callable[[], None]
-        self.deliver: Callable[[Order, bytes, int], None]
-        self.remember: Callable[[int, bytes], None]
-        self.failed: Callable[[NodeMissingError], None]
-        self.while_waiting: Callable[[], None] = lambda: None
-        self.over = False
+        self.stopping = False
         """Whether the cluster stops, and nobody is to wait any more; set by any thread."""
         self.state = b""
         self.frame = 0
         self.began_s = SYSTEM_CLOCK.monotonic_s()
-        self._shown = b""
-        self._due: dict[int, Order] = {}
-        self._made: dict[int, Made] = {}
-        self._late: dict[int, tuple[float, float]] = {}  # frames of real time that are still out: when shown, and the step
+        self._tick_bytes = b""
+        self._due: dict[int, RenderRequest] = {}
+        self._done: dict[int, RenderResult] = {}
+        self._real_time_ticks: dict[int, tuple[float, float]] = {}  # those that may still get frames: when sent, and the step
         self.waiting_for: tuple[str, ...] = ()
-        self.wanted_here: set[int] = set()
-        """Sensors of which the main server itself wants the next payload, for a thumbnail."""
-        self.kept: dict[int, tuple[Order, bytes]] = {}
+        self.thumbnails_wanted: set[int] = set()
+        """Sensors of which the main server itself wants the next payload; filled by any thread."""
+        self.thumbnails: dict[int, tuple[RenderRequest, bytes]] = {}
 
     def prepare(self, road_map: RoadMap) -> None:
         """Nothing is drawn here, so nothing has to be built."""
@@ -312,317 +118,317 @@ class Conductor:
     def close(self) -> None:
         """Nothing is held."""
 
-    # -- a tick ------------------------------------------------------------------------------------------------------
-
-    def work(self, view: View, orders: Sequence[Order]) -> Sequence[Made]:
-        """Show a tick to all nodes and have made what is due."""
-        self.flush()
+    def render(self, view: SceneView, requests: Sequence[RenderRequest]) -> Sequence[RenderResult]:
+        """Send a tick to all nodes and have drawn what is due."""
+        self._host.flush()
         now_s = SYSTEM_CLOCK.monotonic_s()
-        self._numbers.commands.felt(view.frame, now_s)
+        self._counters.commands.on_tick(view.frame, now_s)
         packed = view.pack()
-        self.frame, self._shown = view.frame, shown(self.state, packed)
-        self._numbers.digests[view.frame] = digest_bytes(self.state, packed)
-        self._numbers.digests.pop(view.frame - _DIGESTS_KEPT, None)
+        self.frame, self._tick_bytes = view.frame, join_tick(self.state, packed)
+        self._counters.digests[view.frame] = tick_digest(self.state, packed)
+        self._counters.digests.pop(view.frame - _TICKS_KEPT, None)
         self._ticks += 1
-        self._numbers.count_orders(orders)
+        self._counters.count_requests(requests)
         try:
-            made = self._lockstep(orders) if self.is_lockstep() else self._real_time(orders, now_s)
+            results = self._lockstep(requests) if self._is_lockstep() else self._real_time(requests, now_s)
         except NodeMissingError as error:
-            self.failed(error)
+            self._host.on_tick_failed(error)
             raise
         end_s = SYSTEM_CLOCK.monotonic_s()
-        self._numbers.ticks.add(end_s - self.began_s, end_s)
-        return made
+        self._counters.ticks.add(end_s - self.began_s, end_s)
+        return results
 
-    def _homes(self, order: Order) -> tuple[int, ...]:
-        homes = self.audience().homes(order.stream)
-        return (HERE, *homes) if order.sensor in self.wanted_here and HERE not in homes else homes
+    def _is_lockstep(self) -> bool:
+        return self._host.episode.settings.synchronous_mode
 
-    def _lockstep(self, orders: Sequence[Order]) -> list[Made]:
-        self._due = {one.sensor: one for one in orders}
-        self._made = {}
+    def _homes(self, request: RenderRequest) -> tuple[int, ...]:
+        """The nodes at which a sensor is listened to."""
+        homes = self._host.episode.subscriptions.homes(request.stream)
+        return (MAIN_SERVER, *homes) if request.sensor in self.thumbnails_wanted and MAIN_SERVER not in homes else homes
+
+    # Lockstep: send, wait, send again.
+
+    def _lockstep(self, requests: Sequence[RenderRequest]) -> list[RenderResult]:
+        self._due = {request.sensor: request for request in requests}
+        self._done = {}
         try:
-            self._show(self._assigned(orders))
-            while len(self._made) < len(self._due):
+            self._send_tick(self._assign(requests))
+            while len(self._done) < len(self._due):
                 self._wait()
-            return [self._made[one.sensor] for one in orders]
+            return [self._done[request.sensor] for request in requests]
         finally:
             self._due, self.waiting_for = {}, ()
 
-    def _assigned(self, orders: Sequence[Order]) -> tuple[Share, ...]:
-        if not orders:
+    def _assign(self, requests: Sequence[RenderRequest]) -> tuple[NodeShare, ...]:
+        if not requests:
             return ()
-        self._take_out_hanging(SYSTEM_CLOCK.monotonic_s())
-        found = self._workers()
-        workers = [one for one in found if not one.doubted] or found  # who hangs would make every tick wait
-        homes = {one.sensor: self._homes(one) for one in orders}
-        return self.balance.assign(orders, [one.number for one in workers], homes)
+        self._fence_hanging(SYSTEM_CLOCK.monotonic_s())
+        found = self._renderers()
+        # A node that hangs would make every tick wait: it is left alone until it has answered, if there is another.
+        nodes = [member for member in found if not member.suspected] or found
+        homes = {request.sensor: self._homes(request) for request in requests}
+        return self.balancer.assign(requests, [member.number for member in nodes], homes)
 
-    def _workers(self) -> list[Member]:
+    def _renderers(self) -> list[Member]:
         """The nodes that can draw; waits for one while there is none."""
         start_s = SYSTEM_CLOCK.monotonic_s()
         while True:
-            found = self._roster.drawing()
+            found = self._membership.renderers()
             if found:
                 return found
-            missing = self._roster.missing()
+            missing = self._membership.missing()
             self.waiting_for = missing
             waited_s = SYSTEM_CLOCK.monotonic_s() - start_s
-            if waited_s > self._patience.empty_s:
+            if waited_s > self._timeouts.no_node_s:
                 names = ", ".join(missing) or "every node"
                 raise NodeMissingError(
                     f"tick {self.frame} has {len(self._due)} frames to draw and no node to draw them for {waited_s:.0f} s: "
                     f"missing is {names}: look at its log, or start another one (samepath cluster node)"
                 )
             self._go_on_waiting()
-            self._roster.attend(_POLL_S)
+            self._membership.attend(_POLL_S)
 
     def _go_on_waiting(self) -> None:
-        if self.over:
+        if self.stopping:
             raise StoppedError(f"tick {self.frame} was not drawn: the cluster stops")
         if SYSTEM_CLOCK.monotonic_s() - self.began_s > _LONG_S:
-            self.while_waiting()
+            self._host.while_waiting()
 
-    def _show(self, shares: Sequence[Share]) -> None:
-        """Show a tick to all nodes, and give each its orders."""
-        by_node = {one.node: one for one in shares}
+    def _send_tick(self, shares: Sequence[NodeShare]) -> None:
+        """Send a tick to all nodes, and each its requests with it."""
+        by_node = {share.node: share for share in shares}
         timed = self._ticks % _TIMED_EVERY == 1
         messages = {}
-        for member in self._roster.listening():
+        for member in self._membership.followers():
             share = by_node.get(member.number)
-            fresh = share is not None and any(not self.balance.costs.is_measured(one.sensor) for one in share.orders)
-            messages[member.peer] = self._tick(member, share, again=False, timed=timed or fresh)
-        self._send(messages)
+            is_new = share is not None and any(not self.balancer.costs.is_measured(new.sensor) for new in share.requests)
+            messages[member.peer] = self._tick(member, share, again=False, timed=timed or is_new)
+        self._broadcast(messages)
 
-    def _tick(self, member: Member, share: Share | None, *, again: bool, timed: bool) -> bytes:
-        lossless = self.is_lockstep()
+    def _tick(self, member: Member, share: NodeShare | None, *, again: bool, timed: bool) -> bytes:
+        lossless = self._is_lockstep()
         if share is None:
-            return written(Tick(self.frame, lossless, b"", [], False, again))
+            return encode(Tick(self.frame, lossless, b"", (), False, again))
         now_s = SYSTEM_CLOCK.monotonic_s()
-        member.issued.append(Issue(self.frame, {one.sensor: one for one in share.orders}, now_s, share.expected_s, timed))
-        homes = [list(self._homes(one)) for one in share.orders]
-        return written(Tick(self.frame, lossless, pack_orders(share.orders), homes, timed, again))
+        requests = {request.sensor: request for request in share.requests}
+        member.pending.append(Assignment(self.frame, requests, now_s, share.expected_s, timed))
+        homes = tuple(self._homes(request) for request in share.requests)
+        return encode(Tick(self.frame, lossless, pack_requests(share.requests), homes, timed, again))
 
-    def _send(self, messages: dict[bytes, bytes]) -> None:
-        for peer, error in self._roster.broadcast(messages, self._shown).items():
+    def _broadcast(self, messages: dict[bytes, bytes]) -> None:
+        for peer, error in self._membership.broadcast(messages, self._tick_bytes).items():
             if isinstance(error, TooLargeError):  # no node is to blame: whoever asked for the tick is told, and nobody owes it
-                for member in self._roster.all():
-                    member.issued = [one for one in member.issued if one.frame != self.frame]
+                for member in self._membership.all():
+                    member.pending = [assignment for assignment in member.pending if assignment.frame != self.frame]
                 raise TooLargeError(f"tick {self.frame} cannot be shown to nodes: {error}")
-            self._roster.fail(peer, str(error))
-
-    # -- waiting -----------------------------------------------------------------------------------------------------
+            self._membership.fail(peer, str(error))
 
     def _wait(self) -> None:
-        """Wait for frames; give again to others what takes too long, and take out who takes far too long."""
-        self._roster.attend(self._timeout_s())
-        if len(self._made) == len(self._due):
+        """Wait for frames; give again to others what takes too long, and fence who takes far too long."""
+        self._membership.attend(self._timeout_s())
+        if len(self._done) == len(self._due):
             return
         now_s = SYSTEM_CLOCK.monotonic_s()
-        out = {sensor for member in self._roster.drawing() for issue in self._of_now(member) for sensor in issue.orders}
-        lost = [one for sensor, one in self._due.items() if sensor not in self._made and sensor not in out]
+        out = {sensor for member in self._membership.renderers() for owed in self._owed(member) for sensor in owed.requests}
+        lost = [request for sensor, request in self._due.items() if sensor not in self._done and sensor not in out]
         if lost:
-            self._again(lost, exclude=())
+            self._reissue(lost, exclude=())
             return
-        self._take_out_hanging(now_s)
-        for member in self._roster.all():
-            late = [] if member.doubted else self._late_orders(member, now_s)
+        self._fence_hanging(now_s)
+        for member in self._membership.all():
+            late = [] if member.suspected else self._late_requests(member, now_s)
             if late:
-                member.doubted = True
-                self._again(late, exclude=(member.number,))
-        self.waiting_for = tuple(one.name for one in self._roster.all() if one.issued)
+                member.suspected = True
+                self._reissue(late, exclude=(member.number,))
+        self.waiting_for = tuple(member.name for member in self._membership.all() if member.pending)
         self._go_on_waiting()
 
     def _timeout_s(self) -> float:
-        """How long to wait for messages before somebody's orders may have to be given again."""
+        """How long to wait for messages before somebody's requests may have to be given again."""
         now_s = SYSTEM_CLOCK.monotonic_s()
-        moments = [
-            self._limit_s(one) for member in self._roster.drawing() for one in self._of_now(member) if not member.doubted
+        deadlines = [
+            self._deadline_s(owed)
+            for member in self._membership.renderers()
+            for owed in self._owed(member)
+            if not member.suspected
         ]
-        return min(min((one for one in moments if one > now_s), default=now_s + _POLL_S) - now_s, _POLL_S)
+        return min(min((deadline for deadline in deadlines if deadline > now_s), default=now_s + _POLL_S) - now_s, _POLL_S)
 
-    def _limit_s(self, issue: Issue) -> float:
-        return issue.at_s + self._patience.again_s + self._patience.again_factor * issue.expected_s
+    def _deadline_s(self, assignment: Assignment) -> float:
+        return assignment.at_s + self._timeouts.reissue_s + self._timeouts.reissue_factor * assignment.expected_s
 
-    def _take_out_hanging(self, now_s: float) -> None:
-        """Take out who owes something for far too long; what has come in the meantime is looked at first."""
-        if any(self._hangs(one, now_s) for one in self._roster.all()):
-            self._roster.attend(0.0)
-        for member in self._roster.all():
-            if self._hangs(member, now_s):
-                first = member.issued[0]
-                self._roster.fence(member, f"it has not drawn tick {first.frame} for {now_s - first.at_s:.1f} s")
-
-    def _hangs(self, member: Member, now_s: float) -> bool:
-        """Who still says something is slow rather than frozen, and is given longer: another one may be as slow."""
-        fence_s = self._patience.fence_s
-        fence_s *= 1.0 if now_s - member.heard_s > min(_SILENT_S, fence_s) else _SLOW
-        return any(now_s - one.at_s > one.expected_s + fence_s for one in member.issued[:1])
-
-    def _of_now(self, member: Member) -> list[Issue]:
+    def _owed(self, member: Member) -> list[Assignment]:
         """What a node owes of this tick; one that was slow may owe frames of earlier ones, which others have drawn."""
-        return [issue for issue in member.issued if issue.frame == self.frame]
+        return [assignment for assignment in member.pending if assignment.frame == self.frame]
 
-    def _late_orders(self, member: Member, now_s: float) -> list[Order]:
+    def _late_requests(self, member: Member, now_s: float) -> list[RenderRequest]:
         return [
-            order
-            for issue in self._of_now(member)
-            if now_s > self._limit_s(issue)
-            for order in issue.orders.values()
-            if order.sensor in self._due and order.sensor not in self._made
+            request
+            for assignment in self._owed(member)
+            if now_s > self._deadline_s(assignment)
+            for request in assignment.requests.values()
+            if request.sensor in self._due and request.sensor not in self._done
         ]
 
-    def _again(self, orders: Sequence[Order], exclude: Sequence[int]) -> None:
-        """Give orders of this tick to other nodes than they were given to."""
-        others = [one for one in self._workers() if one.number not in exclude]
+    def _reissue(self, requests: Sequence[RenderRequest], exclude: Sequence[int]) -> None:
+        """Give requests of this tick to other nodes than they were given to."""
+        others = [member for member in self._renderers() if member.number not in exclude]
         if not others:
             return
-        self._numbers.reissued += len(orders)
-        shares = Balance(self.balance.costs).assign(orders, [one.number for one in others])
-        by_number = {one.number: one for one in others}
+        self._counters.reissued += len(requests)
+        # A balancer of its own: where sensors are drawn in an emergency is not where they are at home.
+        shares = LoadBalancer(self.balancer.costs).assign(requests, [member.number for member in others])
+        by_number = {member.number: member for member in others}
         for share in shares:
             member = by_number[share.node]
-            self._send({member.peer: self._tick(member, share, again=True, timed=False)})
+            self._broadcast({member.peer: self._tick(member, share, again=True, timed=False)})
 
-    # -- what comes back ---------------------------------------------------------------------------------------------
+    def _fence_hanging(self, now_s: float) -> None:
+        """Fence who owes something for far too long; what has come in the meantime is looked at first."""
+        if any(self._hangs(member, now_s) for member in self._membership.all()):
+            self._membership.attend(0.0)
+        for member in self._membership.all():
+            if self._hangs(member, now_s):
+                first = member.pending[0]
+                self._membership.fence(member, f"it has not drawn tick {first.frame} for {now_s - first.at_s:.1f} s")
 
-    def seen(self, member: Member, message: Seen, bulk: tuple[bytes, ...], now_s: float) -> None:
-        """A node has shown what it made of a tick."""
+    def _hangs(self, member: Member, now_s: float) -> bool:
+        """Who still sends heartbeats is slow rather than frozen, and is given longer: another one may be as slow."""
+        fence_s = self._timeouts.fence_s
+        fence_s *= 1.0 if now_s - member.heard_s > min(_FROZEN_S, fence_s) else _SLOW_FACTOR
+        return any(now_s - oldest.at_s > oldest.expected_s + fence_s for oldest in member.pending[:1])
+
+    # Real time: give to who is free, leave out the rest.
+
+    def _real_time(self, requests: Sequence[RenderRequest], now_s: float) -> list[RenderResult]:
+        self._real_time_ticks[self.frame] = (now_s, step_of(self._host.episode))
+        for frame in [frame for frame in self._real_time_ticks if frame < self.frame - _TICKS_KEPT]:
+            del self._real_time_ticks[frame]
+        self._fence_hanging(now_s)
+        renderers = self._membership.renderers()
+        free = [member for member in renderers if not member.pending]
+        shares: tuple[NodeShare, ...] = ()
+        if requests and free:
+            numbers = [member.number for member in free]
+            # Who is busy misses this tick, with the sensors it holds: moved to a free node for every hiccup, sensors would
+            # wander all the time. Those without a place go to who is free.
+            own = (
+                requests
+                if len(free) == len(renderers)
+                else [request for request in requests if self.balancer.where(request.sensor) in (*numbers, None)]
+            )
+            if own:
+                shares = self.balancer.assign(own, numbers, {request.sensor: self._homes(request) for request in requests})
+        taken = {request.sensor for share in shares for request in share.requests}
+        for request in requests:
+            if request.sensor not in taken:
+                self._count_dropped(request)
+        self._send_tick(shares)
+        return []
+
+    def _count_dropped(self, request: RenderRequest) -> None:
+        self._counters.lateness.drop()
+        number = self.balancer.where(request.sensor)
+        for member in self._membership.all():
+            if member.number == number:
+                member.dropped_frames += 1
+
+    # What comes back.
+
+    def on_tick_result(self, member: Member, message: TickResult, bulk: tuple[bytes, ...], now_s: float) -> None:
+        """A node has answered a tick."""
         self._compare(member, message)
-        if not message.made:
+        if not message.results:
             return
-        issue = next((one for one in member.issued if one.frame == message.frame and message.made[0][0] in one.orders), None)
-        if issue is None:
+        first = message.results[0].sensor
+        found = (owed for owed in member.pending if owed.frame == message.frame and first in owed.requests)
+        assignment = next(found, None)
+        if assignment is None:
             return
-        member.issued.remove(issue)
-        member.doubted = False
-        self._learn(member, issue, message, now_s)
+        member.pending.remove(assignment)
+        member.suspected = False
+        self._learn(member, assignment, message, now_s)
         payloads = iter(bulk)
-        for sensor, carried, trouble, memory, _ in message.made:
-            payload = next(payloads, b"") if carried else b""
-            order = issue.orders.get(sensor)
-            if order is not None:
-                self._take(member, order, Made(sensor, payload, memory, trouble), message.frame, now_s)
+        for result in message.results:
+            payload = next(payloads, b"") if result.has_payload else b""
+            request = assignment.requests.get(result.sensor)
+            if request is not None:
+                made = RenderResult(result.sensor, payload, result.memory, result.error)
+                self._on_result(member, request, made, message.frame, now_s)
 
-    def _take(self, member: Member, order: Order, made: Made, frame: int, now_s: float) -> None:
-        if frame == self.frame and order.sensor in self._due:
-            if order.sensor in self._made:
-                self._numbers.doubled += 1
+    def _on_result(self, member: Member, request: RenderRequest, result: RenderResult, frame: int, now_s: float) -> None:
+        if frame == self.frame and request.sensor in self._due:
+            if request.sensor in self._done:
+                self._counters.duplicates += 1
                 return
-            self._count(member, now_s)
-            self.remember(order.sensor, made.memory)
-            if made.payload:
-                self.deliver(order, made.payload, member.number)
-            self._made[order.sensor] = Made(made.sensor, b"", made.memory, made.trouble)
+            # Without its payload: that is delivered at once, while other nodes still draw.
+            self._done[request.sensor] = RenderResult(result.sensor, b"", result.memory, result.trouble)
+        elif frame in self._real_time_ticks:
+            sent_s, step_s = self._real_time_ticks[frame]
+            late_s = now_s - sent_s - step_s
+            if late_s > 0.0:
+                member.late_frames += 1
+            self._counters.lateness.late(late_s)
+        else:
             return
-        if frame not in self._late:
-            return
-        shown_s, step_s = self._late[frame]
-        late_s = now_s - shown_s - step_s
-        self._count(member, now_s)
-        if late_s > 0.0:
-            member.late_frames += 1
-        self._numbers.lateness.late(late_s)
-        self.remember(order.sensor, made.memory)
-        if made.payload:
-            self.deliver(order, made.payload, member.number)
+        member.frames.add(now_s)
+        self._counters.frames.add(now_s)
+        self._host.remember(request.sensor, result.memory)
+        if result.payload:
+            self._host.deliver(request, result.payload, member.number)
 
-    def _count(self, member: Member, now_s: float) -> None:
-        member.drew.add(now_s)
-        self._numbers.frames.add(now_s)
-
-    def _learn(self, member: Member, issue: Issue, message: Seen, now_s: float) -> None:
+    def _learn(self, member: Member, assignment: Assignment, message: TickResult, now_s: float) -> None:
         member.busy_s += message.busy_s
-        member.drawn.add(now_s, max(int(message.busy_s * 1e6), 0))
-        member.step_s = now_s - issue.at_s
+        member.busy_us.add(now_s, int(message.busy_s * 1e6))
+        member.step_s = now_s - assignment.at_s
         member.steps += 1
         member.steps_s += member.step_s
-        each_s = {sensor: cost_s for sensor, _, _, _, cost_s in message.made} if issue.timed else {}
-        self.balance.costs.learn(member.number, list(issue.orders.values()), message.busy_s, each_s)
+        each_s = {result.sensor: result.cost_s for result in message.results} if assignment.timed else {}
+        self.balancer.costs.learn(member.number, list(assignment.requests.values()), message.busy_s, each_s)
 
-    def _compare(self, member: Member, message: Seen) -> None:
+    def _compare(self, member: Member, message: TickResult) -> None:
         """Hold a node's state against the main server's."""
-        wanted = self._numbers.digests.get(message.frame)
+        wanted = self._counters.digests.get(message.frame)
         if wanted is None or not message.digest:
             return
         member.compared += 1
-        self._numbers.compared += 1
+        self._counters.compared += 1
         if message.digest != wanted:
             member.desynchronised += 1
-            self._numbers.desynchronised += 1
-            self._numbers.problems.add(message.frame, f"{member.name} holds another state than the main server")
-            self._roster.fence(member, f"its state of tick {message.frame} is another one")
+            self._counters.desynchronised += 1
+            self._counters.problems.add(message.frame, f"{member.name} holds another state than the main server")
+            self._membership.fence(member, f"its state of tick {message.frame} is another one")
 
-    # -- real time ---------------------------------------------------------------------------------------------------
-
-    def _real_time(self, orders: Sequence[Order], now_s: float) -> list[Made]:
-        """Give orders to nodes that have nothing to do; what nobody can take is left out, and counted."""
-        self._late[self.frame] = (now_s, self.step_s())
-        for frame in [one for one in self._late if one < self.frame - _DIGESTS_KEPT]:
-            del self._late[frame]
-        self._take_out_hanging(now_s)
-        free = [one for one in self._roster.drawing() if not one.issued]
-        shares: tuple[Share, ...] = ()
-        if orders and free:
-            homes = {one.sensor: self._homes(one) for one in orders}
-            if len(free) == len(self._roster.drawing()):
-                shares = self.balance.assign(orders, [one.number for one in free], homes)
-            else:
-                # Who is busy misses this tick, with the sensors it holds; those without a place go to who is free.
-                numbers = [one.number for one in free]
-                own = [one for one in orders if self.balance.where(one.sensor) in (*numbers, None)]
-                shares = self.balance.assign(own, numbers, homes) if own else ()
-        taken = {order.sensor for share in shares for order in share.orders}
-        for order in orders:
-            if order.sensor not in taken:
-                self._drop(order)
-        self._show(shares)
-        return []
-
-    def _drop(self, order: Order) -> None:
-        self._numbers.lateness.drop()
-        number = self.balance.where(order.sensor)
-        member = next((one for one in self._roster.all() if one.number == number), None)
-        if member is not None:
-            member.dropped_frames += 1
-
-    def lost(self, member: Member) -> None:
+    def on_node_lost(self, member: Member) -> None:
         """A node is gone. In lockstep what it owed is given to others; in real time it is left out."""
-        self.balance.forget_node(member.number)
-        for issue in member.issued:
-            for order in issue.orders.values():
-                if order.sensor not in self._due and issue.frame in self._late:
-                    self._numbers.lateness.drop()
-        member.issued.clear()
+        self.balancer.forget_node(member.number)
+        for assignment in member.pending:
+            for sensor in assignment.requests:
+                if sensor not in self._due and assignment.frame in self._real_time_ticks:
+                    self._counters.lateness.drop()
+        member.pending.clear()
 
-    def overtaken(self) -> None:
+    def on_overtaken(self) -> None:
         """A frame came after a later one of the same sensor: nobody will get it."""
-        self._numbers.lateness.drop()
+        self._counters.lateness.drop()
 
-    def forget(self, sensors: Iterable[int] | None) -> None:
+    def on_sensors_gone(self, sensors: Iterable[int] | None) -> None:
         """Sensors are gone, or all of them; nothing is kept of them."""
-        frames = self._numbers.sensor_frames
-        for sensor in (*frames, *self.wanted_here) if sensors is None else sensors:
-            self.wanted_here.discard(sensor)
-            self.kept.pop(sensor, None)
+        frames = self._counters.sensor_frames
+        for sensor in (*frames, *self.thumbnails_wanted) if sensors is None else sensors:
+            self.thumbnails_wanted.discard(sensor)
+            self.thumbnails.pop(sensor, None)
             frames.pop(sensor, None)
-        self.balance.forget_sensors(sensors)
+        self.balancer.forget_sensors(sensors)
 
-    def keep(self, order: Order, payload: bytes) -> None:
+    def keep_thumbnail(self, request: RenderRequest, payload: bytes) -> None:
         """Keep a payload that the main server itself asked for."""
-        if order.sensor in self.wanted_here:
-            self.wanted_here.discard(order.sensor)
-            self.kept[order.sensor] = (order, payload)
+        if request.sensor in self.thumbnails_wanted:
+            self.thumbnails_wanted.discard(request.sensor)
+            self.thumbnails[request.sensor] = (request, payload)
 
     def drain(self, member: Member) -> None:
         """Give a node nothing more; its clients may stay."""
         if member.state == WORKING:
             member.state = DRAINING
-            self.balance.forget_node(member.number)
-
-    def dismiss(self, member: Member, why: str) -> None:
-        """Tell a node to go."""
-        try:
-            self._roster.send(member, written(Leave(why)))
-        except LinkError:
-            return
+            self.balancer.forget_node(member.number)

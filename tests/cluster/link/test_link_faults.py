@@ -7,17 +7,18 @@ import sys
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from samepath.cluster.link import (
-    Gone,
+    Disconnected,
     Keys,
     LinkLimits,
     LinkLostError,
     NodeLink,
     PeerGoneError,
     PeerStuckError,
-    Ready,
+    Readable,
     Received,
     wire,
 )
@@ -27,7 +28,7 @@ from tests.support import linking
 from tests.support.linking import NODE_KEYS, collect, handles, linked, node_process, raw_dealer, segments_mapped, wait_until
 
 IMAGE = bytes(range(256)) * 400
-TIGHT = LinkLimits(waiting_messages=50, waiting_bytes=4 << 20, report_messages=8)
+TIGHT = LinkLimits(waiting_messages=50, waiting_bytes=4 << 20, ack_messages=8)
 
 
 def joined(main, count=1):
@@ -59,7 +60,7 @@ def test_a_frozen_node_does_not_block_main_and_is_cut_off_when_forgotten():
             assert "does not read" in text
             assert served[slow] <= 51
             assert main.waiting_bytes(slow) <= 5 << 20
-            main.forget(slow)
+            main.disconnect(slow)
             with pytest.raises(PeerGoneError):
                 main.send(slow, b"draw")
             (other,) = [peer for peer in peers if peer != slow]
@@ -85,9 +86,9 @@ def test_a_killed_node_is_gone_after_its_last_message_and_its_memory_is_freed():
             collect(main, 10)
             assert segments_mapped() == before[1] + 1
             process.kill()
-            events = collect(main, 1, Gone)
-            assert events[-1] == Gone(peer)
-            while Ready("node-1") not in main.poll(1.0):
+            events = collect(main, 1, Disconnected)
+            assert events[-1] == Disconnected(peer)
+            while Readable("node-1") not in main.poll(1.0):
                 pass
             main.unwatch(handle)
             os.close(handle)
@@ -106,7 +107,7 @@ def test_all_that_a_node_sent_before_it_left_is_received_before_it_is_gone():
             node.send(b"%d" % n, [IMAGE] if n % 100 == 0 else ())
         closing = threading.Thread(target=node.close, args=(60.0,))
         closing.start()
-        pair.until(lambda: Gone(node.identity) in pair.at_main)
+        pair.until(lambda: Disconnected(node.identity) in pair.at_main)
         closing.join()
         assert [event.message for event in pair.at_main[:-1]] == [b"%d" % n for n in range(1500)]
         assert pair.at_main[1400].bulk == (IMAGE,)
@@ -120,7 +121,7 @@ def test_every_node_that_came_is_gone_once_however_fast_they_come_and_go():
 
         def note(timeout_s):
             for event in main.poll(timeout_s):
-                (gone if isinstance(event, Gone) else came).append(event.peer)
+                (gone if isinstance(event, Disconnected) else came).append(event.peer)
 
         for n in range(25):
             node = NodeLink(main.endpoint, NODE_KEYS, linking.MAIN_KEYS.public)
@@ -179,31 +180,31 @@ def test_what_a_forgotten_node_still_sends_is_dropped_and_it_cannot_come_back_un
     with linked(0) as pair:
         main = pair.main
         with raw_dealer(main.endpoint, b"ghost") as ghost:
-            ghost.send(wire.pack(wire.HELLO, 0, wire.pack_hello(shared_memory=False)))
-            ghost.send(wire.pack(wire.DATA, 0, b"here"))
+            ghost.send(wire.pack(wire.PacketKind.HELLO, 0, wire.pack_control(wire.LinkHello(False))))
+            ghost.send(wire.pack(wire.PacketKind.DATA, 0, b"here"))
             assert joined(main) == [b"ghost"]
-            ghost.send(wire.pack(wire.DATA, 0, b"sent before it was forgotten"))
-            main.forget(b"ghost")
+            ghost.send(wire.pack(wire.PacketKind.DATA, 0, b"sent before it was forgotten"))
+            main.disconnect(b"ghost")
             # ZeroMQ connects again by itself and greets with the same name.
             while not main.counts.dropped:
-                ghost.send(wire.pack(wire.HELLO, 0, wire.pack_hello(shared_memory=False)))
+                ghost.send(wire.pack(wire.PacketKind.HELLO, 0, wire.pack_control(wire.LinkHello(False))))
                 assert main.poll(0.02) == []
         assert main.peers() == ()
 
 
 def test_junk_of_an_authenticated_peer_is_dropped_with_one_line_and_others_are_served():
     chance = stream(7, "link", "junk")
-    good = wire.pack(wire.DATA, 0, b"message", [wire.Place(wire.EMBEDDED, 0, 0, 3)], [b"abc"])
+    good = wire.pack(wire.PacketKind.DATA, 0, b"message", [wire.PartRef(wire.Via.INLINE, 0, 0, 3)], [b"abc"])
     with linked(1) as pair, raw_dealer(pair.main.endpoint, b"rogue") as rogue:
-        rogue.send(wire.pack(wire.HELLO, 0, wire.pack_hello(shared_memory=True)))
+        rogue.send(wire.pack(wire.PacketKind.HELLO, 0, wire.pack_control(wire.LinkHello(True))))
         pair.until(lambda: b"rogue" in pair.main.peers())
         pair.log.clear()
         for n in range(1500):
             frames = [chance.bytes(int(chance.integers(0, 80))) for _ in range(int(chance.integers(1, 4)))]
             if n % 3:
-                letter = bytearray(wire.pack(n % 8, int(chance.integers(0, 3)), frames[0]) if n % 2 else good)
-                letter[int(chance.integers(0, len(letter)))] = int(chance.integers(0, 256))
-                frames[:1] = [bytes(letter)]
+                packet = bytearray(wire.pack(n % 8, int(chance.integers(0, 3)), frames[0]) if n % 2 else good)
+                packet[int(chance.integers(0, len(packet)))] = int(chance.integers(0, 256))
+                frames[:1] = [bytes(packet)]
             rogue.send_multipart(frames)
         before = pair.main.counts.received
         pair.nodes[0].send(b"good", [IMAGE])
@@ -219,35 +220,34 @@ def test_junk_of_an_authenticated_peer_is_dropped_with_one_line_and_others_are_s
 @pytest.mark.parametrize(
     "place",
     [
-        wire.Place(wire.SHARED, 1, 0, 1000),
-        wire.Place(wire.SHARED, 0, 0, 10),
-        wire.Place(wire.SHARED, 2, 1 << 40, 10),
-        wire.Place(wire.SHARED, 2, (4 << 20) - 5, 10),
-        wire.Place(wire.FRAME, 0, 0, 10),
-        wire.Place(wire.EMBEDDED, 0, 0, 10),
-        wire.Place(wire.EMBEDDED, 0, 0, 1 << 63),
+        wire.PartRef(wire.Via.SHARED, 1, 0, 1000),
+        wire.PartRef(wire.Via.SHARED, 0, 0, 10),
+        wire.PartRef(wire.Via.SHARED, 2, 1 << 40, 10),
+        wire.PartRef(wire.Via.SHARED, 2, (4 << 20) - 5, 10),
+        wire.PartRef(wire.Via.FRAME, 0, 0, 10),
+        wire.PartRef(wire.Via.INLINE, 0, 0, 10),
+        wire.PartRef(wire.Via.INLINE, 0, 0, 1 << 63),
     ],
 )
 def test_a_place_that_is_not_the_peers_own_is_not_read(place):
     with linked(1) as pair, raw_dealer(pair.main.endpoint, b"rogue") as rogue:
         greet_truly(pair, rogue)
-        rogue.send(wire.pack(wire.DATA, 2, b"", [place]))
+        rogue.send(wire.pack(wire.PacketKind.DATA, 2, b"", [place]))
         pair.until(lambda: pair.main.counts.malformed == 1)
-        rogue.send(wire.pack(wire.DATA, 2, b"", [wire.Place(wire.SHARED, 2, (4 << 20) - 10, 10)]))
+        rogue.send(wire.pack(wire.PacketKind.DATA, 2, b"", [wire.PartRef(wire.Via.SHARED, 2, (4 << 20) - 10, 10)]))
         pair.until(lambda: pair.at_main)
         assert pair.at_main == [Received(b"rogue", b"", (bytes(10),))]
 
 
 def greet_truly(pair, rogue):
     """Do what a node does until it has an arena; it is the second of this main server."""
-    rogue.send(wire.pack(wire.HELLO, 0, wire.pack_hello(shared_memory=True)))
+    rogue.send(wire.pack(wire.PacketKind.HELLO, 0, wire.pack_control(wire.LinkHello(True))))
     for read in (1, 2):
         pair.until(lambda: rogue.poll(0))
-        offer = wire.unpack_offer(wire.unpack(rogue.recv(), 0, LinkLimits()).message)
-        segment = Segment.open(offer, write=offer.which == wire.ARENA)
-        rogue.send(
-            wire.pack(wire.MAPPED, read, wire.pack_answer(wire.Answer(offer.which, offer.generation, True, segment.nonce)))
-        )
+        offer = wire.unpack_control(wire.SegmentOffer, wire.unpack(rogue.recv(), 0, LinkLimits()).message)
+        segment = Segment.open(offer, write=offer.use == wire.SegmentUse.ARENA)
+        reply = wire.SegmentReply(offer.use, offer.generation, True, segment.nonce)
+        rogue.send(wire.pack(wire.PacketKind.MAPPED, read, wire.pack_control(reply)))
         segment.close()
     pair.until(lambda: pair.main.is_local(b"rogue"))
 
@@ -255,14 +255,18 @@ def greet_truly(pair, rogue):
 @pytest.mark.parametrize("opened", [True, False])
 def test_a_peer_that_cannot_tell_the_nonce_is_not_taken_for_one_of_this_host(opened):
     with linked(0) as pair, raw_dealer(pair.main.endpoint, b"liar") as liar:
-        liar.send(wire.pack(wire.HELLO, 0, wire.pack_hello(shared_memory=True)))
-        liar.send(wire.pack(wire.MAPPED, 0, wire.pack_answer(wire.Answer(wire.BOARD, 0, opened, bytes(16)))))
-        liar.send(wire.pack(wire.WANT, 0, wire.pack_want(1 << 20)))
-        liar.send(wire.pack(wire.DATA, 0, b"end"))
+        liar.send(wire.pack(wire.PacketKind.HELLO, 0, wire.pack_control(wire.LinkHello(True))))
+        liar.send(
+            wire.pack(
+                wire.PacketKind.MAPPED, 0, wire.pack_control(wire.SegmentReply(wire.SegmentUse.BROADCAST, 0, opened, bytes(16)))
+            )
+        )
+        liar.send(wire.pack(wire.PacketKind.GROW, 0, wire.pack_control(wire.GrowRequest(1 << 20))))
+        liar.send(wire.pack(wire.PacketKind.DATA, 0, b"end"))
         assert joined(pair.main) == [b"liar"]
         assert not pair.main.is_local(b"liar")
         pair.main.send(b"liar", b"image", [IMAGE])
-        assert liar.recv_multipart()[0][1] == wire.MAP
+        assert liar.recv_multipart()[0][1] == wire.PacketKind.MAP
         assert liar.recv_multipart()[1] == IMAGE
 
 
@@ -297,28 +301,34 @@ def test_without_shared_memory_everything_goes_over_the_wire_and_that_is_said_on
             late.close()
 
 
-def test_a_board_that_was_replaced_while_a_node_looked_for_it_is_shown_to_it_again():
+def test_a_segment_that_was_replaced_while_a_node_looked_for_it_is_shown_to_it_again():
     with linked(1) as pair, raw_dealer(pair.main.endpoint, b"slow") as slow:
-        slow.send(wire.pack(wire.HELLO, 0, wire.pack_hello(shared_memory=True)))
+        slow.send(wire.pack(wire.PacketKind.HELLO, 0, wire.pack_control(wire.LinkHello(True))))
         pair.until(lambda: b"slow" in pair.main.peers())
-        first = wire.unpack_offer(slow.recv()[12:])
-        pair.main.send(pair.peers[0], b"more than the board holds", [bytes(3_000_000)])
+        first = wire.unpack_control(wire.SegmentOffer, slow.recv()[12:])
+        pair.main.send(pair.peers[0], b"more than the segment holds", [bytes(3_000_000)])
         with pytest.raises(OSError, match="Errno"):
             Segment.open(first, write=False)
-        slow.send(wire.pack(wire.MAPPED, 1, wire.pack_answer(wire.Answer(wire.BOARD, first.generation, False, bytes(16)))))
+        slow.send(
+            wire.pack(
+                wire.PacketKind.MAPPED,
+                1,
+                wire.pack_control(wire.SegmentReply(wire.SegmentUse.BROADCAST, first.generation, False, bytes(16))),
+            )
+        )
         pair.until(lambda: slow.poll(0))
-        second = wire.unpack_offer(slow.recv()[12:])
+        second = wire.unpack_control(wire.SegmentOffer, slow.recv()[12:])
         segment = Segment.open(second, write=False)
-        answer = wire.Answer(wire.BOARD, second.generation, True, segment.nonce)
-        slow.send(wire.pack(wire.MAPPED, 2, wire.pack_answer(answer)))
+        answer = wire.SegmentReply(wire.SegmentUse.BROADCAST, second.generation, True, segment.nonce)
+        slow.send(wire.pack(wire.PacketKind.MAPPED, 2, wire.pack_control(answer)))
         pair.until(lambda: pair.main.is_local(b"slow"))
         segment.close()
         assert pair.log == []
 
 
-def test_memory_cannot_be_pulled_away_and_the_board_cannot_be_written_by_nodes():
-    board, arena = Segment.make(10_000, nodes_write=False), Segment.make(10_000, nodes_write=True)
-    for segment in (board, arena):
+def test_memory_cannot_be_pulled_away_and_the_broadcast_segment_cannot_be_written_by_nodes():
+    broadcast, arena = Segment.make(10_000, nodes_write=False), Segment.make(10_000, nodes_write=True)
+    for segment in (broadcast, arena):
         offer = segment.offer(0, 0)
         fd = os.open(f"/proc/{offer.pid}/fd/{offer.fd}", os.O_RDWR)
         for size in (0, 1 << 20):
@@ -326,11 +336,11 @@ def test_memory_cannot_be_pulled_away_and_the_board_cannot_be_written_by_nodes()
                 os.ftruncate(fd, size)
         os.close(fd)
     with pytest.raises(PermissionError):
-        Segment.open(board.offer(0, 0), write=True)
+        Segment.open(broadcast.offer(0, 0), write=True)
     node = Segment.open(arena.offer(1, 0), write=True)
     node.write(9_990, b"0123456789", 10)
     assert arena.read(9_990, 10) == b"0123456789"
-    for segment in (node, board, arena):
+    for segment in (node, broadcast, arena):
         segment.close()
 
 
@@ -347,7 +357,7 @@ def test_a_handle_that_is_another_file_is_not_taken_for_shared_memory(tmp_path):
         {"identity": bytes(16)},
     ):
         with pytest.raises(OSError, match=r"Errno"):
-            Segment.open(wire.Offer(**{**vars(offer), **changes}), write=True)
+            Segment.open(msgspec.structs.replace(offer, **changes), write=True)
     Segment.open(offer, write=True).close()
     os.close(plain)
     segment.close()
@@ -355,7 +365,7 @@ def test_a_handle_that_is_another_file_is_not_taken_for_shared_memory(tmp_path):
 
 
 def test_a_node_whose_main_server_does_not_read_waits_and_then_says_so():
-    limits = LinkLimits(waiting_bytes=1 << 20, stuck_s=0.2, report_messages=2)
+    limits = LinkLimits(waiting_bytes=1 << 20, stuck_s=0.2, ack_messages=2)
     with linked(1, shared=False, limits=limits) as pair:
         with pytest.raises(PeerStuckError, match=r"has not read for 0.2 s"):
             for _ in range(100):

@@ -90,7 +90,7 @@ def test_an_unencrypted_client_gets_nowhere():
     context = zmq.Context()
     plain = context.socket(zmq.DEALER)
     plain.connect(main.endpoint)
-    plain.send(wire.pack(wire.HELLO, 0, wire.pack_hello(shared_memory=True)))
+    plain.send(wire.pack(wire.PacketKind.HELLO, 0, wire.pack_control(wire.LinkHello(True))))
     # Which of the two ends sees it first is a matter of luck.
     assert "is no node" in until(log, main)
     assert main.peers() == ()
@@ -129,9 +129,9 @@ def test_a_node_with_another_version_of_the_link_is_refused_by_version():
     log = []
     main = listening(log=log.append)
     with raw_dealer(main.endpoint, b"later") as later:
-        later.send(bytes([99, wire.HELLO]) + b"whatever version 99 says")
-        assert "its link has version 99, this one 1" in until(log, main)
-        assert later.recv()[:2] == bytes([wire.VERSION, wire.REFUSED])
+        later.send(bytes([99, wire.PacketKind.HELLO]) + b"whatever version 99 says")
+        assert "its link has version 99, this one 2" in until(log, main)
+        assert later.recv()[:2] == bytes([wire.VERSION, wire.PacketKind.REFUSED])
     assert main.peers() == ()
     main.close()
 
@@ -144,7 +144,7 @@ def test_a_main_server_with_another_version_of_the_link_is_refused_by_version(mo
     monkeypatch.setattr(wire, "VERSION", 99)
     main.send(main.peers()[0], b"hello")
     monkeypatch.undo()
-    assert "speaks version 99 of the link, this node 1" in refusal(node)
+    assert "speaks version 99 of the link, this node 2" in refusal(node)
     main.close()
 
 

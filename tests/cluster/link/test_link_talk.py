@@ -6,14 +6,14 @@ import threading
 import numpy as np
 import pytest
 
-from samepath.cluster.link import LinkLimits, PeerGoneError, Ready, Received, Woken
+from samepath.cluster.link import LinkLimits, PeerGoneError, Readable, Received, Woken
 from samepath.cluster.link.wire import LinkLimits as Limits
 from samepath.cluster.link.wire import TooLargeError
 from samepath.core.streams import stream
 from tests.support.linking import collect, linked, node_process
 
 SIZES = (0, 1, 2048, 2049, 4096, 86_400, 1_000_000)
-SMALL = LinkLimits(board_bytes=1 << 14, arena_bytes=1 << 14, board_bytes_max=1 << 16, arena_bytes_max=1 << 16)
+SMALL = LinkLimits(broadcast_bytes=1 << 14, arena_bytes=1 << 14, broadcast_bytes_max=1 << 16, arena_bytes_max=1 << 16)
 
 
 def noise(key, size):
@@ -65,16 +65,16 @@ def test_bulk_of_20_megabytes_arrives_and_memory_grows_for_the_next_one(shared):
 @pytest.mark.parametrize("limits", [LinkLimits(), SMALL])
 def test_many_messages_arrive_in_order_whatever_way_each_of_them_takes(shared, limits):
     chance = stream(7, "link", "sizes")
-    letters = [(b"%d" % n, *(noise((n, i), int(chance.integers(0, 9000))) for i in range(n % 4))) for n in range(1500)]
+    packets = [(b"%d" % n, *(noise((n, i), int(chance.integers(0, 9000))) for i in range(n % 4))) for n in range(1500)]
     with linked(shared=shared, limits=limits) as pair:
-        for count, (message, *bulk) in enumerate(letters):
+        for count, (message, *bulk) in enumerate(packets):
             pair.nodes[0].send(message, bulk)
             pair.main.send(pair.peers[0], message, bulk)
             if count % 100 == 99:
                 pair.until(lambda c=count: len(received(pair.at_main)) > c - 50 and len(received(pair.at_nodes[0])) > c - 50)
-        pair.until(lambda: len(received(pair.at_main)) == len(received(pair.at_nodes[0])) == len(letters))
-        assert received(pair.at_main) == letters
-        assert received(pair.at_nodes[0]) == letters
+        pair.until(lambda: len(received(pair.at_main)) == len(received(pair.at_nodes[0])) == len(packets))
+        assert received(pair.at_main) == packets
+        assert received(pair.at_nodes[0]) == packets
 
 
 def test_what_was_received_may_be_kept_while_its_memory_is_written_again():
@@ -127,7 +127,7 @@ def test_another_thread_wakes_the_poll_and_descriptors_are_watched():
         main.watch(reading, ("pipe", 1))
         assert main.poll(0.0) == []
         os.write(writing, b"x")
-        assert main.poll(60.0) == main.poll(60.0) == [Ready(("pipe", 1))]
+        assert main.poll(60.0) == main.poll(60.0) == [Readable(("pipe", 1))]
         main.unwatch(reading)
         main.unwatch(reading)
         assert main.poll(0.0) == []

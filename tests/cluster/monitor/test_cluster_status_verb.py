@@ -8,9 +8,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from samepath.cli.cluster import app
-from samepath.cli.cluster import status as verb
-from samepath.cluster.monitor.site import Site, write_site
+from samepath.cli import cluster as verb
+from samepath.cluster.monitor.client import MonitorAddress, publish_address
 from samepath.cluster.monitor.status import ClusterStatus, from_json
 from samepath.core.errors import SamepathError
 from tests.support.watched_clusters import desynchronised, node, one_fenced, working
@@ -18,7 +17,7 @@ from tests.support.watched_web import watched
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["status", *map(str, arguments)])
+    return CliRunner().invoke(verb.app, ["status", *map(str, arguments)])
 
 
 def printed(status, width=120) -> str:
@@ -29,7 +28,7 @@ def printed(status, width=120) -> str:
 
 def test_a_table_of_nodes_from_the_run_folder(tmp_path):
     with watched(one_fenced) as web:
-        write_site(tmp_path, web.url, "")
+        publish_address(tmp_path, web.url, "")
         found = run("--run", tmp_path)
     assert found.exit_code == 0
     rows = [line.split() for line in found.output.splitlines()]
@@ -50,7 +49,7 @@ def test_a_table_of_nodes_from_the_run_folder(tmp_path):
 def test_the_default_is_the_folder_a_cluster_is_started_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with watched(working) as web:
-        write_site(tmp_path / "cluster-run", web.url, "")
+        publish_address(tmp_path / "cluster-run", web.url, "")
         assert "crossing: lockstep" in run().output
 
 
@@ -135,7 +134,7 @@ class Steps:
 def test_watching_goes_on_while_nobody_answers_and_says_for_how_long():
     shown, said, frames = [], [], iter([7, 8])
     with watched(lambda: working(frame=next(frames))) as web, watched(lambda: working(frame=100)) as other:
-        site = Site(web.url)
+        site = MonitorAddress(web.url)
 
         def come_back():
             object.__setattr__(site, "url", other.url)

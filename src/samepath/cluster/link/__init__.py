@@ -5,26 +5,26 @@ from samepath.cluster.link.main_link import MainLink
 from samepath.cluster.link.memory import hold_memory
 from samepath.cluster.link.node_link import NodeLink
 from samepath.cluster.link.wire import (
-    Event,
-    Gone,
+    Disconnected,
     LinkCounts,
     LinkError,
+    LinkEvent,
     LinkLimits,
     LinkLostError,
     LinkRefusedError,
     PeerGoneError,
     PeerStuckError,
-    Ready,
+    Readable,
     Received,
     Woken,
 )
 
 __all__ = [
-    "Event",
-    "Gone",
+    "Disconnected",
     "Keys",
     "LinkCounts",
     "LinkError",
+    "LinkEvent",
     "LinkLimits",
     "LinkLostError",
     "LinkRefusedError",
@@ -32,7 +32,7 @@ __all__ = [
     "NodeLink",
     "PeerGoneError",
     "PeerStuckError",
-    "Ready",
+    "Readable",
     "Received",
     "Woken",
     "hold_memory",

@@ -1,22 +1,32 @@
-"""Main's end of the link: one socket for all nodes, which never blocks and which no node can stop or bring down."""
+"""Main's end of the link: one socket for all nodes, which never blocks and which no node can stop or bring down.
 
+Who is connected is decided by three things that arrive separately: ZeroMQ's handshake (which key), its reports on connections
+(which file descriptor ended), and the node's first packet (that it is a node). A peer exists from its first packet until its
+connection has ended *and* everything it sent has been read; only then is it reported as :class:`Disconnected`.
+"""
+
+import os
+import socket
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from socket import SHUT_RDWR
+from dataclasses import dataclass
 from typing import Final
 
 from samepath.cluster.link import wire
 from samepath.cluster.link.keys import Keys
-from samepath.cluster.link.memory import Memory, Peer, compose, gather, second_handle
-from samepath.cluster.link.sockets import Account, Piece, Waiter, listen
+from samepath.cluster.link.memory import MainMemory, PeerMemory
+from samepath.cluster.link.sockets import Authenticator, Poller, listen
 from samepath.cluster.link.wire import (
-    Event,
-    Gone,
+    Disconnected,
+    Extent,
+    FlowControl,
     LinkCounts,
     LinkError,
+    LinkEvent,
     LinkLimits,
     MalformedError,
+    PacketKind,
     PeerGoneError,
     PeerStuckError,
     Received,
@@ -25,93 +35,34 @@ from samepath.cluster.link.wire import (
 )
 from samepath.core.clock import SYSTEM_CLOCK
 
-# The gate of a main server: which keys are let in, which connections have ended, and which were turned away.
-
-_ZAP: Final = "inproc://zeromq.zap.01"
-_KEY_BYTES: Final = 32
-
-
-class Gate:
-    """Answers the questions of ZeroMQ's handshake (ZAP) and reads what it reports of connections. Belongs to one thread."""
-
-    def __init__(
-        self,
-        context: "zmq.Context[zmq.Socket[bytes]]",
-        socket: "zmq.Socket[bytes]",
-        allowed: Callable[[str], bool] | None,
-        log: Callable[[str], None],
-    ) -> None:
-        self._allowed = allowed
-        self._log = log
-        self.door = context.socket(zmq.REP)
-        self.door.linger = 0
-        self.door.bind(_ZAP)
-        events = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-        self.monitor = socket.get_monitor_socket(events | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-        self._open: set[int] = set()
-        self.refused = 0
-
-    def answer(self) -> None:
-        """Answer all who wait at the door."""
-        from zmq.utils import z85
-
-        while True:
-            try:
-                request = self.door.recv_multipart(zmq.DONTWAIT)
-            except zmq.Again:
-                return
-            version, number, _domain, address, _routing, mechanism, *credentials = request
-            key = ""
-            if mechanism == b"CURVE" and len(credentials) == 1 and len(credentials[0]) == _KEY_BYTES:
-                key = z85.encode(credentials[0]).decode("ascii")
-            if key and self._lets_in(key):
-                reply = [b"200", b"OK", key.encode("ascii")]
-            else:
-                self.refused += 1
-                self._log(f"a node at {address.decode('ascii', 'replace')} was refused: its key {key} is not known here")
-                reply = [b"400", b"unknown key", b""]
-            self.door.send_multipart([version, number, *reply, b""])
-
-    def ended(self) -> list[int]:
-        """File descriptors of the connections that have ended since; those that were turned away are logged."""
-        from zmq.utils.monitor import parse_monitor_message
-
-        ended: list[int] = []
-        while True:
-            try:
-                event = parse_monitor_message(self.monitor.recv_multipart(zmq.DONTWAIT))
-            except zmq.Again:
-                return ended
-            kind, value = event["event"], event["value"]
-            if kind == zmq.EVENT_ACCEPTED:
-                self._open.add(value)
-            elif kind == zmq.EVENT_DISCONNECTED:
-                self._open.discard(value)
-                ended.append(value)
-            elif kind == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
-                self.refused += 1
-                self._log("a connection was refused: it does not know this main server's public key, or is no node")
-            else:
-                self.refused += 1
-                self._log("a connection broke off before it was let in: it died, had no key, or is no node")
-
-    def is_open(self, fd: int) -> bool:
-        """Is this a connection that has not ended, as far as was read?"""
-        return fd in self._open
-
-    def _lets_in(self, key: str) -> bool:
-        try:
-            return self._allowed is None or self._allowed(key)
-        except Exception as error:  # whatever it is, the answer at the door is no
-            self._log(f"a key could not be looked up: {error}")
-            return False
+# Names of disconnected peers that are remembered, so that what still comes from them is dropped silently. ZeroMQ reconnects by
+# itself under the same name; nodes do not, so this only has to outlast a stray reconnection or two.
+_FENCED_MOST: Final = 4096
 
 
-_FORGOTTEN_MOST: Final = 4096
+@dataclass(slots=True)
+class Peer:
+    """One connection of a node."""
+
+    identity: bytes
+    key: str
+    fd: int
+    handle: socket.socket  # our own handle of ZeroMQ's connection, to cut it
+    flow: FlowControl
+    memory: PeerMemory
+    wants_memory: bool
+    malformed: int = 0
+
+    def cut(self) -> None:
+        """End the connection, for both sides, and free its memory."""
+        with suppress(OSError):
+            self.handle.shutdown(socket.SHUT_RDWR)
+        self.handle.close()
+        self.memory.drop(lambda _: True)
 
 
 class MainLink:
-    """Main's end. Belongs to one thread, ``wake`` excepted; poll it often, it also opens the door to new nodes."""
+    """Main's end. Belongs to one thread, ``wake`` excepted; poll it often, it also lets in new nodes."""
 
     def __init__(
         self,
@@ -129,31 +80,31 @@ class MainLink:
         self._log = log
         self._peers: dict[bytes, Peer] = {}
         self._by_fd: dict[int, Peer] = {}
-        self._forgotten: OrderedDict[bytes, None] = OrderedDict()
+        self._fenced: OrderedDict[bytes, None] = OrderedDict()
         self._ended: list[Peer] = []
         self._closed = False
         self.counts = LinkCounts()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         try:
-            self._gate = Gate(self._context, self._socket, allowed, log)
+            self._authenticator = Authenticator(self._context, self._socket, allowed, log)
             self.endpoint, self.port = listen(self._socket, host, port, keys, self._limits)
         except BaseException:
             self._context.destroy(linger=0)
             raise
-        self._memory = Memory(self._limits, self._peers.values, log) if shared_memory else None
-        self._waiter = Waiter(self._socket, self._gate.door, self._gate.monitor)
+        self._memory = MainMemory(self._limits, self._in_use, log) if shared_memory else None
+        self._poller = Poller(self._socket, self._authenticator.zap, self._authenticator.monitor)
 
     def send(self, peer: bytes, message: bytes, bulk: Sequence[wire.Buffer] = ()) -> None:
         """Send without ever waiting; PeerGoneError, PeerStuckError or TooLargeError say that nothing was sent."""
         found = self._ready_peer(peer)
         memory = self._memory
-        put = None
-        if memory is not None and memory.reads_board(found):
+        store = None
+        if memory is not None and memory.is_read_by(found.memory):
             memory.begin()
-            put = memory.put
-        frames, size, piece = compose(found.account.received, message, bulk, put, self._limits)
-        self._post(found, frames, size, piece)
+            store = memory.store
+        frames, size, extent = wire.pack_bulk(found.flow.received, message, bulk, store, self._limits)
+        self._send_frames(found, frames, size, extent)
         self._grow()
 
     def broadcast(self, messages: Mapping[bytes, bytes], bulk: bytes) -> dict[bytes, LinkError]:
@@ -168,22 +119,24 @@ class MainLink:
             )
             return dict.fromkeys(messages, error)
         memory, stored = self._memory, None
-        if memory is not None and len(bulk) > self._limits.embedded_bytes:
+        if memory is not None and len(bulk) > self._limits.inline_bytes:
             memory.begin()
-            if any(memory.reads_board(one) for one in (self._peers.get(peer) for peer in messages) if one is not None):
-                stored = memory.put(bulk, len(bulk))
+            there = (self._peers[peer] for peer in messages if peer in self._peers)
+            if any(memory.is_read_by(peer.memory) for peer in there):
+                stored = memory.store(bulk, len(bulk))
         for peer, message in messages.items():
             try:
                 found = self._ready_peer(peer)
-                put = (lambda _data, _length: stored) if memory is not None and memory.reads_board(found) else None
-                frames, size, piece = compose(found.account.received, message, (bulk,), put, self._limits)
-                self._post(found, frames, size, piece)
+                shares = memory is not None and memory.is_read_by(found.memory)
+                store = (lambda _data, _length: stored) if shares else None
+                frames, size, extent = wire.pack_bulk(found.flow.received, message, (bulk,), store, self._limits)
+                self._send_frames(found, frames, size, extent)
             except LinkError as error:
                 failed[peer] = error
         self._grow()
         return failed
 
-    def poll(self, timeout_s: float | None) -> list[Event]:
+    def poll(self, timeout_s: float | None) -> list[LinkEvent]:
         """Wait until something happens, and say what; an empty list if nothing did in that time."""
         deadline_s = None if timeout_s is None else SYSTEM_CLOCK.monotonic_s() + timeout_s
         while True:
@@ -194,15 +147,14 @@ class MainLink:
 
     def wake(self) -> None:
         """Make the current or next poll return with ``Woken``; any thread may call it."""
-        self._waiter.wake()
+        self._poller.wake()
 
     def watch(self, fd: int, key: object) -> None:
-        """Report ``Ready(key)`` at every poll as long as ``fd`` can be read."""
-        self._waiter.watch(fd, key)
+        """Report ``Readable(key)`` at every poll as long as ``fd`` can be read."""
+        self._poller.watch(fd, key)
 
     def unwatch(self, fd: int) -> None:
-        """Watch it no longer."""
-        self._waiter.unwatch(fd)
+        self._poller.unwatch(fd)
 
     def peers(self) -> tuple[bytes, ...]:
         """Who is connected, in the order they came."""
@@ -214,13 +166,13 @@ class MainLink:
 
     def is_local(self, peer: bytes) -> bool:
         """Has the peer proved that it is on this host, so that its bulk goes through shared memory?"""
-        return self._known(peer).board >= 0
+        return self._known(peer).memory.broadcast >= 0
 
     def waiting_bytes(self, peer: bytes) -> int:
         """How much was sent to a peer that it is not known to have read."""
-        return self._known(peer).account.waiting_bytes
+        return self._known(peer).flow.waiting_bytes
 
-    def forget(self, peer: bytes) -> None:
+    def disconnect(self, peer: bytes) -> None:
         """Cut a peer off: its connection ends, its memory is freed, whatever still comes from it is dropped.
 
         This is at once: what was sent to it a moment before may not arrive any more.
@@ -237,38 +189,38 @@ class MainLink:
         if self._closed:
             return
         self._closed = True
-        self._waiter.close()
+        self._poller.close()
         for peer in tuple(self._peers):
-            self.forget(peer)
+            self.disconnect(peer)
         if self._memory is not None:
             self._memory.close()
         self._socket.disable_monitor()
         self._context.destroy(linger=0)
 
-    def _poll_once(self, timeout_s: float | None) -> list[Event]:
-        ready, happened = self._waiter.wait(timeout_s)
-        events: list[Event] = []
-        if self._gate.door in ready:
-            self._gate.answer()
-        if self._gate.monitor in ready:
+    def _poll_once(self, timeout_s: float | None) -> list[LinkEvent]:
+        ready, happened = self._poller.wait(timeout_s)
+        events: list[LinkEvent] = []
+        if self._authenticator.zap in ready:
+            self._authenticator.answer()
+        if self._authenticator.monitor in ready:
             self._note_ended()
         ended = tuple(self._ended)
         dry = self._drain(events)
         events += happened  # after the messages: a process that has ended may have sent its work before
         if dry:
             # All that the ended connections had brought has been read: only now may it be said that they are gone.
-            for one in ended:
-                self._ended.remove(one)
-                if self._peers.get(one.identity) is one:
-                    self.forget(one.identity)
-                    events.append(Gone(one.identity))
+            for gone in ended:
+                self._ended.remove(gone)
+                if self._peers.get(gone.identity) is gone:
+                    self.disconnect(gone.identity)
+                    events.append(Disconnected(gone.identity))
         for peer in self._peers.values():
-            if peer.account.owes_report(peer.arenas[-1].segment.size if peer.arenas else 0):
+            if peer.flow.owes_ack(peer.memory.arena_bytes):
                 with suppress(LinkError):
-                    self._control(peer, wire.REPORT, b"")
+                    self._send_control(peer, PacketKind.ACK, b"")
         return events
 
-    def _drain(self, events: list[Event]) -> bool:
+    def _drain(self, events: list[LinkEvent]) -> bool:
         """Read what has come, up to a bound; returns whether that was all."""
         for _ in range(self._limits.messages_per_poll):
             try:
@@ -277,7 +229,7 @@ class MainLink:
                 return True
             peer = self._peers.get(identity)
             if peer is None:
-                self._greet(identity)
+                self._on_first_packet(identity)
                 continue
             frame = self._socket.recv()
             after = self._rest()
@@ -285,15 +237,15 @@ class MainLink:
             size = len(frame) + sum(map(len, after))
             self.counts.wire_bytes += size
             try:
-                letter = wire.unpack(frame, len(after), self._limits)
-                peer.account.settle(letter.read)
-                if letter.kind == wire.DATA:
-                    bulk, shared_bytes = gather(letter, after, peer.arena)
+                packet = wire.unpack(frame, len(after), self._limits)
+                peer.flow.on_read_by_peer(packet.read)
+                if packet.kind == PacketKind.DATA:
+                    bulk, shared_bytes = wire.unpack_bulk(packet, after, peer.memory.fetch)
                     size += shared_bytes
                     self.counts.shared_bytes += shared_bytes
-                    events.append(Received(identity, letter.message, bulk))
+                    events.append(Received(identity, packet.message, bulk))
                 else:
-                    self._obey(peer, letter)
+                    self._on_control(peer, packet)
             except MalformedError as error:
                 self.counts.malformed += 1
                 peer.malformed += 1
@@ -301,7 +253,7 @@ class MainLink:
                     self._log(f"a message of node {_short(identity)} was dropped, and so will others: {error}")
             except LinkError as error:
                 self._log(f"node {_short(identity)}: {error}")
-            peer.account.take(size)
+            peer.flow.on_received(size)
         return False
 
     def _rest(self) -> list[bytes]:
@@ -313,80 +265,77 @@ class MainLink:
                 after.append(frame)
         return after
 
-    def _obey(self, peer: Peer, letter: wire.Letter) -> None:
+    def _on_control(self, peer: Peer, packet: wire.Packet) -> None:
         """What a node's link says to ours."""
-        if self._memory is None or not peer.wants_memory or letter.kind not in {wire.MAPPED, wire.WANT}:
-            if letter.kind != wire.REPORT:
-                raise MalformedError(f"a letter of kind {letter.kind}")
+        if self._memory is None or not peer.wants_memory or packet.kind not in {PacketKind.MAPPED, PacketKind.GROW}:
+            if packet.kind != PacketKind.ACK:
+                raise MalformedError(f"a packet of kind {packet.kind}")
             return
-        if letter.kind == wire.MAPPED:
-            offer = self._memory.accept(peer, wire.unpack_answer(letter.message))
+        if packet.kind == PacketKind.MAPPED:
+            offer = self._memory.accept(peer.memory, wire.unpack_control(wire.SegmentReply, packet.message))
         else:
-            wanted = wire.unpack_want(letter.message)
-            offer = self._memory.offer_arena(peer, wanted) if peer.board >= 0 else None
-        if offer is not None:
-            self._control(peer, wire.MAP, wire.pack_offer(offer))
+            wanted = wire.unpack_control(wire.GrowRequest, packet.message).size
+            offer = self._memory.offer_arena(peer.memory, wanted) if peer.memory.broadcast >= 0 else None
+        self._offer(peer, offer)
 
-    def _greet(self, identity: bytes) -> None:
+    def _on_first_packet(self, identity: bytes) -> None:
         """The first message of a connection; of anything but a greeting nothing is kept."""
         frame = self._socket.recv(copy=False)
         self._rest()
         content, fd, key = frame.bytes, frame.get(zmq.SRCFD), frame.get("User-Id")
-        if identity in self._forgotten:
+        if identity in self._fenced:
             self.counts.dropped += 1
             return
         try:
-            if len(content) > 1 and content[0] != wire.VERSION and content[1] == wire.HELLO:
+            if len(content) > 1 and content[0] != wire.VERSION and content[1] == PacketKind.HELLO:
                 self._log(f"a node was refused: its link has version {content[0]}, this one {wire.VERSION}")
-                self._socket.send_multipart([identity, wire.pack(wire.REFUSED, 0, b"")], zmq.DONTWAIT)
+                self._socket.send_multipart([identity, wire.pack(PacketKind.REFUSED, 0, b"")], zmq.DONTWAIT)
                 return
-            letter = wire.unpack(content, 0, self._limits)
-            wants_memory = wire.unpack_hello(letter)
+            hello = _read_hello(content, self._limits)
         except (MalformedError, zmq.ZMQError) as error:
             self.counts.dropped += 1
             self._log(f"a message of an unknown peer was dropped: {error}")
             return
-        self._admit(identity, int(fd), str(key), wants_memory)
+        self._admit(identity, int(fd), str(key), hello.shared_memory)
 
     def _admit(self, identity: bytes, fd: int, key: str, wants_memory: bool) -> None:
-        # The handle is doubled before the reports are read: if they do not say that the connection ended, it is the right one.
+        # ZeroMQ tells the number of the connection's descriptor, which the kernel may give to another connection at any moment.
+        # It is doubled before the reports are read: if they do not say that the connection ended, the handle is the right one.
         try:
-            line = second_handle(fd)
+            handle = _second_handle(fd)
         except OSError:
             return
         self._note_ended()
-        if not self._gate.is_open(fd) or fd in self._by_fd:
+        if not self._authenticator.is_open(fd) or fd in self._by_fd:
             if fd in self._by_fd:  # two peers at one connection: one of them has ended unseen, and the other must come again
-                line.shutdown(SHUT_RDWR)
-            line.close()
+                handle.shutdown(socket.SHUT_RDWR)
+            handle.close()
             self._fence(identity)
             return
-        peer = Peer(identity, key, fd, line, Account(self._limits), wants_memory)
-        peer.account.take(0)
+        peer = Peer(identity, key, fd, handle, FlowControl(self._limits), PeerMemory(_short(identity)), wants_memory)
+        peer.flow.on_received(0)  # its first packet
         self._peers[identity] = self._by_fd[fd] = peer
-        offer = self._memory.offer_board(peer) if self._memory is not None and wants_memory else None
-        if offer is not None:
-            with suppress(LinkError):
-                self._control(peer, wire.MAP, wire.pack_offer(offer))
+        if self._memory is not None and wants_memory:
+            self._offer(peer, self._memory.offer_broadcast(peer.memory))
 
     def _fence(self, identity: bytes) -> None:
         """Whatever still comes under this name is dropped without a word."""
-        self._forgotten[identity] = None
-        if len(self._forgotten) > _FORGOTTEN_MOST:
-            self._forgotten.popitem(last=False)
+        self._fenced[identity] = None
+        if len(self._fenced) > _FENCED_MOST:
+            self._fenced.popitem(last=False)
 
     def _note_ended(self) -> None:
         """Which peers' connections have ended; what they had sent may still be unread."""
-        for fd in self._gate.ended():
+        for fd in self._authenticator.ended():
             found = self._by_fd.pop(fd, None)
             if found is not None:
                 self._ended.append(found)
 
-    def _control(self, peer: Peer, kind: int, message: bytes) -> None:
-        letter = wire.pack(kind, peer.account.received, message)
-        self._post(peer, [letter], len(letter), None)
+    def _send_control(self, peer: Peer, kind: int, message: bytes) -> None:
+        packet = wire.pack(kind, peer.flow.received, message)
+        self._send_frames(peer, [packet], len(packet), None)
 
-    def _post(self, peer: Peer, frames: Sequence[wire.Buffer], size: int, piece: Piece | None) -> None:
+    def _send_frames(self, peer: Peer, frames: Sequence[wire.Buffer], size: int, extent: Extent | None) -> None:
         try:
             self._socket.send(peer.identity, zmq.DONTWAIT | zmq.SNDMORE)
             for frame in frames[:-1]:
@@ -397,17 +346,27 @@ class MainLink:
         except zmq.ZMQError as error:
             raise PeerGoneError(f"node {_short(peer.identity)} is no longer connected: {error}") from None
         self.counts.sent += 1
-        peer.account.post(size, piece)
+        peer.flow.on_sent(size, extent)
 
     def _grow(self) -> None:
         memory = self._memory
-        if memory is None or not memory.grown():
+        if memory is None or not memory.grow():
             return
         for peer in self._peers.values():
-            offer = memory.offer_board(peer) if peer.board >= 0 else None
-            if offer is not None:
-                with suppress(LinkError):
-                    self._control(peer, wire.MAP, wire.pack_offer(offer))
+            if peer.memory.broadcast >= 0:
+                self._offer(peer, memory.offer_broadcast(peer.memory))
+
+    def _offer(self, peer: Peer, offer: wire.SegmentOffer | None) -> None:
+        if offer is not None:
+            with suppress(LinkError):  # without it bulk goes over the wire
+                self._send_control(peer, PacketKind.MAP, wire.pack_control(offer))
+
+    def _in_use(self, generation: int) -> Iterator[int]:
+        """The positions of the broadcast segment from which on nodes may still read."""
+        for peer in self._peers.values():
+            start = peer.flow.oldest(generation)
+            if start is not None:
+                yield start
 
     def _known(self, peer: bytes) -> Peer:
         found = self._peers.get(peer)
@@ -417,15 +376,31 @@ class MainLink:
 
     def _ready_peer(self, peer: bytes) -> Peer:
         found = self._known(peer)
-        if found.account.is_full():
+        if found.flow.is_full():
             raise self._stuck(found)
         return found
 
     def _stuck(self, peer: Peer) -> PeerStuckError:
-        account = peer.account
+        flow = peer.flow
         return PeerStuckError(
-            f"node {_short(peer.identity)} does not read: {account.waiting} messages, {account.waiting_bytes} bytes wait for it"
+            f"node {_short(peer.identity)} does not read: {flow.waiting} messages, {flow.waiting_bytes} bytes wait for it"
         )
+
+
+def _read_hello(content: bytes, limits: LinkLimits) -> wire.LinkHello:
+    packet = wire.unpack(content, 0, limits)
+    if packet.kind != PacketKind.HELLO:
+        raise MalformedError(f"a packet of kind {packet.kind} came first")
+    return wire.unpack_control(wire.LinkHello, packet.message)
+
+
+def _second_handle(fd: int) -> socket.socket:
+    double = os.dup(fd)
+    try:
+        return socket.socket(fileno=double)
+    except OSError:
+        os.close(double)
+        raise
 
 
 def _short(peer: bytes) -> str:

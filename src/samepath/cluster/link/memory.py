@@ -1,55 +1,42 @@
-"""Main's shared memory: one board that all nodes of this host read, and an arena for each of them to write to."""
+"""Shared memory between a main server and nodes on the same host.
+
+Main makes every segment, as an unnamed file in memory (``memfd_create``): it is in no folder, needs no room in ``/dev/shm``,
+and is gone when the last process that uses it is, however that process ended: there is nothing to clean up after a crash. A
+node opens it through ``/proc/PID/fd``, which the kernel allows to processes of the same user on the same host only. It cannot
+be shrunk or grown, so that nobody can pull memory away under another (that would be a SIGBUS); the broadcast segment can be
+written by main alone.
+
+The first page holds an identity, which main tells, and a nonce, which it does not: who knows the nonce has read the page. That
+is how main learns that a node is on its host; addresses and host names lie in containers.
+
+There is one **broadcast** segment, which main writes and all nodes read, and one **arena** per node, which the node writes and
+main reads. One that is too small is replaced by the next generation, never resized. Only copies are handed out, so a segment
+can be closed at any time without leaving views behind.
+"""
 
 import ctypes
 import errno
 import fcntl
 import mmap
 import os
-import socket
 import stat
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
-from samepath.cluster.link.sockets import Account, Piece
-from samepath.cluster.link.wire import (
-    ARENA,
-    BOARD,
-    DATA,
-    EMBEDDED,
-    FRAME,
-    SHARED,
-    Answer,
-    Buffer,
-    Letter,
-    LinkLimits,
-    MalformedError,
-    Offer,
-    Place,
-    TooLargeError,
-    pack,
-)
-
-# Shared memory between a main server and nodes on the same host.
-#
-# Main makes every segment, as an unnamed file in memory (``memfd_create``): it is in no folder, needs no room in
-# ``/dev/shm``, and is gone when the last process that uses it is, however that process ended. A node opens it through
-# ``/proc/PID/fd``, which the kernel allows to processes of the same user on the same host only. It cannot be shrunk
-# or grown, so that nobody can pull memory away under another; the board can be written by main alone.
-#
-# The first page holds an identity, which main tells, and a nonce, which it does not: who knows the nonce has read the
-# page.
+from samepath.cluster.link.wire import Buffer, Extent, LinkLimits, PartRef, SegmentOffer, SegmentReply, SegmentUse, Via
 
 _PAGE: Final = 4096
 _MAGIC: Final = b"samepath"
 _ID_BYTES: Final = 16
 _NAME: Final = "samepath-link"
+_CACHE_LINE_BYTES: Final = 64  # no two parts share a cache line
 _F_SEAL_FUTURE_WRITE: Final = 0x10  # not in Python's fcntl everywhere
+_MIB: Final = 1 << 20
 
 
 class Segment:
-    """A piece of shared memory. Only bytes are ever handed out, so that it can be closed at any time."""
+    """One shared mapping."""
 
     def __init__(self, memory: mmap.mmap, fd: int, size: int) -> None:
         self._memory = memory
@@ -60,14 +47,19 @@ class Segment:
 
     @classmethod
     def make(cls, size: int, *, nodes_write: bool) -> Self:
-        """Main's side. All memory is taken at once, so that there is an OSError here rather than a fault later."""
+        """Main's side. All memory is taken at once, so that there is an OSError here rather than a SIGBUS later."""
         fd = os.memfd_create(_NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.posix_fallocate(fd, 0, _PAGE + size)
             memory = mmap.mmap(fd, _PAGE + size)
             memory[: len(_MAGIC) + 2 * _ID_BYTES] = _MAGIC + os.urandom(2 * _ID_BYTES)
             if not nodes_write:
-                _seal_against_writing(fd)
+                # Only mappings that exist already, ours, may write from here on.
+                try:
+                    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _F_SEAL_FUTURE_WRITE)
+                except OSError as error:
+                    if error.errno != errno.EINVAL:  # kernels before 5.1: nodes are trusted not to write to it
+                        raise
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         except BaseException:
             os.close(fd)
@@ -75,11 +67,11 @@ class Segment:
         return cls(memory, fd, size)
 
     @classmethod
-    def open(cls, offer: Offer, *, write: bool) -> Self:
+    def open(cls, offer: SegmentOffer, *, write: bool) -> Self:
         """A node's side; an OSError if the segment cannot be reached from here."""
         path = f"/proc/{offer.pid}/fd/{offer.fd}"
         # With another PID namespace this is somebody else's file: look before opening, and compare the identity after it.
-        if not os.readlink(path).startswith(f"/memfd:{_NAME}"):  # noqa: PTH115 - a Path has no business with it
+        if not os.readlink(path).startswith(f"/memfd:{_NAME}"):  # noqa: PTH115 - a Path would follow the link
             raise OSError(errno.ENOENT, "the segment is not on this host")
         fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -95,108 +87,33 @@ class Segment:
             raise OSError(errno.ENOENT, "the segment is another one")
         return segment
 
-    def offer(self, which: int, generation: int) -> Offer:
+    def offer(self, use: SegmentUse, generation: int) -> SegmentOffer:
         """How a node finds it."""
-        return Offer(which, generation, os.getpid(), self._fd, self.size, self.identity)
+        return SegmentOffer(use, generation, os.getpid(), self._fd, self.size, self.identity)
 
-    def write(self, offset: int, data: bytes | memoryview, length: int) -> None:
+    def write(self, offset: int, data: Buffer, length: int) -> None:
         """Copy in; the caller has seen to it that there is room."""
         self._memory[_PAGE + offset : _PAGE + offset + length] = data
 
-    def read(self, offset: int, length: int) -> bytes:
-        """Copy out; the caller has checked the bounds."""
+    def read(self, offset: int, length: int) -> bytes | None:
+        """Copy out; None for what is not within it, as a peer may say anything."""
+        if offset + length > self.size:
+            return None
         return self._memory[_PAGE + offset : _PAGE + offset + length]
 
     def close(self) -> None:
-        """Let go of it."""
         self._memory.close()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
-def _seal_against_writing(fd: int) -> None:
-    """Nobody but who has it in memory already can write to it."""
-    try:
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _F_SEAL_FUTURE_WRITE)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # kernels before 5.1: nodes are trusted not to write to the board
-            raise
+class RingAllocator:
+    """Room in a segment, given out in a circle. Pure: it counts, and touches no memory.
 
-
-# A node as its main server sees it: the connection, what waits for it, and the memory it writes its results to.
-
-
-@dataclass(slots=True)
-class Arena:
-    """Shared memory that one node writes to and main reads."""
-
-    segment: Segment
-    generation: int
-
-
-@dataclass(slots=True)
-class Peer:
-    """One connection of a node."""
-
-    identity: bytes
-    key: str
-    fd: int
-    line: socket.socket  # a second handle of the connection, to cut it
-    account: Account
-    wants_memory: bool
-    proof: tuple[int, bytes] = (-1, b"")  # of the board last offered: generation and nonce
-    board: int = -1  # generation of the board it is proved to read
-    arenas: tuple[Arena, ...] = ()  # the last one, and the one before until the node has gone over
-    malformed: int = 0
-
-    def arena(self, generation: int) -> Segment | None:
-        """The arena of that generation."""
-        for one in self.arenas:
-            if one.generation == generation:
-                return one.segment
-        return None
-
-    def drop_arenas_before(self, generation: int) -> None:
-        """Free what the node no longer writes to."""
-        for one in self.arenas:
-            if one.generation < generation:
-                self.drop_arena(one.generation)
-
-    def drop_arena(self, generation: int) -> None:
-        """Free one that the node does not write to."""
-        for one in self.arenas:
-            if one.generation == generation:
-                one.segment.close()
-        self.arenas = tuple(one for one in self.arenas if one.generation != generation)
-
-    def cut(self) -> None:
-        """End the connection, for both sides, and free its memory."""
-        with suppress(OSError):
-            self.line.shutdown(socket.SHUT_RDWR)
-        self.line.close()
-        for one in self.arenas:
-            one.segment.close()
-        self.arenas = ()
-
-
-def second_handle(fd: int) -> socket.socket:
-    """Another handle of a connection whose first one belongs to ZeroMQ."""
-    double = os.dup(fd)
-    try:
-        return socket.socket(fileno=double)
-    except OSError:
-        os.close(double)
-        raise
-
-
-# Room in shared memory, given out in a circle. Pure: it counts, and touches no memory.
-#
-# Positions only grow; a position's offset is its remainder by the capacity. A piece never wraps around the end.
-
-
-class Ring:
-    """Who may write where. Pieces are reserved at the head and become free again from the tail."""
+    Positions only grow; a position's offset is its remainder by the capacity. What is reserved never wraps around the end.
+    Room is reserved at the head and becomes free again from the tail, in the same order: readers acknowledge in order too.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -204,8 +121,8 @@ class Ring:
         self.tail = 0
 
     def reserve(self, length: int) -> int | None:
-        """The position of a free piece, or None if there is none."""
-        if self.tail == self.head:  # empty: begin at the start again, where the memory is still warm
+        """The position of so much free room, or None if there is none."""
+        if self.tail == self.head:  # empty: begin at the start again, where the memory is still in the cache
             self.head = self.tail = -(-self.head // self.capacity) * self.capacity
         offset = self.head % self.capacity
         start = self.head if offset + length <= self.capacity else self.head - offset + self.capacity
@@ -219,184 +136,156 @@ class Ring:
         self.tail = min(max(self.tail, position), self.head)
 
 
-# How bulk gets into a letter and out of it: within it, as frames behind it, or through shared memory.
-
-_LINE_BYTES = 64  # no two pieces share a cache line
-
-
-class Store:
-    """A segment that this side writes to. A new generation replaces it when it is too small."""
+class SegmentWriter:
+    """A segment that this side writes to."""
 
     def __init__(self, segment: Segment, generation: int) -> None:
         self.segment = segment
         self.generation = generation
-        self.ring = Ring(segment.size)
+        self.ring = RingAllocator(segment.size)
 
-    def put(self, data: Buffer, length: int) -> tuple[Place, Piece] | None:
+    def store(self, data: Buffer, length: int) -> tuple[PartRef, Extent] | None:
         """Copy a part of the bulk in; None if there is no room for it now."""
-        start = self.ring.reserve(-(-length // _LINE_BYTES) * _LINE_BYTES)
+        start = self.ring.reserve(-(-length // _CACHE_LINE_BYTES) * _CACHE_LINE_BYTES)
         if start is None:
             return None
         offset = start % self.ring.capacity
         self.segment.write(offset, data, length)
-        return Place(SHARED, self.generation, offset, length), Piece(self.generation, start, self.ring.head)
+        return PartRef(Via.SHARED, self.generation, offset, length), Extent(self.generation, start, self.ring.head)
 
 
-Put = Callable[[Buffer, int], tuple[Place, Piece] | None]
+@dataclass(slots=True)
+class PeerMemory:
+    """Shared memory of one node, as main sees it.
+
+    There are two arenas for a moment when one is replaced: results that the node wrote to the old one may still be under way.
+    """
+
+    name: str
+    offered: tuple[int, bytes] = (-1, b"")  # the broadcast segment last offered: its generation, and the nonce to be proved
+    broadcast: int = -1  # generation of the broadcast segment that the node has proved to read
+    arenas: tuple[tuple[int, Segment], ...] = ()  # by generation
+
+    def fetch(self, reference: PartRef) -> bytes | None:
+        """Copy a part of the bulk out of the arena it lies in."""
+        for generation, segment in self.arenas:
+            if generation == reference.generation:
+                return segment.read(reference.offset, reference.length)
+        return None
+
+    @property
+    def arena_bytes(self) -> int:
+        """The size of the latest arena."""
+        return self.arenas[-1][1].size if self.arenas else 0
+
+    def drop(self, unwanted: Callable[[int], bool]) -> None:
+        """Free the arenas of those generations."""
+        for generation, segment in self.arenas:
+            if unwanted(generation):
+                segment.close()
+        self.arenas = tuple(arena for arena in self.arenas if not unwanted(arena[0]))
 
 
-def compose(
-    read: int, message: bytes, bulk: Sequence[Buffer], put: Put | None, limits: LinkLimits
-) -> tuple[list[Buffer], int, Piece | None]:
-    """The frames of a letter with bulk, its size in all, and the shared memory it refers to."""
-    if len(message) > limits.message_bytes or len(bulk) > limits.bulk_parts:
-        raise TooLargeError(
-            f"a message of {len(message)} bytes with {len(bulk)} parts is beyond the limits of the link, "
-            f"{limits.message_bytes} bytes and {limits.bulk_parts} parts"
-        )
-    # Looked at before anything is put into shared memory: what is refused leaves nothing behind.
-    sizes = [len(part) if isinstance(part, bytes) else part.nbytes for part in bulk]
-    if max(sizes, default=0) > limits.bulk_bytes:
-        raise TooLargeError(f"a part of {max(sizes)} bytes is beyond the limit of the link, {limits.bulk_bytes} bytes")
-    places: list[Place] = []
-    embedded: list[Buffer] = []
-    frames: list[Buffer] = []
-    start, end, generation, size = -1, -1, 0, 0
-    for part, length in zip(bulk, sizes, strict=True):
-        size += length
-        if length <= limits.embedded_bytes:
-            places.append(Place(EMBEDDED, 0, 0, length))
-            embedded.append(part)
-            continue
-        stored = put(part, length) if put is not None else None
-        if stored is None:
-            places.append(Place(FRAME, 0, 0, length))
-            frames.append(part)
-            continue
-        place, piece = stored
-        places.append(place)
-        start, end, generation = piece.start if start < 0 else start, piece.end, piece.generation
-    letter = pack(DATA, read, message, places, embedded)
-    return [letter, *frames], size + len(letter), Piece(generation, start, end) if start >= 0 else None
+class MainMemory:
+    """Main's side: makes, replaces and frees segments. Where memory cannot be had, bulk goes over the wire; that is said once.
 
+    ``in_use`` gives, for a generation of the broadcast segment, the positions from which on nodes may still read.
+    """
 
-def gather(letter: Letter, after: Sequence[bytes], find: Callable[[int], Segment | None]) -> tuple[tuple[bytes, ...], int]:
-    """The bulk of a letter, copied out of the memory of its generation where it lies there; and how much lay there."""
-    bulk: list[bytes] = []
-    frames, embedded, shared_bytes = iter(after), iter(letter.embedded), 0
-    for place in letter.places:
-        if place.how == SHARED:
-            segment = find(place.generation)
-            if segment is None or place.offset + place.length > segment.size:
-                raise MalformedError(f"memory that is not there: {place}")
-            bulk.append(segment.read(place.offset, place.length))
-            shared_bytes += place.length
-            continue
-        part = next(frames if place.how == FRAME else embedded)
-        if len(part) != place.length:
-            raise MalformedError(f"a part of {len(part)} bytes instead of {place.length}")
-        bulk.append(part)
-    return tuple(bulk), shared_bytes
-
-
-class Memory:
-    """Makes, replaces and frees segments. Where memory cannot be had, bulk goes over the wire, and that is said once."""
-
-    def __init__(self, limits: LinkLimits, peers: Callable[[], Iterable[Peer]], log: Callable[[str], None]) -> None:
+    def __init__(self, limits: LinkLimits, in_use: Callable[[int], Iterable[int]], log: Callable[[str], None]) -> None:
         self._limits = limits
-        self._peers = peers
+        self._in_use = in_use
         self._log = log
         self._said = False
         self._floor = 0
         self._short_of = 0
         self._arenas = 0
-        segment = self._make(limits.board_bytes, nodes_write=False)
-        self._board = Store(segment, 0) if segment is not None else None
+        segment = self._make(limits.broadcast_bytes, nodes_write=False)
+        self._broadcast = SegmentWriter(segment, 0) if segment is not None else None
 
-    def offer_board(self, peer: Peer) -> Offer | None:
-        """Where a node finds the board; what it should read there is kept to compare."""
-        if self._board is None:
+    def offer_broadcast(self, peer: PeerMemory) -> SegmentOffer | None:
+        """Where a node finds the broadcast segment; what it should read there is kept to compare."""
+        if self._broadcast is None:
             return None
-        peer.proof = (self._board.generation, self._board.segment.nonce)
-        return self._board.segment.offer(BOARD, self._board.generation)
+        peer.offered = (self._broadcast.generation, self._broadcast.segment.nonce)
+        return self._broadcast.segment.offer(SegmentUse.BROADCAST, self._broadcast.generation)
 
-    def offer_arena(self, peer: Peer, size: int = 0) -> Offer | None:
+    def offer_arena(self, peer: PeerMemory, size: int = 0) -> SegmentOffer | None:
         """Make an arena for a node, larger than the last one; None if it is as large as may be or there is no memory."""
-        last = peer.arenas[-1].segment.size if peer.arenas else 0
-        size = power_of_two(max(size, 2 * last, self._limits.arena_bytes), self._limits.arena_bytes_max)
-        if size <= last or len(peer.arenas) > 1:
+        size = power_of_two(max(size, 2 * peer.arena_bytes, self._limits.arena_bytes), self._limits.arena_bytes_max)
+        if size <= peer.arena_bytes or len(peer.arenas) > 1:
             return None
         segment = self._make(size, nodes_write=True)
         if segment is None:
             return None
         self._arenas += 1
-        peer.arenas = (*peer.arenas, Arena(segment, self._arenas))
-        return segment.offer(ARENA, self._arenas)
+        peer.arenas = (*peer.arenas, (self._arenas, segment))
+        return segment.offer(SegmentUse.ARENA, self._arenas)
 
-    def accept(self, peer: Peer, answer: Answer) -> Offer | None:
+    def accept(self, peer: PeerMemory, reply: SegmentReply) -> SegmentOffer | None:
         """A node says what it read in a segment: proof or not. Returns what to offer it next."""
-        if answer.which == ARENA:
-            if not answer.opened:
-                peer.drop_arena(answer.generation)
-            elif peer.arena(answer.generation) is not None:
-                peer.drop_arenas_before(answer.generation)
+        if reply.use == SegmentUse.ARENA:
+            if not reply.opened:
+                peer.drop(lambda generation: generation == reply.generation)
+            elif any(generation == reply.generation for generation, _ in peer.arenas):
+                peer.drop(lambda generation: generation < reply.generation)  # it writes to the new one from now on
             return None
-        if self._board is not None and peer.proof[0] != self._board.generation:
-            return self.offer_board(peer)  # it was replaced while the node was looking for it
-        if answer.generation != peer.proof[0]:
+        if self._broadcast is not None and peer.offered[0] != self._broadcast.generation:
+            return self.offer_broadcast(peer)  # it was replaced while the node was looking for it
+        if reply.generation != peer.offered[0]:
             return None  # about an older one
-        if answer.opened and answer.nonce == peer.proof[1]:
-            peer.board = answer.generation
+        if reply.opened and reply.nonce == peer.offered[1]:
+            peer.broadcast = reply.generation
             return None if peer.arenas else self.offer_arena(peer)
-        self._say(f"node {peer.identity.hex()[-8:]} is on another host or may not read this one's memory")
+        self._say(f"node {peer.name} is on another host or may not read this one's memory")
         return None
 
     def begin(self) -> None:
-        """A letter is being written: what is put on the board from now on must stay, though no node is known to need it yet."""
-        self._floor = self._board.ring.head if self._board is not None else 0
+        """A packet is being written: what is stored from now on must stay, though no node is known to need it yet."""
+        self._floor = self._broadcast.ring.head if self._broadcast is not None else 0
 
-    def reads_board(self, peer: Peer) -> bool:
-        """Has this node proved that it can read the board as it is now?"""
-        return self._board is not None and peer.board == self._board.generation
+    def is_read_by(self, peer: PeerMemory) -> bool:
+        """Has this node proved that it can read the broadcast segment as it is now?"""
+        return self._broadcast is not None and peer.broadcast == self._broadcast.generation
 
-    def put(self, data: Buffer, length: int) -> tuple[Place, Piece] | None:
-        """Put a part of the bulk on the board; None if there is no room."""
-        board = self._board
-        if board is None:
+    def store(self, data: Buffer, length: int) -> tuple[PartRef, Extent] | None:
+        """Copy a part of the bulk into the broadcast segment; None if there is no room."""
+        broadcast = self._broadcast
+        if broadcast is None:
             return None
-        found = board.put(data, length)
+        found = broadcast.store(data, length)
         if found is None:
-            starts = (peer.account.oldest(board.generation) for peer in self._peers())
-            board.ring.release(min((self._floor, *(start for start in starts if start is not None))))
-            found = board.put(data, length)
+            # Looked at only when it is full: the slowest reader decides how much becomes free.
+            broadcast.ring.release(min((self._floor, *self._in_use(broadcast.generation))))
+            found = broadcast.store(data, length)
         if found is None:
             self._short_of = max(self._short_of, length)
         return found
 
-    def grown(self) -> bool:
-        """Make the board larger if there was no room on it; the nodes must be shown the new one before it is used for them.
+    def grow(self) -> bool:
+        """Replace the broadcast segment by a larger one if there was no room; nodes must be offered it before it is used.
 
         The old one is let go of at once: nodes that may have to read it have it open.
         """
-        board, wanted = self._board, self._short_of
+        broadcast, wanted = self._broadcast, self._short_of
         self._short_of = 0
-        if board is None or not wanted:
+        if broadcast is None or not wanted:
             return False
-        size = power_of_two(max(2 * board.segment.size, 2 * wanted), self._limits.board_bytes_max)
-        if size <= board.segment.size:
+        size = power_of_two(max(2 * broadcast.segment.size, 2 * wanted), self._limits.broadcast_bytes_max)
+        if size <= broadcast.segment.size:
             return False
         segment = self._make(size, nodes_write=False)
         if segment is None:
             return False
-        board.segment.close()
-        self._board = Store(segment, board.generation + 1)
+        broadcast.segment.close()
+        self._broadcast = SegmentWriter(segment, broadcast.generation + 1)
         return True
 
     def close(self) -> None:
-        """Free the board; the arenas go with their nodes."""
-        if self._board is not None:
-            self._board.segment.close()
-            self._board = None
+        """Free the broadcast segment; the arenas go with their nodes."""
+        if self._broadcast is not None:
+            self._broadcast.segment.close()
+            self._broadcast = None
 
     def _make(self, size: int, *, nodes_write: bool) -> Segment | None:
         try:
@@ -416,11 +305,8 @@ def power_of_two(size: int, most: int) -> int:
     return min(1 << max(size - 1, 1).bit_length(), most)
 
 
-# Keeping the memory of images that come and go with every tick.
-
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
-_MIB: Final = 1 << 20
 
 
 def hold_memory(kept_bytes: int = 1024 * _MIB) -> bool:

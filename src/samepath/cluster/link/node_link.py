@@ -1,4 +1,8 @@
-"""A node's end of the link: one connection, made once. When it ends, this incarnation of the node has ended too."""
+"""A node's end of the link: one connection, made once. When it ends, this incarnation of the node has ended too.
+
+Unlike main, a node may wait: it has one peer, and a main server that does not read for a minute is of no use to it. Also unlike
+main it does not forgive: main is trusted, so bytes from it that make no sense mean that something is broken here or there.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -6,17 +10,23 @@ from typing import Final
 
 from samepath.cluster.link import wire
 from samepath.cluster.link.keys import Keys, check_key
-from samepath.cluster.link.memory import Segment, Store, compose, gather, power_of_two
-from samepath.cluster.link.sockets import Account, Piece, Waiter, dress
+from samepath.cluster.link.memory import Segment, SegmentWriter, power_of_two
+from samepath.cluster.link.sockets import Poller, configure
 from samepath.cluster.link.wire import (
-    Event,
+    Extent,
+    FlowControl,
     LinkError,
+    LinkEvent,
     LinkLimits,
     LinkLostError,
     LinkRefusedError,
     MalformedError,
+    PacketKind,
+    PartRef,
     PeerStuckError,
     Received,
+    SegmentReply,
+    SegmentUse,
     zmq,
 )
 from samepath.core.clock import SYSTEM_CLOCK
@@ -24,7 +34,7 @@ from samepath.core.errors import InputError
 
 MAIN: Final = b""  # the peer of everything a node receives
 _NO_NONCE: Final = bytes(16)
-_REPORT_MS: Final = 200
+_MONITOR_MS: Final = 200  # ZeroMQ refuses to send a little before it reports that the connection has ended
 
 
 class NodeLink:
@@ -44,11 +54,11 @@ class NodeLink:
         self.identity = b"n" + os.urandom(wire.IDENTITY_BYTES - 1)
         self._limits = limits or LinkLimits()
         self._log = log
-        self._account = Account(self._limits)
-        self._board: tuple[int, Segment] | None = None
-        self._arena: Store | None = None
+        self._flow = FlowControl(self._limits)
+        self._broadcast: tuple[int, Segment] | None = None
+        self._arena: SegmentWriter | None = None
         self._asked_bytes = 0
-        self._inbox: list[Event] = []
+        self._kept: list[LinkEvent] = []
         self._failure: LinkError | None = None
         self._connected = False
         self._ended = False
@@ -61,8 +71,8 @@ class NodeLink:
         except BaseException:
             self._context.destroy(linger=0)
             raise
-        self._waiter = Waiter(self._socket, self._monitor)
-        self._control(wire.HELLO, wire.pack_hello(shared_memory=shared_memory))
+        self._poller = Poller(self._socket, self._monitor)
+        self._send_control(PacketKind.HELLO, wire.pack_control(wire.LinkHello(shared_memory)))
 
     @property
     def is_local(self) -> bool:
@@ -72,32 +82,34 @@ class NodeLink:
     @property
     def memory_bytes(self) -> tuple[int, int]:
         """How much shared memory there is for what main sends, and for what this node sends."""
-        return self._board[1].size if self._board is not None else 0, self._arena.segment.size if self._arena is not None else 0
+        return self._broadcast[
+            1
+        ].size if self._broadcast is not None else 0, self._arena.segment.size if self._arena is not None else 0
 
     def send(self, message: bytes, bulk: Sequence[wire.Buffer] = ()) -> None:
         """Send to main. Waits only if very much was sent that main has not read; then for a bounded time."""
-        if self._account.is_full():
+        if self._flow.is_full():
             self._await_room()
         if self._failure is not None:
             raise self._failure
-        frames, size, piece = compose(self._account.received, message, bulk, self._put, self._limits)
-        self._post(frames, size, piece)
+        frames, size, extent = wire.pack_bulk(self._flow.received, message, bulk, self._store, self._limits)
+        self._send_frames(frames, size, extent)
         if self._asked_bytes < 0:
             self._asked_bytes = -self._asked_bytes
-            self._control(wire.WANT, wire.pack_want(self._asked_bytes))
+            self._send_control(PacketKind.GROW, wire.pack_control(wire.GrowRequest(self._asked_bytes)))
 
-    def poll(self, timeout_s: float | None) -> list[Event]:
+    def poll(self, timeout_s: float | None) -> list[LinkEvent]:
         """Wait until something happens, and say what; a LinkError when the link has ended and all has been read."""
         deadline_s = None if timeout_s is None else SYSTEM_CLOCK.monotonic_s() + timeout_s
         while True:
             now_s = SYSTEM_CLOCK.monotonic_s()
             left_s = None if deadline_s is None else max(0.0, deadline_s - now_s)
-            wait_s = 0.0 if self._inbox or self._ended or self._failure is not None else left_s
+            wait_s = 0.0 if self._kept or self._ended or self._failure is not None else left_s
             if not self._connected:
                 until_s = max(0.0, self._deadline_s - now_s)
                 wait_s = until_s if wait_s is None else min(wait_s, until_s)
-            events = [*self._inbox]
-            self._inbox.clear()
+            events = [*self._kept]
+            self._kept.clear()
             self._poll_once(wait_s, events)
             if events:
                 return events
@@ -108,28 +120,31 @@ class NodeLink:
 
     def wake(self) -> None:
         """Make the current or next poll return with ``Woken``; any thread may call it."""
-        self._waiter.wake()
+        self._poller.wake()
 
     def watch(self, fd: int, key: object) -> None:
-        """Report ``Ready(key)`` at every poll as long as ``fd`` can be read."""
-        self._waiter.watch(fd, key)
+        """Report ``Readable(key)`` at every poll as long as ``fd`` can be read."""
+        self._poller.watch(fd, key)
 
     def unwatch(self, fd: int) -> None:
-        """Watch it no longer."""
-        self._waiter.unwatch(fd)
+        self._poller.unwatch(fd)
 
     def close(self, linger_s: float = 0.0) -> None:
         """End the connection; what was sent and is still here is given so long to leave."""
         if self._closed:
             return
         self._closed = True
-        self._waiter.close()
-        self._drop_memory()
+        self._poller.close()
+        if self._arena is not None:
+            self._arena.segment.close()
+        if self._broadcast is not None:
+            self._broadcast[1].close()
+        self._arena = self._broadcast = None
         self._socket.disable_monitor()
         self._context.destroy(linger=round(linger_s * 1000.0))
 
-    def _poll_once(self, timeout_s: float | None, events: list[Event]) -> None:
-        ready, happened = self._waiter.wait(timeout_s)
+    def _poll_once(self, timeout_s: float | None, events: list[LinkEvent]) -> None:
+        ready, happened = self._poller.wait(timeout_s)
         events += happened
         if self._monitor in ready:
             self._read_monitor()
@@ -141,8 +156,8 @@ class NodeLink:
             self._failure = LinkRefusedError(
                 f"no main server answered at {self.endpoint} within {self._limits.connect_s:g} s: is it running there?"
             )
-        if self._failure is None and self._account.owes_report(self.memory_bytes[0]):
-            self._control(wire.REPORT, b"")
+        if self._failure is None and self._flow.owes_ack(self.memory_bytes[0]):
+            self._send_control(PacketKind.ACK, b"")
 
     def _read_monitor(self) -> None:
         """What ZeroMQ reports of the connection."""
@@ -166,7 +181,7 @@ class NodeLink:
         if self._failure is None:
             self._failure = LinkRefusedError(f"the main server at {self.endpoint} {reason}")
 
-    def _drain(self, events: list[Event]) -> bool:
+    def _drain(self, events: list[LinkEvent]) -> bool:
         """Read what has come, up to a bound; returns whether that was all."""
         for _ in range(self._limits.messages_per_poll):
             try:
@@ -181,80 +196,84 @@ class NodeLink:
                 continue
             size = len(frame) + sum(map(len, after))
             try:
-                letter = wire.unpack(frame, len(after), self._limits)
-                freed = self._account.settle(letter.read)
+                packet = wire.unpack(frame, len(after), self._limits)
+                freed = self._flow.on_read_by_peer(packet.read)
                 if freed is not None and self._arena is not None and freed.generation == self._arena.generation:
                     self._arena.ring.release(freed.end)
-                if letter.kind == wire.DATA:
-                    bulk, shared_bytes = gather(letter, after, self._find)
+                if packet.kind == PacketKind.DATA:
+                    bulk, shared_bytes = wire.unpack_bulk(packet, after, self._fetch)
                     size += shared_bytes
-                    events.append(Received(MAIN, letter.message, bulk))
-                elif letter.kind == wire.MAP:
-                    self._map(wire.unpack_offer(letter.message))
+                    events.append(Received(MAIN, packet.message, bulk))
+                elif packet.kind == PacketKind.MAP:
+                    self._map(wire.unpack_control(wire.SegmentOffer, packet.message))
             except MalformedError as error:
                 # Main is trusted; what it sends and cannot be read must not be passed over.
                 self._failure = LinkLostError(f"the main server at {self.endpoint} sent what is no message: {error}")
-            self._account.take(size)
+            self._flow.on_received(size)
         return False
 
-    def _find(self, generation: int) -> Segment | None:
-        return self._board[1] if self._board is not None and self._board[0] == generation else None
+    def _fetch(self, reference: PartRef) -> bytes | None:
+        if self._broadcast is None or self._broadcast[0] != reference.generation:
+            return None
+        return self._broadcast[1].read(reference.offset, reference.length)
 
-    def _map(self, offer: wire.Offer) -> None:
+    def _map(self, offer: wire.SegmentOffer) -> None:
         """Main has made shared memory: open it and prove it, or say that it cannot be reached from here."""
         try:
-            segment = Segment.open(offer, write=offer.which == wire.ARENA)
+            segment = Segment.open(offer, write=offer.use == SegmentUse.ARENA)
         except (OSError, ValueError) as error:
             self._log(f"shared memory of the main server cannot be used ({error}): images travel over the wire instead")
-            self._control(wire.MAPPED, wire.pack_answer(wire.Answer(offer.which, offer.generation, False, _NO_NONCE)))
+            reply = SegmentReply(offer.use, offer.generation, False, _NO_NONCE)
+            self._send_control(PacketKind.MAPPED, wire.pack_control(reply))
             return
-        if offer.which == wire.ARENA:
+        if offer.use == SegmentUse.ARENA:
             if self._arena is not None:
                 self._arena.segment.close()
-            self._arena = Store(segment, offer.generation)
+            self._arena = SegmentWriter(segment, offer.generation)
             self._asked_bytes = 0
         else:
-            if self._board is not None:
-                self._board[1].close()
-            self._board = (offer.generation, segment)
-        self._control(wire.MAPPED, wire.pack_answer(wire.Answer(offer.which, offer.generation, True, segment.nonce)))
+            if self._broadcast is not None:
+                self._broadcast[1].close()
+            self._broadcast = (offer.generation, segment)
+        reply = SegmentReply(offer.use, offer.generation, True, segment.nonce)
+        self._send_control(PacketKind.MAPPED, wire.pack_control(reply))
 
-    def _put(self, data: wire.Buffer, length: int) -> tuple[wire.Place, Piece] | None:
+    def _store(self, data: wire.Buffer, length: int) -> tuple[PartRef, Extent] | None:
         arena = self._arena
         if arena is None:
             return None
-        found = arena.put(data, length)
+        found = arena.store(data, length)
         if found is None and arena.segment.size < self._limits.arena_bytes_max and not self._asked_bytes:
-            # Negative: still to be asked for, once this letter is complete.
+            # Negative: still to be asked for, once this packet is complete.
             self._asked_bytes = -power_of_two(max(2 * length, 2 * arena.segment.size), self._limits.arena_bytes_max)
         return found
 
     def _await_room(self) -> None:
         """Main has not read for long: keep what comes from it for the next poll, and wait."""
         deadline_s = SYSTEM_CLOCK.monotonic_s() + self._limits.stuck_s
-        while self._account.is_full() and self._failure is None:
+        while self._flow.is_full() and self._failure is None:
             left_s = deadline_s - SYSTEM_CLOCK.monotonic_s()
             if left_s <= 0.0:
-                waiting = f"{self._account.waiting} messages, {self._account.waiting_bytes} bytes wait"
+                waiting = f"{self._flow.waiting} messages, {self._flow.waiting_bytes} bytes wait"
                 raise PeerStuckError(
                     f"the main server at {self.endpoint} has not read for {self._limits.stuck_s:g} s: {waiting}"
                 )
-            self._poll_once(min(left_s, 1.0), self._inbox)
+            self._poll_once(min(left_s, 1.0), self._kept)
 
-    def _control(self, kind: int, message: bytes) -> None:
-        letter = wire.pack(kind, self._account.received, message)
-        self._post([letter], len(letter), None)
+    def _send_control(self, kind: PacketKind, message: bytes) -> None:
+        packet = wire.pack(kind, self._flow.received, message)
+        self._send_frames([packet], len(packet), None)
 
-    def _post(self, frames: Sequence[wire.Buffer], size: int, piece: Piece | None) -> None:
+    def _send_frames(self, frames: Sequence[wire.Buffer], size: int, extent: Extent | None) -> None:
         try:
             self._socket.send_multipart(frames, zmq.DONTWAIT)
         except zmq.Again:
             raise self._why_stuck() from None
-        self._account.post(size, piece)
+        self._flow.on_sent(size, extent)
 
     def _why_stuck(self) -> LinkError:
         """Nothing more is taken: it may be that there is no connection, which ZeroMQ reports a little later."""
-        self._monitor.poll(_REPORT_MS)
+        self._monitor.poll(_MONITOR_MS)
         self._read_monitor()
         if self._failure is not None:
             return self._failure
@@ -262,20 +281,13 @@ class NodeLink:
             return LinkLostError(f"the main server at {self.endpoint} has gone, or has cut this node off")
         return PeerStuckError(f"the main server at {self.endpoint} does not read")
 
-    def _drop_memory(self) -> None:
-        if self._arena is not None:
-            self._arena.segment.close()
-        if self._board is not None:
-            self._board[1].close()
-        self._arena = self._board = None
-
 
 def _connect(
     socket: "zmq.Socket[bytes]", endpoint: str, identity: bytes, keys: Keys, main_public: str, limits: LinkLimits
 ) -> "zmq.Socket[bytes]":
     """Begin to connect; returns the socket that tells what comes of it."""
     check_key("public", main_public)
-    dress(socket, keys, limits)
+    configure(socket, keys, limits)
     socket.identity = identity
     socket.ipv6 = "[" in endpoint
     socket.curve_serverkey = main_public.encode("ascii")

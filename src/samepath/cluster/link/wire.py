@@ -1,18 +1,41 @@
-"""The bytes of the link. Pure: frames in, letters out, and the other way round.
+"""The link between a main server and its nodes, as bytes and counts. Pure: no socket, no memory, no clock.
 
-A letter is one frame: a head, where each part of the bulk lies, the message, and the small parts of the bulk themselves. Large
-parts either follow as frames of their own or lie in shared memory, of which only the place is told. Every letter also says how
-many letters of the other side its sender has read so far.
+What the link guarantees, and where:
+
+* **Order.** Messages of one sender arrive in the order in which they were sent (one TCP connection, one ZeroMQ pipe), however
+  their bulk travels: a packet is handed out only once all of its bulk is there.
+* **Loss.** Nothing is lost while a connection lives. A connection is never resumed: when it ends, both sides are told after the
+  last message that arrived, and whatever was under way is gone. So a node that reconnects is a new node, and the scheduler
+  gives what was lost to another.
+* **Limits.** Everything that a peer could make grow has a bound in :class:`LinkLimits`. A sender counts what its peer has not
+  read (:class:`FlowControl`); main never waits for a node, it fails the send instead.
+* **Shared memory.** On one host bulk is written once into a memory segment and only its place is sent. A place is reused when
+  every reader has acknowledged the packet that named it, never earlier.
+
+A **packet** is one ZeroMQ frame: a header, one :class:`PartRef` for each part of the bulk, the message, and the small parts of
+the bulk. Large parts follow as frames of their own or lie in shared memory. Every header also acknowledges: it says how many
+packets of the other side its sender has read.
 """
 
 import struct
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from enum import IntEnum
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 from samepath.core.errors import InputError, SamepathError
 
-# What can go wrong between a main server and its nodes; each is one line.
+try:
+    import msgspec
+    import zmq
+except ImportError as error:
+    _missing = "pyzmq" if error.name == "zmq" else error.name
+    raise InputError(f"the cluster needs {_missing}, which is not installed: pip install 'samepath[cluster]'") from None
+
+__all__ = ["msgspec", "zmq"]
+
+_MIB: Final = 1 << 20
 
 
 class LinkError(SamepathError):
@@ -40,12 +63,7 @@ class TooLargeError(LinkError):
 
 
 class MalformedError(Exception):
-    """Bytes of an authenticated peer that are no message of this link. Never leaves the package."""
-
-
-# Bounds of the link. Everything a peer can make grow is held by one of these numbers.
-
-_MIB: Final = 1 << 20
+    """Bytes of an authenticated peer that are no packet of this link. Never leaves the package."""
 
 
 @dataclass(frozen=True)
@@ -53,180 +71,24 @@ class LinkLimits:
     """How large messages may be, and how much may wait for a peer that does not read."""
 
     message_bytes: int = 16 * _MIB  # one message, its bulk not counted
-    bulk_bytes: int = 64 * _MIB + (1 << 16)  # one part of the bulk: the largest picture that a server draws, and its head
+    bulk_bytes: int = 64 * _MIB + (1 << 16)  # one part of the bulk: the largest picture that a server draws, and its header
     bulk_parts: int = 4096  # of one message
-    embedded_bytes: int = 2048  # bulk up to this size travels within the message itself
+    inline_bytes: int = 2048  # bulk up to this size travels within the packet: a frame of its own would cost more
     waiting_messages: int = 16_384  # sent and not known to be read
     waiting_bytes: int = 256 * _MIB  # the same in bytes, those in shared memory included
-    board_bytes: int = 1 * _MIB  # of shared memory for all nodes at first
-    board_bytes_max: int = 64 * _MIB  # then bulk travels over the wire
+    broadcast_bytes: int = 1 * _MIB  # of shared memory that all nodes read, at first; it grows when something does not fit
+    broadcast_bytes_max: int = 64 * _MIB  # then bulk travels over the wire
     arena_bytes: int = 4 * _MIB  # of shared memory for one node's results at first
     arena_bytes_max: int = 256 * _MIB
-    messages_per_poll: int = 1024
-    report_messages: int = 256  # say what has been read after so many messages at the latest
+    messages_per_poll: int = 1024  # so that one talkative node cannot keep main from everybody else
+    ack_messages: int = 256  # acknowledge after so many messages at the latest
     connect_s: float = 30.0  # for a node to find its main server
     stuck_s: float = 60.0  # for a node to wait until its main server reads
 
     @property
     def frame_bytes(self) -> int:
         """The longest frame: a part of the bulk, or a message with all its small parts."""
-        return max(self.bulk_bytes, self.message_bytes + self.bulk_parts * (self.embedded_bytes + 32) + 64)
-
-
-VERSION: Final = 1
-DATA, HELLO, REPORT, MAP, MAPPED, WANT, REFUSED = range(7)
-EMBEDDED, FRAME, SHARED = range(3)
-BOARD, ARENA = range(2)
-GREETING: Final = b"samepath link"
-IDENTITY_BYTES: Final = 16
-
-_HEAD: Final = struct.Struct("<BBHQ")  # version, kind, parts of the bulk, letters read
-_PLACE: Final = struct.Struct("<BIQQ")  # how, generation, offset, length
-_HELLO: Final = struct.Struct("<13sB")
-_MAP: Final = struct.Struct("<BIIIQ16s")
-_MAPPED: Final = struct.Struct("<BIB16s")
-_WANT: Final = struct.Struct("<Q")
-
-
-Buffer = bytes | memoryview
-
-
-class Place(NamedTuple):
-    """Where a part of the bulk is."""
-
-    how: int
-    generation: int
-    offset: int
-    length: int
-
-
-class Letter(NamedTuple):
-    """A letter, taken apart; ``embedded`` holds the small parts in their order."""
-
-    kind: int
-    read: int
-    message: bytes
-    places: tuple[Place, ...]
-    embedded: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class Offer:
-    """A segment of shared memory that main has made, and how a process of this host finds it."""
-
-    which: int
-    generation: int
-    pid: int
-    fd: int
-    size: int
-    identity: bytes
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a node read in the segment: the proof that it is on the same host. Nothing if it could not."""
-
-    which: int
-    generation: int
-    opened: bool
-    nonce: bytes
-
-
-def pack(kind: int, read: int, message: bytes, places: Sequence[Place] = (), embedded: Sequence[Buffer] = ()) -> bytes:
-    """One letter as one frame."""
-    head = _HEAD.pack(VERSION, kind, len(places), read)
-    if not places:
-        return head + message
-    return b"".join((head, *(_PLACE.pack(*place) for place in places), message, *embedded))
-
-
-def unpack(frame: bytes, frames_after: int, limits: LinkLimits) -> Letter:
-    """Take a letter apart; anything but a letter is a MalformedError."""
-    if len(frame) < _HEAD.size:
-        raise MalformedError(f"{len(frame)} bytes are no letter")
-    version, kind, count, read = _HEAD.unpack_from(frame)
-    if version != VERSION or kind > REFUSED:
-        raise MalformedError(f"version {version}, kind {kind}")
-    if not count:
-        if frames_after:
-            raise MalformedError(f"{frames_after} frames too many")
-        return _within(Letter(kind, read, frame[_HEAD.size :], (), ()), limits)
-    start = _HEAD.size + count * _PLACE.size
-    if len(frame) < start or count > limits.bulk_parts:
-        raise MalformedError(f"{count} parts in {len(frame)} bytes")
-    places = tuple(Place._make(fields) for fields in _PLACE.iter_unpack(frame[_HEAD.size : start]))
-    if max(places)[0] > SHARED or max(place.length for place in places) > limits.bulk_bytes:
-        raise MalformedError("a part of an unknown kind, or too large")
-    if sum(place.how == FRAME for place in places) != frames_after:
-        raise MalformedError(f"{frames_after} frames follow")
-    at = len(frame) - sum(place.length for place in places if place.how == EMBEDDED)
-    if at < start:
-        raise MalformedError("parts longer than the letter")
-    message, embedded = frame[start:at], []
-    for place in places:
-        if place.how == EMBEDDED:
-            embedded.append(frame[at : at + place.length])
-            at += place.length
-    return _within(Letter(kind, read, message, places, tuple(embedded)), limits)
-
-
-def _within(letter: Letter, limits: LinkLimits) -> Letter:
-    if len(letter.message) > limits.message_bytes:
-        raise MalformedError(f"a message of {len(letter.message)} bytes")
-    return letter
-
-
-def pack_hello(*, shared_memory: bool) -> bytes:
-    """The first letter of a node."""
-    return _HELLO.pack(GREETING, shared_memory)
-
-
-def unpack_hello(letter: Letter) -> bool:
-    """Whether the node wants shared memory."""
-    greeting, shared = _unpacked(_HELLO, letter.message)
-    if letter.kind != HELLO or greeting != GREETING:
-        raise MalformedError("no greeting")
-    return bool(shared)
-
-
-def pack_offer(offer: Offer) -> bytes:
-    """Where a segment is to be found."""
-    return _MAP.pack(offer.which, offer.generation, offer.pid, offer.fd, offer.size, offer.identity)
-
-
-def unpack_offer(message: bytes) -> Offer:
-    """The same, read."""
-    return Offer(*_unpacked(_MAP, message))
-
-
-def pack_answer(answer: Answer) -> bytes:
-    """What came of an offer."""
-    return _MAPPED.pack(answer.which, answer.generation, answer.opened, answer.nonce)
-
-
-def unpack_answer(message: bytes) -> Answer:
-    """The same, read."""
-    which, generation, opened, nonce = _unpacked(_MAPPED, message)
-    return Answer(which, generation, bool(opened), nonce)
-
-
-def pack_want(size: int) -> bytes:
-    """A node wants so many bytes of shared memory."""
-    return _WANT.pack(size)
-
-
-def unpack_want(message: bytes) -> int:
-    """The same, read."""
-    return int(_unpacked(_WANT, message)[0])
-
-
-def _unpacked(form: struct.Struct, message: bytes) -> tuple[Any, ...]:
-    if len(message) != form.size:
-        raise MalformedError(f"{len(message)} bytes instead of {form.size}")
-    return form.unpack(message)
-
-
-# What a link reports when it is polled.
+        return max(self.bulk_bytes, self.message_bytes + self.bulk_parts * (self.inline_bytes + 32) + 64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,17 +106,20 @@ class Woken:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class Readable:
     """A watched file descriptor can be read."""
 
     key: object
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class Disconnected:
     """The connection to a peer has ended. It comes after the last message of that peer, once, and the peer is forgotten."""
 
     peer: bytes
+
+
+LinkEvent = Received | Woken | Readable | Disconnected
 
 
 @dataclass(slots=True)
@@ -265,18 +130,290 @@ class LinkCounts:
     received: int = 0
     shared_bytes: int = 0  # bulk of nodes that came through shared memory
     wire_bytes: int = 0  # everything of nodes that came over the wire
-    dropped: int = 0  # messages of forgotten or unknown peers
+    dropped: int = 0  # messages of disconnected or unknown peers
     malformed: int = 0
 
 
-Event = Received | Woken | Ready | Gone
+# Raised whenever a packet or one of the control messages below changes. It is the first byte of every packet, so that two
+# versions can at least tell each other why they do not talk.
+VERSION: Final = 2
+IDENTITY_BYTES: Final = 16
+
+Buffer = bytes | memoryview
 
 
-# What the cluster needs beside samepath itself.
+class PacketKind(IntEnum):
+    """What a packet is for; all but DATA are between the two links and carry one of the control messages below."""
 
-try:
-    import zmq
-except ImportError:
-    raise InputError("the cluster needs pyzmq, which is not installed: pip install 'samepath[cluster]'") from None
+    DATA = 0
+    HELLO = 1  # a node's first packet
+    ACK = 2  # nothing but the header's count of packets read
+    MAP = 3  # main offers a segment of shared memory
+    MAPPED = 4  # the node's reply to the offer
+    GROW = 5  # the node wants a larger arena
+    REFUSED = 6  # main speaks another version
 
-__all__ = ["zmq"]
+
+class Via(IntEnum):
+    """How a part of the bulk travels."""
+
+    INLINE = 0
+    FRAME = 1
+    SHARED = 2
+
+
+class PartRef(NamedTuple):
+    """Where a part of the bulk is; generation and offset count for shared memory only."""
+
+    via: int
+    generation: int
+    offset: int
+    length: int
+
+
+class Extent(NamedTuple):
+    """Shared memory that a packet refers to, from its first position to behind its last; positions only grow."""
+
+    generation: int
+    start: int
+    end: int
+
+
+class Packet(NamedTuple):
+    """A packet, taken apart; ``inline`` holds the small parts of the bulk in their order."""
+
+    kind: int
+    read: int
+    message: bytes
+    parts: tuple[PartRef, ...]
+    inline: tuple[bytes, ...]
+
+
+_HEADER: Final = struct.Struct("<BBHQ")  # version, kind, parts of the bulk, packets read
+_PART: Final = struct.Struct("<BIQQ")
+
+
+def pack(kind: int, read: int, message: bytes, parts: Sequence[PartRef] = (), inline: Sequence[Buffer] = ()) -> bytes:
+    """One packet as one frame."""
+    header = _HEADER.pack(VERSION, kind, len(parts), read)
+    if not parts:
+        return header + message
+    return b"".join((header, *(_PART.pack(*part) for part in parts), message, *inline))
+
+
+def unpack(frame: bytes, frames_after: int, limits: LinkLimits) -> Packet:
+    """Take a packet apart; anything but a packet is a MalformedError."""
+    if len(frame) < _HEADER.size:
+        raise MalformedError(f"{len(frame)} bytes are no packet")
+    version, kind, count, read = _HEADER.unpack_from(frame)
+    if version != VERSION or kind > PacketKind.REFUSED:
+        raise MalformedError(f"version {version}, kind {kind}")
+    start = _HEADER.size + count * _PART.size
+    if len(frame) < start or count > limits.bulk_parts:
+        raise MalformedError(f"{count} parts in {len(frame)} bytes")
+    parts = tuple(PartRef._make(fields) for fields in _PART.iter_unpack(frame[_HEADER.size : start])) if count else ()
+    if any(part.via > Via.SHARED or part.length > limits.bulk_bytes for part in parts):
+        raise MalformedError("a part of an unknown kind, or too large")
+    if sum(part.via == Via.FRAME for part in parts) != frames_after:
+        raise MalformedError(f"{frames_after} frames follow")
+    # The message has no length of its own: it is what lies between the references and the inline parts.
+    at = len(frame) - sum(part.length for part in parts if part.via == Via.INLINE)
+    if not 0 <= at - start <= limits.message_bytes:
+        raise MalformedError(f"a message of {at - start} bytes")
+    message, inline = frame[start:at], []
+    for part in parts:
+        if part.via == Via.INLINE:
+            inline.append(frame[at : at + part.length])
+            at += part.length
+    return Packet(kind, read, message, parts, tuple(inline))
+
+
+def pack_bulk(
+    read: int,
+    message: bytes,
+    bulk: Sequence[Buffer],
+    store: Callable[[Buffer, int], tuple[PartRef, Extent] | None] | None,
+    limits: LinkLimits,
+) -> tuple[list[Buffer], int, Extent | None]:
+    """The frames of a DATA packet, its size in all, and the shared memory it refers to.
+
+    ``store`` copies a part into shared memory, or returns None where there is no room; then the part goes over the wire.
+    """
+    if len(message) > limits.message_bytes or len(bulk) > limits.bulk_parts:
+        raise TooLargeError(
+            f"a message of {len(message)} bytes with {len(bulk)} parts is beyond the limits of the link, "
+            f"{limits.message_bytes} bytes and {limits.bulk_parts} parts"
+        )
+    # Looked at before anything is put into shared memory: what is refused leaves nothing behind.
+    sizes = [len(part) if isinstance(part, bytes) else part.nbytes for part in bulk]
+    if max(sizes, default=0) > limits.bulk_bytes:
+        raise TooLargeError(f"a part of {max(sizes)} bytes is beyond the limit of the link, {limits.bulk_bytes} bytes")
+    parts: list[PartRef] = []
+    inline: list[Buffer] = []
+    frames: list[Buffer] = []
+    start, end, generation = -1, -1, 0
+    for part, length in zip(bulk, sizes, strict=True):
+        if length <= limits.inline_bytes:
+            parts.append(PartRef(Via.INLINE, 0, 0, length))
+            inline.append(part)
+            continue
+        stored = store(part, length) if store is not None else None
+        if stored is None:
+            parts.append(PartRef(Via.FRAME, 0, 0, length))
+            frames.append(part)
+            continue
+        reference, extent = stored
+        parts.append(reference)
+        start, end, generation = extent.start if start < 0 else start, extent.end, extent.generation
+    first = pack(PacketKind.DATA, read, message, parts, inline)
+    return [first, *frames], sum(sizes) + len(first), Extent(generation, start, end) if start >= 0 else None
+
+
+def unpack_bulk(
+    packet: Packet, after: Sequence[bytes], fetch: Callable[[PartRef], bytes | None]
+) -> tuple[tuple[bytes, ...], int]:
+    """The bulk of a packet, and how much of it came through shared memory, from which ``fetch`` copies (None: not there)."""
+    bulk: list[bytes] = []
+    frames, inline, shared_bytes = iter(after), iter(packet.inline), 0
+    for reference in packet.parts:
+        if reference.via == Via.SHARED:
+            part = fetch(reference)
+            if part is None:
+                raise MalformedError(f"memory that is not there: {reference}")
+            shared_bytes += reference.length
+        else:
+            part = next(frames if reference.via == Via.FRAME else inline)
+            if len(part) != reference.length:
+                raise MalformedError(f"a part of {len(part)} bytes instead of {reference.length}")
+        bulk.append(part)
+    return tuple(bulk), shared_bytes
+
+
+class SegmentUse(IntEnum):
+    """A segment is either the one that main writes for all nodes of its host, or the one that a single node writes."""
+
+    BROADCAST = 0
+    ARENA = 1
+
+
+_Generation = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+_Key = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+
+
+class _Control(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A message between the two links themselves; types and bounds are checked as it is read."""
+
+
+class LinkHello(_Control, frozen=True, tag="samepath link"):
+    """A node's first message; the tag keeps out whoever speaks ZeroMQ and CURVE but is no node."""
+
+    shared_memory: bool
+
+
+class SegmentOffer(_Control, frozen=True):
+    """A segment that main has made, and how a process of this host finds it."""
+
+    use: SegmentUse
+    generation: _Generation
+    pid: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+    fd: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+    size: Annotated[int, msgspec.Meta(ge=0, le=2**48)]
+    identity: _Key
+
+
+class SegmentReply(_Control, frozen=True):
+    """What a node read in the segment: the proof that it is on the same host. Zeros if it could not open it."""
+
+    use: SegmentUse
+    generation: _Generation
+    opened: bool
+    nonce: _Key
+
+
+class GrowRequest(_Control, frozen=True):
+    """A node wants an arena of so many bytes."""
+
+    size: Annotated[int, msgspec.Meta(ge=0, le=2**48)]
+
+
+_C = TypeVar("_C", bound=_Control)
+
+
+def pack_control(message: LinkHello | SegmentOffer | SegmentReply | GrowRequest) -> bytes:
+    """A control message as bytes."""
+    return msgspec.msgpack.encode(message)
+
+
+def unpack_control(kind: type[_C], data: bytes) -> _C:
+    """The control message of that kind; anything else is a MalformedError."""
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except ValueError as error:  # of msgspec, and of text that is no UTF-8
+        raise MalformedError(f"no {kind.__name__}: {error}") from None
+
+
+class FlowControl:
+    """Packets sent to one peer and not known to be read, and packets of that peer not acknowledged yet.
+
+    Each side counts the packets it has sent; the header of every packet that comes back says how many of them were read. So
+    both know what is under way, however ZeroMQ and the kernel buffer it, and when shared memory may be used again. Counting
+    packets rather than bytes in ZeroMQ's own queues is what lets main give up on a frozen node instead of blocking on it.
+    """
+
+    def __init__(self, limits: LinkLimits) -> None:
+        self._limits = limits
+        self._sizes: deque[int] = deque()
+        self._extents: deque[tuple[int, Extent]] = deque()
+        self.waiting_bytes = 0
+        self.sent = 0
+        self.received = 0
+        self._acknowledged = 0
+        self._unacknowledged_bytes = 0
+
+    @property
+    def waiting(self) -> int:
+        """Packets that were sent and are not known to be read."""
+        return len(self._sizes)
+
+    def is_full(self) -> bool:
+        """Is so much waiting that nothing more should be sent?"""
+        return self.waiting >= self._limits.waiting_messages or self.waiting_bytes >= self._limits.waiting_bytes
+
+    def on_sent(self, size: int, extent: Extent | None) -> None:
+        """A packet was sent; its header has acknowledged all that was received."""
+        self.sent += 1
+        self.waiting_bytes += size
+        self._sizes.append(size)
+        if extent is not None:
+            self._extents.append((self.sent, extent))
+        self._acknowledged, self._unacknowledged_bytes = self.received, 0
+
+    def on_read_by_peer(self, read: int) -> Extent | None:
+        """The peer has read so many packets in all; returns the last extent of memory that this sets free."""
+        before = self.sent - len(self._sizes)
+        if not before <= read <= self.sent:
+            raise MalformedError(f"{read} packets read of {self.sent}, after {before}")
+        for _ in range(read - before):
+            self.waiting_bytes -= self._sizes.popleft()
+        freed = None
+        while self._extents and self._extents[0][0] <= read:
+            freed = self._extents.popleft()[1]
+        return freed
+
+    def oldest(self, generation: int) -> int | None:
+        """Where the oldest memory of a generation begins that this peer may still read."""
+        return next((extent.start for _, extent in self._extents if extent.generation == generation), None)
+
+    def on_received(self, size: int) -> None:
+        """A packet of the peer has been read."""
+        self.received += 1
+        self._unacknowledged_bytes += size
+
+    def owes_ack(self, memory_bytes: int) -> bool:
+        """Has so much been read, and nothing sent since, that the peer must be told before it runs out of memory?
+
+        A quarter of its memory: late enough to cost nothing, early enough that it never has to wait.
+        """
+        if self.received - self._acknowledged >= self._limits.ack_messages:
+            return True
+        return self._unacknowledged_bytes >= max(memory_bytes, self._limits.broadcast_bytes) // 4

@@ -1,21 +1,21 @@
 """The status of a cluster, put together from what the main server knows."""
 
-from samepath.cluster.membership import JOINING, Member, Roster
+from samepath.cluster.membership import JOINING, Member, Membership
+from samepath.cluster.monitor.counters import Counters
 from samepath.cluster.monitor.status import ClusterStatus, NodeStatus, SensorStatus
-from samepath.cluster.scheduler import Conductor
-from samepath.cluster.settings import Numbers
+from samepath.cluster.scheduler import Scheduler
 from samepath.simulator.carla.records import Description
 from samepath.simulator.server.episode import Episode
-from samepath.simulator.server.sensors import Eye, SensorEntry
-from samepath.simulator.server.streams import HERE
+from samepath.simulator.server.sensors import SensorEntry, VisualSensor
+from samepath.simulator.server.streams import MAIN_SERVER
 
 
 def status_of(
-    name: str, version: str, episode: Episode, roster: Roster, conductor: Conductor, numbers: Numbers, now_s: float
+    name: str, version: str, episode: Episode, membership: Membership, scheduler: Scheduler, counters: Counters, now_s: float
 ) -> ClusterStatus:
     """How everything stands now."""
-    members = roster.all()
-    ticks = numbers.ticks
+    members = membership.all()
+    ticks = counters.ticks
     return ClusterStatus(
         name=name,
         version=version,
@@ -27,28 +27,28 @@ def status_of(
         tick_s=ticks.recent.last,
         tick_s_mean=ticks.recent.mean,
         ticks_per_s=ticks.per_s(now_s),
-        frames_per_s=numbers.frames.per_s(now_s),
-        frames=numbers.frames.total,
-        nodes=tuple(_node(one, roster, conductor, now_s) for one in members),
-        sensors=_sensors(episode, roster, conductor, numbers),
-        commands=numbers.commands.recent.status(),
-        late_frames=numbers.lateness.late_frames,
-        dropped_frames=numbers.lateness.dropped_frames,
-        worst_lateness_s=numbers.lateness.worst_s,
-        reissued=numbers.reissued,
-        moved=conductor.balance.moved,
-        compared=numbers.compared,
-        desynchronised=numbers.desynchronised,
-        waiting_for=conductor.waiting_for,
-        problems=numbers.problems.lines,
+        frames_per_s=counters.frames.per_s(now_s),
+        frames=counters.frames.total,
+        nodes=tuple(_node(member, membership, scheduler, now_s) for member in members),
+        sensors=_sensors(episode, membership, scheduler, counters),
+        commands=counters.commands.stats.status(),
+        late_frames=counters.lateness.late_frames,
+        dropped_frames=counters.lateness.dropped_frames,
+        worst_lateness_s=counters.lateness.worst_s,
+        reissued=counters.reissued,
+        moved=scheduler.balancer.moved,
+        compared=counters.compared,
+        desynchronised=counters.desynchronised,
+        waiting_for=scheduler.waiting_for,
+        problems=counters.problems.lines,
         recent_tick_s=ticks.recent.values,
         tick_times=ticks.buckets.histogram(),
         at_s=now_s,
     )
 
 
-def _node(member: Member, roster: Roster, conductor: Conductor, now_s: float) -> NodeStatus:
-    slowness = [conductor.balance.costs.slowness(one.number) for one in roster.all()]
+def _node(member: Member, membership: Membership, scheduler: Scheduler, now_s: float) -> NodeStatus:
+    slowness = [scheduler.balancer.costs.slowness(other.number) for other in membership.all()]
     return NodeStatus(
         name=member.name,
         ordinal=member.number,
@@ -57,17 +57,17 @@ def _node(member: Member, roster: Roster, conductor: Conductor, now_s: float) ->
         state=member.state,
         address=member.address,
         clients=member.connected,
-        sensors=sum(1 for one in conductor.balance.placed().values() if one == member.number),
-        speed=min(slowness) / conductor.balance.costs.slowness(member.number) if member.drew.total else None,
-        busy=min(member.drawn.per_s(now_s) / 1e6, 1.0),
-        frames=member.drew.total,
-        frames_per_s=member.drew.per_s(now_s),
+        sensors=sum(node == member.number for node in scheduler.balancer.placed().values()),
+        speed=min(slowness) / scheduler.balancer.costs.slowness(member.number) if member.frames.total else None,
+        busy=min(member.busy_us.per_s(now_s) / 1e6, 1.0),
+        frames=member.frames.total,
+        frames_per_s=member.frames.per_s(now_s),
         step_s=member.step_s,
         late_frames=member.late_frames,
         dropped_frames=member.dropped_frames,
         compared=member.compared,
         desynchronised=member.desynchronised,
-        restarts=roster.restarts.get(member.name, 0),
+        restarts=membership.restarts.get(member.name, 0),
         silent_s=max(now_s - member.heard_s, 0.0) if member.state != JOINING else 0.0,
         steps=member.steps,
         steps_s=member.steps_s,
@@ -75,9 +75,9 @@ def _node(member: Member, roster: Roster, conductor: Conductor, now_s: float) ->
     )
 
 
-def _sensors(episode: Episode, roster: Roster, conductor: Conductor, numbers: Numbers) -> tuple[SensorStatus, ...]:
-    names = {one.number: one.name for one in roster.all()} | {HERE: "main"}
-    placed, costs = conductor.balance.placed(), conductor.balance.costs
+def _sensors(episode: Episode, membership: Membership, scheduler: Scheduler, counters: Counters) -> tuple[SensorStatus, ...]:
+    names = {member.number: member.name for member in membership.all()} | {MAIN_SERVER: "main"}
+    placed, costs = scheduler.balancer.placed(), scheduler.balancer.costs
     return tuple(
         SensorStatus(
             id=entry.id,
@@ -86,11 +86,11 @@ def _sensors(episode: Episode, roster: Roster, conductor: Conductor, numbers: Nu
             width=_pixels(entry.record.description, "image_size_x"),
             height=_pixels(entry.record.description, "image_size_y"),
             cost_s=costs.known_s(entry.id),
-            frames=numbers.sensor_frames.get(entry.id, 0),
-            homes=tuple(names[home] for home in episode.listened.homes(entry.stream_id) if home in names),
+            frames=counters.sensor_frames.get(entry.id, 0),
+            homes=tuple(names[home] for home in episode.subscriptions.homes(entry.stream_id) if home in names),
         )
         for entry in episode.actors.all(SensorEntry)
-        if isinstance(entry.instrument, Eye)
+        if isinstance(entry.model, VisualSensor)
     )
 
 

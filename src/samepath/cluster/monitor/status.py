@@ -4,6 +4,7 @@ What is not known yet is None (the time of a tick before the first one), never a
 are seconds; when something happened is said in ticks, so that two runs of one script tell the same story.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
@@ -129,6 +130,28 @@ class ClusterStatus:
     recent_tick_s: tuple[float, ...] = ()  # up to 100, the latest comes last
     tick_times: Histogram = Histogram()
     at_s: float = 0.0  # the main server's clock when this was so; it counts from an arbitrary start
+
+
+class StatusBoard:
+    """Where the main server puts its status, and everybody else reads it: an exchange of one reference, no lock.
+
+    A status is worth building a few times a second, not every tick: ask ``due`` first.
+    """
+
+    def __init__(self, every_s: float = 0.25) -> None:
+        self._every_s = every_s
+        self._status: ClusterStatus | None = None
+        self._published_s = -math.inf
+
+    def due(self, now_s: float) -> bool:
+        return now_s - self._published_s >= self._every_s
+
+    def publish(self, status: ClusterStatus, now_s: float) -> None:
+        self._status, self._published_s = status, now_s
+
+    def read(self) -> ClusterStatus | None:
+        """The status last published; None before the first."""
+        return self._status
 
 
 @cache

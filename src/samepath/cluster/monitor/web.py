@@ -24,9 +24,9 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from samepath.cluster.monitor.client import TOKEN_HEADER
 from samepath.cluster.monitor.page import live_page
-from samepath.cluster.monitor.recent import MissingLibraryError, Source, exposition, make_registry
-from samepath.cluster.monitor.site import TOKEN_HEADER
+from samepath.cluster.monitor.prometheus import MissingLibraryError, StatusSource, exposition, make_registry
 from samepath.cluster.monitor.status import ClusterStatus, to_json
 from samepath.core.errors import InputError, SamepathError
 
@@ -45,7 +45,7 @@ _NODES: Final = re.compile(r"[0-9]{1,4}")
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
-class Actions(Protocol):
+class MonitorActions(Protocol):
     """What may be asked for from outside. Each returns one line, or raises a SamepathError that says why not.
 
     They are called from threads of the web server: they leave a wish for the main server's own thread and return at once.
@@ -64,7 +64,7 @@ class Actions(Protocol):
         ...
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What goes back."""
 
     status: HTTPStatus
@@ -73,18 +73,18 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def _line(status: HTTPStatus, words: str, *headers: tuple[str, str]) -> Answer:
-    return Answer(status, f"{words}\n".encode(), _TEXT, headers)
+def _line(status: HTTPStatus, words: str, *headers: tuple[str, str]) -> HttpAnswer:
+    return HttpAnswer(status, f"{words}\n".encode(), _TEXT, headers)
 
 
-class Watch:
+class MonitorServer:
     """The web server. ``names`` are host names beside localhost and plain addresses under which it may be asked for."""
 
     def __init__(
         self,
-        source: Source,
+        source: StatusSource,
         thumbnail: Thumbnail,
-        actions: Actions,
+        actions: MonitorActions,
         token: str,
         *,
         host: str = "127.0.0.1",
@@ -102,7 +102,7 @@ class Watch:
             raise InputError(f"the live page cannot be served on {host}:{port} ({reason}): choose another port") from error
         self.host, self.port = host, int(self._server.server_address[1])
         _get_ready()
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="samepath-watch", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="samepath monitor", daemon=True)
 
     @property
     def url(self) -> str:
@@ -110,18 +110,18 @@ class Watch:
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/"
 
     def start(self) -> None:
-        """Answer from now on."""
+        """HttpAnswer from now on."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer no more."""
+        """HttpAnswer no more."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
 
-    def answer(self, method: str, target: str, header: Callable[[str], str]) -> Answer:
-        """Answer one request; whatever goes wrong is an answer too."""
+    def answer(self, method: str, target: str, header: Callable[[str], str]) -> HttpAnswer:
+        """HttpAnswer one request; whatever goes wrong is an answer too."""
         if not self._is_ours(header("Host")):
             return _line(
                 HTTPStatus.MISDIRECTED_REQUEST, "this server is asked for by address or as localhost, not by another name"
@@ -147,18 +147,20 @@ class Watch:
         except ValueError:
             return False
 
-    def _show(self, path: str) -> Answer:
+    def _show(self, path: str) -> HttpAnswer:
         if path == "/":
             page = live_page()
-            return Answer(HTTPStatus.OK, page.html, "text/html; charset=utf-8", (("Content-Security-Policy", page.policy),))
+            return HttpAnswer(HTTPStatus.OK, page.html, "text/html; charset=utf-8", (("Content-Security-Policy", page.policy),))
         if path == "/status.json":
             body = self._status_json()
-            return Answer(HTTPStatus.OK, body, "application/json") if body else _not_yet()
+            return HttpAnswer(HTTPStatus.OK, body, "application/json") if body else _not_yet()
         if path == "/metrics":
             return self._metrics()
         if picture := _PICTURE.fullmatch(path):
             png = self._picture(int(picture[1]))
-            return Answer(HTTPStatus.OK, png, "image/png") if png else _line(HTTPStatus.NOT_FOUND, "there is no such picture")
+            return (
+                HttpAnswer(HTTPStatus.OK, png, "image/png") if png else _line(HTTPStatus.NOT_FOUND, "there is no such picture")
+            )
         if path in ("/stop", "/scale") or _DRAIN.fullmatch(path):
             return _line(HTTPStatus.METHOD_NOT_ALLOWED, "this takes a POST with the token", ("Allow", "POST"))
         return _line(HTTPStatus.NOT_FOUND, "there are /, /status.json, /metrics and /thumbnails/ID.png")
@@ -166,7 +168,7 @@ class Watch:
     def _picture(self, sensor: int) -> bytes | None:
         """The main server is bothered only with sensors that there are."""
         status = self._source()
-        if status is None or all(one.id != sensor for one in status.sensors):
+        if status is None or all(known.id != sensor for known in status.sensors):
             return None
         return self._thumbnail(sensor)
 
@@ -181,15 +183,15 @@ class Watch:
             self._encoded = (status, body)
         return body
 
-    def _metrics(self) -> Answer:
+    def _metrics(self) -> HttpAnswer:
         try:
             registry = make_registry(self._source)
         except MissingLibraryError as error:
             return _line(HTTPStatus.NOT_IMPLEMENTED, str(error))
         body, content_type = exposition(registry)
-        return Answer(HTTPStatus.OK, body, content_type)
+        return HttpAnswer(HTTPStatus.OK, body, content_type)
 
-    def _change(self, path: str, query: str, token: str) -> Answer:
+    def _change(self, path: str, query: str, token: str) -> HttpAnswer:
         node = _DRAIN.fullmatch(path)
         if not (node or path in ("/stop", "/scale")):
             return _line(HTTPStatus.NOT_FOUND, "there are /nodes/NAME/drain, /scale?nodes=N and /stop")
@@ -202,13 +204,13 @@ class Watch:
         except SamepathError as error:
             return _line(HTTPStatus.CONFLICT, str(error))
 
-    def _scale(self, query: str) -> Answer:
+    def _scale(self, query: str) -> HttpAnswer:
         asked = parse_qs(query).get("nodes", [])
         if len(asked) != 1 or not _NODES.fullmatch(asked[0]) or not 1 <= int(asked[0]) <= MOST_NODES:
             return _line(HTTPStatus.BAD_REQUEST, f"nodes=N was wanted, with N from 1 to {MOST_NODES}")
         return _line(HTTPStatus.OK, self._actions.scale(int(asked[0])))
 
-    def _drain(self, name: str) -> Answer:
+    def _drain(self, name: str) -> HttpAnswer:
         status = self._source()
         if status is None:
             return _not_yet()
@@ -226,7 +228,7 @@ def _get_ready() -> None:
         exposition(make_registry(lambda: None))
 
 
-def _not_yet() -> Answer:
+def _not_yet() -> HttpAnswer:
     return _line(HTTPStatus.SERVICE_UNAVAILABLE, "the cluster has just begun; ask again")
 
 
@@ -236,8 +238,8 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, address: tuple[str, int], watch: Watch) -> None:
-        self.watch = watch
+    def __init__(self, address: tuple[str, int], monitor: MonitorServer) -> None:
+        self.monitor = monitor
         self._room = threading.BoundedSemaphore(_CONNECTIONS)
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
@@ -271,7 +273,7 @@ class _Server(ThreadingHTTPServer):
         """A connection that broke while it was served is nobody's problem but its own; anything else is said."""
         error = sys.exception()
         if not isinstance(error, OSError):
-            self.watch.log(f"a request could not be read: {type(error).__name__}: {error}")
+            self.monitor.log(f"a request could not be read: {type(error).__name__}: {error}")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -298,9 +300,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def _answer(self) -> None:
-        self._send(self.server.watch.answer(self.command, self.path, lambda name: self.headers.get(name, "") or ""))
+        self._send(self.server.monitor.answer(self.command, self.path, lambda name: self.headers.get(name, "") or ""))
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: HttpAnswer) -> None:
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
@@ -355,7 +357,7 @@ def _small(kind: str, pixels: NDArray[np.uint8], step: int) -> "Image":
     if kind in ("sensor.camera.rgb", "sensor.camera.normals"):
         height, width, _ = pixels.shape
         return Image.frombuffer("RGB", (width, height), pixels, "raw", "BGRX", 0, 1).reduce(step)
-    # Numbers cannot be averaged: every so-manieth pixel stands for its neighbours.
+    # Numbers cannot be averaged: one pixel in so many stands for its neighbours.
     few = np.ascontiguousarray(pixels[::step, ::step])
     if kind == "sensor.camera.depth":
         return Image.fromarray(_depth(few))

@@ -1,4 +1,8 @@
-"""Nodes as plain processes of the main server, on its own machine. They end with it, whatever ends it."""
+"""Nodes as plain processes of the main server, on its own machine. They end with it, whatever ends it.
+
+The kernel can end a process with the *thread* that started it (``PR_SET_PDEATHSIG``), not with the process that did. So every
+process has a thread of its own here that starts it, passes on what it prints, and lives exactly as long as it does.
+"""
 
 import os
 import signal
@@ -10,27 +14,22 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from samepath.cluster.placement.records import GRACE_S, Ended, NodeKeys, NodeOrder, packed, starts_again
+from samepath.cluster.placement.records import GRACE_S, NodeExit, NodeKeys, NodeSpec, encode_start_line, starts_again
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import printable
-from samepath.core.processes import how_it_ended
-
-# A node's process and the thread that keeps it: it starts the process, passes on what that prints, and learns how it
-# ended.
-#
-# The kernel ends a process with the *thread* that started it; this thread lives exactly as long as the process.
+from samepath.core.processes import describe_exit
 
 NODE_MODULE: Final = "samepath.cluster.placement.child"
 _LONGEST_LINE: Final = 2000
 _NOT_STARTED: Final = 127
 
 
-class Kept:
-    """One life of a node. ``line`` and ``end`` are called from its own thread, ``end`` last and once."""
+class NodeProcess:
+    """One process of a node. ``line`` and ``end`` are called from its own thread, ``end`` last and once."""
 
     def __init__(
         self,
-        order: NodeOrder,
+        spec: NodeSpec,
         keys: NodeKeys,
         line: Callable[[str], None],
         end: Callable[[int], None],
@@ -41,13 +40,13 @@ class Kept:
     ) -> None:
         self._line, self._end = line, end
         self._command = [sys.executable, "-m", module, str(os.getpid())]
-        self._first = packed(order, keys, watched)
+        self._first = encode_start_line(spec, keys, watched)
         self._environment = None if environment is None else dict(environment)
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._wanted = True
         self._timer: threading.Timer | None = None
-        self._thread = threading.Thread(target=self._keep, name=f"keeps {order.name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"runs {spec.name}", daemon=True)
         self._thread.start()
 
     def stop(self, grace_s: float = GRACE_S) -> None:
@@ -72,14 +71,14 @@ class Kept:
         """Wait until the process has ended and its end was told."""
         self._thread.join()
 
-    def _keep(self) -> None:
+    def _run(self) -> None:
         code = _NOT_STARTED
         try:
-            code = self._live()
+            code = self._start_and_read()
         finally:
             self._end(code)
 
-    def _live(self) -> int:
+    def _start_and_read(self) -> int:
         with self._lock:
             if not self._wanted:
                 return -signal.SIGTERM
@@ -117,11 +116,12 @@ def plain(line: bytes) -> str:
     return printable(line.decode(errors="replace").rstrip())
 
 
-# A node that lived shorter than this is started again only after a pause, which doubles up to a longest one.
-_SHORT_LIFE_S: Final = 5.0
+# A node that ran for less than this is started again only after a pause, which doubles up to a longest one: a node that cannot
+# start (no memory, a broken installation) must not keep a core busy with trying.
+_SHORT_RUN_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 8.0
-# Who asks for a restart means a life that he has seen fail; one that has just begun is not it.
+# Whoever asks for a restart means a process that was seen to fail; one that has just begun is not it.
 _JUST_BEGUN_S: Final = 1.0
 
 
@@ -132,12 +132,12 @@ class ProcessPlacement:
         self._log, self._module = log, module
         self._nodes: dict[str, _Node] = {}
         self._leaving: list[_Node] = []
-        self._ended: deque[Ended] = deque()
+        self._ended: deque[NodeExit] = deque()
 
-    def start(self, order: NodeOrder, keys: NodeKeys) -> None:
+    def start(self, spec: NodeSpec, keys: NodeKeys) -> None:
         """Start a node."""
-        self.stop(order.name)
-        self._nodes[order.name] = _Node(order, keys, self._log, self._ended.append, self._module)
+        self.stop(spec.name)
+        self._nodes[spec.name] = _Node(spec, keys, self._log, self._ended.append, self._module)
 
     def restart(self, name: str) -> None:
         """Kill a node and start it again."""
@@ -149,11 +149,11 @@ class ProcessPlacement:
         node = self._nodes.pop(name, None)
         if node is not None:
             node.stop()
-            self._leaving = [one for one in self._leaving if one.alive]
+            self._leaving = [leaving for leaving in self._leaving if leaving.alive]
             self._leaving.append(node)
 
-    def ended(self) -> list[Ended]:
-        """Return the lives that have ended since the last call."""
+    def ended(self) -> list[NodeExit]:
+        """The processes that have ended since the last call."""
         return [self._ended.popleft() for _ in range(len(self._ended))]
 
     def close(self) -> None:
@@ -166,17 +166,17 @@ class ProcessPlacement:
 
 
 class _Node:
-    """One node through all its lives; a thread of its own goes from one to the next."""
+    """One node through all its processes; a thread of its own goes from one to the next."""
 
     def __init__(
-        self, order: NodeOrder, keys: NodeKeys, log: Callable[[str], None], tell: Callable[[Ended], None], module: str
+        self, spec: NodeSpec, keys: NodeKeys, log: Callable[[str], None], tell: Callable[[NodeExit], None], module: str
     ) -> None:
-        self._order, self._keys, self._log, self._tell, self._module = order, keys, log, tell, module
+        self._spec, self._keys, self._log, self._tell, self._module = spec, keys, log, tell, module
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._life: Kept | None = None
-        self._born_s = 0.0
-        self._thread = threading.Thread(target=self._live, name=f"keeps {order.name} going", daemon=True)
+        self._process: NodeProcess | None = None
+        self._began_s = 0.0
+        self._thread = threading.Thread(target=self._keep_running, name=f"keeps {spec.name} running", daemon=True)
         self._thread.start()
 
     @property
@@ -185,45 +185,45 @@ class _Node:
         return self._thread.is_alive()
 
     def kill(self) -> None:
-        """End the present life at once, unless it has just begun."""
+        """End the present process at once, unless it has just begun."""
         with self._lock:
-            if self._life is not None and SYSTEM_CLOCK.monotonic_s() - self._born_s > _JUST_BEGUN_S:
-                self._life.kill()
+            if self._process is not None and SYSTEM_CLOCK.monotonic_s() - self._began_s > _JUST_BEGUN_S:
+                self._process.kill()
 
     def stop(self) -> None:
         """End for good."""
         with self._lock:
             self._over.set()
-            if self._life is not None:
-                self._life.stop()
+            if self._process is not None:
+                self._process.stop()
 
     def wait(self) -> None:
         """Wait for the end."""
         self._thread.join()
 
-    def _live(self) -> None:
+    def _keep_running(self) -> None:
         incarnation, pause_s = 0, 0.0
         while not self._over.wait(pause_s):
             incarnation += 1
-            self._born_s = SYSTEM_CLOCK.monotonic_s()
-            code = self._one_life()
+            self._began_s = SYSTEM_CLOCK.monotonic_s()
+            code = self._run_once()
             again = not self._over.is_set() and starts_again(code, incarnation - 1)
-            self._tell(Ended(self._order.name, incarnation, how_it_ended(code), again))
+            self._tell(NodeExit(self._spec.name, incarnation, describe_exit(code), again))
             if not again:
                 return
-            short = SYSTEM_CLOCK.monotonic_s() - self._born_s < _SHORT_LIFE_S
+            short = SYSTEM_CLOCK.monotonic_s() - self._began_s < _SHORT_RUN_S
             pause_s = min(max(2.0 * pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S) if short else 0.0
 
-    def _one_life(self) -> int:
+    def _run_once(self) -> int:
         codes: list[int] = []
         with self._lock:
             if self._over.is_set():
                 return 0
-            self._life = Kept(self._order, self._keys, self._say, codes.append, module=self._module)
-        self._life.wait()
+            self._process = NodeProcess(self._spec, self._keys, self._log_line, codes.append, module=self._module)
+        self._process.wait()
         with self._lock:
-            self._life = None
+            self._process = None
         return codes[0]
 
-    def _say(self, line: str) -> None:
-        self._log(f"{self._order.name}: {line}")
+    def _log_line(self, line: str) -> None:
+        self._log(f"{self._spec.name}: {line}")

@@ -1,4 +1,9 @@
-"""What a node is started with, how it ended, and what every placement can do."""
+"""What a node is started with, how it ended, and what every placement can do.
+
+A placement starts processes and starts them again; it never decides whether a node works. That is the main server's: it sees a
+node fail within milliseconds (:mod:`samepath.cluster.membership`) and asks for a restart, while Ray alone would take seconds
+for a killed process and a minute for a frozen one.
+"""
 
 import json
 from dataclasses import asdict, dataclass, field, replace
@@ -6,17 +11,23 @@ from typing import Final, Protocol
 
 from samepath.core.errors import InputError
 
-# After so many ends of one node something else is wrong: it is given up, and said so.
+# A node that has ended so often will not get better by itself: it is given up, and the log says so.
 MOST_RESTARTS: Final = 100
-# How long a node may take to end by itself once it is asked to.
+# How long a node may take to end by itself once it is asked to: long enough to finish the tick it draws, and short enough that
+# whoever presses Ctrl-C does not press it again.
 GRACE_S: Final = 2.0
 # Exit codes after which a node is not started again: it has left, or it was refused and would be again.
 LEFT: Final = 0
 REFUSED: Final = 2
 
 
+RAY_NOT_INSTALLED: Final = (
+    "Ray places the nodes and is not installed: pip install 'samepath[cluster]', or do without it: --placement processes"
+)
+
+
 @dataclass(frozen=True)
-class NodeOrder:
+class NodeSpec:
     """What a node is started with.
 
     ``host`` is the address on which its two CARLA ports listen, ``port`` the first of them (0: any two), ``handicap`` the
@@ -34,8 +45,8 @@ class NodeOrder:
     shared_memory: bool = True
     port_step: int = 2
 
-    def another(self, ordinal: int) -> "NodeOrder":
-        """Return the order of another node of this kind."""
+    def another(self, ordinal: int) -> "NodeSpec":
+        """The same for another node of this kind."""
         port = self.port and self.port + self.port_step * (ordinal - self.ordinal)
         return replace(self, name=f"node-{ordinal}", ordinal=ordinal, port=port)
 
@@ -50,8 +61,8 @@ class NodeKeys:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """One life of a node is over. ``restarts``: its placement starts it again, as the next incarnation."""
+class NodeExit:
+    """A node's process has ended. ``restarts``: its placement starts it again, as the next incarnation."""
 
     name: str
     incarnation: int
@@ -62,8 +73,8 @@ class Ended:
 class Placement(Protocol):
     """Starts nodes and keeps them going. No method but ``close`` waits for anything; any thread may call them."""
 
-    def start(self, order: NodeOrder, keys: NodeKeys) -> None:
-        """Start a node. One that ends without having been asked to is started again, under the same order and keys."""
+    def start(self, spec: NodeSpec, keys: NodeKeys) -> None:
+        """Start a node. One that ends without having been asked to is started again, with the same spec and keys."""
         ...
 
     def restart(self, name: str) -> None:
@@ -74,8 +85,8 @@ class Placement(Protocol):
         """End a node for good: it is asked to, and killed if it takes longer than ``GRACE_S``."""
         ...
 
-    def ended(self) -> list[Ended]:
-        """Return the lives that have ended since the last call, in the order in which that was noticed."""
+    def ended(self) -> list[NodeExit]:
+        """The processes that have ended since the last call, in the order in which that was noticed."""
         ...
 
     def close(self) -> None:
@@ -83,19 +94,21 @@ class Placement(Protocol):
         ...
 
 
-def packed(order: NodeOrder, keys: NodeKeys, watched: int | None) -> bytes:
-    """Put into one line what a node's process reads first; ``watched`` is a process that it must not outlive."""
-    return json.dumps({"order": asdict(order), "keys": asdict(keys), "watched": watched}).encode() + b"\n"
+def encode_start_line(spec: NodeSpec, keys: NodeKeys, watched: int | None) -> bytes:
+    """What a node's process reads first, as one line; ``watched`` is a process that it must not outlive.
+
+    Keys go through a pipe: a command line or an environment can be read by others.
+    """
+    return json.dumps({"spec": asdict(spec), "keys": asdict(keys), "watched": watched}).encode() + b"\n"
 
 
-def unpacked(line: bytes) -> tuple[NodeOrder, NodeKeys, int | None]:
-    """Read that line."""
+def decode_start_line(line: bytes) -> tuple[NodeSpec, NodeKeys, int | None]:
     try:
         said = json.loads(line)
-        return NodeOrder(**said["order"]), NodeKeys(**said["keys"]), said["watched"]
+        return NodeSpec(**said["spec"]), NodeKeys(**said["keys"]), said["watched"]
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(
-            "a rendering node's process reads its order from whoever started it, and something else came: "
+            "a rendering node's process reads its settings from whoever started it, and something else came: "
             "start one by hand with samepath cluster node"
         ) from error
 

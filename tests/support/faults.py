@@ -1,4 +1,6 @@
-"""One trial: a cluster is started, drives the scenario under faults, and everything its sensors sent is named by a digest."""
+"""Fault injection: a cluster is started, drives a scene while nodes are killed, frozen, drained and added, and everything its
+sensors sent is named by a digest. The digests of a run with faults must be those of a run without.
+"""
 
 import asyncio
 import hashlib
@@ -12,22 +14,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from samepath.cluster.main import Main
+from samepath.cluster.main import MainServer
 from samepath.cluster.membership import WORKING
 from samepath.cluster.monitor.status import ClusterStatus
 from samepath.cluster.placement.processes import ProcessPlacement
-from samepath.cluster.placement.records import NodeOrder
-from samepath.cluster.settings import MainSettings, Patience
+from samepath.cluster.placement.records import NodeSpec
+from samepath.cluster.settings import MainSettings, Timeouts
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.digests import link
 from samepath.core.errors import ClusterError
 from samepath.core.states import Vector
 from samepath.core.streams import stream
-from samepath.simulator.carla.client import Remote, connect
+from samepath.simulator.carla.client import TicketClient, connect
 from samepath.simulator.carla.records import Rotation, Settings, Transform, VehicleControl
 from samepath.simulator.server.server import ServerSettings
-
-# Listening to many streams at once, and naming everything that comes by a digest.
 
 _HEAD_BYTES: Final = 48
 _READ_BYTES: Final = 1 << 20
@@ -35,7 +35,7 @@ _POLL_S: Final = 0.2
 
 
 @dataclass
-class Heard:
+class StreamRecord:
     """What came over one stream: for each frame, in the order of arrival, its number and the digest of its content."""
 
     frames: list[int] = field(default_factory=list)
@@ -43,10 +43,10 @@ class Heard:
     total_bytes: int = 0
 
 
-class _Line:
+class _Stream:
     def __init__(self, key: int, host: str, port: int, stream: int) -> None:
         self.key = key
-        self.heard = Heard()
+        self.heard = StreamRecord()
         self._data = bytearray()
         self.socket = socket.create_connection((host, port), timeout=30.0)
         self.socket.sendall(stream.to_bytes(4, "little"))
@@ -73,29 +73,29 @@ class _Line:
         return bool(data)
 
 
-class Ears:
-    """Listens in a thread of its own."""
+class StreamListener:
+    """Listens to many streams in a thread of its own, and names everything that comes by a digest."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._lines: dict[int, _Line] = {}
+        self._streams: dict[int, _Stream] = {}
         self._lock = threading.Lock()
         self._over = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="samepath ears", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="samepath listener", daemon=True)
         self._thread.start()
 
     def listen(self, key: int, host: str, port: int, stream: int) -> None:
         """Listen to one more stream, under a key of one's own."""
-        line = _Line(key, host, port, stream)
+        line = _Stream(key, host, port, stream)
         with self._lock:
-            self._lines[key] = line
+            self._streams[key] = line
             self._selector.register(line.socket, selectors.EVENT_READ, line)
 
     def _run(self) -> None:
         while not self._over:
             for found, _ in self._selector.select(_POLL_S):
-                line: _Line = found.data
+                line: _Stream = found.data
                 if not line.read():
                     self._selector.unregister(line.socket)
                     line.socket.close()
@@ -106,24 +106,24 @@ class Ears:
         """Wait until every stream has brought so many messages."""
         end_s = SYSTEM_CLOCK.monotonic_s() + timeout_s
         while True:
-            behind = [key for key, line in self._lines.items() if len(line.heard.frames) < count]
+            behind = [key for key, line in self._streams.items() if len(line.heard.frames) < count]
             if not behind:
                 return
             if SYSTEM_CLOCK.monotonic_s() > end_s:
-                have = len(self._lines[behind[0]].heard.frames)
+                have = len(self._streams[behind[0]].heard.frames)
                 raise ClusterError(f"{count} frames of sensor {behind[0]} were wanted, but {have} came within {timeout_s:g} s")
             with self._changed:
                 self._changed.wait(_POLL_S)
 
-    def heard(self) -> dict[int, Heard]:
+    def heard(self) -> dict[int, StreamRecord]:
         """Everything so far, by key."""
-        return {key: line.heard for key, line in sorted(self._lines.items())}
+        return {key: line.heard for key, line in sorted(self._streams.items())}
 
     def close(self) -> None:
         """Stop listening."""
         self._over = True
         self._thread.join()
-        for line in self._lines.values():
+        for line in self._streams.values():
             line.socket.close()
         self._selector.close()
 
@@ -159,10 +159,10 @@ def schedule(seed: int, ticks: int, count: int, tick_s: float = 0.02) -> tuple[F
         )
         for _ in range(count)
     ]
-    return tuple(sorted(made, key=lambda one: (one.tick, one.after_s)))
+    return tuple(sorted(made, key=lambda fault: (fault.tick, fault.after_s)))
 
 
-# The scenario of a trial: cars that drive about a town, each with a camera, and other sensors on some of them.
+# The scene: cars that drive about a town, each with a camera, and other sensors on some of them.
 
 CAMERAS: Final = (
     "sensor.camera.rgb",
@@ -198,14 +198,14 @@ class SceneSettings:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Scene:
     """The scenario as it was put up: the cars, and the sensors with their streams, in the order in which they were made."""
 
     cars: tuple[int, ...]
     sensors: tuple[tuple[int, int], ...]
 
 
-def put_up(world: Remote, settings: SceneSettings) -> Stage:
+def build_scene(world: TicketClient, settings: SceneSettings) -> Scene:
     """Load the map anew and put everything up; the same calls in the same order every time."""
     world.load(settings.map_name).result(120.0)
     world.apply_settings(Settings(synchronous_mode=True, fixed_delta_seconds=STEP_S)).result(30.0)
@@ -214,7 +214,7 @@ def put_up(world: Remote, settings: SceneSettings) -> Stage:
         world.spawn("vehicle.tesla.model3" if number % 3 else "vehicle.volkswagen.t2", points[number * 5 % len(points)])
         for number in range(settings.cameras)
     ]
-    ids = [one.result(30.0).id for one in cars]
+    ids = [car.result(30.0).id for car in cars]
     made = []
     ahead = Transform(Vector(1.6, 0.0, 1.7), Rotation())
     for number, car in enumerate(ids):
@@ -222,13 +222,13 @@ def put_up(world: Remote, settings: SceneSettings) -> Stage:
         made.append(world.spawn(kind, ahead, car, image_size_x=settings.width, image_size_y=settings.height))
         if settings.others and number % _EVERY == 0:
             made += [world.spawn(name, ahead, car, **attributes) for name, attributes in _OTHERS]
-    records = [one.result(60.0) for one in made]
-    return Stage(tuple(ids), tuple((one.id, int.from_bytes(one.stream_token[:4], "little")) for one in records))
+    records = [sensor.result(60.0) for sensor in made]
+    return Scene(tuple(ids), tuple((record.id, int.from_bytes(record.stream_token[:4], "little")) for record in records))
 
 
-def drive(world: Remote, stage: Stage, tick: int) -> None:
+def drive(world: TicketClient, scene: Scene, tick: int) -> None:
     """Command all cars for a tick: each goes round in circles at its own pace. Depends on the tick's number alone."""
-    for number, car in enumerate(stage.cars):
+    for number, car in enumerate(scene.cars):
         if tick % 10 == number % 10:
             side = 1.0 if (tick // 100 + number) % 2 else -1.0
             throttle = 0.25 + 0.01 * (number % 7) if tick < _DRIVE_TICKS else 0.0
@@ -242,8 +242,8 @@ _SPARED: Final = "node-1"
 
 
 @dataclass(frozen=True)
-class TrialSettings:
-    """A trial: how many nodes, for how long, which faults, and through how many of them clients listen.
+class FaultRunSettings:
+    """A run: how many nodes, for how long, which faults, and through how many of them clients listen.
 
     ``policy`` is how sensors are shared out; ``random`` draws a node for every sensor anew in every tick.
     """
@@ -255,12 +255,12 @@ class TrialSettings:
     policy: str = "measured"
     shared_memory: bool = True
     listen_at_node: bool = False
-    patience: Patience = field(default_factory=lambda: Patience(again_s=0.3, fence_s=1.5))
+    timeouts: Timeouts = field(default_factory=lambda: Timeouts(reissue_s=0.3, fence_s=1.5))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a trial. ``digests``: for every sensor one digest over everything it sent, tick by tick."""
+    """What came of a run. ``digests``: for every sensor one digest over everything it sent, tick by tick."""
 
     digests: Mapping[int, bytes]
     frames: int
@@ -280,7 +280,7 @@ class _Loop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="samepath trial", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="samepath faults", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -293,122 +293,122 @@ class _Loop:
         self.loop.close()
 
 
-def run_trial(settings: TrialSettings, log: Callable[[str], None] = lambda _: None) -> Outcome:
-    """Run one trial from start to end; nothing of it is left when this returns."""
-    trial = _Trial(settings, log)
+def run_with_faults(settings: FaultRunSettings, log: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Run from start to end; nothing of it is left when this returns."""
+    run = _FaultRun(settings, log)
     try:
-        return trial.run()
+        return run.run()
     finally:
-        trial.close()
+        run.close()
 
 
-class _Trial:
-    def __init__(self, settings: TrialSettings, log: Callable[[str], None]) -> None:
+class _FaultRun:
+    def __init__(self, settings: FaultRunSettings, log: Callable[[str], None]) -> None:
         self._settings = settings
         self._log = log
         self._loop = _Loop()
-        self._ears = Ears()
-        self._done: list[str] = []
+        self._listener = StreamListener()
+        self._injected: list[str] = []
         self._stopped: list[str] = []
         self._frozen: list[int] = []
         self._timers: list[threading.Timer] = []
         server = ServerSettings(port=0, map_name=settings.scene.map_name)
         main = MainSettings(
-            server=server, policy=settings.policy, shared_memory=settings.shared_memory, patience=settings.patience
+            server=server, policy=settings.policy, shared_memory=settings.shared_memory, timeouts=settings.timeouts
         )
-        self._main = Main(main, log, ProcessPlacement(log), failed=self._stopped.append)
+        self._main = MainServer(main, log, ProcessPlacement(log), failed=self._stopped.append)
         asyncio.run_coroutine_threadsafe(self._main.start(), self._loop.loop).result(60.0)
 
     def run(self) -> Outcome:
         settings, main = self._settings, self._main
         for number in range(1, settings.nodes + 1):
-            main.place(self._order(number))
+            main.place(self._spec(number))
         self._await_nodes(settings.nodes)
         with connect(f"127.0.0.1:{main.port}") as world:
-            stage = put_up(world, settings.scene)
-            first = self._listen(world, stage)
-            times = [self._tick(world, stage, tick) for tick in range(settings.ticks)]
+            scene = build_scene(world, settings.scene)
+            first = self._listen(world, scene)
+            times = [self._tick(world, scene, tick) for tick in range(settings.ticks)]
         for timer in self._timers:
             timer.join()
-        heard = self._ears.heard()
+        heard = self._listener.heard()
         return Outcome(
-            digests={sensor: link(b"", b"".join(one.digests)) for sensor, one in heard.items()},
-            frames=sum(len(one.frames) for one in heard.values()),
+            digests={sensor: link(b"", b"".join(record.digests)) for sensor, record in heard.items()},
+            frames=sum(len(record.frames) for record in heard.values()),
             irregular=tuple(_irregular(heard, first, settings.ticks)),
             status=main.look(),
-            faults=tuple(self._done),
+            faults=tuple(self._injected),
             tick_s=tuple(times),
         )
 
-    def _order(self, number: int) -> NodeOrder:
-        return NodeOrder(f"node-{number}", number, self._main.link.endpoint, shared_memory=self._settings.shared_memory)
+    def _spec(self, number: int) -> NodeSpec:
+        return NodeSpec(f"node-{number}", number, self._main.link.endpoint, shared_memory=self._settings.shared_memory)
 
     def _await_nodes(self, count: int) -> None:
         end_s = SYSTEM_CLOCK.monotonic_s() + _JOIN_S
-        while sum(1 for one in self._main.roster.all() if one.state == WORKING) < count:
+        while sum(member.state == WORKING for member in self._main.membership.all()) < count:
             if SYSTEM_CLOCK.monotonic_s() > end_s:
                 raise ClusterError(f"{count} nodes were wanted, but only some joined within {_JOIN_S:g} s")
             SYSTEM_CLOCK.sleep_s(0.02)
 
-    def _listen(self, world: Remote, stage: Stage) -> int:
+    def _listen(self, world: TicketClient, scene: Scene) -> int:
         """Listen to all sensors; every second one through a node, if clients are to be there too. Returns the first frame."""
         main = self._main
-        spared = main.roster.by_name(_SPARED)
+        spared = main.membership.by_name(_SPARED)
         through = None
         if self._settings.listen_at_node and spared is not None:
             through = connect(spared.address)
-        for number, (sensor, stream_id) in enumerate(stage.sensors):
+        for number, (sensor, stream_id) in enumerate(scene.sensors):
             if through is not None and spared is not None and number % 2:
                 through.call("get_sensor_token", stream_id).result(30.0)
-                self._ears.listen(sensor, "127.0.0.1", spared.hello.stream_port, stream_id)
+                self._listener.listen(sensor, "127.0.0.1", spared.hello.stream_port, stream_id)
             else:
                 world.call("get_sensor_token", stream_id).result(30.0)
-                self._ears.listen(sensor, "127.0.0.1", main.stream_port, stream_id)
+                self._listener.listen(sensor, "127.0.0.1", main.stream_port, stream_id)
         if through is not None:
             through.close()
         return self._main.look().frame + 1
 
-    def _tick(self, world: Remote, stage: Stage, tick: int) -> float:
+    def _tick(self, world: TicketClient, scene: Scene, tick: int) -> float:
         """One tick, and everything that is due of it; the time from the cue to the last byte."""
         if self._stopped:
             raise ClusterError(self._stopped[0])
-        drive(world, stage, tick)
-        due = [one for one in self._settings.faults if one.tick == tick]
+        drive(world, scene, tick)
+        due = [fault for fault in self._settings.faults if fault.tick == tick]
         for fault in due:
-            timer = threading.Timer(fault.after_s, self._do, (fault,))
+            timer = threading.Timer(fault.after_s, self._inject, (fault,))
             timer.daemon = True
             self._timers.append(timer)
             timer.start()
         start_s = SYSTEM_CLOCK.monotonic_s()
         world.tick().result(_FRAME_S)
-        self._ears.wait(tick + 1, _FRAME_S)
+        self._listener.wait(tick + 1, _FRAME_S)
         return SYSTEM_CLOCK.monotonic_s() - start_s
 
     # -- faults ------------------------------------------------------------------------------------------------------
 
-    def _do(self, fault: Fault) -> None:
+    def _inject(self, fault: Fault) -> None:
         """Let something go wrong with a node of ours."""
         spare = (_SPARED,) if self._settings.listen_at_node else ()
         if fault.kind == "add":
-            number = max(one.number for one in self._main.roster.all()) + 1 if self._main.roster.all() else 1
+            number = max(member.number for member in self._main.membership.all()) + 1 if self._main.membership.all() else 1
             if number <= 2 * self._settings.nodes + 2:
-                self._main.place(self._order(number))
-                self._done.append(str(fault))
+                self._main.place(self._spec(number))
+                self._injected.append(str(fault))
             return
-        there = [one for one in self._main.roster.all() if one.state == WORKING and one.name not in spare]
+        there = [member for member in self._main.membership.all() if member.state == WORKING and member.name not in spare]
         if not there:
             return
         member = there[int(fault.pick * len(there))]
         if fault.kind == "drain":
             if len(there) > 1:
                 self._main.drain(member.name)
-                self._done.append(f"{fault} ({member.name})")
+                self._injected.append(f"{fault} ({member.name})")
             return
         with suppress(ProcessLookupError):
             os.kill(member.hello.pid, signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
             if fault.kind == "freeze":
                 self._frozen.append(member.hello.pid)
-            self._done.append(f"{fault} ({member.name})")
+            self._injected.append(f"{fault} ({member.name})")
 
     def close(self) -> None:
         """End everything."""
@@ -417,16 +417,16 @@ class _Trial:
         for pid in self._frozen:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
-        self._ears.close()
+        self._listener.close()
         asyncio.run_coroutine_threadsafe(self._main.stop(), self._loop.loop).result(60.0)
         self._loop.close()
 
 
-def _irregular(heard: Mapping[int, Heard], first: int, ticks: int) -> list[str]:
+def _irregular(heard: Mapping[int, StreamRecord], first: int, ticks: int) -> list[str]:
     """What is lost, doubled or out of order: every sensor sends exactly one message a tick."""
     wanted = list(range(first, first + ticks))
     return [
-        f"sensor {sensor}: frames {one.frames[:3]} ... ({len(one.frames)}), not {first} to {first + ticks - 1}"
-        for sensor, one in heard.items()
-        if one.frames != wanted
+        f"sensor {sensor}: frames {record.frames[:3]} ... ({len(record.frames)}), not {first} to {first + ticks - 1}"
+        for sensor, record in heard.items()
+        if record.frames != wanted
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samepath.cluster.monitor.recent import MissingLibraryError, exposition, make_registry
+from samepath.cluster.monitor.prometheus import MissingLibraryError, exposition, make_registry
 from samepath.cluster.monitor.status import ClusterStatus
 from tests.support.watched_clusters import desynchronised, one_fenced, working
 

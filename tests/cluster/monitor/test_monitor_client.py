@@ -6,20 +6,20 @@ import threading
 
 import pytest
 
-from samepath.cluster.monitor.site import (
+from samepath.cluster.monitor.client import (
     ADDRESS_FILE,
     TOKEN_FILE,
+    MonitorAddress,
     RefusedError,
     SilentError,
-    Site,
     drain,
-    find_site,
+    find_cluster,
     new_token,
+    publish_address,
     read_status,
-    remove_site,
+    remove_address,
     scale,
     stop,
-    write_site,
 )
 from samepath.core.errors import InputError, SamepathError
 from tests.support.watched_clusters import working
@@ -30,8 +30,8 @@ def test_a_run_folder_leads_to_its_cluster(tmp_path):
     folder = tmp_path / "run" / "deep"
     token = new_token()
     with watched(working, token=token) as web:
-        write_site(folder, web.url, token)
-        site = find_site(folder)
+        publish_address(folder, web.url, token)
+        site = find_cluster(folder)
         assert site.url == web.url
         assert read_status(site) == working()
         assert drain(site, "node-2") == "node-2 is drained"
@@ -44,45 +44,45 @@ def test_a_run_folder_leads_to_its_cluster(tmp_path):
 
 def test_the_token_is_for_its_owner_alone_and_new_every_time(tmp_path):
     first, second = new_token(), new_token()
-    write_site(tmp_path, "http://127.0.0.1:1", first)
+    publish_address(tmp_path, "http://127.0.0.1:1", first)
     path = tmp_path / TOKEN_FILE
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o644)  # left over from somebody careless
-    write_site(tmp_path, "http://127.0.0.1:1", second)
+    publish_address(tmp_path, "http://127.0.0.1:1", second)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert first != second
     assert len(second) >= 40
-    assert find_site(tmp_path).token == second
-    remove_site(tmp_path)
+    assert find_cluster(tmp_path).token == second
+    remove_address(tmp_path)
     assert list(tmp_path.iterdir()) == []
-    remove_site(tmp_path)
+    remove_address(tmp_path)
 
 
 def test_the_token_is_not_written_through_a_link_of_somebody_else(tmp_path):
     other = tmp_path / "other"
     other.write_text("kept")
     (tmp_path / TOKEN_FILE).symlink_to(other)
-    write_site(tmp_path, "http://127.0.0.1:1", new_token())
+    publish_address(tmp_path, "http://127.0.0.1:1", new_token())
     assert other.read_text() == "kept"
     assert not (tmp_path / TOKEN_FILE).is_symlink()
 
 
 def test_a_wrong_token_is_refused_in_words(tmp_path):
     with watched(working) as web, pytest.raises(RefusedError, match="must hold the run folder's token"):
-        stop(Site(web.url, "wrong"))
+        stop(MonitorAddress(web.url, "wrong"))
 
 
 def test_without_the_token_nothing_is_even_asked(tmp_path):
     with pytest.raises(InputError, match=TOKEN_FILE):
-        stop(Site("http://127.0.0.1:1"))
+        stop(MonitorAddress("http://127.0.0.1:1"))
 
 
 def test_what_the_main_server_says_is_passed_on(tmp_path):
     with watched(working) as web:
         with pytest.raises(RefusedError, match="at most 8 nodes fit this machine, but 20 came"):
-            scale(Site(web.url, TOKEN), 20)
+            scale(MonitorAddress(web.url, TOKEN), 20)
         with pytest.raises(RefusedError, match="there are /nodes/NAME/drain"):
-            drain(Site(web.url, TOKEN), "../../stop?")
+            drain(MonitorAddress(web.url, TOKEN), "../../stop?")
         assert web.wishes.made == []
 
 
@@ -104,7 +104,7 @@ def test_a_folder_without_a_cluster_is_said_in_one_line(tmp_path, files, words):
         for name, text in files.items():
             (folder / name).write_text(text)
     with pytest.raises(SamepathError, match=words) as caught:
-        find_site(folder)
+        find_cluster(folder)
     assert "\n" not in str(caught.value)
 
 
@@ -113,14 +113,14 @@ def test_a_folder_without_a_cluster_is_said_in_one_line(tmp_path, files, words):
 )
 def test_what_is_no_address_is_refused(url):
     with pytest.raises(InputError, match="such as http"):
-        Site(url)
+        MonitorAddress(url)
 
 
 def test_a_proxy_of_the_environment_has_no_part_in_it(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with watched(working) as web:
-        assert read_status(Site(web.url)).name == "crossing"
+        assert read_status(MonitorAddress(web.url)).name == "crossing"
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,6 @@ def test_somebody_else_on_the_port_is_said_in_one_line(answer, words):
         thread = threading.Thread(target=serve)
         thread.start()
         with pytest.raises(SamepathError, match=words) as caught:
-            read_status(Site(f"http://127.0.0.1:{server.getsockname()[1]}"))
+            read_status(MonitorAddress(f"http://127.0.0.1:{server.getsockname()[1]}"))
         thread.join(10)
     assert str(caught.value).isprintable()

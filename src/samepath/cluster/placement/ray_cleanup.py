@@ -1,8 +1,9 @@
 """A small process that outlives the main server by a moment and clears away what its private Ray leaves behind.
 
-``python -m samepath.cluster.placement.sweeper FOLDER``, with a pipe from the main server as standard input. When the pipe
+``python -m samepath.cluster.placement.ray_cleanup FOLDER``, with a pipe from the main server as standard input. When the pipe
 closes, because the main server says so or because it is gone, every process that belongs to that folder is killed, by its
-own number, and the folder removed.
+own number, and the folder removed. Ray's own processes detach themselves, so neither process groups nor parent-death signals
+reach them, and a main server that was killed cannot clean up itself.
 """
 
 import os
@@ -27,8 +28,8 @@ def belonging(folder: str, owner: int) -> list[int]:
 
     Some of Ray's processes put their title where their environment was; those write their logs. The owner does not count.
     """
-    found = (one for one in Path("/proc").iterdir() if one.name.isdecimal() and one.name != str(owner))
-    return [int(one.name) for one in found if _belongs(one, folder)]
+    found = (path for path in Path("/proc").iterdir() if path.name.isdecimal() and path.name != str(owner))
+    return [int(path.name) for path in found if _belongs(path, folder)]
 
 
 def _belongs(process: Path, folder: str) -> bool:
@@ -70,8 +71,8 @@ def _kill(pid: int, folder: str) -> None:
 
 def main() -> None:
     """Wait for the end of the main server and sweep."""
-    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(one, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     owner = os.getppid()
     sys.stdin.buffer.read()
     sweep(sys.argv[1], owner)

@@ -14,11 +14,11 @@ import psutil
 import pytest
 
 from samepath import __version__
-from samepath.cluster.placement.actors import check_hosts
-from samepath.cluster.placement.sweeper import belonging
+from samepath.cluster.placement.ray_actors import check_hosts
+from samepath.cluster.placement.ray_cleanup import belonging
 from samepath.core.errors import ClusterError
 from samepath.core.processes import this_machine
-from samepath.core.ray_cluster import Look, Node
+from samepath.core.ray_cluster import NodeProbe, RayNode
 from tests.support import ROOT, SUPPORT
 from tests.support.placed import LONGEST_S, SECRET, Placed, alive, wait_until
 
@@ -142,20 +142,23 @@ def test_nodes_run_on_an_existing_cluster_spread_over_its_hosts_and_leave_it_run
 
 
 def node(name):
-    return Node(id=name, hostname=name, address="10.0.0.2", label="", cpus=1.0, gpus=0.0)
+    return RayNode(id=name, hostname=name, address="10.0.0.2", label="", cpus=1.0, gpus=0.0)
 
 
 def test_a_host_with_another_samepath_is_refused_by_name():
     boot = this_machine().partition("/")[0]
-    check_hosts({node("a"): Look(__version__, "", boot)}, link_is_loopback=True)
+    check_hosts({node("a"): NodeProbe(__version__, "", boot)}, link_is_loopback=True)
     with pytest.raises(ClusterError, match=rf"Ray node b \(10.0.0.2\): samepath {__version__} was wanted, but samepath 0.0.9"):
-        check_hosts({node("b"): Look("0.0.9", "", boot)}, link_is_loopback=True)
+        check_hosts({node("b"): NodeProbe("0.0.9", "", boot)}, link_is_loopback=True)
     with pytest.raises(ClusterError, match="no samepath is"):
-        check_hosts({node("b"): Look("", "No module named 'samepath'", boot)}, link_is_loopback=True)
+        check_hosts({node("b"): NodeProbe("", "No module named 'samepath'", boot)}, link_is_loopback=True)
 
 
 def test_hosts_that_could_not_reach_the_main_server_are_refused_unless_it_listens_for_them():
-    looks = {node("a"): Look(__version__, "", this_machine().partition("/")[0]), node("b"): Look(__version__, "", "other")}
+    looks = {
+        node("a"): NodeProbe(__version__, "", this_machine().partition("/")[0]),
+        node("b"): NodeProbe(__version__, "", "other"),
+    }
     with pytest.raises(ClusterError, match=r"1 of the Ray cluster's 2 nodes .* --link-host"):
         check_hosts(looks, link_is_loopback=True)
     check_hosts(looks, link_is_loopback=False)
@@ -164,7 +167,7 @@ def test_hosts_that_could_not_reach_the_main_server_are_refused_unless_it_listen
 def test_without_ray_the_other_way_is_told_and_not_taken():
     script = (
         "import sys; sys.modules['ray'] = None\n"
-        "from samepath.cluster.placement.rays import RayPlacement\n"
+        "from samepath.cluster.placement.ray_placement import RayPlacement\n"
         "try: RayPlacement(print)\n"
         "except Exception as error: print(type(error).__name__, error)"
     )

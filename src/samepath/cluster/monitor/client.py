@@ -36,7 +36,7 @@ class RefusedError(ClusterError):
 
 
 @dataclass(frozen=True)
-class Site:
+class MonitorAddress:
     """Where to ask; ``token`` is empty for those who only look."""
 
     url: str
@@ -57,7 +57,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def write_site(folder: Path, url: str, token: str) -> None:
+def publish_address(folder: Path, url: str, token: str) -> None:
     """Leave address and token in a run folder, the token readable by its owner alone."""
     path = make_folder(folder) / TOKEN_FILE
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -73,14 +73,14 @@ def write_site(folder: Path, url: str, token: str) -> None:
     write_text_atomically(folder / ADDRESS_FILE, json.dumps({"url": url}) + "\n")
 
 
-def remove_site(folder: Path) -> None:
+def remove_address(folder: Path) -> None:
     """Take both files away, as a main server that ends does."""
     for name in (ADDRESS_FILE, TOKEN_FILE):
         with contextlib.suppress(OSError):
             (folder / name).unlink(missing_ok=True)
 
 
-def find_site(folder: Path) -> Site:
+def find_cluster(folder: Path) -> MonitorAddress:
     """Read where the cluster of a run folder answers, and its token if we may."""
     path = folder / ADDRESS_FILE
     try:
@@ -96,10 +96,10 @@ def find_site(folder: Path) -> Site:
     token = ""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         token = (folder / TOKEN_FILE).read_text("utf-8").strip()
-    return Site(url, token)
+    return MonitorAddress(url, token)
 
 
-def read_status(site: Site, timeout_s: float = _ANSWER_S) -> ClusterStatus:
+def read_status(site: MonitorAddress, timeout_s: float = _ANSWER_S) -> ClusterStatus:
     """Ask how the cluster stands."""
     code, body = _ask(site, "GET", "/status.json", timeout_s)
     if code != http.client.OK:
@@ -110,22 +110,22 @@ def read_status(site: Site, timeout_s: float = _ANSWER_S) -> ClusterStatus:
         raise InputError(f"{site.url}: {error}; is this a samepath cluster of the same version?") from error
 
 
-def drain(site: Site, node: str) -> str:
+def drain(site: MonitorAddress, node: str) -> str:
     """Ask that a node finish what it has and get nothing more."""
     return _command(site, f"/nodes/{quote(node, safe='')}/drain")
 
 
-def scale(site: Site, nodes: int) -> str:
+def scale(site: MonitorAddress, nodes: int) -> str:
     """Ask for so many nodes."""
     return _command(site, f"/scale?nodes={nodes}")
 
 
-def stop(site: Site) -> str:
+def stop(site: MonitorAddress) -> str:
     """Ask the cluster to end."""
     return _command(site, "/stop")
 
 
-def _command(site: Site, path: str) -> str:
+def _command(site: MonitorAddress, path: str) -> str:
     if not site.token:
         raise InputError(f"{site.url}: to change something the run folder's {TOKEN_FILE} is needed, and it cannot be read")
     code, body = _ask(site, "POST", path, _ANSWER_S)
@@ -134,7 +134,7 @@ def _command(site: Site, path: str) -> str:
     return _line(body)
 
 
-def _ask(site: Site, method: str, path: str, timeout_s: float) -> tuple[int, bytes]:
+def _ask(site: MonitorAddress, method: str, path: str, timeout_s: float) -> tuple[int, bytes]:
     # Straight to the address: a proxy from the environment has nothing to do with a loopback page.
     parts = urlsplit(site.url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=timeout_s)

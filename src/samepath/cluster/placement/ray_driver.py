@@ -1,8 +1,8 @@
-"""The process that talks to Ray on the main server's behalf: ``python -m samepath.cluster.placement.placer PARENT``.
+"""The process that talks to Ray on the main server's behalf: ``python -m samepath.cluster.placement.ray_driver PARENT``.
 
-Ray ends the process that is connected to it when it fails itself. That must not be the one that owns the world. Orders come as
-lines of JSON on standard input, news go as lines of JSON to standard output; the end of its input ends it, and with it
-everything that it has started.
+Ray ends the process that is connected to it when it fails itself. That must not be the one that owns the world. Requests come
+as lines of JSON on standard input, what happens goes as lines of JSON to standard output; the end of its input ends it, and
+with it everything that it has started.
 """
 
 import json
@@ -13,8 +13,8 @@ import threading
 from dataclasses import asdict
 from typing import IO, Any, Final
 
-from samepath.cluster.placement.actors import ActorPlacement
-from samepath.cluster.placement.records import NodeKeys, NodeOrder
+from samepath.cluster.placement.ray_actors import ActorPlacement
+from samepath.cluster.placement.records import NodeKeys, NodeSpec
 from samepath.core.errors import SamepathError
 from samepath.core.processes import die_with_parent
 
@@ -22,26 +22,25 @@ RAY_FAILED: Final = 3
 _EVERY_S: Final = 0.05
 
 
-class Voice:
-    """Where news go; one line at a time, from any thread."""
+class JsonLines:
+    """Sends to the main server, one line of JSON at a time, from any thread."""
 
     def __init__(self, pipe: IO[str]) -> None:
         self._pipe = pipe
         self._lock = threading.Lock()
 
-    def say(self, **news: Any) -> None:  # noqa: ANN401 - JSON
-        """Tell the main server something."""
+    def send(self, **news: object) -> None:
         with self._lock:
             self._pipe.write(json.dumps(news) + "\n")
             self._pipe.flush()
 
 
-def serve(voice: Voice, main: int) -> None:
+def serve(output: JsonLines, main: int) -> None:
     """Do what is asked until the input ends."""
     wanted = json.loads(sys.stdin.readline())
     try:
         placement = ActorPlacement(
-            lambda line: voice.say(line=line),
+            lambda line: output.send(line=line),
             lambda: os._exit(RAY_FAILED),
             main,
             address=wanted["address"],
@@ -49,14 +48,14 @@ def serve(voice: Voice, main: int) -> None:
             module=wanted["module"],
         )
     except SamepathError as error:
-        voice.say(refused=str(error))
+        output.send(refused=str(error))
         return
-    voice.say(folder=placement.folder)
+    output.send(folder=placement.folder)
     over = threading.Event()
 
     def tell() -> None:
-        for one in placement.ended():
-            voice.say(ended=asdict(one))
+        for ended in placement.ended():
+            output.send(ended=asdict(ended))
 
     def report() -> None:
         while not over.wait(_EVERY_S):
@@ -66,7 +65,7 @@ def serve(voice: Voice, main: int) -> None:
     reporter.start()
     try:
         for line in sys.stdin:
-            _obey(placement, json.loads(line))
+            _carry_out(placement, json.loads(line))
     finally:
         placement.close()
         over.set()
@@ -74,10 +73,10 @@ def serve(voice: Voice, main: int) -> None:
         tell()
 
 
-def _obey(placement: ActorPlacement, asked: dict[str, Any]) -> None:
+def _carry_out(placement: ActorPlacement, asked: dict[str, Any]) -> None:
     match asked["do"]:
         case "start":
-            placement.start(NodeOrder(**asked["order"]), NodeKeys(**asked["keys"]))
+            placement.start(NodeSpec(**asked["spec"]), NodeKeys(**asked["keys"]))
         case "restart":
             placement.restart(asked["name"])
         case "stop":
@@ -89,9 +88,9 @@ def main() -> None:
     parent = int(sys.argv[1])
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main server's to handle
-    voice = Voice(os.fdopen(os.dup(1), "w", encoding="utf-8"))
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what Ray prints is no news
-    serve(voice, parent)
+    output = JsonLines(os.fdopen(os.dup(1), "w", encoding="utf-8"))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what Ray prints must not get between the lines of JSON
+    serve(output, parent)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samepath.cluster.monitor.recent import Board, Buckets, Commands, Lateness, Meter, Problems, Quantiles, Recent, TickTimes
-from samepath.cluster.monitor.status import CommandRecord
+from samepath.cluster.monitor.counters import (
+    Buckets,
+    CommandStats,
+    Lateness,
+    Meter,
+    ProblemLog,
+    Quantiles,
+    RecentValues,
+    TickTimes,
+)
+from samepath.cluster.monitor.status import CommandRecord, StatusBoard
 
 TIMES = st.lists(st.integers(0, 20_000), max_size=60).map(lambda ms: [one / 1000 for one in sorted(ms)])
 VALUES = st.lists(st.floats(-1e6, 1e6), max_size=80)
@@ -50,7 +59,7 @@ def test_a_meter_does_not_grow():
 
 @given(VALUES, st.integers(1, 20))
 def test_the_last_values_and_their_mean(values, size):
-    recent = Recent(size)
+    recent = RecentValues(size)
     for one in values:
         recent.add(one)
     kept = values[-size:]
@@ -116,7 +125,7 @@ def test_on_time_is_not_late_and_the_worst_is_kept():
 
 
 def test_commands_give_quantiles_of_the_recent_and_the_maximum_of_all():
-    commands = Commands()
+    commands = CommandStats()
     assert commands.status().latency_s_median is None
     for number in range(1, 2001):
         commands.add(CommandRecord(f"1.1.{number}", 7, "apply", number, 5.0 if number == 1 else number / 1e6, number % 4 != 0))
@@ -130,7 +139,7 @@ def test_commands_give_quantiles_of_the_recent_and_the_maximum_of_all():
 
 
 def test_lines_of_problems_are_few_short_and_harmless_to_a_terminal():
-    problems = Problems()
+    problems = ProblemLog()
     for frame in range(50):
         problems.add(frame, f"node-2\x1b[2J said\n {frame} " + "x" * 1000)
     assert len(problems.lines) == 20
@@ -141,7 +150,7 @@ def test_lines_of_problems_are_few_short_and_harmless_to_a_terminal():
 def test_a_board_shows_the_last_status_and_says_when_another_is_due():
     from tests.support.watched_clusters import working
 
-    board = Board(every_s=0.25)
+    board = StatusBoard(every_s=0.25)
     assert board.read() is None
     assert board.due(0.0)
     status = working()
@@ -152,7 +161,7 @@ def test_a_board_shows_the_last_status_and_says_when_another_is_due():
 
 
 def test_nothing_here_grows_with_time():
-    quantiles, commands = Quantiles(100), Commands()
+    quantiles, commands = Quantiles(100), CommandStats()
     for number in range(5000):
         quantiles.add(number * 7919 % 1000)
         commands.add(CommandRecord("1.1.1", 1, "apply", number, 0.001, True))

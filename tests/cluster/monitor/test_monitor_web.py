@@ -12,9 +12,9 @@ import threading
 import pytest
 from PIL import Image
 
-from samepath.cluster.monitor.site import TOKEN_HEADER
+from samepath.cluster.monitor.client import TOKEN_HEADER
 from samepath.cluster.monitor.status import from_json
-from samepath.cluster.monitor.web import Watch
+from samepath.cluster.monitor.web import MonitorServer
 from samepath.core.errors import InputError
 from tests.support.watched_clusters import working
 from tests.support.watched_web import TOKEN, Wishes, watched
@@ -224,7 +224,7 @@ def test_it_listens_on_loopback_alone(web):
 
 def test_a_port_that_is_taken_is_said_in_one_line(web):
     with pytest.raises(InputError, match="choose another port"):
-        Watch(working, lambda sensor: None, Wishes(), TOKEN, port=web.port)
+        MonitorServer(working, lambda sensor: None, Wishes(), TOKEN, port=web.port)
 
 
 @pytest.mark.parametrize(

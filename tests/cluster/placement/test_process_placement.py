@@ -7,13 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from samepath.cluster.placement.processes import Kept, plain
-from samepath.cluster.placement.records import MOST_RESTARTS, NodeKeys, NodeOrder, packed, starts_again, unpacked
+from samepath.cluster.placement.processes import NodeProcess, plain
+from samepath.cluster.placement.records import (
+    MOST_RESTARTS,
+    NodeKeys,
+    NodeSpec,
+    decode_start_line,
+    encode_start_line,
+    starts_again,
+)
 from samepath.core.errors import InputError
 from tests.support import ROOT
 from tests.support.placed import SECRET, Placed, alive, wait_until
 
-ORDER = NodeOrder("node-1", 1, "tcp://127.0.0.1:9")
+ORDER = NodeSpec("node-1", 1, "tcp://127.0.0.1:9")
 KEYS = NodeKeys("M" * 40, "P" * 40, SECRET)
 
 
@@ -98,7 +105,7 @@ def test_one_that_does_not_end_when_asked_is_killed(monkeypatch):
         lines.append(words)
         ready.set()
 
-    life = Kept(NodeOrder("stubborn", 1, ""), KEYS, line, codes.append, module="tests.support.stand_in_node")
+    life = NodeProcess(NodeSpec("stubborn", 1, ""), KEYS, line, codes.append, module="tests.support.stand_in_node")
     assert ready.wait(30)
     life.stop(0.05)
     life.stop(0.05)
@@ -109,7 +116,7 @@ def test_one_that_does_not_end_when_asked_is_killed(monkeypatch):
 def test_a_node_that_is_stopped_before_it_began_is_never_started(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     codes = []
-    life = Kept(ORDER, KEYS, lambda words: None, codes.append, module="no_such_module_at_all")
+    life = NodeProcess(ORDER, KEYS, lambda words: None, codes.append, module="no_such_module_at_all")
     life.kill()
     life.wait()
     assert len(codes) == 1
@@ -117,11 +124,11 @@ def test_a_node_that_is_stopped_before_it_began_is_never_started(monkeypatch):
 
 
 def test_an_order_travels_as_it_is_and_anything_else_is_refused():
-    assert unpacked(packed(ORDER, KEYS, 17)) == (ORDER, KEYS, 17)
+    assert decode_start_line(encode_start_line(ORDER, KEYS, 17)) == (ORDER, KEYS, 17)
     assert SECRET not in repr(KEYS)
     for line in (b"", b"hello\n", b"[]\n", b'{"order": {"name": "x"}, "keys": {}, "watched": null}\n'):
         with pytest.raises(InputError, match="samepath cluster node"):
-            unpacked(line)
+            decode_start_line(line)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from samepath.cluster.monitor.web import Watch
+from samepath.cluster.monitor.web import MonitorServer
 from tests.support.watched_clusters import desynchronised, node, one_fenced, picture, working
 from tests.support.watched_web import Wishes, watched
 
@@ -158,7 +158,7 @@ setTimeout(() => {
 
 
 def test_it_fits_a_desk_and_a_telephone(tmp_path):
-    inside = Watch(one_fenced, picture, Wishes(), "token")
+    inside = MonitorServer(one_fenced, picture, Wishes(), "token")
 
     class Framed(BaseHTTPRequestHandler):
         def do_GET(self):
