@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from samepath.core.errors import InputError, UnknownNameError
 from samepath.simulator.maps import load_map, parse_map
-from samepath.simulator.maps.opendrive import SIZE_MAX_BYTES
+from samepath.simulator.maps.checked_xml import SIZE_MAX_BYTES
 from tests.support.map_texts import LANES, LINE, bends, one_road
 
 BOMB = (

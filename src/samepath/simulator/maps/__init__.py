@@ -9,7 +9,7 @@ from typing import Final
 
 from samepath.core.errors import unknown
 from samepath.simulator.maps.lanes import LaneLine, Waypoint
-from samepath.simulator.maps.network import RoadMap
+from samepath.simulator.maps.network import RoadMap, check_work
 from samepath.simulator.maps.opendrive import read_opendrive
 from samepath.simulator.maps.scenery import Signal
 from samepath.simulator.maps.surfaces import Mesh, Polygon
@@ -34,4 +34,6 @@ def load_map(name: str) -> RoadMap:
 
 def parse_map(text: str, name: str) -> RoadMap:
     """Read OpenDRIVE text; whatever is wrong with it is an :class:`~samepath.core.errors.InputError` of one line."""
-    return RoadMap(name=name, xodr=text, document=read_opendrive(text, name))
+    document = read_opendrive(text, name)
+    check_work(document, name)
+    return RoadMap(name=name, xodr=text, document=document)

@@ -1,8 +1,13 @@
-"""Plan-view geometry of OpenDRIVE 1.4: line, arc, spiral, poly3 and paramPoly3, all by arc length.
+"""Geometry of OpenDRIVE 1.4 by arc length (line, arc, spiral, poly3, paramPoly3), and the way from its frame to CARLA's.
 
-Everything here is in OpenDRIVE's frame (x east, y north, heading counter-clockwise, radians). Only ``math`` is used: its
-sine and cosine may differ in the last bit between machines, which the quantisation of the outputs removes, while vectorised
-versions may differ by more than one path within a single machine.
+Curves are in OpenDRIVE's frame: x east, y north, heading counter-clockwise in radians, right-handed. CARLA's is left-handed: y
+south, yaw clockwise seen from above, in degrees. Every public number of a map has passed through :func:`to_carla` or
+:func:`yaw_to_carla`, the only places where frames change and where coordinates are put on a grid of 2**-20 m.
+
+Only ``math`` is used for curves. Its sine and cosine may differ in the last bit between machines, some 1e-14 m at the edge of a
+town; on the grid (just under a micrometre) that difference is gone. Vectorised versions may differ by more than one path within
+a single machine. Multiples of 2**-20 below 2**32 m are exact in binary64, and so are their integer coordinates, on which
+orientation tests are exact.
 """
 
 import math
@@ -20,6 +25,9 @@ _NODES: Final = (0.1834346424956498, 0.525532409916329, 0.7966664774136267, 0.96
 _WEIGHTS: Final = (0.3626837833783620, 0.3137066458778873, 0.2223810344533745, 0.1012285362903763)
 _TABLE_INTERVALS: Final = 64
 _NEWTON_STEPS: Final = 8
+
+GRID_PER_M: Final = 1 << 20
+Floats = npt.NDArray[np.float64]
 
 
 class CurvePoint(NamedTuple):
@@ -61,11 +69,7 @@ def cubic_at(pieces: Sequence[Cubic], s_m: float) -> Cubic | None:
     """The piece that holds at ``s_m``: the last that starts at or before it, the first for anything earlier."""
     if not pieces:
         return None
-    return pieces[max(0, bisect_right(pieces, s_m, key=_cubic_start) - 1)]
-
-
-def _cubic_start(piece: Cubic) -> float:
-    return piece.start_m
+    return pieces[max(0, bisect_right(pieces, s_m, key=lambda piece: piece.start_m) - 1)]
 
 
 def integrate(function: Callable[[float], float], start: float, end: float) -> float:
@@ -233,24 +237,7 @@ class Geometry:
 
 def geometry_at(plan: Sequence[Geometry], s_m: float) -> Geometry:
     """The piece of a plan view that holds at ``s_m``."""
-    return plan[max(0, bisect_right(plan, s_m, key=_geometry_start) - 1)]
-
-
-def _geometry_start(piece: Geometry) -> float:
-    return piece.start_m
-
-
-# From OpenDRIVE's frame to CARLA's, and onto the grid: the only place where either happens.
-#
-# OpenDRIVE is right-handed (x east, y north, z up, headings counter-clockwise in radians); CARLA is left-handed (y
-# south, yaw clockwise seen from above, in degrees). Every public number of a map has passed through :func:`to_carla`.
-#
-# Coordinates are rounded to a grid of 2**-20 m (just under a micrometre). Sine and cosine of different CPUs may
-# differ in the last bit, some 1e-14 m at the edge of a town; on the grid that difference is gone. Multiples of 2**-20
-# below 2**32 m are exact in binary64, and so are their integer coordinates, on which orientation tests are exact.
-
-GRID_PER_M: Final = 1 << 20
-Floats = npt.NDArray[np.float64]
+    return plan[max(0, bisect_right(plan, s_m, key=lambda piece: piece.start_m) - 1)]
 
 
 def on_grid(value: float) -> float:

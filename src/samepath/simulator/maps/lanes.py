@@ -1,4 +1,8 @@
-"""Where lanes are: exact evaluation of borders and centres at any s, still in OpenDRIVE's frame."""
+"""Lanes: where they are at any s, which follows which, and their sampled centre lines, waypoints and spawn points.
+
+Borders and centres are evaluated exactly and in OpenDRIVE's frame; what leaves this module as a sample is in CARLA's frame and
+on the grid. How many samples a stretch gets is decided on grid points too, so that the last bit of a sine has no say in it.
+"""
 
 import math
 from collections.abc import Iterator
@@ -22,8 +26,15 @@ from samepath.simulator.maps.records import Junction, Lane, LaneSection, OpenDri
 
 KERB_HEIGHT_M: Final = 0.125
 RAISED_KINDS: Final = frozenset({"sidewalk", "curb"})
-_LINE_STATION_M: Final = 10.0
-_CURVE_STATION_M: Final = 0.5
+LINE_STATION_M: Final = 10.0
+CURVE_STATION_M: Final = 0.5
+
+SPAWN_LIFT_M: Final = 0.5
+SPAWN_SPACING_M: Final = 20.0
+SPAWN_MARGIN_M: Final = 10.0
+LINE_STEP_M: Final = 0.5
+CURVE_STEP_M: Final = 0.25
+DOUBLINGS_MAX: Final = 4
 
 
 class Border(NamedTuple):
@@ -151,10 +162,7 @@ def _station_step_m(road: Road, section: LaneSection, s_m: float) -> float:
     pieces = [cubic_at(road.elevation, s_m), cubic_at(road.lane_offset, s_m)]
     pieces.extend(cubic_at(lane.widths, s_m - section.start_m) for lane in section.lanes)
     straight = geometry_at(road.plan, s_m).curve.is_straight and all(piece is None or piece.is_linear for piece in pieces)
-    return _LINE_STATION_M if straight else _CURVE_STATION_M
-
-
-# Which lane follows which: the directed graph of lanes, in the direction of driving.
+    return LINE_STATION_M if straight else CURVE_STATION_M
 
 
 class LaneKey(NamedTuple):
@@ -222,16 +230,6 @@ def _through(junction: Junction, road_id: int, lane_id: int, roads: dict[int, Ro
                     yield from _onto(roads[connection.connecting_road], target, to_id)
 
 
-# Lanes as numbers: waypoints, sampled centre lines, and the places where vehicles can appear.
-
-SPAWN_LIFT_M: Final = 0.5
-SPAWN_SPACING_M: Final = 20.0
-SPAWN_MARGIN_M: Final = 10.0
-_STEP_M: Final = 0.5
-_CURVE_STEP_M: Final = 0.25
-_DOUBLINGS_MAX: Final = 4
-
-
 @dataclass(frozen=True, slots=True)
 class Waypoint:
     """A point in the middle of a lane; ``s_m`` is the road's coordinate, ``yaw_deg`` the direction of driving."""
@@ -295,11 +293,11 @@ def lane_line(road: Road, section: LaneSection, lane: Lane) -> LaneLine:
 def _parts(road: Road, section: LaneSection, lane: Lane, span_m: tuple[float, float], *, bent: bool) -> int:
     """Into how many parts a stretch is cut; decided on grid points, so that the last bit of a sine has no say."""
     start_m, end_m = span_m
-    parts = math.ceil((end_m - start_m) / (_CURVE_STEP_M if bent else _STEP_M))
-    for _ in range(_DOUBLINGS_MAX if bent else 0):
+    parts = math.ceil((end_m - start_m) / (CURVE_STEP_M if bent else LINE_STEP_M))
+    for _ in range(DOUBLINGS_MAX if bent else 0):
         middles = [centre(road, section, lane, start_m + (end_m - start_m) * part / parts) for part in range(parts + 1)]
         points = [to_carla(middle.x_m, middle.y_m, middle.z_m) for middle in middles]
-        if all(math.dist(a, b) <= _STEP_M for a, b in pairwise(points)):
+        if all(math.dist(a, b) <= LINE_STEP_M for a, b in pairwise(points)):
             break
         parts *= 2
     return parts

@@ -1,17 +1,39 @@
-"""The road network that everybody else uses: lanes, waypoints, routes between them, surfaces; all in CARLA's frame."""
+"""The road network that everybody else uses: lanes, waypoints, routes between them, surfaces; all in CARLA's frame.
+
+A map is cheap to make: everything is derived on first use. How much work that will be is estimated before (:func:`check_work`),
+because a map may come from anybody.
+"""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from samepath.core.digests import first_link, link
 from samepath.core.errors import InputError
-from samepath.simulator.maps.geometry import GRID_PER_M, Floats, from_carla, frozen, on_grid, to_carla, yaw_to_carla
+from samepath.simulator.maps.geometry import (
+    GRID_PER_M,
+    Arc,
+    Floats,
+    Geometry,
+    ParamPoly3,
+    Spiral,
+    from_carla,
+    frozen,
+    on_grid,
+    to_carla,
+    yaw_to_carla,
+)
 from samepath.simulator.maps.lanes import (
+    CURVE_STATION_M,
+    CURVE_STEP_M,
+    DOUBLINGS_MAX,
+    LINE_STATION_M,
+    LINE_STEP_M,
     LaneKey,
     LaneLine,
     Waypoint,
@@ -21,9 +43,11 @@ from samepath.simulator.maps.lanes import (
     lane_successors,
     spawn_points,
 )
-from samepath.simulator.maps.records import Lane, LaneSection, OpenDrive, Road
+from samepath.simulator.maps.records import Junction, Lane, LaneSection, OpenDrive, Road
 from samepath.simulator.maps.scenery import Signal, crosswalk_polygons, scenery_meshes, signal_records
 from samepath.simulator.maps.surfaces import (
+    DASH_PERIOD_M,
+    RING_CORNERS_MAX,
     Box,
     Mesh,
     Point,
@@ -35,6 +59,14 @@ from samepath.simulator.maps.surfaces import (
 )
 
 _REFINEMENTS: Final = 8
+
+# For the estimate of work: the limit (Town04: 8e6), the cost of a point on a polynomial and per radian of a spiral, and how
+# often a lane's edges are walked (road, kerb, polygons, junction). How densely lanes are sampled comes from where they are
+# sampled.
+WORK_MAX: Final = 5e7
+_POLYNOMIAL: Final = 12.0
+_SPIRAL_PART: Final = 4.0
+_SURFACES: Final = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,3 +334,111 @@ class RoadMap:
                 count = math.ceil((section.end_m - section.start_m) / distance_m)
                 found.extend(self.waypoint_at(*line.key, section.start_m + index * distance_m) for index in range(count))
         return tuple(found)
+
+
+def check_work(document: OpenDrive, name: str) -> None:
+    """Refuse a map whose building would take far longer than that of any town, before anything is built.
+
+    Each number of a map has a bound of its own, but a hundred lanes of 100 km with a mark every metre are all allowed numbers.
+    The estimate counts steps of about a microsecond: points sampled, times what a point costs on its kind of curve.
+    """
+    total, worst, worst_road = 0.0, 0.0, 0
+    of_junction: dict[int, float] = {}
+    for road in document.roads:
+        work, points = _road_work(road)
+        total += work
+        if work > worst:
+            worst, worst_road = work, road.id
+        if road.junction_id is not None:
+            of_junction[road.junction_id] = of_junction.get(road.junction_id, 0.0) + points
+    total += sum(
+        _junction_work(junction, of_junction.get(junction.id, 0.0), len(document.roads)) for junction in document.junctions
+    )
+    signals = sum(len(road.signals) for road in document.roads)
+    total += 0.02 * signals * (signals + sum(len(road.signal_references) for road in document.roads))
+    if total > WORK_MAX:
+        raise InputError(
+            f"map {name!r}: a map of at most {WORK_MAX:.3g} steps of work was wanted, but this one would take about "
+            f"{total:.3g}, {worst:.3g} of them for road {worst_road}: shorten its roads, straighten them or leave lanes out"
+        )
+
+
+def _road_work(road: Road) -> tuple[float, float]:
+    """Steps of work for a road, and how many points its edges have."""
+    pose = max(_pose_work(piece) for piece in road.plan)
+    work = sum((8 + 2 * len(thing.outline)) * pose + len(thing.outline) ** 2 / 4 for thing in road.objects)
+    work += sum(_crossing_m(road, index) for index, thing in enumerate(road.objects) if thing.kind == "crosswalk")
+    work += 20 * pose * (len(road.signals) + len(road.signal_references))
+    points = 0.0
+    for section in road.sections:
+        section_work, section_points = _section_work(road, section)
+        work += section_work
+        points += section_points
+    return work, points
+
+
+def _crossing_m(road: Road, index: int) -> float:
+    thing = road.objects[index]
+    along_m = [corner.first_m for corner in thing.outline]
+    return 4.0 * (max(along_m) - min(along_m) if along_m else thing.length_m + thing.width_m)
+
+
+def _pose_work(piece: Geometry) -> float:
+    """Steps for one point of a piece of the reference line."""
+    if isinstance(piece.curve, Spiral):
+        turn_rad = max(abs(piece.curve.curvature_start_per_m), abs(piece.curve.curvature_end_per_m)) * piece.length_m
+        return 1.0 + _SPIRAL_PART * (1.0 + turn_rad)
+    return _POLYNOMIAL if isinstance(piece.curve, ParamPoly3) else 1.0
+
+
+def _bend_per_m(piece: Geometry) -> float:
+    if isinstance(piece.curve, Arc):
+        return abs(piece.curve.curvature_per_m)
+    if isinstance(piece.curve, Spiral):
+        return max(abs(piece.curve.curvature_start_per_m), abs(piece.curve.curvature_end_per_m))
+    return 0.0 if piece.curve.is_straight else 1.0
+
+
+def _section_work(road: Road, section: LaneSection) -> tuple[float, float]:
+    """Steps for all lanes of a section: each point costs its place on the reference line and the lanes further in."""
+    length_m = section.end_m - section.start_m
+    lanes = [lane for lane in section.lanes if lane.id != 0]
+    cubics = [*road.elevation, *road.lane_offset, *(piece for lane in lanes for piece in lane.widths)]
+    is_linear = all(cubic.is_linear for cubic in cubics)
+    reach_m = 3.0 * sum(max((abs(piece.a) for piece in lane.widths), default=0.0) for lane in lanes)
+    formulas = len(cubics) + len(road.plan) + sum(len(lane.heights) for lane in lanes)
+    stations, station_work, points, point_work = float(formulas), 0.0, 1.0, 0.0
+    for piece in road.plan:
+        part_m = min(piece.start_m + piece.length_m, section.end_m) - max(piece.start_m, section.start_m)
+        if part_m <= 0.0:
+            continue
+        straight, pose = piece.curve.is_straight, _pose_work(piece)
+        here = part_m / (LINE_STATION_M if straight and is_linear else CURVE_STATION_M) + 1.0
+        stations, station_work = stations + here, station_work + here * pose
+        denser = 1.0 if straight else 2.0 * min(2.0**DOUBLINGS_MAX, 1.0 + _bend_per_m(piece) * reach_m)
+        here = denser * (part_m / (LINE_STEP_M if straight else CURVE_STEP_M) + 1.0)
+        points, point_work = points + here, point_work + here * pose
+    # Looking for a lane by its number goes through those of its section.
+    inner = sum(abs(lane.id) * (1.0 + 0.05 * len(lanes)) for lane in lanes)
+    raised = sum(len(lane.heights) for lane in lanes)
+    marks = sum(_painted_m(section, index) for index in range(len(section.lanes)))
+    drawn = marks / max(length_m, 1e-9) * stations + marks / DASH_PERIOD_M + sum(len(lane.marks) for lane in section.lanes)
+    work = len(lanes) * point_work + inner * points
+    work += _SURFACES * (2.0 * len(lanes) * station_work + (inner + 0.1 * raised) * stations)
+    work += 0.5 * _SURFACES * len(lanes) * formulas * (1.0 + 0.05 * len(lanes))
+    work += drawn * (2.0 * station_work / max(stations, 1.0) + len(lanes))
+    return work, stations * len(lanes)
+
+
+def _painted_m(section: LaneSection, index: int) -> float:
+    """How many metres of line are painted for a lane; marks that are out of order may overlap."""
+    marks = section.lanes[index].marks
+    ends_m = [*(max(0.0, mark.s_offset_m) for mark in marks), section.end_m - section.start_m]
+    return sum(max(0.0, end_m - start_m) for start_m, end_m in pairwise(ends_m))
+
+
+def _junction_work(junction: Junction, points: float, roads: int) -> float:
+    """Steps for the ring of a junction: every edge is held against every other, every point of a lane against the ring."""
+    ring = 2.0 * points if 2.0 * points <= RING_CORNERS_MAX else 0.0
+    links = sum(1 + len(connection.lane_links) for connection in junction.connections)
+    return 0.2 * roads + 0.1 * ring * ring + 0.1 * points * math.sqrt(min(points, RING_CORNERS_MAX)) + links

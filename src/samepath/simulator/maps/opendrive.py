@@ -1,38 +1,17 @@
-"""Read OpenDRIVE 1.4 text into records; what would change a road and is not understood is refused by name."""
+"""Read OpenDRIVE 1.4 text into records; what would change a road and is not understood is refused by name.
+
+A map may come from anybody, and five hundred bytes can name a lane 10^9, or a road mark that begins 10^9 m before its road. So
+each number is held against a bound by its meaning where it is read. The bounds leave room above what CARLA's towns have, which
+is written beside them. What many allowed numbers come to together is :func:`samepath.simulator.maps.network.check_work`'s.
+"""
 
 import math
-from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
-
-from defusedxml import DefusedXmlException
-from defusedxml import ElementTree as SafeTree
+from typing import Final
 
 from samepath.core.errors import InputError
 from samepath.core.units import SPEED_UNITS_MPS
-from samepath.simulator.maps.bounds import (
-    BESIDE_M,
-    CORNER_BESIDE_M,
-    CORNERS_MAX,
-    CURVATURE_MAX_PER_M,
-    ELEVATION_MAX_M,
-    HEADING_MAX_RAD,
-    JUMP_MAX_M,
-    LANE_ID_MAX,
-    MARK_WIDTH_MAX_M,
-    OFFSET_MAX_M,
-    POSITION_MAX_M,
-    RAISED_MAX_M,
-    ROAD_MAX_M,
-    SIGNAL_SIZE_MAX_M,
-    SIGNAL_VALUE_MAX,
-    SIZE_MAX_M,
-    SPEED_MAX,
-    STRETCH_MAX,
-    TURN_MAX_RAD,
-    WIDTH_MAX_M,
-    check_work,
-)
+from samepath.simulator.maps.checked_xml import XmlNode, parse_xml
 from samepath.simulator.maps.geometry import Arc, Cubic, Curve, Geometry, ParamPoly3, Spiral, StraightLine, poly3
 from samepath.simulator.maps.records import (
     Corner,
@@ -52,128 +31,154 @@ from samepath.simulator.maps.records import (
     SpeedLimit,
 )
 
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
+LANE_ID_MAX: Final = 100  # on either side; Town06: 10
+ROAD_MAX_M: Final = 1e5  # Town04: 0.6 km
+POSITION_MAX_M: Final = 1e7  # room for UTM coordinates
+HEADING_MAX_RAD: Final = 1e3
+CURVATURE_MAX_PER_M: Final = 1e3  # Town07: 1
+TURN_MAX_RAD: Final = 100.0  # of one arc or spiral: sixteen full circles
+WIDTH_MAX_M: Final = 100.0  # of a lane; Town06: 5
+OFFSET_MAX_M: Final = 1e3  # beside the road: lane offsets, objects, signals; Town06: 120
+ELEVATION_MAX_M: Final = 1e4
+RAISED_MAX_M: Final = 100.0  # of a lane above its road
+SIZE_MAX_M: Final = 1e3  # of an object in any direction; our oval: 280
+CORNERS_MAX: Final = 1000  # of one outline
+SIGNAL_SIZE_MAX_M: Final = 100.0
+SIGNAL_VALUE_MAX: Final = 1e6
+MARK_WIDTH_MAX_M: Final = 10.0
+SPEED_MAX: Final = 1e4
+BESIDE_M: Final = 1.0  # by how much a place along a road may miss it, as rounding makes it
+CORNER_BESIDE_M: Final = 100.0  # the same for corners: crossings and guard rails may go on past the end of their road
+JUMP_MAX_M: Final = 10.0  # between two pieces of a reference line
+STRETCH_MAX: Final = 4.0  # how much longer a curve may be than its declared length
+
+_KNOWN_PARTS: Final = frozenset({"header", "road", "junction", "controller"})
+_KNOWN_ROAD_PARTS: Final = frozenset(
+    {"link", "type", "planView", "elevationProfile", "lateralProfile", "lanes", "objects", "signals"}
+)
+_KNOWN_LANE_PARTS: Final = frozenset({"link", "width", "roadMark", "speed", "height"})
+
+_GAP_MAX_M: Final = 0.1
+_MARK_WIDTH_M: Final = 0.12
+
+_SIGNAL_SIZE_M: Final = 0.6
+_SAME_M: Final = 1e-9
 
 
-# Safe XML and checked attributes: whatever is wrong becomes one line that names the element and the road.
-
-SIZE_MAX_BYTES: Final = 16 * 1024 * 1024
-TAGS_MAX: Final = 500_000  # that open or close an element; Town04: 40,000
-NUMBER_MAX: Final = 1e9
-ID_MAX: Final = 2**31 - 1
-
-
-def parse_xml(text: str, name: str) -> "Element":
-    """Parse ``text``; entities, document types, files over 16 MiB and those of far more elements than a town are refused."""
-    size = len(text.encode("utf-8", errors="surrogatepass"))
-    if size > SIZE_MAX_BYTES:
-        raise InputError(f"map {name!r}: at most {SIZE_MAX_BYTES} bytes of OpenDRIVE were wanted, but {size} came")
-    tags = text.count("<")
-    if tags > TAGS_MAX:  # an element takes fifty times the memory of its text
-        raise InputError(f"map {name!r}: at most {TAGS_MAX} tags of XML were wanted, but {tags} came")
-    try:
-        root: Element = SafeTree.fromstring(text, forbid_dtd=True, forbid_entities=True, forbid_external=True)
-    except DefusedXmlException as error:
-        raise InputError(
-            f"map {name!r}: plain XML was wanted, but it declares a document type or entities; remove them"
-        ) from error
-    except (SafeTree.ParseError, ValueError, LookupError) as error:
-        raise InputError(f"map {name!r}: well-formed XML was wanted, but: {_one_line(error)}") from error
-    return root
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
-class XmlNode:
-    """An element with the words that say where it is, and attributes checked as they are read."""
-
-    def __init__(self, element: "Element", where: str) -> None:
-        self.element = element
-        self.where = where
-
-    @property
-    def tag(self) -> str:
-        """The element's name without a namespace."""
-        return _local(self.element.tag)
-
-    def fail(self, wanted: str) -> InputError:
-        """The error for this element."""
-        return InputError(f"{self.where}: <{self.tag}>: {wanted}")
-
-    def inside(self, where: str) -> "XmlNode":
-        """The same element under a more precise place."""
-        return XmlNode(self.element, where)
-
-    def child(self, tag: str) -> "XmlNode | None":
-        """The first child of this name."""
-        return next(self.children(tag), None)
-
-    def children(self, *tags: str) -> Iterator["XmlNode"]:
-        """All children, or those of these names, in the order of the file."""
-        for element in self.element:
-            if isinstance(element.tag, str) and (not tags or _local(element.tag) in tags):
-                yield XmlNode(element, self.where)
-
-    def text(self, key: str, default: str | None = None) -> str:
-        """A text attribute."""
-        value = self.element.get(key, default)
-        if value is None:
-            raise self.fail(f"attribute {key!r} is missing")
-        return value
-
-    def number(self, key: str, default: float | None = None) -> float:
-        """A finite number."""
-        raw = self.element.get(key)
-        if raw is None:
-            if default is None:
-                raise self.fail(f"attribute {key!r} is missing")
-            return default
-        try:
-            value = float(raw)
-        except ValueError:
-            raise self.fail(f"a number was wanted for {key!r}, but {raw[:40]!r} came") from None
-        if not math.isfinite(value) or abs(value) > NUMBER_MAX:
-            raise self.fail(f"a finite number up to {NUMBER_MAX:g} was wanted for {key!r}, but {raw[:40]!r} came")
-        return value
-
-    def within(self, key: str, low: float, high: float, default: float | None = None) -> float:
-        """A number in a range, ends included."""
-        value = self.number(key, default)
-        if not low <= value <= high:
-            raise self.fail(f"{key!r} between {low:g} and {high:g} was wanted, but {value:g} came")
-        return value
-
-    def about(self, key: str, most: float, default: float | None = None) -> float:
-        """A number of either sign up to a size."""
-        return self.within(key, -most, most, default)
-
-    def positive(self, key: str, *, zero: bool = False) -> float:
-        """A number above 0 (or not below 0)."""
-        value = self.number(key)
-        if value < 0.0 or (value == 0.0 and not zero):
-            raise self.fail(f"{key!r} must be {'at least' if zero else 'more than'} 0, but {value:g} came")
-        return value
-
-    def integer(self, key: str, most: int = ID_MAX) -> int:
-        """A whole number of either sign up to a size."""
-        raw = self.text(key)
-        try:
-            value = int(raw)
-        except ValueError:
-            raise self.fail(f"a whole number was wanted for {key!r}, but {raw[:40]!r} came") from None
-        if abs(value) > most:
-            raise self.fail(f"{key!r} between {-most} and {most} was wanted, but {raw[:40]} came")
-        return value
+def read_opendrive(text: str, name: str) -> OpenDrive:
+    """Read a whole file; ``name`` is used in error messages."""
+    root = XmlNode(parse_xml(text, name), f"map {name!r}")
+    if root.tag != "OpenDRIVE":
+        raise root.fail("the root <OpenDRIVE> was wanted")
+    ignored: list[str] = []
+    header = root.child("header")
+    if header is None:
+        raise root.fail("<header> is missing")
+    if header.integer("revMajor") != 1:
+        raise header.fail(f"OpenDRIVE 1.x was wanted, but revMajor={header.text('revMajor')!r} came")
+    georeference = header.child("geoReference")
+    roads = tuple(_read_road(node, name, ignored) for node in root.children("road"))
+    if not roads:
+        raise root.fail("at least one <road> was wanted")
+    _unique([road.id for road in roads], "road", name)
+    junctions = tuple(_read_junction(node, name) for node in root.children("junction"))
+    _unique([junction.id for junction in junctions], "junction", name)
+    ignored.extend(f"<{node.tag}>" for node in root.children() if node.tag not in _KNOWN_PARTS)
+    _check_references(roads, junctions, name)
+    return OpenDrive(
+        name=header.text("name", ""),
+        georeference=(georeference.element.text or "").strip() if georeference else "",
+        box=_read_box(header),
+        roads=roads,
+        junctions=junctions,
+        ignored=tuple(dict.fromkeys(ignored)),
+        controllers=tuple(_read_controller(node) for node in root.children("controller")),
+    )
 
 
-def _local(tag: str) -> str:
-    return tag.rsplit("}", 1)[-1]
+def _read_box(header: XmlNode) -> tuple[float, float, float, float] | None:
+    """West, south, east, north; None where the file leaves them out or writes zeros."""
+    west, south, east, north = (header.about(key, POSITION_MAX_M, 0.0) for key in ("west", "south", "east", "north"))
+    return (west, south, east, north) if west < east and south < north else None
 
 
-# Values that roads and lanes write alike: speeds and cubic polynomials.
+def _unique(ids: list[int], kind: str, name: str) -> None:
+    seen: set[int] = set()
+    for number in ids:
+        if number in seen:
+            raise InputError(f"map {name!r}: {kind} id {number} is used twice; ids must be unique")
+        seen.add(number)
+
+
+def _read_road(node: XmlNode, name: str, ignored: list[str]) -> Road:
+    road_id = node.integer("id")
+    node = node.inside(f"map {name!r}, road {road_id}")
+    length_m = node.positive("length")
+    if length_m > ROAD_MAX_M:
+        raise node.fail(f"a road of at most {ROAD_MAX_M:g} m was wanted, but length={length_m:g} came")
+    if node.text("rule", "RHT") != "RHT":
+        raise node.fail(f"right-hand traffic was wanted, but rule={node.text('rule')!r} came")
+    for part in node.children():
+        if part.tag == "railroad":
+            raise part.fail("railroads are not supported")
+        if part.tag not in _KNOWN_ROAD_PARTS:
+            ignored.append(f"road {road_id}: <{part.tag}>")
+    _refuse_banking(node)
+    junction_id = node.integer("junction") if node.element.get("junction") is not None else -1
+    link = node.child("link")
+    profile = node.child("elevationProfile")
+    lanes = node.child("lanes")
+    if lanes is None:
+        raise node.fail("<lanes> is missing")
+    return Road(
+        id=road_id,
+        name=node.text("name", ""),
+        length_m=length_m,
+        junction_id=None if junction_id < 0 else junction_id,
+        predecessor=_read_link(link, "predecessor"),
+        successor=_read_link(link, "successor"),
+        speeds=_read_speeds(node, length_m),
+        plan=_read_plan(node, length_m),
+        elevation=read_cubics(profile, "elevation", "s", length_m, ELEVATION_MAX_M) if profile else (),
+        lane_offset=read_cubics(lanes, "laneOffset", "s", length_m, OFFSET_MAX_M),
+        sections=read_sections(lanes, length_m, ignored, road_id),
+        objects=read_objects(node.child("objects"), length_m, ignored, road_id),
+        signals=read_signals(node.child("signals"), length_m, ignored, road_id),
+        signal_references=read_signal_references(node.child("signals"), length_m),
+    )
+
+
+def _refuse_banking(road: XmlNode) -> None:
+    profile = road.child("lateralProfile")
+    for part in profile.children() if profile else ():
+        if any(part.number(key, 0.0) != 0.0 for key in ("a", "b", "c", "d")) or part.tag not in {
+            "superelevation",
+            "crossfall",
+            "shape",
+        }:
+            raise part.fail("a banked road (non-zero lateralProfile) is not supported")
+
+
+def _read_link(link: XmlNode | None, tag: str) -> RoadLink | None:
+    node = link.child(tag) if link else None
+    if node is None:
+        return None
+    kind = node.text("elementType")
+    if kind not in {"road", "junction"}:
+        raise node.fail(f"elementType 'road' or 'junction' was wanted, but {kind!r} came")
+    contact = node.text("contactPoint") if kind == "road" else None
+    if contact not in {"start", "end", None}:
+        raise node.fail(f"contactPoint 'start' or 'end' was wanted, but {contact!r} came")
+    return RoadLink(kind, node.integer("elementId"), contact)
+
+
+def _read_speeds(road: XmlNode, length_m: float) -> tuple[SpeedLimit, ...]:
+    limits = []
+    for node in road.children("type"):
+        speed = node.child("speed")
+        if speed is not None:
+            limits.append(SpeedLimit(read_station(node, "s", length_m, 0.0), read_speed_mps(speed)))
+    return tuple(sorted(limits, key=lambda limit: limit.start_m))
 
 
 def read_speed_mps(node: XmlNode) -> float | None:
@@ -184,6 +189,75 @@ def read_speed_mps(node: XmlNode) -> float | None:
     if unit not in SPEED_UNITS_MPS:
         raise node.fail(f"a unit of {', '.join(SPEED_UNITS_MPS)} was wanted, but {unit!r} came")
     return node.within("max", 0.0, SPEED_MAX) * SPEED_UNITS_MPS[unit]
+
+
+def _read_plan(road: XmlNode, length_m: float) -> tuple[Geometry, ...]:
+    view = road.child("planView")
+    pieces = [] if view is None else [_read_geometry(node) for node in view.children("geometry")]
+    if not pieces:
+        raise road.fail("a <planView> with at least one <geometry> was wanted")
+    pieces.sort(key=lambda piece: piece.start_m)
+    end_m = 0.0
+    for piece in pieces:
+        if abs(piece.start_m - end_m) > _GAP_MAX_M:
+            raise road.fail(f"geometry was wanted at s={end_m:g}, but the next starts at s={piece.start_m:g}")
+        end_m = piece.start_m + piece.length_m
+    if abs(end_m - length_m) > _GAP_MAX_M:
+        raise road.fail(f"geometry up to length={length_m:g} was wanted, but it ends at s={end_m:g}")
+    for before, after in pairwise(pieces):
+        end = before.pose(before.start_m + before.length_m)
+        if math.dist((end.x_m, end.y_m), (after.x_m, after.y_m)) > JUMP_MAX_M:
+            raise road.fail(
+                f"a geometry within {JUMP_MAX_M:g} m of ({end.x_m:g}, {end.y_m:g}), where the one before ends, was wanted at "
+                f"s={after.start_m:g}, but x={after.x_m:g} y={after.y_m:g} came"
+            )
+    return tuple(pieces)
+
+
+def _read_geometry(node: XmlNode) -> Geometry:
+    length_m = node.positive("length")
+    shapes = [child for child in node.children() if child.tag != "userData"]
+    if len(shapes) != 1:
+        raise node.fail(f"exactly one curve was wanted, but {len(shapes)} came")
+    curve = _read_curve(shapes[0], length_m)
+    return Geometry(node.positive("s", zero=True), *_read_pose(node), length_m, curve)
+
+
+def _read_pose(node: XmlNode) -> tuple[float, float, float]:
+    return node.about("x", POSITION_MAX_M), node.about("y", POSITION_MAX_M), node.about("hdg", HEADING_MAX_RAD)
+
+
+def _read_curve(node: XmlNode, length_m: float) -> Curve:
+    match node.tag:
+        case "line":
+            return StraightLine()
+        case "arc":
+            return Arc(_read_curvature(node, "curvature", length_m))
+        case "spiral":
+            start, end = (_read_curvature(node, key, length_m) for key in ("curvStart", "curvEnd"))
+            return Spiral(start, end, length_m)
+        case "poly3":
+            return poly3(node.about("a", JUMP_MAX_M), node.number("b"), node.number("c"), node.number("d"), length_m)
+        case "paramPoly3":
+            kind = node.text("pRange", "normalized")
+            if kind not in {"normalized", "arcLength"}:
+                raise node.fail(f"pRange 'arcLength' or 'normalized' was wanted, but {kind!r} came")
+            u, v = (Cubic(0.0, *(node.number(f"{power}{axis}") for power in "abcd")) for axis in "UV")
+            if all(number == 0.0 for number in (u.b, u.c, u.d, v.b, v.c, v.d)):
+                raise node.fail("a curve was wanted, but all its derivatives are 0")
+            curve = ParamPoly3(u, v, length_m if kind == "arcLength" else 1.0, length_m)
+            if max(curve.true_length_m, abs(u.a), abs(v.a)) > STRETCH_MAX * length_m + JUMP_MAX_M:
+                raise node.fail(f"a curve of length={length_m:g} was wanted, but its formula is {curve.true_length_m:g} m long")
+            return curve
+        case _:
+            raise node.fail("this geometry is not known; known: line, arc, spiral, poly3, paramPoly3")
+
+
+def _read_curvature(node: XmlNode, key: str, length_m: float) -> float:
+    curvature = node.about(key, CURVATURE_MAX_PER_M)
+    if abs(curvature) * length_m > TURN_MAX_RAD:
+        raise node.fail(f"a turn of at most {TURN_MAX_RAD:g} rad was wanted, but {key}={curvature:g} over {length_m:g} m came")
+    return curvature
 
 
 def read_station(node: XmlNode, key: str, length_m: float, default: float | None = None) -> float:
@@ -197,7 +271,7 @@ def read_cubics(parent: XmlNode, tag: str, key: str, length_m: float, most_m: fl
         (Cubic(read_station(node, key, length_m), *(node.number(power) for power in "abcd")), node)
         for node in parent.children(tag)
     ]
-    found.sort(key=lambda found_cubic: found_cubic[0].start_m)
+    found.sort(key=lambda pair: pair[0].start_m)
     starts_m = [0.0, *(cubic.start_m for cubic, _ in found[1:]), length_m]  # the first one holds from the beginning
     for index, (cubic, node) in enumerate(found):
         largest_m = _largest(cubic, starts_m[index], max(starts_m[index], starts_m[index + 1]))
@@ -219,13 +293,6 @@ def _largest(cubic: Cubic, low_m: float, high_m: float) -> float:
     elif d == 0.0 and c != 0.0:
         places_m.append(cubic.start_m - b / c)
     return max(abs(cubic.value(s_m)) for s_m in places_m if low_m <= s_m <= high_m)
-
-
-# Read ``<lanes>``: sections, lanes, widths, links, marks, speeds, heights.
-
-_KNOWN_LANE_PARTS: Final = frozenset({"link", "width", "roadMark", "speed", "height"})
-_MARK_WIDTH_M: Final = 0.12
-_SAME_M: Final = 1e-9
 
 
 def read_sections(lanes: XmlNode, length_m: float, ignored: list[str], road_id: int) -> tuple[LaneSection, ...]:
@@ -311,11 +378,6 @@ def _read_mark(node: XmlNode, length_m: float) -> RoadMark:
         node.text("color", "standard"),
         node.about("width", MARK_WIDTH_MAX_M, _MARK_WIDTH_M),
     )
-
-
-# Read ``<objects>`` and ``<signals>``.
-
-_SIGNAL_SIZE_M: Final = 0.6
 
 
 def read_objects(objects: XmlNode | None, length_m: float, ignored: list[str], road_id: int) -> tuple[RoadObject, ...]:
@@ -431,200 +493,6 @@ def _read_signal(node: XmlNode, length_m: float) -> SignalRecord:
         width_m=node.about("width", SIGNAL_SIZE_MAX_M, _SIGNAL_SIZE_M) or _SIGNAL_SIZE_M,
         lanes=_read_validity(node),
     )
-
-
-_KNOWN_ROAD_PARTS: Final = frozenset(
-    {"link", "type", "planView", "elevationProfile", "lateralProfile", "lanes", "objects", "signals"}
-)
-_KNOWN_PARTS: Final = frozenset({"header", "road", "junction", "controller"})
-_GAP_MAX_M: Final = 0.1
-
-
-def read_opendrive(text: str, name: str) -> OpenDrive:
-    """Read a whole file; ``name`` is used in error messages."""
-    root = XmlNode(parse_xml(text, name), f"map {name!r}")
-    if root.tag != "OpenDRIVE":
-        raise root.fail("the root <OpenDRIVE> was wanted")
-    ignored: list[str] = []
-    header = root.child("header")
-    if header is None:
-        raise root.fail("<header> is missing")
-    if header.integer("revMajor") != 1:
-        raise header.fail(f"OpenDRIVE 1.x was wanted, but revMajor={header.text('revMajor')!r} came")
-    georeference = header.child("geoReference")
-    roads = tuple(_read_road(node, name, ignored) for node in root.children("road"))
-    if not roads:
-        raise root.fail("at least one <road> was wanted")
-    _unique([road.id for road in roads], "road", name)
-    junctions = tuple(_read_junction(node, name) for node in root.children("junction"))
-    _unique([junction.id for junction in junctions], "junction", name)
-    ignored.extend(f"<{node.tag}>" for node in root.children() if node.tag not in _KNOWN_PARTS)
-    _check_references(roads, junctions, name)
-    document = OpenDrive(
-        name=header.text("name", ""),
-        georeference=(georeference.element.text or "").strip() if georeference else "",
-        box=_read_box(header),
-        roads=roads,
-        junctions=junctions,
-        ignored=tuple(dict.fromkeys(ignored)),
-        controllers=tuple(_read_controller(node) for node in root.children("controller")),
-    )
-    check_work(document, name)
-    return document
-
-
-def _read_box(header: XmlNode) -> tuple[float, float, float, float] | None:
-    """West, south, east, north; None where the file leaves them out or writes zeros."""
-    west, south, east, north = (header.about(key, POSITION_MAX_M, 0.0) for key in ("west", "south", "east", "north"))
-    return (west, south, east, north) if west < east and south < north else None
-
-
-def _unique(ids: list[int], kind: str, name: str) -> None:
-    seen: set[int] = set()
-    for number in ids:
-        if number in seen:
-            raise InputError(f"map {name!r}: {kind} id {number} is used twice; ids must be unique")
-        seen.add(number)
-
-
-def _read_road(node: XmlNode, name: str, ignored: list[str]) -> Road:
-    road_id = node.integer("id")
-    node = node.inside(f"map {name!r}, road {road_id}")
-    length_m = node.positive("length")
-    if length_m > ROAD_MAX_M:
-        raise node.fail(f"a road of at most {ROAD_MAX_M:g} m was wanted, but length={length_m:g} came")
-    if node.text("rule", "RHT") != "RHT":
-        raise node.fail(f"right-hand traffic was wanted, but rule={node.text('rule')!r} came")
-    for part in node.children():
-        if part.tag == "railroad":
-            raise part.fail("railroads are not supported")
-        if part.tag not in _KNOWN_ROAD_PARTS:
-            ignored.append(f"road {road_id}: <{part.tag}>")
-    _refuse_banking(node)
-    junction_id = node.integer("junction") if node.element.get("junction") is not None else -1
-    link = node.child("link")
-    profile = node.child("elevationProfile")
-    lanes = node.child("lanes")
-    if lanes is None:
-        raise node.fail("<lanes> is missing")
-    return Road(
-        id=road_id,
-        name=node.text("name", ""),
-        length_m=length_m,
-        junction_id=None if junction_id < 0 else junction_id,
-        predecessor=_read_link(link, "predecessor"),
-        successor=_read_link(link, "successor"),
-        speeds=_read_speeds(node, length_m),
-        plan=_read_plan(node, length_m),
-        elevation=read_cubics(profile, "elevation", "s", length_m, ELEVATION_MAX_M) if profile else (),
-        lane_offset=read_cubics(lanes, "laneOffset", "s", length_m, OFFSET_MAX_M),
-        sections=read_sections(lanes, length_m, ignored, road_id),
-        objects=read_objects(node.child("objects"), length_m, ignored, road_id),
-        signals=read_signals(node.child("signals"), length_m, ignored, road_id),
-        signal_references=read_signal_references(node.child("signals"), length_m),
-    )
-
-
-def _refuse_banking(road: XmlNode) -> None:
-    profile = road.child("lateralProfile")
-    for part in profile.children() if profile else ():
-        if any(part.number(key, 0.0) != 0.0 for key in ("a", "b", "c", "d")) or part.tag not in {
-            "superelevation",
-            "crossfall",
-            "shape",
-        }:
-            raise part.fail("a banked road (non-zero lateralProfile) is not supported")
-
-
-def _read_link(link: XmlNode | None, tag: str) -> RoadLink | None:
-    node = link.child(tag) if link else None
-    if node is None:
-        return None
-    kind = node.text("elementType")
-    if kind not in {"road", "junction"}:
-        raise node.fail(f"elementType 'road' or 'junction' was wanted, but {kind!r} came")
-    contact = node.text("contactPoint") if kind == "road" else None
-    if contact not in {"start", "end", None}:
-        raise node.fail(f"contactPoint 'start' or 'end' was wanted, but {contact!r} came")
-    return RoadLink(kind, node.integer("elementId"), contact)
-
-
-def _read_speeds(road: XmlNode, length_m: float) -> tuple[SpeedLimit, ...]:
-    limits = []
-    for node in road.children("type"):
-        speed = node.child("speed")
-        if speed is not None:
-            limits.append(SpeedLimit(read_station(node, "s", length_m, 0.0), read_speed_mps(speed)))
-    return tuple(sorted(limits, key=lambda limit: limit.start_m))
-
-
-def _read_plan(road: XmlNode, length_m: float) -> tuple[Geometry, ...]:
-    view = road.child("planView")
-    pieces = [] if view is None else [_read_geometry(node) for node in view.children("geometry")]
-    if not pieces:
-        raise road.fail("a <planView> with at least one <geometry> was wanted")
-    pieces.sort(key=lambda piece: piece.start_m)
-    end_m = 0.0
-    for piece in pieces:
-        if abs(piece.start_m - end_m) > _GAP_MAX_M:
-            raise road.fail(f"geometry was wanted at s={end_m:g}, but the next starts at s={piece.start_m:g}")
-        end_m = piece.start_m + piece.length_m
-    if abs(end_m - length_m) > _GAP_MAX_M:
-        raise road.fail(f"geometry up to length={length_m:g} was wanted, but it ends at s={end_m:g}")
-    for before, after in pairwise(pieces):
-        end = before.pose(before.start_m + before.length_m)
-        if math.dist((end.x_m, end.y_m), (after.x_m, after.y_m)) > JUMP_MAX_M:
-            raise road.fail(
-                f"a geometry within {JUMP_MAX_M:g} m of ({end.x_m:g}, {end.y_m:g}), where the one before ends, was wanted at "
-                f"s={after.start_m:g}, but x={after.x_m:g} y={after.y_m:g} came"
-            )
-    return tuple(pieces)
-
-
-def _read_geometry(node: XmlNode) -> Geometry:
-    length_m = node.positive("length")
-    shapes = [child for child in node.children() if child.tag != "userData"]
-    if len(shapes) != 1:
-        raise node.fail(f"exactly one curve was wanted, but {len(shapes)} came")
-    curve = _read_curve(shapes[0], length_m)
-    return Geometry(node.positive("s", zero=True), *_read_pose(node), length_m, curve)
-
-
-def _read_pose(node: XmlNode) -> tuple[float, float, float]:
-    return node.about("x", POSITION_MAX_M), node.about("y", POSITION_MAX_M), node.about("hdg", HEADING_MAX_RAD)
-
-
-def _read_curve(node: XmlNode, length_m: float) -> Curve:
-    match node.tag:
-        case "line":
-            return StraightLine()
-        case "arc":
-            return Arc(_read_curvature(node, "curvature", length_m))
-        case "spiral":
-            start, end = (_read_curvature(node, key, length_m) for key in ("curvStart", "curvEnd"))
-            return Spiral(start, end, length_m)
-        case "poly3":
-            return poly3(node.about("a", JUMP_MAX_M), node.number("b"), node.number("c"), node.number("d"), length_m)
-        case "paramPoly3":
-            kind = node.text("pRange", "normalized")
-            if kind not in {"normalized", "arcLength"}:
-                raise node.fail(f"pRange 'arcLength' or 'normalized' was wanted, but {kind!r} came")
-            u, v = (Cubic(0.0, *(node.number(f"{power}{axis}") for power in "abcd")) for axis in "UV")
-            if all(number == 0.0 for number in (u.b, u.c, u.d, v.b, v.c, v.d)):
-                raise node.fail("a curve was wanted, but all its derivatives are 0")
-            curve = ParamPoly3(u, v, length_m if kind == "arcLength" else 1.0, length_m)
-            if max(curve.true_length_m, abs(u.a), abs(v.a)) > STRETCH_MAX * length_m + JUMP_MAX_M:
-                raise node.fail(f"a curve of length={length_m:g} was wanted, but its formula is {curve.true_length_m:g} m long")
-            return curve
-        case _:
-            raise node.fail("this geometry is not known; known: line, arc, spiral, poly3, paramPoly3")
-
-
-def _read_curvature(node: XmlNode, key: str, length_m: float) -> float:
-    curvature = node.about(key, CURVATURE_MAX_PER_M)
-    if abs(curvature) * length_m > TURN_MAX_RAD:
-        raise node.fail(f"a turn of at most {TURN_MAX_RAD:g} rad was wanted, but {key}={curvature:g} over {length_m:g} m came")
-    return curvature
 
 
 def _read_junction(node: XmlNode, name: str) -> Junction:

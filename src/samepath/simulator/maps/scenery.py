@@ -1,4 +1,4 @@
-"""What stands or is painted beside and on the road: crossings, buildings, poles, trees, signs; and the signals as records."""
+"""What stands or is painted beside and on the road: crossings, buildings, poles, trees, signs; and signals in CARLA's frame."""
 
 import math
 from collections.abc import Iterator, Sequence

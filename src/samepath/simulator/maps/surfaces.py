@@ -1,4 +1,13 @@
-"""What lies flat: road, junctions, sidewalks with kerbs, painted lines, the ground; as meshes and as polygons."""
+"""What lies flat: road, junctions, sidewalks with kerbs, painted lines, the ground; as meshes and as polygons.
+
+Winding, chosen once: for every triangle (a, b, c) the cross product (b - a) x (c - a), computed from CARLA's coordinates as
+plain numbers, points up for horizontal surfaces and outwards for solids. As CARLA's frame is left-handed, such a triangle runs
+clockwise for somebody who looks down on the real road.
+
+Orientation is decided in whole numbers on the grid, exactly: a test in floats could see a thin triangle turned one way on one
+machine and the other way on another. A junction is one simple ring around all its mouths and corners, so that no gap is left
+between the turns.
+"""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -13,16 +22,22 @@ from samepath.simulator.maps.geometry import GRID_PER_M, Floats, frozen_points, 
 from samepath.simulator.maps.lanes import RAISED_KINDS, borders, centre, drivable_span, heights_m, place, stations_m
 from samepath.simulator.maps.records import Junction, Lane, LaneSection, OpenDrive, Road, RoadMark
 
-# Triangle meshes and polygons, with exact orientation tests on the integer grid.
-#
-# Winding, chosen once: for every triangle (a, b, c) the cross product (b - a) x (c - a), computed from CARLA's
-# coordinates as plain numbers, points up for horizontal surfaces and outwards for solids. As CARLA's frame is left-
-# handed, such a triangle runs clockwise for somebody who looks down on the real road.
-
 Point = tuple[float, float, float]
 Ints = npt.NDArray[np.int32]
 
 PHYSICAL_LABELS: Final = frozenset({"road", "sidewalk", "kerb", "ground", "building", "pole", "barrier"})
+
+_TOUCH_M: Final = 0.3
+_FLAT_M: Final = 0.02
+RING_CORNERS_MAX: Final = 2000
+GROUND_DROP_M: Final = 0.0625
+GROUND_MARGIN_M: Final = 100.0
+PAINT_LIFT_M: Final = 2.0**-7
+DASH_M: Final = 2.0
+DASH_PERIOD_M: Final = 6.0
+
+Rings = Mapping[int, tuple[Point, ...] | None]
+Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,6 +62,14 @@ class Polygon:
     vertices: Floats
     label: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Mouth:
+    """Where an arm meets the junction; first and last corner in the order of rising angle around the junction's middle."""
+
+    first: Point
+    last: Point
 
 
 class MeshBuilder:
@@ -94,117 +117,6 @@ class MeshBuilder:
         triangles = np.array(self._triangles, dtype=np.int32)
         triangles.flags.writeable = False
         return Mesh(frozen_points(list(self._indices)), triangles, self.label, self.name)
-
-
-def _grid(point: Point) -> tuple[int, int, int]:
-    return round(point[0] * GRID_PER_M), round(point[1] * GRID_PER_M), round(point[2] * GRID_PER_M)
-
-
-def has_area(a: Point, b: Point, c: Point) -> bool:
-    """Is the triangle not degenerate? Exact."""
-    ax, ay, az = _grid(a)
-    bx, by, bz = _grid(b)
-    cx, cy, cz = _grid(c)
-    ux, uy, uz, vx, vy, vz = bx - ax, by - ay, bz - az, cx - ax, cy - ay, cz - az
-    return uy * vz != uz * vy or uz * vx != ux * vz or ux * vy != uy * vx
-
-
-def _cross(a: Sequence[int], b: Sequence[int], c: Sequence[int]) -> int:
-    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
-
-
-def ring_area_m2(points: Sequence[Point]) -> float:
-    """Signed area in the plane; positive in the winding of the mesh."""
-    grid = [_grid(point) for point in points]
-    twice = sum(a[0] * b[1] - a[1] * b[0] for a, b in zip(grid, [*grid[1:], *grid[:1]], strict=True))
-    return twice / 2 / GRID_PER_M**2
-
-
-def is_simple(points: Sequence[Point]) -> bool:
-    """Does no edge cross another? Exact, quadratic: for rings of a few hundred corners."""
-    grid = [_grid(point) for point in points]
-    count = len(grid)
-    for i in range(count):
-        a, b = grid[i], grid[(i + 1) % count]
-        for j in range(i + 2, count - (i == 0)):
-            c, d = grid[j], grid[(j + 1) % count]
-            if any(max(a[k], b[k]) < min(c[k], d[k]) or max(c[k], d[k]) < min(a[k], b[k]) for k in (0, 1)):
-                continue
-            if _cross(a, b, c) * _cross(a, b, d) <= 0 and _cross(c, d, a) * _cross(c, d, b) <= 0:
-                return False
-    return True
-
-
-def contains(points: Sequence[Point], x_m: float, y_m: float) -> bool:
-    """Is the point inside the ring or on its edge? Exact for points on the grid."""
-    grid = [_grid(point) for point in points]
-    at = _grid((x_m, y_m, 0.0))
-    inside = False
-    for a, b in zip(grid, [*grid[1:], *grid[:1]], strict=True):
-        side = _cross(a, b, at)
-        if side == 0 and min(a[0], b[0]) <= at[0] <= max(a[0], b[0]) and min(a[1], b[1]) <= at[1] <= max(a[1], b[1]):
-            return True
-        if (a[1] > at[1]) != (b[1] > at[1]) and (side > 0) == (b[1] > a[1]):
-            inside = not inside
-    return inside
-
-
-def triangulate(points: Sequence[Point]) -> list[tuple[Point, Point, Point]]:
-    """Cut ears off a simple ring, the one with the shortest cut first; exact, always in the same order, facing up."""
-    ring = [point for point, following in zip(points, [*points[1:], *points[:1]], strict=True) if point[:2] != following[:2]]
-    if ring_area_m2(ring) < 0.0:
-        ring.reverse()
-    grid = [_grid(point) for point in ring]
-    left = list(range(len(ring)))
-    cuts = [_cut(grid, left, at) for at in range(len(left))]
-    triangles: list[tuple[Point, Point, Point]] = []
-    while len(left) > 2:
-        ears = [(cut, at) for at, cut in enumerate(cuts) if cut is not None]
-        if not ears:
-            # An ear that a corner blocked can be free once that corner has become convex.
-            cuts = [_cut(grid, left, at) for at in range(len(left))]
-            ears = [(cut, at) for at, cut in enumerate(cuts) if cut is not None]
-            if not ears:
-                break
-        _, ear = min(ears)
-        i, j, k = left[ear - 1], left[ear], left[(ear + 1) % len(left)]
-        if _cross(grid[i], grid[j], grid[k]) > 0:
-            triangles.append((ring[i], ring[j], ring[k]))
-        left.pop(ear)
-        cuts.pop(ear)
-        for at in ((ear - 1) % len(left), ear % len(left)):
-            cuts[at] = _cut(grid, left, at)
-    return triangles
-
-
-def _cut(grid: Sequence[tuple[int, int, int]], left: Sequence[int], at: int) -> int | None:
-    """The squared length of the cut that takes corner ``at`` off, or None where another corner is in the way.
-
-    A corner on a straight edge is taken off last, as its triangle is empty and its neighbours still need it.
-    """
-    count = len(left)
-    corners = (left[at - 1], left[at], left[(at + 1) % count])
-    a, b, c = (grid[corner] for corner in corners)
-    turn = _cross(a, b, c)
-    if turn == 0:
-        return 1 << 128
-    if turn < 0 or any(
-        _cross(a, b, grid[r]) >= 0 and _cross(b, c, grid[r]) >= 0 and _cross(c, a, grid[r]) >= 0
-        for r in left
-        if r not in corners
-    ):
-        return None
-    return (c[0] - a[0]) ** 2 + (c[1] - a[1]) ** 2
-
-
-GROUND_DROP_M: Final = 0.0625
-GROUND_MARGIN_M: Final = 100.0
-PAINT_LIFT_M: Final = 2.0**-7
-DASH_M: Final = 2.0
-DASH_PERIOD_M: Final = 6.0
-
-Rings = Mapping[int, tuple[Point, ...] | None]
-Box = tuple[float, float, float, float]
 
 
 def surface_meshes(document: OpenDrive, rings: Rings, box: Box) -> Iterator[Mesh]:
@@ -372,22 +284,6 @@ def _lane_polygons(road: Road, label: str, *, drivable: bool) -> Iterator[Polygo
                 yield Polygon(frozen_points([*left, *right[::-1]]), label, name)
 
 
-# The surface of a junction: one simple ring around all its mouths and corners, so that no gap is left between the
-# turns.
-
-_TOUCH_M: Final = 0.3
-_FLAT_M: Final = 0.02
-_CORNERS_MAX: Final = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class _Mouth:
-    """Where an arm meets the junction; first and last corner in the order of rising angle around the junction's middle."""
-
-    first: Point
-    last: Point
-
-
 def junction_ring(document: OpenDrive, junction: Junction) -> tuple[Point, ...] | None:
     """The ring around a flat junction, or None where no simple ring holds all its lanes (then it is drawn lane by lane)."""
     roads = [road for road in document.roads if road.junction_id == junction.id]
@@ -448,7 +344,7 @@ def _corner(edges: list[list[Point]], start: Point, end: Point) -> list[Point]:
 
 def _is_sound(ring: list[Point], roads: list[Road]) -> bool:
     heights_m = [point[2] for point in ring]
-    if not 3 <= len(ring) <= _CORNERS_MAX or not is_simple(ring) or ring_area_m2(ring) <= 0.0:
+    if not 3 <= len(ring) <= RING_CORNERS_MAX or not is_simple(ring) or ring_area_m2(ring) <= 0.0:
         return False
     for road in roads:
         for section in road.sections:
@@ -462,3 +358,104 @@ def _is_sound(ring: list[Point], roads: list[Road]) -> bool:
                     if not contains(ring, x_m, y_m):
                         return False
     return max(heights_m) - min(heights_m) < _FLAT_M
+
+
+def _grid(point: Point) -> tuple[int, int, int]:
+    return round(point[0] * GRID_PER_M), round(point[1] * GRID_PER_M), round(point[2] * GRID_PER_M)
+
+
+def has_area(a: Point, b: Point, c: Point) -> bool:
+    """Is the triangle not degenerate? Exact."""
+    ax, ay, az = _grid(a)
+    bx, by, bz = _grid(b)
+    cx, cy, cz = _grid(c)
+    ux, uy, uz, vx, vy, vz = bx - ax, by - ay, bz - az, cx - ax, cy - ay, cz - az
+    return uy * vz != uz * vy or uz * vx != ux * vz or ux * vy != uy * vx
+
+
+def _cross(a: Sequence[int], b: Sequence[int], c: Sequence[int]) -> int:
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def ring_area_m2(points: Sequence[Point]) -> float:
+    """Signed area in the plane; positive in the winding of the mesh."""
+    grid = [_grid(point) for point in points]
+    twice = sum(a[0] * b[1] - a[1] * b[0] for a, b in zip(grid, [*grid[1:], *grid[:1]], strict=True))
+    return twice / 2 / GRID_PER_M**2
+
+
+def is_simple(points: Sequence[Point]) -> bool:
+    """Does no edge cross another? Exact, quadratic: for rings of a few hundred corners."""
+    grid = [_grid(point) for point in points]
+    count = len(grid)
+    for i in range(count):
+        a, b = grid[i], grid[(i + 1) % count]
+        for j in range(i + 2, count - (i == 0)):
+            c, d = grid[j], grid[(j + 1) % count]
+            if any(max(a[k], b[k]) < min(c[k], d[k]) or max(c[k], d[k]) < min(a[k], b[k]) for k in (0, 1)):
+                continue
+            if _cross(a, b, c) * _cross(a, b, d) <= 0 and _cross(c, d, a) * _cross(c, d, b) <= 0:
+                return False
+    return True
+
+
+def contains(points: Sequence[Point], x_m: float, y_m: float) -> bool:
+    """Is the point inside the ring or on its edge? Exact for points on the grid."""
+    grid = [_grid(point) for point in points]
+    at = _grid((x_m, y_m, 0.0))
+    inside = False
+    for a, b in zip(grid, [*grid[1:], *grid[:1]], strict=True):
+        side = _cross(a, b, at)
+        if side == 0 and min(a[0], b[0]) <= at[0] <= max(a[0], b[0]) and min(a[1], b[1]) <= at[1] <= max(a[1], b[1]):
+            return True
+        if (a[1] > at[1]) != (b[1] > at[1]) and (side > 0) == (b[1] > a[1]):
+            inside = not inside
+    return inside
+
+
+def triangulate(points: Sequence[Point]) -> list[tuple[Point, Point, Point]]:
+    """Cut ears off a simple ring, the one with the shortest cut first; exact, always in the same order, facing up."""
+    ring = [point for point, following in zip(points, [*points[1:], *points[:1]], strict=True) if point[:2] != following[:2]]
+    if ring_area_m2(ring) < 0.0:
+        ring.reverse()
+    grid = [_grid(point) for point in ring]
+    left = list(range(len(ring)))
+    cuts = [_cut(grid, left, at) for at in range(len(left))]
+    triangles: list[tuple[Point, Point, Point]] = []
+    while len(left) > 2:
+        ears = [(cut, at) for at, cut in enumerate(cuts) if cut is not None]
+        if not ears:
+            # An ear that a corner blocked can be free once that corner has become convex.
+            cuts = [_cut(grid, left, at) for at in range(len(left))]
+            ears = [(cut, at) for at, cut in enumerate(cuts) if cut is not None]
+            if not ears:
+                break
+        _, ear = min(ears)
+        i, j, k = left[ear - 1], left[ear], left[(ear + 1) % len(left)]
+        if _cross(grid[i], grid[j], grid[k]) > 0:
+            triangles.append((ring[i], ring[j], ring[k]))
+        left.pop(ear)
+        cuts.pop(ear)
+        for at in ((ear - 1) % len(left), ear % len(left)):
+            cuts[at] = _cut(grid, left, at)
+    return triangles
+
+
+def _cut(grid: Sequence[tuple[int, int, int]], left: Sequence[int], at: int) -> int | None:
+    """The squared length of the cut that takes corner ``at`` off, or None where another corner is in the way.
+
+    A corner on a straight edge is taken off last, as its triangle is empty and its neighbours still need it.
+    """
+    count = len(left)
+    corners = (left[at - 1], left[at], left[(at + 1) % count])
+    a, b, c = (grid[corner] for corner in corners)
+    turn = _cross(a, b, c)
+    if turn == 0:
+        return 1 << 128
+    if turn < 0 or any(
+        _cross(a, b, grid[r]) >= 0 and _cross(b, c, grid[r]) >= 0 and _cross(c, a, grid[r]) >= 0
+        for r in left
+        if r not in corners
+    ):
+        return None
+    return (c[0] - a[0]) ** 2 + (c[1] - a[1]) ** 2
