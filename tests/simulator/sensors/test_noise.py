@@ -1,4 +1,4 @@
-"""NoiseKey of sensors: normal, named, and independent of the machine."""
+"""Noise of sensors: normal, named, and independent of the machine."""
 
 import numpy as np
 import pytest

@@ -154,7 +154,7 @@ class Lidar:
     def _losses(
         self, shape: tuple[int, ...], chance: NoiseKey
     ) -> tuple[tuple[Floats, Floats, Floats], tuple[float, float, float, float, float]]:
-        """NoiseKey for every ray, each kind from a stream of its own: switching one off leaves the others as they are."""
+        """Noise for every ray, each kind from a stream of its own: switching one off leaves the others as they are."""
         if self.semantic:
             return (_NONE, _NONE, _NONE), (0.0, 0.0, 0.0, 0.0, 0.0)
         values = self.values

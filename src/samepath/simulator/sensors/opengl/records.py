@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.simulator.sensors.raster.arrays import F32, F64, I32, CameraArrays, InstanceArrays, MeshArrays, VisibleInstances
-from samepath.simulator.sensors.raster.stage import SHADOW_REACH_M
+from samepath.simulator.sensors.raster.prepare import SHADOW_REACH_M
 from samepath.simulator.sensors.renderer import NEAR_M, Shapes
 
 # The sun's view of what is around a camera: two maps of depth, a fine one near it and a coarse one farther out. Pure.

@@ -24,8 +24,7 @@ from samepath.simulator.sensors.opengl.context import (
 from samepath.simulator.sensors.opengl.records import SunShadowMaps, sun_shadow_maps
 from samepath.simulator.sensors.raster.arrays import CHANNELS, CameraArrays, FrameBatch, InstanceArrays, LightArrays
 from samepath.simulator.sensors.raster.pixels import finish
-from samepath.simulator.sensors.raster.shading import RAIN, SHADOWS, SKY_SIZE, TICK, TILE, TO_SUN
-from samepath.simulator.sensors.raster.stage import (
+from samepath.simulator.sensors.raster.prepare import (
     PreparedScene,
     ScenePreparer,
     StaticScene,
@@ -33,6 +32,7 @@ from samepath.simulator.sensors.raster.stage import (
     levels_of,
     visible_instances,
 )
+from samepath.simulator.sensors.raster.shading import RAIN, SHADOWS, SKY_SIZE, TICK, TILE, TO_SUN
 from samepath.simulator.sensors.renderer import Camera, CameraFrame, Channel, RenderScene
 
 # What lies in the GPU's memory: the scene, the light, the draws of a call, the sun's maps, and pictures on their way
@@ -74,7 +74,7 @@ class GpuMemory:
     def __init__(self, gl: GlContext, shadow_texels: int) -> None:
         context = gl.context
         self._context = context
-        self._stage: StaticScene | None = None
+        self._static: StaticScene | None = None
         self._sky: object = None
         self.stores = [GpuBuffer(context) for _ in range(5)]
         self.vertices, self.commands, self.draw_numbers = GpuBuffer(context), GpuBuffer(context), GpuBuffer(context)
@@ -99,12 +99,12 @@ class GpuMemory:
 
     def write_scene(self, prepared: PreparedScene) -> None:
         """Write a scene: meshes once per map, sky and noise once per weather, the rest at every tick."""
-        stage, shade = prepared.stage, prepared.shade
-        if stage is not self._stage:
-            self._stage = stage
-            self.vertices.write(records.vertices_of(stage.shapes))
-            self.stores[FACES].write(records.faces_of(stage.shapes))
-            self.stores[WALLS].write(stage.walls)
+        static, shade = prepared.static, prepared.shade
+        if static is not self._static:
+            self._static = static
+            self.vertices.write(records.vertices_of(static.shapes))
+            self.stores[FACES].write(records.faces_of(static.shapes))
+            self.stores[WALLS].write(static.walls)
         if shade.sky is not self._sky:
             self._write_weather(shade)
         numbers = np.zeros(-(-len(shade.numbers) // 4) * 4, np.float32)
@@ -279,13 +279,13 @@ class OpenGLRenderer:
         return batch
 
     def _draw(self, prepared: PreparedScene, views: CameraArrays, batch: FrameBatch) -> None:
-        stage, shade, placed, _ = prepared
-        seen, _ = visible_instances(views, stage, placed, self._detail)
-        parts = records.seen_parts(seen, placed, self._levels_of(stage))
+        static, shade, placed, _ = prepared
+        seen, _ = visible_instances(views, static, placed, self._detail)
+        parts = records.seen_parts(seen, placed, self._levels_of(static))
         sunlight = self._sunlight(prepared, views) if self._shadows and shade.numbers[SHADOWS] > 0.0 else []
         for c, light in enumerate(sunlight):
             parts.extend(records.DrawList(c, things.astype(np.int32), placed.mesh[things]) for things in light.casters)
-        draws = records.batch_of(parts, views, placed, stage.shapes.first_face)
+        draws = records.batch_of(parts, views, placed, static.shapes.first_face)
         lamps, lamp_counts = records.lamps_of(views, np.concatenate([shade.lamps, shade.beams]))
         gpu, count = self._gpu, len(views.focal)
         gpu.write_scene(prepared)
@@ -313,16 +313,16 @@ class OpenGLRenderer:
                 self._fetch(self._draw_smooth(camera, c, draws.first), Channel.COLOUR, batch, c)
         self._collect(batch)
 
-    def _levels_of(self, stage: StaticScene) -> np.ndarray:
-        if self._levels is None or self._levels[0] is not stage:
-            self._levels = stage, levels_of(stage.shapes)
+    def _levels_of(self, static: StaticScene) -> np.ndarray:
+        if self._levels is None or self._levels[0] is not static:
+            self._levels = static, levels_of(static.shapes)
         return self._levels[1]
 
     def _sunlight(self, prepared: PreparedScene, views: CameraArrays) -> list[SunShadowMaps]:
         """The maps of every camera; those who see no colour need none, but keep their place."""
-        stage, shade, placed, _ = prepared
-        casting = np.flatnonzero(_throws_shadow(stage, placed))
-        middles, radii = records.world_spheres(stage.meshes, placed)
+        static, shade, placed, _ = prepared
+        casting = np.flatnonzero(_throws_shadow(static, placed))
+        middles, radii = records.world_spheres(static.meshes, placed)
         to_sun = shade.numbers[TO_SUN : TO_SUN + 3]
         found = []
         for c, place in enumerate(views.place):
@@ -425,6 +425,6 @@ class OpenGLRenderer:
         array.render(self._context.TRIANGLES, vertices=3)
 
 
-def _throws_shadow(stage: StaticScene, placed: InstanceArrays) -> np.ndarray:
-    thrown: np.ndarray = stage.shapes.shadow[placed.mesh] >= 0
+def _throws_shadow(static: StaticScene, placed: InstanceArrays) -> np.ndarray:
+    thrown: np.ndarray = static.shapes.shadow[placed.mesh] >= 0
     return thrown

@@ -1,4 +1,8 @@
-"""The arrays that compiled code works on, in named groups."""
+"""The arrays that compiled code works on, in named groups, and the frames of one call.
+
+Named tuples, because numba passes them as plain pointers; lengths and types are those given here, and nothing is allocated in
+compiled code.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, overload
@@ -20,8 +24,10 @@ Number = Any
 
 LEVELS: Final = 3
 """How many meshes of falling detail one instance can have."""
+
 ROW_BITS: Final = 24
 """The lower bits of a pixel's id are a row of :class:`FaceRows`; the one above them says that the pixel lies in shadow."""
+
 ROW_MASK: Final = (1 << ROW_BITS) - 1
 SHADOW: Final = 1 << ROW_BITS
 
@@ -156,7 +162,7 @@ class Scratch(NamedTuple):
 
 
 class LightArrays(NamedTuple):
-    """The light of the weather for compiled code; see :mod:`.lighting` for the order of ``numbers``.
+    """The light of the weather for compiled code; see :mod:`.shading` for the order of ``numbers``.
 
     ``lamps`` and ``beams`` f32[k, 8] are street lamps and head lamps, ``walls`` f32[k, 8] the mappings of walls with windows in
     the world, ``glow`` f32[h, w] the light of lamps on the ground, cell by cell.
@@ -172,10 +178,8 @@ class LightArrays(NamedTuple):
     glow: F32
 
 
-# The frames of one call: their arrays lie one behind the other, channel by channel.
-
 CHANNELS: Final = (Channel.COLOUR, Channel.DEPTH, Channel.LABEL, Channel.INSTANCE, Channel.NORMAL, Channel.FLOW)
-"""The order of a batch's arrays."""
+"""The order of the arrays in a batch of frames."""
 
 
 class FrameBatch(Sequence[CameraFrame]):

@@ -2,7 +2,8 @@
 
 numba compiles for the processor it runs on. Its arithmetic is strict (no fast-math, no fusing of products with sums), so the
 bits should not depend on that; here it is made certain: functions marked here are built by a target of our own, for a fixed
-instruction set without fused multiply-add. The user's own use of numba in the same process is not touched.
+instruction set without fused multiply-add. A fused a * b + c rounds once instead of twice and gives another last bit, which a
+comparison of depths then turns into another pixel. The user's own use of numba in the same process is not touched.
 
 Compiled code is kept on disk, in a folder named after the content of all sources it is made of, numba's version and the
 instruction set; of processes that need it at once, one builds it. Nothing may be allocated inside compiled functions: hand
@@ -84,6 +85,7 @@ def _sources(folder: Path) -> str:
     """A name for the content of a folder's sources and of our own; constants of one module live in code of another."""
     digest = hashlib.blake2b(digest_size=12)
     digest.update(f"{numba.__version__} {cpu_name()} {_NO_FUSING} {config.BOUNDSCHECK}".encode())
+    # renderer.py lies outside of this folder, but its numbers (near plane, materials) are compiled in.
     ours = Path(__file__).parent
     for path in sorted({*ours.glob("*.py"), *folder.glob("*.py"), ours.parent / "renderer.py"}):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -97,7 +99,7 @@ def cache_folder(folder: Path) -> Path | None:
     try:
         place = Path(base).expanduser() / "samepath" / f"{folder.name}-{_sources(folder)}"
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Code is loaded from here: the folder must be our own.
+        # Code is loaded and run from here: in a folder of somebody else it could be anybody's code.
         if place.stat().st_uid != os.getuid() or not os.access(place, os.W_OK):
             return None
     except (OSError, RuntimeError):
@@ -189,7 +191,7 @@ target_extension.jit_registry[PinnedCpu] = _jit
 
 
 def compiled(function: Function) -> Function:
-    """Build a function for use inside others, which take it in whole: calls that hand arrays over are not cheap."""
+    """Build a function for use inside others, which take it in whole: a call that hands over a dozen arrays is not cheap."""
     return _built(function, inline=True)
 
 

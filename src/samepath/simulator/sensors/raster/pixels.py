@@ -1,4 +1,9 @@
-"""From ids and 1/z to a picture: row by row, in runs that show the same face, then fog and whole bytes."""
+"""From ids and 1/z to what a camera delivers: colours, and the channels that are measured.
+
+What a pixel shows depends on its face, its 1/z, its place in the picture and the light alone. Painting goes row by row in runs
+that show the same face, because then the material is looked up once per run and the loops have no branches; the runs have no
+influence on any value. Colours are float32 from 0 to 255 until the very end; :func:`_pack` rounds them to bytes once.
+"""
 
 import numpy as np
 
@@ -40,24 +45,105 @@ from samepath.simulator.sensors.raster.shading import (
     tone,
 )
 
-# Painting runs of pixels that show the same face: sky, ground, leaves, walls with windows.
-
 Ray = tuple[Number, Number, Number]
 
 ONE, ZERO = np.float32(1.0), np.float32(0.0)
+
 # Added before cutting to whole numbers, so that they are never negative: to cells of noise, to windows and storeys.
 _LIFT, _CELLS = np.float32(65536.0), np.float32(1024.0)
+
 # Fine grain is seen up to 1 / 0.03 metres; nothing is farther than 1 / 0.0001.
 _FINE, _FARTHEST = np.float32(0.03), np.float32(1e-4)
 _MIDDLE, _SOFT = np.uint32(TILE * TILE), np.uint32(2 * TILE * TILE)
 _1, _2, _3, _4, _5 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
 
+_BYTE, _OPAQUE = np.uint32(0x000000FF), np.uint32(0xFF000000)
+_SKY_STRIDE = 0.02
+"""The sky is looked up once per so many radians: its own picture is hardly finer."""
+
+_BLOCK = np.uint64(64)
+"""Pixels are located in blocks of at least this size, as far as a row needs it."""
+
+
+@compiled_apart
+def paint(views: CameraArrays, c: Number, width: Number, height: Number, focal: Number, rows: FaceRows, scratch: Scratch,
+          shade: LightArrays, to: U32, start: Number) -> None:  # fmt: skip
+    """Colour every pixel, row by row, in runs that show the same face.
+
+    The ray through a pixel is ``base + step * column``, both rounded to float32 once per row: rays of a row differ by the
+    product alone, whatever run a pixel belongs to.
+    """
+    axes, stands = views.axes[c], views.place[c]
+    place = (np.float32(stands[0]), np.float32(stands[1]), np.float32(stands[2]))
+    pitch = 1.0 / focal
+    step = (np.float32(axes[1, 0] * pitch), np.float32(axes[1, 1] * pitch), np.float32(axes[1, 2] * pitch))
+    stride: Number = max(np.int64(focal * _SKY_STRIDE), 2)
+    line, last = scratch.line, np.uint64(width)
+    block: Number = -1
+    for row in range(height):
+        down, first = (row + 0.5 - 0.5 * height) * pitch, (0.5 - 0.5 * width) * pitch
+        base = (
+            np.float32(axes[0, 0] - axes[2, 0] * down + axes[1, 0] * first),
+            np.float32(axes[0, 1] - axes[2, 1] * down + axes[1, 1] * first),
+            np.float32(axes[0, 2] - axes[2, 2] * down + axes[1, 2] * first),
+        )
+        depth, ids = scratch.depth[row * width : (row + 1) * width], scratch.ids[row * width : (row + 1) * width]
+        column, located = np.uint64(0), np.uint64(0)
+        while column < last:
+            end = column + _1
+            if depth[column] <= ZERO:
+                while end < last and depth[end] <= ZERO:
+                    end += _1
+                # Nodes of the sky are worked out for the rows of nodes above and below; the lower ones of a block are the
+                # upper ones of the next, the very same numbers.
+                if block != row // stride:
+                    if block == row // stride - 1 and block >= 0:
+                        for k in range(3 * (width // stride + 2)):
+                            line.upper[k] = line.lower[k]
+                    else:
+                        sky_nodes(shade.sky, axes, focal, width, height, row // stride * stride, stride, line.upper)
+                    block = row // stride
+                    sky_nodes(shade.sky, axes, focal, width, height, (block + 1) * stride, stride, line.lower)
+                part = np.float32(row - block * stride) / np.float32(stride)
+                paint_sky(line.upper, line.lower, part, column, end, np.uint64(stride), line)
+            else:
+                mark = ids[column]
+                while end < last and ids[end] == mark and depth[end] > ZERO:
+                    end += _1
+                # Blocks larger than the run: places are worked out several at a time. Nobody reads those he did not ask for.
+                if end > located and rows.material[np.uint64(mark & ROW_MASK)] >= FOLIAGE:
+                    first_new = max(column, located)
+                    located = min(max(end, first_new + _BLOCK), last)
+                    locate(place, base, step, depth, first_new, located, line)
+                _paint_run(shade, rows, mark, base, step, depth, column, end, line)
+            column = end
+        _fog(shade, stands[2], base[2], step[2], depth, width, line)
+        _pack(line, width, to[start + row * width : start + (row + 1) * width])
+
 
 @compiled
-def _grain(tile: U8, layer: Number, x: Number, y: Number) -> Number:
-    """Noise of one cell, -128..127."""
-    i, j = np.int32(x + _LIFT) & np.int32(255), np.int32(y + _LIFT) & np.int32(255)
-    return np.float32(tile[layer + np.uint32((j << np.int32(8)) + i)]) - np.float32(128.0)
+def _paint_run(shade: LightArrays, rows: FaceRows, mark: Number, base: Ray, step: Ray, depth: F32, first: Number, last: Number,
+               line: RowBuffer) -> None:  # fmt: skip
+    """A run of pixels that show the same face."""
+    face = np.uint64(mark & ROW_MASK)
+    blue, green, red = rows.colour[face, 0], rows.colour[face, 1], rows.colour[face, 2]
+    material = rows.material[face]
+    if material < FOLIAGE:
+        for at in range(first, last):
+            line.blue[at], line.green[at], line.red[at] = blue, green, red
+        return
+    if material == FACADE:
+        paint_wall(shade, np.int64(rows.colour[face, 3]), blue, green, red, first, last, line)
+    elif material == FOLIAGE:
+        paint_leaves(shade.noise, blue, green, red, depth, first, last, line)
+    else:
+        if mark >> ROW_BITS != 0:
+            blue, green, red = blue * shade.flat[1, 0], green * shade.flat[1, 1], red * shade.flat[1, 2]
+        paint_flat(shade.noise, material, blue, green, red, depth, first, last, line)
+        if shade.numbers[NIGHT] > 0.0:
+            light_flat(shade, first, last, line)
+        if shade.numbers[WET] > 0.0:
+            mirror(shade, material, base, step, first, last, line)
 
 
 @compiled
@@ -97,7 +183,11 @@ def paint_sky(upper: F32, lower: F32, part: Number, first: Number, last: Number,
 
 @compiled
 def locate(place: Ray, base: Ray, step: Ray, depth: F32, first: Number, last: Number, line: RowBuffer) -> None:
-    """Where in the world some pixels of a row are, and which cells of noise lie there."""
+    """Where in the world some pixels of a row are, and which cells of noise lie there.
+
+    Lifted by 2**16 cells before cutting to whole numbers: cutting rounds towards zero, and must round down on either side of
+    the map's origin. The tile repeats after 256 cells, so the lift does not show.
+    """
     xs, ys, zs, soft, fine, near = line.x, line.y, line.z, line.soft, line.fine, line.near
     for at in range(first, last):
         right, w = np.float32(np.int32(at)), depth[at]
@@ -227,19 +317,21 @@ def paint_wall(
         line.blue[at], line.green[at], line.red[at] = blue * stain, green * stain, red * stain
 
 
-_OPAQUE = np.uint32(0xFF000000)
-_1 = np.uint64(1)
-_SKY_STRIDE = 0.02
-"""The sky is looked up once per so many radians: its own picture is hardly finer."""
-_BLOCK = np.uint64(64)
-"""Pixels are located in blocks of at least this size, as far as a row needs it."""
+@compiled
+def _grain(tile: U8, layer: Number, x: Number, y: Number) -> Number:
+    """Noise of one cell, -128..127."""
+    i, j = np.int32(x + _LIFT) & np.int32(255), np.int32(y + _LIFT) & np.int32(255)
+    return np.float32(tile[layer + np.uint32((j << np.int32(8)) + i)]) - np.float32(128.0)
 
 
 @compiled
 def _fog(
     shade: LightArrays, height_m: Number, base_z: Number, step_z: Number, depth: F32, width: Number, line: RowBuffer
 ) -> None:
-    """Mix fog into a row by depth, thinner high up; the sky has its own in it."""
+    """Mix fog into a row by depth, thinner high up; the sky has its own in it.
+
+    1 / (1 + x / 4)**4 stands for exp(-x): products and a quotient are the same everywhere, an exponential is not.
+    """
     n = shade.numbers
     fog_b, fog_g, fog_r = np.float32(tone(n[FOG + 2])), np.float32(tone(n[FOG + 1])), np.float32(tone(n[FOG]))
     per_m, from_m, falloff = np.float32(0.25 * n[FOG_PER_M]), np.float32(n[FOG_FROM_M]), np.float32(0.5 * n[FALLOFF])
@@ -260,12 +352,6 @@ def _fog(
 
 
 @compiled
-def _byte(level: Number) -> Number:
-    level = level if level > ZERO else ZERO
-    return np.int32((level if level < np.float32(255.0) else np.float32(255.0)) + np.float32(0.5))
-
-
-@compiled
 def _pack(line: RowBuffer, width: Number, to: U32) -> None:
     """A row as CARLA stores it: blue in the lowest byte, then green, red, 255."""
     blue, green, red = line.blue, line.green, line.red
@@ -275,87 +361,58 @@ def _pack(line: RowBuffer, width: Number, to: U32) -> None:
 
 
 @compiled
-def _paint_run(shade: LightArrays, rows: FaceRows, mark: Number, base: Ray, step: Ray, depth: F32, first: Number, last: Number,
-               line: RowBuffer) -> None:  # fmt: skip
-    """A run of pixels that show the same face."""
-    face = np.uint64(mark & ROW_MASK)
-    blue, green, red = rows.colour[face, 0], rows.colour[face, 1], rows.colour[face, 2]
-    material = rows.material[face]
-    if material < FOLIAGE:
-        for at in range(first, last):
-            line.blue[at], line.green[at], line.red[at] = blue, green, red
-        return
-    if material == FACADE:
-        paint_wall(shade, np.int64(rows.colour[face, 3]), blue, green, red, first, last, line)
-    elif material == FOLIAGE:
-        paint_leaves(shade.noise, blue, green, red, depth, first, last, line)
-    else:
-        if mark >> ROW_BITS != 0:
-            blue, green, red = blue * shade.flat[1, 0], green * shade.flat[1, 1], red * shade.flat[1, 2]
-        paint_flat(shade.noise, material, blue, green, red, depth, first, last, line)
-        if shade.numbers[NIGHT] > 0.0:
-            light_flat(shade, first, last, line)
-        if shade.numbers[WET] > 0.0:
-            mirror(shade, material, base, step, first, last, line)
+def _byte(level: Number) -> Number:
+    """Clamped first, then rounded half up: what is out of range never reaches the conversion."""
+    level = level if level > ZERO else ZERO
+    return np.int32((level if level < np.float32(255.0) else np.float32(255.0)) + np.float32(0.5))
 
 
-@compiled_apart
-def paint(views: CameraArrays, c: Number, width: Number, height: Number, focal: Number, rows: FaceRows, scratch: Scratch, shade: LightArrays,
-          to: U32, start: Number) -> None:  # fmt: skip
-    """Colour every pixel, in runs that show the same face."""
-    axes, stands = views.axes[c], views.place[c]
-    place = (np.float32(stands[0]), np.float32(stands[1]), np.float32(stands[2]))
-    pitch = 1.0 / focal
-    step = (np.float32(axes[1, 0] * pitch), np.float32(axes[1, 1] * pitch), np.float32(axes[1, 2] * pitch))
-    stride: Number = max(np.int64(focal * _SKY_STRIDE), 2)
-    line, last = scratch.line, np.uint64(width)
-    block: Number = -1
-    for row in range(height):
-        down, first = (row + 0.5 - 0.5 * height) * pitch, (0.5 - 0.5 * width) * pitch
-        base = (
-            np.float32(axes[0, 0] - axes[2, 0] * down + axes[1, 0] * first),
-            np.float32(axes[0, 1] - axes[2, 1] * down + axes[1, 1] * first),
-            np.float32(axes[0, 2] - axes[2, 2] * down + axes[1, 2] * first),
-        )
-        depth, ids = scratch.depth[row * width : (row + 1) * width], scratch.ids[row * width : (row + 1) * width]
-        column, located = np.uint64(0), np.uint64(0)
-        while column < last:
-            end = column + _1
-            if depth[column] <= ZERO:
-                while end < last and depth[end] <= ZERO:
-                    end += _1
-                if block != row // stride:
-                    if block == row // stride - 1 and block >= 0:
-                        for k in range(3 * (width // stride + 2)):
-                            line.upper[k] = line.lower[k]
-                    else:
-                        sky_nodes(shade.sky, axes, focal, width, height, row // stride * stride, stride, line.upper)
-                    block = row // stride
-                    sky_nodes(shade.sky, axes, focal, width, height, (block + 1) * stride, stride, line.lower)
-                part = np.float32(row - block * stride) / np.float32(stride)
-                paint_sky(line.upper, line.lower, part, column, end, np.uint64(stride), line)
-            else:
-                mark = ids[column]
-                while end < last and ids[end] == mark and depth[end] > ZERO:
-                    end += _1
-                if end > located and rows.material[np.uint64(mark & ROW_MASK)] >= FOLIAGE:
-                    first_new = max(column, located)
-                    located = min(max(end, first_new + _BLOCK), last)
-                    locate(place, base, step, depth, first_new, located, line)
-                _paint_run(shade, rows, mark, base, step, depth, column, end, line)
-            column = end
-        _fog(shade, stands[2], base[2], step[2], depth, width, line)
-        _pack(line, width, to[start + row * width : start + (row + 1) * width])
+@compiled
+def measure(
+    views: CameraArrays,
+    c: Number,
+    placed: InstanceArrays,
+    rows: FaceRows,
+    scratch: Scratch,
+    out: Outputs,
+    far_m: Number,
+    sky_label: Number,
+) -> None:
+    """Everything but colour: depth, label, instance, normal and flow, as far as they are asked for.
 
-
-# Everything but colour: depth, label, instance, normal and flow.
+    One sample per pixel, at its middle: labels cannot be averaged. Where nothing was drawn 1/z is 0 and the depth 1/0,
+    infinite, which the limit turns into the farthest depth.
+    """
+    count = np.uint64(views.size[c, 0] * views.size[c, 1])
+    depth, ids, offset = scratch.depth, scratch.ids, views.offset[c]
+    if offset[1] >= 0:
+        first, limit = np.uint64(offset[1]), np.float32(far_m)
+        for at in range(count):
+            far = ONE / depth[at]
+            out.depth[first + at] = far if far < limit else limit
+    if offset[2] >= 0:
+        first, none = np.uint64(offset[2]), np.uint8(sky_label)
+        for at in range(count):
+            out.label[first + at] = rows.label[np.uint64(ids[at] & ROW_MASK)] if depth[at] > ZERO else none
+    if offset[3] >= 0:
+        first = np.uint64(offset[3])
+        for at in range(count):
+            out.instance[first + at] = rows.instance[np.uint64(ids[at] & ROW_MASK)] if depth[at] > ZERO else np.uint16(0)
+    if offset[4] >= 0:
+        first = np.uint64(offset[4])
+        for at in range(count):
+            face, seen = np.uint64(ids[at] & ROW_MASK), depth[at] > ZERO
+            for k in range(3):
+                out.normal[np.uint64(3) * (first + at) + np.uint64(k)] = rows.normal[face, k] if seen else np.int8(0)
+    if offset[5] >= 0:
+        _flow(views, c, placed, rows, scratch, out.flow, offset[5])
 
 
 @compiled
 def _flow(
     views: CameraArrays, c: Number, placed: InstanceArrays, rows: FaceRows, scratch: Scratch, to: F32, start: Number
 ) -> None:
-    """Where each pixel has come from, back along its instance's motion and the camera's; the sky only turns."""
+    """Where each pixel has come from, back along its instance's motion and the camera's; the sky only turns. Float64."""
     width, height, focal = views.size[c, 0], views.size[c, 1], views.focal[c]
     axes, place, was_axes, was_place = views.axes[c], views.place[c], views.was_axes[c], views.was_place[c]
     for row in range(height):
@@ -388,45 +445,20 @@ def _flow(
 
 
 @compiled
-def measure(
-    views: CameraArrays,
-    c: Number,
-    placed: InstanceArrays,
-    rows: FaceRows,
-    scratch: Scratch,
-    out: Outputs,
-    far_m: Number,
-    sky_label: Number,
-) -> None:
-    """Everything but colour: depth, label, instance, normal and flow, as far as they are asked for."""
-    count = np.uint64(views.size[c, 0] * views.size[c, 1])
-    depth, ids, offset = scratch.depth, scratch.ids, views.offset[c]
-    if offset[1] >= 0:
-        first, limit = np.uint64(offset[1]), np.float32(far_m)
-        for at in range(count):
-            far = ONE / depth[at]
-            out.depth[first + at] = far if far < limit else limit
-    if offset[2] >= 0:
-        first, none = np.uint64(offset[2]), np.uint8(sky_label)
-        for at in range(count):
-            out.label[first + at] = rows.label[np.uint64(ids[at] & ROW_MASK)] if depth[at] > ZERO else none
-    if offset[3] >= 0:
-        first = np.uint64(offset[3])
-        for at in range(count):
-            out.instance[first + at] = rows.instance[np.uint64(ids[at] & ROW_MASK)] if depth[at] > ZERO else np.uint16(0)
-    if offset[4] >= 0:
-        first = np.uint64(offset[4])
-        for at in range(count):
-            face, seen = np.uint64(ids[at] & ROW_MASK), depth[at] > ZERO
-            for k in range(3):
-                out.normal[np.uint64(3) * (first + at) + np.uint64(k)] = rows.normal[face, k] if seen else np.int8(0)
-    if offset[5] >= 0:
-        _flow(views, c, placed, rows, scratch, out.flow, offset[5])
+def lay_over(to: U32, start: Number, width: Number, height: Number, strength: Number, tick: Number, tile: U8,
+             corners: Number) -> None:  # fmt: skip
+    """Rain and darker corners, where there are any; in this order, as the lens is behind the rain."""
+    if strength > 0.0:
+        rain(to, start, width, height, strength, tick, tile)
+    if corners > 0.0:
+        vignette(to, start, width, height, corners)
 
 
-# What lies on the finished picture: averaging of samples, streaks of rain, darker corners.
-
-_RED_BLUE, _GREEN_BYTE, _OPAQUE = np.uint32(0x00FF00FF), np.uint32(0x000000FF), np.uint32(0xFF000000)
+@compiled_entry
+def finish(to: U32, start: Number, width: Number, height: Number, strength: Number, tick: Number, tile: U8,
+           corners: Number) -> None:  # fmt: skip
+    """:func:`lay_over` for a picture that was drawn elsewhere."""
+    lay_over(to, start, width, height, strength, tick, tile, corners)
 
 
 @compiled
@@ -441,32 +473,20 @@ def average(fine: U32, to: U32, start: Number, width: Number, height: Number, sa
                 line = (row * samples + j) * width * samples + column * samples
                 for i in range(samples):
                     pixel = fine[line + i]
-                    b += pixel & _GREEN_BYTE
-                    g += (pixel >> np.uint32(8)) & _GREEN_BYTE
-                    r += (pixel >> np.uint32(16)) & _GREEN_BYTE
+                    b += pixel & _BYTE
+                    g += (pixel >> np.uint32(8)) & _BYTE
+                    r += (pixel >> np.uint32(16)) & _BYTE
             b, g, r = b // count, g // count, r // count
             to[start + row * width + column] = b | (g << np.uint32(8)) | (r << np.uint32(16)) | _OPAQUE
 
 
 @compiled
-def _lighten(pixel: Number, part: Number) -> Number:
-    """Mix a pixel with pale grey; ``part`` of 256."""
-    keep = np.uint32(256 - part)
-    add = np.uint32(part) * np.uint32(190)
-    b = ((pixel & _GREEN_BYTE) * keep + add) >> np.uint32(8)
-    g = (((pixel >> np.uint32(8)) & _GREEN_BYTE) * keep + add) >> np.uint32(8)
-    r = (((pixel >> np.uint32(16)) & _GREEN_BYTE) * keep + add) >> np.uint32(8)
-    return b | (g << np.uint32(8)) | (r << np.uint32(16)) | _OPAQUE
-
-
-@compiled
-def _cell(row: Number, column: Number) -> Number:
-    return ((row & 255) << 8) + (column & 255)
-
-
-@compiled
 def rain(to: U32, start: Number, width: Number, height: Number, strength: Number, tick: Number, tile: U8) -> None:
-    """Slanted streaks, other ones at every tick; their number follows the strength, their length the image's height."""
+    """Slanted streaks, other ones at every tick; their number follows the strength, their length the image's height.
+
+    Where streaks cross, the later one is mixed into the result of the earlier one in whole numbers, so they must be laid in the
+    order of ``k``.
+    """
     streaks = np.int64(width * strength * 0.9)
     for k in range(streaks):
         a, b = tile[_cell(k * 7 + tick * 13, (k >> 8) * 31)], tile[_cell(k * 3 + 91, tick * 29 + k)]
@@ -483,6 +503,22 @@ def rain(to: U32, start: Number, width: Number, height: Number, strength: Number
 
 
 @compiled
+def _lighten(pixel: Number, part: Number) -> Number:
+    """Mix a pixel with pale grey; ``part`` of 256."""
+    keep = np.uint32(256 - part)
+    add = np.uint32(part) * np.uint32(190)
+    b = ((pixel & _BYTE) * keep + add) >> np.uint32(8)
+    g = (((pixel >> np.uint32(8)) & _BYTE) * keep + add) >> np.uint32(8)
+    r = (((pixel >> np.uint32(16)) & _BYTE) * keep + add) >> np.uint32(8)
+    return b | (g << np.uint32(8)) | (r << np.uint32(16)) | _OPAQUE
+
+
+@compiled
+def _cell(row: Number, column: Number) -> Number:
+    return ((row & 255) << 8) + (column & 255)
+
+
+@compiled
 def vignette(to: U32, start: Number, width: Number, height: Number, strength: Number) -> None:
     """Darken towards the corners with the square of the distance from the middle."""
     gain = 1.0 / (width * width + height * height)
@@ -491,24 +527,7 @@ def vignette(to: U32, start: Number, width: Number, height: Number, strength: Nu
             x, y = 2.0 * column + 1.0 - width, 2.0 * row + 1.0 - height
             keep = np.uint32(256.0 * max(1.0 - strength * (x * x + y * y) * gain, 0.0))
             pixel = to[start + row * width + column]
-            b = ((pixel & _GREEN_BYTE) * keep) >> np.uint32(8)
-            g = (((pixel >> np.uint32(8)) & _GREEN_BYTE) * keep) >> np.uint32(8)
-            r = (((pixel >> np.uint32(16)) & _GREEN_BYTE) * keep) >> np.uint32(8)
+            b = ((pixel & _BYTE) * keep) >> np.uint32(8)
+            g = (((pixel >> np.uint32(8)) & _BYTE) * keep) >> np.uint32(8)
+            r = (((pixel >> np.uint32(16)) & _BYTE) * keep) >> np.uint32(8)
             to[start + row * width + column] = b | (g << np.uint32(8)) | (r << np.uint32(16)) | _OPAQUE
-
-
-@compiled
-def lay_over(to: U32, start: Number, width: Number, height: Number, strength: Number, tick: Number, tile: U8,
-             corners: Number) -> None:  # fmt: skip
-    """Rain and darker corners, where there are any."""
-    if strength > 0.0:
-        rain(to, start, width, height, strength, tick, tile)
-    if corners > 0.0:
-        vignette(to, start, width, height, corners)
-
-
-@compiled_entry
-def finish(to: U32, start: Number, width: Number, height: Number, strength: Number, tick: Number, tile: U8,
-           corners: Number) -> None:  # fmt: skip
-    """The same for a picture that was drawn elsewhere."""
-    lay_over(to, start, width, height, strength, tick, tile, corners)

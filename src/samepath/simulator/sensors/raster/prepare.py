@@ -1,4 +1,7 @@
-"""A scene laid out for compiled code: what stays as long as the map does, and what is made anew at every tick."""
+"""From a scene and cameras to the arrays that back ends draw from: what stays with the map, what is new at every tick.
+
+Every back end prepares in this one way, so all of them see the same numbers.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +31,155 @@ from samepath.simulator.sensors.renderer import NEAR_M, Camera, Lamp, MeshInstan
 
 NO_WALLS: Final = -(1 << 30)
 """Added to any mapping it stays negative: windows are drawn on fixed walls only."""
+
+SHADOW_REACH_M: Final = 120.0
+"""Shadows are drawn up to this distance from a camera."""
+
+_SAMPLES_MAX: Final = 4
+
+
+@dataclass(eq=False)
+class StaticScene:
+    """Everything worked out of the shapes and the fixed instances of a scene. Owned by one renderer."""
+
+    shapes: Shapes
+    fixed: MeshInstances
+    meshes: MeshArrays
+    sizes: I32  # faces of each mesh at each level
+    fixed_rows: I32  # first row of each fixed instance at each level
+    first_moving_row: int
+    walls: F32
+    fixed_walls: I32
+    lit: U8  # of the fixed instances: which levels have been lit under the present weather
+    touched: U8  # by the beams of moving lamps in the tick before
+    grid: GlowGrid
+    street_glow: F32  # of street lamps, under the present weather
+
+    @classmethod
+    def of(cls, shapes: Shapes, fixed: MeshInstances) -> "StaticScene":
+        sizes = _faces_per_level(shapes, levels_of(shapes))
+        rows, total = _rows(sizes[fixed.mesh], 0)
+        walls, shifts = _walls(shapes, fixed)
+        lit = np.zeros((len(fixed), LEVELS), np.uint8)
+        touched = np.zeros(len(fixed), np.uint8)
+        grid = GlowGrid.over(shapes, fixed)
+        glow = np.zeros((2, 2), np.float32)
+        return cls(shapes, fixed, mesh_arrays_of(shapes), sizes, rows, total, walls, shifts, lit, touched, grid, glow)
+
+    def light_streets(self, lamps: F32, *, dark: bool) -> None:
+        """Work out the light of street lamps on the ground; by day nobody asks for it."""
+        grid = self.grid
+        self.street_glow = np.zeros((grid.rows, grid.columns) if dark else (2, 2), np.float32)
+        if dark:
+            add_lamps(self.street_glow, grid.x_m, grid.y_m, grid.cells_per_m, lamps)
+
+    def place(self, moving: MeshInstances) -> tuple[InstanceArrays, int]:
+        """All instances together, and how many rows their faces need."""
+        fixed = self.fixed
+        rows, total = _rows(self.sizes[moving.mesh], self.first_moving_row)
+        both = {name: np.concatenate([getattr(fixed, name), getattr(moving, name)]) for name in MeshInstances.__slots__}
+        both["rows"] = np.concatenate([self.fixed_rows, rows])
+        both["walls"] = np.concatenate([self.fixed_walls, np.full(len(moving), NO_WALLS, np.int32)])
+        return InstanceArrays(**both), total
+
+
+class PreparedScene(NamedTuple):
+    """A scene at one tick: what stays with the map, the light with all lamps, the instances, how many rows their faces need."""
+
+    static: StaticScene
+    shade: LightArrays
+    placed: InstanceArrays
+    rows: int
+
+
+class ScenePreparer:
+    """Prepares scene after scene; what belongs to the map or the weather is worked out once."""
+
+    def __init__(self) -> None:
+        self._static: StaticScene | None = None
+        self._shade: LightArrays | None = None
+        self._shade_key: object = None
+
+    def prepare(self, scene: RenderScene) -> PreparedScene:
+        """Work out what a tick needs."""
+        # The very same object, not an equal one: comparing all arrays at every tick would cost more than it saves.
+        static = self._static
+        if static is None or static.shapes is not scene.shapes or static.fixed is not scene.fixed:
+            static = self._static = StaticScene.of(scene.shapes, scene.fixed)
+            self._shade_key = None
+        key = (scene.weather, scene.street_lamps_on)
+        if self._shade is None or self._shade_key != key:
+            self._shade, self._shade_key = light_arrays_of(scene), key
+            static.lit[:] = 0
+            static.light_streets(self._shade.lamps, dark=self._shade.numbers[NIGHT] > 0.0)
+        # Here, because a NaN would not fail later: its triangles would silently not be drawn.
+        if not (np.isfinite(scene.moving.position).all() and np.isfinite(scene.moving.axes).all()):
+            raise InputError("finite coordinates were wanted for everything that moves, but others came")
+        placed, total = static.place(scene.moving)
+        if not scene.street_lamps_on:
+            placed = placed._replace(lamps=placed.lamps & np.uint16(0xFFFF ^ int(Lamp.STREET)))
+        numbers = self._shade.numbers.copy()
+        numbers[TICK] = scene.tick % 65536
+        shade = self._shade._replace(beams=head_lamps(scene), walls=static.walls, numbers=numbers)
+        return PreparedScene(static, shade, placed, total)
+
+
+def visible_instances(
+    views: CameraArrays, static: StaticScene, placed: InstanceArrays, detail: float
+) -> tuple[VisibleInstances, U8]:
+    """What each view sees and in which detail, and which levels of which instances are needed by any."""
+    count, instances = len(views.focal), len(placed.mesh)
+    shape = (count, max(instances, 1))
+    seen = VisibleInstances(np.zeros(count, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.uint8), np.zeros(shape))
+    used = np.zeros((instances, LEVELS), np.uint8)
+    cull(views, static.meshes, placed, seen, used, NEAR_M, detail, 0, count)
+    return seen, used
+
+
+def camera_arrays_of(cameras: Sequence[Camera], offsets: I64) -> CameraArrays:
+    """The cameras as arrays, all of them checked."""
+    for camera in cameras:
+        if not 1 <= camera.samples <= _SAMPLES_MAX:
+            raise InputError(f"1 to {_SAMPLES_MAX} samples a side were wanted for a camera, but {camera.samples} came")
+    place, axes = places_and_axes([camera.pose for camera in cameras])
+    if not np.isfinite(place).all():
+        raise InputError("finite coordinates were wanted for a camera, but others came")
+    was_place, was_axes = places_and_axes([camera.was or camera.pose for camera in cameras])
+    sizes = np.array([(camera.width, camera.height, camera.samples) for camera in cameras], np.int64)
+    focal, vignette = np.array([camera.focal_px for camera in cameras]), np.array([camera.vignette for camera in cameras])
+    return CameraArrays(sizes, offsets, place, axes, focal, was_place, was_axes, vignette)
+
+
+def _rows(sizes: I32, first: int) -> tuple[I32, int]:
+    """The first row of each instance and level when all stand one behind the other, and where the next would begin."""
+    ends = np.cumsum(sizes.ravel(), dtype=np.int64)
+    starts = np.concatenate([[0], ends])[:-1].reshape(sizes.shape) + first
+    return starts.astype(np.int32), first + (int(ends[-1]) if len(ends) else 0)
+
+
+def _walls(shapes: Shapes, fixed: MeshInstances) -> tuple[F32, I32]:
+    """The mappings of fixed walls in the world, and for each instance what to add to a face's mapping to find them."""
+    found: list[np.ndarray] = [np.zeros((1, 8))]
+    shifts = np.zeros(len(fixed), np.int32)
+    total = 1
+    for i, mesh in enumerate(fixed.mesh):
+        used = shapes.mappings[shapes.first_face[mesh] : shapes.first_face[mesh + 1]]
+        used = used[used >= 0]
+        if not len(used):
+            continue
+        low, high = int(used.min()), int(used.max()) + 1
+        own = shapes.mapping[low:high].astype(np.float64)
+        axes, position = fixed.axes[i], fixed.position[i]
+        world = np.zeros_like(own)
+        for part in (0, 4):
+            for k in range(3):
+                world[:, part + k] = own[:, part] * axes[0, k] + own[:, part + 1] * axes[1, k] + own[:, part + 2] * axes[2, k]
+            shift = world[:, part] * position[0] + world[:, part + 1] * position[1] + world[:, part + 2] * position[2]
+            world[:, part + 3] = own[:, part + 3] - shift
+        shifts[i] = total - low
+        found.append(world)
+        total += len(world)
+    return np.concatenate(found).astype(np.float32), shifts
 
 
 def mesh_arrays_of(shapes: Shapes) -> MeshArrays:
@@ -68,84 +220,6 @@ def _faces_per_level(shapes: Shapes, levels: I32) -> I32:
     return np.where(levels >= 0, counts[levels], 0).astype(np.int32)
 
 
-@dataclass(eq=False)
-class StaticScene:
-    """Everything worked out of the shapes and the fixed instances of a scene. Owned by one renderer."""
-
-    shapes: Shapes
-    fixed: MeshInstances
-    meshes: MeshArrays
-    sizes: I32  # faces of each mesh at each level
-    fixed_rows: I32  # first row of each fixed instance at each level
-    first_moving_row: int
-    walls: F32
-    fixed_walls: I32
-    lit: U8  # of the fixed instances: which levels have been lit under the present weather
-    touched: U8  # by the beams of moving lamps in the tick before
-    grid: GlowGrid
-    street_glow: F32  # of street lamps, under the present weather
-
-    @classmethod
-    def of(cls, shapes: Shapes, fixed: MeshInstances) -> "StaticScene":
-        """Work it out."""
-        sizes = _faces_per_level(shapes, levels_of(shapes))
-        rows, total = _rows(sizes[fixed.mesh], 0)
-        walls, shifts = _walls(shapes, fixed)
-        lit = np.zeros((len(fixed), LEVELS), np.uint8)
-        touched = np.zeros(len(fixed), np.uint8)
-        grid = GlowGrid.over(shapes, fixed)
-        glow = np.zeros((2, 2), np.float32)
-        return cls(shapes, fixed, mesh_arrays_of(shapes), sizes, rows, total, walls, shifts, lit, touched, grid, glow)
-
-    def light_streets(self, lamps: F32, *, dark: bool) -> None:
-        """Work out the light of street lamps on the ground; by day nobody asks for it."""
-        grid = self.grid
-        self.street_glow = np.zeros((grid.rows, grid.columns) if dark else (2, 2), np.float32)
-        if dark:
-            add_lamps(self.street_glow, grid.x_m, grid.y_m, grid.cells_per_m, lamps)
-
-    def place(self, moving: MeshInstances) -> tuple[InstanceArrays, int]:
-        """All instances together, and how many rows their faces need."""
-        fixed = self.fixed
-        rows, total = _rows(self.sizes[moving.mesh], self.first_moving_row)
-        both = {name: np.concatenate([getattr(fixed, name), getattr(moving, name)]) for name in MeshInstances.__slots__}
-        both["rows"] = np.concatenate([self.fixed_rows, rows])
-        both["walls"] = np.concatenate([self.fixed_walls, np.full(len(moving), NO_WALLS, np.int32)])
-        return InstanceArrays(**both), total
-
-
-def _rows(sizes: I32, first: int) -> tuple[I32, int]:
-    """The first row of each instance and level when all stand one behind the other, and where the next would begin."""
-    ends = np.cumsum(sizes.ravel(), dtype=np.int64)
-    starts = np.concatenate([[0], ends])[:-1].reshape(sizes.shape) + first
-    return starts.astype(np.int32), first + (int(ends[-1]) if len(ends) else 0)
-
-
-def _walls(shapes: Shapes, fixed: MeshInstances) -> tuple[F32, I32]:
-    """The mappings of fixed walls in the world, and for each instance what to add to a face's mapping to find them."""
-    found: list[np.ndarray] = [np.zeros((1, 8))]
-    shifts = np.zeros(len(fixed), np.int32)
-    total = 1
-    for i, mesh in enumerate(fixed.mesh):
-        used = shapes.mappings[shapes.first_face[mesh] : shapes.first_face[mesh + 1]]
-        used = used[used >= 0]
-        if not len(used):
-            continue
-        low, high = int(used.min()), int(used.max()) + 1
-        own = shapes.mapping[low:high].astype(np.float64)
-        axes, position = fixed.axes[i], fixed.position[i]
-        world = np.zeros_like(own)
-        for part in (0, 4):
-            for k in range(3):
-                world[:, part + k] = own[:, part] * axes[0, k] + own[:, part + 1] * axes[1, k] + own[:, part + 2] * axes[2, k]
-            shift = world[:, part] * position[0] + world[:, part + 1] * position[1] + world[:, part + 2] * position[2]
-            world[:, part + 3] = own[:, part + 3] - shift
-        shifts[i] = total - low
-        found.append(world)
-        total += len(world)
-    return np.concatenate(found).astype(np.float32), shifts
-
-
 def empty_rows(count: int) -> FaceRows:
     """Room for ``count`` rows."""
     return FaceRows(
@@ -162,75 +236,3 @@ def grown(rows: FaceRows, count: int, kept: int) -> FaceRows:
     for name in FaceRows._fields:
         getattr(bigger, name)[:kept] = getattr(rows, name)[:kept]
     return bigger
-
-
-# What every back end works out of a scene and cameras before it draws: arrays, light, and who sees what.
-
-SHADOW_REACH_M: Final = 120.0
-"""Shadows are drawn up to this distance from a camera."""
-_SAMPLES_MAX: Final = 4
-
-
-class PreparedScene(NamedTuple):
-    """A scene at one tick: what stays with the map, the light with all lamps, the instances, how many rows their faces need."""
-
-    stage: StaticScene
-    shade: LightArrays
-    placed: InstanceArrays
-    rows: int
-
-
-class ScenePreparer:
-    """Prepares scene after scene; what belongs to the map or the weather is worked out once."""
-
-    def __init__(self) -> None:
-        self._stage: StaticScene | None = None
-        self._shade: LightArrays | None = None
-        self._shade_key: object = None
-
-    def prepare(self, scene: RenderScene) -> PreparedScene:
-        """Work out what a tick needs."""
-        stage = self._stage
-        if stage is None or stage.shapes is not scene.shapes or stage.fixed is not scene.fixed:
-            stage = self._stage = StaticScene.of(scene.shapes, scene.fixed)
-            self._shade_key = None
-        key = (scene.weather, scene.street_lamps_on)
-        if self._shade is None or self._shade_key != key:
-            self._shade, self._shade_key = light_arrays_of(scene), key
-            stage.lit[:] = 0
-            stage.light_streets(self._shade.lamps, dark=self._shade.numbers[NIGHT] > 0.0)
-        if not (np.isfinite(scene.moving.position).all() and np.isfinite(scene.moving.axes).all()):
-            raise InputError("finite coordinates were wanted for everything that moves, but others came")
-        placed, total = stage.place(scene.moving)
-        if not scene.street_lamps_on:
-            placed = placed._replace(lamps=placed.lamps & np.uint16(0xFFFF ^ int(Lamp.STREET)))
-        numbers = self._shade.numbers.copy()
-        numbers[TICK] = scene.tick % 65536
-        shade = self._shade._replace(beams=head_lamps(scene), walls=stage.walls, numbers=numbers)
-        return PreparedScene(stage, shade, placed, total)
-
-
-def visible_instances(
-    views: CameraArrays, stage: StaticScene, placed: InstanceArrays, detail: float
-) -> tuple[VisibleInstances, U8]:
-    """What each view sees and in which detail, and which levels of which instances are needed by any."""
-    count, instances = len(views.focal), len(placed.mesh)
-    shape = (count, max(instances, 1))
-    seen = VisibleInstances(np.zeros(count, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.uint8), np.zeros(shape))
-    used = np.zeros((instances, LEVELS), np.uint8)
-    cull(views, stage.meshes, placed, seen, used, NEAR_M, detail, 0, count)
-    return seen, used
-
-
-def camera_arrays_of(cameras: Sequence[Camera], offsets: I64) -> CameraArrays:
-    """The cameras as arrays, all of them checked."""
-    for camera in cameras:
-        if not 1 <= camera.samples <= _SAMPLES_MAX:
-            raise InputError(f"1 to {_SAMPLES_MAX} samples a side were wanted for a camera, but {camera.samples} came")
-    place, axes = places_and_axes([camera.pose for camera in cameras])
-    if not np.isfinite(place).all():
-        raise InputError("finite coordinates were wanted for a camera, but others came")
-    was_place, was_axes = places_and_axes([camera.was or camera.pose for camera in cameras])
-    sizes = np.array([(camera.width, camera.height, camera.samples) for camera in cameras], np.int64)
-    focal, vignette = np.array([camera.focal_px for camera in cameras]), np.array([camera.vignette for camera in cameras])
-    return CameraArrays(sizes, offsets, place, axes, focal, was_place, was_axes, vignette)
