@@ -15,6 +15,7 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from samepath.core.channels import POSITION, ROTATION, VELOCITY
@@ -148,12 +149,16 @@ def _anchor(text: str) -> Pose2D | None:
 
 
 class ActorSample(NamedTuple):
-    """An actor at a moment of the program's clock, since the run began: its state, and what its driver sees of it."""
+    """An actor at a moment of the program's clock, since the run began: its state, and what its driver sees of it.
+
+    ``told`` are the commands that led there, by channel.
+    """
 
     number: int
     time_s: float
     state: dict[str, float]
     observed: PlanarState
+    told: Mapping[str, float] = MappingProxyType({})
 
 
 class RemoteContact(NamedTuple):
@@ -317,7 +322,7 @@ class ExactTicks:
                 raise SimulatorError(
                     f"actor {sample.number} was seen at {sample.time_s:g} s where tick {self._tick} was wanted"
                 )
-        return [(self._tick, {sample.number: sample.state for sample in samples})]
+        return [(self._tick, {sample.number: {**sample.state, **sample.told} for sample in samples})]
 
 
 class ResampledTicks:
@@ -348,7 +353,7 @@ class ResampledTicks:
 
 
 def _frame(sample: ActorSample) -> Frame:
-    return Frame(sample.time_s, {sample.number: sample.state})
+    return Frame(sample.time_s, {sample.number: sample.state}, {sample.number: sample.told})
 
 
 class RemoteRun:
@@ -388,7 +393,8 @@ class RemoteRun:
                 world.step()
             else:
                 pace.wait()
-            samples = world.sample()
+            # Resampled ticks come one sample late: each sample keeps its commands, or a tick would have those of the next.
+            samples = [sample._replace(told=self._told(sample.number)) for sample in world.sample()]
             pace.check(samples)
             self._meet(world.contacts())
             for tick, states in ticks.take(samples):
@@ -404,6 +410,10 @@ class RemoteRun:
             self._commands[sample.number] = command
             self._world.command(sample.number, command)
 
+    def _told(self, number: int) -> dict[str, float]:
+        command = self._commands[number]
+        return {"throttle_ratio": command.throttle, "steer_ratio": command.steer, "brake_ratio": command.brake}
+
     def _meet(self, contacts: Sequence[RemoteContact]) -> None:
         """Keep the first contact of each pair, under the lower number."""
         for contact in contacts:
@@ -415,9 +425,7 @@ class RemoteRun:
         self._tick = tick
         if self._recorder.wants(tick):
             for number, state in states.items():
-                told = self._commands[number]
-                controls = {"throttle_ratio": told.throttle, "steer_ratio": told.steer, "brake_ratio": told.brake}
-                self._recorder.state(tick, number, {**state, **controls})
+                self._recorder.state(tick, number, state)
         self._on_tick(tick)
         arrived = all(driver.finished for driver in self._drivers.values())
         collided = any(_tick_of(contact) <= tick for contact in self._met.values())
