@@ -210,11 +210,17 @@ def test_it_says_of_itself_that_it_was_not_run_against_the_program():
     assert "not run against the real program" in create("airsim").info().summary
 
 
+def set_version(monkeypatch, version):
+    """Let the client seem to be installed in a version, or not at all."""
+    for module in ("in_process", "remote"):
+        monkeypatch.setattr(f"samepath.engines.{module}.installed_version", lambda package: version)
+
+
 def test_a_missing_client_is_told_in_one_line(monkeypatch):
-    monkeypatch.setattr("samepath.engines.remote.installed_version", lambda package: "")
+    set_version(monkeypatch, "")
     assert AirSim().info().version == "client cosysairsim not installed"
     assert AirSim().unavailable({}) == "cosysairsim is not installed: pip install 'samepath[airsim]'"
-    monkeypatch.setattr("samepath.engines.remote.installed_version", lambda package: "2.9")
+    set_version(monkeypatch, "2.9")
     assert AirSim().unavailable({}).startswith("cosysairsim 3.0 or newer was wanted, but 2.9 is installed")
 
 

@@ -17,7 +17,7 @@ from samepath.engines.babylon.engine import PROJECT, BabylonReader, pinned
 from samepath.engines.babylon.simulator import CHANNELS, RESAMPLED_CHANNELS
 from samepath.engines.conformance import CHECKS, run_request
 from samepath.engines.interface import DURATION, Preset, RunRequest
-from samepath.engines.subprocess.project import GREETING, ReceivedStates, RunEnd, SubprocessContact
+from samepath.engines.subprocess.project import GREETING, ProjectEnd, ReceivedStates, SubprocessContact
 from samepath.instrument.execution.rehearsal import check_plan
 from samepath.instrument.study.plan import load_plan
 from samepath.scenarios.scripts import read_script
@@ -202,7 +202,7 @@ def test_frames_of_any_length_become_ticks_with_a_bound_and_commands_of_the_fram
     assert [row["throttle_ratio"] for row in ticks] == [2, 3, 4]
     assert ticks[0]["resampling_m"] == pytest.approx(0.0, abs=1e-9)
     assert ticks[1]["resampling_m"] == pytest.approx(10 * 0.06 / 4)
-    assert "at most 0.15 m off (tick 2, actor 1); longest gap between frames 0.06 s" in reader.note
+    assert "at most 0.2 m off (tick 3, actor 1); longest gap between frames 0.06 s" in reader.note, "nothing after the last gap"
     with pytest.raises(SimulatorError, match=r"at 0\.1 s after one at 0\.16 s"):
         reader.read(state(5, 0.1, STILL, STILL))
 
@@ -220,7 +220,9 @@ def test_contacts_fall_on_the_tick_that_their_step_or_their_time_belongs_to():
     line = b"C " + base64.b64encode(struct.pack("<7d", 7, 0.16, 1, -1, 1.0, 2.0, 3.0))
     assert BabylonReader(roles, variable_step=False).read(line) == SubprocessContact(3, 1, None, (1.0, 2.0, 3.0))
     assert BabylonReader(roles, variable_step=True).read(line) == SubprocessContact(4, 1, None, (1.0, 2.0, 3.0))
-    assert BabylonReader(roles, variable_step=True).read(b"E arrived 7") == RunEnd("every actor reached its last waypoint", 7)
+    assert BabylonReader(roles, variable_step=True).read(b"E arrived 7") == ProjectEnd(
+        "every actor reached its last waypoint", 7
+    )
     stranger = b"C " + base64.b64encode(struct.pack("<7d", 7, 0.16, 9, -1, 1.0, 2.0, 3.0))
     with pytest.raises(SimulatorError, match="where a state, a contact or the end was wanted"):
         BabylonReader(roles, variable_step=False).read(stranger)
@@ -235,7 +237,7 @@ def whole():
 @needs_babylon
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_synchronous_conforms(monkeypatch, whole, check):
-    share_runs(monkeypatch, {"babylon": (("table1-test2", whole),)}, "babylon")
+    share_runs(monkeypatch, {"babylon": (("table1-test2", whole, 0),)}, "babylon")
     check(lambda: Preset(Babylon(), {}, ["table1-test2"]))
 
 

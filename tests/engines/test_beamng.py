@@ -184,7 +184,8 @@ def test_it_promises_nothing_and_says_that_it_was_not_run_against_the_program():
 
 
 def test_a_missing_client_is_told_in_one_line(monkeypatch):
-    monkeypatch.setattr("samepath.engines.remote.installed_version", lambda package: "")
+    for module in ("in_process", "remote"):
+        monkeypatch.setattr(f"samepath.engines.{module}.installed_version", lambda package: "")
     assert BeamNG().info().version == "client beamngpy not installed"
     assert BeamNG().unavailable({}) == "beamngpy is not installed: pip install 'samepath[beamng]'"
 

@@ -170,7 +170,7 @@ def test_the_projects_driver_drives_as_ours_does(monkeypatch):
 @pytest.fixture(scope="module")
 def runs():
     """Return one whole run, which serves all that only look at it."""
-    return {"metadrive": (("table1-test2", go()),)}
+    return {"metadrive": (("table1-test2", go(), 0),)}
 
 
 @needs_metadrive

@@ -9,8 +9,8 @@ import pytest
 from samepath.core.errors import SimulatorError
 from samepath.engines.subprocess.project import (
     FrameStats,
+    ProjectEnd,
     ReceivedStates,
-    RunEnd,
     SubprocessContact,
     TraceReader,
     first_contacts,
@@ -46,7 +46,7 @@ def test_contacts_frames_and_ends_are_understood():
     assert lines.read(contact(6, 1, 2, 1.0, 2.0, 3.0)) == SubprocessContact(2, 1, 2, (1.0, 2.0, 3.0))
     assert lines.read(contact(5, 2, -1, 0.0, 0.0, 1.0)) == SubprocessContact(1, 2, None, (0.0, 0.0, 1.0))
     assert lines.read(b"F 70 8") == FrameStats(70, 8)
-    assert lines.read(b"E over") == RunEnd("time is over")
+    assert lines.read(b"E over") == ProjectEnd("time is over")
 
 
 @pytest.mark.parametrize(

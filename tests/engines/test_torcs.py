@@ -179,7 +179,7 @@ def test_the_race_is_written_as_torcs_reads_it():
 @pytest.fixture(scope="module")
 def runs():
     """Return one whole run, which serves all that only look at it."""
-    return {"torcs": (("two-car-race", go()),)}
+    return {"torcs": (("two-car-race", go(), 0),)}
 
 
 @needs_torcs

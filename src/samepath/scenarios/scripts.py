@@ -54,7 +54,7 @@ class Pose2D:
 
 
 @dataclass(frozen=True)
-class ActorBody:
+class BodyDimensions:
     """An upright box around an actor; a walker is the capsule in it. ``mass_kg`` 0: it cannot be moved."""
 
     length_m: float
@@ -135,7 +135,7 @@ class Role:
     look_ahead_m: float
     start_s: float
     after_collision: str
-    body: ActorBody
+    body: BodyDimensions
     wheels: Wheels | None = None
     driving: Driving | None = None
 
@@ -235,11 +235,11 @@ def _role(actor: ActorSpec) -> Role:
     )
 
 
-def _looks(kind: VehicleType | WalkerType | PropType) -> tuple[str, ActorBody]:
+def _looks(kind: VehicleType | WalkerType | PropType) -> tuple[str, BodyDimensions]:
     if isinstance(kind, WalkerType):
-        return "walker", ActorBody(2 * kind.radius_m, 2 * kind.radius_m, kind.height_m, kind.mass_kg)
+        return "walker", BodyDimensions(2 * kind.radius_m, 2 * kind.radius_m, kind.height_m, kind.mass_kg)
     word = "prop" if isinstance(kind, PropType) else "vehicle"
-    return word, ActorBody(kind.length_m, kind.width_m, kind.height_m, kind.mass_kg)
+    return word, BodyDimensions(kind.length_m, kind.width_m, kind.height_m, kind.mass_kg)
 
 
 def _wheels_of(kind: VehicleType) -> Wheels:

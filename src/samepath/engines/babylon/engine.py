@@ -29,7 +29,14 @@ from samepath.core.trig_arrays import atan2
 from samepath.engines.babylon.simulator import NAME, STATE, STEPS_PER_S, STEPS_PER_TICK, TICK_S, BabylonSettings
 from samepath.engines.resampling import Frame, Resampler
 from samepath.engines.subprocess import ask, find_program, user_folder
-from samepath.engines.subprocess.project import REASONS, FrameStats, ProjectProcess, ReceivedStates, RunEnd, SubprocessContact
+from samepath.engines.subprocess.project import (
+    REASONS,
+    FrameStats,
+    ProjectEnd,
+    ProjectProcess,
+    ReceivedStates,
+    SubprocessContact,
+)
 from samepath.scenarios.scripts import Role, Script, document
 
 # Where the middle of the mass is, as a part of the height: low, as in a car.
@@ -200,7 +207,7 @@ class BabylonReader:
         self._time_s = -1.0
         self.note = ""
 
-    def read(self, line: bytes) -> ReceivedStates | SubprocessContact | FrameStats | RunEnd:
+    def read(self, line: bytes) -> ReceivedStates | SubprocessContact | FrameStats | ProjectEnd:
         """Return what a line says; any other line is an error."""
         mark, _, rest = line.partition(b" ")
         try:
@@ -213,7 +220,7 @@ class BabylonReader:
                 return FrameStats(int(count), int(most))
             if mark == b"E":
                 reason, tick = rest.decode().split()
-                return RunEnd(REASONS[reason], int(tick))
+                return ProjectEnd(REASONS[reason], int(tick))
         except (binascii.Error, struct.error, ValueError, KeyError):
             pass
         raise SimulatorError(f"Babylon.js wrote {line[:_LONGEST_TOLD]!r} where a state, a contact or the end was wanted")

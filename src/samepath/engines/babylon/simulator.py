@@ -8,7 +8,7 @@ from samepath.core.channels import ANGULAR_VELOCITY, POSITION, ROTATION, VELOCIT
 from samepath.core.errors import InputError, SimulatorError
 from samepath.engines.interface import SYNCHRONOUS, RunRequest, Scalar, choice, number, one_of
 from samepath.engines.resampling import RESAMPLING
-from samepath.engines.subprocess.project import FrameStats, ReceivedStates, RunEnd, SubprocessContact, SubprocessSimulator
+from samepath.engines.subprocess.project import FrameStats, ProjectEnd, ReceivedStates, SubprocessContact, SubprocessSimulator
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import Script
 
@@ -167,7 +167,7 @@ class Babylon(SubprocessSimulator[BabylonSettings]):
                     contacts.append(item)
                 elif isinstance(item, FrameStats):
                     frames = item
-                elif isinstance(item, RunEnd):
+                elif isinstance(item, ProjectEnd):
                     ended = item
             if tick < 1:
                 raise SimulatorError("Babylon.js ended the run before its first tick")

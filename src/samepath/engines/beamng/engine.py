@@ -21,7 +21,7 @@ from samepath.engines.beamng.simulator import LOOPBACK, BeamNGSettings
 from samepath.engines.in_process import TICK_S, Vector, angles_deg
 from samepath.engines.remote import ActorSample, RemoteContact, RemoteWorld, find_server
 from samepath.engines.subprocess import EngineProcess
-from samepath.scenarios.scripts import STANDING, ActorBody, PlanarState, Pose2D, Role, Script
+from samepath.scenarios.scripts import STANDING, BodyDimensions, PlanarState, Pose2D, Role, Script
 
 # BeamNGpy's vehicle, which has types of its own that change from version to version.
 BeamNGVehicle = Any
@@ -223,7 +223,7 @@ def start_of(start: Pose2D, offset: tuple[float, float]) -> Pose2D:
     return Pose2D(start.x_m - ahead_m * cosine + right_m * sine, start.y_m - ahead_m * sine - right_m * cosine, start.yaw_deg)
 
 
-def may_touch(a: PlanarState, a_body: ActorBody, b: PlanarState, b_body: ActorBody, margin_m: float) -> bool:
+def may_touch(a: PlanarState, a_body: BodyDimensions, b: PlanarState, b_body: BodyDimensions, margin_m: float) -> bool:
     """Are two so near that their bodies, however they are turned, could touch?"""
     reach_m = sum(math.hypot(body.length_m, body.width_m) / 2 for body in (a_body, b_body))
     return math.hypot(a.x_m - b.x_m, a.y_m - b.y_m) <= reach_m + margin_m

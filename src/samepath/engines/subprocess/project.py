@@ -219,7 +219,7 @@ class FrameStats:
 
 
 @dataclass(frozen=True)
-class RunEnd:
+class ProjectEnd:
     """Why the run is over and, where the project says so, at which tick."""
 
     reason: str
@@ -255,7 +255,7 @@ class TraceReader:
         self._tick = np.dtype([("step", "<u4"), ("cars", car, len(numbers))])
         self._kept: list[bytes] = []
 
-    def read(self, line: bytes) -> ReceivedStates | SubprocessContact | FrameStats | RunEnd:
+    def read(self, line: bytes) -> ReceivedStates | SubprocessContact | FrameStats | ProjectEnd:
         """Return what a line says; any other line is an error."""
         mark, _, rest = line.partition(b" ")
         try:
@@ -267,7 +267,7 @@ class TraceReader:
                 count, most_steps, *most_drawn = map(int, rest.split())
                 return FrameStats(count, most_steps, *most_drawn)
             if mark == b"E":
-                return RunEnd(self._reasons[rest.decode()])
+                return ProjectEnd(self._reasons[rest.decode()])
         except (binascii.Error, struct.error, ValueError, KeyError, TypeError):
             pass
         raise SimulatorError(f"{self._engine} wrote {line[:_LONGEST_TOLD]!r} where a state, a contact or the end was wanted")
