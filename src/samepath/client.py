@@ -18,7 +18,7 @@ from samepath.simulator.carla.client import (
     connect,
 )
 from samepath.simulator.carla.records import Actor, Rotation, Settings, Transform, VehicleControl, WalkerControl
-from samepath.simulator.server.tickets import Status
+from samepath.simulator.carla.tickets import Status
 
 __all__ = [
     "Actor",

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from samepath.core.errors import InputError, SamepathError
 from samepath.simulator.carla.codec import CallError
 from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.carla.tickets import CallOutcome, Status, TicketId
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.methods.table import VOID
-from samepath.simulator.server.tickets import CallOutcome, Status, TicketId, TicketStore
+from samepath.simulator.server.tickets import TicketStore
 from tests.support.serving import RawClient, call, described, episode, served
 
 A, B = "a" * 32, "0123456789abcdef" * 2
@@ -178,10 +179,10 @@ def test_a_call_that_was_being_done_when_the_world_was_saved_is_not_done_again()
         [[[A, 1, 1 << 63]], []],
     ],
 )
-def test_a_ledger_that_makes_no_sense_is_not_restored(state):
+def test_a_store_that_makes_no_sense_is_not_restored(state):
     ledger = TicketStore(ServerLimits())
     ledger.do(TicketId(A, 1), lambda: CallOutcome(Status.SUCCESS))
-    with pytest.raises(InputError, match="ledger of tickets cannot be read"):
+    with pytest.raises(InputError, match="outcomes of tickets cannot be read"):
         ledger.restore(state)
     assert ledger.find(TicketId(A, 1)).status is Status.SUCCESS
 

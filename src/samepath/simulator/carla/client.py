@@ -31,8 +31,8 @@ from samepath.simulator.carla.connection import (
     address_of,
 )
 from samepath.simulator.carla.limits import ServerLimits
-from samepath.simulator.server.tickets import client_id as read_client_id
-from samepath.simulator.server.tickets import packed
+from samepath.simulator.carla.tickets import client_id as read_client_id
+from samepath.simulator.carla.tickets import packed
 
 # What a user sees: a connection to a server or to the nodes of a cluster, and the calls that can be made over it.
 

@@ -13,17 +13,16 @@ import msgpack
 
 from samepath.core.clock import Clock
 from samepath.core.errors import InputError, SamepathError
-from samepath.simulator.carla.codec import Reader, WireError, long_text, pack, struct_of, u64, variant
-from samepath.simulator.server.tickets import CallOutcome, Status, packed, status
+from samepath.simulator.carla.codec import Reader, WireError, long_text, pack, struct_of, variant
+from samepath.simulator.carla.tickets import CallOutcome, Status, outcome
 
 _READ_BYTES: Final = 1 << 18
 _ANSWER_BYTES: Final = 256 << 20
 _METADATA: Final = (False,)  # CARLA's first argument: somebody waits for the answer
 _CALL, _TICKET = "samepath_call", "samepath_ticket"
 
-_outcome: Final[Reader[CallOutcome]] = struct_of(CallOutcome, status, long_text, packed, u64)
 _error: Final[Reader[str]] = struct_of(lambda message: message, long_text)
-_response: Final = struct_of(lambda one: one, variant([_error, _outcome]))
+_response: Final = struct_of(lambda answer: answer, variant([_error, outcome]))
 
 
 class Address(NamedTuple):
@@ -145,15 +144,15 @@ class TicketConnection:
         _, call_id, refusal, response = answer
         if type(call_id) is not int or call_id not in self.unanswered:
             raise ConnectionLostError(f"{self.address}: an answer came that nobody had asked for")
-        outcome = None
+        found = None
         if refusal is None:
             try:
                 worked, content = _response(response)
             except WireError as error:
                 raise ConnectionLostError(f"{self.address}: an answer of unknown shape came ({error})") from None
-            outcome, refusal = (content, "") if worked else (None, content)
+            found, refusal = (content, "") if worked else (None, content)
         self.answers += 1
-        return TicketReply(self.unanswered.pop(call_id).number, outcome, str(refusal))
+        return TicketReply(self.unanswered.pop(call_id).number, found, str(refusal))
 
     def close(self) -> None:
         """Hang up."""

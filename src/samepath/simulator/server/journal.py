@@ -1,9 +1,21 @@
 """A journal of everything that decides what happens in an episode, so that a server that dies can be continued.
 
-Calls in the order in which they were done, as the very bytes that came; ticks of the wall clock with their length; clients that
-went; maps that clients sent. After every tick stands what came of it, as a digest. Everything is in the hands of the kernel
-before a client gets an answer that depends on it: when the process dies nothing is lost that anybody knows of. A power cut may
-take the last seconds, unless the journal is ``durable`` (which waits for the disk at every tick).
+What is written: calls in the order in which they were made, as the very bytes that came; ticks of the wall clock with their
+length; clients and nodes that went; maps that clients sent. After every tick stands what came of it, as a digest, so that a
+resume can tell whether it got to the same world. Answers and sensor data are not written: they follow from the rest.
+
+What holds: everything is in the hands of the kernel before a client gets an answer that depends on it
+(:meth:`EpisodeJournal.flush` is called before the outbox is handed over). When the process dies, nothing is lost that anybody
+knows of. A power cut may take the last seconds, unless the journal is ``durable``, which waits for the disk at every tick.
+
+The files: ``part-000007.journal`` holds what happened after ``snapshot-000007.episode``; part 0 begins with the world's first
+moment. A part is a row of records, each with its length and a checksum that covers all records before it too, so that none can
+be missing or exchanged. Where a part ends within a record, its writer died there: what is before holds. A snapshot is written
+under another name, renamed when it is whole, and only then a new part begun: at every moment there is a snapshot with all that
+came after it. One process at a time: the folder is locked (``flock``, which ends with the process, however that ends).
+
+The journal must never stop the world: what cannot be written ends the journal with one line in the log, and the server goes on.
+All calls come from the episode's thread.
 """
 
 import contextlib
@@ -19,7 +31,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import msgpack
+import msgspec
 
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError, SamepathError
@@ -29,18 +41,13 @@ from samepath.simulator.maps import RoadMap
 from samepath.simulator.server import snapshot
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.maps import SENT
-from samepath.simulator.server.rpc import Call
+from samepath.simulator.server.rpc import Call, Caller
 from samepath.simulator.server.runner import CallerGone, InboxEvent, StreamUnheard
 from samepath.simulator.server.snapshot import made_by
 
-# The files of a journal: numbered parts, each a row of records with length and checksum, and a snapshot before each
-# part.
-#
-# ``part-000007.journal`` holds what happened after ``snapshot-000007.episode``; part 0 begins with the world's first
-# moment. The checksum of a record covers all before it in its part, so that none can be missing. Where a part ends
-# within a record, whoever wrote it died there: what is before holds.
-
 _HEAD: Final = struct.Struct("<II")
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(list[Any])
 _MOST_BYTES: Final = 1 << 28
 _PART: Final = re.compile(r"part-(\d{6})\.journal")
 _SNAPSHOT: Final = re.compile(r"snapshot-(\d{6})\.episode")
@@ -77,119 +84,6 @@ class JournalPart(NamedTuple):
     records: tuple[JournalRecord, ...]
     size: int
     torn: bool
-
-
-def part_path(folder: Path, number: int) -> Path:
-    """Where a part is."""
-    return folder / f"part-{number:06d}.journal"
-
-
-def snapshot_path(folder: Path, number: int) -> Path:
-    """Where the snapshot before a part is."""
-    return folder / f"snapshot-{number:06d}.episode"
-
-
-def numbers_of(folder: Path) -> tuple[list[int], list[int]]:
-    """The numbers of all parts and all snapshots in a folder, rising."""
-    try:
-        names = sorted(one.name for one in folder.iterdir())
-    except OSError as error:
-        raise InputError(f"{folder} cannot be read: {error.strerror or error}") from error
-    parts, snapshots = (
-        [int(found[1]) for found in map(pattern.fullmatch, names) if found is not None] for pattern in (_PART, _SNAPSHOT)
-    )
-    return parts, snapshots
-
-
-def lock(folder: Path, *, reading: bool = False) -> int | None:
-    """Keep others from a journal while this process lives; None: its folder is read-only, and so nobody writes there."""
-    try:
-        handle = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        if reading and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            return None
-        raise InputError(f"{folder} cannot be written: {error.strerror or error}") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise InputError(f"{folder} is the journal of a server that is running: stop that one, or choose another") from error
-    return handle
-
-
-class PartWriter:
-    """Adds records to a new part: collected in memory, and handed to the kernel in one piece by :meth:`flush`."""
-
-    def __init__(self, path: Path, *, durable: bool) -> None:
-        self.path = path
-        self.size = 0
-        self._durable = durable
-        self._sum = self._flushed_sum = 0
-        self._held = bytearray()
-        self._packer = msgpack.Packer(use_bin_type=True)
-        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        if durable:
-            sync_folder(path.parent)
-
-    def add(self, kind: RecordKind, *fields: object) -> None:
-        """Add a record."""
-        content: bytes = self._packer.pack((int(kind), *fields))
-        self._sum = zlib.crc32(content, self._sum)
-        self._held += _HEAD.pack(len(content), self._sum)
-        self._held += content
-
-    def flush(self) -> None:
-        """Hand over what was added; what does not fit onto the disk is taken back, up to the last whole piece."""
-        if not self._held:
-            return
-        held, self._held = self._held, bytearray()
-        try:
-            self._write(held)
-        except OSError:
-            self._sum = self._flushed_sum
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._handle, self.size)
-            raise
-        self.size += len(held)
-        self._flushed_sum = self._sum
-
-    def _write(self, held: bytearray) -> None:
-        if os.write(self._handle, held) != len(held):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if self._durable:
-            os.fsync(self._handle)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._handle)
-
-
-def read_part(path: Path) -> JournalPart:
-    """All records of a part, up to the first that is not whole."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    found: list[JournalRecord] = []
-    at = total = 0
-    while True:
-        start = at + _HEAD.size
-        if start > len(data):
-            break
-        length, wanted = _HEAD.unpack_from(data, at)
-        content = data[start : start + length]
-        total = zlib.crc32(content, total)
-        if length > _MOST_BYTES or len(content) != length or total != wanted:
-            break
-        kind, *fields = msgpack.unpackb(content, raw=False, strict_map_key=True)
-        at = start + length
-        found.append(JournalRecord(RecordKind(kind), fields, at))
-    return JournalPart(tuple(found), at, at != len(data))
-
-
-def cut(path: Path, size: int) -> None:
-    """Take off what follows the last record that counts."""
-    os.truncate(path, size)
 
 
 FORMAT: Final = 1
@@ -242,10 +136,7 @@ def states_sum(episode: Episode) -> int:
 
 
 class EpisodeJournal:
-    """Writes the journal of one server; all calls come from the thread that owns the episode.
-
-    What cannot be written ends the journal with one line in the log; the server goes on without.
-    """
+    """Writes the journal of one server, see the top of this module."""
 
     def __init__(
         self,
@@ -263,7 +154,7 @@ class EpisodeJournal:
         self._part: PartWriter | None = None
         self._lock: int | None = None
         self._number = 0
-        self._callers: dict[int, tuple[object, int]] = {}
+        self._callers: dict[int, tuple[Caller, int]] = {}
         self._next_caller = 1
         self._map: RoadMap | None = None
         self._frame = 0
@@ -295,7 +186,7 @@ class EpisodeJournal:
         if (
             parts == [0]
             and not snapshots
-            and {one.kind for one in read_part(path).records} <= {RecordKind.HEAD, RecordKind.END}
+            and {record.kind for record in read_part(path).records} <= {RecordKind.HEAD, RecordKind.END}
         ):
             path.unlink()
 
@@ -359,21 +250,25 @@ class EpisodeJournal:
     def _add_map(self, episode: Episode) -> None:
         """Write down a map that a client sent: the one that was loaded by this call, or else the last that came."""
         loaded = episode.scene.road_map if episode.id != self._episode_id and episode.scene.name == SENT else None
-        for one in (loaded, episode.context.maps.sent):
-            if one is not None and one is not self._map:
-                self._map = one
-                self._add(RecordKind.MAP, one.xodr)
+        for road_map in (loaded, episode.context.maps.sent):
+            if road_map is not None and road_map is not self._map:
+                self._map = road_map
+                self._add(RecordKind.MAP, road_map.xodr)
                 return
 
-    def _caller(self, caller: Any) -> int:  # noqa: ANN401 - whoever calls
+    def _caller(self, caller: Caller) -> int:
         """The number of a client; it is introduced with its first call. The object is kept, so that its id is its own."""
         known = self._callers.get(id(caller))
         if known is not None:
             return known[1]
         number, self._next_caller = self._next_caller, self._next_caller + 1
         self._callers[id(caller)] = (caller, number)
-        self._add(RecordKind.CALLER, number, str(getattr(caller, "name", "somebody")), caller.home, caller.stream_port)
+        self._introduce(caller, number)
         return number
+
+    def _introduce(self, caller: Caller, number: int) -> None:
+        name = str(getattr(caller, "name", "somebody"))  # for whoever reads the journal
+        self._add(RecordKind.CALLER, number, name, caller.home, caller.stream_port)
 
     def _add(self, kind: RecordKind, *fields: object) -> None:
         if self._part is not None:
@@ -404,7 +299,7 @@ class EpisodeJournal:
         try:
             packed = snapshot.take(episode)
             path = snapshot_path(self.folder, number)
-            write_atomically(path, lambda partial: _write(partial, packed), durable=self._settings.durable)
+            write_atomically(path, lambda partial: partial.write_bytes(packed), durable=self._settings.durable)
         except Exception as error:
             # Whatever it is, the world goes on; an error of ours has a name in front.
             ours = "" if isinstance(error, SamepathError) else f"{type(error).__name__}: "
@@ -431,19 +326,17 @@ class EpisodeJournal:
         self._number = number
         head = {"format": FORMAT, "part": number, "made_by": made_by(), "origin": self._origin.plain()}
         self._add(RecordKind.HEAD, head)
-        for caller, one in self._callers.values():
-            name = str(getattr(caller, "name", "somebody"))
-            self._add(RecordKind.CALLER, one, name, getattr(caller, "home", 0), getattr(caller, "stream_port", None))
+        for caller, caller_number in self._callers.values():
+            self._introduce(caller, caller_number)
         self.flush()
 
     def _forget_old(self, number: int) -> None:
-        """Keep the last snapshots, and the parts since the older one."""
+        """Keep the last two snapshots and the parts since the older: if the newest cannot be read, there is a way back."""
         oldest = number - _KEPT + 1
         with contextlib.suppress(InputError, OSError):
             for found, path_of in zip(numbers_of(self.folder), (part_path, snapshot_path), strict=True):
-                for one in found:
-                    if one < oldest:
-                        path_of(self.folder, one).unlink(missing_ok=True)
+                for old in (kept for kept in found if kept < oldest):
+                    path_of(self.folder, old).unlink(missing_ok=True)
 
     def _end(self, why: str) -> None:
         """Stop writing, and say so: in the log, and in the journal if that is possible."""
@@ -453,7 +346,7 @@ class EpisodeJournal:
             self._finish(part, why)
 
     @staticmethod
-    def _finish(part: PartWriter, why: str) -> None:
+    def _finish(part: "PartWriter", why: str) -> None:
         try:
             part.add(RecordKind.END, why)
             part.flush()
@@ -472,5 +365,110 @@ class EpisodeJournal:
             os.close(handle)
 
 
-def _write(path: Path, packed: bytes) -> None:
-    path.write_bytes(packed)
+def part_path(folder: Path, number: int) -> Path:
+    """Where a part is."""
+    return folder / f"part-{number:06d}.journal"
+
+
+def snapshot_path(folder: Path, number: int) -> Path:
+    """Where the snapshot before a part is."""
+    return folder / f"snapshot-{number:06d}.episode"
+
+
+def numbers_of(folder: Path) -> tuple[list[int], list[int]]:
+    """The numbers of all parts and all snapshots in a folder, rising."""
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        raise InputError(f"{folder} cannot be read: {error.strerror or error}") from error
+    parts, snapshots = (
+        [int(found[1]) for found in map(pattern.fullmatch, names) if found is not None] for pattern in (_PART, _SNAPSHOT)
+    )
+    return parts, snapshots
+
+
+def lock(folder: Path, *, reading: bool = False) -> int | None:
+    """Keep others from a journal while this process lives; None: its folder is read-only, and so nobody writes there."""
+    try:
+        handle = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        if reading and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            return None
+        raise InputError(f"{folder} cannot be written: {error.strerror or error}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise InputError(f"{folder} is the journal of a server that is running: stop that one, or choose another") from error
+    return handle
+
+
+class PartWriter:
+    """Adds records to a new part: collected in memory, and handed to the kernel in one piece by :meth:`flush`."""
+
+    def __init__(self, path: Path, *, durable: bool) -> None:
+        self.path = path
+        self.size = 0
+        self._durable = durable
+        self._sum = self._flushed_sum = 0
+        self._held = bytearray()
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        if durable:
+            sync_folder(path.parent)
+
+    def add(self, kind: RecordKind, *fields: object) -> None:
+        """Add a record."""
+        content = _encoder.encode((int(kind), *fields))
+        self._sum = zlib.crc32(content, self._sum)
+        self._held += _HEAD.pack(len(content), self._sum)
+        self._held += content
+
+    def flush(self) -> None:
+        """Hand over what was added; what does not fit onto the disk is taken back, up to the last whole piece."""
+        if not self._held:
+            return
+        # One write for all of it: the kernel takes a whole piece or nothing of it that counts.
+        held, self._held = self._held, bytearray()
+        try:
+            self._write(held)
+        except OSError:
+            # A torn piece would hide everything that might be written after it.
+            self._sum = self._flushed_sum
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._handle, self.size)
+            raise
+        self.size += len(held)
+        self._flushed_sum = self._sum
+
+    def _write(self, held: bytearray) -> None:
+        if os.write(self._handle, held) != len(held):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if self._durable:
+            os.fsync(self._handle)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._handle)
+
+
+def read_part(path: Path) -> JournalPart:
+    """All records of a part, up to the first that is not whole."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    found: list[JournalRecord] = []
+    at = total = 0
+    while True:
+        start = at + _HEAD.size
+        if start > len(data):
+            break
+        length, wanted = _HEAD.unpack_from(data, at)
+        content = data[start : start + length]
+        total = zlib.crc32(content, total)
+        if length > _MOST_BYTES or len(content) != length or total != wanted:
+            break
+        kind, *fields = _decoder.decode(content)
+        at = start + length
+        found.append(JournalRecord(RecordKind(kind), fields, at))
+    return JournalPart(tuple(found), at, at != len(data))

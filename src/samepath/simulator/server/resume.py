@@ -24,7 +24,6 @@ from samepath.simulator.server.journal import (
     JournalRecord,
     JournalSettings,
     RecordKind,
-    cut,
     lock,
     numbers_of,
     part_path,
@@ -243,7 +242,7 @@ def _cut(folder: Path, tail: _Tail, parts: list[int]) -> None:
     for number in parts:
         path = part_path(folder, number)
         if number == tail.part:
-            cut(path, tail.size)
+            os.truncate(path, tail.size)
         elif number > tail.part:
             path.rename(path.with_suffix(".lost"))
 

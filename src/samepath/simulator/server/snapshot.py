@@ -1,27 +1,29 @@
 """A whole episode as bytes, and back: from a snapshot the world goes on bit for bit, also in another process.
 
-Taken between two ticks. Plain data only, nothing in it is ever executed. What a snapshot cannot hold (a recording that is being
-played) prevents it, see :func:`obstacle`: whoever wants to go on from there plays the calls since an earlier one again.
+Taken between two ticks. A snapshot is plain data (MessagePack, typed by the records' own annotations): nothing in it is ever
+executed, and a field that is added to a record is in it from then on. It is read only by the very same code that wrote it
+(:func:`check_made_by`), so that its format needs no versions and may change at any time.
+
+What a snapshot cannot hold (a recording that is being played) prevents it, see :func:`obstacle`; so does a field of the episode
+that nobody has said how to keep, because leaving it out would show only later, as a world that goes on differently. Whoever
+wants to go on from such a moment plays the calls since an earlier snapshot again.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib.metadata
-import types
-from collections.abc import Callable, Mapping
-from enum import Enum
-from functools import cache, partial
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, get_type_hints
 
-import msgpack
+import msgspec
 
 import samepath
-from samepath.core.catalogue import VehicleType, type_from, type_to
 from samepath.core.digests import LINK_BYTES, link
 from samepath.core.errors import InputError, SamepathError, SimulatorError
 from samepath.simulator.carla import blueprints
-from samepath.simulator.carla.blueprints import Blueprint
 from samepath.simulator.carla.codec import token
 from samepath.simulator.carla.recorder import ReplayOptions, inside
 from samepath.simulator.carla.records import Settings, WeatherParameters
@@ -34,164 +36,10 @@ from samepath.simulator.server.ticking import write_states
 from samepath.simulator.world.signals import Signals
 from samepath.simulator.world.world import World
 
-# Who made a file that only the very same code can go on with: versions by name, and a digest of the source.
-
-# What the bits of a world depend on.
+# Only the very same code goes on bit for bit: whoever wrote a file says which versions and which source that was.
+# What the bits of a world depend on:
 _FOLDERS: Final = ("core", "scenarios", "simulator", "cluster")
 _LIBRARIES: Final = ("rapier3d", "numpy")
-
-
-@cache
-def made_by() -> Mapping[str, str]:
-    """The samepath that runs: its version, the libraries that compute for it, and a digest of its source."""
-    root = Path(samepath.__file__).parent
-    digest = hashlib.blake2b(digest_size=LINK_BYTES)
-    for folder in _FOLDERS:
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
-    return {"samepath": samepath.__version__, **versions, "source": digest.hexdigest()}
-
-
-def check_made_by(found: Mapping[str, str], what: str) -> None:
-    """Refuse what another samepath made, by the name of the first difference."""
-    here = made_by()
-    for name in (*here, *found):
-        if found.get(name) != here.get(name):
-            raise InputError(
-                f"{what} was made with {name} {found.get(name, 'unknown')}, but here is {here.get(name, 'none')}: "
-                "only the very same code goes on bit for bit, so use that one"
-            )
-
-
-# Records as plain data and back, by their own annotations: lists, numbers, text and bytes, as MessagePack writes
-# them.
-#
-# Nothing has to be listed twice: a field that is added to a record is written from then on. Numbers keep their kind
-# and bits.
-
-T = TypeVar("T")
-Turn = Callable[[Any], Any]
-_PLAIN: Final = (bool, int, float, str, bytes, type(None), Any, object)
-
-
-class Way(NamedTuple):
-    """How values of a type become plain data, and back."""
-
-    write: Turn
-    read: Turn
-
-
-def _same(value: Any) -> Any:  # noqa: ANN401 - plain data of any kind
-    return value
-
-
-_AS_IT_IS: Final = Way(_same, _same)
-# Types that are named rather than spelled out.
-_BY_NAME: Final[Mapping[type, Way]] = {
-    Blueprint: Way(lambda one: one.id, blueprints.find),
-    VehicleType: Way(type_to, type_from),
-}
-
-
-def written(kind: Any, value: object) -> Any:  # noqa: ANN401 - a type, and plain data
-    """A value of a type as plain data."""
-    return way_of(kind).write(value)
-
-
-def read(kind: type[T], data: Any) -> T:  # noqa: ANN401 - plain data
-    """The value of :func:`written`."""
-    return cast(T, way_of(cast(Any, kind)).read(data))
-
-
-@cache
-def way_of(kind: Any) -> Way:  # noqa: ANN401 - any annotation
-    """The way of a type."""
-    if kind in _PLAIN:
-        return _AS_IT_IS
-    if kind in _BY_NAME:
-        return _BY_NAME[kind]
-    origin = get_origin(kind)
-    if origin is not None:
-        return _GENERIC[origin](get_args(kind))
-    if issubclass(kind, Enum):
-        return Way(lambda one: one.value, kind)
-    return _record(kind)
-
-
-def fields_of(kind: type, without: frozenset[str] = frozenset()) -> dict[str, Way]:
-    """The ways of a dataclass's or named tuple's fields."""
-    hints = get_type_hints(kind)
-    names = kind._fields if hasattr(kind, "_fields") else tuple(one.name for one in dataclasses.fields(kind))
-    return {name: way_of(hints[name]) for name in names if name not in without}
-
-
-def _record(kind: type) -> Way:
-    ways = list(fields_of(kind).items())
-
-    def write(value: Any) -> list[Any]:  # noqa: ANN401
-        return [way.write(getattr(value, name)) for name, way in ways]
-
-    def build(data: list[Any]) -> Any:  # noqa: ANN401
-        if len(data) != len(ways):
-            raise InputError(f"a {kind.__name__} of {len(ways)} fields was wanted, but {len(data)} came")
-        return kind(**{name: way.read(one) for (name, way), one in zip(ways, data, strict=True)})
-
-    return Way(write, build)
-
-
-def _one_of(kinds: tuple[Any, ...]) -> Way:
-    """An optional value, or one of several records by name."""
-    some = [one for one in kinds if one is not type(None)]
-    if len(some) == 1:
-        way = way_of(some[0])
-        return Way(
-            lambda value: None if value is None else way.write(value), lambda data: None if data is None else way.read(data)
-        )
-    if all(one in _PLAIN for one in some):
-        return _AS_IT_IS
-    ways = {one.__name__: way_of(one) for one in some}
-
-    def write(value: Any) -> Any:  # noqa: ANN401
-        name = type(value).__name__
-        return None if value is None else [name, ways[name].write(value)]
-
-    return Way(write, lambda data: None if data is None else ways[data[0]].read(data[1]))
-
-
-def _tuple_of(inner: tuple[Any, ...]) -> Way:
-    if len(inner) == 2 and inner[1] is Ellipsis:
-        return _many_of(tuple, inner)
-    ways = [way_of(one) for one in inner]
-    return Way(
-        lambda value: [way.write(one) for way, one in zip(ways, value, strict=True)],
-        lambda data: tuple(way.read(one) for way, one in zip(ways, data, strict=True)),
-    )
-
-
-def _many_of(kind: Any, inner: tuple[Any, ...]) -> Way:  # noqa: ANN401 - a kind of collection
-    way, ordered = way_of(inner[0]), kind in (list, tuple)
-    return Way(
-        lambda value: [way.write(one) for one in (value if ordered else sorted(value))],
-        lambda data: kind([way.read(one) for one in data]),
-    )
-
-
-def _dict_of(inner: tuple[Any, ...]) -> Way:
-    keys, values = way_of(inner[0]), way_of(inner[1])
-    return Way(
-        lambda value: [[keys.write(key), values.write(one)] for key, one in value.items()],
-        lambda data: {keys.read(key): values.read(one) for key, one in data},
-    )
-
-
-_GENERIC: Final[Mapping[Any, Callable[[tuple[Any, ...]], Way]]] = {
-    Union: _one_of,
-    types.UnionType: _one_of,
-    tuple: _tuple_of,
-    dict: _dict_of,
-    **{kind: partial(_many_of, kind) for kind in (list, set, frozenset)},
-}
 
 
 MAGIC: Final = b"samepath episode 1\n"
@@ -222,9 +70,52 @@ _OTHERS: Final = frozenset(
     }
 )  # fmt: skip
 _KINDS: Final[dict[str, type[ActorEntry]]] = {
-    one.__name__: one for one in (ActorEntry, VehicleEntry, WalkerEntry, SignEntry, SensorEntry)
+    kind.__name__: kind for kind in (ActorEntry, VehicleEntry, WalkerEntry, SignEntry, SensorEntry)
 }
-_INSIDE: Final = "model"
+# Fields of entries that are not in a snapshot: blueprints are named, a sensor's model is built anew and given its state.
+_NOT_KEPT: Final = frozenset({"blueprint", "model"})
+
+
+class _KeptEntry(msgspec.Struct, array_like=True):
+    """An actor: the class of its entry, its blueprint by name, its other fields packed, and its sensor's state."""
+
+    kind: str
+    blueprint: str | None
+    fields: msgspec.Raw
+    sensor: list[Any] | None
+
+
+class _Content(msgspec.Struct):
+    """What stands in a snapshot."""
+
+    made_by: dict[str, str]
+    map: str
+    map_digest: bytes
+    loaded: str | None  # the OpenDRIVE of the map, if a client sent it
+    sent: str | None  # that of the last map a client sent, if it is another
+    fields: dict[str, msgspec.Raw]
+    actors: list[_KeptEntry]
+    spectator: int
+    subscriptions: list[tuple[int, list[int]]]
+    tickets: Any
+    signals: Any
+    viewer: Any
+    debug: Any
+    recorder: tuple[str, RecorderState] | None
+    world: Any
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(_Content)
+
+
+def _packed(value: object) -> msgspec.Raw:
+    # Sets have no order of their own: equal episodes must give equal bytes.
+    return msgspec.Raw(_encoder.encode(sorted(value) if isinstance(value, set) else value))
+
+
+class _Maker(msgspec.Struct):
+    made_by: dict[str, str]
 
 
 def obstacle(episode: Episode) -> str:
@@ -232,7 +123,7 @@ def obstacle(episode: Episode) -> str:
     if episode.player is not None and not episode.player.is_over:
         return "a recording is being played"
     unknown = sorted(set(vars(episode)) - set(_FIELDS) - _OTHERS)
-    strangers = sorted({type(one).__name__ for one in episode.actors} - set(_KINDS))
+    strangers = sorted({type(entry).__name__ for entry in episode.actors} - set(_KINDS))
     if unknown or strangers:
         return f"snapshots do not know {', '.join((*unknown, *strangers))}"
     return ""
@@ -243,94 +134,98 @@ def take(episode: Episode) -> bytes:
     why = obstacle(episode)
     if why:
         raise SimulatorError(f"no snapshot can be taken now: {why}")
-    recorder, scene = episode.recorder, episode.scene
-    sent = episode.context.maps.sent
-    data = {
-        "made_by": made_by(),
-        "map": scene.name,
-        "map_digest": link(b"", scene.road_map.xodr.encode()),
-        "loaded": scene.road_map.xodr if scene.name == SENT else None,
-        "sent": None if sent is None or sent is scene.road_map else sent.xodr,
-        "fields": {name: written(kind, getattr(episode, name)) for name, kind in _FIELDS.items()},
-        "actors": [_write_entry(one) for one in episode.actors],
-        "spectator": episode.spectator.id,
-        "listened": [[one, list(episode.subscriptions.homes(one))] for one in episode.subscriptions],
-        "tickets": episode.tickets.state(),
-        "signals": episode.signals.snapshot(),
-        "outlook": episode.viewer.state(),
-        "debug": episode.debug.state(),
-        "recorder": None if recorder is None else _write_recorder(episode, recorder),
-        "world": episode.world.snapshot(),
-    }
-    content: bytes = msgpack.packb(data, use_bin_type=True)
+    recorder, scene, sent = episode.recorder, episode.scene, episode.context.maps.sent
+    content = _encoder.encode(
+        _Content(
+            made_by=dict(made_by()),
+            map=scene.name,
+            map_digest=link(b"", scene.road_map.xodr.encode()),
+            loaded=scene.road_map.xodr if scene.name == SENT else None,
+            sent=None if sent is None or sent is scene.road_map else sent.xodr,
+            fields={name: _packed(getattr(episode, name)) for name in _FIELDS},
+            actors=[_keep_entry(entry) for entry in episode.actors],
+            spectator=episode.spectator.id,
+            subscriptions=[(stream, list(episode.subscriptions.homes(stream))) for stream in episode.subscriptions],
+            tickets=episode.tickets.state(),
+            signals=episode.signals.snapshot(),
+            viewer=episode.viewer.state(),
+            debug=episode.debug.state(),
+            recorder=None if recorder is None else (_recording_name(episode, recorder), recorder.state()),
+            world=episode.world.snapshot(),
+        )
+    )
     return MAGIC + link(MAGIC, content) + content
 
 
-def restore(packed: bytes, place: EpisodeContext) -> Episode:
+def restore(packed: bytes, context: EpisodeContext) -> Episode:
     """The episode of :func:`take`; it is rehearsed, that is, it touches no file, until :func:`go_live`."""
-    data = _content(packed)
-    check_made_by(data["made_by"], "the snapshot")
-    try:
-        return _build(data, place)
-    except SamepathError as error:
-        raise SimulatorError(f"the snapshot cannot be restored: {error}") from error
-
-
-def _content(packed: bytes) -> dict[str, Any]:
     start = len(MAGIC) + LINK_BYTES
     if not packed.startswith(MAGIC):
         raise SimulatorError(f"a {MAGIC.decode().strip()!r} snapshot was wanted, but {packed[:20]!r} came")
     if link(MAGIC, packed[start:]) != packed[len(MAGIC) : start]:
         raise SimulatorError("the snapshot is damaged: its digest does not fit")
-    found: dict[str, Any] = msgpack.unpackb(packed[start:], raw=False, strict_map_key=True)
-    return found
+    content = _decoded(packed[start:])
+    check_made_by(content.made_by, "the snapshot")
+    try:
+        return _build(content, context)
+    except (SamepathError, msgspec.MsgspecError) as error:
+        raise SimulatorError(f"the snapshot cannot be restored: {error}") from error
 
 
-def _build(data: dict[str, Any], place: EpisodeContext) -> Episode:
-    atlas = place.maps
-    if data["loaded"] is not None:
-        atlas.receive(data["loaded"], tried=True)
-    episode = Episode(place, data["map"])
-    if data["sent"] is not None:
-        atlas.receive(data["sent"], tried=True)
-    if link(b"", episode.scene.road_map.xodr.encode()) != data["map_digest"]:
-        raise SimulatorError(f"map {data['map']} is not the one that it was taken on")
+def _decoded(data: bytes) -> _Content:
+    """The content, or at least who made it: other code may have written another shape, and that is what is to be said."""
+    try:
+        return _decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        with contextlib.suppress(msgspec.MsgspecError):
+            check_made_by(msgspec.msgpack.decode(data, type=_Maker).made_by, "the snapshot")
+        raise SimulatorError(f"the snapshot cannot be read: {error}") from error
+
+
+def _build(content: _Content, context: EpisodeContext) -> Episode:
+    maps = context.maps
+    if content.loaded is not None:
+        maps.receive(content.loaded, tried=True)
+    episode = Episode(context, content.map)
+    if content.sent is not None:
+        maps.receive(content.sent, tried=True)
+    if link(b"", episode.scene.road_map.xodr.encode()) != content.map_digest:
+        raise SimulatorError(f"map {content.map} is not the one that it was taken on")
     episode.rehearsed = True
     for name, kind in _FIELDS.items():
-        setattr(episode, name, read(kind, data["fields"][name]))
-    episode.world = World.restore(data["world"])
+        setattr(episode, name, msgspec.msgpack.decode(content.fields[name], type=kind))
+    episode.world = World.restore(content.world)
     episode.actors = ActorRegistry()
-    for one in data["actors"]:
-        episode.actors.add(_read_entry(episode, one))
-    episode.spectator = episode.actors.get(data["spectator"], ActorEntry, "the spectator")
-    for stream_id, homes in data["listened"]:
+    for kept in content.actors:
+        episode.actors.add(_entry(episode, kept))
+    episode.spectator = episode.actors.get(content.spectator, ActorEntry, "the spectator")
+    for stream_id, homes in content.subscriptions:
         for home in homes:
             episode.subscriptions.add(stream_id, home)
-    episode.tickets.restore(data["tickets"])
-    episode.signals = Signals.restore(episode.scene.signals, data["signals"])
-    episode.viewer.restore(data["outlook"])
-    episode.debug.restore(data["debug"])
-    if data["recorder"] is not None:
-        name, state = data["recorder"]
-        most_bytes = place.limits.recording_bytes
-        episode.recorder = EpisodeRecorder.restore(inside(place.data_folder, name), read(RecorderState, state), most_bytes)
+    episode.tickets.restore(content.tickets)
+    episode.signals = Signals.restore(episode.scene.signals, content.signals)
+    episode.viewer.restore(content.viewer)
+    episode.debug.restore(content.debug)
+    if content.recorder is not None:
+        name, state = content.recorder
+        episode.recorder = EpisodeRecorder.restore(inside(context.data_folder, name), state, context.limits.recording_bytes)
     write_states(episode)
     return episode
 
 
-def go_live(episode: Episode, place: EpisodeContext) -> None:
-    """End the rehearsal of an episode: nobody is connected, files are taken up, sensors that see get their tools."""
-    episode.context, episode.rehearsed, episode.caller = place, False, NoCaller()
+def go_live(episode: Episode, context: EpisodeContext) -> None:
+    """End the rehearsal of an episode: nobody is connected, files are taken up, visual sensors get their renderer."""
+    episode.context, episode.rehearsed, episode.caller = context, False, NoCaller()
     let_go(episode)
     if any(isinstance(entry.model, VisualSensor) for entry in episode.actors.all(SensorEntry)):
-        place.renderer.prepare(episode.scene.road_map)
+        context.renderer.prepare(episode.scene.road_map)
     recorder = episode.recorder
     if recorder is None:
         return
     try:
         recorder.go_on()
     except SamepathError as error:
-        place.log(f"the recording is not continued: {error}")
+        context.log(f"the recording is not continued: {error}")
         episode.recorder = None
 
 
@@ -342,26 +237,58 @@ def let_go(episode: Episode) -> None:
 
 
 @cache
-def _ways_of(kind: str) -> dict[str, Way]:
-    return fields_of(_KINDS[kind], frozenset({_INSIDE}))
+def _shape(kind: type[ActorEntry]) -> "tuple[tuple[str, ...], msgspec.msgpack.Decoder[tuple[Any, ...]]]":
+    """The names of an entry's fields that are kept, and what reads them back with their types."""
+    hints = get_type_hints(kind)
+    names = tuple(field.name for field in dataclasses.fields(kind) if field.name not in _NOT_KEPT)
+    return names, msgspec.msgpack.Decoder(tuple[tuple(hints[name] for name in names)])  # type: ignore[misc]  # made at run time
 
 
-def _write_entry(entry: ActorEntry) -> list[Any]:
-    kind = type(entry).__name__
-    values = [way.write(getattr(entry, name)) for name, way in _ways_of(kind).items()]
-    return [kind, values, entry.model.state() if isinstance(entry, SensorEntry) else None]
+def _keep_entry(entry: ActorEntry) -> _KeptEntry:
+    names, _ = _shape(type(entry))
+    return _KeptEntry(
+        type(entry).__name__,
+        None if entry.blueprint is None else entry.blueprint.id,
+        _packed([getattr(entry, name) for name in names]),
+        entry.model.state() if isinstance(entry, SensorEntry) else None,
+    )
 
 
-def _read_entry(episode: Episode, data: list[Any]) -> ActorEntry:
-    kind, values, inner = data
-    entry = _KINDS[kind](**{name: way.read(one) for (name, way), one in zip(_ways_of(kind).items(), values, strict=True)})
-    if isinstance(entry, SensorEntry):
+def _entry(episode: Episode, kept: _KeptEntry) -> ActorEntry:
+    kind = _KINDS[kept.kind]
+    names, decoder = _shape(kind)
+    blueprint = None if kept.blueprint is None else blueprints.find(kept.blueprint)
+    entry = kind(blueprint=blueprint, **dict(zip(names, decoder.decode(kept.fields), strict=True)))
+    if isinstance(entry, SensorEntry) and kept.sensor is not None:
         entry.model = build_sensor(entry.record.description, entry.id - episode.first_actor_id)
-        entry.model.restore(inner)
+        entry.model.restore(kept.sensor)
+        # The port of the streams may be another than that of the server that died.
         entry.record = entry.record._replace(stream_token=token(entry.stream_id, episode.context.stream_port))
     return entry
 
 
-def _write_recorder(episode: Episode, recorder: EpisodeRecorder) -> list[Any]:
-    name = recorder.path.relative_to(episode.context.data_folder).as_posix()
-    return [name, written(RecorderState, recorder.state())]
+def _recording_name(episode: Episode, recorder: EpisodeRecorder) -> str:
+    return recorder.path.relative_to(episode.context.data_folder).as_posix()
+
+
+@cache
+def made_by() -> Mapping[str, str]:
+    """The samepath that runs: its version, the libraries that compute for it, and a digest of its source."""
+    root = Path(samepath.__file__).parent
+    digest = hashlib.blake2b(digest_size=LINK_BYTES)
+    for folder in _FOLDERS:
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
+    return {"samepath": samepath.__version__, **versions, "source": digest.hexdigest()}
+
+
+def check_made_by(found: Mapping[str, str], what: str) -> None:
+    """Refuse what another samepath made, by the name of the first difference."""
+    here = made_by()
+    for name in (*here, *found):
+        if found.get(name) != here.get(name):
+            raise InputError(
+                f"{what} was made with {name} {found.get(name, 'unknown')}, but here is {here.get(name, 'none')}: "
+                "only the very same code goes on bit for bit, so use that one"
+            )

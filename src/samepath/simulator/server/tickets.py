@@ -1,55 +1,18 @@
-"""The ledger of calls made by ticket: what was done once is never done again, however often it is asked for.
+"""The outcomes of calls made by ticket: what was done once is never done again, however often it is asked for.
 
-A ticket is a client's id and a number. A client counts from 1 without gaps, so that a call whose predecessor has not come is
-refused rather than done out of order, and a client that this world does not know cannot go on in the middle. Results are kept
-for a while; of those that are not the number remains: a retry of one is refused by name.
+Clients number their calls without gaps. So a call whose predecessor has not come is refused rather than made out of order, and
+a client that this world does not know cannot go on in the middle. Results are kept for a while; of older ones only the number
+remains: a retry of one is refused by name, never made a second time.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from samepath.core.errors import InputError
-from samepath.simulator.carla.codec import CallError, WireError, array_of, came, long_text, struct_of, u64, whole
+from samepath.simulator.carla.codec import CallError, WireError, array_of, long_text, struct_of, u64
 from samepath.simulator.carla.limits import ServerLimits
-
-_ID_CHARACTERS: Final = 32
-_HEX: Final = frozenset("0123456789abcdef")
-
-
-class Status(StrEnum):
-    """How it stands with a call."""
-
-    UNKNOWN = "unknown"  # it has not come
-    PENDING = "pending"
-    FAILED = "failed"
-    SUCCESS = "success"
-
-
-class TicketId(NamedTuple):
-    """Which call of which client."""
-
-    client: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"ticket {self.number} of client {self.client}"
-
-
-@dataclass(frozen=True)
-class CallOutcome:
-    """What became of a call: an error, or a packed result; ``frame`` is the world's after it was done."""
-
-    status: Status
-    error: str = ""
-    result: bytes = b""
-    frame: int = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """What it costs to keep, roughly."""
-        return len(self.error) + len(self.result) + 200
+from samepath.simulator.carla.tickets import CallOutcome, Status, TicketId, client_id, number, packed, status
 
 
 class _Known(NamedTuple):
@@ -131,21 +94,21 @@ class TicketStore:
 
     def _keep(self, ticket: TicketId, outcome: CallOutcome) -> None:
         before = self._outcomes.get(ticket)
-        self._size_bytes += outcome.size_bytes - (before.size_bytes if before is not None else 0)
+        self._size_bytes += _size_bytes(outcome) - (_size_bytes(before) if before is not None else 0)
         self._outcomes[ticket] = outcome
 
     def _forget(self, client: str) -> None:
         """Drop what is too much: of a client that has many its oldest, of all together the oldest, but never the newest."""
         known = self._clients[client]
-        for number in range(known.oldest, known.last + 1 - self._limits.tickets):
-            self._drop(TicketId(client, number))
+        for old in range(known.oldest, known.last + 1 - self._limits.tickets):
+            self._drop(TicketId(client, old))
         while self._size_bytes > self._limits.ticket_bytes and len(self._outcomes) > 1:
             self._drop(next(iter(self._outcomes)))
 
     def _drop(self, ticket: TicketId) -> None:
         # Numbers have no gaps, so the oldest of all is also the oldest of its client.
         self._clients[ticket.client] = self._clients[ticket.client]._replace(oldest=ticket.number + 1)
-        self._size_bytes -= self._outcomes.pop(ticket).size_bytes
+        self._size_bytes -= _size_bytes(self._outcomes.pop(ticket))
 
     def state(self) -> list[object]:
         """All of it as plain data: clients with their numbers, outcomes in order.
@@ -153,21 +116,25 @@ class TicketStore:
         A call that is being done is written down as one whose outcome nobody knows: it will not be done again.
         """
         clients = [[client, *known] for client, known in self._clients.items()]
-        return [clients, [[*ticket, *_written(outcome)] for ticket, outcome in self._outcomes.items()]]
+        outcomes = [
+            [*ticket, *(replace(outcome, status=Status.UNKNOWN) if outcome.status is Status.PENDING else outcome).plain()]
+            for ticket, outcome in self._outcomes.items()
+        ]
+        return [clients, outcomes]
 
     def restore(self, state: object) -> None:
         """Begin again from what :meth:`state` gave."""
         try:
             clients, outcomes = _state(state)
         except WireError as error:
-            raise InputError(f"the ledger of tickets cannot be read: {error}") from error
+            raise InputError(f"the outcomes of tickets cannot be read: {error}") from error
         due = {client: known.oldest for client, known in clients}
         for ticket, _ in outcomes:
             if due.get(ticket.client) != ticket.number:
-                raise InputError(f"the ledger of tickets cannot be read: {ticket} is out of place")
+                raise InputError(f"the outcomes of tickets cannot be read: {ticket} is out of place")
             due[ticket.client] += 1
         if [known.last + 1 for _, known in clients] != list(due.values()):
-            raise InputError("the ledger of tickets cannot be read: outcomes are missing")
+            raise InputError("the outcomes of tickets cannot be read: outcomes are missing")
         self._clients, self._outcomes, self._size_bytes = dict(clients), {}, 0
         for ticket, outcome in outcomes:
             self._keep(ticket, outcome)
@@ -175,29 +142,6 @@ class TicketStore:
             self._forget(client)
 
 
-def client_id(value: Any) -> str:  # noqa: ANN401 - anything may come
-    """Read a client's id."""
-    if type(value) is str and len(value) == _ID_CHARACTERS and _HEX.issuperset(value):
-        return value
-    raise WireError(f"an id of {_ID_CHARACTERS} hexadecimal digits was wanted, but {came(value)} came")
-
-
-def packed(value: Any) -> bytes:  # noqa: ANN401 - anything may come
-    """Read a run of bytes; the message it came in was bounded."""
-    if type(value) is bytes:
-        return value
-    raise WireError(f"bytes were wanted, but {came(value)} came")
-
-
-def status(value: Any) -> Status:  # noqa: ANN401 - anything may come
-    """Read a status."""
-    try:
-        return Status(value)
-    except ValueError:
-        raise WireError(f"a status was wanted, but {came(value)} came") from None
-
-
-number: Final = whole(1, (1 << 64) - 1)
 _MOST: Final = 10_000_000
 _clients: Final = array_of(
     struct_of(lambda client, oldest, last: (client, _Known(oldest, last)), client_id, number, u64), _MOST
@@ -212,6 +156,6 @@ _outcomes: Final = array_of(
 _state: Final = struct_of(lambda clients, outcomes: (clients, outcomes), _clients, _outcomes)
 
 
-def _written(outcome: CallOutcome) -> tuple[object, ...]:
-    known = outcome.status if outcome.status is not Status.PENDING else Status.UNKNOWN
-    return known.value, outcome.error, outcome.result, outcome.frame
+def _size_bytes(outcome: CallOutcome) -> int:
+    """What an outcome costs to keep, roughly."""
+    return len(outcome.error) + len(outcome.result) + 200

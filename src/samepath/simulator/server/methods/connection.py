@@ -7,13 +7,13 @@ from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import CallError, WireError, flag, long_text, pack, struct_of, text, u16, u32
 from samepath.simulator.carla.records import VehicleControl
 from samepath.simulator.carla.streams import WORLD_STREAM
+from samepath.simulator.carla.tickets import CallOutcome, Status, TicketId, client_id, number, packed
 from samepath.simulator.server.actors import VehicleEntry
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.maps import SENT, requested_file, required_files, shown_path
 from samepath.simulator.server.methods.table import VOID, Method, Table
 from samepath.simulator.server.rpc import MalformedCallError, parse
 from samepath.simulator.server.sensors import SensorEntry
-from samepath.simulator.server.tickets import CallOutcome, Status, TicketId, client_id, number, packed
 from samepath.simulator.server.ticking import prepare, step_of, tick
 
 TABLE: Final = Table()
@@ -184,28 +184,24 @@ _REQUEST_HEAD: Final = b"\x94\x00\x00"
 @TABLE.value(client_id, number, text, packed)
 def samepath_call(episode: Episode, client: str, number: int, name: str, arguments: bytes) -> tuple[object, ...]:
     """Call a method once; asked again, tell what came of it. ``arguments`` is packed as in a call without a ticket."""
-    ledger, home, frame = episode.tickets, episode.caller.home, episode.frame
+    tickets, home, frame = episode.tickets, episode.caller.home, episode.frame
 
     def run() -> CallOutcome:
-        return ledger.ranked(client, home, frame, lambda: _do(episode, name, arguments))
+        return tickets.ranked(client, home, frame, lambda: _do(episode, name, arguments))
 
-    return _written(ledger.do(TicketId(client, number), run))
+    return tickets.do(TicketId(client, number), run).plain()
 
 
 @TABLE.value(client_id, number, quick=True)
 def samepath_ticket(episode: Episode, client: str, number: int) -> tuple[object, ...]:
     """How it stands with a call; it may be asked while the world is busy with it."""
-    return _written(episode.tickets.find(TicketId(client, number)))
+    return episode.tickets.find(TicketId(client, number)).plain()
 
 
 @TABLE.value(u32)
 def samepath_control(episode: Episode, actor_id: int) -> VehicleControl:
     """A vehicle's pedals as they were last set; CARLA's own client reads them from the state."""
     return episode.actors.get(actor_id, VehicleEntry, "a vehicle").control
-
-
-def _written(outcome: CallOutcome) -> tuple[object, ...]:
-    return outcome.status.value, outcome.error, outcome.result, outcome.frame
 
 
 def _do(episode: Episode, name: str, arguments: bytes) -> CallOutcome:
