@@ -27,8 +27,8 @@ def test_the_same_bits_in_every_place_are_no_leak():
     (leak,) = find_leaks([batches(lambda process, position: 0.0)])
     assert (leak.kind, leak.leaks, leak.p_value) == ("position", False, None)
     assert leak.words() == (
-        "sim, s isolation=batch: no state leaks between repeats, as far as 30 repeats in 6 processes show: "
-        "all of a cell have the same bits, first or later"
+        "sim, s isolation=batch: no sign that state leaks between repeats: 30 repeats in 6 processes, "
+        "all bit-identical within their cell"
     )
 
 
@@ -36,16 +36,13 @@ def test_first_repeats_that_differ_from_later_ones_are_a_leak():
     (leak,) = find_leaks([batches(lambda process, position: 0.0 if position == 0 else 0.001)])
     assert leak.leaks
     assert leak.p_value < 0.001
-    assert (
-        "of the first repeats of their process 6 of 6 are not of the largest outcome of their cell, of later ones 0"
-        in leak.text
-    )
+    assert "6 of 6 repeats that were the first of their process differ from the usual outcome of their cell, but 0" in leak.text
 
 
 def test_outcomes_that_follow_from_the_place_are_a_leak():
     (leak,) = find_leaks([batches(lambda process, position: 0.001 * position, processes=2, length=8)])
     assert leak.leaks
-    assert "each place in the process has an outcome of its own" in leak.text
+    assert "the outcome depends on how many repeats the process ran before" in leak.text
 
 
 def test_first_repeats_that_stray_farther_are_a_leak_though_no_two_repeats_are_alike():
@@ -82,7 +79,7 @@ def test_one_process_is_too_few_to_tell():
     noise = np.random.default_rng(1).normal(0, 0.001, 6)
     (leak,) = find_leaks([batches(lambda process, position: noise[position], processes=1, length=6)])
     assert leak.leaks is None
-    assert leak.text.endswith("but these are too few to tell whether state leaks between repeats")
+    assert leak.text.endswith("but these are too few to tell")
 
 
 def test_repeats_in_processes_of_their_own_have_nothing_to_leak():
@@ -97,17 +94,17 @@ def test_repeats_in_processes_of_their_own_have_nothing_to_leak():
             lambda p, k: 0.0,
             lambda p, k: 0.0,
             False,
-            "no state leaks between repeats: 30 repeats that share processes and 30 in",
+            "no sign that state leaks between repeats: 30 repeats that share processes and 30 in",
         ),
         (lambda p, k: 0.001 * k, lambda p, k: 0.0, True, "they vary when they share a process and do not in fresh processes"),
         (
             lambda p, k: 0.001,
             lambda p, k: 0.0,
             True,
-            "they end elsewhere than in fresh processes (fresh), though neither varies",
+            "they always end elsewhere than in fresh processes (fresh)",
         ),
-        (lambda p, k: 0.0, lambda p, k: 0.001 * p, False, "what differs between processes is a source"),
-        (lambda p, k: 0.002 * k, lambda p, k: 1e-6 * p * (k + 1), None, "repeats vary in both, but not alike"),
+        (lambda p, k: 0.0, lambda p, k: 0.001 * p, False, "so the source is something that differs between processes"),
+        (lambda p, k: 0.002 * k, lambda p, k: 1e-6 * p * (k + 1), None, "and in fresh processes (fresh), but differently"),
     ],
 )
 def test_a_batch_is_held_against_its_twin_in_fresh_processes(batch, process, leaks, words):

@@ -223,7 +223,8 @@ def test_the_one_setting_that_removes_the_variance_is_named():
     assert conclusion.words() == (
         "engine: Bit-identical in all 4 repeats: physics and synchronous, the same bits in all of them. Varies: frame (max "
         "sigma 4.42 cm before the first collision, 35.4 cm after). controller frame -> physics: max sigma 35.4 cm -> 0; "
-        "bit-identical, the variance is gone. The test's verdict is the same in every repeat: 2 of 2 of what varies collide"
+        "bit-identical, the variance is gone. "
+        "The test's verdict is the same in every repeat: a collision in 2 of 2 repeats that vary"
     )
 
 

@@ -35,7 +35,7 @@ def test_the_answers_come_first_then_table_one_then_what_is_missing(width):
         "Is it deterministic? lockstep Yes",
         "game loop No",
         "Under which conditions is its variance permissible? lockstep Everywhere",
-        "Table I: max sigma. Restricted: before the first collision.",
+        "Max sigma by scenario. Restricted: before the first collision.",
         "lockstep table1-test1 18 0 0 bit-identical",
         "What matters",
         "Asked, but not reached - CPU load 95 % asked, 87 % measured: 4 cells",

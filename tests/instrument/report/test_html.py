@@ -87,7 +87,7 @@ def test_the_verdict_comes_before_every_table_and_figure():
     [
         ([identical], "Bit-identical: all repeats have the same bits"),
         ([identical, identical], "Bit-identical: all repeats of each of the 2 cells have the same bits"),
-        ([rounded], "Identical at resolution: all logs are equal, but rounded: they could hide finer differences"),
+        ([rounded], "Identical at resolution: all logs are equal, but rounded: smaller differences cannot be seen"),
         ([identical, rounded], "Identical at resolution: all logs are equal, but in 1 of 2 cells rounded"),
         ([within], "Within tolerance: repeats differ, none by more than 1 cm"),
         ([two_outcomes, noisy, identical], "Exceeds tolerance: 2 of 3 cells differ by more than 1 cm"),

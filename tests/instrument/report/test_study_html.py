@@ -52,7 +52,7 @@ def test_both_questions_are_answered_per_variant(page):
 
 def test_a_domain_names_its_evidence_and_the_nearest_counter_example(page):
     text = page.text
-    part = text[text.index("Domains of permissible variance") : text.index("Table I:")]
+    part = text[text.index("Domains of permissible variance") : text.index("Results by scenario")]
     assert "all scenarios everywhere (CPU load 0 % to 87 %) Bit-identical" in part
     assert part.count("lockstep all scenarios") == 1
     assert "lockstep table1-test1" not in part  # implied: the tolerance holds everywhere
@@ -80,8 +80,8 @@ def test_cells_are_linked_by_what_tells_them_apart(page):
 
 def test_missed_targets_are_listed_openly_and_all_conditions_are_there(page):
     text = page.text
-    part = text[text.index("Conditions, asked and measured") : text.index("Cells without figures")]
-    assert "4 of 12 missed what was asked" in part
+    part = text[text.index("Conditions: asked and measured") : text.index("Cells without figures")]
+    assert "4 of 12 missed their target" in part
     assert "table1-test1 lockstep cpu_load=0.95 CPU load 95 % 87 % 87 % to 87 % missed" in part
     assert "table1-test1 game loop cpu_load=0.5 CPU load 50 % 52 % 52 % to 52 % held" in part
 
@@ -102,7 +102,7 @@ def test_one_cell_with_gaps_still_tells_them():
 
 def test_factors_are_tested_for_rate_and_size_apart(page):
     text = page.text
-    part = text[text.index("Which factor matters") : text.index("Conditions, asked and measured")]
+    part = text[text.index("Which factor matters") : text.index("Conditions: asked and measured")]
     assert "How far: the median pair of repeats apart How often: repeats that diverge" in part
     assert "0 % → 95 % 0 (exact) → 0 (exact) no difference 0 % → 0 % no difference 0 % → 0 % no difference" in part
     assert re.search(r"CPU load game loop all scenarios 0 % → 95 % .*corrected p = ", part)

@@ -81,7 +81,7 @@ class _Comparison:
         elif corrected < threshold:
             leaks, text = self.is_leak, f"{self.shown} (corrected p = {corrected:.2g})"
         elif self.attainable >= threshold:
-            leaks, text = None, f"{self.not_shown}, but these are too few to tell whether state leaks between repeats"
+            leaks, text = None, f"{self.not_shown}, but these are too few to tell"
         else:
             leaks, text = False, f"{self.not_shown} (corrected p = {corrected:.2g})"
         return Leak(self.kind, self.variant, self.scenario, self.cell, self.twin, leaks, corrected, text)
@@ -120,7 +120,7 @@ def _by_position(variant: str, cells: Sequence[CellAnalysis]) -> list[_Compariso
     count = _count(orders)
     who = orders[0].cell.header.cell if len(orders) == 1 else f"{len(orders)} cells"
     if not varying:
-        same = f"no state leaks between repeats, as far as {count} show: all of a cell have the same bits, first or later"
+        same = f"no sign that state leaks between repeats: {count}, all bit-identical within their cell"
         return [_Comparison("position", variant, "", who, "", None, 0.0, None, "", same)]
     both = [order.tests() for order in varying]
     pooled = [combine([rates for rates, _ in both]), combine([sizes for _, sizes in both])]
@@ -130,11 +130,11 @@ def _by_position(variant: str, cells: Sequence[CellAnalysis]) -> list[_Compariso
         where = ("position", variant, header.scenario, header.cell, "")
         follows = _follows_from_position(order)
         p_value, attainable = _smallest(tests, follows)
-        texts = _shown([order], tests, follows), f"no dependence on the place in the process is shown by {_count([order])}"
+        texts = _shown([order], tests, follows), f"no sign that state leaks between repeats in {_count([order])}"
         singles.append(_Comparison(*where, p_value, attainable, True, *texts, only_if_shown=len(orders) > 1))
     if len(orders) == 1:
         return singles
-    texts = _shown(varying, pooled), f"no dependence on the place in the process is shown by {count}"
+    texts = _shown(varying, pooled), f"no sign that state leaks between repeats in {count}"
     return [_Comparison("position", variant, "", who, "", *_smallest(pooled), True, *texts), *singles]
 
 
@@ -156,13 +156,13 @@ def _shown(orders: Sequence[_ProcessOrder], tests: Sequence[SignedResult], follo
     """Say what shows the leak: the outcomes, or else the distances."""
     rates, sizes = (1.0 if test.p_value is None else test.p_value for test in tests)
     if follows < min(rates, sizes):
-        return "state leaks between repeats: each place in the process has an outcome of its own"
+        return "state leaks between repeats: the outcome depends on how many repeats the process ran before"
     if rates <= sizes:
         first, later = sum(len(order.first) for order in orders), sum(len(order.later) for order in orders)
         odd_first, odd_later = (sum(order.odd[side] for order in orders) for side in (0, 1))
         return (
-            f"state leaks between repeats: of the first repeats of their process {odd_first} of {first} are not of the largest "
-            f"outcome of their cell, of later ones {odd_later} of {later}"
+            f"state leaks between repeats: {odd_first} of {first} repeats that were the first of their process differ from the "
+            f"usual outcome of their cell, but {odd_later} of {later} later ones"
         )
     way = "farther from" if tests[1].sign < 0 else "nearer to"
     return f"state leaks between repeats: the first ones of their process are {way} the mean path than later ones"
@@ -177,7 +177,7 @@ def _by_twin(cell: CellAnalysis, twin: CellAnalysis) -> _Comparison:
     header = cell.header
     who = ("twin", variant_of(header), header.scenario, header.cell, twin.header.cell)
     if len(both) == 1:
-        return _Comparison(*who, None, 0.0, None, "", f"no state leaks between repeats: {count} have the same bits")
+        return _Comparison(*who, None, 0.0, None, "", f"no sign that state leaks between repeats: {count} have the same bits")
     usual = _largest(both)
     odd = [sum(len(outcome.repeats) for outcome in side.outcomes if outcome.digest != usual) for side in (cell, twin)]
     tests = [
@@ -188,9 +188,12 @@ def _by_twin(cell: CellAnalysis, twin: CellAnalysis) -> _Comparison:
     varies = (len(cell.outcomes) > 1, len(twin.outcomes) > 1)
     is_leak, shown = {
         (True, False): (True, f"state leaks between repeats: they vary when they share a process and do not {apart}"),
-        (False, False): (True, f"state leaks between repeats: they end elsewhere than {apart}, though neither varies"),
-        (False, True): (False, f"no leak: repeats vary {apart} only, so that what differs between processes is a source"),
-        (True, True): (None, f"repeats vary in both, but not alike: sharing a process changes what they do against {apart}"),
+        (False, False): (True, f"state leaks between repeats: they always end elsewhere than {apart}"),
+        (False, True): (
+            False,
+            f"no leak: repeats vary only {apart}, so the source is something that differs between processes",
+        ),
+        (True, True): (None, f"repeats vary in shared processes and {apart}, but differently: sharing a process has an effect"),
     }[varies]
     not_shown = f"no difference is shown between {count}"
     return _Comparison(*who, p_value, attainable, is_leak, shown, not_shown)

@@ -507,7 +507,7 @@ def _conclude(
 
 def _still_words(variants: Sequence[SideVariant], simulator: str, *, several: bool, same_bits: bool) -> list[str]:
     parts = []
-    for answer, words in (("yes", "Bit-identical"), ("not seen to vary", "Not seen to vary, in a log that is rounded,")):
+    for answer, words in (("yes", "Bit-identical"), ("not seen to vary", "Equal logs, but rounded,")):
         found = [variant for variant in variants if variant.repeatable == answer]
         if found:
             names = joined(list(dict.fromkeys(short_name(variant.variant, simulator) for variant in found)))
@@ -568,7 +568,7 @@ def _flip_words(variants: Sequence[SideVariant], simulator: str, *, several: boo
         sum(counts)
         for counts in zip(*((row.collided, row.repeats) for variant in varying for row in variant.rows), strict=True)
     )
-    return [f"The test's verdict is the same in every repeat: {hit} of {total} of what varies collide"]
+    return [f"The test's verdict is the same in every repeat: a collision in {hit} of {total} repeats that vary"]
 
 
 def _between_words(variants: Sequence[SideVariant], simulator: str) -> list[str]:

@@ -1,5 +1,4 @@
-"""The report on the terminal: a study's answers, its results by scenario, what matters and what is missing; then single
-cells."""
+"""The report on the terminal: a study's answers, results by scenario, what matters and what is missing; then single cells."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -17,8 +16,8 @@ from samepath.instrument.report.document import Document
 from samepath.instrument.report.how_run import how_run_notes
 from samepath.instrument.report.published import published, published_length
 from samepath.instrument.report.side_by_side import print_side
-from samepath.instrument.report.study_view import QuestionView, questions
-from samepath.instrument.report.words import count, exclusion, sentence
+from samepath.instrument.report.study_view import QuestionView, leak_lines, questions
+from samepath.instrument.report.words import count, exclusion
 
 STUDY_COLUMNS: Final = 110
 _MAX_LINES: Final = 8
@@ -42,11 +41,11 @@ def print_study(console: Console, document: Document) -> None:
         print_side(console, side, {verdict.value: style for verdict, style in STYLES.items()})
     console.print()
     console.print(_table_one(document, wide=console.width >= STUDY_COLUMNS))
-    _print_list(console, "What matters", [sentence(rank.words()) for rank in document.study.effects.ranks])
+    _print_list(console, "What matters", [rank.words() for rank in document.study.effects.ranks])
     _print_list(console, "Asked, but not reached", list(_missed(document)))
     study = document.study
-    found = [*(leak.words() for leak in study.leaks), *(controller.words() for controller in study.controllers)]
-    _print_list(console, "Where it comes from", [sentence(finding) for finding in found])
+    found = [*leak_lines(study.leaks), *(controller.words() for controller in study.controllers)]
+    _print_list(console, "Where variance comes from", found)
     absent = [] if side is None else [variant.variant for variant in side.absent]
     for kind, heading in (("failed", "Failed"), ("not run", "Not run"), ("not applicable", "Not applicable here")):
         lines = list(_missing([cell for cell in document.missing if cell.kind == kind], absent))
@@ -70,11 +69,11 @@ def _table_one(document: Document, *, wide: bool) -> Table:
     """Table I; CARLA's published figures stand beside it where there is room."""
     known = [published(row.scenario) for row in document.table]
     beside = wide and any(value is not None for value in known)
-    title_text = f"Table I: max sigma. Restricted: {document.restriction}."
+    title_text = f"Max sigma by scenario. Restricted: {document.restriction}."
     table = Table(box=None, pad_edge=False, header_style="bold", title=title_text, title_justify="left", title_style="bold")
     for name in ("variant", "scenario"):
         table.add_column(name, no_wrap=True)
-    for name in ("n", "unrestricted", "restricted"):
+    for name in ("repeats", "unrestricted", "restricted"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     if beside:
@@ -174,8 +173,8 @@ def print_document(console: Console, document: Document) -> None:
     if document.study.side_by_side is not None:
         for conclusion in document.study.side_by_side.conclusions:
             console.print(Text(f"{conclusion.words()}."), soft_wrap=True)
-    for cell in document.missing:
-        console.print(Text(cell.words()), soft_wrap=True)
+    for missing in document.missing:
+        console.print(Text(missing.words()), soft_wrap=True)
     for cell in document.cells:
         notes = cell_notes(cell)
         if notes:

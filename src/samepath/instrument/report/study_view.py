@@ -13,6 +13,7 @@ from samepath.instrument.analysis.conditions import ConditionCheck
 from samepath.instrument.analysis.domains import CounterExample, Domain
 from samepath.instrument.analysis.effects import Effect, Evidence, RateChange
 from samepath.instrument.analysis.factors import StudyFactor, by_scenario, joined, level_words, title
+from samepath.instrument.analysis.leaks import Leak
 from samepath.instrument.analysis.study import PERMISSIBLE, MissingCell
 from samepath.instrument.report import published
 from samepath.instrument.report.cell_view import FigureView, VerdictView, view_figure, view_verdict
@@ -156,17 +157,28 @@ def view_study(document: Document, anchors: Sequence[str]) -> StudyView:
         questions=tuple(questions(document)),
         domains=tuple(_domain(domain, by_name, overall=overall) for domain, overall in _told(study.domains)),
         confidence=percent(document.cells[0].options.confidence),
-        ranks=tuple(sentence(rank.words()) for rank in study.effects.ranks),
+        ranks=tuple(rank.words() for rank in study.effects.ranks),
         effects=tuple(_effect(effect) for effect in main),
         more_effects=tuple(_effect(effect) for effect in study.effects.effects if effect not in main),
         method=study.effects.words(),
         missed=tuple(row for row in rows if row.missed),
         conditions=rows,
-        leaks=tuple(sentence(leak.words()) for leak in study.leaks),
-        controllers=tuple(sentence(controller.words()) for controller in study.controllers),
+        leaks=tuple(leak_lines(study.leaks)),
+        controllers=tuple(controller.words() for controller in study.controllers),
         missing=tuple(MissingRow(cell.name, cell.kind, cell.reason) for cell in _in_order(document.missing)),
         side=None if study.side_by_side is None else view_side(study.side_by_side, by_name, document.tolerance_m),
     )
+
+
+def leak_lines(leaks: Sequence[Leak]) -> list[str]:
+    """Say what was found of leaks; variants of which the same is to be said share a line, and what leaks comes first."""
+    found: dict[str, list[Leak]] = {}
+    for leak in sorted(leaks, key=lambda leak: not leak.leaks):
+        found.setdefault(leak.text, []).append(leak)
+    return [
+        members[0].words() if len(members) == 1 else f"{joined(list(dict.fromkeys(leak.variant for leak in members)))}: {text}"
+        for text, members in found.items()
+    ]
 
 
 def questions(document: Document) -> Iterator[QuestionView]:

@@ -30,9 +30,9 @@ VERDICT_NAMES: Final = {
 }
 VERDICT_MEANINGS: Final = {
     Verdict.BIT_IDENTICAL: "every repeat has the same bits, in a log that holds the simulator's own numbers",
-    Verdict.IDENTICAL_AT_RESOLUTION: "every repeat has the same log, but the log is rounded: finer differences cannot be seen",
+    Verdict.IDENTICAL_AT_RESOLUTION: "every repeat has the same log, but it is rounded: smaller differences cannot be seen",
     Verdict.WITHIN_TOLERANCE: "repeats differ, by no more than the tolerance",
-    Verdict.EXCEEDS_TOLERANCE: "some repeat differs by more, or in ways no distance can express",
+    Verdict.EXCEEDS_TOLERANCE: "some repeat differs by more, or in structure: other collisions, another length, actors missing",
 }
 
 
@@ -90,7 +90,7 @@ def headline(document: Document) -> str:
             text = f"all repeats{where} have the same bits"
         case Verdict.IDENTICAL_AT_RESOLUTION:
             where = "" if total == 1 else f" in {len(here)} of {total} cells"
-            text = f"all logs are equal, but{where} rounded: they could hide finer differences"
+            text = f"all logs are equal, but{where} rounded: smaller differences cannot be seen"
         case Verdict.WITHIN_TOLERANCE:
             text = f"{differ}, none {more}"
         case Verdict.EXCEEDS_TOLERANCE:
@@ -193,7 +193,7 @@ def boundary_words(boundary: PhaseBoundary, step_s: float) -> str:
         parts.append(f"later, up to {known[-1][0] * step_s:g} s, in {count(rest, 'repeat')}")
     if None in boundary.ticks:
         parts.append(f"never in {count(boundary.ticks[None], 'repeat')}")
-    return f"First {name}: {', '.join(parts)}. The earliest one ends the phase before."
+    return f"First {name}: {', '.join(parts)}. The earliest one ends the phase «before»."
 
 
 def pattern_words(clusters: Clusters) -> str:
@@ -217,13 +217,13 @@ def limits(cell: CellAnalysis) -> tuple[str, ...]:
         rate = f"{seen} from the largest outcome: the true rate is {span} (each with {sure} confidence, Clopper-Pearson)."
     sentences = [rate]
     if len(cell.outcomes) == cell.repeats:
-        sentences.append("No two repeats are alike: here the size of the spread says more than the rate.")
+        sentences.append("No two repeats are alike: the size of the spread says more than the rate.")
     else:
         kind = "A divergence" if bounds.divergent == 0 else "Another, rarer divergence"
         sentences += [_chance(kind, words, rare, sizes) for words, rare in _RARE]
     sentences.append(
-        f"Looking after every repeat and stopping at will, the bound that still holds is {percent(bounds.anytime_upper)} "
-        f"({sure} confidence at all times at once)."
+        f"If you look after every repeat and stop when you like, the bound is {percent(bounds.anytime_upper)} "
+        f"({sure} confidence at every moment)."
     )
     if cell.spread.resolution.kind is GridKind.RESAMPLED:
         step = length(cell.spread.resolution.step_m)
@@ -234,7 +234,7 @@ def limits(cell: CellAnalysis) -> tuple[str, ...]:
     elif cell.spread.resolution.limits_equality:
         step = length(cell.spread.resolution.step_m)
         sentences.append(f"Differences below {step} are not in the log: no number of repeats can show them.")
-    sentences.append("All of this holds for the machine, load and settings of these repeats, and for no others.")
+    sentences.append("All of this holds for the machine, load and settings of these repeats only.")
     return tuple(sentences)
 
 
