@@ -10,7 +10,7 @@ from bench.thesis.fleet import Fleet, Route, Rows, routes_of, states_of
 from bench.thesis.plan import Cell, Mode, Plan, Resolution
 from bench.thesis.records import Episode, Store, summed
 from bench.thesis.server import Measured, nodes_of, running
-from bench.thesis.wire import Caller, Ears, Pinger, WorldStream, connected
+from bench.thesis.wire import CameraListener, LatencyProbe, RpcConnection, WorldStream, connected
 from samepath.cluster.monitor.status import ClusterStatus
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import ClusterError
@@ -34,8 +34,8 @@ Tell = Callable[[Cell, Episode | None], None]
 def run(plan: Plan, store: Store, log: Path, tell: Tell) -> None:
     """Run all episodes that are not in the store yet; ``tell`` hears of each when it begins and when it is over."""
     routes = routes_of(load_map(plan.map_name))
-    missing = [one for one in plan.cells() if one not in store]
-    for nodes, cells in groupby(missing, key=lambda one: one.nodes):
+    missing = [cell for cell in plan.cells() if cell not in store]
+    for nodes, cells in groupby(missing, key=lambda cell: cell.nodes):
         with running(nodes, plan.map_name, plan.threads, log) as cluster:
             measure(cluster, plan, routes, list(cells), store, tell)
 
@@ -44,7 +44,7 @@ def measure(cluster: Measured, plan: Plan, routes: tuple[Route, ...], cells: Seq
     """Run episodes of one number of nodes."""
     with ExitStack() as stack:
         client = stack.enter_context(_Client(cluster, plan, routes))
-        for (mode, resolution), group in groupby(cells, key=lambda one: (one.mode, one.resolution)):
+        for (mode, resolution), group in groupby(cells, key=lambda cell: (cell.mode, cell.resolution)):
             client.clear(mode)
             for cell in group:
                 tell(cell, None)
@@ -54,7 +54,7 @@ def measure(cluster: Measured, plan: Plan, routes: tuple[Route, ...], cells: Seq
 
 
 class _Client:
-    """The measuring client: a connection to every server, an ear for every camera, hands on every wheel."""
+    """The measuring client: a connection to every server, a stream from every camera, a driver for every vehicle."""
 
     def __init__(self, cluster: Measured, plan: Plan, routes: tuple[Route, ...]) -> None:
         self._cluster = cluster
@@ -67,16 +67,16 @@ class _Client:
         self._lockstep = True
 
     def __enter__(self) -> "_Client":
-        doors = [self._cluster.main, *nodes_of(self._cluster)]
+        addresses = [self._cluster.main, *nodes_of(self._cluster)]
         with ExitStack() as stack:
-            self._callers: list[Caller] = stack.enter_context(connected(doors))
-            self._stream_ports = [one.stream_port() for one in self._callers]
-            self._pinger = Pinger(doors)
-            stack.callback(self._pinger.close)
-            self._world = WorldStream(doors[0].host, self._stream_ports[0])
+            self._callers: list[RpcConnection] = stack.enter_context(connected(addresses))
+            self._stream_ports = [caller.stream_port() for caller in self._callers]
+            self._probe = LatencyProbe(addresses)
+            stack.callback(self._probe.close)
+            self._world = WorldStream(addresses[0].host, self._stream_ports[0])
             stack.callback(self._world.close)
-            self._ears = Ears()
-            stack.callback(self._ears.close)
+            self._listener = CameraListener()
+            stack.callback(self._listener.close)
             self._stack = stack.pop_all()
         return self
 
@@ -85,7 +85,7 @@ class _Client:
             self._empty()
 
     @property
-    def _main(self) -> Caller:
+    def _main(self) -> RpcConnection:
         return self._callers[0]
 
     # -- the scene ---------------------------------------------------------------------------------------------------
@@ -110,12 +110,12 @@ class _Client:
         self._spawned += [car, record[0]]
         stream = codec.stream_of(bytes(record[5]))
         self._callers[home].value("get_sensor_token", stream)
-        self._ears.listen(self._callers[home].door.host, self._stream_ports[home], stream)
+        self._listener.listen(self._callers[home].address.host, self._stream_ports[home], stream)
 
     def _empty(self) -> None:
         """Take out everybody, cameras before those who carry them."""
-        self._ears.forget()
-        self._main.send("apply_batch", [[[_DESTROY, [one]]] for one in reversed(self._spawned)], False)
+        self._listener.forget()
+        self._main.send("apply_batch", [[[_DESTROY, [actor]]] for actor in reversed(self._spawned)], False)
         self._main.receive()
         self._spawned = []
 
@@ -128,17 +128,17 @@ class _Client:
             if not self._lockstep:
                 self._step()
         self._drive(self._plan.settle_s, _ENDLESS)
-        before, heard = self._status(), self._ears.heard()
+        before, heard = self._status(), self._listener.heard()
         self._driving_s, self._decisions = 0.0, 0
-        self._pinger.begin(self._fleet.vehicles[0].actor)
+        self._probe.begin(self._fleet.vehicles[0].actor)
         self._drive(self._plan.episode_s, self._plan.ticks)
-        pings = self._pinger.end()
+        pings = self._probe.end()
         after = self._status()
         if self._lockstep:
             due = (after.ticks - before.ticks) * cell.vehicles
-            self._wait_until(lambda: self._ears.heard().images - heard.images >= due, "all frames of the episode")
+            self._wait_until(lambda: self._listener.heard().images - heard.images >= due, "all frames of the episode")
         driving_s = self._driving_s / max(self._decisions, 1)
-        return summed(cell, before, after, pings, driving_s, self._ears.heard().since(heard))
+        return summed(cell, before, after, pings, driving_s, self._listener.heard().since(heard))
 
     def _drive(self, seconds: float, ticks: int) -> None:
         """Drive for a while, or so many ticks, whichever is over first; but not for nothing."""
@@ -172,9 +172,9 @@ class _Client:
         decided = self._fleet.decide(self._rows)
         asked = []
         for home, caller in enumerate(self._callers):
-            own = [one.actor for one in self._fleet.vehicles if one.home == home and one.actor in decided]
+            own = [vehicle.actor for vehicle in self._fleet.vehicles if vehicle.home == home and vehicle.actor in decided]
             if own:
-                caller.send("apply_batch", [_control(one, decided[one]) for one in own], False)
+                caller.send("apply_batch", [_control(actor, decided[actor]) for actor in own], False)
                 asked.append(caller)
         for caller in asked:
             caller.receive()
@@ -204,7 +204,7 @@ class _Client:
 
 def _described(blueprint_id: str, **attributes: int) -> Description:
     blueprint = blueprints.find(blueprint_id)
-    known = {one.id: one for one in blueprint.attributes}
+    known = {attribute.id: attribute for attribute in blueprint.attributes}
     values = tuple(AttributeValue(name, int(known[name].type), str(value)) for name, value in attributes.items())
     return Description(blueprint.uid, blueprint.id, values)
 

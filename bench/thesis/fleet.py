@@ -67,14 +67,14 @@ class Route:
         for index in range(2 * count - 2, -1, -1):
             after = squares[(index + 1) % count]
             squares[index % count] = min(squares[index % count], after + 2.0 * _BRAKING_MPS2 * SPACING_M)
-        return [float(one) ** 0.5 for one in squares]
+        return [float(square) ** 0.5 for square in squares]
 
 
 def routes_of(road_map: RoadMap) -> tuple[Route, ...]:
     """All closed routes of a map, in the order of its lanes."""
     lines = {line.key: line for line in road_map.lanes if line.kind == _DRIVING}
     after = lane_successors(road_map.document)
-    follower = {key: _rightmost([lines[one] for one in after[key] if one in lines]) for key in lines}
+    follower = {key: _rightmost([lines[key_after] for key_after in after[key] if key_after in lines]) for key in lines}
     found: list[list[LaneKey]] = []
     seen: set[LaneKey] = set()
     for start in lines:
@@ -168,7 +168,7 @@ class Fleet:
         self.vehicles: list[Vehicle] = []
         step = round(_PLACE_EVERY_M / SPACING_M)
         self._spots = [Spot(route, index) for route in routes for index in range(0, len(route.points), step)]
-        self._places = np.array([(one.x_m, one.y_m) for one in self._spots])
+        self._places = np.array([(spot.x_m, spot.y_m) for spot in self._spots])
 
     def spot(self) -> Spot:
         """The free place that is farthest from everybody."""
@@ -189,35 +189,40 @@ class Fleet:
     def decide(self, rows: Rows) -> dict[int, VehicleControl]:
         """For every actor its next pedals, from the state of everybody."""
         motion = dict(zip(rows["id"].tolist(), rows["motion"].tolist(), strict=True))
-        for one in self.vehicles:
-            seen = motion.get(one.actor)
+        for vehicle in self.vehicles:
+            seen = motion.get(vehicle.actor)
             if seen is not None:
-                self._at[one.actor] = (seen[0], seen[1])
-                one.index = _nearest(one.route, one.index, seen[0], seen[1])
+                self._at[vehicle.actor] = (seen[0], seen[1])
+                vehicle.index = _nearest(vehicle.route, vehicle.index, seen[0], seen[1])
         gaps_m = self._gaps_m()
         return {
-            one.actor: self._pedals(one, motion[one.actor], gaps_m[one.actor]) for one in self.vehicles if one.actor in motion
+            vehicle.actor: self._pedals(vehicle, motion[vehicle.actor], gaps_m[vehicle.actor])
+            for vehicle in self.vehicles
+            if vehicle.actor in motion
         }
 
     def _gaps_m(self) -> dict[int, float]:
         """How far ahead on its route the next one is, for every vehicle."""
         made: dict[int, float] = {}
         for route in self._routes:
-            own = sorted((one for one in self.vehicles if one.route is route), key=lambda one: (one.index, one.actor))
+            own = sorted(
+                (vehicle for vehicle in self.vehicles if vehicle.route is route),
+                key=lambda vehicle: (vehicle.index, vehicle.actor),
+            )
             for here, ahead in zip(own, [*own[1:], *own[:1]], strict=True):
                 made[here.actor] = SPACING_M * ((ahead.index - here.index) % len(route.points)) or route.length_m
         return made
 
-    def _pedals(self, one: Vehicle, motion: list[float], gap_m: float) -> VehicleControl:
+    def _pedals(self, vehicle: Vehicle, motion: list[float], gap_m: float) -> VehicleControl:
         x_m, y_m, yaw_rad = motion[0], motion[1], math.radians(motion[4])
         forward_x, forward_y = math.cos(yaw_rad), math.sin(yaw_rad)
         speed_mps = motion[6] * forward_x + motion[7] * forward_y
         ahead = round((_LOOK_AHEAD_M + _LOOK_AHEAD_S * max(speed_mps, 0.0)) / SPACING_M)
-        target = one.route.xy[(one.index + ahead) % len(one.route.xy)]
+        target = vehicle.route.xy[(vehicle.index + ahead) % len(vehicle.route.xy)]
         rear_x, rear_y = x_m - _REAR_M * forward_x, y_m - _REAR_M * forward_y
         steer = max(-1.0, min(_EAGER * pure_pursuit(_STEERING, rear_x, rear_y, forward_x, forward_y, *target), 1.0))
-        wanted_mps = max(min(one.route.speeds_mps[one.index], (gap_m - _STOP_GAP_M) / _GAP_S), 0.0)
-        pedals, one.speed = control_speed(_GAINS, one.speed, wanted_mps, speed_mps, self._step_s)
+        wanted_mps = max(min(vehicle.route.speeds_mps[vehicle.index], (gap_m - _STOP_GAP_M) / _GAP_S), 0.0)
+        pedals, vehicle.speed = control_speed(_GAINS, vehicle.speed, wanted_mps, speed_mps, self._step_s)
         return VehicleControl(throttle=pedals.throttle, steer=steer, brake=pedals.brake)
 
 

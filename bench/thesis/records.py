@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.thesis.plan import LEAST_FRAMES_PER_S, Cell, Plan, Resolution
-from bench.thesis.wire import Heard, Pings
+from bench.thesis.wire import CallLatencies, ReceivedCounts
 from samepath.cluster.monitor.counters import QUANTILE_VALUES
 from samepath.cluster.monitor.status import ClusterStatus, NodeStatus
 from samepath.core.errors import ClusterError, InputError, StoreError
@@ -104,7 +104,7 @@ class Episode:
             given = dict(plain)
             cell = given.pop("cell")
             where = Cell(cell["mode"], cell["nodes"], Resolution.of(cell["resolution"]), cell["vehicles"])
-            servers = tuple(_server(one) for one in given.pop("servers"))
+            servers = tuple(_server(server) for server in given.pop("servers"))
             return cls(cell=where, servers=servers, commands=Latency(**given.pop("commands")), **given)
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"an episode of samepath bench cluster was wanted, but {error} is wrong with what came") from error
@@ -189,7 +189,9 @@ class Store:
 MAIN = "main"
 
 
-def summed(cell: Cell, before: ClusterStatus, after: ClusterStatus, pings: Pings, driving_s: float, heard: Heard) -> Episode:
+def summed(
+    cell: Cell, before: ClusterStatus, after: ClusterStatus, pings: CallLatencies, driving_s: float, heard: ReceivedCounts
+) -> Episode:
     """The figures of an episode."""
     ticks, images = after.ticks - before.ticks, after.frames - before.frames
     if ticks <= 0:
@@ -198,8 +200,8 @@ def summed(cell: Cell, before: ClusterStatus, after: ClusterStatus, pings: Pings
     lockstep = cell.mode == "lockstep"
     # In lockstep the client decides between steps: that time is its own, not the cluster's.
     over_s = steps_s if lockstep else wall_s
-    earlier = {one.name: one for one in before.nodes}
-    nodes = [_node(one, earlier.get(one.name), over_s, pings) for one in after.nodes]
+    earlier = {node.name: node for node in before.nodes}
+    nodes = [_node(node, earlier.get(node.name), over_s, pings) for node in after.nodes]
     return Episode(
         cell=cell,
         ticks=ticks,
@@ -221,13 +223,13 @@ def summed(cell: Cell, before: ClusterStatus, after: ClusterStatus, pings: Pings
     )
 
 
-def _main(pings: Pings) -> ServerFigures:
+def _main(pings: CallLatencies) -> ServerFigures:
     return ServerFigures(
         name=MAIN, answers_itself=Latency.of(pings.here_s.get(MAIN, [])), asks_main=Latency.of(pings.at_main_s.get(MAIN, []))
     )
 
 
-def _node(now: NodeStatus, then: NodeStatus | None, over_s: float, pings: Pings) -> ServerFigures:
+def _node(now: NodeStatus, then: NodeStatus | None, over_s: float, pings: CallLatencies) -> ServerFigures:
     if then is None or now.frames < then.frames:
         raise ClusterError(f"{now.name} was started anew while it was measured: run the command again, it goes on from here")
     images, steps = now.frames - then.frames, now.steps - then.steps

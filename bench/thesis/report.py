@@ -75,104 +75,113 @@ class Limit:
 
 def last_at_limit(episodes: Iterable[Episode]) -> Episode | None:
     """The last episode, by vehicles, that reached ten frames a second."""
-    return max((one for one in episodes if one.reaches_limit), key=lambda one: one.cell.vehicles, default=None)
+    return max(
+        (episode for episode in episodes if episode.reaches_limit), key=lambda episode: episode.cell.vehicles, default=None
+    )
 
 
 def limits(episodes: Sequence[Episode]) -> list[Limit]:
     """All settings, in their order."""
     rows = []
-    for (mode, nodes, resolution), group in groupby(_ordered(episodes), key=lambda one: one.cell[:3]):
+    for (mode, nodes, resolution), group in groupby(_ordered(episodes), key=lambda episode: episode.cell[:3]):
         own = list(group)
-        rows.append(Limit(mode, nodes, resolution, max(own, key=lambda one: one.images_per_s), last_at_limit(own)))
+        rows.append(Limit(mode, nodes, resolution, max(own, key=lambda episode: episode.images_per_s), last_at_limit(own)))
     return rows
 
 
 def figures(episodes: Sequence[Episode]) -> list[Figure]:
     """All figures for which there are episodes."""
     made: list[Figure] = []
-    lockstep = [one for one in episodes if one.cell.mode == "lockstep"]
+    lockstep = [episode for episode in episodes if episode.cell.mode == "lockstep"]
     if lockstep:
         made += _lockstep(lockstep)
-    real_time = [one for one in episodes if one.cell.mode == "real time"]
+    real_time = [episode for episode in episodes if episode.cell.mode == "real time"]
     if real_time:
         made += _real_time(real_time)
     return made
 
 
 def _lockstep(episodes: Sequence[Episode]) -> list[Figure]:
-    fewest, most = _ends(one.cell.nodes for one in episodes)
-    small, large = _ends(one.cell.resolution for one in episodes)
-    alone = [one for one in episodes if one.cell.nodes == fewest]
-    together = [one for one in episodes if one.cell.nodes == most]
+    fewest, most = _ends(episode.cell.nodes for episode in episodes)
+    small, large = _ends(episode.cell.resolution for episode in episodes)
+    alone = [episode for episode in episodes if episode.cell.nodes == fewest]
+    together = [episode for episode in episodes if episode.cell.nodes == most]
     who, all_of = _count(fewest), _count(most)
     limit_ms = _MS / LEAST_FRAMES_PER_S
     made = [
         _figure(
             "8.2", f"Time of a step with {who}, by resolution. Dotted: 10 steps a second.", "step (ms)",
-            _by_resolution(alone, lambda one: _MS * one.step_s), line=Reference("10 steps a second", limit_ms),
+            _by_resolution(alone, lambda episode: _MS * episode.step_s), line=Reference("10 steps a second", limit_ms),
         ),
         _figure(
             "8.3", f"Images of all cameras a second with {who}. {_DOTS}", _IMAGES,
-            _by_resolution(alone, lambda one: one.images_per_s), references=(ONE_180, ONE_1440),
+            _by_resolution(alone, lambda episode: episode.images_per_s), references=(ONE_180, ONE_1440),
         ),
         _figure(
             "8.4", f"Images a second at {small} with rising numbers of nodes. {_DOTS}", _IMAGES,
-            _by_nodes([one for one in episodes if one.cell.resolution == small], lambda one: one.images_per_s),
+            _by_nodes(_at_size(episodes, small), lambda episode: episode.images_per_s),
             references=(ONE_180, FOUR),
         ),
     ]  # fmt: skip
     for number, resolution in (("8.5", small), ("8.6", large)):
-        own = [one for one in together if one.cell.resolution == resolution]
+        own = _at_size(together, resolution)
         words = f"Images a second that each of {all_of} draws at {resolution}. {_DOTS}"
-        made.append(_figure(number, words, _IMAGES, _by_server(own, lambda one: one.images_per_s)))
+        made.append(_figure(number, words, _IMAGES, _by_server(own, lambda server: server.images_per_s)))
     made.append(
         _figure(
             "8.7", f"Images of all cameras a second with {all_of}, by resolution. {_DOTS}", _IMAGES,
-            _by_resolution(together, lambda one: one.images_per_s), references=(FOUR,),
+            _by_resolution(together, lambda episode: episode.images_per_s), references=(FOUR,),
         )
     )  # fmt: skip
     for number, resolution in (("8.8", small), ("8.9", large)):
-        own = [one for one in together if one.cell.resolution == resolution]
+        own = _at_size(together, resolution)
         words = f"Time of a step on each of {all_of} at {resolution}, from its orders to its last frame."
         made.append(
             _figure(
                 number,
                 words,
                 "step (ms)",
-                _by_server(own, lambda one: _scaled(one.step_s)),
+                _by_server(own, lambda server: _scaled(server.step_s)),
                 line=Reference("10 a second", limit_ms),
             )
         )
     for number, resolution in (("8.10", small), ("8.11", large)):
-        own = [one for one in together if one.cell.resolution == resolution]
+        own = _at_size(together, resolution)
         made.append(_latencies(number, f"at {resolution}, {all_of}, lockstep", own))
     words = f"Control commands at {small}: mean time from a node's receipt to the step that feels it, by number of nodes."
-    own = [one for one in episodes if one.cell.resolution == small]
-    made.append(_figure("", words, "latency (ms)", _by_nodes(own, lambda one: _scaled(one.commands.mean_s), marked=False)))
+    own = _at_size(episodes, small)
+    made.append(
+        _figure("", words, "latency (ms)", _by_nodes(own, lambda episode: _scaled(episode.commands.mean_s), marked=False))
+    )
     return made
 
 
 def _real_time(episodes: Sequence[Episode]) -> list[Figure]:
-    _, most = _ends(one.cell.nodes for one in episodes)
-    small, _ = _ends(one.cell.resolution for one in episodes)
-    together = [one for one in episodes if one.cell.nodes == most]
+    _, most = _ends(episode.cell.nodes for episode in episodes)
+    small, _ = _ends(episode.cell.resolution for episode in episodes)
+    together = [episode for episode in episodes if episode.cell.nodes == most]
     all_of = _count(most)
     share = f"Real time, {all_of}: share of due frames"
     return [
         _figure(
             "", f"Real time, {all_of}: frames a second of each camera, by resolution. Dotted: 10.", "frames per second",
-            _by_resolution(together, lambda one: one.frames_per_s), line=Reference("10 frames a second", LEAST_FRAMES_PER_S),
+            _by_resolution(together, lambda episode: episode.frames_per_s),
+            line=Reference("10 frames a second", LEAST_FRAMES_PER_S),
         ),
         _figure(
             "", f"{share} that came later than the next step.", "late (%)",
-            _by_resolution(together, lambda one: 100.0 * one.late_frames / _due(one), marked=False),
+            _by_resolution(together, lambda episode: 100.0 * episode.late_frames / _due(episode), marked=False),
         ),
         _figure(
             "", f"{share} that were left out because their node was busy.", "left out (%)",
-            _by_resolution(together, lambda one: 100.0 * one.dropped_frames / _due(one), marked=False),
+            _by_resolution(together, lambda episode: 100.0 * episode.dropped_frames / _due(episode), marked=False),
         ),
-        _latencies("", f"at {small}, {all_of}, real time", [one for one in together if one.cell.resolution == small]),
+        _latencies("", f"at {small}, {all_of}, real time", _at_size(together, small)),
     ]  # fmt: skip
+
+
+def _at_size(episodes: Iterable[Episode], resolution: Resolution) -> list[Episode]:
+    return [episode for episode in episodes if episode.cell.resolution == resolution]
 
 
 _DOTS: Final = "Dots: the last episode with at least 10 frames a second."
@@ -183,9 +192,9 @@ def _due(episode: Episode) -> int:
 
 
 def _latencies(number: str, where: str, episodes: Sequence[Episode]) -> Figure:
-    series = _by_server(episodes, lambda one: _median(one.answers_itself), main=True, marked=False)
-    asked = _by_server(episodes, lambda one: _median(one.asks_main), main=True, marked=False)
-    dashed = [Series(f"{one.name}, by main", one.points, None, one.colour, dashed=True) for one in asked]
+    series = _by_server(episodes, lambda server: _median(server.answers_itself), main=True, marked=False)
+    asked = _by_server(episodes, lambda server: _median(server.asks_main), main=True, marked=False)
+    dashed = [Series(f"{server.name}, by main", server.points, None, server.colour, dashed=True) for server in asked]
     words = f"Median time of a call {where}: lines are answered by the one asked, dashes by the main server between two steps."
     return _figure(number, words, "latency (ms)", [*series, *dashed], logarithmic=True)
 
@@ -208,32 +217,32 @@ def _count(nodes: int) -> str:
 
 
 def _ordered(episodes: Iterable[Episode]) -> list[Episode]:
-    return sorted(episodes, key=lambda one: one.cell)
+    return sorted(episodes, key=lambda episode: episode.cell)
 
 
 Value = Callable[[Episode], float | None]
 
 
 def _series(name: str, colour: int, episodes: Iterable[Episode], value: Value, *, marked: bool = True) -> Series:
-    own = [(one, found) for one in _ordered(episodes) if (found := value(one)) is not None]
-    points = {one.cell.vehicles: found for one, found in own}
-    last = last_at_limit(one for one, _ in own) if marked else None
+    own = [(episode, found) for episode in _ordered(episodes) if (found := value(episode)) is not None]
+    points = {episode.cell.vehicles: found for episode, found in own}
+    last = last_at_limit(episode for episode, _ in own) if marked else None
     limit = (last.cell.vehicles, points[last.cell.vehicles]) if last is not None else None
     return Series(name, tuple(points.items()), limit, colour)
 
 
 def _by_resolution(episodes: Sequence[Episode], value: Value, *, marked: bool = True) -> list[Series]:
-    sizes = sorted({one.cell.resolution for one in episodes})
+    sizes = sorted({episode.cell.resolution for episode in episodes})
     return [
-        _series(str(size), k, [one for one in episodes if one.cell.resolution == size], value, marked=marked)
+        _series(str(size), k, [episode for episode in episodes if episode.cell.resolution == size], value, marked=marked)
         for k, size in enumerate(sizes)
     ]
 
 
 def _by_nodes(episodes: Sequence[Episode], value: Value, *, marked: bool = True) -> list[Series]:
-    counts = sorted({one.cell.nodes for one in episodes})
+    counts = sorted({episode.cell.nodes for episode in episodes})
     return [
-        _series(_count(count), k, [one for one in episodes if one.cell.nodes == count], value, marked=marked)
+        _series(_count(count), k, [episode for episode in episodes if episode.cell.nodes == count], value, marked=marked)
         for k, count in enumerate(counts)
     ]
 
@@ -241,10 +250,10 @@ def _by_nodes(episodes: Sequence[Episode], value: Value, *, marked: bool = True)
 def _by_server(
     episodes: Sequence[Episode], value: Callable[[ServerFigures], float | None], *, main: bool = False, marked: bool = True
 ) -> list[Series]:
-    names = list(dict.fromkeys(server.name for one in episodes for server in (one.servers if main else one.nodes)))
+    names = list(dict.fromkeys(server.name for episode in episodes for server in (episode.servers if main else episode.nodes)))
 
     def of(name: str) -> Value:
-        return lambda one: next((value(server) for server in one.servers if server.name == name), None)
+        return lambda episode: next((value(server) for server in episode.servers if server.name == name), None)
 
     return [_series(name, k, episodes, of(name), marked=marked) for k, name in enumerate(names)]
 
@@ -266,12 +275,12 @@ def _figure(
     def paint(figure: Any) -> None:  # noqa: ANN401 - matplotlib's own object
         width, top = WIDTH_PX - _LEFT_PX - _RIGHT_PX, _PLOT_PX / height_px
         axes = figure.add_axes((_LEFT_PX / WIDTH_PX, foot_px / height_px, width / WIDTH_PX, top))
-        for one in series:
-            colour = PALETTE[one.colour % len(PALETTE)]
-            x, y = [at[0] for at in one.points], [at[1] for at in one.points]
-            axes.plot(x, y, color=colour, linestyle=_DASHED if one.dashed else "-", label=one.name)
-            if one.limit is not None:
-                axes.plot(*one.limit, "o", color=colour, markersize=7, clip_on=False)
+        for curve in series:
+            colour = PALETTE[curve.colour % len(PALETTE)]
+            x, y = [at[0] for at in curve.points], [at[1] for at in curve.points]
+            axes.plot(x, y, color=colour, linestyle=_DASHED if curve.dashed else "-", label=curve.name)
+            if curve.limit is not None:
+                axes.plot(*curve.limit, "o", color=colour, markersize=7, clip_on=False)
         for style, reference in zip((_DASHED, _DOTTED), references, strict=False):
             axes.axhline(reference.value, color=MUTED, linestyle=style, linewidth=1.0, label=reference.name)
         if line is not None:
@@ -313,19 +322,19 @@ def render(plan: Plan, episodes: Sequence[Episode], provenance: Mapping[str, Any
         plan=plan,
         done=len(episodes),
         total=len(plan.cells()),
-        rows=[one.words() for one in limits(episodes)],
-        best=max(episodes, key=lambda one: one.images_per_s, default=None),
-        figures=[(one.number, one.caption, Markup(one.svg)) for one in figures(episodes)],
-        episodes=[_words(one) for one in sorted(episodes, key=lambda one: one.cell)],
-        lost=sum(one.images - one.received for one in episodes if one.cell.mode == "lockstep"),
-        desynchronised=sum(one.desynchronised for one in episodes),
+        rows=[row.words() for row in limits(episodes)],
+        best=max(episodes, key=lambda episode: episode.images_per_s, default=None),
+        figures=[(figure.number, figure.caption, Markup(figure.svg)) for figure in figures(episodes)],
+        episodes=[_words(episode) for episode in sorted(episodes, key=lambda episode: episode.cell)],
+        lost=sum(episode.images - episode.received for episode in episodes if episode.cell.mode == "lockstep"),
+        desynchronised=sum(episode.desynchronised for episode in episodes),
         provenance=list(_rows({name: provenance[name] for name in _SHOWN if name in provenance})),
     )
 
 
 def _words(episode: Episode) -> tuple[str, ...]:
     cell = episode.cell
-    calls = [one.answers_itself.median_s for one in episode.nodes if one.answers_itself.median_s is not None]
+    calls = [node.answers_itself.median_s for node in episode.nodes if node.answers_itself.median_s is not None]
     return (
         cell.mode, str(cell.nodes), str(cell.resolution), str(cell.vehicles), str(episode.ticks), f"{1e3 * episode.step_s:.2f}",
         f"{episode.images_per_s:.1f}", f"{episode.frames_per_s:.1f}", f"{1e3 * episode.driving_s:.2f}",

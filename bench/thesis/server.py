@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench.thesis.wire import Door
+from bench.thesis.wire import ServerAddress
 from samepath.cluster.monitor.client import MonitorAddress, SilentError, find_cluster, read_status
 from samepath.cluster.monitor.status import ClusterStatus
 from samepath.core.clock import SYSTEM_CLOCK
@@ -29,23 +29,23 @@ _END_S: Final = 20.0
 class Measured(Protocol):
     """A cluster that can be measured."""
 
-    main: Door
+    main: ServerAddress
 
     def status(self) -> ClusterStatus | None:
         """How it stood a moment ago; None: it has not said so yet."""
         ...
 
 
-def nodes_of(cluster: Measured) -> list[Door]:
+def nodes_of(cluster: Measured) -> list[ServerAddress]:
     """Where the nodes take calls, in their order."""
-    doors: list[Door] = []
+    addresses: list[ServerAddress] = []
     status = cluster.status()
     if status is None:
         raise ClusterError("a cluster that says how it stands was wanted, but it says nothing")
-    for one in sorted(status.nodes, key=lambda one: one.ordinal):
-        host, _, port = one.address.rpartition(":")
-        doors.append(Door(one.name, host, int(port)))
-    return doors
+    for node in sorted(status.nodes, key=lambda node: node.ordinal):
+        host, _, port = node.address.rpartition(":")
+        addresses.append(ServerAddress(node.name, host, int(port)))
+    return addresses
 
 
 class RunningCluster:
@@ -56,7 +56,7 @@ class RunningCluster:
         self._folder = folder
         self._log = log
         self._site: MonitorAddress | None = None
-        self.main = Door("main", "127.0.0.1", 0)
+        self.main = ServerAddress("main", "127.0.0.1", 0)
 
     def status(self) -> ClusterStatus:
         """Ask its live page."""
@@ -72,8 +72,8 @@ class RunningCluster:
                 raise ClusterError(f"the cluster to be measured did not start: {self._last_line()}")
             with suppress(SilentError):
                 status = self.status()
-                if sum(1 for one in status.nodes if one.state == "working") == nodes:
-                    self.main = Door("main", "127.0.0.1", int((self._folder / "port").read_text("utf-8")))
+                if sum(1 for node in status.nodes if node.state == "working") == nodes:
+                    self.main = ServerAddress("main", "127.0.0.1", int((self._folder / "port").read_text("utf-8")))
                     return
             SYSTEM_CLOCK.sleep_s(_LOOK_EVERY_S)
         raise ClusterError(f"{nodes} nodes did not join within {_START_S:.0f} s: look at {self._log}")

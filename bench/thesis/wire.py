@@ -1,4 +1,4 @@
-"""The measuring client's connections: calls as CARLA's client makes them, the world's stream, and ears for every camera."""
+"""The measuring client's connections: calls as CARLA's client makes them, the world's stream, and a stream for every camera."""
 
 import json
 import selectors
@@ -25,7 +25,7 @@ _HEAD: Final = struct.Struct("<IQQ")  # length of the message, type of sensor, f
 _SCRATCH_BYTES: Final = 1 << 20
 
 
-class Door(NamedTuple):
+class ServerAddress(NamedTuple):
     """Where a server or a node takes calls."""
 
     name: str
@@ -33,15 +33,17 @@ class Door(NamedTuple):
     port: int
 
 
-class Caller:
+class RpcConnection:
     """A connection for calls, one at a time or several on their way."""
 
-    def __init__(self, door: Door) -> None:
-        self.door = door
+    def __init__(self, address: ServerAddress) -> None:
+        self.address = address
         try:
-            self._socket = socket.create_connection((door.host, door.port), timeout=_TIMEOUT_S)
+            self._socket = socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S)
         except OSError as error:
-            raise ClusterError(f"{door.name} cannot be reached at {door.host}:{door.port}: {error.strerror or error}") from None
+            raise ClusterError(
+                f"{address.name} cannot be reached at {address.host}:{address.port}: {error.strerror or error}"
+            ) from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._unpacker = msgpack.Unpacker(raw=False, strict_map_key=True, max_buffer_size=64 << 20)
         self._id = 0
@@ -59,14 +61,14 @@ class Caller:
                 return answer[3]
             data = self._said(lambda: self._socket.recv(1 << 18))
             if not data:
-                raise ClusterError(f"{self.door.name} has closed the connection")
+                raise ClusterError(f"{self.address.name} has closed the connection")
             self._unpacker.feed(data)
 
     def _said(self, work: Any) -> Any:  # noqa: ANN401 - whatever the socket does
         try:
             return work()
         except OSError as error:
-            raise ClusterError(f"{self.door.name} does not answer: {error.strerror or error}") from error
+            raise ClusterError(f"{self.address.name} does not answer: {error.strerror or error}") from error
 
     def value(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - plain values
         """Call a method that answers with a value."""
@@ -78,7 +80,7 @@ class Caller:
         answer = self.receive()
         worked, content = answer[0]
         if not worked:
-            raise ClusterError(f"{self.door.name}: {method}: {content[0]}")
+            raise ClusterError(f"{self.address.name}: {method}: {content[0]}")
         return content
 
     def stream_port(self) -> int:
@@ -140,48 +142,50 @@ class WorldStream:
         self._socket.close()
 
 
-class Heard(NamedTuple):
+class ReceivedCounts(NamedTuple):
     """What came: pictures, their bytes, and how many frames were left out between two that came."""
 
     images: int
     bytes: int
     skipped: int
 
-    def since(self, earlier: "Heard") -> "Heard":
+    def since(self, earlier: "ReceivedCounts") -> "ReceivedCounts":
         """What came after that."""
-        return Heard(*(now - then for now, then in zip(self, earlier, strict=True)))
+        return ReceivedCounts(*(now - then for now, then in zip(self, earlier, strict=True)))
 
 
-class Ears:
+class CameraListener:
     """Listens to all cameras in a thread of its own: takes every byte, keeps none."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._lock = threading.Lock()
-        self._ears: list[_Ear] = []
+        self._streams: list[_CameraStream] = []
         self._over = False
         self._thread = threading.Thread(target=self._run, name="listens to cameras", daemon=True)
         self._thread.start()
 
     def listen(self, host: str, port: int, stream: int) -> None:
         """Listen to one more stream."""
-        ear = _Ear(host, port, stream)
+        camera = _CameraStream(host, port, stream)
         with self._lock:
-            self._ears.append(ear)
-            self._selector.register(ear.socket, selectors.EVENT_READ, ear)
+            self._streams.append(camera)
+            self._selector.register(camera.socket, selectors.EVENT_READ, camera)
 
-    def heard(self) -> Heard:
+    def heard(self) -> ReceivedCounts:
         """All that has come so far."""
         with self._lock:
-            return Heard(*(sum(getattr(one, name) for one in self._ears) for name in ("images", "bytes", "skipped")))
+            return ReceivedCounts(
+                *(sum(getattr(stream, name) for stream in self._streams) for name in ("images", "bytes", "skipped"))
+            )
 
     def forget(self) -> None:
         """Hang up on all streams."""
         with self._lock:
-            for one in self._ears:
-                self._selector.unregister(one.socket)
-                one.socket.close()
-            self._ears.clear()
+            for stream in self._streams:
+                self._selector.unregister(stream.socket)
+                stream.socket.close()
+            self._streams.clear()
 
     def close(self) -> None:
         """Stop listening."""
@@ -199,7 +203,7 @@ class Ears:
                         key.data.read(scratch)
 
 
-class _Ear:
+class _CameraStream:
     """One stream: a length, a head with the frame, then what is not looked at."""
 
     def __init__(self, host: str, port: int, stream: int) -> None:
@@ -230,16 +234,16 @@ class _Ear:
 
 
 @contextmanager
-def connected(doors: list[Door]) -> Iterator[list[Caller]]:
-    """One connection to each of several doors."""
-    made: list[Caller] = []
+def connected(addresses: list[ServerAddress]) -> Iterator[list[RpcConnection]]:
+    """One connection to each of several addresses."""
+    made: list[RpcConnection] = []
     try:
-        for door in doors:
-            made.append(Caller(door))  # noqa: PERF401 - those before the one that fails are closed
+        for address in addresses:
+            made.append(RpcConnection(address))  # noqa: PERF401 - those before the one that fails are closed
         yield made
     finally:
-        for one in made:
-            one.close()
+        for caller in made:
+            caller.close()
 
 
 # How long calls take: a process of its own asks every server in turn, whatever its clients do meanwhile.
@@ -250,30 +254,30 @@ def connected(doors: list[Door]) -> Iterator[list[Caller]]:
 _PAUSE_S: Final = 0.005
 
 
-class Pings(NamedTuple):
+class CallLatencies(NamedTuple):
     """Latencies by server: of what it answers itself, and of what the main server answers."""
 
     here_s: dict[str, list[float]]
     at_main_s: dict[str, list[float]]
 
 
-class Pinger:
+class LatencyProbe:
     """Asks in turn, from begin to end."""
 
-    def __init__(self, doors: list[Door]) -> None:
-        command = [sys.executable, "-m", __name__, str(len(doors))]
+    def __init__(self, addresses: list[ServerAddress]) -> None:
+        command = [sys.executable, "-m", __name__, str(len(addresses))]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
-        self._say({"doors": doors})
+        self._say({"addresses": addresses})
         self._heard()
 
     def begin(self, vehicle: int) -> None:
         """Ask from now on, for the control of this vehicle."""
         self._say({"vehicle": vehicle})
 
-    def end(self) -> Pings:
+    def end(self) -> CallLatencies:
         """Stop asking; return what came since the beginning."""
         self._say({"vehicle": None})
-        return Pings(*self._heard())
+        return CallLatencies(*self._heard())
 
     def close(self) -> None:
         """End the process."""
@@ -298,27 +302,27 @@ class Pinger:
         return json.loads(line)
 
 
-def ask_in_turn(callers: list[Caller], vehicle: int, over: threading.Event) -> Pings:
+def ask_in_turn(callers: list[RpcConnection], vehicle: int, over: threading.Event) -> CallLatencies:
     """Ask until it is over, everybody at least once."""
-    here: dict[str, list[float]] = {one.door.name: [] for one in callers}
-    at_main: dict[str, list[float]] = {one.door.name: [] for one in callers}
-    turns: list[tuple[Caller, dict[str, list[float]], str, tuple[int, ...]]] = [
-        *((one, here, "version", ()) for one in callers),
-        *((one, at_main, "samepath_control", (vehicle,)) for one in callers),
+    here: dict[str, list[float]] = {caller.address.name: [] for caller in callers}
+    at_main: dict[str, list[float]] = {caller.address.name: [] for caller in callers}
+    turns: list[tuple[RpcConnection, dict[str, list[float]], str, tuple[int, ...]]] = [
+        *((caller, here, "version", ()) for caller in callers),
+        *((caller, at_main, "samepath_control", (vehicle,)) for caller in callers),
     ]
     for number, (caller, kept, method, arguments) in enumerate(cycle(turns)):
         if over.wait(_PAUSE_S) and number >= len(turns):
             break
         start_s = SYSTEM_CLOCK.monotonic_s()
         caller.value(method, *arguments)
-        kept[caller.door.name].append(SYSTEM_CLOCK.monotonic_s() - start_s)
-    return Pings(here, at_main)
+        kept[caller.address.name].append(SYSTEM_CLOCK.monotonic_s() - start_s)
+    return CallLatencies(here, at_main)
 
 
 def main() -> None:
     """Take orders, one a line, until there are no more."""
     first = json.loads(sys.stdin.buffer.readline())
-    callers = [Caller(Door(*one)) for one in first["doors"]]
+    callers = [RpcConnection(ServerAddress(*address)) for address in first["addresses"]]
     print("[]", flush=True)
     over, found = threading.Event(), []
     asking: threading.Thread | None = None

@@ -16,7 +16,7 @@ from bench.thesis.fleet import SPACING_M, Fleet, routes_of, states_of
 from bench.thesis.plan import Cell, Plan, Resolution, quick
 from bench.thesis.records import FILE, Episode, Latency, Store
 from bench.thesis.report import last_at_limit, limits
-from bench.thesis.wire import Door
+from bench.thesis.wire import ServerAddress
 from samepath.core.errors import InputError
 from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.maps import load_map
@@ -36,7 +36,7 @@ class Measured:
     """A cluster in threads, as those who measure see it."""
 
     def __init__(self, cluster):
-        self.main = Door("main", "127.0.0.1", cluster.main.port)
+        self.main = ServerAddress("main", "127.0.0.1", cluster.main.port)
         self._cluster = cluster
 
     def status(self):
@@ -62,8 +62,8 @@ def finished(tmp_path_factory):
             file.write(b'{"episode": {"cell": {"mo')  # killed while it wrote
         second = Store(folder, PLAN, {"date_utc": "now", "cpu": {"model": "a <chip>", "cores_usable": 2}})
         assert second.was == 3
-        left = [one for one in PLAN.cells() if one not in second]
-        measure(Measured(cluster), PLAN, routes, left, second, lambda cell, one: told.append((cell, one is not None)))
+        left = [cell for cell in PLAN.cells() if cell not in second]
+        measure(Measured(cluster), PLAN, routes, left, second, lambda cell, episode: told.append((cell, episode is not None)))
     return folder, second, told
 
 
@@ -75,10 +75,10 @@ def test_routes_are_closed_and_do_not_come_near_one_another(name):
         steps = np.hypot(*(np.roll(route.points, -1, axis=0) - route.points).T)
         assert steps.max() <= SPACING_M + 1e-9
         assert 1.0 < min(route.speeds_mps) <= max(route.speeds_mps) <= 7.0
-    for one in routes:
+    for route in routes:
         for other in routes:
-            if one is not other:
-                apart = np.hypot(*(one.points[:, None] - other.points[None]).transpose(2, 0, 1))
+            if route is not other:
+                apart = np.hypot(*(route.points[:, None] - other.points[None]).transpose(2, 0, 1))
                 assert apart.min() > 3.0
 
 
@@ -95,11 +95,11 @@ def test_vehicles_stay_on_their_routes_and_apart(town):
         _, rows = states_of(host.context.outbox.of(WORLD_STREAM)[-1])
         for actor, control in fleet.decide(rows).items():
             call(host, "apply_control_to_vehicle", actor, control)
-        at = np.array([fleet._at[one.actor] for one in fleet.vehicles])
+        at = np.array([fleet._at[vehicle.actor] for vehicle in fleet.vehicles])
         start = at if start is None else start
         if tick % 10 == 0:
             off_m = max(
-                off_m, *(np.hypot(*(one.route.points - xy).T).min() for one, xy in zip(fleet.vehicles, at, strict=True))
+                off_m, *(np.hypot(*(vehicle.route.points - xy).T).min() for vehicle, xy in zip(fleet.vehicles, at, strict=True))
             )
             apart = np.hypot(*(at[:, None] - at[None]).transpose(2, 0, 1)) + 1e9 * np.eye(len(at))
             near_m = min(near_m, apart.min())
@@ -110,26 +110,26 @@ def test_vehicles_stay_on_their_routes_and_apart(town):
 
 def test_every_episode_is_measured_once_and_an_interrupted_experiment_goes_on(finished):
     _, store, told = finished
-    assert [one.cell for one in store.episodes] == list(PLAN.cells())
+    assert [measured.cell for measured in store.episodes] == list(PLAN.cells())
     assert [cell for cell, over in told if over] == list(PLAN.cells())
 
 
 def test_figures_of_an_episode_agree(finished):
     _, store, _ = finished
-    for one in store.episodes:
-        assert [server.name for server in one.servers] == ["main", "node-1", "node-2"]
-        assert one.images == sum(node.images for node in one.nodes)
-        assert one.desynchronised == 0
-        assert all(server.answers_itself.count for server in one.servers)
-        if one.cell.mode == "lockstep":
-            assert one.images == one.received == one.ticks * one.cell.vehicles
-            assert 0 < one.ticks <= PLAN.ticks
-            assert one.commands.count == one.images
-            assert (one.skipped, one.late_frames, one.dropped_frames) == (0, 0, 0)
-            assert one.images_per_s == pytest.approx(one.cell.vehicles / one.step_s)
+    for measured in store.episodes:
+        assert [server.name for server in measured.servers] == ["main", "node-1", "node-2"]
+        assert measured.images == sum(node.images for node in measured.nodes)
+        assert measured.desynchronised == 0
+        assert all(server.answers_itself.count for server in measured.servers)
+        if measured.cell.mode == "lockstep":
+            assert measured.images == measured.received == measured.ticks * measured.cell.vehicles
+            assert 0 < measured.ticks <= PLAN.ticks
+            assert measured.commands.count == measured.images
+            assert (measured.skipped, measured.late_frames, measured.dropped_frames) == (0, 0, 0)
+            assert measured.images_per_s == pytest.approx(measured.cell.vehicles / measured.step_s)
         else:
-            assert one.commands.count > 0
-            assert one.images_per_s == pytest.approx(one.images / one.wall_s)
+            assert measured.commands.count > 0
+            assert measured.images_per_s == pytest.approx(measured.images / measured.wall_s)
 
 
 def test_results_are_read_back_as_they_were(finished):

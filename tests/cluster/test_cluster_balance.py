@@ -21,10 +21,10 @@ def run(balance, orders, slowness, cost_s, ticks=200):
     for tick in range(ticks):
         shares = balance.assign(orders, sorted(slowness))
         for share in shares:
-            true_s = {one.sensor: cost_s[one.sensor] * slowness[share.node] for one in share.requests}
-            each_s = true_s if tick % 64 == 1 or any(not balance.costs.is_measured(one) for one in true_s) else {}
+            true_s = {request.sensor: cost_s[request.sensor] * slowness[share.node] for request in share.requests}
+            each_s = true_s if tick % 64 == 1 or any(not balance.costs.is_measured(sensor) for sensor in true_s) else {}
             balance.costs.learn(share.node, share.requests, sum(true_s.values()), each_s)
-    return max(sum(cost_s[one.sensor] for one in share.requests) * slowness[share.node] for share in shares)
+    return max(sum(cost_s[request.sensor] for request in share.requests) * slowness[share.node] for share in shares)
 
 
 def test_larger_pictures_are_guessed_to_cost_more():
@@ -62,7 +62,7 @@ def test_a_sensor_is_drawn_where_it_is_listened_to_if_that_costs_nothing():
     orders = [order(k, 400, 300) for k in range(4)]
     homes = {0: (2,), 1: (1,), 2: (2,), 3: (1,)}
     shares = LoadBalancer(CostModel()).assign(orders, [1, 2], homes)
-    assert {one.sensor: share.node for share in shares for one in share.requests} == {0: 2, 1: 1, 2: 2, 3: 1}
+    assert {request.sensor: share.node for share in shares for request in share.requests} == {0: 2, 1: 1, 2: 2, 3: 1}
 
 
 @given(
@@ -75,7 +75,7 @@ def test_every_order_is_given_to_exactly_one_node(nodes, sizes, policy):
     balance = LoadBalancer(CostModel(), policy)
     for present in (list(range(1, nodes + 1)), [nodes], list(range(1, nodes + 2))):
         shares = balance.assign(orders, present)
-        assert sorted(one.sensor for share in shares for one in share.requests) == list(range(len(sizes)))
+        assert sorted(request.sensor for share in shares for request in share.requests) == list(range(len(sizes)))
         assert {share.node for share in shares} <= set(present)
 
 

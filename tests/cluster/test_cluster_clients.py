@@ -40,11 +40,11 @@ def clients(cluster):
     """A client of the main server and of each node, in a world that was just loaded."""
     main = Doors(cluster.main.port, cluster.main.stream_port)
     doors = (main, *cluster.nodes)
-    found = [RawClient(one) for one in doors]
+    found = [RawClient(door) for door in doors]
     found[0].ask("load_new_episode", "t-junction", True, 0xFFFF)
     synchronous(found[0])
-    for client, one in zip(found, doors, strict=True):
-        client.doors = one
+    for client, door in zip(found, doors, strict=True):
+        client.doors = door
     yield found
     for client in found:
         client.socket.close()
@@ -52,7 +52,7 @@ def clients(cluster):
 
 def forwarded(cluster):
     """How many messages the main server has received from nodes that were no beats; beats come every half second."""
-    return sum(one.calls for one in cluster.main.membership.all())
+    return sum(member.calls for member in cluster.main.membership.all())
 
 
 def test_what_a_node_answers_itself_is_what_the_main_server_answers(cluster, clients):
@@ -85,11 +85,11 @@ def test_ids_are_the_same_everywhere_and_a_spawn_is_known_to_who_asks_next(clien
     ids = [spawn(client, "vehicle.tesla.model3", points[2 * k])[0] for k, client in enumerate((main, first, second, first))]
     assert ids == list(range(ids[0], ids[0] + 4))
     for client in clients:
-        assert [one[0] for one in client.value("get_actors_by_id", ids)] == ids
+        assert [record[0] for record in client.value("get_actors_by_id", ids)] == ids
     assert second.value("destroy_actor", ids[1]) is True
     main.value("tick_cue")
     for client in clients:
-        assert [one[0] for one in client.value("get_actors_by_id", ids)] == [ids[0], ids[2], ids[3]]
+        assert [record[0] for record in client.value("get_actors_by_id", ids)] == [ids[0], ids[2], ids[3]]
 
 
 def test_a_command_takes_effect_at_the_same_tick_whoever_sends_it(clients):
@@ -120,15 +120,15 @@ def test_of_two_nodes_commands_the_higher_one_counts_whichever_came_first(cluste
         main.value("tick_cue")
         with RawListener(main.doors, 1) as state:
             message = state.message()
-        applied = [round(one, 3) for one in throttles(message, cars)]
+        applied = [round(throttle, 3) for throttle in throttles(message, cars)]
         assert applied == [0.75, 0.75]
         # In the next tick everybody may command again.
         main.ask("apply_control_to_vehicle", cars[0], control(0.5))
         main.value("tick_cue")
     commands = cluster.main.counters.commands.stats.status()
     assert commands.overruled >= 6
-    assert len({one.id for one in commands.last}) == len(commands.last)
-    assert all(one.latency_s >= 0.0 for one in commands.last)
+    assert len({command.id for command in commands.last}) == len(commands.last)
+    assert all(command.latency_s >= 0.0 for command in commands.last)
 
 
 def throttles(message, cars):
@@ -152,12 +152,12 @@ def test_a_sensor_made_through_one_node_is_heard_through_any_other(clients):
     try:
         for _ in range(3):
             frame = second.value("tick_cue")
-            messages = [one.message() for one in listeners]
-            assert {frame_of(one) for one in messages} == {frame}
+            messages = [listener.message() for listener in listeners]
+            assert {frame_of(message) for message in messages} == {frame}
             assert len(set(messages)) == 1
     finally:
-        for one in listeners:
-            one.socket.close()
+        for listener in listeners:
+            listener.socket.close()
 
 
 def test_events_of_the_main_server_reach_listeners_of_every_node(clients):
@@ -175,11 +175,11 @@ def test_events_of_the_main_server_reach_listeners_of_every_node(clients):
         second.ask("apply_control_to_vehicle", car, control(1.0))
         for _ in range(80):
             first.value("tick_cue")
-        messages = [one.message() for one in listeners]
+        messages = [listener.message() for listener in listeners]
         assert messages[0] == messages[1]
     finally:
-        for one in listeners:
-            one.socket.close()
+        for listener in listeners:
+            listener.socket.close()
 
 
 def test_a_map_loaded_through_a_node_is_everybody_elses_too(clients):
@@ -203,7 +203,7 @@ def test_weather_and_settings_set_through_a_node_are_everywhere_before_the_answe
         weather[0] = float(k)
         error, _ = client.ask("set_weather_parameters", weather)
         assert error is None
-        assert [one.value("get_weather_parameters")[0] for one in clients] == [float(k)] * 3
+        assert [client.value("get_weather_parameters")[0] for client in clients] == [float(k)] * 3
 
 
 def test_a_client_that_leaves_a_node_takes_its_traffic_manager_and_its_listening_with_it(cluster, clients):

@@ -107,11 +107,11 @@ def test_nothing_is_kept_of_sensors_that_are_gone():
         synchronous(client)
         cars = spawn_cars(client, 1)
         records = [spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=cars[0], **RGB) for _ in range(2)]
-        listeners = [listen(cluster, stream_of(one)) for one in records]
+        listeners = [listen(cluster, stream_of(record)) for record in records]
         main.thumbnail(records[0][0])
         main.thumbnail(records[1][0])
         drive(client, cars, listeners, 2)
-        assert set(scheduler.thumbnails) == set(scheduler.balancer.placed()) == {one[0] for one in records}
+        assert set(scheduler.thumbnails) == set(scheduler.balancer.placed()) == {record[0] for record in records}
         main.thumbnail(records[0][0])
         client.value("destroy_actor", records[0][0])
         left = {records[1][0]}
@@ -122,8 +122,8 @@ def test_nothing_is_kept_of_sensors_that_are_gone():
         assert not scheduler.balancer.placed()
         assert not main.counters.sensor_frames
         assert main._runner._outbox._delivered == {}
-        for one in listeners:
-            one.socket.close()
+        for listener in listeners:
+            listener.socket.close()
 
 
 def test_costs_and_places_of_sensors_are_forgotten():

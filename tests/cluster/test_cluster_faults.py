@@ -35,7 +35,7 @@ def test_killed_frozen_and_added_nodes_change_no_byte():
     hurt = run_with_faults(
         FaultRunSettings(nodes=3, ticks=TICKS, scene=SCENE, faults=FAULTS, listen_at_node=True, timeouts=timeouts), lines.append
     )
-    assert {one.partition(" ")[0] for one in hurt.faults} >= {"kill", "freeze", "add"}
+    assert {fault.partition(" ")[0] for fault in hurt.faults} >= {"kill", "freeze", "add"}
     assert hurt.irregular == ()
     assert hurt.digests == quiet.digests
     assert hurt.status.desynchronised == 0
@@ -46,7 +46,7 @@ def test_killed_frozen_and_added_nodes_change_no_byte():
 
 def test_schedules_of_faults_repeat_and_differ_by_seed():
     assert schedule(3, 500, 8) == schedule(3, 500, 8) != schedule(4, 500, 8)
-    assert all(2 <= one.tick < 500 for one in schedule(5, 500, 50))
+    assert all(2 <= fault.tick < 500 for fault in schedule(5, 500, 50))
 
 
 def test_a_tick_without_any_node_stops_the_run_and_says_who_is_missing():
@@ -133,6 +133,6 @@ def test_no_node_outlives_a_main_server_that_is_killed(tmp_path):
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     psutil.wait_procs(children, timeout=20)
-    assert not [one for one in children if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     reader.join(10)
     process.stderr.close()

@@ -27,8 +27,8 @@ def cluster():
 
 def refused(cluster, words, **changes):
     """Start a node that is to be refused; returns what it and the main server said."""
-    one = ThreadedNode(cluster, changes.pop("name", "node-9"), **changes)
-    assert one.ended.result(60) == REFUSED
+    started = ThreadedNode(cluster, changes.pop("name", "node-9"), **changes)
+    assert started.ended.result(60) == REFUSED
     wait_for(lambda: any(words in line for line in cluster.lines), cluster.lines)
     assert not cluster.main.membership.all()
     return [line for line in cluster.lines if words in line]
@@ -54,8 +54,8 @@ def test_another_map_is_refused_by_name(cluster, monkeypatch):
 def test_a_node_that_draws_another_picture_is_refused(cluster, monkeypatch):
     cluster.add()
     monkeypatch.setattr(node, "reference_picture", lambda _: "other")
-    one = ThreadedNode(cluster, "node-2")
-    assert one.ended.result(60) == REFUSED
+    second = ThreadedNode(cluster, "node-2")
+    assert second.ended.result(60) == REFUSED
     assert any("test picture" in line for line in cluster.lines)
     assert [member.name for member in cluster.main.membership.all()] == ["node-1"]
 
@@ -63,25 +63,25 @@ def test_a_node_that_draws_another_picture_is_refused(cluster, monkeypatch):
 def test_a_key_that_nobody_knows_is_refused(cluster):
     cluster.keys = make_keys()
     known, cluster.main._known = cluster.main._known, lambda _: False
-    one = ThreadedNode(cluster, "stranger")
-    assert one.ended.result(60) == REFUSED
+    stranger = ThreadedNode(cluster, "stranger")
+    assert stranger.ended.result(60) == REFUSED
     assert any("key" in line for line in cluster.lines), cluster.lines
     cluster.main._known = known
 
 
 def test_another_main_servers_key_is_refused(cluster):
     right, cluster.main.keys = cluster.main.keys, make_keys()
-    one = ThreadedNode(cluster, "lost")
+    lost = ThreadedNode(cluster, "lost")
     cluster.main.keys = right
-    assert one.ended.result(60) == REFUSED
+    assert lost.ended.result(60) == REFUSED
     assert not cluster.main.membership.all()
 
 
 def test_a_name_that_is_taken_is_refused(cluster):
     cluster.add("node-1")
     lines = []
-    one = ThreadedNode(cluster, "node-1")
-    assert one.ended.result(60) == REFUSED
+    second = ThreadedNode(cluster, "node-1")
+    assert second.ended.result(60) == REFUSED
     wait_for(lambda: any("there is a node called node-1 already" in line for line in cluster.lines), lines)
 
 
@@ -97,16 +97,16 @@ def test_two_main_servers_on_one_port_the_second_says_so(cluster):
 def test_a_node_ends_when_its_main_server_has_gone(cluster):
     link = MainLink("127.0.0.1", 0, cluster.main.keys, lambda _: True)
     right, cluster.main.link = cluster.main.link, link
-    one = ThreadedNode(cluster, "node-1")
+    started = ThreadedNode(cluster, "node-1")
     cluster.main.link = right
     wait_for(lambda: (link.poll(0.05), link.peers())[1], "the node is connected")
     link.close()
-    assert one.ended.result(60) == LOST
+    assert started.ended.result(60) == LOST
 
 
 def test_a_node_ends_well_when_it_is_told_to(cluster):
-    one = cluster.add()
-    assert one.stop() == LEFT
+    started = cluster.add()
+    assert started.stop() == LEFT
     wait_for(lambda: not cluster.main.membership.all(), "the main server knows")
 
 

@@ -26,7 +26,7 @@ def is_alive(cluster, client):
     before = client.value("tick_cue")
     assert client.value("tick_cue") == before + 1
     assert cluster.main._runner._thread.is_alive()
-    assert [one.state for one in cluster.main.membership.all()] == ["working"] * len(cluster.nodes)
+    assert [member.state for member in cluster.main.membership.all()] == ["working"] * len(cluster.nodes)
     return True
 
 
@@ -43,12 +43,12 @@ def test_the_same_actor_asked_for_a_hundred_thousand_times_is_refused_to_that_cl
         (car,) = spawn_cars(main, 1)
         wait_for(lambda: cluster.nodes[0].node._replica.actors.find(car), "the node knows the car")
         # The node answers the first itself; of an actor it does not know the main server is asked.
-        for one, ids in ((client, [car] * MANY), (client, [car] * (MANY - 1) + [NOBODY]), (main, [car] * MANY)):
-            words = refusal_of(one, "get_actors_by_id", ids)
+        for asker, ids in ((client, [car] * MANY), (client, [car] * (MANY - 1) + [NOBODY]), (main, [car] * MANY)):
+            words = refusal_of(asker, "get_actors_by_id", ids)
             assert "at most 33554432 bytes" in words
             assert "ask for fewer" in words
             assert is_alive(cluster, client)
-        assert [one[0] for one in client.value("get_actors_by_id", [car, NOBODY, car])] == [car, car]
+        assert [record[0] for record in client.value("get_actors_by_id", [car, NOBODY, car])] == [car, car]
 
 
 def test_an_answer_that_the_link_does_not_take_is_an_error_for_its_caller_only():

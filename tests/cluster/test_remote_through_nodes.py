@@ -33,7 +33,7 @@ def in_the_air(number):
 
 
 def vehicles(cluster):
-    return [one.id for one in cluster.main._runner.episode.actors.all(VehicleEntry)]
+    return [entry.id for entry in cluster.main._runner.episode.actors.all(VehicleEntry)]
 
 
 def make_calls(world, first, numbers):
@@ -57,14 +57,14 @@ def test_a_client_whose_node_goes_has_its_calls_done_once_and_in_order_through_a
         high.stop()
         door.thaw()
         world.wait(tickets, LIMIT_S)
-        assert {one.status for one in tickets} == {Status.SUCCESS}
-        assert [one.result().throttle for one in tickets[2::3]] == [number / 100 for number in range(1, 80)]
-        ids = [one.result().id for one in tickets[::3]]
+        assert {ticket.status for ticket in tickets} == {Status.SUCCESS}
+        assert [ticket.result().throttle for ticket in tickets[2::3]] == [number / 100 for number in range(1, 80)]
+        ids = [ticket.result().id for ticket in tickets[::3]]
         assert vehicles(cluster) == [first, *ids] == list(range(first, first + 80))
         before = cluster.main._runner.episode.frame
         ticks = [world.tick() for _ in range(5)]
         world.wait(ticks, LIMIT_S)
-        assert [one.result() for one in ticks] == list(range(before + 1, before + 6))
+        assert [tick.result() for tick in ticks] == list(range(before + 1, before + 6))
 
 
 def test_over_a_bad_line_to_a_node_calls_are_done_once_and_in_order(cluster):
@@ -76,8 +76,8 @@ def test_over_a_bad_line_to_a_node_calls_are_done_once_and_in_order(cluster):
         first = good.spawn(CAR, in_the_air(0)).result(LIMIT_S).id
         tickets = make_calls(world, first, range(1, 60))
         world.wait(tickets, LIMIT_S)
-        assert [one.result().throttle for one in tickets[2::3]] == [number / 100 for number in range(1, 60)]
-        assert vehicles(cluster) == [first, *(one.result().id for one in tickets[::3])] == list(range(first, first + 60))
+        assert [ticket.result().throttle for ticket in tickets[2::3]] == [number / 100 for number in range(1, 60)]
+        assert vehicles(cluster) == [first, *(ticket.result().id for ticket in tickets[::3])] == list(range(first, first + 60))
         assert bad.cut > 5
 
 
@@ -93,20 +93,20 @@ def connect_through(proxy):
 
 def test_of_two_clients_the_one_at_the_higher_node_wins_within_a_tick_also_after_it_has_moved(cluster):
     low, high = cluster.nodes
-    with proxied(high) as door, connect(door.address, address(low), patience=HASTY) as one, connect(address(low)) as other:
-        car = one.spawn(CAR, in_the_air(0)).result(LIMIT_S).id
-        one.control(car, VehicleControl(throttle=0.1)).result(LIMIT_S)
+    with proxied(high) as door, connect(door.address, address(low), patience=HASTY) as world, connect(address(low)) as other:
+        car = world.spawn(CAR, in_the_air(0)).result(LIMIT_S).id
+        world.control(car, VehicleControl(throttle=0.1)).result(LIMIT_S)
         other.control(car, VehicleControl(throttle=0.9)).result(LIMIT_S)
-        assert one.last_control(car).result(LIMIT_S).throttle == 0.1
+        assert world.last_control(car).result(LIMIT_S).throttle == 0.1
         door.vanish()
-        one.control(car, VehicleControl(throttle=0.2)).result(LIMIT_S)
+        world.control(car, VehicleControl(throttle=0.2)).result(LIMIT_S)
         assert other.last_control(car).result(LIMIT_S).throttle == 0.2
         other.control(car, VehicleControl(throttle=0.9)).result(LIMIT_S)
         assert other.last_control(car).result(LIMIT_S).throttle == 0.2
-        one.tick().result(LIMIT_S)
-        one.control(car, VehicleControl(throttle=0.3)).result(LIMIT_S)
+        world.tick().result(LIMIT_S)
+        world.control(car, VehicleControl(throttle=0.3)).result(LIMIT_S)
         other.control(car, VehicleControl(throttle=0.4)).result(LIMIT_S)
-        assert one.last_control(car).result(LIMIT_S).throttle == 0.4
+        assert world.last_control(car).result(LIMIT_S).throttle == 0.4
 
 
 def test_through_a_node_errors_and_results_are_those_of_the_main_server(cluster):

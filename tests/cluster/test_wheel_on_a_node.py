@@ -10,8 +10,8 @@ from tests.simulator.server import test_wheel, test_wheel_sensors
 from tests.support.clustering import clustered
 
 # All their tests; of the two helpers called ``run`` the fixture of test_wheel is the one that tests ask for by name.
-globals().update({name: one for name, one in vars(test_wheel_sensors).items() if name.startswith("test_")})
-globals().update({name: one for name, one in vars(test_wheel).items() if name.startswith("test_") or name == "run"})
+globals().update({name: value for name, value in vars(test_wheel_sensors).items() if name.startswith("test_")})
+globals().update({name: value for name, value in vars(test_wheel).items() if name.startswith("test_") or name == "run"})
 
 
 @pytest.fixture(autouse=True)

@@ -103,7 +103,7 @@ class Cluster:
         return node
 
     def is_working(self, name):
-        return any(one.name == name and one.state == "working" for one in self.main.membership.all())
+        return any(member.name == name and member.state == "working" for member in self.main.membership.all())
 
     @property
     def port(self):

@@ -53,7 +53,7 @@ class Placed:
             self.told.append(json.loads(line))
 
     def of(self, what):
-        return [one[what] for one in self.told if what in one]
+        return [message[what] for message in self.told if what in message]
 
     def lines(self, name):
         return [line.removeprefix(f"{name}: ") for line in self.of("line") if line.startswith(f"{name}: ")]
@@ -63,7 +63,7 @@ class Placed:
         return [int(line.split()[1]) for line in self.lines(name) if line.startswith("ready ")]
 
     def ends(self, name):
-        return [(number, why, again) for one, number, why, again in self.of("ended") if one == name]
+        return [(number, why, again) for node, number, why, again in self.of("ended") if node == name]
 
     def wait(self, so, what):
         def over():
@@ -123,8 +123,8 @@ def main(kind, *arguments):
             if getattr(placement, "folder", "") != folder:
                 folder = placement.folder
                 say(folder=folder)
-            for one in placement.ended():
-                say(ended=(one.name, one.incarnation, one.why, one.restarts))
+            for ended in placement.ended():
+                say(ended=(ended.name, ended.incarnation, ended.why, ended.restarts))
             if last:
                 return
             over.wait(0.01)

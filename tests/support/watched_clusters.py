@@ -78,13 +78,13 @@ def working(nodes: int = 4, frame: int = 2345) -> ClusterStatus:
         tick_s=ticks.recent.last,
         tick_s_mean=ticks.recent.mean,
         ticks_per_s=39.8,
-        frames_per_s=round(sum(one.frames_per_s for one in members), 1),
-        frames=sum(one.frames for one in members),
+        frames_per_s=round(sum(member.frames_per_s for member in members), 1),
+        frames=sum(member.frames for member in members),
         nodes=members,
         sensors=(*sensors, lidar),
         commands=commands.status(),
         moved=3,
-        compared=sum(one.compared for one in members),
+        compared=sum(member.compared for member in members),
         recent_tick_s=ticks.recent.values,
         tick_times=ticks.buckets.histogram(),
     )
@@ -148,6 +148,6 @@ def payload_of(kind: str, width: int = 360, height: int = 240) -> bytes:
 
 
 def picture(sensor: int) -> bytes | None:
-    kinds = {one.id: one.type for one in working().sensors}
+    kinds = {sensor.id: sensor.type for sensor in working().sensors}
     kind = kinds.get(sensor, "")
     return thumbnail_png(kind, payload_of(kind)) if kind.startswith("sensor.camera.") else None

@@ -141,7 +141,7 @@ def test_watching_goes_on_while_nobody_answers_and_says_for_how_long():
 
         clock = Steps(lambda: None, web.stop, lambda: None, come_back)
         with pytest.raises(EnoughError):
-            verb._repeat(site, working(frame=6), lambda one: shown.append(one.frame), said.append, clock)
+            verb._repeat(site, working(frame=6), lambda status: shown.append(status.frame), said.append, clock)
     assert shown == [6, 7, 100]
     assert [words.partition(" for ")[2] for words in said] == ["1 s", "2 s"]
 

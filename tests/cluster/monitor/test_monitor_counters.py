@@ -20,7 +20,7 @@ from samepath.cluster.monitor.counters import (
 )
 from samepath.cluster.monitor.status import CommandRecord, StatusBoard
 
-TIMES = st.lists(st.integers(0, 20_000), max_size=60).map(lambda ms: [one / 1000 for one in sorted(ms)])
+TIMES = st.lists(st.integers(0, 20_000), max_size=60).map(lambda ms: [time_ms / 1000 for time_ms in sorted(ms)])
 VALUES = st.lists(st.floats(-1e6, 1e6), max_size=80)
 
 
@@ -28,13 +28,13 @@ VALUES = st.lists(st.floats(-1e6, 1e6), max_size=80)
 def test_a_rate_is_what_happened_in_the_window_over_its_length(times_s, wait_ms):
     began_s = 100.0
     meter = Meter(began_s, window_s=5.0)
-    for one in times_s:
-        meter.add(began_s + one)
+    for time_s in times_s:
+        meter.add(began_s + time_s)
     now_s = began_s + (times_s[-1] if times_s else 0.0) + wait_ms / 1000
     # Slots are a tenth of a second: the window begins with the slot fifty before the present one.
     slot = math.floor((now_s - began_s) / 0.1)
     first = max(slot - 50, 0)
-    inside = sum(math.floor((began_s + one - began_s) / 0.1) >= first for one in times_s)
+    inside = sum(math.floor((began_s + time_s - began_s) / 0.1) >= first for time_s in times_s)
     covered_s = max(now_s - began_s - first * 0.1, 0.1)
     assert meter.per_s(now_s) == pytest.approx(inside / covered_s)
     assert meter.total == len(times_s)
@@ -60,8 +60,8 @@ def test_a_meter_does_not_grow():
 @given(VALUES, st.integers(1, 20))
 def test_the_last_values_and_their_mean(values, size):
     recent = RecentValues(size)
-    for one in values:
-        recent.add(one)
+    for value in values:
+        recent.add(value)
     kept = values[-size:]
     assert recent.values == tuple(kept)
     assert recent.last == (kept[-1] if kept else None)
@@ -71,15 +71,15 @@ def test_the_last_values_and_their_mean(values, size):
 @given(VALUES, st.integers(1, 20), st.sampled_from([0.0, 0.01, 0.5, 0.9, 0.99, 1.0]))
 def test_quantiles_are_exact_over_the_last_values(values, size, part):
     quantiles = Quantiles(size)
-    for one in values:
-        quantiles.add(one)
+    for value in values:
+        quantiles.add(value)
     kept = values[-size:]
     found = quantiles.quantile(part)
     if not kept:
         assert found is None
         return
     # The definition itself: the smallest value that at least this part does not exceed.
-    wanted = min(one for one in kept if sum(other <= one for other in kept) >= part * len(kept))
+    wanted = min(value for value in kept if sum(other <= value for other in kept) >= part * len(kept))
     assert found == wanted
     assert quantiles.max == max(values)
     assert quantiles.count == len(values)
@@ -95,11 +95,11 @@ def test_a_value_that_would_spoil_the_order_is_refused(value):
 def test_buckets_count_every_value_once_where_it_belongs(values):
     bounds_s = (-10.0, 0.0, 1.0, 1000.0)
     buckets = Buckets(bounds_s)
-    for one in values:
-        buckets.add(one)
+    for value in values:
+        buckets.add(value)
     found = buckets.histogram()
     edges = (-math.inf, *bounds_s, math.inf)
-    assert found.counts == tuple(sum(low < one <= high for one in values) for low, high in pairwise(edges))
+    assert found.counts == tuple(sum(low < value <= high for value in values) for low, high in pairwise(edges))
     assert found.sum_s == pytest.approx(math.fsum(values), abs=1e-6)
 
 
@@ -134,7 +134,7 @@ def test_commands_give_quantiles_of_the_recent_and_the_maximum_of_all():
     assert found.latency_s_median == 1500 / 1e6
     assert found.latency_s_p99 == 1990 / 1e6
     assert found.latency_s_max == 5.0
-    assert [one.frame for one in found.last] == list(range(1981, 2001))
+    assert [command.frame for command in found.last] == list(range(1981, 2001))
     assert sum(found.latencies.counts) == 2000
 
 

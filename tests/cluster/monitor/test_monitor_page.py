@@ -143,13 +143,13 @@ FRAMES = """<!DOCTYPE html><body>
 <iframe src="/" style="width:1200px;height:900px"></iframe><iframe src="/" style="width:390px;height:900px"></iframe><script>
 const look = frame => {
   const page = frame.contentDocument, root = page.documentElement;
-  const outside = [...page.querySelectorAll("main *, header *")].filter(one => {
-    const box = one.getBoundingClientRect();
-    return box.width && !one.closest("thead") && (box.right > root.clientWidth + 1 || box.left < -1);
+  const outside = [...page.querySelectorAll("main *, header *")].filter(element => {
+    const box = element.getBoundingClientRect();
+    return box.width && !element.closest("thead") && (box.right > root.clientWidth + 1 || box.left < -1);
   });
   return {
     width: root.scrollWidth, shown: root.clientWidth, figures: page.querySelectorAll("figure").length,
-    outside: outside.map(one => one.outerHTML.slice(0, 80)) };
+    outside: outside.map(element => element.outerHTML.slice(0, 80)) };
 };
 setTimeout(() => {
   document.body.dataset.seen = JSON.stringify([...document.querySelectorAll("iframe")].map(look));
@@ -185,7 +185,7 @@ def test_it_fits_a_desk_and_a_telephone(tmp_path):
         assert seen["figures"] == 12
     assert desk["outside"] == []
     # The table of commands may be pushed sideways within its own frame.
-    assert [one for one in telephone["outside"] if "<t" not in one] == []
+    assert [element for element in telephone["outside"] if "<t" not in element] == []
 
 
 def test_it_is_dark_where_the_reader_wants_it_dark(tmp_path):

@@ -19,10 +19,10 @@ def samples(status: ClusterStatus | None) -> dict:
     assert content_type.startswith("text/plain")
     found = {}
     for family in parser.text_string_to_metric_families(body.decode()):
-        for one in family.samples:
-            key = (one.name, *sorted(one.labels.items()))
+        for sample in family.samples:
+            key = (sample.name, *sorted(sample.labels.items()))
             assert key not in found
-            found[key] = one.value
+            found[key] = sample.value
     return found
 
 

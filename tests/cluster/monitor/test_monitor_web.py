@@ -284,8 +284,8 @@ def test_clients_that_say_nothing_do_not_keep_others_out(web):
     try:
         assert ask(web, "GET", "/status.json")[0] == 200
     finally:
-        for one in silent:
-            one.close()
+        for connection in silent:
+            connection.close()
 
 
 def test_a_client_that_leaves_in_the_middle_leaves_no_trace(web, capfd):
@@ -315,7 +315,7 @@ def test_a_status_is_written_once_however_many_look(monkeypatch):
 
     status, written = working(), []
     with watched(lambda: status) as web:
-        monkeypatch.setattr(module, "to_json", lambda one: written.append(one) or b"{}")
+        monkeypatch.setattr(module, "to_json", lambda status: written.append(status) or b"{}")
         for _ in range(5):
             assert ask(web, "GET", "/status.json")[1] == b"{}"
     assert written == [status]

@@ -26,10 +26,10 @@ KEYS = NodeKeys("M" * 40, "P" * 40, SECRET)
 
 @pytest.fixture(scope="module")
 def placed():
-    one = Placed("processes")
-    yield one
-    assert one.close() == (0, "")
-    pids = [pid for name in ("calm", "crashes", "frozen", "tells", "stubborn") for pid in one.pids(name)]
+    started = Placed("processes")
+    yield started
+    assert started.close() == (0, "")
+    pids = [pid for name in ("calm", "crashes", "frozen", "tells", "stubborn") for pid in started.pids(name)]
     assert pids
     assert not any(map(alive, pids))
 

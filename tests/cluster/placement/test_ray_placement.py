@@ -50,7 +50,7 @@ def story():
     seen["gone"] = [not alive(first[name]) for name in ("calm", "frozen")]
     # What Ray has not told of its nodes when it is lost itself, nobody will tell.
     placed.wait(lambda: all(placed.ends(name) for name in ("calm", "frozen", "crashes", "refused")), "word of the first ends")
-    (raylet,) = [one for one in psutil.Process(owner).children(recursive=True) if one.name() == "raylet"]
+    (raylet,) = [child for child in psutil.Process(owner).children(recursive=True) if child.name() == "raylet"]
     raylet.kill()
     nodes = [placed.wait_for_life("tells", 2), placed.wait_for_life("calm", 3), placed.wait_for_life("frozen", 3)]
     folders = (folder, placed.of("folder")[-1])
@@ -58,8 +58,8 @@ def story():
     placed.wait(lambda: placed.ends("tells"), "word of the other's end")
     placed.process.kill()
     wait_until(lambda: not any(map(alive, nodes)), "the nodes' end")
-    wait_until(lambda: not any(Path(one).exists() for one in folders), "the end of Ray's folders")
-    seen["left"] = [pid for one in folders for pid in belonging(one, owner) if alive(pid)]
+    wait_until(lambda: not any(Path(path).exists() for path in folders), "the end of Ray's folders")
+    seen["left"] = [pid for path in folders for pid in belonging(path, owner) if alive(pid)]
     placed.close()
     return seen
 
@@ -69,7 +69,7 @@ def listening(pid):
         found = psutil.Process(pid).net_connections(kind="tcp")
     except psutil.Error:
         return []
-    return [one.laddr.ip for one in found if one.status == psutil.CONN_LISTEN]
+    return [link.laddr.ip for link in found if link.status == psutil.CONN_LISTEN]
 
 
 def read(pid, file):
