@@ -3,12 +3,18 @@
 A process of its own: Ray warns, and what runs tests takes a warning for an error.
 """
 
+import os
 import sys
+from pathlib import Path
 
 from ray.cluster_utils import Cluster
 
 
 def main(folder, names):
+    # Ray notes the newest cluster in a folder that all clusters share and that is not there on a machine where Ray never ran.
+    os.environ["RAY_TMPDIR"] = folder
+    (Path(folder) / "ray").mkdir(exist_ok=True)
+
     def node(name):
         place = {"node_ip_address": "127.0.0.1", "labels": {"samepath-host": name}}
         return {**place, "num_cpus": 1, "object_store_memory": 80 << 20}

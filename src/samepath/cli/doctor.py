@@ -38,8 +38,9 @@ def doctor(memory: MemorySize = "256MiB", as_json: Json = False) -> None:
     """Screen this host: memory, CPU, load, limits, GPU. Changes nothing; exits with 0 whatever it finds."""
     wanted_bytes = parse_size_bytes(memory)
     host = read_host(Probe())  # before the memory test, which is load itself
-    found = examine(host, _test_memory(wanted_bytes, host.facts.limits))
-    found = sorted(found, key=lambda diagnosis: list(STYLES).index(diagnosis.status))
+    worst_first = list(STYLES)
+    diagnoses = examine(host, _test_memory(wanted_bytes, host.facts.limits))
+    found = sorted(diagnoses, key=lambda diagnosis: worst_first.index(diagnosis.status))
     if as_json:
         warnings = sum(diagnosis.status == "warning" for diagnosis in found)
         findings = [dataclasses.asdict(diagnosis) for diagnosis in found]
