@@ -1,12 +1,13 @@
 """The table of methods is CARLA's, whole, and a few of our own; the documentation says of each what we do with it."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from samepath.simulator.carla.codec import WireError
 from samepath.simulator.carla.records import _TOUCHES
-from samepath.simulator.server.methods import batch, methods
+from samepath.simulator.server.methods import batch, counts, methods
 from tests.support.serving import RawClient, served
 
 DOCS = Path(__file__).parents[3] / "docs" / "serve.md"
@@ -76,7 +77,22 @@ def test_the_documentation_lists_every_method_and_tells_the_truth():
     table = documented()
     assert sorted(table) == sorted(methods())
     for name, method in methods().items():
-        assert table[name].startswith("not supported") == (method.handler is None), name
+        says = table[name]
+        assert says.startswith("not supported") == (method.handler is None), f"{name}: docs say {says!r}"
+        assert says.startswith("accepted") == bool(method.idle), f"{name}: docs say {says!r}, the code {method.idle!r}"
+
+
+def test_the_documentation_counts_the_methods_as_the_table_does():
+    found = counts()
+    text = DOCS.read_text("utf-8").partition("## Methods")[2]
+    rows = dict(re.findall(r"^\| ([a-z][^|`]*?) +\| (\d+) +\|$", text, re.MULTILINE))
+    assert rows == {
+        "implemented": str(found.implemented),
+        "accepted, with nothing to do": str(found.idle),
+        "not supported": str(found.not_supported),
+        "in all": str(found.listed),
+    }
+    assert found.listed == len(CARLA) == found.implemented + found.idle + found.not_supported
 
 
 @pytest.fixture(scope="module")

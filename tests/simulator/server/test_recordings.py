@@ -162,7 +162,11 @@ def test_whatever_is_written_is_read_again(tmp_path, contents, step_s):
 WHOLE = written(
     [
         Content(added=(CAR, WALKER), boxes=(LogBox(24, *[1.0] * 6),)),
-        Content(placed=(placed(24, 1.0),), vehicles=(VehicleInput(24, 0.0, 1.0, 0.0, False, 1),), hits=(LogCollision(0, 24, NO_ACTOR),)),
+        Content(
+            placed=(placed(24, 1.0),),
+            vehicles=(VehicleInput(24, 0.0, 1.0, 0.0, False, 1),),
+            hits=(LogCollision(0, 24, NO_ACTOR),),
+        ),
         Content(removed=(24,), signal_lights=(SignalLight(9, False, 1.0, 2),)),
     ]
 )
@@ -274,7 +278,10 @@ def test_what_no_file_can_hold_is_refused_when_it_is_written():
 
 DRIVE = [
     Content(added=(CAR, WALKER, SENSOR), parents=(Parent(26, 24),), placed=(placed(24, 0.0), placed(25, 5.0))),
-    Content(placed=(placed(24, 2.0, 170.0), placed(25, 5.0)), hits=(LogCollision(0, 24, 25, actor_is_hero=True), LogCollision(1, 24, NO_ACTOR))),
+    Content(
+        placed=(placed(24, 2.0, 170.0), placed(25, 5.0)),
+        hits=(LogCollision(0, 24, 25, actor_is_hero=True), LogCollision(1, 24, NO_ACTOR)),
+    ),
     Content(placed=(placed(24, 4.0, -170.0), placed(25, 5.0)), hits=(LogCollision(2, 24, 25, actor_is_hero=True),)),
     Content(placed=(placed(24, 6.0), placed(25, 5.01)), vehicles=(VehicleInput(24, 0.5, 1.0, 0.0, False, 2),)),
     Content(removed=(24,), placed=(placed(25, 5.0),)),

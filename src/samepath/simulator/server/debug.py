@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import Reader, flag, number, struct_of, text, variant
-from samepath.simulator.sensors.mounts import places_and_axes
+from samepath.simulator.physics.frames import places_and_axes
 from samepath.simulator.sensors.renderer import NEAR_M, Camera, CameraFrame
 
 

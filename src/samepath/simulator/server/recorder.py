@@ -12,7 +12,7 @@ from samepath.simulator.carla.recorder import LogRecording, LogReplay, ReplaySte
 from samepath.simulator.carla.recorder_file import WriterState
 from samepath.simulator.carla.records import AttributeValue, Description, VehicleControl, WalkerControl, transform_of
 from samepath.simulator.carla.streams import as_sent
-from samepath.simulator.sensors.mounts import seen_from
+from samepath.simulator.physics.frames import attached_pose
 from samepath.simulator.server.actors import ActorEntry, SignEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.episode import SPECTATOR, Episode
 from samepath.simulator.server.sensors import SensorEntry
@@ -256,5 +256,5 @@ class EpisodePlayer:
         """Take the spectator along with the actor that is followed."""
         followed = episode.actors.find(self.ids.get(self._follow, 0))
         if followed is not None:
-            episode.spectator.pose = seen_from(episode.pose(followed), self._offset)
+            episode.spectator.pose = attached_pose(episode.pose(followed), self._offset)
             episode.actors.place(episode.spectator)

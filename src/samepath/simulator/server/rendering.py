@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from samepath.simulator.sensors.cameras import RigRenderer
     from samepath.simulator.sensors.rays.caster import RayCaster
     from samepath.simulator.sensors.renderer import Camera, CameraFrame, RenderScene
-    from samepath.simulator.sensors.street import SceneBuilder
+    from samepath.simulator.sensors.scene_builder import SceneBuilder
 
 
 _POSE, _VECTOR = 6, 3
@@ -286,7 +286,7 @@ def tools_of(road_map: RoadMap, threads: int = 1, renderer: str = "software") ->
     from samepath.simulator.sensors.radar import Radar
     from samepath.simulator.sensors.rays.caster import RayCaster
     from samepath.simulator.sensors.renderer import Camera, Channel
-    from samepath.simulator.sensors.street import scene_builder_of
+    from samepath.simulator.sensors.scene_builder import scene_builder_of
 
     tools = RenderTools(scene_builder_of(road_map), RayCaster(threads), RigRenderer(threads, renderer))
     scene, pose, step_s = tools.scenes.scene([]), Pose(z_m=2.0), 0.05

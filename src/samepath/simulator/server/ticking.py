@@ -15,8 +15,7 @@ from samepath.simulator.carla.blueprints import Blueprint
 from samepath.simulator.carla.codec import CallError, token
 from samepath.simulator.carla.records import Actor, AttributeValue, BoundingBox, Description, Transform, VehicleControl, pose_of
 from samepath.simulator.physics.engine import BrokenActorsError
-from samepath.simulator.physics.frames import forward_of, quaternion_of
-from samepath.simulator.sensors.mounts import seen_from
+from samepath.simulator.physics.frames import attached_pose, forward_of, quaternion_of
 from samepath.simulator.sensors.sensor import check_rays
 from samepath.simulator.server.actors import ActorEntry, SignEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.episode import DEFAULT_STEP_S, Episode
@@ -49,7 +48,7 @@ def spawn(
         if parent is None:
             raise CallError("unable to attach actor: parent actor not found")
     relative = pose_of(transform)
-    pose = relative if parent is None else seen_from(episode.pose(parent), relative)
+    pose = relative if parent is None else attached_pose(episode.pose(parent), relative)
     entry = _entry(episode, blueprint, _full(blueprint, description), pose, parent_id, overlapping=overlapping)
     if parent is not None:
         entry.relative = relative
@@ -316,7 +315,7 @@ def _carry(episode: Episode) -> None:
         parent = episode.actors.find(entry.record.parent_id)
         if parent is None:
             continue
-        entry.pose = seen_from(episode.pose(parent), entry.relative)
+        entry.pose = attached_pose(episode.pose(parent), entry.relative)
         if entry.has_body:
             episode.world.set_pose(entry.id, entry.pose)
         else:

@@ -36,18 +36,16 @@ TABLE.missing("cameras have no G-buffers", VOID, ("enable_gbuffers",))
 TABLE.missing("cameras have no G-buffers", VALUE, ("get_gbuffer_token",))
 
 
-@TABLE.void(u32)
+@TABLE.void(u32, idle="there is no other physics to come back from")
 def restore_physx_physics(_: Episode, actor_id: int) -> None:
-    """There is no other physics to come back from."""
+    pass
 
 
-@TABLE.value(u32)
+@TABLE.value(u32, idle="never: ROS is not built in")
 def is_sensor_enabled_for_ros(_: Episode, stream_id: int) -> bool:
-    """Never."""
     return False
 
 
-@TABLE.value(u32)
+@TABLE.value(u32, idle="never: cameras have no G-buffers")
 def are_gbuffers_enabled(_: Episode, actor_id: int) -> bool:
-    """Never."""
     return False

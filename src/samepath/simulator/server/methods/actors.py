@@ -267,7 +267,6 @@ def set_actor_dead(episode: Episode, actor_id: int) -> None:
         raise CallError(f"actor {actor_id} is a {entry.type_id}: it was never alive")
 
 
-@TABLE.void(u32, flag)
+@TABLE.void(u32, flag, idle="the client's own traffic manager drives")
 def set_actor_autopilot(episode: Episode, actor_id: int, on: bool) -> None:
-    """Nothing to do here: the client's traffic manager drives."""
     episode.actors.get(actor_id, VehicleEntry, "a vehicle")

@@ -7,7 +7,7 @@ from samepath.core.states import Vector
 from samepath.simulator.carla import labels
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import CallError, array_of, flag, number, text, u8, u32
-from samepath.simulator.sensors.mounts import point_from
+from samepath.simulator.physics.frames import point_from
 from samepath.simulator.server.actors import ActorEntry, SignEntry
 from samepath.simulator.server.debug import DebugShape, debug_shape
 from samepath.simulator.server.episode import Episode
@@ -161,9 +161,9 @@ def clear_debug_string(episode: Episode) -> None:
     episode.debug.clear(texts_only=True)
 
 
-@TABLE.void(flag)
+@TABLE.void(flag, idle="nothing of ours is translucent")
 def set_annotations_traverse_translucency(_: Episode, on: bool) -> None:
-    """Nothing of ours is translucent."""
+    pass
 
 
 # Traffic lights.

@@ -1,7 +1,7 @@
 """The table of methods: for each name of CARLA's protocol how its arguments are read, who answers and in which shape."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from samepath.core.errors import SamepathError
@@ -19,7 +19,8 @@ class Method:
 
     ``quick`` ones need only what the episode has published: they may be answered while the world is busy. ``aside`` ones need
     no world but may take long (files, maps): they are answered by a thread beside it. ``missing`` says why a method is not
-    supported; then there is no handler.
+    supported; then there is no handler. ``idle`` says why a handler does nothing, or always answers the same, on purpose:
+    clients must be able to make the call, but in this simulator there is nothing that it could change.
     """
 
     name: str
@@ -29,13 +30,14 @@ class Method:
     quick: bool = False
     aside: bool = False
     missing: str = ""
+    idle: str = ""
 
     def read(self, arguments: list[Any]) -> tuple[Any, ...]:
         """Check the arguments of a call."""
         if len(arguments) != len(self.readers):
             raise codec.WireError(f"{self.name} takes {len(self.readers)} arguments, but {len(arguments)} came")
         try:
-            return tuple([reader(one) for reader, one in zip(self.readers, arguments, strict=True)])
+            return tuple([reader(argument) for reader, argument in zip(self.readers, arguments, strict=True)])
         except codec.WireError as error:
             raise codec.WireError(f"{self.name}: {error}") from None
 
@@ -80,27 +82,25 @@ class Table:
             raise ValueError(f"method {method.name} is there twice")
         self.methods[method.name] = method
 
-    def value(self, *readers: Reader[Any], quick: bool = False) -> Callable[[Handler], Handler]:
+    def value(self, *readers: Reader[Any], quick: bool = False, idle: str = "") -> Callable[[Handler], Handler]:
         """A method that answers with a value; its name is the handler's."""
-        return self._decorator(readers, VALUE, quick=quick)
+        return self._decorator(Method("", readers, shape=VALUE, quick=quick, idle=idle))
 
-    def void(self, *readers: Reader[Any], quick: bool = False) -> Callable[[Handler], Handler]:
+    def void(self, *readers: Reader[Any], idle: str = "") -> Callable[[Handler], Handler]:
         """A method that answers that it was done."""
-        return self._decorator(readers, VOID, quick=quick)
+        return self._decorator(Method("", readers, shape=VOID, idle=idle))
 
     def bare(self, *readers: Reader[Any]) -> Callable[[Handler], Handler]:
         """A method whose answer is not wrapped."""
-        return self._decorator(readers, BARE, quick=False)
+        return self._decorator(Method("", readers, shape=BARE))
 
     def aside(self, *readers: Reader[Any], shape: str = VALUE) -> Callable[[Handler], Handler]:
         """A method that needs no world but may take long."""
-        return self._decorator(readers, shape, quick=False, aside=True)
+        return self._decorator(Method("", readers, shape=shape, aside=True))
 
-    def _decorator(
-        self, readers: tuple[Reader[Any], ...], shape: str, *, quick: bool, aside: bool = False
-    ) -> Callable[[Handler], Handler]:
+    def _decorator(self, method: Method) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
-            self._add(Method(handler.__name__, readers, handler, shape, quick, aside))
+            self._add(replace(method, name=handler.__name__, handler=handler))
             return handler
 
         return add

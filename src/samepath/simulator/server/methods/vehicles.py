@@ -168,9 +168,8 @@ def _doors(door: int) -> frozenset[int]:
     return _DOORS if door == ALL_DOORS else frozenset({door})
 
 
-@TABLE.void(u32, u8, number)
+@TABLE.void(u32, u8, number, idle="in CARLA it turns the picture of a wheel, not the vehicle; our wheels are drawn straight")
 def set_wheel_steer_direction(episode: Episode, actor_id: int, wheel: int, angle_deg: float) -> None:
-    """In CARLA this turns a wheel's picture, not the vehicle; there is no picture to turn yet."""
     _vehicle(episode, actor_id)
     _wheel_index(wheel)
 
@@ -238,7 +237,6 @@ def _wheel(episode: Episode, actor_id: int, kind: VehicleType, index: int) -> Wh
     )
 
 
-@TABLE.void(u32, flag)
+@TABLE.void(u32, flag, idle="CARLA draws it into its window; we have none")
 def show_vehicle_debug_telemetry(episode: Episode, actor_id: int, on: bool) -> None:
-    """CARLA draws into its window; we have none."""
     _vehicle(episode, actor_id)
