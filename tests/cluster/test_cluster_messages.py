@@ -37,7 +37,7 @@ OF_MAIN = [
     m.NewSettings(b"s", b"w"),
     m.NewActors((b"a", b"b"), (1, 2), 3),
     m.Sync(4),
-    m.Tick(9, True, b"requests", ((0, 1), (2,)), False, True),
+    m.TickMessage(9, True, b"requests", ((0, 1), (2,)), False, True),
     m.StreamData(4, 9, False),
     m.LatestState(9),
     m.ExpectListener(4),

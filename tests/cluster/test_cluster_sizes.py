@@ -62,7 +62,7 @@ def test_an_answer_that_the_link_does_not_take_is_an_error_for_its_caller_only()
         wordy = spawn(main, "static.prop.streetbarrier", transform(900.0, 900.0, 2.0), role_name="x" * 1_000)[0]
         words = refusal_of(client, "get_actors_by_id", [wordy] * (MANY - 1) + [NOBODY])
         assert "too large to be sent through a node" in words
-        assert any("was refused: a part of" in line for line in cluster.lines)
+        wait_for(lambda: any("was refused: a part of" in line for line in cluster.lines), cluster.lines)
         assert is_alive(cluster, other)
         assert is_alive(cluster, client)
 
@@ -89,7 +89,7 @@ def test_a_picture_that_the_link_does_not_take_silences_its_sensor_and_not_the_n
         listener = mount(main, main_doors(cluster), car, "sensor.camera.rgb", {"image_size_x": "64", "image_size_y": "32"})
         cluster.nodes[0].node._link._limits = LinkLimits(bulk_bytes=4096)
         assert is_alive(cluster, client)
-        assert any("too large for a cluster" in line for line in cluster.lines)
+        wait_for(lambda: any("too large for a cluster" in line for line in cluster.lines), cluster.lines)
         listener.socket.close()
 
 

@@ -165,7 +165,7 @@ class Sync(_Record, frozen=True):
     number: Count
 
 
-class Tick(_Record, frozen=True):
+class TickMessage(_Record, frozen=True):
     """A tick. Bulk: the state for clients and the view, see :func:`join_tick`. ``requests`` are the node's own, if it has any.
 
     ``listeners``: for each request the numbers of the nodes with listeners. ``timed``: say what each request costs. ``again``:
@@ -221,8 +221,8 @@ class Leave(_Record, frozen=True):
 
 FromNode = Hello | MapReady | TickResult | ClientCall | ClientGone | Synced | StreamUnused | Heartbeat
 FromMain = (
-    Welcome | Refused | Joined | NewEpisode | NewSettings | NewActors | Sync | Tick | StreamData | LatestState | ExpectListener
-    | StreamClosed | CallResult | Leave
+    Welcome | Refused | Joined | NewEpisode | NewSettings | NewActors | Sync | TickMessage | StreamData | LatestState
+    | ExpectListener | StreamClosed | CallResult | Leave
 )  # fmt: skip
 
 _encoder: Final = msgspec.msgpack.Encoder()

@@ -278,7 +278,7 @@ class Node:
     def _receive(self, message: m.FromMain, bulk: tuple[bytes, ...]) -> None:  # noqa: PLR0912 - one branch per message
         in_loop = self._loop.call_soon_threadsafe
         match message:
-            case m.Tick():
+            case m.TickMessage():
                 self._tick(message, bulk[0])
             case m.CallResult():
                 in_loop(self._answer_client, message, bulk[0])
@@ -322,7 +322,7 @@ class Node:
         self._loop.call_soon_threadsafe(self._replica.load, message.episode, scene)
         self._render_thread.put(BuildMap(message.episode, self._road_map))
 
-    def _tick(self, message: m.Tick, data: bytes) -> None:
+    def _tick(self, message: m.TickMessage, data: bytes) -> None:
         if not message.again:
             state, _ = m.split_tick(data)
             self._loop.call_soon_threadsafe(self._state, state, message.frame, message.lossless)

@@ -25,7 +25,7 @@ from samepath.cluster.balance import CostModel, LoadBalancer, NodeShare
 from samepath.cluster.identity import tick_digest
 from samepath.cluster.link.wire import TooLargeError
 from samepath.cluster.membership import DRAINING, WORKING, Assignment, Member, Membership
-from samepath.cluster.messages import Tick, TickResult, encode, join_tick
+from samepath.cluster.messages import TickMessage, TickResult, encode, join_tick
 from samepath.cluster.monitor.counters import Counters
 from samepath.cluster.settings import Timeouts
 from samepath.core.clock import SYSTEM_CLOCK
@@ -208,12 +208,12 @@ class Scheduler:
     def _tick(self, member: Member, share: NodeShare | None, *, again: bool, timed: bool) -> bytes:
         lossless = self._is_lockstep()
         if share is None:
-            return encode(Tick(self.frame, lossless, b"", (), False, again))
+            return encode(TickMessage(self.frame, lossless, b"", (), False, again))
         now_s = SYSTEM_CLOCK.monotonic_s()
         requests = {request.sensor: request for request in share.requests}
         member.pending.append(Assignment(self.frame, requests, now_s, share.expected_s, timed))
         homes = tuple(self._homes(request) for request in share.requests)
-        return encode(Tick(self.frame, lossless, pack_requests(share.requests), homes, timed, again))
+        return encode(TickMessage(self.frame, lossless, pack_requests(share.requests), homes, timed, again))
 
     def _broadcast(self, messages: dict[bytes, bytes]) -> None:
         for peer, error in self._membership.broadcast(messages, self._tick_bytes).items():

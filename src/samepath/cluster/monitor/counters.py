@@ -227,7 +227,7 @@ class PendingCommand(NamedTuple):
     at_s: float
 
 
-class CommandLog:
+class CommandTracker:
     """Gives every command an id, and says after the next tick which of them counted and how long that took."""
 
     def __init__(self) -> None:
@@ -276,7 +276,7 @@ class Counters:
     fenced: int = 0
     compared: int = 0  # digests of nodes' states held against the main server's
     desynchronised: int = 0  # of them, how many differed
-    commands: CommandLog = field(default_factory=CommandLog)
+    commands: CommandTracker = field(default_factory=CommandTracker)
     lateness: Lateness = field(default_factory=Lateness)
     problems: ProblemLog = field(default_factory=ProblemLog)
     digests: dict[int, bytes] = field(default_factory=dict)
