@@ -17,7 +17,7 @@ from samepath.engines.interface import (
     no_tick,
 )
 from samepath.engines.reference import Exact, Leaky
-from samepath.engines.resampling import RESAMPLING, Frame, Resampler
+from samepath.engines.resampling import RESAMPLING, EngineFrame, Resampler
 
 
 class Good(Simulator):
@@ -185,7 +185,7 @@ class ResamplesInSilence(Good):
     def run(self, request, recorder, on_tick=no_tick):
         check_request(self.info(), request)
         recorder.actor(1, "car")
-        frames = [Frame(0.07 * n, {1: {"x_m": n * n, "y_m": 0.0}}) for n in range(30)]
+        frames = [EngineFrame(0.07 * n, {1: {"x_m": n * n, "y_m": 0.0}}) for n in range(30)]
         resampler = Resampler(0.1, frames[0])
         ticks = [tick for frame in frames[1:] for tick in resampler.take(frame)]
         for tick, states in ticks:

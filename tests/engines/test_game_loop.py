@@ -11,7 +11,8 @@ from samepath.engines.conformance import CHECKS, run_once
 from samepath.engines.resampling import RESAMPLING, interpolated, watch_resampling
 from samepath.engines.samepath import Samepath
 from samepath.engines.samepath.game_loop import SamepathGameLoop
-from samepath.simulator.game_loop import MODES, SOURCES, LoopSettings, loop_with, parse_sources
+from samepath.simulator.game_loop import MODES, LoopSettings
+from samepath.simulator.sources import SOURCES, parse_sources
 from tests.support.shared_runs import share_runs
 
 QUICK = {"time_scale": 200.0, "frame_cost_s": 0.0}
@@ -75,7 +76,7 @@ SETTINGS = [{"mode": mode, "sources": sources} for mode in MODES for sources in 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda one: f"{one['mode']} {one['sources']}")
 def test_only_what_makes_fixed_steps_is_called_lossless(settings):
     info = SamepathGameLoop().described(settings)
-    loop = loop_with(LoopSettings(mode=settings["mode"]), parse_sources(settings["sources"]))
+    loop = LoopSettings(mode=settings["mode"]).with_sources(parse_sources(settings["sources"]))
     assert info.capabilities.lossless == loop.is_fixed
     assert (RESAMPLING in info.channels) != loop.is_fixed
 

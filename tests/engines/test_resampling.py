@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from samepath.core.errors import SimulatorError
 from samepath.engines.conformance import run_request
 from samepath.engines.interface import RunRequest, Simulator, SimulatorInfo, no_tick
-from samepath.engines.resampling import RESAMPLING, Frame, Resampler, interpolated, watch_resampling
+from samepath.engines.resampling import RESAMPLING, EngineFrame, Resampler, interpolated, watch_resampling
 
 STEP_S = 0.05
 # Above rounding, far below anything a bound is about.
@@ -23,7 +23,7 @@ numbers = st.floats(-20.0, 20.0)
 
 def resampled(times, motion, step_s=STEP_S):
     """Resample a motion in space, seen at some moments."""
-    frames = [Frame(time_s, {1: dict(zip(("x_m", "y_m", "z_m"), motion(time_s), strict=True))}) for time_s in times]
+    frames = [EngineFrame(time_s, {1: dict(zip(("x_m", "y_m", "z_m"), motion(time_s), strict=True))}) for time_s in times]
     resampler = Resampler(step_s, frames[0])
     ticks = [tick for frame in frames[1:] for tick in resampler.take(frame)]
     return [*ticks, *resampler.rest()], resampler
@@ -85,7 +85,7 @@ def test_a_frame_on_a_tick_is_taken_bit_for_bit(gaps, data):
     values = st.floats(-1e9, 1e9)
     for tick in ticks:
         states = {1: {"x_m": data.draw(values), "y_m": 0.0, "z_m": 0.0, "yaw_deg": data.draw(st.floats(-180, 180))}}
-        frames.append(Frame(tick * STEP_S, states))
+        frames.append(EngineFrame(tick * STEP_S, states))
     resampler = Resampler(STEP_S, frames[0])
     found = [one for frame in frames[1:] for one in resampler.take(frame)] + resampler.rest()
     by_tick = {one.tick: one.states for one in found}
@@ -117,7 +117,7 @@ def test_angles_take_the_shortest_arc(start_deg, turn_deg, share):
 
 def test_who_comes_and_goes_between_frames_is_at_no_tick_between_them():
     def frame(time_s, *actors):
-        return Frame(time_s, {number: {"x_m": time_s, "y_m": 0.0, "z_m": 0.0} for number in actors})
+        return EngineFrame(time_s, {number: {"x_m": time_s, "y_m": 0.0, "z_m": 0.0} for number in actors})
 
     resampler = Resampler(0.1, frame(0.0, 1))
     frames = [frame(0.15, 1), frame(0.25, 1, 2), frame(0.35, 1, 2), frame(0.45, 2), frame(0.5, 2)]
@@ -133,7 +133,7 @@ def test_a_collision_late_in_the_last_gap_is_within_the_bound_although_it_hardly
 
 def test_what_is_held_belongs_to_the_frame_that_reaches_the_tick():
     frames = [
-        Frame(t, {1: {"x_m": t, "y_m": 0.0, "gear_index": 9.0}}, {1: {"gear_index": g}})
+        EngineFrame(t, {1: {"x_m": t, "y_m": 0.0, "gear_index": 9.0}}, {1: {"gear_index": g}})
         for t, g in ((0.0, 1), (0.07, 2), (0.15, 3))
     ]
     resampler = Resampler(STEP_S, frames[0])
@@ -161,17 +161,17 @@ def test_where_a_bound_cannot_be_known_none_is_given():
 
 
 def test_time_must_rise_and_a_frame_told_twice_is_one():
-    resampler = Resampler(0.1, Frame(0.0, {}))
-    resampler.take(Frame(0.15, {}))
-    assert resampler.take(Frame(0.15, {})) == []
-    for late in (Frame(0.15, {1: {"x_m": 0.0}}), Frame(0.1, {}), Frame(math.nan, {})):
+    resampler = Resampler(0.1, EngineFrame(0.0, {}))
+    resampler.take(EngineFrame(0.15, {}))
+    assert resampler.take(EngineFrame(0.15, {})) == []
+    for late in (EngineFrame(0.15, {1: {"x_m": 0.0}}), EngineFrame(0.1, {}), EngineFrame(math.nan, {})):
         with pytest.raises(SimulatorError, match="time must rise"):
             resampler.take(late)
 
 
 @given(steps)
 def test_moments_belong_to_the_first_tick_at_or_after_them(gaps):
-    resampler = Resampler(STEP_S, Frame(0.0, {}))
+    resampler = Resampler(STEP_S, EngineFrame(0.0, {}))
     for before_s, now_s in pairwise(moments(gaps)):
         assume(now_s > before_s)
         tick = resampler.tick_of(now_s)

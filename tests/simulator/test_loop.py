@@ -6,9 +6,8 @@ import pytest
 
 from samepath.core.errors import InputError, UnknownNameError
 from samepath.scenarios.model import load_scenario
-from samepath.simulator.game_loop import GameLoop, LoopSettings, Pace
+from samepath.simulator.game_loop import GameLoop, InlineDecider, LoopSettings, StepPacer, ThreadedDecider, frame_work
 from samepath.simulator.simulation import Simulation
-from samepath.simulator.sources import Inline, Threaded, frame_work
 
 SCENARIO = load_scenario("table1-test2")
 MANY = 1_000_000
@@ -98,7 +97,7 @@ def test_real_time_gives_up_what_it_cannot_catch_up_with():
 
 
 def test_a_frame_too_short_for_a_step_counts_towards_the_next():
-    pace = Pace(LoopSettings("variable"), 0.05)
+    pace = StepPacer(LoopSettings("variable"), 0.05)
     assert pace.due(4e-6).steps_s == ()
     assert pace.due(2e-5).steps_s == (pytest.approx(2.4e-5),)
 
@@ -120,7 +119,7 @@ class Seen:
 
 def test_inline_controllers_decide_once_per_control_period():
     asked = []
-    inline = Inline(lambda view: asked.append(view.tick) or {1: view.tick})
+    inline = InlineDecider(lambda view: asked.append(view.tick) or {1: view.tick})
     assert [inline.commands(Seen(tick))[1] for tick in (0, 0, 1, 1, 3)] == [0, 0, 1, 1, 3]
     assert asked == [0, 1, 3]
 
@@ -136,7 +135,7 @@ def test_a_thread_of_controllers_is_never_waited_for_and_the_newest_view_counts(
         go.wait(5)
         return {1: view.tick}
 
-    threaded = Threaded(decide)
+    threaded = ThreadedDecider(decide)
     assert threaded.commands(Seen(0)) == {}
     assert begun.wait(5)
     assert [threaded.commands(Seen(tick)) for tick in (1, 2, 3)] == [{}, {}, {}]
@@ -147,7 +146,7 @@ def test_a_thread_of_controllers_is_never_waited_for_and_the_newest_view_counts(
 
 
 def test_what_a_controller_in_a_thread_throws_reaches_the_loop():
-    threaded = Threaded(lambda view: 1 / 0)
+    threaded = ThreadedDecider(lambda view: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         for _ in range(MANY):
             threaded.commands(Seen(0))

@@ -10,7 +10,7 @@ import pytest
 
 from samepath.core.errors import InputError, UnknownNameError
 from samepath.scenarios.model import load_scenario
-from samepath.simulator import game_loop as table
+from samepath.simulator import sources as table
 from samepath.simulator.game_loop import GameLoop, LoopSettings
 from samepath.simulator.simulation import Simulation, SimulationSettings
 from samepath.simulator.sources import BitFlip, Panels, flipped, in_order_of_completion
@@ -122,10 +122,10 @@ def test_loading_loses_nothing_and_tells_errors():
 
 def test_modes_of_the_loop_are_sources_too():
     lockstep = LoopSettings()
-    assert table.loop_with(lockstep, ("wall-clock-step",)).mode == "variable"
-    threaded = table.loop_with(lockstep, ("async-controller",))
+    assert lockstep.with_sources(("wall-clock-step",)).mode == "variable"
+    threaded = lockstep.with_sources(("async-controller",))
     assert (threaded.mode, threaded.controllers) == ("real-time", "thread")
-    assert table.loop_with(lockstep, ()) == lockstep
+    assert lockstep.with_sources(()) == lockstep
 
 
 def test_names_are_checked_and_contradictions_refused():
@@ -138,4 +138,4 @@ def test_names_are_checked_and_contradictions_refused():
         table.simulation_with(SimulationSettings(), ("unstable-queue", "random-queue"))
     with pytest.raises(InputError, match="gusts_n"):
         table.disturbances_with((), gusts_n=-1.0)
-    assert all(one.section and one.summary and one.twin for one in table.SOURCES.values())
+    assert all(source.section and source.summary and source.twin for source in table.SOURCES.values())

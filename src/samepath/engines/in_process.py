@@ -46,7 +46,7 @@ from samepath.engines.interface import (
     number,
     whole,
 )
-from samepath.engines.resampling import RESAMPLING, Frame, Resampler
+from samepath.engines.resampling import RESAMPLING, EngineFrame, Resampler
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import (
     STANDING,
@@ -404,7 +404,7 @@ class InProcessRun:
     def _play_variable(self, clock: Clock) -> str:
         """Frames end when they end; what a trace has at its ticks lies between them. Returns what was done to the numbers."""
         world, now_s = self._world, 0.0
-        resampler = Resampler(TICK_S, Frame(0.0, self._copied()))
+        resampler = Resampler(TICK_S, EngineFrame(0.0, self._copied()))
         resampler.rest()  # the start itself is no tick of a trace
 
         def one_step(frame_s: float) -> None:
@@ -413,7 +413,7 @@ class InProcessRun:
             now_s += frame_s
             self._note_contacts(max(1, resampler.tick_of(now_s)))
             # Ticks come a frame late: each frame keeps the commands that led to it, or a tick would have those of the next.
-            for tick, states in resampler.take(Frame(now_s, self._copied(), self._told())):
+            for tick, states in resampler.take(EngineFrame(now_s, self._copied(), self._told())):
                 if not self._ended:
                     self._record(tick, states)
 

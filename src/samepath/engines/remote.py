@@ -47,7 +47,7 @@ from samepath.engines.interface import (
     whole,
     word,
 )
-from samepath.engines.resampling import RESAMPLING, Frame, Resampler
+from samepath.engines.resampling import RESAMPLING, EngineFrame, Resampler
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import (
     STANDING,
@@ -352,8 +352,8 @@ class ResampledTicks:
         return max(self._resamplers.values(), key=lambda resampler: resampler.largest_m).note
 
 
-def _frame(sample: ActorSample) -> Frame:
-    return Frame(sample.time_s, {sample.number: sample.state}, {sample.number: sample.told})
+def _frame(sample: ActorSample) -> EngineFrame:
+    return EngineFrame(sample.time_s, {sample.number: sample.state}, {sample.number: sample.told})
 
 
 class RemoteRun:

@@ -37,7 +37,7 @@ from typing import Final, NamedTuple
 from samepath.core.channels import ANGLES, POSITION, RESAMPLING
 from samepath.core.errors import SimulatorError
 
-__all__ = ["RESAMPLING", "Frame", "Resampler", "States", "Tick", "interpolated", "watch_resampling"]
+__all__ = ["RESAMPLING", "EngineFrame", "ResampledTick", "Resampler", "States", "interpolated", "watch_resampling"]
 
 # A frame this near to a tick, as a part of a step, is on it: above the rounding of a sum of steps in double precision.
 _ROUNDING: Final = 1e-9
@@ -46,7 +46,7 @@ States = Mapping[int, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Frame:
+class EngineFrame:
     """Everybody at a moment of the engine's choice; ``time_s`` counts from the start of the run.
 
     ``held`` are values that are set once a step and have nothing between two steps, such as commands and gears: a tick has
@@ -58,14 +58,14 @@ class Frame:
     held: States = field(default_factory=dict)
 
 
-class Tick(NamedTuple):
+class ResampledTick(NamedTuple):
     """Everybody at a tick, the bound among the channels of each."""
 
     tick: int
     states: dict[int, dict[str, float]]
 
 
-class Interpolations:
+class InterpolationCount:
     """How many states were put between two frames while somebody watched."""
 
     def __init__(self) -> None:
@@ -73,13 +73,13 @@ class Interpolations:
 
 
 # Of the context, not of the process: checks that run side by side do not see each other's runs.
-_watched: ContextVar[Interpolations | None] = ContextVar("watched resampling", default=None)
+_watched: ContextVar[InterpolationCount | None] = ContextVar("watched resampling", default=None)
 
 
 @contextmanager
-def watch_resampling() -> Iterator[Interpolations]:
+def watch_resampling() -> Iterator[InterpolationCount]:
     """Count what is interpolated from here on. A trace alone does not show it, and an adapter may forget to say so."""
-    seen = Interpolations()
+    seen = InterpolationCount()
     token = _watched.set(seen)
     try:
         yield seen
@@ -93,7 +93,7 @@ class Resampler:
     Ticks come one frame late, because a bound needs the frame after; when no more frames come, :meth:`rest` has the last ones.
     """
 
-    def __init__(self, step_s: float, start: Frame) -> None:
+    def __init__(self, step_s: float, start: EngineFrame) -> None:
         if not (step_s > 0 and math.isfinite(step_s)):
             raise SimulatorError(f"a step above 0 s was wanted, but {step_s} came")
         self.step_s = step_s
@@ -103,7 +103,7 @@ class Resampler:
         self.largest_at: tuple[int, int] | None = None  # tick and actor
         self.longest_gap_s = 0.0
 
-    def take(self, frame: Frame) -> list[Tick]:
+    def take(self, frame: EngineFrame) -> list[ResampledTick]:
         """Take the next frame; return the ticks of the gap before it, or none where there was no tick in that gap."""
         last = self._frames[-1]
         if frame.time_s == last.time_s and frame.states == last.states:
@@ -115,7 +115,7 @@ class Resampler:
         self._frames.append(frame)
         return found
 
-    def rest(self) -> list[Tick]:
+    def rest(self) -> list[ResampledTick]:
         """Return the ticks up to the last frame; its gap has no other after it, so that the bound is wider there."""
         return self._gap(None)
 
@@ -132,12 +132,12 @@ class Resampler:
             f"at most {self.largest_m:.3g} m off{where}; longest gap between frames {self.longest_gap_s:.3g} s"
         )
 
-    def _gap(self, after: Frame | None) -> list[Tick]:
+    def _gap(self, after: EngineFrame | None) -> list[ResampledTick]:
         """Return the ticks after the last frame but one and up to the last."""
         frames = list(self._frames)
         last = frames[-1]
         before = frames[-2] if len(frames) > 1 else None
-        found: list[Tick] = []
+        found: list[ResampledTick] = []
         while self._time_s(self._next) <= last.time_s + _ROUNDING * self.step_s:
             found.append(self._tick(self._next, frames[-3] if len(frames) > 2 else None, before, last, after))
             self._next += 1
@@ -146,10 +146,12 @@ class Resampler:
     def _time_s(self, tick: int) -> float:
         return tick * self.step_s
 
-    def _tick(self, tick: int, earlier: Frame | None, a: Frame | None, b: Frame, later: Frame | None) -> Tick:
+    def _tick(
+        self, tick: int, earlier: EngineFrame | None, a: EngineFrame | None, b: EngineFrame, later: EngineFrame | None
+    ) -> ResampledTick:
         time_s = self._time_s(tick)
         if a is None or abs(time_s - b.time_s) <= _ROUNDING * self.step_s:
-            return Tick(
+            return ResampledTick(
                 tick, {number: {**state, RESAMPLING: 0.0, **b.held.get(number, {})} for number, state in b.states.items()}
             )
         share = (time_s - a.time_s) / (b.time_s - a.time_s)
@@ -166,7 +168,7 @@ class Resampler:
         watched = _watched.get()
         if watched is not None:
             watched.count += len(states)
-        return Tick(tick, states)
+        return ResampledTick(tick, states)
 
 
 def interpolated(before: Mapping[str, float], after: Mapping[str, float], share: float) -> dict[str, float]:
@@ -183,7 +185,9 @@ def _between(a: float, b: float, share: float, angle: bool) -> float:
     return (a + share * turn + 180.0) % 360.0 - 180.0
 
 
-def _bound_m(number: int, earlier: Frame | None, a: Frame, b: Frame, later: Frame | None) -> float | None:
+def _bound_m(
+    number: int, earlier: EngineFrame | None, a: EngineFrame, b: EngineFrame, later: EngineFrame | None
+) -> float | None:
     """Return how far from the line an actor can have been from ``a`` to ``b``; None where it has no frame beside these two."""
     mean = _velocity(number, a, b)
     changes = [
@@ -199,7 +203,7 @@ def _bound_m(number: int, earlier: Frame | None, a: Frame, b: Frame, later: Fram
     return math.hypot(*(sum(axis) * gap_s / part for axis in zip(*changes, strict=True)))
 
 
-def _velocity(number: int, a: Frame, b: Frame) -> list[float]:
+def _velocity(number: int, a: EngineFrame, b: EngineFrame) -> list[float]:
     """Mean velocity from one frame to the next, along each axis that is there."""
     start, end, gap_s = a.states[number], b.states[number], b.time_s - a.time_s
     return [(end[axis] - start[axis]) / gap_s for axis in POSITION if axis in start]

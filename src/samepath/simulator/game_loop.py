@@ -11,39 +11,41 @@ at all (Section III of the paper on determinism of game engines, Fig. 2). What d
 
 Only lockstep promises anything. Physics divides each step further into the substeps of the simulation's own settings.
 
+Rendering is stood for by arithmetic that takes wall time. It is computed, not slept: whoever competes for the core makes it
+longer, as with rendering, and that is how load reaches a game loop. Controllers decide within a frame, or in a thread of their
+own as a client beside an engine does; then it is the operating system's scheduler that says which view a decision is made from
+and which frame it reaches.
+
 Where a simulation replays what its agents once decided, nobody is asked and no thread started: every step takes what holds at
 its simulated time. With fixed steps the clock then has no way into the world.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import lru_cache
+from threading import Condition, Thread
+from typing import Final, Protocol
 
 import numpy as np
 
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError, unknown
-from samepath.core.streams import unseeded
-from samepath.scenarios.agents import View
-from samepath.simulator.simulation import Arrangement, Simulation, SimulationSettings, StepResult
-from samepath.simulator.sources import (
-    BitFlip,
-    Decider,
-    Disturbance,
-    Gusts,
-    Inline,
-    Panels,
-    Threaded,
-    frame_work,
-    hash_order,
-    loaded_actors,
-    loaded_statics,
-)
+from samepath.core.states import Command
+from samepath.scenarios.agents import WorldView
+from samepath.simulator.simulation import Simulation, StepResult
+from samepath.simulator.sources import Disturbance
 
 MODES: Final = ("lockstep", "real-time", "variable", "semi-fixed")
 CONTROLLERS: Final = ("inline", "thread")
+# Shorter steps than this are owed to the next frame: a clock that has hardly moved must not make a step of nothing.
 _LEAST_STEP_S: Final = 1e-5
+# Timed once, to find out how much work takes how long: the least of so many passes.
+_TRIALS: Final = 50
+_RAYS: Final = np.linspace(0.1, 1.0, 4096)
+_PIXELS: Final = np.zeros_like(_RAYS)
+
+Decide = Callable[[WorldView], dict[int, Command]]
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,14 @@ class LoopSettings:
         if self.mode == "lockstep" and self.controllers == "thread":
             raise InputError("lockstep waits for its controllers: with controllers in a thread use mode real-time or variable")
 
+    def with_sources(self, names: tuple[str, ...]) -> "LoopSettings":
+        """Return the loop with those sources of non-determinism that are modes of it; see :mod:`samepath.simulator.sources`."""
+        mode = "variable" if "wall-clock-step" in names else self.mode
+        if "async-controller" not in names:
+            return replace(self, mode=mode)
+        # Lockstep waits for its controllers, and nobody waits for a thread.
+        return replace(self, mode="real-time" if mode == "lockstep" else mode, controllers="thread")
+
     @property
     def is_fixed(self) -> bool:
         """Is every step the simulation's own?"""
@@ -85,57 +95,7 @@ class LoopSettings:
 
 
 @dataclass(frozen=True)
-class Due:
-    """What a frame is to simulate; None stands for the fixed step. Without steps, ``wait_s`` until there will be one."""
-
-    steps_s: tuple[float | None, ...]
-    late: bool = False
-    wait_s: float = 0.0
-
-
-class Pace:
-    """Turns the time that passed on the wall clock into steps. The first frame is given the time of one fixed step."""
-
-    def __init__(self, settings: LoopSettings, step_s: float) -> None:
-        self.settings = settings
-        self.step_s = step_s
-        self._owed_s = 0.0
-
-    @property
-    def first_wall_s(self) -> float:
-        """Wall time of a frame that simulates one fixed step."""
-        return self.step_s / self.settings.time_scale
-
-    def due(self, wall_s: float) -> Due:
-        """Return what is due when ``wall_s`` have passed since the frame before began."""
-        settings = self.settings
-        if settings.mode == "lockstep":
-            return Due((None,))
-        self._owed_s += wall_s * settings.time_scale
-        if settings.mode == "real-time":
-            return self._fixed_steps()
-        owed_s, most = self._owed_s, settings.catch_up_steps if settings.mode == "semi-fixed" else 1
-        if owed_s < _LEAST_STEP_S:
-            return Due((), wait_s=_LEAST_STEP_S / settings.time_scale)
-        self._owed_s = 0.0
-        taken_s, steps_s = min(owed_s, most * settings.max_step_s), []
-        while taken_s >= _LEAST_STEP_S:
-            steps_s.append(min(taken_s, settings.max_step_s))
-            taken_s -= steps_s[-1]
-        self._owed_s += taken_s if taken_s > 0 else 0.0
-        return Due(tuple(steps_s), late=owed_s > most * settings.max_step_s)
-
-    def _fixed_steps(self) -> Due:
-        # The margin is far below a clock's resolution and above the rounding of a sum of frames.
-        steps = int(self._owed_s / self.step_s + 1e-9)
-        self._owed_s = max(0.0, self._owed_s - steps * self.step_s)
-        if not steps:
-            return Due((), wait_s=(self.step_s - self._owed_s) / self.settings.time_scale)
-        return Due((None,) * min(steps, self.settings.catch_up_steps), late=steps > 1)
-
-
-@dataclass(frozen=True)
-class Frame:
+class LoopFrame:
     """One frame: where the world stands after it, how much it simulated and whether it came late.
 
     ``wall_s`` is from the beginning of the frame before to the beginning of this one.
@@ -187,16 +147,16 @@ class GameLoop:
         """Simulated seconds per step so far; 0 before the first."""
         return (self.simulation.world.time_s - self._start_s) / self.step_count if self.step_count else 0.0
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Iterator[LoopFrame]:
         """Run frame by frame to the end of the scenario; stop asking and the world stands still."""
-        pace = Pace(self.settings, self.simulation.world.settings.step_s)
+        pacer = StepPacer(self.settings, self.simulation.world.settings.step_s)
         threaded = self.settings.controllers == "thread" and not self.simulation.replays
-        decider = Threaded(self.simulation.decide) if threaded else Inline(self.simulation.decide)
+        decider = ThreadedDecider(self.simulation.decide) if threaded else InlineDecider(self.simulation.decide)
         before_s = self._clock.monotonic_s()
-        passed_s = frame_s = pace.first_wall_s
+        passed_s = frame_s = pacer.first_wall_s
         try:
             while True:
-                due = pace.due(passed_s)
+                due = pacer.due(passed_s)
                 if due.steps_s:
                     frame = self._frame(due, frame_s, decider)
                     frame_s = 0.0
@@ -211,13 +171,13 @@ class GameLoop:
         finally:
             decider.close()
 
-    def _frame(self, due: Due, wall_s: float, decider: Decider) -> Frame:
+    def _frame(self, due: "DueSteps", wall_s: float, decider: "Decider") -> LoopFrame:
         simulation, start_s = self.simulation, self.simulation.world.time_s
         commands = {} if simulation.replays else decider.commands(self._view())
         results: list[StepResult] = []
         for step_s in due.steps_s:
-            for one in self._disturbances:
-                one.before_step(simulation)
+            for disturbance in self._disturbances:
+                disturbance.before_step(simulation)
             # A replay goes by simulated time, whichever frame a step falls into.
             results.append(simulation.step(step_s) if simulation.replays else simulation.advance(commands, step_s))
             self._on_step(results[-1])
@@ -228,9 +188,9 @@ class GameLoop:
         self.frame_count += 1
         self.step_count += len(results)
         self.deadline_misses += due.late
-        return Frame(world.tick_count, world.time_s, world.time_s - start_s, wall_s, due.late, tuple(results))
+        return LoopFrame(world.tick_count, world.time_s, world.time_s - start_s, wall_s, due.late, tuple(results))
 
-    def _view(self) -> View:
+    def _view(self) -> WorldView:
         """What agents see. They count control periods: a frame is one only where steps are fixed."""
         view = self.simulation.view()
         if self.settings.is_fixed:
@@ -238,98 +198,160 @@ class GameLoop:
         return replace(view, tick=int(view.time_s / self.simulation.world.settings.step_s + 1e-9))
 
 
-# The table of sources: which can be switched on, what of the paper they stand for, and what they do.
-
-DEFAULT_GUSTS_N: Final = 50.0
-DEFAULT_PANELS: Final = 64
-
-
 @dataclass(frozen=True)
-class Source:
-    """A source of non-determinism: the paper's section, what it does, and what to run for comparison."""
+class DueSteps:
+    """What a frame is to simulate; None stands for the fixed step. Without steps, ``wait_s`` until there will be one."""
 
-    name: str
-    section: str
-    summary: str
-    twin: str
-
-
-SOURCES: Final[Mapping[str, Source]] = {
-    one.name: one
-    for one in (
-        Source("wall-clock-step", "III, IV-E", "each step is as long as the frame before took", "mode lockstep"),
-        Source("async-controller", "IV-B", "controllers run in a thread of their own", "controllers inline"),
-        Source("unseeded-random", "IV-E", "gusts of wind drawn from entropy", "gusts_n without the source: a seeded stream"),
-        Source("hash-order", "IV-F", "actors are spawned in the order of a set of strings", "no source, or PYTHONHASHSEED=0"),
-        Source("unstable-queue", "IV-F", "walkers plan with a plain binary heap", "queue stable"),
-        Source("random-queue", "IV-F", "walkers' planner breaks ties by lots from entropy", "queue randomised: seeded lots"),
-        Source(
-            "parallel-accumulation", "IV-A, IV-B", "forces are added as threads finish", "panels without the source: in order"
-        ),
-        Source("bit-flip", "IV-D", "one low bit of one actor's state turns over at a random tick", "no source"),
-        Source("load-order", "IV-E", "meshes and actors enter physics as threads finish loading them", "no source"),
-    )
-}
+    steps_s: tuple[float | None, ...]
+    late: bool = False
+    wait_s: float = 0.0
 
 
-def parse_sources(text: str) -> tuple[str, ...]:
-    """Read names separated by commas; nothing is no source."""
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    for name in names:
-        if name not in SOURCES:
-            raise unknown("source of non-determinism", name, SOURCES)
-    return names
+class StepPacer:
+    """Turns the time that passed on the wall clock into steps. The first frame is given the time of one fixed step."""
+
+    def __init__(self, settings: LoopSettings, step_s: float) -> None:
+        self.settings = settings
+        self.step_s = step_s
+        self._owed_s = 0.0
+
+    @property
+    def first_wall_s(self) -> float:
+        """Wall time of a frame that simulates one fixed step."""
+        return self.step_s / self.settings.time_scale
+
+    def due(self, wall_s: float) -> DueSteps:
+        """Return what is due when ``wall_s`` have passed since the frame before began."""
+        settings = self.settings
+        if settings.mode == "lockstep":
+            return DueSteps((None,))
+        self._owed_s += wall_s * settings.time_scale
+        if settings.mode == "real-time":
+            return self._fixed_steps()
+        owed_s, most = self._owed_s, settings.catch_up_steps if settings.mode == "semi-fixed" else 1
+        if owed_s < _LEAST_STEP_S:
+            return DueSteps((), wait_s=_LEAST_STEP_S / settings.time_scale)
+        self._owed_s = 0.0
+        taken_s, steps_s = min(owed_s, most * settings.max_step_s), []
+        while taken_s >= _LEAST_STEP_S:
+            steps_s.append(min(taken_s, settings.max_step_s))
+            taken_s -= steps_s[-1]
+        self._owed_s += taken_s if taken_s > 0 else 0.0
+        return DueSteps(tuple(steps_s), late=owed_s > most * settings.max_step_s)
+
+    def _fixed_steps(self) -> DueSteps:
+        # The margin is far below a clock's resolution and above the rounding of a sum of frames.
+        steps = int(self._owed_s / self.step_s + 1e-9)
+        self._owed_s = max(0.0, self._owed_s - steps * self.step_s)
+        if not steps:
+            return DueSteps((), wait_s=(self.step_s - self._owed_s) / self.settings.time_scale)
+        return DueSteps((None,) * min(steps, self.settings.catch_up_steps), late=steps > 1)
 
 
-def loop_with(settings: LoopSettings, names: tuple[str, ...]) -> LoopSettings:
-    """Return the loop with the sources that are modes of it; controllers in a thread cannot keep lockstep."""
-    mode = "variable" if "wall-clock-step" in names else settings.mode
-    if "async-controller" not in names:
-        return replace(settings, mode=mode)
-    return replace(settings, mode="real-time" if mode == "lockstep" else mode, controllers="thread")
+class Decider(Protocol):
+    """Runs the agents."""
+
+    def commands(self, view: WorldView) -> dict[int, Command]:
+        """Return what holds in the frame that begins with ``view``."""
+
+    def close(self) -> None:
+        """Stop."""
 
 
-def simulation_with(settings: SimulationSettings, names: tuple[str, ...]) -> SimulationSettings:
-    """Return the simulation's settings with the walkers' queue that the sources ask for."""
-    wanted = [queue for name, queue in (("unstable-queue", "unstable"), ("random-queue", "randomised")) if name in names]
-    if len(wanted) > 1:
-        raise InputError("sources: unstable-queue and random-queue are both the walkers' queue: choose one")
-    return replace(settings, queue=wanted[0]) if wanted else settings
+class InlineDecider:
+    """Agents decide at once, in the first frame of each control period; until the next one their commands hold."""
+
+    def __init__(self, decide: Decide) -> None:
+        self._decide = decide
+        self._period = -1
+        self._commands: dict[int, Command] = {}
+
+    def commands(self, view: WorldView) -> dict[int, Command]:
+        if view.tick > self._period:
+            self._period, self._commands = view.tick, self._decide(view)
+        return self._commands
+
+    def close(self) -> None:
+        """Nothing to stop."""
 
 
-def arrangement_with(names: tuple[str, ...]) -> Arrangement:
-    """Return how the scenario is put together."""
-    arrangement = Arrangement()
-    if "hash-order" in names and "load-order" in names:
-        raise InputError("sources: hash-order and load-order both order the actors: choose one")
-    if "hash-order" in names:
-        arrangement = replace(arrangement, order=hash_order)
-    if "load-order" in names:
-        arrangement = replace(arrangement, order=loaded_actors, statics=loaded_statics)
-    if "random-queue" in names:
-        arrangement = replace(arrangement, chance=_entropy)
-    return arrangement
+class ThreadedDecider:
+    """Agents decide in a thread of their own, as a client beside a game engine does.
 
-
-def disturbances_with(
-    names: tuple[str, ...], *, gusts_n: float = 0.0, panels: int = 0, seed: int = 0, ticks: int = 0
-) -> tuple[Disturbance, ...]:
-    """Return what meddles before each step. ``gusts_n`` and ``panels`` alone give the deterministic twins.
-
-    ``ticks``: a bit flips before one of the first so many.
+    They see the newest view when they are ready for one, and whatever they said last counts. The view, the commands and the end
+    are handed over under one lock, so that a frame never waits for a decision: it publishes, takes what is there and goes on.
     """
-    if not gusts_n >= 0 or panels < 0:
-        raise InputError(f"gusts_n and panels of at least 0 were wanted, but {gusts_n} and {panels} came")
-    found: list[Disturbance] = []
-    unseeded_gusts, parallel = "unseeded-random" in names, "parallel-accumulation" in names
-    if gusts_n or unseeded_gusts:
-        found.append(Gusts(gusts_n or DEFAULT_GUSTS_N, None if unseeded_gusts else seed))
-    if panels or parallel:
-        found.append(Panels(panels or DEFAULT_PANELS, parallel=parallel))
-    if "bit-flip" in names:
-        found.append(BitFlip(ticks, None))
-    return tuple(found)
+
+    def __init__(self, decide: Decide) -> None:
+        self._decide = decide
+        self._changed = Condition()
+        self._view: WorldView | None = None
+        self._commands: dict[int, Command] = {}
+        self._error: BaseException | None = None
+        self._stopped = False
+        self._thread = Thread(target=self._run, name="controllers", daemon=True)
+        self._thread.start()
+
+    def commands(self, view: WorldView) -> dict[int, Command]:
+        """Publish the view and return what has arrived so far."""
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+            self._view = view
+            self._changed.notify()
+            return self._commands
+
+    def close(self) -> None:
+        """Stop after the decision in hand."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        period = -1
+        while True:
+            with self._changed:
+                while not self._stopped and (self._view is None or self._view.tick <= period):
+                    self._changed.wait()
+                view = self._view
+            if self._stopped or view is None:
+                return
+            period = view.tick
+            try:
+                commands = self._decide(view)
+            except Exception as error:  # told to the loop, which raises it in the caller's thread
+                self._error = error
+                return
+            with self._changed:
+                self._commands = commands
 
 
-def _entropy(*key: str | int) -> np.random.Generator:
-    return unseeded()
+def frame_work(cost_s: float) -> Callable[[], None]:
+    """Return work that takes ``cost_s`` on an idle core: as many passes of :func:`_shade` as fit."""
+    passes = round(cost_s / _pass_s()) if cost_s > 0 else 0
+
+    def work() -> None:
+        for _ in range(passes):
+            _shade()
+
+    return work
+
+
+def _shade() -> None:
+    """Light 4096 pixels: a few dozen microseconds of arithmetic during which other threads may run, as while rendering."""
+    np.multiply(_RAYS, _RAYS, out=_PIXELS)
+    np.add(_PIXELS, 1.0, out=_PIXELS)
+    np.sqrt(_PIXELS, out=_PIXELS)
+    np.divide(_RAYS, _PIXELS, out=_PIXELS)
+
+
+@lru_cache(maxsize=1)
+def _pass_s() -> float:
+    """Seconds of one pass: the least of many, so that a busy machine gets the same amount of work as an idle one."""
+    times_s = []
+    for _ in range(_TRIALS):
+        start_s = SYSTEM_CLOCK.monotonic_s()
+        _shade()
+        times_s.append(SYSTEM_CLOCK.monotonic_s() - start_s)
+    return max(min(times_s), 1e-7)

@@ -15,14 +15,14 @@ from samepath.core.streams import stream
 from samepath.scenarios.agents import (
     Agent,
     CallableAgent,
+    DecisionRecorder,
+    DecisionReplay,
     Decisions,
     DrivingAgent,
     ProcessAgent,
-    Replay,
     StandingAgent,
-    Tape,
-    View,
     WalkingAgent,
+    WorldView,
 )
 from samepath.scenarios.astar import Grid, rasterise
 from samepath.scenarios.drivers import Steering, VehicleFollower, VehicleSettings
@@ -83,7 +83,7 @@ class Simulation:
         arrangement: "Arrangement | None" = None,
         *,
         decisions: Decisions | None = None,
-        tape: Tape | None = None,
+        tape: DecisionRecorder | None = None,
     ) -> None:
         self.scenario = scenario
         self._arrangement = arrangement or Arrangement()
@@ -104,7 +104,7 @@ class Simulation:
         for spec in self._arrangement.order(scenario.actors):
             self._spawn(spec)
         self._tape = tape
-        self._replay = Replay(decisions, self._types) if decisions is not None else None
+        self._replay = DecisionReplay(decisions, self._types) if decisions is not None else None
         self.agents = self._agents()
 
     @property
@@ -164,11 +164,11 @@ class Simulation:
         ys = [y for actor in self.scenario.actors for _, y in actor.path]
         return min(xs) - 30.0, min(ys) - 30.0, max(xs) + 30.0, max(ys) + 30.0
 
-    def view(self) -> View:
+    def view(self) -> WorldView:
         """Return what agents see now."""
-        return View(self.world.tick_count, self.world.time_s, self.world.states(), self._types)
+        return WorldView(self.world.tick_count, self.world.time_s, self.world.states(), self._types)
 
-    def decide(self, view: View) -> dict[int, Command]:
+    def decide(self, view: WorldView) -> dict[int, Command]:
         """Ask every agent that is still there, by id; or look up what was decided by this time."""
         if self._replay is not None:
             return self._replay.commands(view)
@@ -265,7 +265,7 @@ class Simulation:
         simulation._met = {(a, b, name) for a, b, name in extra["met"]}
         decisions = extra["decisions"]
         simulation._tape = None
-        simulation._replay = Replay(Decisions(**decisions), simulation._types) if decisions else None
+        simulation._replay = DecisionReplay(Decisions(**decisions), simulation._types) if decisions else None
         simulation.agents = simulation._agents()
         for number, plain in extra["agents"].items():
             simulation.agents[int(number)].recall(plain)

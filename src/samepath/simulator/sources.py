@@ -1,180 +1,148 @@
 """Sources of non-determinism, each a real mechanism, to be switched on one by one (Section IV of the paper).
 
 Nothing here adds noise to a result. A source changes how something is computed, in the way engines do by accident: it asks the
-wall clock, leaves an order to a scheduler or a hash table, draws without a seed. See :mod:`samepath.simulator.game_loop`.
+wall clock, leaves an order to a scheduler or a hash table, draws without a seed. Sources reach a run in four places: some are
+modes of the game loop (:meth:`samepath.simulator.game_loop.LoopSettings.with_sources`), some a setting of the simulation, some
+the order in which a scenario is put together, and some disturb the world before each step. Each names its deterministic twin:
+what the two differ in comes from the source, and not from the force it adds.
 """
 
 import itertools
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from threading import Barrier, Condition, Lock, Thread
+from dataclasses import dataclass, replace
+from threading import Barrier, Lock, Thread
 from typing import Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.catalogue import VehicleType
-from samepath.core.clock import SYSTEM_CLOCK
-from samepath.core.states import ActorState, Command, Vector
+from samepath.core.errors import InputError, unknown
+from samepath.core.states import ActorState, Vector
 from samepath.core.streams import stream, unseeded
 from samepath.core.trig import sincos_deg
-from samepath.scenarios.agents import View
 from samepath.scenarios.model import ActorSpec
 from samepath.simulator.maps import Mesh, load_map
-from samepath.simulator.simulation import Simulation, merged
+from samepath.simulator.simulation import Arrangement, Simulation, SimulationSettings, merged
 from samepath.simulator.world.world import StaticMesh
 
-# What meddles with the world before each step of physics.
+DEFAULT_GUSTS_N: Final = 50.0
+DEFAULT_PANELS: Final = 64
+# A flip of a bit strikes one of so many lowest bits of the mantissa, of one of these numbers of a state.
+LOW_BITS: Final = 8
+_NUMBERS: Final = ("x_m", "y_m", "x", "y", "z")
+# Threads that load, and what an asset is padded to: about the size of a vehicle's meshes and textures, so that unpacking takes
+# long enough for the threads to overtake each other.
+LOADERS: Final = 4
+ASSET_BYTES: Final = 4 << 20
+# The wind on panels, the threads that add it up, and the points of a panel over which its pressure is taken.
+AIR_KGPM3: Final = 1.2
+WIND_MPS: Final = (3.0, -4.0)
+_WORKERS: Final = 4
+_POINTS: Final = 512
+
+Floats = NDArray[np.float64]
+Packed = TypeVar("Packed")
+Loaded = TypeVar("Loaded")
 
 
 class Disturbance(Protocol):
-    """Called before every step of a game loop, in the order in which the loop was given them."""
+    """Pushes the world, or changes what it stores, before every step; a loop calls its own in the order it was given them."""
 
-    def before_step(self, simulation: Simulation) -> None:
-        """Push, or change what is stored."""
+    def before_step(self, simulation: Simulation) -> None: ...
 
-    def close(self) -> None:
-        """Let go of everything."""
+    def close(self) -> None: ...
 
 
-# Work that stands for rendering, so that a frame takes wall time (``wall-clock-step``, Sections III and IV-E).
-#
-# It is computed, not slept: whoever competes for the core makes it longer, as with rendering.
+@dataclass(frozen=True)
+class Source:
+    """A source of non-determinism: the paper's section, what it does, and what to run for comparison."""
 
-_TRIALS: Final = 50
-
-
-def frame_work(cost_s: float) -> Callable[[], None]:
-    """Return work that takes ``cost_s`` on an idle core: as many passes of :func:`_shade` as fit."""
-    passes = round(cost_s / _pass_s()) if cost_s > 0 else 0
-
-    def work() -> None:
-        for _ in range(passes):
-            _shade()
-
-    return work
+    name: str
+    section: str
+    summary: str
+    twin: str
 
 
-_RAYS: Final = np.linspace(0.1, 1.0, 4096)
-_PIXELS: Final = np.zeros_like(_RAYS)
+SOURCES: Final[Mapping[str, Source]] = {
+    source.name: source
+    for source in (
+        Source("wall-clock-step", "III, IV-E", "each step is as long as the frame before took", "mode lockstep"),
+        Source("async-controller", "IV-B", "controllers run in a thread of their own", "controllers inline"),
+        Source("unseeded-random", "IV-E", "gusts of wind drawn from entropy", "gusts_n without the source: a seeded stream"),
+        Source("hash-order", "IV-F", "actors are spawned in the order of a set of strings", "no source, or PYTHONHASHSEED=0"),
+        Source("unstable-queue", "IV-F", "walkers plan with a plain binary heap", "queue stable"),
+        Source("random-queue", "IV-F", "walkers' planner breaks ties by lots from entropy", "queue randomised: seeded lots"),
+        Source(
+            "parallel-accumulation", "IV-A, IV-B", "forces are added as threads finish", "panels without the source: in order"
+        ),
+        Source("bit-flip", "IV-D", "one low bit of one actor's state turns over at a random tick", "no source"),
+        Source("load-order", "IV-E", "meshes and actors enter physics as threads finish loading them", "no source"),
+    )
+}
 
 
-def _shade() -> None:
-    """Light 4096 pixels: a few dozen microseconds of arithmetic during which other threads may run, as while rendering."""
-    np.multiply(_RAYS, _RAYS, out=_PIXELS)
-    np.add(_PIXELS, 1.0, out=_PIXELS)
-    np.sqrt(_PIXELS, out=_PIXELS)
-    np.divide(_RAYS, _PIXELS, out=_PIXELS)
+def parse_sources(text: str) -> tuple[str, ...]:
+    """Read names separated by commas; nothing is no source."""
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    for name in names:
+        if name not in SOURCES:
+            raise unknown("source of non-determinism", name, SOURCES)
+    return names
 
 
-@lru_cache(maxsize=1)
-def _pass_s() -> float:
-    """Seconds of one pass: the least of many, so that a busy machine gets the same amount of work as an idle one."""
-    times_s = []
-    for _ in range(_TRIALS):
-        start_s = SYSTEM_CLOCK.monotonic_s()
-        _shade()
-        times_s.append(SYSTEM_CLOCK.monotonic_s() - start_s)
-    return max(min(times_s), 1e-7)
+def simulation_with(settings: SimulationSettings, names: tuple[str, ...]) -> SimulationSettings:
+    """Return the simulation's settings with the walkers' queue that the sources ask for."""
+    wanted = [queue for name, queue in (("unstable-queue", "unstable"), ("random-queue", "randomised")) if name in names]
+    if len(wanted) > 1:
+        raise InputError("sources: unstable-queue and random-queue are both the walkers' queue: choose one")
+    return replace(settings, queue=wanted[0]) if wanted else settings
 
 
-# Where agents decide: in the frame itself, or in a thread of their own (``async-controller``, Section IV-B).
-#
-# In a thread it is the operating system's scheduler that says which view a decision is made from and which frame it
-# reaches.
-
-Decide = Callable[[View], dict[int, Command]]
-
-
-class Decider(Protocol):
-    """Runs the agents."""
-
-    def commands(self, view: View) -> dict[int, Command]:
-        """Return what holds in the frame that begins with ``view``."""
-
-    def close(self) -> None:
-        """Stop."""
+def arrangement_with(names: tuple[str, ...]) -> Arrangement:
+    """Return how the scenario is put together."""
+    arrangement = Arrangement()
+    if "hash-order" in names and "load-order" in names:
+        raise InputError("sources: hash-order and load-order both order the actors: choose one")
+    if "hash-order" in names:
+        arrangement = replace(arrangement, order=hash_order)
+    if "load-order" in names:
+        arrangement = replace(arrangement, order=loaded_actors, statics=loaded_statics)
+    if "random-queue" in names:
+        arrangement = replace(arrangement, chance=_entropy)
+    return arrangement
 
 
-class Inline:
-    """Agents decide at once, in the first frame of each control period; until the next one their commands hold."""
+def disturbances_with(
+    names: tuple[str, ...], *, gusts_n: float = 0.0, panels: int = 0, seed: int = 0, ticks: int = 0
+) -> tuple[Disturbance, ...]:
+    """Return what meddles before each step. ``gusts_n`` and ``panels`` alone give the deterministic twins.
 
-    def __init__(self, decide: Decide) -> None:
-        self._decide = decide
-        self._period = -1
-        self._commands: dict[int, Command] = {}
-
-    def commands(self, view: View) -> dict[int, Command]:
-        """Ask the agents if a control period has passed."""
-        if view.tick > self._period:
-            self._period, self._commands = view.tick, self._decide(view)
-        return self._commands
-
-    def close(self) -> None:
-        """Nothing to stop."""
-
-
-class Threaded:
-    """Agents decide in a thread of their own, as a client beside a game engine does.
-
-    They see the newest view when they are ready for one, and whatever they said last counts.
+    ``ticks``: a bit flips before one of the first so many.
     """
-
-    def __init__(self, decide: Decide) -> None:
-        self._decide = decide
-        self._changed = Condition()
-        self._view: View | None = None
-        self._commands: dict[int, Command] = {}
-        self._error: BaseException | None = None
-        self._stopped = False
-        self._thread = Thread(target=self._run, name="controllers", daemon=True)
-        self._thread.start()
-
-    def commands(self, view: View) -> dict[int, Command]:
-        """Publish the view and return what has arrived so far."""
-        with self._changed:
-            if self._error is not None:
-                raise self._error
-            self._view = view
-            self._changed.notify()
-            return self._commands
-
-    def close(self) -> None:
-        """Stop after the decision in hand."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify()
-        self._thread.join()
-
-    def _run(self) -> None:
-        period = -1
-        while True:
-            with self._changed:
-                while not self._stopped and (self._view is None or self._view.tick <= period):
-                    self._changed.wait()
-                view = self._view
-            if self._stopped or view is None:
-                return
-            period = view.tick
-            try:
-                commands = self._decide(view)
-            except Exception as error:  # told to the loop, which raises it in the caller's thread
-                self._error = error
-                return
-            with self._changed:
-                self._commands = commands
+    if not gusts_n >= 0 or panels < 0:
+        raise InputError(f"gusts_n and panels of at least 0 were wanted, but {gusts_n} and {panels} came")
+    found: list[Disturbance] = []
+    unseeded_gusts, parallel = "unseeded-random" in names, "parallel-accumulation" in names
+    if gusts_n or unseeded_gusts:
+        found.append(Gusts(gusts_n or DEFAULT_GUSTS_N, None if unseeded_gusts else seed))
+    if panels or parallel:
+        found.append(Panels(panels or DEFAULT_PANELS, parallel=parallel))
+    if "bit-flip" in names:
+        found.append(BitFlip(ticks, None))
+    return tuple(found)
 
 
-# A single event upset: one bit of one number in memory turns over (``bit-flip``, Section IV-D: memory without ECC).
-
-LOW_BITS: Final = 8
-_NUMBERS: Final = ("x_m", "y_m", "x", "y", "z")
+def _entropy(*key: str | int) -> np.random.Generator:
+    return unseeded()
 
 
 class BitFlip:
-    """Turns over one of the 8 lowest mantissa bits of one number of one actor's state, once, before a tick drawn in advance.
+    """A single event upset (Section IV-D: memory without ECC).
+
+    Turns over one of the 8 lowest mantissa bits of one number of one actor's state, once, before a tick drawn in advance.
 
     Physics holds its state in 32-bit floats, so a bit of such a float is turned. With ``seed`` None the cosmic ray comes from
     the operating system's entropy; with a seed it strikes the same place every time. A flip may be masked: a walker's velocity
@@ -214,12 +182,10 @@ def flipped(value: float, bit: int) -> float:
     return float(bits.view(np.float32)[0])
 
 
-# Gusts of wind from a seeded stream, or from none (``unseeded-random``, Section IV-E: control of pseudo-random
-# numbers).
-
-
 class Gusts:
-    """Pushes every vehicle sideways, in every step, by a normally distributed force of standard deviation ``size_n``.
+    """Control of pseudo-random numbers (Section IV-E).
+
+    Pushes every vehicle sideways, in every step, by a normally distributed force of standard deviation ``size_n``.
 
     With a seed, the stream is named by vehicle and tick, and repeats. With ``seed`` None it comes from the operating system's
     entropy: the simulation is as it was, but nobody wrote down the seed.
@@ -230,7 +196,6 @@ class Gusts:
         self._seed = seed
 
     def before_step(self, simulation: Simulation) -> None:
-        """Blow."""
         world = simulation.world
         for actor in world.actors:
             if isinstance(world.kind(actor.id), VehicleType):
@@ -245,16 +210,8 @@ class Gusts:
         return unseeded() if self._seed is None else stream(self._seed, "gust", actor_id, tick)
 
 
-# Orders that nobody fixed: of a hash table (``hash-order``, Section IV-F) and of completion (``load-order``, IV-E).
-
-LOADERS: Final = 4
-ASSET_BYTES: Final = 4 << 20
-One = TypeVar("One")
-Packed = TypeVar("Packed")
-
-
 def hash_order(actors: tuple[ActorSpec, ...]) -> Sequence[ActorSpec]:
-    """Return actors as a set of their names gives them out.
+    """Return actors as a set of their names gives them out (Section IV-F).
 
     Python salts the hash of a string once per process: within a process the order repeats, in a fresh one it may not, unless
     PYTHONHASHSEED is set. Ids stay as in the scenario; it is the physics engine that meets the bodies in another order.
@@ -264,12 +221,12 @@ def hash_order(actors: tuple[ActorSpec, ...]) -> Sequence[ActorSpec]:
 
 
 def loaded_actors(actors: tuple[ActorSpec, ...]) -> Sequence[ActorSpec]:
-    """Return actors in the order in which several threads have unpacked and read them.
+    """Return actors in the order in which several threads have unpacked and read them (Section IV-E).
 
     An actor is packed with blanks up to 4 MiB, about the size of a vehicle's meshes and textures.
     """
     packed = [zlib.compress(actor.model_dump_json().encode().ljust(ASSET_BYTES)) for actor in actors]
-    return in_order_of_completion(packed, lambda one: ActorSpec.model_validate_json(zlib.decompress(one).rstrip()))
+    return in_order_of_completion(packed, lambda asset: ActorSpec.model_validate_json(zlib.decompress(asset).rstrip()))
 
 
 def loaded_statics(map_name: str) -> tuple[StaticMesh, ...]:
@@ -280,17 +237,18 @@ def loaded_statics(map_name: str) -> tuple[StaticMesh, ...]:
     return merged(in_order_of_completion(packed, _unpacked))
 
 
-def _unpacked(one: tuple[Mesh, bytes]) -> Mesh:
-    mesh, packed = one
+def _unpacked(asset: tuple[Mesh, bytes]) -> Mesh:
+    mesh, packed = asset
     points = np.frombuffer(zlib.decompress(packed), mesh.vertices.dtype).reshape(mesh.vertices.shape)
     if not np.isfinite(points).all():
         raise ValueError(f"mesh {mesh.name} has a vertex that is no number")
     return mesh
 
 
-def in_order_of_completion(items: Sequence[Packed], load: Callable[[Packed], One]) -> list[One]:
+def in_order_of_completion(items: Sequence[Packed], load: Callable[[Packed], Loaded]) -> list[Loaded]:
     """Load with several threads that begin together; return what they loaded, first come, first served."""
-    indices, done, errors = itertools.count(), list[One](), list[Exception]()
+    indices, done, errors = itertools.count(), list[Loaded](), list[Exception]()
+    # They begin together: a thread that is started first would have loaded everything before the second one runs.
     begin = Barrier(LOADERS)
 
     def work() -> None:
@@ -302,47 +260,37 @@ def in_order_of_completion(items: Sequence[Packed], load: Callable[[Packed], One
             errors.append(error)
 
     threads = [Thread(target=work, name=f"loader {number}") for number in range(LOADERS)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     if errors:
         raise errors[0]
     return done
 
 
-# Wind on a vehicle's hull, summed over its panels in order or as threads finish (``parallel-accumulation``, IV-A and
-# IV-B).
-#
-# Addition of floats is not associative: (x + y) + z and x + (y + z) may differ in the last bit. A sum in a fixed
-# order repeats that error exactly; a sum in the order in which parallel workers happen to finish does not.
-
-AIR_KGPM3: Final = 1.2
-WIND_MPS: Final = (3.0, -4.0)
-_WORKERS: Final = 4
-_POINTS: Final = 512
-
-Floats = NDArray[np.float64]
-
-
 class Panels:
-    """A steady wind presses on ``count`` panels around every vehicle: f = 1/2 rho A (v_rel . n)^2 n where it meets them.
+    """Parallel sums (Sections IV-A and IV-B).
+
+    A steady wind presses on ``count`` panels around every vehicle: f = 1/2 rho A (v_rel . n)^2 n where it meets them.
 
     The pressure on a panel is the mean over 512 points of it, which is the work that is shared out. ``parallel`` workers add
     what they have as soon as they have it, as atomic additions on a GPU do; otherwise panels are added in order.
     Either way the sum is of 32-bit floats, the precision of the physics engine.
+
+    Addition of floats is not associative: (x + y) + z and x + (y + z) may differ in the last bit. A sum in a fixed order
+    repeats that error exactly; a sum in the order in which parallel workers happen to finish does not.
     """
 
     def __init__(self, count: int, *, parallel: bool) -> None:
         headings = np.arange(count) * (360.0 / count)
-        turns = [sincos_deg(float(one)) for one in headings]
+        turns = [sincos_deg(float(heading)) for heading in headings]
         self._normals = [(cosine, sine) for sine, cosine in turns]
         self._area_m2 = 12.0 / count
         self._weights: Floats = np.linspace(0.5, 1.5, _POINTS)
         self._pool = ThreadPoolExecutor(_WORKERS) if parallel else None
 
     def before_step(self, simulation: Simulation) -> None:
-        """Press."""
         world = simulation.world
         for actor in world.actors:
             if isinstance(world.kind(actor.id), VehicleType):
@@ -389,6 +337,6 @@ class Panels:
                     total[0] += np.float32(x)
                     total[1] += np.float32(y)
 
-        for one in [pool.submit(work) for _ in range(_WORKERS)]:
-            one.result()
+        for future in [pool.submit(work) for _ in range(_WORKERS)]:
+            future.result()
         return float(total[0]), float(total[1])

@@ -27,7 +27,7 @@ from samepath.core.errors import SimulatorError
 from samepath.core.trig import to_degrees
 from samepath.core.trig_arrays import atan2
 from samepath.engines.babylon.simulator import NAME, STATE, STEPS_PER_S, STEPS_PER_TICK, TICK_S, BabylonSettings
-from samepath.engines.resampling import Frame, Resampler
+from samepath.engines.resampling import EngineFrame, Resampler
 from samepath.engines.subprocess import ask, find_program, user_folder
 from samepath.engines.subprocess.project import (
     REASONS,
@@ -276,7 +276,7 @@ class BabylonReader:
         frames = []
         for time_s, cars in zip(times_s, rows.tolist(), strict=True):
             there = {number: dict(zip(STATE, car, strict=False)) for number, car in zip(self._numbers, cars, strict=True)}
-            frames.append(Frame(time_s, there))
+            frames.append(EngineFrame(time_s, there))
         resampler = Resampler(TICK_S, frames[0])
         resampler.rest()  # the start itself is no tick of a trace
         ticks = [tick for frame in frames[1:] for tick in resampler.take(frame)] + resampler.rest()

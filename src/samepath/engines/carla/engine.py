@@ -25,7 +25,7 @@ from samepath.core.errors import InputError, SimulatorError, nearest, unknown
 from samepath.core.states import Command, WalkerCommand
 from samepath.core.trig import sincos_deg
 from samepath.engines.carla.simulator import CURRENT_MAP, OPENDRIVE_MAP, SCENARIO_MAP, TICK_S, CarlaSettings
-from samepath.engines.resampling import Frame, Resampler
+from samepath.engines.resampling import EngineFrame, Resampler
 from samepath.scenarios import scripts
 from samepath.scenarios.scripts import Chassis, Pose2D, Script
 
@@ -358,7 +358,7 @@ class VariableTicks:
 
     def __init__(self, start: CarlaFrame) -> None:
         self._start_s = start.time_s
-        self._resampler = Resampler(TICK_S, Frame(0.0, start.states))
+        self._resampler = Resampler(TICK_S, EngineFrame(0.0, start.states))
         self._resampler.rest()  # the start itself is no tick of a trace
 
     @property
@@ -368,7 +368,7 @@ class VariableTicks:
 
     def take(self, frame: CarlaFrame) -> list[tuple[int, States]]:
         """Return the ticks up to the frame before this one: a bound needs the frame after."""
-        taken = self._resampler.take(Frame(self.time_s(frame), frame.states))
+        taken = self._resampler.take(EngineFrame(self.time_s(frame), frame.states))
         return [(tick, states) for tick, states in taken]
 
     def time_s(self, frame: CarlaFrame) -> float:

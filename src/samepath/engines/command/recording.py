@@ -24,7 +24,7 @@ from samepath.core.channels import LARGEST, POSITION, STANDARD
 from samepath.core.errors import InputError, printable, unknown
 from samepath.engines.command.simulator import CommandSettings
 from samepath.engines.interface import DURATION
-from samepath.engines.resampling import Frame, Resampler, Tick
+from samepath.engines.resampling import EngineFrame, ResampledTick, Resampler
 from samepath.engines.subprocess.process import MAX_LINE_BYTES
 from samepath.instrument.traces.importers.tables import map_columns, read_table
 from samepath.instrument.traces.importers.tidy import GRID_TOLERANCE
@@ -304,7 +304,7 @@ class CommandRecording:
         if word:
             self._types[actor] = word
 
-    def _record(self, ticks: list[tuple[Tick, float | None]]) -> bool:
+    def _record(self, ticks: list[tuple[ResampledTick, float | None]]) -> bool:
         for (tick, states), time_s in ticks:
             if self._last_tick is not None and tick > self._last_tick:
                 return True
@@ -351,10 +351,10 @@ class _ExactTicks:
         self._time_s: float | None = None
         self._states: dict[int, dict[str, float]] = {}
 
-    def take(self, row: StateLine) -> list[tuple[Tick, float | None]]:
+    def take(self, row: StateLine) -> list[tuple[ResampledTick, float | None]]:
         """Return the tick before, if this row begins another."""
         tick = self.tick_of(row.moment)
-        done: list[tuple[Tick, float | None]] = []
+        done: list[tuple[ResampledTick, float | None]] = []
         if tick != self._tick:
             if self._tick is not None and tick < self._tick:
                 raise InputError(f"tick {tick} came after tick {self._tick}: rows in the order of time were wanted")
@@ -367,11 +367,11 @@ class _ExactTicks:
         self._states[row.actor] = row.values
         return done
 
-    def rest(self) -> list[tuple[Tick, float | None]]:
+    def rest(self) -> list[tuple[ResampledTick, float | None]]:
         """Return the tick that is being gathered."""
         if self._tick is None or not self._states:
             return []
-        done = [(Tick(self._tick, self._states), self._time_s)]
+        done = [(ResampledTick(self._tick, self._states), self._time_s)]
         self._states = {}
         return done
 
@@ -401,12 +401,12 @@ class _ResampledTicks:
         """What was done, in words."""
         return "" if self._resampler is None else self._resampler.note
 
-    def take(self, row: StateLine) -> list[tuple[Tick, float | None]]:
+    def take(self, row: StateLine) -> list[tuple[ResampledTick, float | None]]:
         """Return the ticks that the frame before this row's completes."""
         time_s = row.moment.time_s
         if time_s is None or not 0 <= time_s < 1e9:
             raise InputError(f"a time from 0 s on was wanted, because resample is true, but {time_s} came")
-        done: list[tuple[Tick, float | None]] = []
+        done: list[tuple[ResampledTick, float | None]] = []
         if time_s != self._time_s:
             done = self._close_frame()
             self._time_s = time_s
@@ -415,17 +415,17 @@ class _ResampledTicks:
         self._states[row.actor] = row.values
         return done
 
-    def _close_frame(self) -> list[tuple[Tick, float | None]]:
+    def _close_frame(self) -> list[tuple[ResampledTick, float | None]]:
         if self._time_s is None or not self._states:
             return []
-        frame = Frame(self._time_s, self._states)
+        frame = EngineFrame(self._time_s, self._states)
         self._states = {}
         if self._resampler is None:
             self._resampler = Resampler(self._step_s, frame)
             return []
         return [(tick, None) for tick in self._resampler.take(frame)]
 
-    def rest(self) -> list[tuple[Tick, float | None]]:
+    def rest(self) -> list[tuple[ResampledTick, float | None]]:
         """Return the ticks up to the last frame."""
         done = self._close_frame()
         return done if self._resampler is None else [*done, *((tick, None) for tick in self._resampler.rest())]
@@ -434,7 +434,7 @@ class _ResampledTicks:
         """Return the first tick at or after a moment."""
         if moment.tick is not None:
             return moment.tick
-        return Resampler(self._step_s, Frame(0.0, {})).tick_of(moment.time_s or 0.0)
+        return Resampler(self._step_s, EngineFrame(0.0, {})).tick_of(moment.time_s or 0.0)
 
 
 def items_of(settings: CommandSettings, output: Path, events: Path) -> Iterator[Item]:

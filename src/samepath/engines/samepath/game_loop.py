@@ -28,7 +28,7 @@ from samepath.engines.interface import (
     last_tick,
     no_tick,
 )
-from samepath.engines.resampling import RESAMPLING, Frame, Resampler, Tick
+from samepath.engines.resampling import RESAMPLING, EngineFrame, ResampledTick, Resampler
 from samepath.engines.samepath.simulator import (
     SETTINGS,
     STEP_S,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:  # the simulator itself is imported when a run begins: describ
     from samepath.simulator.simulation import Simulation, StepResult
 
 # What describing a run needs to know of the loop without importing it: which modes have steps of one length, which of them asks
-# no clock, and the two sources that make a mode of the wall clock of any other (see samepath.simulator.game_loop.loop_with).
+# no clock, and the two sources that make a mode of the wall clock of any other (see samepath.simulator.game_loop.LoopSettings).
 LOCKSTEP: Final = "lockstep"
 FIXED_MODES: Final = (LOCKSTEP, "real-time")
 VARYING_SOURCE: Final = "wall-clock-step"
@@ -122,24 +122,24 @@ class SamepathGameLoop(Simulator):
         on_tick: Callable[[int], None] = no_tick,
     ) -> None:
         """Run a scenario; a tape takes down what the controllers decide."""
-        from samepath.simulator import game_loop
+        from samepath.simulator import game_loop, sources
         from samepath.simulator.simulation import Simulation, number, settings_from, whole
 
         info = self.info()
         values = check_scripted_request(info, request)
         until_s, last = run_time_s(info, request), last_tick(info, request)
-        sources = game_loop.parse_sources(str(values["sources"]))
-        loop = game_loop.loop_with(_loop_settings(values), sources)
-        settings = game_loop.simulation_with(settings_from(values, request.seed, until_s), sources)
+        names = sources.parse_sources(str(values["sources"]))
+        loop = _loop_settings(values).with_sources(names)
+        settings = sources.simulation_with(settings_from(values, request.seed, until_s), names)
         per_tick = steps_per_tick(number(values, "step_s"))
         gusts_n, panels = number(values, "gusts_n", 0.0), whole(values, "panels", 0, 1_000_000)
         scenario = checked_scenario(request.scenario)
         ticks = scenario.ticks if last is None else min(last, scenario.ticks)
-        disturbances = game_loop.disturbances_with(
-            sources, gusts_n=gusts_n, panels=panels, seed=request.seed, ticks=ticks * per_tick // 2
+        disturbances = sources.disturbances_with(
+            names, gusts_n=gusts_n, panels=panels, seed=request.seed, ticks=ticks * per_tick // 2
         )
         simulation = Simulation(
-            scenario, settings, game_loop.arrangement_with(sources), decisions=decisions_of(request.commands), tape=tape
+            scenario, settings, sources.arrangement_with(names), decisions=decisions_of(request.commands), tape=tape
         )
         for actor in simulation.world.actors:
             recorder.actor(actor.id, actor.type)
@@ -226,7 +226,7 @@ class ResampledRun:
             self._pass(tick)
         return tick
 
-    def _record(self, ticks: list[Tick]) -> None:
+    def _record(self, ticks: list[ResampledTick]) -> None:
         for tick, states in ticks:
             if tick > self._most:
                 break
@@ -243,10 +243,10 @@ class ResampledRun:
             self._on_tick(tick)
 
 
-def _frame_of(simulation: "Simulation") -> Frame:
+def _frame_of(simulation: "Simulation") -> EngineFrame:
     """Where everybody is now, and the commands that led there."""
     from samepath.simulator.world.world import STATE_FIELDS
 
     ids, values = simulation.world.state_array()
     states = {n: dict(zip(STATE_FIELDS, row, strict=True)) for n, row in zip(ids.tolist(), values.tolist(), strict=True)}
-    return Frame(simulation.world.time_s, states, {number: control_of(simulation, number) for number in states})
+    return EngineFrame(simulation.world.time_s, states, {number: control_of(simulation, number) for number in states})

@@ -149,7 +149,7 @@ def load_sensors(scenario: Any, values: Mapping[str, Scalar]) -> None:  # noqa: 
         from samepath.simulator.maps import load_map
         from samepath.simulator.sensors.renderer import check_renderer
         from samepath.simulator.sensors.rig import boxes_of, load_rig
-        from samepath.simulator.sensors.street import scene_builder_of
+        from samepath.simulator.sensors.scene_builder import scene_builder_of
 
         load_rig(_rig_of(values))
         check_renderer(str(values.get("renderer", SENSOR_SETTINGS["renderer"])))
@@ -204,8 +204,8 @@ class Samepath(Simulator):
         on_tick: Callable[[int], None] = no_tick,
     ) -> None:
         """Run a scenario; a tape takes down what the controllers decide."""
+        from samepath.simulator.game_loop import frame_work
         from samepath.simulator.simulation import Simulation, number, settings_from
-        from samepath.simulator.sources import frame_work
 
         values = check_scripted_request(self.info(), request)
         settings = settings_from(values, request.seed, run_time_s(self.info(), request))
