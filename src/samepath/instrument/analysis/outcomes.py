@@ -83,7 +83,7 @@ class Clusters:
             case Pattern.NOISE:
                 return "noise: no clusters"
             case Pattern.UNDECIDED:
-                return f"too few repeats to tell clusters from noise (at least {MIN_REPEATS})"
+                return f"too few repeats to tell clusters from noise ({MIN_REPEATS} are needed)"
 
 
 def classify(cell: CellTrace) -> tuple[Outcome, ...]:

@@ -7,7 +7,7 @@ import ctypes
 import importlib
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from samepath.core.clock import SYSTEM_CLOCK
 
@@ -17,20 +17,32 @@ _SIDE: Final = 1024
 _THREADS: Final = 256
 
 
-class Kernel(Protocol):
+Mark = TypeVar("Mark")
+"""A back end's own object for a moment in the GPU's queue: an event."""
+
+
+class Kernel(Protocol[Mark]):
     """Work that takes the GPU a time proportional to ``rounds``."""
 
     def launch(self, rounds: int) -> None:
         """Hand the work over and return."""
         ...
 
-    def mark(self) -> Any:  # noqa: ANN401 - each back end has its own
+    def mark(self) -> Mark:
         """Return a mark behind all that was launched."""
         ...
 
-    def wait(self, mark: Any) -> None:  # noqa: ANN401
+    def wait(self, mark: Mark) -> None:
         """Sleep until the GPU has reached a mark."""
         ...
+
+
+class _Event(Protocol):
+    """An event of PyTorch or CuPy, as far as it is used here."""
+
+    def record(self) -> object: ...
+
+    def synchronize(self) -> object: ...
 
 
 class TorchKernel:
@@ -49,13 +61,13 @@ class TorchKernel:
         for _ in range(rounds):
             self._torch.mm(self._left, self._left, out=self._out)
 
-    def mark(self) -> Any:  # noqa: ANN401
+    def mark(self) -> _Event:
         """Return a mark behind all that was launched."""
-        event = self._torch.cuda.Event(blocking=True)
+        event: _Event = self._torch.cuda.Event(blocking=True)
         event.record()
         return event
 
-    def wait(self, mark: Any) -> None:  # noqa: ANN401
+    def wait(self, mark: _Event) -> None:
         """Sleep until the GPU has reached a mark."""
         mark.synchronize()
 
@@ -76,13 +88,13 @@ class CupyKernel:
         for _ in range(rounds):
             self._cupy.matmul(self._left, self._left, out=self._out)
 
-    def mark(self) -> Any:  # noqa: ANN401
+    def mark(self) -> _Event:
         """Return a mark behind all that was launched."""
-        event = self._cupy.cuda.Event(block=True, disable_timing=True)
+        event: _Event = self._cupy.cuda.Event(block=True, disable_timing=True)
         event.record()
         return event
 
-    def wait(self, mark: Any) -> None:  # noqa: ANN401
+    def wait(self, mark: _Event) -> None:
         """Sleep until the GPU has reached a mark."""
         mark.synchronize()
 
@@ -140,7 +152,7 @@ class DriverKernel:
         self._call("cuDeviceGetAttribute", ctypes.byref(count), _MULTIPROCESSOR_COUNT, device)
         self._blocks = 8 * count.value
 
-    def _call(self, name: str, *words: Any) -> None:  # noqa: ANN401
+    def _call(self, name: str, *words: object) -> None:
         status = getattr(self._cuda, name)(*words)
         if status != 0:
             raise RuntimeError(f"{name} failed with status {status}")
@@ -152,23 +164,23 @@ class DriverKernel:
         parameters = (ctypes.c_void_p * 2)(*values)
         self._call("cuLaunchKernel", self._function, self._blocks, 1, 1, _THREADS, 1, 1, 0, None, parameters, None)
 
-    def mark(self) -> Any:  # noqa: ANN401
+    def mark(self) -> ctypes.c_void_p:
         """Return a mark behind all that was launched."""
         event = ctypes.c_void_p()
         self._call("cuEventCreate", ctypes.byref(event), _EVENT_BLOCKING | _EVENT_NO_TIMING)
         self._call("cuEventRecord", event, None)
         return event
 
-    def wait(self, mark: Any) -> None:  # noqa: ANN401
+    def wait(self, mark: ctypes.c_void_p) -> None:
         """Sleep until the GPU has reached a mark."""
         self._call("cuEventSynchronize", mark)
         self._call("cuEventDestroy_v2", mark)
 
 
-BACKENDS: Final[dict[str, Callable[[], Kernel]]] = {"torch": TorchKernel, "cupy": CupyKernel, "driver": DriverKernel}
+BACKENDS: Final[dict[str, Callable[[], Kernel[Any]]]] = {"torch": TorchKernel, "cupy": CupyKernel, "driver": DriverKernel}
 
 
-def first_kernel(names: Sequence[str], backends: dict[str, Callable[[], Kernel]] | None = None) -> tuple[str, Kernel]:
+def first_kernel(names: Sequence[str], backends: dict[str, Callable[[], Kernel[Any]]] | None = None) -> tuple[str, Kernel[Any]]:
     """Return the first of the named back ends that works here; raises RuntimeError with every reason if none does."""
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the order in which NVML counts
     reasons = []
@@ -180,13 +192,13 @@ def first_kernel(names: Sequence[str], backends: dict[str, Callable[[], Kernel]]
     raise RuntimeError(f"no way to load the GPU works ({'; '.join(reasons)})")
 
 
-def unit_of(kernel: Kernel) -> Callable[[], float]:
+def unit_of(kernel: Kernel[Mark]) -> Callable[[], float]:
     """Return a function that keeps the GPU busy for about a millisecond and returns 1.
 
     One launch is always in flight while the next is handed over, so that the GPU does not wait for us.
     """
     rounds = calibrated(kernel)
-    pending: list[Any] = []
+    pending: list[Mark] = []
 
     def unit() -> float:
         kernel.launch(rounds)
@@ -198,7 +210,7 @@ def unit_of(kernel: Kernel) -> Callable[[], float]:
     return unit
 
 
-def calibrated(kernel: Kernel, now_s: Callable[[], float] = SYSTEM_CLOCK.monotonic_s) -> int:
+def calibrated(kernel: Kernel[Mark], now_s: Callable[[], float] = SYSTEM_CLOCK.monotonic_s) -> int:
     """Return how many rounds take about ``UNIT_S``; doubled from one until they take clearly longer than a launch costs."""
     kernel.launch(1)
     kernel.wait(kernel.mark())  # the first launch loads and compiles

@@ -8,7 +8,7 @@ asked.
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from samepath.instrument.analysis.factors import Level, StudyFactor, level_of, l
 from samepath.instrument.report.published import PUBLISHED_LOADS, PublishedTest, as_measured
 from samepath.instrument.report.svg import INK, MUTED, OTHERS_COLOUR, PALETTE, WIDTH_PX, LengthAxis, draw
 from samepath.instrument.report.words import length, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MAX_LINES: Final = 6
 MAX_HUES: Final = 4
@@ -194,7 +198,7 @@ def sigma_against(factor: StudyFactor, lines: Sequence[FactorLine], axis: Length
     named = sorted(range(len(lines)), key=lambda index: -lines[index].widest_m)[: len(PALETTE)]
     entries = len(named) + (len(lines) > len(named)) + 1 + any(point.missed for line in lines for point in line.points)
 
-    def paint(axes: Any) -> None:  # noqa: ANN401 - matplotlib's own object
+    def paint(axes: "Axes") -> None:
         place = 0
         for index, line in enumerate(lines):
             if index in named:
@@ -226,11 +230,11 @@ def phases_against(
     shown = known is not None and bool(known.before_m) and factor.name == "cpu_load"
     entries = 3 + missed + 2 * shown
 
-    def paint(axes: Any) -> None:  # noqa: ANN401
+    def paint(axes: "Axes") -> None:
         if known is not None and shown:
             for name, colour, values in (("before", _BEFORE, known.before_m), ("after", _AFTER, known.after_m)):
                 placed = axis.place([as_measured(value) for value in values])
-                look = {"color": colour, "linestyle": _PUBLISHED_DASH, "linewidth": 1.2, "alpha": 0.7}
+                look: dict[str, Any] = {"color": colour, "linestyle": _PUBLISHED_DASH, "linewidth": 1.2, "alpha": 0.7}
                 axes.plot(PUBLISHED_LOADS, placed, **look, label=f"CARLA, {name} (published)")
         _draw_line(axes, axis, before.points, {"color": _BEFORE, "marker": "o", "label": before.label}, 1 / 3)
         _draw_line(axes, axis, after.points, {"color": _AFTER, "marker": "D", "label": after.label}, 2 / 3)
@@ -256,7 +260,7 @@ def published_sigma(tests: Sequence[PublishedTest], axis: LengthAxis, tolerance_
         for test in tests
     ]
 
-    def paint(axes: Any) -> None:  # noqa: ANN401
+    def paint(axes: "Axes") -> None:
         for place, line in enumerate(lines):
             look = {"color": PALETTE[place], "marker": _MARKERS[place], "label": line.label, "linestyle": _PUBLISHED_DASH}
             _draw_line(axes, axis, line.points, look, (place + 1) / (len(lines) + 1))
@@ -275,14 +279,14 @@ def _panel(
     axis: LengthAxis,
     tolerance_m: float,
     entries: int,
-    paint: Callable[[Any], None],
+    paint: Callable[["Axes"], None],
 ) -> str:
     """Frame a figure over a factor: heading, axes, tolerance and legend are the same in all of them."""
     foot_px, head_px = 50 + _ROW_PX * math.ceil(entries / 2), 26.0
     plot_px = 200.0
     height_px = plot_px + foot_px + head_px
 
-    def frame(figure: Any) -> None:  # noqa: ANN401
+    def frame(figure: "Figure") -> None:
         width = WIDTH_PX - _LEFT_PX - _RIGHT_PX
         axes = figure.add_axes((_LEFT_PX / WIDTH_PX, foot_px / height_px, width / WIDTH_PX, plot_px / height_px))
         paint(axes)
@@ -299,7 +303,7 @@ def _panel(
     return draw(name, f"{factor.variant}\x1f{factor.name}\x1f{heading}", label, height_px, frame)
 
 
-def _draw_line(axes: Any, axis: LengthAxis, points: Sequence[FactorPoint], look: dict[str, Any], share: float) -> None:  # noqa: ANN401
+def _draw_line(axes: "Axes", axis: LengthAxis, points: Sequence[FactorPoint], look: dict[str, Any], share: float) -> None:
     """Draw a series from left to right; its zeros lie at a height of the band of their own, or they would hide others."""
     points = sorted(points, key=lambda point: point.place)
     values = np.array([math.nan if point.sigma_m is None else point.sigma_m for point in points], np.float64)
@@ -315,7 +319,7 @@ def _draw_line(axes: Any, axis: LengthAxis, points: Sequence[FactorPoint], look:
             axes.plot([point.place], [height], markersize=size + 3, clip_on=False, zorder=4, **ring)
 
 
-def _set_levels(axes: Any, factor: StudyFactor, points: Sequence[FactorPoint], width_px: float) -> None:  # noqa: ANN401
+def _set_levels(axes: "Axes", factor: StudyFactor, points: Sequence[FactorPoint], width_px: float) -> None:
     """Set ticks at the levels that were asked, as many as fit; a share's axis is the whole machine."""
     if is_share(factor):
         at = [(float(level), level_words(factor.name, level)) for level in factor.levels if isinstance(level, int | float)]
@@ -374,7 +378,7 @@ def deviation_boxes(
     height_px = plot_px + foot_px + head_px
     width_px = WIDTH_PX - left_px - _BOX_RIGHT_PX
 
-    def paint(figure: Any) -> None:  # noqa: ANN401 - matplotlib's own object
+    def paint(figure: "Figure") -> None:
         axes = figure.add_axes((left_px / WIDTH_PX, foot_px / height_px, width_px / WIDTH_PX, plot_px / height_px))
         for row, group in zip(rows, groups, strict=True):
             _draw_box(axes, axis, row, group, _colour(hue, group))
@@ -398,7 +402,7 @@ def deviation_boxes(
     return draw("boxes", f"{factor.variant}\x1f{factor.name}\x1f{scenario}", _words(factor, scenario), height_px, paint)
 
 
-def _draw_box(axes: Any, axis: LengthAxis, row: float, group: DeviationGroup, colour: str) -> None:  # noqa: ANN401
+def _draw_box(axes: "Axes", axis: LengthAxis, row: float, group: DeviationGroup, colour: str) -> None:
     from matplotlib.cbook import boxplot_stats
 
     values = np.asarray(group.deviations_m, np.float64)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,10 @@ from samepath.instrument.report.svg import (
     others_label,
 )
 from samepath.instrument.report.words import NO_DATA, count, length, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _TREE_ROW_PX: Final = 26.0
 _NARROW_ROW_PX: Final = 19.0
@@ -58,7 +62,7 @@ def outcome_tree(cell: CellAnalysis) -> str:
     height_px = 64 + (_TREE_ROW_PX if rows <= 8 else _NARROW_ROW_PX) * rows
     right_px = 18 + _TREE_CHAR_PX * max(len(stem.label) for stem in stems)
 
-    def paint(figure: Any) -> None:  # noqa: ANN401 - matplotlib's own object
+    def paint(figure: "Figure") -> None:
         width = (WIDTH_PX - 16 - right_px) / WIDTH_PX
         axes = figure.add_axes((16 / WIDTH_PX, 52 / height_px, width, (height_px - 58) / height_px))
         step_s = cell.header.step_s
@@ -118,7 +122,7 @@ def _end(cell: CellAnalysis, branch: OutcomeTree) -> int:
     return int(cell.spread.ticks[there[-1] if there.size else -1])
 
 
-def _draw_stem(axes: Any, stem: _Stem, last_s: float, step_s: float, width: float) -> None:  # noqa: ANN401
+def _draw_stem(axes: "Axes", stem: _Stem, last_s: float, step_s: float, width: float) -> None:
     start_s, end_s = stem.start_tick * step_s, max(stem.end_tick, stem.start_tick) * step_s
     dash = (0, (3.0, 1.0)) if stem.others else "-"
     axes.plot([start_s, start_s], [stem.parent_row, stem.row], color=stem.colour, linewidth=1.4, clip_on=False)
@@ -162,7 +166,7 @@ def sigma_over_time(cell: CellAnalysis) -> str:
     foot_px = 54 + _LEGEND_ROW_PX * math.ceil(entries / 2)
     height_px = 230 + foot_px
 
-    def paint(figure: Any) -> None:  # noqa: ANN401
+    def paint(figure: "Figure") -> None:
         axes = _add_axes(figure, height_px, foot_px=foot_px, head_px=24)
         times = cell.spread.ticks.astype(np.float64) * cell.header.step_s
         for style in sorted(styles, key=lambda style: style.named):
@@ -192,7 +196,7 @@ def max_sigma_per_cell(cells: Sequence[CellAnalysis], tolerance_m: float) -> str
     height_px = 78 + 23.0 * len(cells)
     left_px = 16 + _CHAR_PX * max(len(name) for name in names)
 
-    def paint(figure: Any) -> None:  # noqa: ANN401
+    def paint(figure: "Figure") -> None:
         axes = _add_axes(figure, height_px, foot_px=52, head_px=4, left_px=left_px, right_px=30)
         rows = np.arange(len(cells))
         low, high = axis.place(_floats(sigmas)), axis.place(_floats(deviations))
@@ -222,7 +226,7 @@ def growth(cell: CellAnalysis) -> str:
     axis = length_axis([tolerance_m, *(value for *_, values in series for value in values)])
     foot_px, height_px = 54 + 2 * _LEGEND_ROW_PX, 320.0
 
-    def paint(figure: Any) -> None:  # noqa: ANN401
+    def paint(figure: "Figure") -> None:
         axes = _add_axes(figure, height_px, foot_px=foot_px, head_px=8)
         repeats = [point.repeats for point in points]
         for name, marker, size, colour, values in series:
@@ -254,20 +258,20 @@ def _apart(repeats: Sequence[int]) -> list[int]:
 
 
 def _add_axes(
-    figure: Any,  # noqa: ANN401
+    figure: "Figure",
     height_px: float,
     *,
     foot_px: float,
     head_px: float,
     left_px: float = _LEFT_PX,
     right_px: float = _RIGHT_PX,
-) -> Any:  # noqa: ANN401
+) -> "Axes":
     width = (WIDTH_PX - left_px - right_px) / WIDTH_PX
     return figure.add_axes((left_px / WIDTH_PX, foot_px / height_px, width, (height_px - foot_px - head_px) / height_px))
 
 
 def _draw_actor(
-    axes: Any,  # noqa: ANN401
+    axes: "Axes",
     axis: LengthAxis,
     times: Floats,
     sigma: Floats,
@@ -287,7 +291,7 @@ def _draw_actor(
     axes.plot(times[alone], placed[alone], ".", color=style.colour, markersize=4)
 
 
-def _draw_limits(axes: Any, axis: LengthAxis, tolerance_m: float, step_m: float, step_name: str = "") -> None:  # noqa: ANN401
+def _draw_limits(axes: "Axes", axis: LengthAxis, tolerance_m: float, step_m: float, step_name: str = "") -> None:
     tolerance = float(axis.place(tolerance_m))
     axes.axhline(tolerance, color=INK, linestyle=_DASHED, linewidth=1.2, label=_limit(tolerance_m))
     if step_m > 0:
@@ -295,7 +299,7 @@ def _draw_limits(axes: Any, axis: LengthAxis, tolerance_m: float, step_m: float,
         axes.axhline(float(axis.place(step_m)), color=MUTED, linestyle=_DOTTED, linewidth=1.4, label=name)
 
 
-def _draw_boundary(axes: Any, cell: CellAnalysis) -> None:  # noqa: ANN401
+def _draw_boundary(axes: "Axes", cell: CellAnalysis) -> None:
     """Mark where the runs are split; shade the time over which the event moves between repeats."""
     boundary, step_s = cell.boundary, cell.header.step_s
     if boundary.first_tick is None:

@@ -2,13 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.report.svg import INK, MUTED, OTHERS_COLOUR, WIDTH_PX, ActorStyle, actor_styles, draw, others_label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +68,7 @@ def paths(cell: CellAnalysis) -> str:
     rows = sum(style.named for style in styles) + bool(others_label(styles)) + bool(cell.boundary.actor_first_tick) + 3
     layout = _arrange(float(half[0] / half[1]), rows, zoomed=zoom is not None)
 
-    def paint(figure: Any) -> None:  # noqa: ANN401 - matplotlib's own object
+    def paint(figure: "Figure") -> None:
         axes = figure.add_axes(layout.share(layout.main))
         _frame(axes, middle, half, layout.main)
         for style in sorted(styles, key=lambda style: style.named):
@@ -141,14 +145,14 @@ def _arrange(aspect: float, legend_rows: int, *, zoomed: bool) -> _Layout:
     return _Layout(height_px, main, zoom, (6, zoom.top))
 
 
-def _frame(axes: Any, middle: Floats, half: Floats, box: _Box) -> None:  # noqa: ANN401
+def _frame(axes: "Axes", middle: Floats, half: Floats, box: _Box) -> None:
     """Set limits of equal scale on both axes, y downwards: the frame is left-handed."""
     scale = max(half[0] / box.width, half[1] / box.height)
     axes.set_xlim(middle[0] - scale * box.width, middle[0] + scale * box.width)
     axes.set_ylim(middle[1] + scale * box.height, middle[1] - scale * box.height)
 
 
-def _draw_actor(axes: Any, cell: CellAnalysis, style: ActorStyle, pixel_m: float) -> None:  # noqa: ANN401
+def _draw_actor(axes: "Axes", cell: CellAnalysis, style: ActorStyle, pixel_m: float) -> None:
     """Draw an actor's paths; of those that no pixel tells apart only one, or large studies would make large files."""
     unlike = {np.rint(path[:, style.index] / pixel_m).tobytes(): path[:, style.index] for path in cell.paths.values()}
     for xy in unlike.values():
@@ -161,7 +165,7 @@ def _draw_actor(axes: Any, cell: CellAnalysis, style: ActorStyle, pixel_m: float
         axes.plot(*mean[there[-1]], "s", color=style.colour, markersize=5, zorder=4)
 
 
-def _draw_marks(axes: Any, cell: CellAnalysis, styles: tuple[ActorStyle, ...]) -> None:  # noqa: ANN401
+def _draw_marks(axes: "Axes", cell: CellAnalysis, styles: tuple[ActorStyle, ...]) -> None:
     """Mark each actor's own first collision on its mean path, and fill the legend."""
     for style in styles:
         if style.named:
@@ -181,7 +185,7 @@ def _draw_marks(axes: Any, cell: CellAnalysis, styles: tuple[ActorStyle, ...]) -
         name = None
 
 
-def _draw_zoom(axes: Any, cell: CellAnalysis, style: ActorStyle, zoom: Zoom) -> None:  # noqa: ANN401
+def _draw_zoom(axes: "Axes", cell: CellAnalysis, style: ActorStyle, zoom: Zoom) -> None:
     """Draw one actor's paths as offsets from their mean position: absolute numbers have no digits left for a tiny spread."""
     unit, factor = _unit(zoom.half_m)
     sizes = {outcome.repeats[0]: len(outcome.repeats) for outcome in cell.outcomes}
@@ -217,7 +221,7 @@ def _near(offsets: Floats, reach: float) -> slice:
     return slice(max(int(inside[0]) - 1, 0), int(inside[-1]) + 2) if inside.size else slice(0, 0)
 
 
-def _connect(figure: Any, axes: Any, inset: Any, zoom: Zoom, *, beside: bool) -> None:  # noqa: ANN401
+def _connect(figure: "Figure", axes: "Axes", inset: "Axes", zoom: Zoom, *, beside: bool) -> None:
     """Frame the window in the whole picture, large enough to be seen, and tie it to the zoom."""
     from matplotlib.patches import ConnectionPatch, Rectangle
 

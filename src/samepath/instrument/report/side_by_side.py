@@ -5,7 +5,7 @@ Figures have a row for each variant, so that twenty of them can be read, and a m
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from rich.console import Console
@@ -19,6 +19,10 @@ from samepath.instrument.analysis.side_by_side import Conclusion, MeanShift, Sid
 from samepath.instrument.report.cell_view import FigureView, VerdictView, view_figure, view_verdict
 from samepath.instrument.report.svg import FAINT, INK, MUTED, PALETTE, WIDTH_PX, LengthAxis, draw, length_axis
 from samepath.instrument.report.words import length, sentence, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MAX_ROWS: Final = 40
 MAX_LEVELS: Final = 5
@@ -83,7 +87,7 @@ def sigma_rows(
     foot_px, head_px = 30.0 + 18.5 * ((len(named) + 2) // 2), 28.0
     height_px = head_px + foot_px + _ROW_PX * len(rows.variants)
 
-    def paint(figure: Any) -> None:  # noqa: ANN401 - matplotlib's own object
+    def paint(figure: "Figure") -> None:
         axes = _add_axes(figure, rows, height_px, foot_px, head_px)
         for place, variant in enumerate(rows.variants):
             drawn = [(row, value) for row in variant.rows if (value := sigma(row)) is not None]
@@ -115,7 +119,7 @@ def collision_strip(rows: SideLayout) -> str:
     foot_px, head_px = 8.0, 52.0
     height_px = head_px + foot_px + _ROW_PX * len(rows.variants)
 
-    def paint(figure: Any) -> None:  # noqa: ANN401
+    def paint(figure: "Figure") -> None:
         from matplotlib.patches import Rectangle
 
         axes = _add_axes(figure, rows, height_px, foot_px, head_px)
@@ -161,12 +165,12 @@ def _columns(rows: SideLayout) -> tuple[tuple[str, ...], str]:
     return rows.levels or ("worst cell",), ""
 
 
-def _add_axes(figure: Any, rows: SideLayout, height_px: float, foot_px: float, head_px: float) -> Any:  # noqa: ANN401
+def _add_axes(figure: "Figure", rows: SideLayout, height_px: float, foot_px: float, head_px: float) -> "Axes":
     width = (WIDTH_PX - rows.left_px - _RIGHT_PX) / WIDTH_PX
     return figure.add_axes((rows.left_px / WIDTH_PX, foot_px / height_px, width, (height_px - foot_px - head_px) / height_px))
 
 
-def _set_rows(axes: Any, rows: SideLayout, heading: str, above_px: float = 10) -> None:  # noqa: ANN401
+def _set_rows(axes: "Axes", rows: SideLayout, heading: str, above_px: float = 10) -> None:
     axes.set_yticks(np.arange(len(rows.labels)), rows.labels)
     axes.set_ylim(len(rows.labels) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 from samepath.core.units import format_length
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.report.words import clean, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +70,7 @@ _LONG_NUMBER: Final = re.compile(r"\d+\.\d{3,}")
 _FONT: Final = re.compile(r" font-family: [^;\"]*;?")
 
 
-def draw(name: str, key: str, label: str, height_px: float, paint: Callable[[Any], None]) -> str:
+def draw(name: str, key: str, label: str, height_px: float, paint: Callable[["Figure"], None]) -> str:
     """Let ``paint`` fill a figure and return it as inline SVG.
 
     ``name`` and ``key`` (the cell) make the ids of the figure unlike those of any other on the page; ``label`` is what a
@@ -138,7 +142,7 @@ class LengthAxis:
         zero = np.nan if self.zero_at is None else self.zero_at
         return np.asarray(np.where(values == 0, zero, np.where(np.isfinite(placed), placed, np.nan)))
 
-    def apply(self, axes: Any, length_px: float, *, vertical: bool) -> None:  # noqa: ANN401 - matplotlib's own object
+    def apply(self, axes: "Axes", length_px: float, *, vertical: bool) -> None:
         """Set limits, ticks that do not touch, and the band of zeros along one side of ``axes``."""
         decade_px = length_px / (self.high - self.bottom)
         room_px = 17.0 if vertical else 48.0
