@@ -160,7 +160,7 @@ def test_a_study_goes_on_from_its_folder_alone_and_says_when_there_is_nothing_to
     assert first.returncode == 1, first.stderr
     document = json.loads(first.stdout)
     assert {cell["cell"]: cell["repeats"] for cell in document["cells"]} == {"exact": 5, "shaky": 3}
-    missing = {one["name"]: (one["kind"], one["reason"]) for one in document["missing"]}
+    missing = {absent["name"]: (absent["kind"], absent["reason"]) for absent in document["missing"]}
     assert missing["broken"][0] == "failed"
     assert "given up after 3 failures in a row: ZeroDivisionError" in missing["broken"][1]
     assert missing["far"][0] == "not applicable"

@@ -112,7 +112,7 @@ def test_cells_without_figures_say_why(tmp_path):
     study = plan(*cells)
     run_plan(study, tmp_path, left_out=["forbidden", "later"])
     record = replace(RECORD, plan=study, not_applicable={"forbidden": "no permission"})
-    found = [(one.cell.name, one.kind, one.reason) for one in absent_cells(record, tmp_path)]
+    found = [(absent.cell.name, absent.kind, absent.reason) for absent in absent_cells(record, tmp_path)]
     assert found[0] == ("forbidden", "not applicable", "no permission")
     assert found[1][:2] == ("broken", "failed")
     assert found[1][2] == "given up after 3 failures in a row: engine on fire"

@@ -71,7 +71,7 @@ class Study:
         return subprocess.Popen(command, cwd=self.folder, env=self.environment, **pipes, **how)
 
     def entries(self, what):
-        return [one for one in read_journal(self.folder / "out") if one["what"] == what]
+        return [entry for entry in read_journal(self.folder / "out") if entry["what"] == what]
 
     def wait(self, process, until):
         """Wait until something is so; a study that ends before that, or takes for ever, is an error."""
@@ -119,8 +119,8 @@ def test_a_study_that_is_killed_again_and_again_ends_as_if_it_never_was(tmp_path
     assert {cell["repeats"] for cell in json.loads(stdout)["cells"]} == {14}
     assert files(killed.folder / "out") == files(tmp_path / "whole")
     assert len(files(killed.folder / "out")) == 9
-    assert [[run.repeat for run in one.runs] for one in stored_cells(plan, killed.folder / "out")] == [list(range(14))] * 3
-    assert [one["what"] for one in read_journal(killed.folder / "out")].count("resumed") == 3
+    assert [[run.repeat for run in cell.runs] for cell in stored_cells(plan, killed.folder / "out")] == [list(range(14))] * 3
+    assert [entry["what"] for entry in read_journal(killed.folder / "out")].count("resumed") == 3
     assert killed.nothing_left()
 
 
@@ -191,10 +191,10 @@ def test_a_disk_that_is_full_while_parts_are_packed_keeps_what_was_there(tmp_pat
         with pytest.raises(StoreError, match="No space left on device"):
             run_plan(large, disk / "out")
         assert files(disk / "out") == before
-        stored = [len(one.runs) for one in stored_cells(large, disk / "out")]
+        stored = [len(cell.runs) for cell in stored_cells(large, disk / "out")]
         assert 3 < sum(stored) < 120
         shutil.copytree(disk / "out", tmp_path / "out")
     finally:
         subprocess.run(["umount", disk], check=True)
     run_plan(large, tmp_path / "out")
-    assert [len(one.runs) for one in stored_cells(large, tmp_path / "out")] == [60, 60]
+    assert [len(stored.runs) for stored in stored_cells(large, tmp_path / "out")] == [60, 60]

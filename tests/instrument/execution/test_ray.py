@@ -101,7 +101,7 @@ class Study:
         return subprocess.Popen(command, cwd=self.folder, env=self.cluster.environment, **pipes)
 
     def entries(self, what):
-        return [one for one in read_journal(self.out) if one["what"] == what]
+        return [entry for entry in read_journal(self.out) if entry["what"] == what]
 
     def wait(self, until, process=None):
         """Wait until something is so; a samepath that ends before that, or takes for ever, is an error."""
@@ -114,7 +114,7 @@ class Study:
             SYSTEM_CLOCK.sleep_s(0.02)
 
     def repeats(self, cell):
-        return [one["repeat"] for one in self.entries("repeat") if one["cell"] == cell]
+        return [entry["repeat"] for entry in self.entries("repeat") if entry["cell"] == cell]
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def told(tmp_path_factory):
 
         study.gate.unlink()
         process = study.start("resume", "out")
-        study.wait(lambda: any(one["cell"] == "two" for one in study.entries("slot")[-1:]), process)
+        study.wait(lambda: any(entry["cell"] == "two" for entry in study.entries("slot")[-1:]), process)
         said["before the kill"] = cluster.measured_processes()
         process.kill()
         process.communicate()
@@ -183,25 +183,25 @@ def test_traces_are_those_of_one_machine_byte_for_byte_and_no_repeat_is_doubled(
     study, _ = told
     small = make_plan(study.text, "x")
     run_plan(small, tmp_path / "here", left_out=["nowhere"])
-    for one in small.cells[:3]:
+    for planned in small.cells[:3]:
         for part in ("states", "runs"):
-            there, here = (place / "cells" / one.folder for place in (study.out, tmp_path / "here"))
+            there, here = (place / "cells" / planned.folder for place in (study.out, tmp_path / "here"))
             assert (there / f"part-000000.{part}.parquet").read_bytes() == (here / f"part-000000.{part}.parquet").read_bytes()
-        assert sorted(study.repeats(one.name)) == list(range(6))
+        assert sorted(study.repeats(planned.name)) == list(range(6))
 
 
 @needs_ray
 def test_all_repeats_of_a_cell_are_run_on_one_host_and_never_two_at_once_there(told):
     study, _ = told
     times, hosts = defaultdict(list), defaultdict(set)
-    for one in make_plan(study.text, "x").cells[:3]:
-        for _, log in StoredCell(study.out / "cells" / one.folder).host_logs():
-            hosts[one.name].add(log.measured["host"])
+    for planned in make_plan(study.text, "x").cells[:3]:
+        for _, log in StoredCell(study.out / "cells" / planned.folder).host_logs():
+            hosts[planned.name].add(log.measured["host"])
             times[log.measured["host"]].append((log.measured["host_from_s"], log.measured["host_to_s"]))
     assert hosts == {"one": {"a"}, "two": {"b"}, "noisy": {"a"}}
     for spans in times.values():
         assert all(before[1] <= after[0] for before, after in pairwise(sorted(spans)))
-    slots = {(one["cell"], one["host"]) for one in study.entries("slot")}
+    slots = {(entry["cell"], entry["host"]) for entry in study.entries("slot")}
     assert slots == {("one", "a"), ("two", "b"), ("noisy", "a")}
 
 

@@ -24,7 +24,7 @@ def files(folder):
 
 
 def numbers(study, folder):
-    return [[run.repeat for run in one.runs] for one in stored_cells(study, folder)]
+    return [[run.repeat for run in stored.runs] for stored in stored_cells(study, folder)]
 
 
 class StopError(Exception):
@@ -72,7 +72,7 @@ def test_processes_blocks_and_any_order_give_the_same_bytes(tmp_path, isolation)
     run_plan(small(), tmp_path / "one")
     many = small(isolation=isolation, processes=2, repeats_per_process=2, blocks=3, order=Order.RANDOM)
     run_plan(many, tmp_path / "many")
-    slots = [(one["block"], one["cell"]) for one in read_journal(tmp_path / "many") if one["what"] == "slot"]
+    slots = [(entry["block"], entry["cell"]) for entry in read_journal(tmp_path / "many") if entry["what"] == "slot"]
     assert slots == [(slot.block, many.cells[slot.cell].name) for slot in many.slots], "the plan's order was followed"
     for one, other in zip(stored_cells(many, tmp_path / "many"), stored_cells(small(), tmp_path / "one"), strict=True):
         assert [run.digest for run in one.runs] == [run.digest for run in other.runs]
@@ -109,7 +109,8 @@ def test_a_failed_repeat_does_not_end_the_study_and_is_tried_again(tmp_path):
     shaky = cell("Faulty", "shaky", repeats=4, settings={"fault": "until-mark", "at": 2, "mark": str(mark)})
     study = plan(shaky, cell("control-exact", "exact"), isolation=Isolation.PROCESS)
     result = run_plan(study, tmp_path / "s")
-    assert [(one.cell, one.repeat, one.reason) for one in result.failures] == [("shaky", 2, "not yet"), ("shaky", 3, "not yet")]
+    failures = [(failure.cell, failure.repeat, failure.reason) for failure in result.failures]
+    assert failures == [("shaky", 2, "not yet"), ("shaky", 3, "not yet")]
     assert result.given_up == {}
     assert numbers(study, tmp_path / "s") == [[0, 1], [0, 1, 2, 3]]
     mark.touch()
@@ -132,7 +133,7 @@ def test_three_failures_in_a_row_give_up_the_rest_of_a_cell_in_all_its_blocks(tm
 def test_cells_that_the_host_does_not_permit_are_left_out(tmp_path):
     study = small()
     run_plan(study, tmp_path, left_out=["noisy"])
-    assert [one.header.cell for one in stored_cells(study, tmp_path)] == ["exact"]
+    assert [stored.header.cell for stored in stored_cells(study, tmp_path)] == ["exact"]
 
 
 def test_loads_are_held_and_what_was_asked_and_measured_is_kept(tmp_path):
@@ -187,7 +188,7 @@ def test_commands_come_back_bit_for_bit(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("one", "words"),
+    ("broken", "words"),
     [
         (cell("control-exat"), "did you mean 'control-exact'"),
         (cell("control-gaussian", settings={"sigma": 1.0}), "did you mean 'sigma_m'"),
@@ -195,9 +196,9 @@ def test_commands_come_back_bit_for_bit(tmp_path):
         (cell("Telling", condition={"controller": "replayed"}), "cannot replay commands"),
     ],
 )
-def test_what_would_fail_later_is_refused_before_the_first_run(one, words):
+def test_what_would_fail_later_is_refused_before_the_first_run(broken, words):
     with pytest.raises((StudyError, SimulatorError, Exception), match=words):
-        check_plan(plan(one))
+        check_plan(plan(broken))
 
 
 def test_a_tool_that_is_not_there_is_refused_where_it_is_needed(monkeypatch):
@@ -217,15 +218,15 @@ def test_a_rehearsal_tries_each_kind_of_run_once_and_keeps_nothing(tmp_path):
     a, b = cell("control-exact", "a", condition={"cpu_load": 0.5}), cell("control-exact", "b")
     c = cell("control-gaussian", "c", settings={"sigma_m": 0.5})
     study = plan(a, b, c)
-    assert [one.name for one in not_rehearsed(study.cells, ())] == ["a", "c"]
+    assert [tried_cell.name for tried_cell in not_rehearsed(study.cells, ())] == ["a", "c"]
     tried = []
     found = rehearse(study, study.cells, (), tried.append)
     assert tried == ["a", "c"]
-    assert [one.rows for one in found] == [800, 800]
-    assert all(one.spool_bytes > one.stored_bytes > 1000 for one in found)
-    assert all(one.cost_s > one.run_s > 0 for one in found)
+    assert [rehearsal.rows for rehearsal in found] == [800, 800]
+    assert all(rehearsal.spool_bytes > rehearsal.stored_bytes > 1000 for rehearsal in found)
+    assert all(rehearsal.cost_s > rehearsal.run_s > 0 for rehearsal in found)
     assert rehearse(study, study.cells, found) == found, "what is known is not tried again"
-    assert json.loads(json.dumps([one.as_dict() for one in found]))[1]["settings"] == {"sigma_m": 0.5}
+    assert json.loads(json.dumps([rehearsal.as_dict() for rehearsal in found]))[1]["settings"] == {"sigma_m": 0.5}
 
 
 def test_a_rehearsal_that_fails_refuses_the_study():

@@ -27,8 +27,8 @@ def runner():
 
 def told(outcomes):
     """Return pid, hash and number of earlier runs of every repeat."""
-    assert all(isinstance(one, RepeatFinished) for one in outcomes), outcomes
-    return [tuple(one.repeat.values[0].tolist()) for one in outcomes]
+    assert all(isinstance(outcome, RepeatFinished) for outcome in outcomes), outcomes
+    return [tuple(outcome.repeat.values[0].tolist()) for outcome in outcomes]
 
 
 def test_in_fresh_processes_nothing_is_shared_but_what_the_fork_server_has(runner):
@@ -44,8 +44,8 @@ def test_a_batch_shares_a_process_and_says_who_came_first(runner):
     pids, _, before = zip(*told(outcomes), strict=True)
     assert len(set(pids)) == 3
     assert before == (0, 1, 2, 0, 1, 2, 0)
-    assert [one.repeat.host.measured["position"] for one in outcomes] == [0, 1, 2, 0, 1, 2, 0]
-    assert {one.repeat.host.measured["isolation"] for one in outcomes} == {"batch"}
+    assert [outcome.repeat.host.measured["position"] for outcome in outcomes] == [0, 1, 2, 0, 1, 2, 0]
+    assert {outcome.repeat.host.measured["isolation"] for outcome in outcomes} == {"batch"}
 
 
 def test_a_cold_start_has_an_interpreter_and_a_hash_seed_of_its_own(runner):
@@ -84,7 +84,7 @@ def test_inline_repeats_run_here(runner):
 def test_several_run_at_once_only_if_asked(runner):
     settings = {"sleep_s": 0.05}
     outcomes = list(runner.run(work("Telling", settings=settings, processes=3), range(7)))
-    assert sorted(one.repeat.repeat for one in outcomes) == list(range(7))
+    assert sorted(outcome.repeat.repeat for outcome in outcomes) == list(range(7))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_several_run_at_once_only_if_asked(runner):
 def test_a_failed_repeat_is_told_in_one_line_and_the_others_go_on(runner, isolation, fault, words):
     what = work("Faulty", isolation, settings={"fault": fault, "at": 2}, repeats_per_process=5)
     outcomes = list(runner.run(what, [0, 2, 1]))
-    assert [type(one) for one in outcomes] == [RepeatFinished, RepeatFailed, RepeatFinished]
+    assert [type(outcome) for outcome in outcomes] == [RepeatFinished, RepeatFailed, RepeatFinished]
     failed = outcomes[1]
     assert failed.number == 2
     with pytest.raises(SimulatorError, match=words):
@@ -134,7 +134,13 @@ def left_after_a_moment(mark, most):
 
 def test_a_broken_simulator_fails_every_repeat_with_its_reason(runner):
     what = work("Nonsense")
-    assert all("cannot be loaded" in one.reason for one in runner.run(what, [0, 1]))
+    assert all("cannot be loaded" in outcome.reason for outcome in runner.run(what, [0, 1]))
+
+
+def test_settings_that_are_too_long_for_a_process_are_refused_in_words_and_harm_no_other(runner):
+    (failed,) = runner.run(work("Telling", settings={"sleep_s": 0.0, "words": "x" * (1 << 17)}), [0])
+    assert failed.reason.startswith("settings and module path are too long for a worker process")
+    assert isinstance(next(iter(runner.run(work("Telling"), [0]))), RepeatFinished)
 
 
 def test_a_fork_server_that_was_killed_is_started_again(runner):

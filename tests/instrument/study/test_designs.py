@@ -82,10 +82,10 @@ def test_what_is_said_to_be_aliased_is_what_an_independent_search_finds(count, r
         short = [" x ".join(term) for term in group.split(" = ") if len(term) <= 2]
         if len(short) > 1:
             alone = [term for term in short if " x " not in term]
-            expected |= {f"the effect of {one} cannot be told from that of {', '.join(short[1:])}" for one in alone}
+            expected |= {f"the effect of {effect} cannot be told from that of {', '.join(short[1:])}" for effect in alone}
             if not alone:
                 expected.add(f"these cannot be told apart: {', '.join(short)}")
-    names = [one.name for one in factors(*[2] * count)]
+    names = [factor.name for factor in factors(*[2] * count)]
     said = set(aliases(names, matrix.astype(np.int8))) - {"effects of one factor are clear of those of two"}
     assert said == expected
     assert said

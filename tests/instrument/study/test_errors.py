@@ -66,9 +66,9 @@ def test_whatever_a_file_holds_the_answer_is_a_plan_or_one_line(changes):
 
 @pytest.mark.parametrize("name", list(CONDITIONS))
 def test_every_condition_reads_its_own_example_and_refuses_nonsense_in_one_line(name):
-    levels = [read_level(name, one) for one in yaml.safe_load(CONDITIONS[name].example)]
+    levels = [read_level(name, level) for level in yaml.safe_load(CONDITIONS[name].example)]
     assert len(set(levels)) == len(levels) > 1
-    assert [read_level(name, one) for one in levels] == levels, "a level that was read reads as itself"
+    assert [read_level(name, level) for level in levels] == levels, "a level that was read reads as itself"
     for nonsense in ("nonsense", "", "130%", -21, 1.5, float("nan")):
         with pytest.raises(ValueError, match=r"^.* was wanted, but .* came$"):
             read_level(name, nonsense)

@@ -127,7 +127,7 @@ def test_every_key_is_described_to_an_editor():
         assert set(schema["$defs"][name]["properties"]) == set(keys_of(model))
     parts = [schema, *(schema["$defs"][model.__name__] for model in (DesignSpec, ExecutionSpec, VariantSpec, CellSpec))]
     for part in (*parts, schema["$defs"]["Conditions"]):
-        assert all(one.get("description") for one in part["properties"].values())
+        assert all(field.get("description") for field in part["properties"].values())
     assert set(schema["$defs"]["Conditions"]["properties"]) == set(CONDITIONS)
 
 

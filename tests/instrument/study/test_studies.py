@@ -74,13 +74,13 @@ def test_the_studies_vary_what_they_are_named_after():
         ("all", "interleave"),
     }
     environment = load_plan("environment")
-    assert {one.name for one in environment.factors} == {"hash_seed", "aslr", "threads", "scheduler"}
+    assert {factor.name for factor in environment.factors} == {"hash_seed", "aslr", "threads", "scheduler"}
     assert environment.execution.isolation is Isolation.COLD
 
 
 def test_sensors_ride_along_or_do_not_in_lockstep_and_in_a_game_loop():
     plan = load_plan("sensors")
-    assert {one.name for one in plan.factors} == {"sensors", "cpu_load"}
+    assert {factor.name for factor in plan.factors} == {"sensors", "cpu_load"}
     assert {cell.settings["sensors"] for cell in plan.cells} == {"none", "small"}
     assert {cell.settings["sensor_samples"] for cell in plan.cells} == {1}, "the first frame that differs is kept"
     assert {(cell.variant, cell.expect) for cell in plan.cells} == {("lockstep", Verdict.BIT_IDENTICAL), ("game loop", None)}
@@ -90,7 +90,7 @@ def test_sensors_ride_along_or_do_not_in_lockstep_and_in_a_game_loop():
 def test_the_settings_are_screened_in_a_quarter_of_all_combinations_and_the_plan_says_what_that_costs():
     plan = load_plan("settings")
     assert plan.combination is Combination.FRACTIONAL
-    assert {one.kind for one in plan.factors} == {"setting"}
+    assert {factor.kind for factor in plan.factors} == {"setting"}
     assert (len(plan.factors), len(plan.cells)) == (6, 16)
     assert plan.notes[:2] == (
         "fractional-factorial: 16 of 64 combinations are run",

@@ -27,9 +27,9 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.processes import die_with_parent
 from samepath.engines import registry
 from samepath.instrument.execution import worker
-from samepath.instrument.execution.job import ErrorReply, Job
+from samepath.instrument.execution.job import MAX_REQUEST_BYTES, ErrorReply, Job
 
-MESSAGE_BYTES = 1 << 17
+# waitpid has no time limit of its own. A worker ends within a millisecond of being told to, and every repeat waits for that.
 _POLL_S = 0.0005
 
 
@@ -48,7 +48,7 @@ class ForkServer:
         signal.signal(signal.SIGTERM, lambda *_: self._leave())
         while True:
             try:
-                data, handles, _, _ = socket.recv_fds(self._channel, MESSAGE_BYTES, 1)
+                data, handles, _, _ = socket.recv_fds(self._channel, MAX_REQUEST_BYTES, 1)
             except ConnectionError:
                 data = b""
             if not data:
@@ -74,7 +74,7 @@ class ForkServer:
             self._channel.close()
             os.setpgid(0, 0)  # so that all that this child starts can be ended with it
             if request["do"] == "branch":
-                die_with_parent(parent, signal.SIGTERM)
+                die_with_parent(parent, signal.SIGTERM)  # not SIGKILL: it must end its own children first
                 _branch(request, handle)
             die_with_parent(parent)
             if request["do"] == "interpreter":
@@ -89,6 +89,7 @@ class ForkServer:
             os._exit(code)
 
     def _end(self, pid: int, grace_s: float) -> int:
+        """Reap a child, by force once ``grace_s`` is over. Its number cannot be another's: it is ours until it is reaped."""
         until_s = SYSTEM_CLOCK.monotonic_s() + grace_s
         while SYSTEM_CLOCK.monotonic_s() < until_s:
             found, status = os.waitpid(pid, os.WNOHANG)
@@ -132,6 +133,7 @@ def _become(request: dict[str, Any], handle: int, parent: int) -> NoReturn:
 
 
 def _kill(pid: int) -> None:
+    # The group first, with all that the child has started; a child that has not made its group yet is killed by itself.
     for end in (os.killpg, os.kill):
         with suppress(ProcessLookupError):
             end(pid, signal.SIGKILL)

@@ -6,10 +6,14 @@ called ``__main__``: a record defined there would be pickled as ``__main__.Somet
 
 import sys
 from dataclasses import dataclass, field
+from typing import Final
 
 from samepath.engines.interface import CommandLog, RunRequest
 from samepath.instrument.study.records import Plan, PlannedCell, Scalar
 from samepath.instrument.traces.records import Repeat
+
+# The most that the fork server reads as one request: settings and module path of a job, far below a socket's buffer.
+MAX_REQUEST_BYTES: Final = 1 << 17
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from typing import Any, Final
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.processes import describe_exit
 from samepath.instrument.conditions.process import command, environment
-from samepath.instrument.execution.job import Job, WorkerReply, WorkerRequest
+from samepath.instrument.execution.job import MAX_REQUEST_BYTES, Job, WorkerReply, WorkerRequest
 from samepath.instrument.execution.worker import Session
 from samepath.instrument.study.records import Isolation, Scalar
 
@@ -124,10 +124,14 @@ class _Branch:
         """Send a request, perhaps with a file descriptor, and return the answer."""
         if self.lost:
             raise WorkerLostError("the process that loads the simulator died")
+        message = json.dumps(request).encode()
+        if len(message) > MAX_REQUEST_BYTES:
+            size = f"{len(message)} bytes came, {MAX_REQUEST_BYTES} is the most"
+            raise WorkerLostError(f"settings and module path are too long for a worker process: {size}; shorten them")
         self.lost = True  # until the answer is there: after an interrupt in between, the next one would be the wrong one
         self.channel.settimeout(longest_s)
         try:
-            socket.send_fds(self.channel, [json.dumps(request).encode()], [] if handle is None else [handle])
+            socket.send_fds(self.channel, [message], [] if handle is None else [handle])
             data = self.channel.recv(1 << 12)
         except TimeoutError as error:
             raise WorkerLostError(f"loading the simulator took longer than {longest_s:g} s") from error
