@@ -53,7 +53,7 @@ TIERS = {
         "engines/test_airsim.py", "engines/test_babylon.py", "engines/test_beamng.py", "engines/test_glancing.py",
         "engines/test_godot.py",
         "engines/test_gymnasium.py", "engines/test_metadrive.py", "engines/test_mujoco.py", "engines/test_panda3d.py",
-        "engines/test_playing.py", "engines/test_pymunk.py", "engines/test_sumo.py", "engines/test_torcs.py",
+        "engines/test_in_process.py", "engines/test_pymunk.py", "engines/test_sumo.py", "engines/test_torcs.py",
     ),
     "cluster": ("cluster", "cli/test_cluster_verbs.py", "instrument/execution/test_ray.py"),
     "slow": (),

@@ -5,7 +5,7 @@ import math
 from samepath.core.trig import sincos, sincos_deg, to_radians
 from samepath.scenarios.drivers import VehicleFollower, VehicleObservation, VehicleSettings
 from samepath.scenarios.paths import Path, interpolate
-from samepath.scenarios.walkers import Obstacle, WalkerFollower, WalkerObservation
+from samepath.scenarios.walkers import WalkerFollower, WalkerObservation, WalkerObstacle
 
 
 def curved_path():
@@ -58,7 +58,7 @@ def walk_together(followers, starts, *, ticks=1200, bodies=(), pause_at=None, re
         if tick == pause_at:
             states = [rebuild(state) for state in states]
         discs = [
-            Obstacle(*place, *velocity, follower.settings.radius_m)
+            WalkerObstacle(*place, *velocity, follower.settings.radius_m)
             for follower, place, velocity in zip(followers, places, velocities, strict=True)
         ]
         commands = []

@@ -33,7 +33,7 @@ def ended():
 
 
 def family(fault):
-    """Start what a fault is to leave behind; return the numbers of all, the keeper's among them."""
+    """Start what a fault is to leave behind; return the numbers of all, the supervisor's among them."""
     pids = [os.getpid(), os.getppid()]
     if fault in ("hang", "hang for the watchdog", "garbage", "flood"):
         pids.append(started(detached=False))
