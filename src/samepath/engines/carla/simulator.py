@@ -220,10 +220,10 @@ class Carla(Simulator):
         values = check_scripted_request(info, request)
         settings = read_settings(values)
         from samepath.engines.carla.engine import import_client, read_script
-        from samepath.engines.carla.performance import perform
+        from samepath.engines.carla.run import run_on_server
 
         script = None if request.scenario == AUTOPILOT else read_script(request.scenario)
-        perform(import_client(), settings, script, request.seed, last_tick(info, request), recorder, on_tick)
+        run_on_server(import_client(), settings, script, request.seed, last_tick(info, request), recorder, on_tick)
 
 
 @cache

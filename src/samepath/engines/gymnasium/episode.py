@@ -136,7 +136,7 @@ class EnvironmentShape:
 
 
 @contextmanager
-def in_words(name: str) -> Iterator[None]:
+def simulator_errors(name: str) -> Iterator[None]:
     """Turn whatever an environment raises into one line."""
     try:
         yield
@@ -162,7 +162,7 @@ def make(settings: EnvironmentSettings) -> Environment:
 def shape_of(settings: EnvironmentSettings) -> EnvironmentShape:
     """Make an environment, reset it and look; nothing of it is kept."""
     environment = make(settings)
-    with in_words(settings.environment):
+    with simulator_errors(settings.environment):
         try:
             observation, _ = environment.reset(seed=0)
             states = reader_of(environment, settings)(environment, observation)
@@ -200,7 +200,7 @@ class EnvironmentEpisode:
         """Play from the reset to the end."""
         settings = self._settings
         environment = make(settings)
-        with in_words(settings.environment):
+        with simulator_errors(settings.environment):
             try:
                 act = _actions(environment, settings, self._seed)
                 observation, _ = environment.reset(seed=self._seed if settings.seeded else None)

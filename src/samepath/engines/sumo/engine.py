@@ -63,15 +63,15 @@ _ERRORS: Final = (libsumo.TraCIException, libsumo.FatalTraCIError)
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
+def simulator_errors() -> Iterator[None]:
     """Turn what SUMO raises into one line."""
     try:
         yield
     except _ERRORS as error:
-        raise told(error) from error
+        raise simulator_error(error) from error
 
 
-def told(error: Exception) -> SimulatorError:
+def simulator_error(error: Exception) -> SimulatorError:
     """Return what SUMO raised as one line."""
     return SimulatorError(f"SUMO: {' '.join(str(error).split()) or type(error).__name__}")
 
@@ -124,7 +124,7 @@ class SumoWorld(InProcessWorld):
         self._accumulator = StepAccumulator(settings.step_s, settings.max_steps)
         scene = scene_of(script)
         start(scene.net, scene.routes, settings.step_s, options)
-        with in_words():
+        with simulator_errors():
             self._cars = {role.number: Car(role) for role in script.roles}
         self._contacts = FirstContacts()
         self._seen: dict[int, PlanarState] = {}  # since the last step
@@ -136,7 +136,7 @@ class SumoWorld(InProcessWorld):
             try:
                 seen = self._seen[number] = self._cars[number].read()
             except _ERRORS as error:
-                raise told(error) from error
+                raise simulator_error(error) from error
         return seen
 
     def command(self, number: int, command: VehicleCommand) -> None:
@@ -163,7 +163,7 @@ class SumoWorld(InProcessWorld):
                 for collider, victim in collisions():
                     self._contacts.add(collider, victim, (0.0, 0.0, 0.0))
         except _ERRORS as error:
-            raise told(error) from error
+            raise simulator_error(error) from error
 
     def advance(self, frame_s: float, on_step: Callable[[], None]) -> None:
         """Make the steps that a frame is due."""
@@ -234,7 +234,7 @@ def play_grid(
     """Run the grid from its first car to its last tick."""
     start(GRID, grid_routes(), settings.step_s, options)
     try:
-        with in_words():
+        with simulator_errors():
             _play(settings.substeps, recorder, on_tick, min(GRID_TICKS, last or GRID_TICKS))
         recorder.end(min(GRID_TICKS, last or GRID_TICKS), DURATION if last and last <= GRID_TICKS else TIME_OVER)
     finally:
