@@ -53,7 +53,7 @@ class Blueprint:
 
     def attribute(self, name: str) -> BlueprintAttribute | None:
         """The attribute called ``name``."""
-        return next((one for one in self.attributes if one.id == name), None)
+        return next((attribute for attribute in self.attributes if attribute.id == name), None)
 
 
 # Attributes from short lines of text, and those every blueprint has.
@@ -435,7 +435,7 @@ def library() -> tuple[Blueprint, ...]:
 
 @cache
 def _by_id() -> dict[str, Blueprint]:
-    return {one.id: one for one in library()}
+    return {blueprint.id: blueprint for blueprint in library()}
 
 
 def find(blueprint_id: str) -> Blueprint:

@@ -69,7 +69,7 @@ def connect(
         client = secrets.token_hex(16) if client_id is None else read_client_id(client_id)
     except WireError:
         raise InputError(f"client_id: 32 hexadecimal digits were wanted, but {client_id!r} came") from None
-    carrier = TicketTransport(client, tuple(address_of(one) for one in addresses), patience or RetryPolicy(), clock)
+    carrier = TicketTransport(client, tuple(address_of(address) for address in addresses), patience or RetryPolicy(), clock)
     carrier.start()
     return TicketClient(client, carrier)
 
@@ -141,7 +141,7 @@ class TicketClient:
     def wait(self, tickets: Iterable[Ticket[Any]], timeout_s: float | None = None) -> None:
         """Wait until none of these tickets is pending; it does not matter whether they failed."""
         given = list(tickets)
-        pending = len(wait_for_futures([one.future for one in given], timeout_s).not_done)
+        pending = len(wait_for_futures([ticket.future for ticket in given], timeout_s).not_done)
         if pending:
             raise TicketTimeoutError(f"{pending} of {len(given)} tickets are still pending after {timeout_s:g} s")
 
@@ -163,7 +163,7 @@ def _described(blueprint_id: str, attributes: dict[str, object]) -> r.Descriptio
     from samepath.simulator.carla import blueprints
 
     blueprint = blueprints.find(blueprint_id)
-    known = {one.id: one for one in blueprint.attributes}
+    known = {attribute.id: attribute for attribute in blueprint.attributes}
     for name in attributes:
         if name not in known:
             raise unknown(f"attribute of {blueprint_id}", name, known)

@@ -103,7 +103,7 @@ def array_of(reader: Reader[T], most: int = 100_000) -> Reader[tuple[T, ...]]:
     def read(value: Any) -> tuple[T, ...]:  # noqa: ANN401 - anything may come
         if type(value) is not list or len(value) > most:
             raise WireError(f"an array of at most {most} was wanted, but {came(value)} came")
-        return tuple([reader(one) for one in value])
+        return tuple([reader(item) for item in value])
 
     return read
 
@@ -116,7 +116,7 @@ def struct_of(build: Callable[..., T], *readers: Reader[Any]) -> Reader[T]:
         if type(value) is not list or len(value) != count:
             size = f" of {len(value)}" if type(value) is list else ""
             raise WireError(f"an array of {count} was wanted, but {came(value)}{size} came")
-        return build(*[reader(one) for reader, one in zip(readers, value, strict=True)])
+        return build(*[reader(item) for reader, item in zip(readers, value, strict=True)])
 
     return read
 
@@ -199,7 +199,7 @@ def stream_of(given: bytes) -> int:
 
 def finite(values: Sequence[float]) -> bool:
     """Are all of these numbers?"""
-    return all(math.isfinite(one) for one in values)
+    return all(math.isfinite(value) for value in values)
 
 
 # What a client is told when something cannot be done.

@@ -125,8 +125,8 @@ class TicketConnection:
         except OSError as error:
             raise ConnectionLostError(f"{self.address}: {error.strerror or error}") from None
         self.heard_s = now_s
-        for one in self._take(data):
-            yield self._reply(one)
+        for answer in self._take(data):
+            yield self._reply(answer)
 
     def _take(self, data: bytes) -> list[list[Any]]:
         if not data:
@@ -136,7 +136,7 @@ class TicketConnection:
             answers = list(self._unpacker)
         except (ValueError, msgpack.UnpackException, RecursionError) as error:
             raise ConnectionLostError(f"{self.address}: no MessagePack came ({type(error).__name__})") from None
-        if not all(type(one) is list and len(one) == 4 and one[0] == 1 for one in answers):
+        if not all(type(answer) is list and len(answer) == 4 and answer[0] == 1 for answer in answers):
             raise ConnectionLostError(f"{self.address}: no answer to a call came")
         return answers
 

@@ -246,11 +246,11 @@ class LogReplay:
         while self._next is not None and self._next.elapsed_s <= time_s + _SAME_S:
             self._here, self._next = self._next, next(self._frames, None)
             content = self._here.content
-            for one in content.added:
-                if self._is_ignored(one):
-                    self._ignored.add(one.actor)
+            for actor in content.added:
+                if self._is_ignored(actor):
+                    self._ignored.add(actor.actor)
                 else:
-                    self._present[one.actor] = one
+                    self._present[actor.actor] = actor
             for actor in content.removed:
                 self._present.pop(actor, None)
             parents.extend(content.parents)
@@ -259,10 +259,10 @@ class LogReplay:
         here, present = self._here, self._present
         step = ReplayStep(
             time_s,
-            added=tuple(one for actor, one in present.items() if before.get(actor) is not one),
-            removed=tuple(actor for actor, one in before.items() if present.get(actor) is not one),
-            parents=tuple(one for one in parents if one.actor in present and one.parent in present),
-            doors=tuple(one for one in doors if one.actor in present),
+            added=tuple(present_actor for actor, present_actor in present.items() if before.get(actor) is not present_actor),
+            removed=tuple(actor for actor, former in before.items() if present.get(actor) is not former),
+            parents=tuple(parent for parent in parents if parent.actor in present and parent.parent in present),
+            doors=tuple(door for door in doors if door.actor in present),
             finished=time_s >= self.end_s - _SAME_S or self._next is None,
         )
         if here is None:
@@ -270,26 +270,26 @@ class LogReplay:
         content = here.content
         return replace(
             step,
-            placed=tuple(one for one in self._between(here, time_s) if one.actor in present),
-            signal_lights=tuple(one for one in content.signal_lights if one.actor not in self._ignored),
-            vehicles=tuple(one for one in content.vehicles if one.actor in present),
-            walkers=tuple(one for one in content.walkers if one.actor in present),
-            vehicle_lights=tuple(one for one in content.vehicle_lights if one.actor in present),
+            placed=tuple(pose for pose in self._between(here, time_s) if pose.actor in present),
+            signal_lights=tuple(light for light in content.signal_lights if light.actor not in self._ignored),
+            vehicles=tuple(vehicle for vehicle in content.vehicles if vehicle.actor in present),
+            walkers=tuple(walker for walker in content.walkers if walker.actor in present),
+            vehicle_lights=tuple(lights for lights in content.vehicle_lights if lights.actor in present),
         )
 
-    def _is_ignored(self, one: AddedActor) -> bool:
+    def _is_ignored(self, actor: AddedActor) -> bool:
         options = self.options
-        if one.type.startswith("sensor.") or one.type.startswith("controller."):
+        if actor.type.startswith("sensor.") or actor.type.startswith("controller."):
             return not options.replay_sensors
-        return (options.ignore_hero and one.role == "hero") or (options.ignore_spectator and one.type == _SPECTATOR)
+        return (options.ignore_hero and actor.role == "hero") or (options.ignore_spectator and actor.type == _SPECTATOR)
 
     def _between(self, here: LogFrame, time_s: float) -> Sequence[LogPose]:
         following = self._next
         if following is None or time_s - here.elapsed_s <= _SAME_S:
             return here.content.placed
         part = (time_s - here.elapsed_s) / (following.elapsed_s - here.elapsed_s)
-        ahead = {one.actor: one for one in following.content.placed}
-        return [_mixed(one, ahead[one.actor], part) if one.actor in ahead else one for one in here.content.placed]
+        ahead = {pose.actor: pose for pose in following.content.placed}
+        return [_mixed(pose, ahead[pose.actor], part) if pose.actor in ahead else pose for pose in here.content.placed]
 
 
 def _mixed(a: LogPose, b: LogPose, part: float) -> LogPose:
@@ -382,9 +382,9 @@ def _numbers(*values: float) -> str:
 
 
 def _events(content: Content) -> Iterator[str]:
-    for one in content.added:
-        yield f" Create {one.actor}: {one.type} ({one.kind}) at {_place(one.x_m, one.y_m, one.z_m)}"
-        yield from (f"  {name} = {value}" for _, name, value in one.attributes)
+    for actor in content.added:
+        yield f" Create {actor.actor}: {actor.type} ({actor.kind}) at {_place(actor.x_m, actor.y_m, actor.z_m)}"
+        yield from (f"  {name} = {value}" for _, name, value in actor.attributes)
     yield from (f" Destroy {actor}" for actor in content.removed)
     yield from (f" Parenting {actor} with {parent} (parent)" for actor, parent in content.parents)
     for hit in content.hits:
@@ -394,9 +394,9 @@ def _events(content: Content) -> Iterator[str]:
 
 def _states(content: Content) -> Iterator[str]:
     yield f" Positions: {len(content.placed)}"
-    for one in content.placed:
-        where, turn = _place(one.x_m, one.y_m, one.z_m), _numbers(one.roll_deg, one.pitch_deg, one.yaw_deg)
-        yield f"  Id: {one.actor} Location: {where} Rotation: {turn}"
+    for pose in content.placed:
+        where, turn = _place(pose.x_m, pose.y_m, pose.z_m), _numbers(pose.roll_deg, pose.pitch_deg, pose.yaw_deg)
+        yield f"  Id: {pose.actor} Location: {where} Rotation: {turn}"
     yield f" State traffic lights: {len(content.signal_lights)}"
     for light in content.signal_lights:
         yield f"  Id: {light.actor} state: {light.shows} frozen: {int(light.frozen)} elapsedTime: {light.elapsed_s:g}"
@@ -435,8 +435,8 @@ def collisions_text(log: Log, first: str, second: str) -> str:
     known: dict[int, tuple[str, str]] = {NO_ACTOR: ("o", "")}
     before: set[tuple[int, int]] = set()
     for frame in log.frames():
-        for one in frame.content.added:
-            known[one.actor] = (_LETTERS.get(ActorKind(min(one.kind, 4)), "o"), one.type)
+        for actor in frame.content.added:
+            known[actor.actor] = (_LETTERS.get(ActorKind(min(actor.kind, 4)), "o"), actor.type)
         now: set[tuple[int, int]] = set()
         for hit in frame.content.hits:
             letters, names = zip(*(known.get(actor, ("o", "")) for actor in (hit.actor, hit.other)), strict=True)
@@ -461,14 +461,14 @@ def blocked_text(log: Log, least_s: float, least_cm: float) -> str:
     stopped: dict[int, tuple[LogPose, float, float]] = {}  # where, since when, for how long
     found: list[tuple[float, float, int]] = []
     for frame in log.frames():
-        types.update({one.actor: one.type for one in frame.content.added})
-        for one in frame.content.placed:
-            place, since_s, for_s = stopped.get(one.actor, (one, frame.elapsed_s, 0.0))
-            if _apart_cm(place, one) < least_cm or one is place:
-                stopped[one.actor] = (place, since_s, for_s + max(frame.duration_s, 0.0))
+        types.update({actor.actor: actor.type for actor in frame.content.added})
+        for pose in frame.content.placed:
+            place, since_s, for_s = stopped.get(pose.actor, (pose, frame.elapsed_s, 0.0))
+            if _apart_cm(place, pose) < least_cm or pose is place:
+                stopped[pose.actor] = (place, since_s, for_s + max(frame.duration_s, 0.0))
             else:
-                found.append((for_s, since_s, one.actor))
-                stopped[one.actor] = (one, frame.elapsed_s, max(frame.duration_s, 0.0))
+                found.append((for_s, since_s, pose.actor))
+                stopped[pose.actor] = (pose, frame.elapsed_s, max(frame.duration_s, 0.0))
     found.extend((for_s, since_s, actor) for actor, (_, since_s, for_s) in stopped.items())
     for for_s, since_s, actor in sorted(found, key=lambda row: (-row[0], row[1], row[2])):
         if for_s >= least_s:

@@ -135,15 +135,15 @@ def pack_added(added: Sequence[rec.AddedActor]) -> bytes:
     """The packet of actors that appear."""
     _check_count("actors", added)
     parts = [COUNT.pack(len(added))]
-    for one in added:
-        place = [value * _CM_PER_M for value in (one.x_m, one.y_m, one.z_m)]
+    for actor in added:
+        place = [value * _CM_PER_M for value in (actor.x_m, actor.y_m, actor.z_m)]
         try:
-            head = _ADDED_HEAD.pack(one.actor, one.kind, *place, one.roll_deg, one.pitch_deg, one.yaw_deg, one.uid)
+            head = _ADDED_HEAD.pack(actor.actor, actor.kind, *place, actor.roll_deg, actor.pitch_deg, actor.yaw_deg, actor.uid)
         except (struct.error, OverflowError) as error:
-            raise InputError(f"a recording cannot hold actor {one.actor}: {error}") from error
-        _check_count("attributes", one.attributes)
-        parts += [head, string(one.type), COUNT.pack(len(one.attributes))]
-        parts += [bytes([kind]) + string(name) + string(value) for kind, name, value in one.attributes]
+            raise InputError(f"a recording cannot hold actor {actor.actor}: {error}") from error
+        _check_count("attributes", actor.attributes)
+        parts += [head, string(actor.type), COUNT.pack(len(actor.attributes))]
+        parts += [bytes([kind]) + string(name) + string(value) for kind, name, value in actor.attributes]
     return packet(ADDED, b"".join(parts))
 
 

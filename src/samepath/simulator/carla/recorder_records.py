@@ -54,7 +54,7 @@ class AddedActor(NamedTuple):
     @property
     def role(self) -> str:
         """The role name, empty where there is none."""
-        return next((one.value for one in self.attributes if one.id == "role_name"), "")
+        return next((attribute.value for attribute in self.attributes if attribute.id == "role_name"), "")
 
 
 class Parent(NamedTuple):

@@ -70,7 +70,7 @@ class Description(NamedTuple):
 
     def get(self, name: str, default: str = "") -> str:
         """The value of an attribute."""
-        return next((one.value for one in self.attributes if one.id == name), default)
+        return next((attribute.value for attribute in self.attributes if attribute.id == name), default)
 
 
 class Actor(NamedTuple):
@@ -377,7 +377,7 @@ _console: Final = struct_of(ConsoleCommand, text)
 
 
 def _spawn(depth: int) -> Reader[SpawnCommand]:
-    fields = (description, transform, optional(u32), u8, text, array_of(lambda one: _command(one, depth + 1), 1000))
+    fields = (description, transform, optional(u32), u8, text, array_of(lambda command: _command(command, depth + 1), 1000))
     return struct_of(SpawnCommand, *fields)
 
 

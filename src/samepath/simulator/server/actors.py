@@ -240,7 +240,7 @@ class ActorRegistry:
         """All actors of a kind, by id; the list is kept until somebody comes or goes."""
         found = self._kinds.get(wanted)
         if found is None:
-            found = self._kinds[wanted] = [one for one in self._entries.values() if isinstance(one, wanted)]
+            found = self._kinds[wanted] = [entry for entry in self._entries.values() if isinstance(entry, wanted)]
         return found
 
     def add(self, entry: ActorEntry) -> None:
@@ -266,7 +266,7 @@ class ActorRegistry:
     def rows(self, wanted: list[Kind]) -> list[int]:
         """The rows of some actors."""
         self._fresh()
-        return [self._rows[one.id] for one in wanted]
+        return [self._rows[entry.id] for entry in wanted]
 
     @property
     def states(self) -> ActorStates:
@@ -310,4 +310,4 @@ class ActorRegistry:
         """Where an actor is, exactly as the state of this tick says it: x y z, pitch yaw roll."""
         self._fresh()
         row = self._states.rows["motion"][self._rows[actor_id], :6]
-        return tuple(float(one) for one in row)
+        return tuple(float(value) for value in row)

@@ -81,9 +81,9 @@ def _build(kind: tuple[int, Any], colour: r.Colour, life_time_s: float, persiste
 debug_shape: Final = struct_of(_build, variant(_KINDS), r.colour, number, flag)
 
 
-def written_shape(one: DebugShape) -> list[Any]:
+def written_shape(shape: DebugShape) -> list[Any]:
     """A shape as plain data."""
-    return [_SHAPES.index(type(one.shape)) + (_FIRST_HUD if one.hud else 0), *one]
+    return [_SHAPES.index(type(shape.shape)) + (_FIRST_HUD if shape.hud else 0), *shape]
 
 
 def read_shape(data: list[Any]) -> DebugShape:
@@ -107,21 +107,21 @@ class DebugShapes:
         """Drop what has been there for its time; how that was rounded depends on the server's age and must not count."""
         past_s = now_s - _SAME_S
         if any(end_s is not None and end_s < past_s for end_s, _ in self._shapes):
-            kept = [one for one in self._shapes if one[0] is None or one[0] >= past_s]
+            kept = [kept_shape for kept_shape in self._shapes if kept_shape[0] is None or kept_shape[0] >= past_s]
             self._shapes = deque(kept, maxlen=self._shapes.maxlen)
 
     def clear(self, *, texts_only: bool = False) -> None:
         """Drop everything, or all texts."""
-        kept = [one for one in self._shapes if texts_only and not isinstance(one[1].shape, DebugText)]
+        kept = [kept_shape for kept_shape in self._shapes if texts_only and not isinstance(kept_shape[1].shape, DebugText)]
         self._shapes = deque(kept, maxlen=self._shapes.maxlen)
 
     def state(self) -> list[Any]:
         """Everything the future depends on, as plain data."""
-        return [[end_s, written_shape(one)] for end_s, one in self._shapes]
+        return [[end_s, written_shape(shape)] for end_s, shape in self._shapes]
 
     def restore(self, data: list[Any]) -> None:
         """Take up what :meth:`state` gave."""
-        self._shapes = deque([(end_s, read_shape(one)) for end_s, one in data], maxlen=self._shapes.maxlen)
+        self._shapes = deque([(end_s, read_shape(shape)) for end_s, shape in data], maxlen=self._shapes.maxlen)
 
     @property
     def shapes(self) -> tuple[DebugShape, ...]:
@@ -157,13 +157,13 @@ def painted(frame: CameraFrame, shapes: Iterable[DebugShape]) -> NDArray[np.uint
         raise ValueError("the frame was drawn without colour or depth")
     picture = frame.bgra.copy()
     (place,), (axes,) = places_and_axes([frame.camera.pose])
-    for one in tuple(shapes)[-SHAPES_MOST:]:
-        bgr = np.array([one.colour.b, one.colour.g, one.colour.r], np.uint8)
-        depth_m = None if one.hud else frame.depth_m
-        if isinstance(one.shape, DebugText):
-            _write(picture, depth_m, frame.camera, axes @ (_array(one.shape.location) - place), one.shape.text, bgr)
+    for shape in tuple(shapes)[-SHAPES_MOST:]:
+        bgr = np.array([shape.colour.b, shape.colour.g, shape.colour.r], np.uint8)
+        depth_m = None if shape.hud else frame.depth_m
+        if isinstance(shape.shape, DebugText):
+            _write(picture, depth_m, frame.camera, axes @ (_array(shape.shape.location) - place), shape.shape.text, bgr)
             continue
-        for stroke in strokes(one.shape):
+        for stroke in strokes(shape.shape):
             _draw(
                 picture, depth_m, frame.camera, axes @ (stroke.begin - place), axes @ (stroke.end - place), stroke.width_m, bgr
             )

@@ -60,7 +60,7 @@ class ViewBuilder:
     def follow(self) -> None:
         """Follow a tick: walkers have walked on."""
         world = self._episode.world
-        self._odometer.advance(world.state(one.id) for one in self._episode.actors.all(WalkerEntry))
+        self._odometer.advance(world.state(walker.id) for walker in self._episode.actors.all(WalkerEntry))
         frame = self._episode.frame
         self._past = self._seen[1] if self._seen is not None and self._seen[0] == frame - 1 else None
 
@@ -94,7 +94,7 @@ class ViewBuilder:
         hidden = self._episode.hidden
         if not hidden:
             return ()
-        return tuple(sorted({one.name.removesuffix(" crown") for one in self._episode.scene.objects if one.id in hidden}))
+        return tuple(sorted({thing.name.removesuffix(" crown") for thing in self._episode.scene.objects if thing.id in hidden}))
 
     def _look(self, entry: ActorEntry) -> ActorAppearance:
         state = self._episode.world.state(entry.id)
@@ -239,7 +239,7 @@ class Episode:
         self.signals = Signals(scene.signals)
         self.lights_set = False  # by a client
         self.weather = WeatherParameters()
-        self.lamps = StreetLights({one.id: one for one in scene.lamps})
+        self.lamps = StreetLights({light.id: light for light in scene.lamps})
         self.debug = DebugShapes(self.context.limits.debug_shapes)
         self.hidden: set[int] = set()
         if reset_settings:
@@ -292,7 +292,7 @@ class Episode:
         return number
 
     def _put_signs(self) -> None:
-        lights = {one.signal.id: number for number, one in enumerate(self.scene.signals.lights)}
+        lights = {light.signal.id: number for number, light in enumerate(self.scene.signals.lights)}
         for signal in self.scene.road_map.signals:
             number = self.new_actor_id()
             kind, light = sign_type(signal), lights.get(signal.id)
@@ -334,11 +334,11 @@ class Episode:
 
     def show_label(self, label: int, *, on: bool) -> None:
         """Put all scenery of a label back, or take it away."""
-        self.show_objects({one.id for one in self.scene.objects if one.label == label}, on=on)
+        self.show_objects({thing.id for thing in self.scene.objects if thing.label == label}, on=on)
 
     def show_objects(self, ids: set[int], *, on: bool) -> None:
         """Put pieces of scenery back, or take them away; what has no body merely counts as hidden."""
-        known = {one.id: one.name for one in self.scene.objects if one.id in ids}
+        known = {thing.id: thing.name for thing in self.scene.objects if thing.id in ids}
         self.hidden = self.hidden - set(known) if on else self.hidden | set(known)
         solid = frozenset(mesh.name for mesh in self.scene.statics if not mesh.ground)
         names = frozenset(known.values()) & solid

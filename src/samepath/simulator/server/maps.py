@@ -53,7 +53,7 @@ class LaneFinder:
         low = np.floor((rows[:, :2] - self._reach_m) / _CELL_M).astype(np.int64)
         high = np.floor((rows[:, :2] + self._reach_m) / _CELL_M).astype(np.int64)
         cells, numbers = [], []
-        span_x, span_y = (int(one) + 1 for one in (high - low).max(axis=0))
+        span_x, span_y = (int(cells) + 1 for cells in (high - low).max(axis=0))
         for step in ((x, y) for x in range(span_x) for y in range(span_y)):
             here = low + step
             chosen = np.flatnonzero((here <= high).all(axis=1))
@@ -159,8 +159,8 @@ class ServedMap:
 
     def _object(self, mesh: Mesh, name: str) -> EnvironmentObject:
         low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
-        middle = Vector(*(float(one) for one in (low + high) / 2))
-        box = BoundingBox(middle, Vector(*(float(one) for one in (high - low) / 2)))
+        middle = Vector(*(float(value) for value in (low + high) / 2))
+        box = BoundingBox(middle, Vector(*(float(value) for value in (high - low) / 2)))
         number = int.from_bytes(link(self.road_map.name.encode(), f"{mesh.label} {name}".encode())[:8], "little")
         return EnvironmentObject(Transform(middle), box, number, name, labels.label_of(mesh.label))
 
@@ -173,7 +173,7 @@ class ServedMap:
             for thing in road.objects
             if thing.kind in _LAMP_KINDS and thing.height_m >= _LAMP_LEAST_M
         ]
-        tops = {one.name: one.bounding_box for one in self.objects}
+        tops = {thing.name: thing.bounding_box for thing in self.objects}
         boxes = [tops[name] for name in found if name in tops]
         return tuple(
             StreetLight(number, _top(box), _LAMP_INTENSITY, _STREET_GROUP, _WARM_WHITE, active=False)
@@ -182,8 +182,8 @@ class ServedMap:
 
     def work_out(self) -> None:
         """Work out now what ticks will need, so that no tick waits for it."""
-        for one in (self.statics, self.lanes, self.stop_lines, self.objects, self.lamps, self.spawn_points):
-            del one
+        for derived in (self.statics, self.lanes, self.stop_lines, self.objects, self.lamps, self.spawn_points):
+            del derived
 
     @cached_property
     def navigation(self) -> tuple[str, bytes]:
@@ -263,8 +263,8 @@ class MapLibrary:
         if not tried:
             self._trial.run(xodr, SENT)
         road_map = parse_map(xodr, SENT)
-        sections = (one for road in road_map.document.roads for one in road.sections)
-        lanes_m = sum((one.end_m - one.start_m) * len(one.lanes) for one in sections)
+        sections = (section for road in road_map.document.roads for section in road.sections)
+        lanes_m = sum((section.end_m - section.start_m) * len(section.lanes) for section in sections)
         if lanes_m > self._limits.road_m:
             raise InputError(f"lanes of at most {self._limits.road_m:g} m together were wanted, but {lanes_m:g} m came")
         served_map(SENT, road_map).work_out()

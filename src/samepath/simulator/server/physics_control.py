@@ -33,9 +33,9 @@ def control_of(kind: VehicleType, pose: Pose) -> PhysicsControl:
     """Describe a vehicle of a type that nobody has changed."""
     engine = kind.engine
     max_rpm = engine.torque_curve[-1][0]
-    down, up = (min(one / max_rpm, 1.0) for one in (engine.shift_down_rpm, engine.shift_up_rpm))
+    down, up = (min(rpm / max_rpm, 1.0) for rpm in (engine.shift_down_rpm, engine.shift_up_rpm))
     return PhysicsControl(
-        torque_curve=tuple(Point2(*one) for one in engine.torque_curve),
+        torque_curve=tuple(Point2(*point) for point in engine.torque_curve),
         max_rpm=max_rpm,
         moi=1.0,
         damping_rate_full_throttle=0.15,
@@ -90,47 +90,47 @@ def wheel_place_cm(kind: VehicleType, index: int, pose: Pose) -> Vector:
 
 def with_friction(control: PhysicsControl, friction: float) -> PhysicsControl:
     """The same vehicle on a patch of other ground."""
-    wheels = tuple(one._replace(tire_friction=friction * FRICTION_SCALE) for one in control.wheels)
+    wheels = tuple(wheel._replace(tire_friction=friction * FRICTION_SCALE) for wheel in control.wheels)
     return control._replace(wheels=wheels)
 
 
 def kind_from(base: VehicleType, control: PhysicsControl) -> VehicleType:
     """Our type of vehicle for a description; ``base`` is what the vehicle was born as."""
     _check(control)
-    wheels = tuple(_fit(one) for one in control.wheels)
+    wheels = tuple(_fit(wheel) for wheel in control.wheels)
     offset = control.center_of_mass
     return replace(
         base,
         engine=_engine(base.engine, control),
         mass_kg=control.mass,
         drag_area_m2=control.drag_coefficient * _front_m2(base),
-        wheel_radius_m=sum(one.radius_m for one in wheels) / len(wheels),
-        max_steer_deg=max(one.max_steer_deg for one in wheels),
-        tyre_friction=sum(one.friction for one in wheels) / len(wheels),
+        wheel_radius_m=sum(wheel.radius_m for wheel in wheels) / len(wheels),
+        max_steer_deg=max(wheel.max_steer_deg for wheel in wheels),
+        tyre_friction=sum(wheel.friction for wheel in wheels) / len(wheels),
         automatic=control.use_gear_autobox,
         wheels=wheels,
         slip_per_n=_slip_per_n(base, control),
         centre_of_mass_m=(offset.x, offset.y, 0.38 * base.height_m + offset.z),
-        steering_curve=tuple((one.x / _KMH, one.y) for one in control.steering_curve),
+        steering_curve=tuple((point.x / _KMH, point.y) for point in control.steering_curve),
     )
 
 
 def _slip_per_n(base: VehicleType, control: PhysicsControl) -> float:
     """CARLA's stiffness is per unit of gravity and wheel; tyres as stiff as usual, or stiffer, do not slip here."""
     driven = {"front": control.wheels[:2], "rear": control.wheels[2:]}.get(base.driven, control.wheels)
-    stiffness = sum(max(one.long_stiff_value, _SOFTEST) for one in driven) / len(driven)
+    stiffness = sum(max(wheel.long_stiff_value, _SOFTEST) for wheel in driven) / len(driven)
     return max(0.0, 1.0 / stiffness - 1.0 / _LONGITUDINAL_STIFFNESS) / (GRAVITY_MPS2 * len(driven))
 
 
 def _engine(base: Engine, control: PhysicsControl) -> Engine:
     max_rpm = control.max_rpm
-    curve = [(one.x, one.y) for one in control.torque_curve if one.x <= control.max_rpm]
+    curve = [(point.x, point.y) for point in control.torque_curve if point.x <= control.max_rpm]
     return replace(
         base,
         torque_curve=tuple(curve or [(control.max_rpm, control.torque_curve[0].y)]),
-        gear_ratios=tuple(one.ratio for one in control.forward_gears),
+        gear_ratios=tuple(gear.ratio for gear in control.forward_gears),
         final_ratio=control.final_ratio,
-        gear_shift_rpm=tuple((one.down_ratio * max_rpm, one.up_ratio * max_rpm) for one in control.forward_gears),
+        gear_shift_rpm=tuple((gear.down_ratio * max_rpm, gear.up_ratio * max_rpm) for gear in control.forward_gears),
     )
 
 
@@ -156,10 +156,10 @@ def _check(control: PhysicsControl) -> None:
         (1.0 <= control.mass <= 1e6, "a mass of 1 to 1e6 kg", control.mass),
         (0.0 < control.max_rpm <= 1e6, "a max_rpm above 0", control.max_rpm),
         (0.0 <= control.drag_coefficient <= 1e4, "a drag coefficient of at least 0", control.drag_coefficient),
-        (all(1.0 <= one.radius <= 500.0 for one in wheels), "radii of 1 to 500 cm", "another"),
-        (all(0.0 <= one.tire_friction <= 1e3 for one in wheels), "a tire_friction of 0 to 1000", "another"),
-        (all(0.0 <= one.max_steer_angle <= 90.0 for one in wheels), "steering angles of 0 to 90 degrees", "another"),
-        (all(min(one[4:9]) >= 0.0 for one in wheels), "torques and stiffnesses of at least 0", "less"),
+        (all(1.0 <= wheel.radius <= 500.0 for wheel in wheels), "radii of 1 to 500 cm", "another"),
+        (all(0.0 <= wheel.tire_friction <= 1e3 for wheel in wheels), "a tire_friction of 0 to 1000", "another"),
+        (all(0.0 <= wheel.max_steer_angle <= 90.0 for wheel in wheels), "steering angles of 0 to 90 degrees", "another"),
+        (all(min(wheel[4:9]) >= 0.0 for wheel in wheels), "torques and stiffnesses of at least 0", "less"),
         (max(map(abs, control.center_of_mass)) <= 10.0, "a centre of mass within 10 m", "another"),
         (_rises(control.torque_curve) and _rises(control.steering_curve), "curves whose x rises", "another"),
     )

@@ -80,31 +80,33 @@ class EpisodeRecorder:
 
     def tick(self, episode: Episode, collisions: tuple[Collision, ...]) -> None:
         """Write a tick."""
-        entries = {one.id: one for one in episode.actors if not isinstance(one, SensorEntry)}
-        fresh = [one for number, one in entries.items() if number not in self._known]
+        entries = {entry.id: entry for entry in episode.actors if not isinstance(entry, SensorEntry)}
+        fresh = [entry for number, entry in entries.items() if number not in self._known]
         gone = sorted(self._known - set(entries))
         self._known = set(entries)
         vehicles = episode.actors.all(VehicleEntry)
         content = log.Content(
-            added=tuple(_added(episode, one) for one in fresh),
+            added=tuple(_added(episode, entry) for entry in fresh),
             removed=tuple(gone),
-            parents=tuple(log.Parent(one.id, one.record.parent_id) for one in fresh if one.record.parent_id),
-            hits=tuple(self._hit(episode, one) for one in collisions),
+            parents=tuple(log.Parent(entry.id, entry.record.parent_id) for entry in fresh if entry.record.parent_id),
+            hits=tuple(self._hit(episode, collision) for collision in collisions),
             doors=tuple(self._door_news(vehicles)),
-            placed=tuple(log.LogPose(one.id, *episode.pose(one)) for one in entries.values() if _moves(one)),
+            placed=tuple(log.LogPose(entry.id, *episode.pose(entry)) for entry in entries.values() if _moves(entry)),
             signal_lights=tuple(_lights(episode)),
-            vehicles=tuple(_input(episode, one) for one in vehicles),
-            walkers=tuple(log.WalkerInput(one.id, one.control.speed) for one in episode.actors.all(WalkerEntry)),
-            vehicle_lights=tuple(log.VehicleLights(one.id, one.lights) for one in vehicles),
+            vehicles=tuple(_input(episode, entry) for entry in vehicles),
+            walkers=tuple(log.WalkerInput(walker.id, walker.control.speed) for walker in episode.actors.all(WalkerEntry)),
+            vehicle_lights=tuple(log.VehicleLights(entry.id, entry.lights) for entry in vehicles),
             kinematics=tuple(self._kinematics(episode)),
-            boxes=tuple(_box(one) for one in fresh if one.has_body) if self._additional else (),
+            boxes=tuple(_box(entry) for entry in fresh if entry.has_body) if self._additional else (),
         )
         self._recording.frame(content, as_sent(episode.delta_s))
 
-    def _hit(self, episode: Episode, one: Collision) -> log.LogCollision:
+    def _hit(self, episode: Episode, collision: Collision) -> log.LogCollision:
         self._hits += 1
-        other = log.NO_ACTOR if one.other is None else one.other
-        return log.LogCollision(self._hits, one.actor, other, _is_hero(episode, one.actor), _is_hero(episode, other))
+        other = log.NO_ACTOR if collision.other is None else collision.other
+        return log.LogCollision(
+            self._hits, collision.actor, other, _is_hero(episode, collision.actor), _is_hero(episode, other)
+        )
 
     def _door_news(self, vehicles: list[VehicleEntry]) -> list[log.Door]:
         found = []
@@ -118,7 +120,7 @@ class EpisodeRecorder:
         if not self._additional:
             return []
         states = episode.world.states()
-        return [log.Kinematics(one, *state.velocity_mps, *state.angular_velocity_degps) for one, state in states.items()]
+        return [log.Kinematics(actor, *state.velocity_mps, *state.angular_velocity_degps) for actor, state in states.items()]
 
 
 def _moves(entry: ActorEntry) -> bool:
@@ -139,13 +141,13 @@ def _added(episode: Episode, entry: ActorEntry) -> log.AddedActor:
     elif isinstance(entry, SignEntry) and entry.light is not None:
         kind = log.ActorKind.TRAFFIC_LIGHT
     description = entry.record.description
-    attributes = tuple(log.LogAttribute(one.type, one.id, one.value) for one in description.attributes)
+    attributes = tuple(log.LogAttribute(attribute.type, attribute.id, attribute.value) for attribute in description.attributes)
     return log.AddedActor(entry.id, int(kind), *episode.pose(entry), description.uid, description.id, attributes)
 
 
 def _lights(episode: Episode) -> list[log.SignalLight]:
     states = episode.signals.states()
-    signs = [(one, one.light) for one in episode.actors.all(SignEntry)]
+    signs = [(sign, sign.light) for sign in episode.actors.all(SignEntry)]
     return [
         log.SignalLight(sign.id, states[light].frozen, states[light].elapsed_s, int(states[light].shows))
         for sign, light in signs
@@ -220,14 +222,16 @@ class EpisodePlayer:
     def _appear(self, episode: Episode, added: log.AddedActor) -> None:
         pose = Pose(added.x_m, added.y_m, added.z_m, added.roll_deg, added.pitch_deg, added.yaw_deg)
         if added.kind == log.ActorKind.TRAFFIC_LIGHT:
-            near = [(abs(one.pose.x_m - pose.x_m) + abs(one.pose.y_m - pose.y_m), one) for one in episode.actors.all(SignEntry)]
-            distance_m, sign = min(near, key=lambda one: one[0], default=(1e9, None))
+            near = [
+                (abs(sign.pose.x_m - pose.x_m) + abs(sign.pose.y_m - pose.y_m), sign) for sign in episode.actors.all(SignEntry)
+            ]
+            distance_m, sign = min(near, key=lambda pair: pair[0], default=(1e9, None))
             if sign is not None and sign.light is not None and distance_m < 1.0:
                 self._signs[added.actor] = sign.light
             return
         if not added.type.startswith(("vehicle.", "walker.", "static.prop.")):
             return
-        attributes = tuple(AttributeValue(one.id, one.type, one.value) for one in added.attributes)
+        attributes = tuple(AttributeValue(attribute.id, attribute.type, attribute.value) for attribute in added.attributes)
         try:
             entry = spawn(episode, Description(added.uid, added.type, attributes), transform_of(pose), overlapping=True)
         except SamepathError as error:
@@ -237,10 +241,12 @@ class EpisodePlayer:
         self.ids[added.actor] = entry.id
 
     def _controls(self, episode: Episode, step: ReplayStep) -> None:
-        for one in step.vehicles:
-            entry = episode.actors.find(self.ids.get(one.actor, 0))
+        for given in step.vehicles:
+            entry = episode.actors.find(self.ids.get(given.actor, 0))
             if isinstance(entry, VehicleEntry):
-                entry.control = VehicleControl(one.throttle, one.steer, one.brake, one.hand_brake, reverse=one.gear < 0)
+                entry.control = VehicleControl(
+                    given.throttle, given.steer, given.brake, given.hand_brake, reverse=given.gear < 0
+                )
                 episode.actors.rewrite(entry)
         for walker in step.walkers:
             entry = episode.actors.find(self.ids.get(walker.actor, 0))

@@ -104,11 +104,11 @@ class _Rehearsal:
         pass
 
     def render(self, view: SceneView, orders: Sequence[RenderRequest]) -> Sequence[RenderResult]:
-        wanted = [one for one in orders if one.type_id == EVENTS or one.memory]
+        wanted = [request for request in orders if request.type_id == EVENTS or request.memory]
         if not wanted or self.map is None:
             return []
         self._renderer.prepare(self.map())
-        return [replace(one, payload=b"") for one in self._renderer.render(view, wanted)]
+        return [replace(result, payload=b"") for result in self._renderer.render(view, wanted)]
 
     def close(self) -> None:
         pass
@@ -175,7 +175,7 @@ def resume(folder: Path, place: EpisodeContext, *, whole_ticks: bool = False) ->
     parts, snapshots = numbers_of(folder)
     rehearsal = _Rehearsal(place.renderer)
     rehearsing = replace(place, outbox=_Silence(), log=_silent, renderer=rehearsal)
-    for start in [*reversed(snapshots), *(_START for one in parts if one == _START)]:
+    for start in [*reversed(snapshots), *(_START for part in parts if part == _START)]:
         place.maps.forget()
         tail = _tail_of(folder, start, parts, whole_ticks=whole_ticks)
         try:

@@ -58,7 +58,7 @@ def spawn(
 
 
 def _blueprint(description: Description) -> Blueprint:
-    found = {one.id: one for one in blueprints.library()}.get(description.id)
+    found = {blueprint.id: blueprint for blueprint in blueprints.library()}.get(description.id)
     if found is None:
         raise CallError(INVALID)
     return found
@@ -66,8 +66,11 @@ def _blueprint(description: Description) -> Blueprint:
 
 def _full(blueprint: Blueprint, description: Description) -> Description:
     """The description with every attribute of its blueprint, as CARLA gives it back."""
-    given = {one.id: one for one in description.attributes}
-    values = tuple(given.get(one.id, AttributeValue(one.id, int(one.type), one.value)) for one in blueprint.attributes)
+    given = {attribute.id: attribute for attribute in description.attributes}
+    values = tuple(
+        given.get(attribute.id, AttributeValue(attribute.id, int(attribute.type), attribute.value))
+        for attribute in blueprint.attributes
+    )
     return Description(blueprint.uid, blueprint.id, values)
 
 
@@ -276,7 +279,7 @@ def _catch_fallen(episode: Episode) -> None:
     """Take out who has fallen off the edge of the world, as CARLA does."""
     heights_m = episode.actors.states.rows["motion"][:, 2]
     if heights_m.size and heights_m.min() < _BOTTOM_M:
-        fallen = [one.id for one in episode.actors if one.has_body and episode.world.state(one.id).pose.z_m < _BOTTOM_M]
+        fallen = [entry.id for entry in episode.actors if entry.has_body and episode.world.state(entry.id).pose.z_m < _BOTTOM_M]
         for number in fallen:
             destroy(episode, number)
         if fallen:
@@ -328,23 +331,25 @@ def _write_vehicles(episode: Episode) -> None:
         return
     rows = episode.actors.rows(vehicles)
     table = episode.actors.states.rows
-    table["gear"][rows] = [episode.world.gear(one.id) for one in vehicles]
+    table["gear"][rows] = [episode.world.gear(entry.id) for entry in vehicles]
     motion = table["motion"][rows].astype(np.float64)
     for entry, (x_m, y_m) in zip(vehicles, motion[:, :2].tolist(), strict=True):
         _look_up_limit(episode, entry, x_m, y_m)
-    table["speed_limit"][rows] = [one.speed_limit_kmh for one in vehicles]
+    table["speed_limit"][rows] = [entry.speed_limit_kmh for entry in vehicles]
     if not episode.scene.signals.lights:
         table["light_state"][rows] = int(TrafficLightState.GREEN)
         return
     speed_mps = np.hypot(motion[:, 6], motion[:, 7])
-    half_m = np.array([one.record.bounding_box.extent.x for one in vehicles])
+    half_m = np.array([entry.record.bounding_box.extent.x for entry in vehicles])
     lights = episode.scene.stop_lines.lights_ahead(motion[:, 0], motion[:, 1], motion[:, 4], half_m, speed_mps).tolist()
-    signs = {one.light: one.id for one in episode.actors.all(SignEntry) if one.light is not None}
+    signs = {sign.light: sign.id for sign in episode.actors.all(SignEntry) if sign.light is not None}
     for entry, light in zip(vehicles, lights, strict=True):
         entry.light_number = light
     table["at_light"][rows] = [light >= 0 for light in lights]
-    table["light_state"][rows] = [int(episode.signals.shows(one) if one >= 0 else TrafficLightState.GREEN) for one in lights]
-    table["light_id"][rows] = [signs.get(one, 0) for one in lights]
+    table["light_state"][rows] = [
+        int(episode.signals.shows(light) if light >= 0 else TrafficLightState.GREEN) for light in lights
+    ]
+    table["light_id"][rows] = [signs.get(light, 0) for light in lights]
 
 
 def _look_up_limit(episode: Episode, entry: VehicleEntry, x_m: float, y_m: float) -> None:
@@ -363,21 +368,21 @@ def _write_walkers(episode: Episode) -> None:
     """Walkers that a client moves itself have the speed it says they have."""
     for entry in episode.actors.all(WalkerEntry):
         if not episode.world.simulated(entry.id):
-            speed = [one * entry.control.speed for one in entry.control.direction]
+            speed = [part * entry.control.speed for part in entry.control.direction]
             episode.actors.states.rows["motion"][episode.actors.row(entry.id), 6:9] = speed
 
 
 def _write_lights(episode: Episode) -> None:
-    signs = [one for one in episode.actors.all(SignEntry) if one.light is not None]
+    signs = [sign for sign in episode.actors.all(SignEntry) if sign.light is not None]
     if not signs:
         return
     rows, table = episode.actors.rows(signs), episode.actors.states.rows
     found = episode.signals.states()
-    states = [found[one.light] for one in signs if one.light is not None]
+    states = [found[sign.light] for sign in signs if sign.light is not None]
     for name in ("green_s", "yellow_s", "red_s", "elapsed_s", "frozen"):
-        table[name][rows] = [getattr(one, name) for one in states]
-    table["colour"][rows] = [int(one.shows) for one in states]
-    table["pole"][rows] = [episode.scene.signals.lights[one.light].pole for one in signs if one.light is not None]
+        table[name][rows] = [getattr(state, name) for state in states]
+    table["colour"][rows] = [int(state.shows) for state in states]
+    table["pole"][rows] = [episode.scene.signals.lights[sign.light].pole for sign in signs if sign.light is not None]
 
 
 def write_states(episode: Episode) -> None:

@@ -207,7 +207,7 @@ class TrafficManagers:
         self._look_again()
 
     def _wait_s(self, now_s: float) -> float:
-        return max((one.wait_s(now_s) for one in self._managers.values()), default=0.0)
+        return max((manager.wait_s(now_s) for manager in self._managers.values()), default=0.0)
 
     def _look_again(self) -> None:
         loop = asyncio.get_running_loop()
@@ -219,14 +219,14 @@ class TrafficManagers:
 
     def _release(self, held: _Held) -> None:
         self._held.remove(held)
-        for one in self._managers.values():
-            one.doubted = one.doubted or one.phase is _Phase.CYCLING
+        for manager in self._managers.values():
+            manager.doubted = manager.doubted or manager.phase is _Phase.CYCLING
         self._send(held.client, held.send)
 
     def _send(self, client: ManagerOwner, send: Callable[[], None]) -> None:
-        for owner, one in self._managers.items():
-            one.due = owner is client and one.phase is _Phase.SETTLED
-            one.phase = _Phase.TICKED
+        for owner, manager in self._managers.items():
+            manager.due = owner is client and manager.phase is _Phase.SETTLED
+            manager.phase = _Phase.TICKED
         if client in self._managers:
             self._managers[client].heard_s = asyncio.get_running_loop().time()
         send()
@@ -234,11 +234,16 @@ class TrafficManagers:
     def _look(self) -> None:
         """Look for traffic managers that sleep, now and then, as long as there are any."""
         loop = asyncio.get_running_loop()
-        for client, one in self._managers.items():
+        for client, manager in self._managers.items():
             # Of several of one client nobody knows which one sleeps, and waking another would make a cycle too many.
-            if one.due and one.phase is _Phase.TICKED and len(one.ports) == 1 and loop.time() - one.heard_s > _SILENT_S:
-                one.due = False
-                one.waking = loop.create_task(self._wake(client, one))
+            if (
+                manager.due
+                and manager.phase is _Phase.TICKED
+                and len(manager.ports) == 1
+                and loop.time() - manager.heard_s > _SILENT_S
+            ):
+                manager.due = False
+                manager.waking = loop.create_task(self._wake(client, manager))
         self._looking = bool(self._managers)
         if self._looking:
             loop.call_later(_LOOK_S, self._look)

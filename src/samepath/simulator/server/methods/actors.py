@@ -38,12 +38,23 @@ _UNREAL_TURN: Final = 3.141592653589793 / 180.0 * 1e-4
 @cache
 def _library() -> Raw:
     """All blueprints but those of sensors that nothing measures for yet."""
-    there = [one for one in blueprints.library() if not one.id.startswith("sensor.") or one.id in SENSOR_MODELS]
-    return Raw(pack([(one.uid, one.id, one.tags, [_attribute(a) for a in one.attributes]) for one in there]))
+    there = [
+        blueprint
+        for blueprint in blueprints.library()
+        if not blueprint.id.startswith("sensor.") or blueprint.id in SENSOR_MODELS
+    ]
+    return Raw(
+        pack(
+            [
+                (blueprint.uid, blueprint.id, blueprint.tags, [_attribute(a) for a in blueprint.attributes])
+                for blueprint in there
+            ]
+        )
+    )
 
 
-def _attribute(one: blueprints.BlueprintAttribute) -> tuple[object, ...]:
-    return one.id, int(one.type), one.value, one.recommended, one.modifiable, one.restricted
+def _attribute(attribute: blueprints.BlueprintAttribute) -> tuple[object, ...]:
+    return attribute.id, int(attribute.type), attribute.value, attribute.recommended, attribute.modifiable, attribute.restricted
 
 
 @TABLE.value(quick=True)
@@ -67,14 +78,14 @@ def get_actors_by_id(episode: Episode, ids: tuple[int, ...]) -> list[r.Actor]:
     found: list[r.Actor] = []
     shown: dict[int, tuple[r.Actor, int]] = {}
     size_bytes, most_bytes = 0, episode.context.limits.answer_bytes
-    for one in ids:
-        if one not in shown:
-            entry = episode.actors.find(one)
+    for actor_id in ids:
+        if actor_id not in shown:
+            entry = episode.actors.find(actor_id)
             if entry is None:
                 continue
             record = episode.shown(entry.record)
-            shown[one] = record, len(pack(record))
-        record, record_bytes = shown[one]
+            shown[actor_id] = record, len(pack(record))
+        record, record_bytes = shown[actor_id]
         size_bytes += record_bytes
         if size_bytes > most_bytes:
             raise CallError(

@@ -18,7 +18,7 @@ _HANDLERS: Final = {method.name: method.handler for table in (actors, signals, v
 @TABLE.bare(batch, flag)
 def apply_batch(episode: Episode, commands: tuple[BatchCommand, ...], do_tick: bool) -> list[object]:
     """Do all commands; one answer each. What fails does not stop the rest."""
-    answers = [_answer(episode, one) for one in commands]
+    answers = [_answer(episode, command) for command in commands]
     if do_tick and episode.settings.synchronous_mode:
         tick(episode, step_of(episode))
     return answers

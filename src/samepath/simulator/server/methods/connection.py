@@ -43,7 +43,7 @@ def get_episode_info(episode: Episode) -> tuple[object, ...]:
 @TABLE.value(u32)
 def get_sensor_token(episode: Episode, stream_id: int) -> tuple[bytes]:
     """The token of a stream; from now on its messages are kept until the listener arrives."""
-    if stream_id != WORLD_STREAM and any(one.stream_id == stream_id for one in episode.actors.all(SensorEntry)):
+    if stream_id != WORLD_STREAM and any(entry.stream_id == stream_id for entry in episode.actors.all(SensorEntry)):
         episode.subscriptions.add(stream_id, episode.caller.home)
         episode.context.outbox.expect(stream_id, episode.caller.home)
     return (episode.token(stream_id),)

@@ -22,9 +22,11 @@ _NOWHERE: Final = r.LabelledPoint(Vector(), labels.NONE)
 @TABLE.value(u8)
 def get_all_level_BBs(episode: Episode, label: int) -> list[r.BoundingBox]:  # noqa: N802 - CARLA's name
     """The boxes of everything with a label, actors included."""
-    still = [one.bounding_box for one in episode.scene.objects if _is(one.label, label) and one.id not in episode.hidden]
-    bodies = [one for one in episode.actors if one.has_body]
-    return still + [_box(episode, one) for one in bodies if any(_is(tag, label) for tag in one.record.semantic_tags)]
+    still = [
+        thing.bounding_box for thing in episode.scene.objects if _is(thing.label, label) and thing.id not in episode.hidden
+    ]
+    bodies = [entry for entry in episode.actors if entry.has_body]
+    return still + [_box(episode, entry) for entry in bodies if any(_is(tag, label) for tag in entry.record.semantic_tags)]
 
 
 def _is(label: int, wanted: int) -> bool:
@@ -41,7 +43,7 @@ def _box(episode: Episode, entry: ActorEntry) -> r.BoundingBox:
 @TABLE.value(u8)
 def get_environment_objects(episode: Episode, label: int) -> list[r.EnvironmentObject]:
     """The scenery with a label."""
-    return [one for one in episode.scene.objects if _is(one.label, label)]
+    return [thing for thing in episode.scene.objects if _is(thing.label, label)]
 
 
 @TABLE.void(r.object_ids, flag)
@@ -53,7 +55,7 @@ def enable_environment_objects(episode: Episode, ids: tuple[int, ...], on: bool)
 @TABLE.value()
 def get_names_of_all_objects(episode: Episode) -> list[str]:
     """The names of all scenery."""
-    return [one.name for one in episode.scene.objects]
+    return [thing.name for thing in episode.scene.objects]
 
 
 @TABLE.value()
@@ -83,10 +85,10 @@ def set_imui_gravity(episode: Episode, gravity_mps2: float) -> None:
 @TABLE.value(r.vector, r.vector, number)
 def project_point(episode: Episode, location: Vector, direction: Vector, reach_m: float) -> tuple[bool, r.LabelledPoint]:
     """The first thing in a direction."""
-    length = math.sqrt(sum(one * one for one in direction))
+    length = math.sqrt(sum(part * part for part in direction))
     if length <= 0.0 or reach_m <= 0.0:
         return False, _NOWHERE
-    ahead = Vector(*(one / length for one in direction))
+    ahead = Vector(*(part / length for part in direction))
     hit = episode.world.cast_ray(location, ahead, reach_m)
     if hit is None:
         return False, _NOWHERE
@@ -98,11 +100,11 @@ def project_point(episode: Episode, location: Vector, direction: Vector, reach_m
 def cast_ray(episode: Episode, begin: Vector, end: Vector) -> list[r.LabelledPoint]:
     """Everything between two points, nearest first."""
     way = [b - a for a, b in zip(begin, end, strict=True)]
-    length_m = math.sqrt(sum(one * one for one in way))
+    length_m = math.sqrt(sum(part * part for part in way))
     if length_m <= 0.0:
         return []
-    hits = episode.world.ray_hits(begin, Vector(*(one / length_m for one in way)), length_m)
-    return [r.LabelledPoint(Vector(*one.point_m), _label(episode, one.what)) for one in hits]
+    hits = episode.world.ray_hits(begin, Vector(*(part / length_m for part in way)), length_m)
+    return [r.LabelledPoint(Vector(*hit.point_m), _label(episode, hit.what)) for hit in hits]
 
 
 def _label(episode: Episode, what: int | str) -> int:
@@ -130,12 +132,14 @@ def update_lights_state(
 ) -> None:
     """Switch street lights; the other clients are told with the next state."""
     lamps = episode.lamps
-    unknown = [one.id for one in lights if one.id not in lamps.states]
+    unknown = [light.id for light in lights if light.id not in lamps.states]
     if unknown:
         raise CallError(f"there are no street lights {unknown[:5]}")
-    for one in lights:
-        before = lamps.states[one.id]
-        lamps.states[one.id] = before._replace(intensity=one.intensity, group=one.group, colour=one.colour, active=one.active)
+    for light in lights:
+        before = lamps.states[light.id]
+        lamps.states[light.id] = before._replace(
+            intensity=light.intensity, group=light.group, colour=light.colour, active=light.active
+        )
     lamps.told = dict.fromkeys(lamps.told, False)
     if discard:
         lamps.told.pop(client, None)
@@ -237,7 +241,7 @@ def reset_all_traffic_lights(episode: Episode) -> None:
 def get_group_traffic_lights(episode: Episode, actor_id: int) -> list[int]:
     """The lights of the same junction, by actor id."""
     together = set(episode.signals.together(_light(episode, actor_id)))
-    return [one.id for one in episode.actors.all(SignEntry) if one.light in together]
+    return [sign.id for sign in episode.actors.all(SignEntry) if sign.light in together]
 
 
 @TABLE.value(u32)

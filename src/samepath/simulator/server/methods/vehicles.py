@@ -116,7 +116,7 @@ def get_physics_control(episode: Episode, actor_id: int) -> r.PhysicsControl:
     entry = _vehicle(episode, actor_id)
     pose, kind = episode.pose(entry), _kind(episode, actor_id)
     control = entry.physics or pc.control_of(kind, pose)
-    wheels = tuple(one._replace(position=pc.wheel_place_cm(kind, index, pose)) for index, one in enumerate(control.wheels))
+    wheels = tuple(wheel._replace(position=pc.wheel_place_cm(kind, index, pose)) for index, wheel in enumerate(control.wheels))
     control = control._replace(wheels=wheels)
     patch = episode.world.tyre_friction(actor_id)
     return control if patch is None else pc.with_friction(control, patch)
@@ -147,7 +147,7 @@ def set_vehicle_light_state(episode: Episode, actor_id: int, flags: int) -> None
 @TABLE.value()
 def get_vehicle_light_states(episode: Episode) -> list[tuple[int, int]]:
     """The lights of all vehicles."""
-    return [(one.id, one.lights) for one in episode.actors.all(VehicleEntry)]
+    return [(entry.id, entry.lights) for entry in episode.actors.all(VehicleEntry)]
 
 
 @TABLE.void(u32, u8)
