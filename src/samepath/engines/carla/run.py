@@ -2,12 +2,12 @@
 
 What holds here, and what would break otherwise:
 
-- *A repeat begins where the last one began.* The world is loaded anew, brought to the same age (loading ticks it as often as the
-  client happens to need), the lights are reset, and everybody drops onto wheels and feet before tick 0.
-- *Nothing is decided by when a message arrives.* In synchronous time frames must follow each other without a gap, commands go out
-  before the tick they are for, and who was hit is removed a fixed simulated time later, however soon the sensor told of it.
-  Collisions are recorded at the end, in an order of their own: sensors report late, in any order and from both sides.
-- *The server is left as it was found*, whatever happens: everything that is set up is put on a stack of things to undo, in order.
+- *A repeat begins where the last one began.* The world is loaded anew, brought to the same age (loading ticks it as often as
+  the client happens to need), the lights are reset, and everybody drops onto wheels and feet before tick 0.
+- *Nothing is decided by when a message arrives.* In synchronous time frames must follow each other without a gap, commands go
+  out before the tick they are for, and who was hit is removed a fixed simulated time later, however soon the sensor told of
+  it. Collisions are recorded at the end, in an order of their own: sensors report late, in any order and from both sides.
+- *The server is left as it was found*, whatever happens: what is set up is put on a stack of things to undo, last first.
 """
 
 import queue
@@ -126,7 +126,7 @@ def _settled(connection: CarlaConnection, clock: "ServerClock", actors: SpawnedA
 
 
 class CarlaRun:
-    """The recorded part of a performance."""
+    """The recorded part of a run: from tick 0 to its end."""
 
     def __init__(
         self,
