@@ -1,1 +1,1 @@
-"""What is varied or merely present around a run, recorded and never fingerprinted: host, load, provenance."""
+"""What a study varies around a simulator: loads of the machine, priority, cores, address layout; set, read back, recorded."""

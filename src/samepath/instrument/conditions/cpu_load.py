@@ -76,26 +76,21 @@ class CpuLoad:
         self.close()
 
     def start(self) -> None:
-        """Start the workers."""
         self._loop.start()
 
     def close(self) -> None:
-        """End the load; nothing of it is left."""
         self._loop.close()
 
     def hold(self, target: float) -> None:
-        """Go on with another target above 0."""
         self._demand = min(1.0, max(0.0, self._demand + target - self.target))
         self.target = _checked(target)
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes that make the load."""
         bulk = self._stress.pid if self._stress is not None else None
         return (*(self._workers.pids if self._workers is not None else ()), *(() if bulk is None else (bulk,)))
 
     def check(self) -> None:
-        """Raise StudyError if the load has ended by itself."""
         self._loop.check()
 
     def _begin(self) -> None:
@@ -153,7 +148,6 @@ class CpuLoad:
         return measured
 
     def mark(self) -> None:
-        """Begin to measure."""
         self._mark = self._read_cores()
 
     def measured(self) -> float | None:

@@ -57,18 +57,15 @@ class TorchKernel:
         self._out = torch.empty_like(self._left)
 
     def launch(self, rounds: int) -> None:
-        """Hand the work over and return."""
         for _ in range(rounds):
             self._torch.mm(self._left, self._left, out=self._out)
 
     def mark(self) -> _Event:
-        """Return a mark behind all that was launched."""
         event: _Event = self._torch.cuda.Event(blocking=True)
         event.record()
         return event
 
     def wait(self, mark: _Event) -> None:
-        """Sleep until the GPU has reached a mark."""
         mark.synchronize()
 
 
@@ -84,18 +81,15 @@ class CupyKernel:
         self._out = cupy.empty_like(self._left)
 
     def launch(self, rounds: int) -> None:
-        """Hand the work over and return."""
         for _ in range(rounds):
             self._cupy.matmul(self._left, self._left, out=self._out)
 
     def mark(self) -> _Event:
-        """Return a mark behind all that was launched."""
         event: _Event = self._cupy.cuda.Event(block=True, disable_timing=True)
         event.record()
         return event
 
     def wait(self, mark: _Event) -> None:
-        """Sleep until the GPU has reached a mark."""
         mark.synchronize()
 
 
@@ -158,21 +152,18 @@ class DriverKernel:
             raise RuntimeError(f"{name} failed with status {status}")
 
     def launch(self, rounds: int) -> None:
-        """Hand the work over and return."""
         count = ctypes.c_uint(1000 * rounds)
         values = [ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in (self._out, count)]
         parameters = (ctypes.c_void_p * 2)(*values)
         self._call("cuLaunchKernel", self._function, self._blocks, 1, 1, _THREADS, 1, 1, 0, None, parameters, None)
 
     def mark(self) -> ctypes.c_void_p:
-        """Return a mark behind all that was launched."""
         event = ctypes.c_void_p()
         self._call("cuEventCreate", ctypes.byref(event), _EVENT_BLOCKING | _EVENT_NO_TIMING)
         self._call("cuEventRecord", event, None)
         return event
 
     def wait(self, mark: ctypes.c_void_p) -> None:
-        """Sleep until the GPU has reached a mark."""
         self._call("cuEventSynchronize", mark)
         self._call("cuEventDestroy_v2", mark)
 

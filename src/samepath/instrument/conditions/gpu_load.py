@@ -64,22 +64,18 @@ class GpuLoad:
         self._loop.start()
 
     def close(self) -> None:
-        """End the load; nothing of it is left."""
         self._loop.close()
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes that make the load."""
         return () if self._workers is None else self._workers.pids
 
     def hold(self, target: float) -> None:
-        """Go on with another target above 0."""
         if self._workers is not None:
             self._workers.share = min(1.0, max(0.0, self._workers.share + target - self.target))
         self.target = target
 
     def check(self) -> None:
-        """Raise StudyError if the load has ended by itself."""
         self._loop.check()
 
     def _begin(self) -> None:
@@ -107,7 +103,6 @@ class GpuLoad:
         self._workers = None
 
     def mark(self) -> None:
-        """Begin to measure."""
         self._mark_s = SYSTEM_CLOCK.monotonic_s()
 
     def measured(self) -> float | None:

@@ -48,22 +48,18 @@ class MemoryLoad:
         self.mark()
 
     def close(self) -> None:
-        """End the load; nothing of it is left."""
         self._loop.close()
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes that make the load."""
         return () if self._workers is None else self._workers.pids
 
     def hold(self, target: float) -> None:
-        """Go on with another target above 0."""
         if self._workers is not None:
             self._workers.share = min(1.0, max(0.0, self._workers.share + target - self.target))
         self.target = target
 
     def check(self) -> None:
-        """Raise StudyError if the load has ended by itself."""
         self._loop.check()
 
     def _begin(self) -> None:
@@ -98,7 +94,6 @@ class MemoryLoad:
         return SYSTEM_CLOCK.monotonic_s(), 0.0 if workers is None else workers.done
 
     def mark(self) -> None:
-        """Begin to measure."""
         self._mark = self._reading()
 
     def measured(self) -> float:

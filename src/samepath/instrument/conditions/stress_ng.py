@@ -1,4 +1,4 @@
-"""``stress-ng`` as the source of CPU load. It cannot be told another load while it runs, so that it is started anew."""
+"""``stress-ng`` as the source of CPU load. It cannot be told another load while it runs, so it is started anew for each."""
 
 import shutil
 import subprocess

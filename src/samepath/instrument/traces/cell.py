@@ -120,35 +120,28 @@ class MemoryCell(CellTrace):
 
     @cached_property
     def runs(self) -> tuple[RunInfo, ...]:
-        """All repeats, in order."""
         return tuple(info_of(repeat) for repeat in self.repeats)
 
     @cached_property
     def ticks(self) -> Ints:
-        """Every tick that any repeat logged, ascending."""
         return np.unique(np.concatenate([np.unique(repeat.tick) for repeat in self.repeats] or [np.empty(0, np.int64)]))
 
     def blocks(self, channels: Sequence[str], *, digests: bool = False) -> Iterator[Block]:
-        """Read all repeats in order, a bounded number at a time."""
         size = max(1, self._block_values // max(1, self.columns * max(1, len(channels))))
         for start in range(0, len(self.repeats), size):
             yield dense_block(self, self.repeats[start : start + size], channels, digests=digests)
 
     def load(self, repeat: int) -> Repeat:
-        """Read one repeat whole."""
         return next(known for known in self.repeats if known.repeat == repeat)
 
     def host_logs(self) -> Iterator[tuple[int, HostLog]]:
-        """Read the host logs of all repeats."""
         for repeat in self.repeats:
             yield repeat.repeat, repeat.host
 
     def sensor_tables(self) -> tuple[FrameTable, ...]:
-        """The frames of all sensors of all repeats."""
         return tables_of((repeat.repeat, frame) for repeat in self.repeats for frame in repeat.sensors)
 
     def sensor_samples(self, digests: frozenset[bytes]) -> dict[bytes, Sample]:
-        """The contents that were kept of some frames, by digest."""
         kept = samples_of(frame for repeat in self.repeats for frame in repeat.sensors)
         return {digest: sample for digest, sample in kept if digest in digests}
 

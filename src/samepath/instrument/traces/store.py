@@ -175,13 +175,11 @@ class StoredCell(CellTrace):
 
     @cached_property
     def runs(self) -> tuple[RunInfo, ...]:
-        """All repeats, in order."""
         infos = [info for _, part in self._part_runs for info in part] + list(self._spool_runs)
         return tuple(sorted(infos, key=lambda info: info.repeat))
 
     @cached_property
     def ticks(self) -> NDArray[np.int64]:
-        """Every tick that any repeat logged, ascending."""
         found = [np.empty(0, np.int64)]
         for part, _ in self._part_runs:
             with _open(_part_path(self.folder, part, "states")) as file:
@@ -224,7 +222,6 @@ class StoredCell(CellTrace):
         return Block(tuple(repeats.tolist()), values, None if present.all() else present, raw)
 
     def load(self, repeat: int) -> Repeat:
-        """Read one repeat whole."""
         if self._only_part is None and repeat in self._spool:
             return _read_spool(self.header, self._spool[repeat])
         part = repeat // REPEATS_PER_PART
@@ -257,7 +254,6 @@ class StoredCell(CellTrace):
                     yield number, table.slice(start, end - start)
 
     def host_logs(self) -> Iterator[tuple[int, HostLog]]:
-        """Read the host logs of all repeats."""
         for part, infos in self._part_runs:
             kept = {info.repeat for info in infos}
             yield from ((number, log) for number, log in self._part_hosts(part) if number in kept)
@@ -266,11 +262,9 @@ class StoredCell(CellTrace):
             yield repeat.repeat, repeat.host
 
     def sensor_tables(self) -> tuple[FrameTable, ...]:
-        """The frames of all sensors of all repeats."""
         return stored_tables(self.folder, frozenset(self._spool))
 
     def sensor_samples(self, digests: frozenset[bytes]) -> dict[bytes, Sample]:
-        """The contents that were kept of some frames, by digest."""
         return stored_samples(self.folder, frozenset(self._spool), digests)
 
     def _part_hosts(self, part: int) -> Iterator[tuple[int, HostLog]]:
