@@ -102,6 +102,7 @@ def test_a_study_can_be_run_watched_interrupted_and_resumed(tmp_path):
     assert [cell.repeats for cell in result.report.cells] == [3, 3]
     assert (result.ok, result.failures) == (False, ())
     assert result.problems == ("cell 'noisy': bit-identical was expected, but it is within-tolerance",)
+    assert repr(result) == f"<StudyResult 'tiny' in {tmp_path / 's'}: within-tolerance, 1 problems>"
     assert result.page.read_text("utf-8").count("<html") == 1
     assert "<svg" in html.unescape(result._repr_html_())
     again = samepath.analyse(tmp_path / "s", tolerance="1 m")

@@ -80,6 +80,11 @@ class StudyResult:
     def _repr_html_(self) -> str | None:
         return None if self.report is None else self.report._repr_html_()
 
+    def __repr__(self) -> str:
+        # Not the dataclass's own: that would print the whole plan.
+        verdict = "no figures" if self.report is None else self.report.verdict.value
+        return f"<StudyResult {self.plan.name!r} in {self.folder}: {verdict}, {len(self.problems)} problems>"
+
 
 class StudyInterrupted(KeyboardInterrupt):
     """Ctrl-C while a study ran: ``result`` covers the repeats that were finished, and they are kept."""
