@@ -23,7 +23,7 @@ from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.raster.arrays import FrameBatch
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
 from samepath.simulator.sensors.renderer import Camera, RenderScene
-from samepath.simulator.sensors.street import SceneBuilder, scene_builder_of
+from samepath.simulator.sensors.scene_builder import SceneBuilder, scene_builder_of
 from samepath.simulator.sensors.weather import SceneWeather
 from tests.support import ROOT, SUPPORT
 

@@ -11,8 +11,8 @@ from samepath.simulator.sensors.lidar import Lidar
 from samepath.simulator.sensors.radar import Radar
 from samepath.simulator.sensors.rays.caster import RayCaster
 from samepath.simulator.sensors.renderer import RenderScene
+from samepath.simulator.sensors.scene_builder import SceneBuilder, scene_builder_of
 from samepath.simulator.sensors.sensor import NoiseKey
-from samepath.simulator.sensors.street import SceneBuilder, scene_builder_of
 
 AIM_MRAYS = 5.0
 CHANNELS, COLUMNS, CARS = 32, 1024, 40

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from samepath.core.states import Pose
-from samepath.simulator.sensors.mounts import places_and_axes
+from samepath.simulator.physics.frames import places_and_axes
 from samepath.simulator.sensors.renderer import MeshInstances, RenderScene
 
 FOV_DEG = 90.0

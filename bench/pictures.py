@@ -12,7 +12,7 @@ from samepath.simulator.sensors.cameras import normal_image
 from samepath.simulator.sensors.labels import ActorAppearance, paint_of
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
 from samepath.simulator.sensors.renderer import NO_LAMPS, Camera, CameraFrame, Channel, Lamp, Renderer, create_renderer
-from samepath.simulator.sensors.street import scene_builder_of
+from samepath.simulator.sensors.scene_builder import scene_builder_of
 from samepath.simulator.sensors.weather import SceneWeather
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -8,11 +8,11 @@ import numpy as np
 from samepath.core.states import Pose
 from samepath.core.trig import sincos_deg
 from samepath.simulator.maps import load_map
+from samepath.simulator.physics.frames import places_and_axes
 from samepath.simulator.sensors.labels import ActorAppearance, Label
 from samepath.simulator.sensors.meshes.builder import MeshBank, MeshModel, MeshShape
-from samepath.simulator.sensors.mounts import places_and_axes
 from samepath.simulator.sensors.renderer import NO_LAMPS, Camera, Channel, Lamp, Material, MeshInstances, RenderScene
-from samepath.simulator.sensors.street import scene_builder_of
+from samepath.simulator.sensors.scene_builder import scene_builder_of
 from samepath.simulator.sensors.weather import SceneWeather
 
 EVERYTHING = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW

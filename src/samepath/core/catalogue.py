@@ -1,4 +1,12 @@
-"""What a type of actor is: sizes, masses, an engine."""
+"""The types of actors: sizes, masses, engines, under the names CARLA's blueprint library uses.
+
+Sizes and masses are rounded from public data sheets of such vehicles. Engines follow one honest simplification: a flat-topped
+torque curve, an automatic gearbox without slip, a fixed efficiency of 0.9, drag and rolling resistance; enough for plausible
+0-100 km/h times, top speeds and braking distances, not for powertrain studies.
+
+The ``repr`` of a type goes into the world's digest when a vehicle is refitted, and its fields into snapshots: renaming a field
+or a class here changes both.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -107,9 +115,7 @@ class PropType:
 
 ActorType = VehicleType | WalkerType | PropType
 
-
 # The engines: a handful that suit the classes of vehicle, not each model's own.
-
 SMALL: Final = Engine(
     ((800.0, 80.0), (2000.0, 125.0), (4400.0, 140.0), (6000.0, 115.0)),
     (3.7, 2.05, 1.4, 1.05, 0.84),
@@ -134,8 +140,10 @@ FAST: Final = Engine(
     6200.0,
     2200.0,
 )
+
 # An electric motor in one gear: the curve falls with constant power beyond 6000 rpm.
 ELECTRIC: Final = Engine(((0.0, 420.0), (6000.0, 420.0), (9000.0, 280.0), (16000.0, 157.0)), (9.0,), 9.0, 1.0, 1e9, 0.0)
+
 # 12.5 kW, as in quadricycles.
 SMALL_ELECTRIC: Final = Engine(((0.0, 60.0), (2000.0, 60.0), (4000.0, 30.0), (8500.0, 14.0)), (10.0,), 10.0, 1.0, 1e9, 0.0)
 VAN: Final = Engine(
@@ -168,14 +176,12 @@ MOTORCYCLE: Final = Engine(
 SCOOTER: Final = Engine(
     ((1500.0, 8.0), (5000.0, 10.5), (7500.0, 11.0), (9500.0, 9.0)), (3.1, 2.1, 1.5, 1.2, 1.0), 3.1, 8.6, 8500.0, 4500.0
 )
+
 # A strong cyclist: 25 N m at the crank, a few gears, no reverse to speak of.
 CYCLIST: Final = Engine(((0.0, 60.0), (60.0, 45.0), (110.0, 22.0), (140.0, 5.0)), (0.9, 0.6, 0.42, 0.33), 1.5, 1.0, 95.0, 55.0)
 
-
-# The vehicles, as a table: one line each.
-
-# name, length, width, height (m), mass (kg), wheel base, track, wheel radius (m), steering (deg), engine, drag area (m2),
-# driven axles, clearance (m)
+# One line per vehicle: name, length, width, height (m), mass (kg), wheel base, track, wheel radius (m), steering (deg), engine,
+# drag area (m2), driven axles, clearance (m).
 _Row = tuple[str, float, float, float, float, float, float, float, float, Engine, float, str, float]
 
 # fmt: off
@@ -233,6 +239,7 @@ _BICYCLES: Final[tuple[_Row, ...]] = (
     ("vehicle.diamondback.century",       1.70, 0.55, 1.70, 85.0, 1.00, 0.35, 0.34, 45.0, CYCLIST, 0.36, "rear", 0.18),
     ("vehicle.gazelle.omafiets",          1.85, 0.62, 1.75, 95.0, 1.12, 0.35, 0.35, 45.0, CYCLIST, 0.50, "rear", 0.18),
 )
+
 # fmt: on
 _HEAVY_KG: Final = 5000.0
 _ROLLING: Final = {"vehicle.bh.crossbike": 0.006, "vehicle.gazelle.omafiets": 0.006, "vehicle.diamondback.century": 0.004}
@@ -268,9 +275,6 @@ VEHICLES: Final = tuple(
     )
     for row in rows
 )
-
-
-# Pedestrians and props, as tables.
 
 # Height, radius (m), mass (kg); taken in turn.
 _ADULTS: Final = ((1.75, 0.28, 75.0), (1.68, 0.26, 62.0), (1.82, 0.30, 88.0), (1.70, 0.27, 68.0), (1.60, 0.27, 70.0))
@@ -322,21 +326,12 @@ _BOXES: Final[tuple[tuple[str, float, float, float, float], ...]] = (
     ("trashcan05", 0.5, 0.4, 0.9, 0.0), ("travelcase", 0.5, 0.3, 0.75, 12.0), ("vendingmachine", 1.0, 0.9, 1.85, 0.0),
     ("warningaccident", 0.6, 0.5, 0.6, 3.0), ("warningconstruction", 0.9, 0.5, 1.1, 12.0), ("wateringcan", 0.4, 0.2, 0.35, 1.0),
 )
-# fmt: on
 
+# fmt: on
 PROPS: Final = tuple(
     PropType(f"static.prop.{name}", length_m, width_m, height_m, mass_kg)
     for name, length_m, width_m, height_m, mass_kg in _BOXES
 )
-
-
-# The types of actors: sizes, masses, engines, under the names CARLA's blueprint library uses.
-#
-# Sizes and masses are rounded from public data sheets of such vehicles. Engines follow one honest simplification: a
-# flat-topped torque curve, an automatic gearbox without slip, a fixed efficiency of 0.9, drag and rolling resistance;
-# enough for plausible 0-100 km/h times, top speeds and braking distances, not for powertrain studies.
-
-__all__ = ["ALIASES", "CATALOGUE", "ActorType", "Engine", "PropType", "VehicleType", "WalkerType", "WheelFit", "actor_type"]
 
 # Names of older CARLA versions, which existing scripts use.
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
@@ -358,13 +353,11 @@ def actor_type(name: str) -> ActorType:
     return found
 
 
-# Types of actors as plain data: by name where the catalogue knows them, field by field where they were changed.
-
 _CLASSES: Final[dict[str, type[ActorType]]] = {kind.__name__: kind for kind in (VehicleType, WalkerType, PropType)}
 
 
 def type_to(kind: ActorType) -> str | list[Any]:
-    """Return a type as data that :func:`type_from` reads."""
+    """Return a type as plain data: its name where the catalogue knows it as it is, field by field where it was changed."""
     if CATALOGUE.get(kind.name) == kind:
         return kind.name
     return [type(kind).__name__, asdict(kind)]

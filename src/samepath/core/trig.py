@@ -2,7 +2,7 @@
 
 The C library picks another routine, with another last bit, where the processor has fused multiply-add, and numpy's depend
 on the width of its vectors. The functions here use +, -, *, / and comparisons of Python floats only, each of which IEEE 754
-rounds in one way. Errors stay below 2 units in the last place (``tests/base/test_trig.py``).
+rounds in one way. Errors stay below 2 units in the last place (``tests/core/test_trig.py``).
 
 Method. Angles are reduced by a multiple k of pi/2, whose value is split into two parts of 33 bits, so that k times a part is
 exact, and a rest; the reduced angle is r + c, with c the rounding error of r. The Taylor series around 0 then suffice:

@@ -8,7 +8,8 @@ from samepath.core.catalogue import CATALOGUE, VehicleType, actor_type
 from samepath.core.errors import SimulatorError
 from samepath.core.states import Pose, Vector, VehicleCommand, WalkerCommand
 from samepath.simulator.physics.engine import Physics, PhysicsSettings
-from samepath.simulator.physics.frames import angles_of, axes_of, dump, load, quaternion_of
+from samepath.simulator.physics.frames import angles_of, axes_of, quaternion_of
+from samepath.simulator.world.world import pack_snapshot, unpack_snapshot
 
 CARS = [name for name, kind in CATALOGUE.items() if isinstance(kind, VehicleType)]
 GRAVITY = 9.81
@@ -236,14 +237,14 @@ def test_any_number_of_threads_gives_the_same_bits(threads):
 def test_a_snapshot_goes_on_bit_for_bit_before_during_and_after_contact(ticks):
     physics = crash()
     history(physics, ticks)
-    restored = Physics.restore(*load(dump(*physics.snapshot())))
+    restored = Physics.restore(*unpack_snapshot(pack_snapshot(*physics.snapshot())))
     assert history(physics, 40) == history(restored, 40)
 
 
 def test_a_damaged_snapshot_is_refused():
-    packed = dump(*crash().snapshot())
+    packed = pack_snapshot(*crash().snapshot())
     with pytest.raises(SimulatorError, match="cut short"):
-        load(packed[:-10])
+        unpack_snapshot(packed[:-10])
 
 
 def test_a_place_that_is_taken_is_known():

@@ -156,7 +156,7 @@ def test_rain_wets_the_road_and_falls_otherwise_at_every_tick(renderer):
 
 def test_traffic_lights_show_what_they_are_told(renderer):
     from samepath.simulator.maps import load_map
-    from samepath.simulator.sensors.street import scene_builder_of
+    from samepath.simulator.sensors.scene_builder import scene_builder_of
 
     town = scene_builder_of(load_map("town"))
     thing = town._lights[0][0]

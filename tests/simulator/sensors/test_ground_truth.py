@@ -5,8 +5,8 @@ import pytest
 
 from samepath.core.catalogue import actor_type
 from samepath.core.states import Pose
+from samepath.simulator.physics.frames import attached_pose, point_from, point_to
 from samepath.simulator.sensors.ground_truth import before_camera, box_of, visible_boxes
-from samepath.simulator.sensors.mounts import point_from, point_to, seen_from
 from samepath.simulator.sensors.renderer import Camera
 
 CAR = actor_type("vehicle.tesla.model3")
@@ -59,10 +59,10 @@ def test_what_is_seen_is_counted_and_boxed():
 
 def test_what_is_fixed_to_an_actor_moves_and_turns_with_it():
     parent = Pose(10.0, -3.0, 0.5, yaw_deg=90.0)
-    found = seen_from(parent, Pose(2.0, 0.0, 1.5))
+    found = attached_pose(parent, Pose(2.0, 0.0, 1.5))
     assert found[:3] == pytest.approx((10.0, -1.0, 2.0))
     assert found[3:] == parent[3:]
-    turned = seen_from(parent, Pose(0.0, 0.0, 0.0, yaw_deg=45.0, pitch_deg=-10.0))
+    turned = attached_pose(parent, Pose(0.0, 0.0, 0.0, yaw_deg=45.0, pitch_deg=-10.0))
     assert (turned.yaw_deg, turned.pitch_deg) == pytest.approx((135.0, -10.0))
     point = (1.0, 2.0, 3.0)
     assert point_to(found, point_from(found, point)) == pytest.approx(point)

@@ -10,9 +10,9 @@ from samepath.core.errors import UnknownNameError
 from samepath.core.states import ActorState, Pose, Vector
 from samepath.simulator.maps import load_map
 from samepath.simulator.sensors.labels import OF_KIND, ActorAppearance, Label, Odometer
-from samepath.simulator.sensors.meshes.catalogue import actor_models
+from samepath.simulator.sensors.meshes import actor_models
 from samepath.simulator.sensors.meshes.people import PHASES, STANDING, phase_of
-from samepath.simulator.sensors.street import build, fixed_objects
+from samepath.simulator.sensors.scene_builder import build, fixed_objects
 from samepath.simulator.sensors.weather import SceneWeather
 from tests.support.camera_scenes import ACTORS, looks, street
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from samepath.simulator.physics.frames import places_and_axes
 from samepath.simulator.sensors.labels import Label
-from samepath.simulator.sensors.mounts import places_and_axes
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
 from samepath.simulator.sensors.renderer import FAR_M, NEAR_M, Channel
 from tests.support.camera_scenes import cameras, street_scene

@@ -10,8 +10,8 @@ from samepath.simulator.maps import load_map
 from samepath.simulator.physics.frames import axes_of, quaternion_of
 from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.rays.caster import RayCaster
-from samepath.simulator.sensors.rays.kernels import fan, sheaf
-from samepath.simulator.sensors.street import scene_builder_of
+from samepath.simulator.sensors.rays.kernels import ray_grid, ray_list
+from samepath.simulator.sensors.scene_builder import scene_builder_of
 from tests.support.ray_scenes import ball, box, crowd, floor, scene_of
 
 
@@ -21,7 +21,7 @@ def caster():
 
 
 def cone(elevations_deg, azimuths_deg):
-    return fan(*sincos_deg(np.array(elevations_deg, float)), *sincos_deg(np.array(azimuths_deg, float)))
+    return ray_grid(*sincos_deg(np.array(elevations_deg, float)), *sincos_deg(np.array(azimuths_deg, float)))
 
 
 def directions(elevations_deg, azimuths_deg):
@@ -152,7 +152,7 @@ def test_single_rays_meet_what_the_same_rays_of_a_fan_meet_to_the_bit(caster):
     order = np.random.default_rng(1).permutation(number.size)
     rows, columns = np.unravel_index(order, number.shape)
     (sin_e, cos_e), (sin_a, cos_a) = sincos_deg(elevations), sincos_deg(azimuths)
-    single, place = sheaf(sin_e[rows], cos_e[rows], sin_a[columns], cos_a[columns])
+    single, place = ray_list(sin_e[rows], cos_e[rows], sin_a[columns], cos_a[columns])
     found = caster.cast(scene, pose, single, 100.0)
     for field in ("distance_m", "label", "actor", "cosine"):
         assert getattr(found, field)[place].tobytes() == getattr(expected, field)[number.reshape(-1)[order]].tobytes()

@@ -6,9 +6,9 @@ import pytest
 from samepath.core.catalogue import actor_type
 from samepath.core.errors import InputError
 from samepath.scenarios.model import build_scenario, load_scenario
+from samepath.simulator.physics.frames import point_to
 from samepath.simulator.sensors.ground_truth import visible_boxes
 from samepath.simulator.sensors.labels import Label
-from samepath.simulator.sensors.mounts import point_to
 from samepath.simulator.sensors.rig import SensorSuite, boxes_of, load_rig, parse_rig
 from samepath.simulator.simulation import Simulation
 

@@ -1,5 +1,5 @@
 """Datasets: what a rig of sensors sees of a scenario, with the truth behind it, written to a folder frame by frame.
 
-:mod:`.settings` says what was asked for, :mod:`.labels` what is true of a frame, :mod:`.files` how it is written, and
-:mod:`.recording` runs the scenario.
+:mod:`.files` says what was asked for and how it is written, :mod:`.labels` what is true of a frame, :mod:`.recording` runs the
+scenario, :mod:`.mcap` makes one file of all frames.
 """

@@ -1,6 +1,8 @@
 """A dataset as one MCAP file, made of the frames of its folder: JSON messages, times of the simulation, no clock.
 
-The library writes records in the order in which they come, so equal frames are equal files.
+Messages use Foxglove's JSON schemas, which viewers of MCAP files know. Viewers want right-handed axes, so y changes its sign: x
+forward, y left, z up; in a camera's ``optical`` frame z goes along the optical axis, x right, y down. The labels stay as they
+are, in CARLA's frame. The library writes records in the order in which they come, so equal frames are equal files.
 """
 
 import base64
@@ -25,14 +27,10 @@ from samepath.simulator.physics.frames import mirrored, quaternion_of
 if TYPE_CHECKING:
     from mcap.writer import Writer
 
-
-# What is true of a frame as messages in Foxglove's JSON schemas, which viewers of MCAP files know. Pure.
-#
-# Viewers want right-handed axes, so y changes its sign: x forward, y left, z up; in a camera's ``optical`` frame z
-# goes along the optical axis, x right, y down. The labels stay as they are, in CARLA's frame.
-
 Plain = dict[str, Any]
 Array = NDArray[Any]
+
+FILE: Final = "dataset.mcap"
 _WORLD: Final = "world"
 _DEGREES: Final = 180.0 / np.pi
 _LINE_LOOP: Final = 2
@@ -40,6 +38,7 @@ _NUMERIC: Final = {"<u4": 5, "<f4": 7}
 _CLOUD_POINT: Final = (("x", "<f4"), ("y", "<f4"), ("z", "<f4"))
 _EGO_COLOUR: Final = {"r": 0.2, "g": 0.5, "b": 1.0, "a": 0.5}
 _COLOUR: Final = {"r": 1.0, "g": 0.6, "b": 0.1, "a": 0.5}
+
 # From x forward, y left, z up to x right, y down, z forward.
 _TO_OPTICAL: Final = {"x": -0.5, "y": 0.5, "z": -0.5, "w": 0.5}
 
@@ -50,6 +49,46 @@ class McapMessage(NamedTuple):
     topic: str
     schema: str
     content: Plain
+
+
+def require_mcap() -> None:
+    """Say in one line what is missing, before anything is recorded."""
+    if find_spec("mcap") is None:
+        raise InputError("--format mcap needs the library mcap, which is not installed: pip install 'samepath[mcap]'")
+
+
+def write_mcap(path: Path, header: bytes, frames: FrameFolder, ticks: Sequence[int]) -> None:
+    """Write the frames of some ticks, and ``header``, the dataset's own description, as an attachment; whole or not at all."""
+
+    def write(partial: Path) -> None:
+        from mcap.writer import Writer
+
+        with partial.open("wb") as stream:
+            writer = Writer(stream)
+            writer.start(profile="", library=f"samepath {__version__}")
+            writer.add_attachment(0, 0, "dataset.json", "application/json", header)
+            _write_frames(writer, json.loads(header)["labels"], frames, ticks)
+            writer.finish()  # type: ignore[no-untyped-call]
+
+    write_atomically(path, write)
+
+
+def _write_frames(writer: "Writer", names: dict[str, str], frames: FrameFolder, ticks: Sequence[int]) -> None:
+    schemas: dict[str, int] = {}
+    channels: dict[str, int] = {}
+    for tick in ticks:
+        labels = frames.read_labels(tick)
+        time_ns = round(labels["time_s"] * 1e9)
+        for topic, schema, content in messages_of(labels, names, lambda name, tick=tick: frames.read(tick, name)):  # type: ignore[misc]
+            if schema not in schemas:
+                schemas[schema] = writer.register_schema(schema, "jsonschema", _json(SCHEMAS[schema]))
+            if topic not in channels:
+                channels[topic] = writer.register_channel(topic, "json", schemas[schema])
+            writer.add_message(channels[topic], time_ns, _json(content), time_ns, tick)
+
+
+def _json(data: object) -> bytes:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()
 
 
 def messages_of(labels: Plain, names: Mapping[str, str], read: Callable[[str], bytes]) -> Iterator[McapMessage]:
@@ -257,8 +296,7 @@ def _cloud(points: Array) -> Plain:
     }
 
 
-# JSON schemas of the messages in an MCAP file: those of Foxglove by their names and fields, and two of ours.
-
+# JSON schemas of the messages: those of Foxglove by their names and fields, and two of ours.
 _NUMBER: Final[Plain] = {"type": "number"}
 _WHOLE: Final[Plain] = {"type": "integer"}
 _TEXT: Final[Plain] = {"type": "string"}
@@ -342,46 +380,3 @@ SCHEMAS: Final[dict[str, Plain]] = {
     # labels.json of the folder, as the documentation of datasets describes it.
     "samepath.Labels": _object(tick=_WHOLE, time_s=_NUMBER, ego=_object(), sensors=_object(), objects=_list(_object())),
 }
-
-
-FILE: Final = "dataset.mcap"
-
-
-def require_mcap() -> None:
-    """Say in one line what is missing, before anything is recorded."""
-    if find_spec("mcap") is None:
-        raise InputError("--format mcap needs the library mcap, which is not installed: pip install 'samepath[mcap]'")
-
-
-def write_mcap(path: Path, header: bytes, frames: FrameFolder, ticks: Sequence[int]) -> None:
-    """Write the frames of some ticks, and ``header``, the dataset's own description, as an attachment; whole or not at all."""
-
-    def write(partial: Path) -> None:
-        from mcap.writer import Writer
-
-        with partial.open("wb") as stream:
-            writer = Writer(stream)
-            writer.start(profile="", library=f"samepath {__version__}")
-            writer.add_attachment(0, 0, "dataset.json", "application/json", header)
-            _write_frames(writer, json.loads(header)["labels"], frames, ticks)
-            writer.finish()  # type: ignore[no-untyped-call]
-
-    write_atomically(path, write)
-
-
-def _write_frames(writer: "Writer", names: dict[str, str], frames: FrameFolder, ticks: Sequence[int]) -> None:
-    schemas: dict[str, int] = {}
-    channels: dict[str, int] = {}
-    for tick in ticks:
-        labels = frames.read_labels(tick)
-        time_ns = round(labels["time_s"] * 1e9)
-        for topic, schema, content in messages_of(labels, names, lambda name, tick=tick: frames.read(tick, name)):  # type: ignore[misc]
-            if schema not in schemas:
-                schemas[schema] = writer.register_schema(schema, "jsonschema", _json(SCHEMAS[schema]))
-            if topic not in channels:
-                channels[topic] = writer.register_channel(topic, "json", schemas[schema])
-            writer.add_message(channels[topic], time_ns, _json(content), time_ns, tick)
-
-
-def _json(data: object) -> bytes:
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()

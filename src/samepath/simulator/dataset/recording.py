@@ -1,6 +1,8 @@
 """Recording a dataset: a scenario runs once, every so many ticks a frame is written; what is there is not drawn again.
 
-An MCAP file is made of the frames when all are there; then they go.
+An interrupted recording runs the scenario from the beginning, as measurements depend on what came before (walked distances,
+pictures of event cameras), but renders only the frames that are missing. An MCAP file is made of the frames when all are there;
+only then they go.
 """
 
 import json
@@ -33,12 +35,12 @@ class RecordingResult:
     digest: str
 
 
-def no_frame(tick: int, frames: int) -> None:
-    """Ignore a frame."""
-
-
 def record(
-    settings: RecordSettings, folder: Path, *, threads: int = 1, on_frame: Callable[[int, int], None] = no_frame
+    settings: RecordSettings,
+    folder: Path,
+    *,
+    threads: int = 1,
+    on_frame: Callable[[int, int], None] = lambda tick, frames: None,
 ) -> RecordingResult:
     """Write a dataset, or go on with one that was interrupted; ``on_frame`` is told the tick and the frames so far."""
     check_on_map(settings.scenario)
@@ -106,7 +108,7 @@ def _open(settings: RecordSettings, folder: Path) -> None:
 def _frame(settings: RecordSettings, simulation: Simulation, suite: SensorSuite) -> dict[str, bytes]:
     """The files of a frame."""
     measurements, views = suite.look(simulation.commands)
-    labels = frame_labels(simulation.world, suite.bearer, measurements, views, settings.images)
+    labels = frame_labels(simulation.world, suite.parent_id, measurements, views, settings.images)
     return {**_files(measurements, settings.images), LABELS: json_of(labels)}
 
 

@@ -15,7 +15,7 @@ from samepath.simulator.physics.drivetrain import fit_wheels
 from samepath.simulator.physics.frames import Quaternion, Triple, mirrored, quaternion_of
 
 # Rapier's builders of a body and of its only collider.
-Parts = tuple[rapier3d.RigidBody, rapier3d.Collider]
+Parts = tuple[rapier3d.RigidBodyBuilder, rapier3d.ColliderBuilder]
 
 
 def isometry(pose: Pose, lift_m: float = 0.0) -> rapier3d.Isometry3:

@@ -183,7 +183,7 @@ class Physics:
     def _set_drive(self, body: ActorBody, rigid: rapier3d.RigidBody, dt: float) -> rapier3d.DynamicRayCastVehicleController:
         kind, vehicle = body.kind, body.vehicle
         command = body.command if isinstance(body.command, VehicleCommand) else VehicleCommand()
-        if not isinstance(kind, VehicleType):
+        if not isinstance(kind, VehicleType) or vehicle is None:
             raise SimulatorError(f"{kind.name} is not a vehicle")
         rotation, velocity = rigid.rotation, rigid.linvel
         forward = forward_of((rotation.w, rotation.i, rotation.j, rotation.k))
@@ -350,7 +350,7 @@ class Physics:
         collider = rapier3d.Collider.cuboid(size_m[0] / 2, size_m[1] / 2, size_m[2] / 2).position(position).friction(0.6)
         self._add_fixed(name, collider, ground=False)
 
-    def _add_fixed(self, name: str, collider: rapier3d.Collider, *, ground: bool) -> None:
+    def _add_fixed(self, name: str, collider: rapier3d.ColliderBuilder, *, ground: bool) -> None:
         if ground:
             tag = GROUND
         else:
@@ -488,7 +488,7 @@ def _walk(body: ActorBody, rigid: rapier3d.RigidBody) -> None:
     """Hold a walker's horizontal velocity at what it wants; what happens to its height is physics."""
     command = body.command if isinstance(body.command, WalkerCommand) else WalkerCommand()
     speed = command.speed_mps
-    rigid.linvel = (command.direction_x * speed, -command.direction_y * speed, rigid.linvel.z)
+    rigid.linvel = rapier3d.Vec3(command.direction_x * speed, -command.direction_y * speed, rigid.linvel.z)
 
 
 def _prepare_walk(body: ActorBody, rigid: rapier3d.RigidBody) -> None:
@@ -500,7 +500,7 @@ def _prepare_walk(body: ActorBody, rigid: rapier3d.RigidBody) -> None:
         yaw = quaternion_of(Pose(yaw_deg=to_degrees(atan2(command.direction_y, command.direction_x))))
         rigid.rotation = rapier3d.Rotation3(*yaw)
     if command.jump and abs(rigid.linvel.z) < _STANDS_MPS:
-        rigid.linvel = (rigid.linvel.x, rigid.linvel.y, _JUMP_MPS)
+        rigid.linvel = rapier3d.Vec3(rigid.linvel.x, rigid.linvel.y, _JUMP_MPS)
 
 
 def _cross(a: Triple, b: Triple) -> Triple:

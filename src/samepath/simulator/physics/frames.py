@@ -3,17 +3,20 @@
 A rotation is mirrored with it: yaw and roll change their sense, and an angular velocity, being a pseudo-vector, becomes
 (-x, y, -z). No libm: sine, cosine and arc tangent come from :mod:`samepath.core.trig`, so that no bit depends on the machine.
 
-Also here, as both physics and world need it: the byte format of snapshots, plain data and blobs in one string.
+Also here: poses of what is fixed to an actor, and poses as vectors, one or many at once.
 """
 
-import json
 import math
-from typing import Any
+from collections.abc import Sequence
 
-from samepath.core.errors import SimulatorError
+import numpy as np
+from numpy.typing import NDArray
+
 from samepath.core.states import Pose
 from samepath.core.trig import atan2, sincos_deg, to_degrees
+from samepath.core.trig_arrays import sincos_deg as sincos_deg_of_arrays
 
+F64 = NDArray[np.float64]
 Triple = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]  # w, x, y, z
 
@@ -67,25 +70,49 @@ def angles_of(rotation: Quaternion) -> Triple:
     return roll, pitch, yaw
 
 
-def dump(data: dict[str, Any], blobs: list[bytes]) -> bytes:
-    """Pack plain data and blobs into one byte string: sizes first, floats as their shortest exact decimals.
-
-    JSON and raw bytes, no pickle: a snapshot may come from elsewhere, and nothing in it is ever executed.
-    """
-    head = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
-    sizes = [len(head), *(len(blob) for blob in blobs)]
-    return b"".join([len(sizes).to_bytes(4, "little"), *(size.to_bytes(8, "little") for size in sizes), head, *blobs])
+def attached_pose(parent: Pose, relative: Pose) -> Pose:
+    """The pose in the world of something that is at ``relative`` for an actor at ``parent``."""
+    x, y, z = point_from(parent, (relative.x_m, relative.y_m, relative.z_m))
+    if not (relative.roll_deg or relative.pitch_deg or relative.yaw_deg):
+        return Pose(x, y, z, parent.roll_deg, parent.pitch_deg, parent.yaw_deg)
+    return Pose(x, y, z, *angles_of(_times(quaternion_of(parent), quaternion_of(relative))))
 
 
-def load(packed: bytes) -> tuple[dict[str, Any], list[bytes]]:
-    """Unpack what :func:`dump` made."""
-    count = int.from_bytes(packed[:4], "little")
-    sizes = [int.from_bytes(packed[4 + 8 * i : 12 + 8 * i], "little") for i in range(count)]
-    if count < 1 or 4 + 8 * count + sum(sizes) != len(packed):
-        raise SimulatorError("the snapshot is cut short or damaged: its parts do not add up")
-    parts, at = [], 4 + 8 * count
-    for size in sizes:
-        parts.append(packed[at : at + size])
-        at += size
-    data: dict[str, Any] = json.loads(parts[0])
-    return data, parts[1:]
+def point_from(parent: Pose, point: Triple) -> Triple:
+    """A point in the world, given as an actor at ``parent`` sees it."""
+    forward, right, up = axes_of(quaternion_of(parent))
+    x, y, z = (
+        at + point[0] * forward[part] + point[1] * right[part] + point[2] * up[part]
+        for part, at in enumerate((parent.x_m, parent.y_m, parent.z_m))
+    )
+    return x, y, z
+
+
+def point_to(observer: Pose, point: Triple) -> Triple:
+    """A point of the world as something at ``observer`` sees it: along its forward, right and up."""
+    away = (point[0] - observer.x_m, point[1] - observer.y_m, point[2] - observer.z_m)
+    x, y, z = (sum(a * b for a, b in zip(axis, away, strict=True)) for axis in axes_of(quaternion_of(observer)))
+    return x, y, z
+
+
+def _times(a: Quaternion, b: Quaternion) -> Quaternion:
+    """One rotation after another: ``b`` seen from ``a``."""
+    aw, ax, ay, az = a
+    bw, bx, by, bz = b
+    return (
+        aw * bw - ax * bx - ay * by - az * bz,
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+    )
+
+
+def places_and_axes(poses: Sequence[Pose]) -> tuple[F64, F64]:
+    """Positions f64[n, 3] and axes f64[n, 3, 3]: rows are the forward, right and up vectors, in CARLA's frame."""
+    numbers = np.array(poses, np.float64).reshape(-1, 6)
+    (sr, sp, sy), (cr, cp, cy) = (part.T for part in sincos_deg_of_arrays(numbers[:, 3:]))
+    axes = np.empty((len(numbers), 3, 3))
+    axes[:, 0, 0], axes[:, 0, 1], axes[:, 0, 2] = cp * cy, cp * sy, sp
+    axes[:, 1, 0], axes[:, 1, 1], axes[:, 1, 2] = sr * sp * cy - cr * sy, sr * sp * sy + cr * cy, 0.0 - sr * cp
+    axes[:, 2, 0], axes[:, 2, 1], axes[:, 2, 2] = 0.0 - cr * sp * cy - sr * sy, sr * cy - cr * sp * sy, cr * cp
+    return np.ascontiguousarray(numbers[:, :3]), axes

@@ -1,5 +1,6 @@
-"""Sensors that see: a scene as arrays, renderers that turn it into images, cameras with CARLA's attributes and encodings.
+"""Sensors: what a camera, LiDAR, radar or other sensor of CARLA measures in a world.
 
-:mod:`.street` builds the scene of a map, :mod:`.scene` holds its arrays, :mod:`.renderer` is the narrow interface to the back
-ends, :mod:`.cameras` speaks CARLA's language.
+The way of a picture: :mod:`.scene_builder` makes the scene of a tick from map and actors, :mod:`.cameras` turns CARLA's
+attributes into cameras, a back end behind :mod:`.renderer` (:mod:`.raster` or :mod:`.opengl`) draws all of them in one call,
+and :mod:`.cameras` encodes the frames. Rays go from :mod:`.lidar` and :mod:`.radar` into :mod:`.rays`.
 """

@@ -1,4 +1,4 @@
-"""CARLA's cameras: their attributes with limits, and the encodings of what they see.
+"""CARLA's cameras: their attributes with limits, the encodings of what they see, and the pictures of a whole rig.
 
 Every attribute of CARLA's blueprints is read. Those of a real lens and film (``gamma``, ``iso``, ``bloom_intensity``, ...) are
 accepted and change nothing: the picture is that of an ideal pinhole camera. ``lens_circle_multiplier`` darkens the corners.
@@ -55,6 +55,7 @@ _GEOMETRY: Final[AttributeTable] = MappingProxyType(
         "lens_y_size": NumberAttribute(0.08, 0.0, 1.0),
     }
 )
+
 # Post-processing of CARLA's colour cameras, with CARLA's defaults: read, checked to be numbers, and without effect.
 _FILM_DEFAULTS: Final = {
     "gamma": 2.2,
@@ -95,6 +96,7 @@ _FILM: Final[AttributeTable] = MappingProxyType(
     }
 )
 _EXPOSURE_MODES: Final = ("histogram", "manual")
+
 # Names every blueprint has, and words beside the numbers: not for us.
 _OTHERS: Final = frozenset({"role_name", "ros_name", "ros_frame_id", "ros_publish_tf", "exposure_mode"})
 
@@ -239,10 +241,6 @@ def shape_of(kind: str, given: GivenAttributes, table: AttributeTable, *, strict
     }
 
 
-# Pictures for a rig: views that several cameras share are drawn once, and actors once more alone, to tell what hides
-# them.
-
-
 @dataclass(frozen=True, eq=False)
 class CameraView:
     """What cameras that share a view have before them: the image of instances, and actors' pixels when drawn alone."""
@@ -254,7 +252,11 @@ class CameraView:
 
 
 class RigRenderer:
-    """Draws for a rig, with the back end that was chosen. ``threads`` of the software one change no bit."""
+    """Draws the cameras of a rig with the back end that was chosen. ``threads`` of the software one change no bit.
+
+    Views that several cameras share are drawn once. Actors are drawn once more, each alone, to tell how much of them is hidden;
+    a second renderer does that, as the first one keeps what it worked out of the fixed part of the scene.
+    """
 
     def __init__(self, threads: int = 1, renderer: str = "software") -> None:
         self._options = {"threads": threads} if renderer == "software" else {}

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from samepath.core.catalogue import ActorType, WalkerType
 from samepath.core.states import Pose
-from samepath.simulator.physics.frames import Triple
-from samepath.simulator.sensors.mounts import point_from, point_to
+from samepath.simulator.physics.frames import Triple, point_from, point_to
 from samepath.simulator.sensors.renderer import NEAR_M, Camera
 
 # Corners by the signs of x (front), y (right) and z (top): the lower four clockwise from the rear left, then the upper.

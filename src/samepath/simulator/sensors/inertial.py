@@ -1,6 +1,14 @@
-"""The inertial measurement unit: acceleration with gravity, turning and heading, as the sensor feels them. Pure.
+"""Sensors that need no picture: inertial measurement unit, satellite receiver, obstacle detector.
 
-Gravity points up, as a resting accelerometer feels it. The compass is 0 when facing north, which is -y, and grows clockwise.
+IMU: acceleration with gravity, turning and heading, as the sensor feels them. Gravity points up, as a resting accelerometer
+feels it. The compass is 0 when facing north, which is -y, and grows clockwise.
+
+GNSS: where the sensor is on the globe, as CARLA 0.9.16's client works it out from the map. The client reads ``+lat_0`` and
+``+lon_0`` of the map's georeference (42 and 2 where they are missing) and inverts a spherical transverse Mercator projection
+with scale 0.9996 about that point; y counts northwards. A receiver that did better would disagree with
+``carla.Map.transform_to_geolocation``. Angles come from :mod:`samepath.core.trig`: no bit depends on the machine.
+
+Obstacle detector: a ball that flies ahead, and the first thing it meets. The ground is no obstacle.
 """
 
 import math
@@ -66,16 +74,16 @@ class Imu:
         return cls(read_attributes(IMU_NAME, given, IMU, strict=strict))
 
     def measure(
-        self, pose: Pose, acceleration_mps2: Vector, spin_degps: Vector, gravity_mps2: float, chance: NoiseKey
+        self, pose: Pose, acceleration_mps2: Vector, spin_degps: Vector, gravity_mps2: float, noise_key: NoiseKey
     ) -> ImuReading:
-        """Measure at a pose; the acceleration of that very point and the bearer's turning are in the world's frame."""
+        """Measure at a pose; the acceleration of that very point and its parent's turning are in the world's frame."""
         values, axes = self.values, axes_of(quaternion_of(pose))
         x, y, z = acceleration_mps2
         felt = _seen((x, y, z + gravity_mps2), axes)
         turning = _seen(tuple(to_radians(rate) for rate in spin_degps), axes)
         noise = [0.0] * 6
         if any(values[f"noise_{kind}_stddev_{axis}"] for kind in ("accel", "gyro") for axis in _AXES):
-            noise = normals(NoiseKey(int(values["noise_seed"]), chance.sensor, chance.tick).stream("imu"), 6).tolist()
+            noise = normals(NoiseKey(int(values["noise_seed"]), noise_key.sensor, noise_key.tick).stream("imu"), 6).tolist()
         return ImuReading(
             Vector(*(felt[k] + values[f"noise_accel_stddev_{axis}"] * noise[k] for k, axis in enumerate(_AXES))),
             Vector(
@@ -99,13 +107,6 @@ def acceleration_of(before_mps: Vector | None, now_mps: Vector, step_s: float) -
 def _seen(vector: tuple[float, ...], axes: tuple[tuple[float, float, float], ...]) -> list[float]:
     return [axis[0] * vector[0] + axis[1] * vector[1] + axis[2] * vector[2] for axis in axes]
 
-
-# The satellite receiver: where the sensor is on the globe, as CARLA 0.9.16's client works it out from the map. Pure.
-#
-# The client reads ``+lat_0`` and ``+lon_0`` of the map's georeference (42 and 2 where they are missing) and inverts a
-# spherical transverse Mercator projection with scale 0.9996 about that point; y counts northwards. A receiver that
-# did better would disagree with ``carla.Map.transform_to_geolocation``. Angles come from :mod:`samepath.core.trig`:
-# no bit depends on the machine.
 
 GNSS_NAME: Final = "sensor.other.gnss"
 _EARTH_RADIUS_M: Final = 6378137.0
@@ -153,11 +154,11 @@ class Gnss:
         """Build one from CARLA's attributes, text or numbers."""
         return cls(read_attributes(GNSS_NAME, given, GNSS, strict=strict))
 
-    def measure(self, origin: GeoOrigin, x_m: float, y_m: float, z_m: float, chance: NoiseKey) -> GnssReading:
+    def measure(self, origin: GeoOrigin, x_m: float, y_m: float, z_m: float, noise_key: NoiseKey) -> GnssReading:
         """Measure at a point of the map."""
         values, noise = self.values, [0.0, 0.0, 0.0]
         if any(values[f"noise_{axis}_stddev"] for axis in _GEO_AXES):
-            noise = normals(NoiseKey(int(values["noise_seed"]), chance.sensor, chance.tick).stream("gnss"), 3).tolist()
+            noise = normals(NoiseKey(int(values["noise_seed"]), noise_key.sensor, noise_key.tick).stream("gnss"), 3).tolist()
         exact = to_globe(origin, x_m, y_m, z_m)
         return GnssReading(
             *(
@@ -203,8 +204,6 @@ def _hyperbolic(x: float) -> tuple[float, float]:
     return sinh, cosh
 
 
-# The obstacle sensor: a ball that flies ahead, and the first thing it meets. The ground is no obstacle.
-
 OBSTACLE_NAME: Final = "sensor.other.obstacle"
 OBSTACLE: Final[Mapping[str, NumberAttribute | FlagAttribute]] = MappingProxyType(
     {
@@ -235,14 +234,14 @@ class ObstacleDetector:
         """Build one from CARLA's attributes, text or numbers."""
         return cls(read_attributes(OBSTACLE_NAME, given, OBSTACLE, strict=strict))
 
-    def look(self, world: World, pose: Pose, bearer: int | None = None) -> DetectedObstacle | None:
-        """Look ahead from a pose, past the actor that bears the sensor."""
+    def look(self, world: World, pose: Pose, parent_id: int | None = None) -> DetectedObstacle | None:
+        """Look ahead from a pose, past the actor that carries the sensor."""
         hit = world.sweep_ball(
             Vector(pose.x_m, pose.y_m, pose.z_m),
             Vector(*axes_of(quaternion_of(pose))[0]),
             self.values["distance"],
             self.values["hit_radius"],
-            without=bearer,
+            without=parent_id,
             moving_only=bool(self.values["only_dynamics"]),
         )
         return None if hit is None else DetectedObstacle(*hit)

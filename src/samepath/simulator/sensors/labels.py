@@ -1,4 +1,4 @@
-"""CARLA's labels (CityObjectLabel) of everything a sensor can see."""
+"""CARLA's labels (CityObjectLabel) of everything a sensor can see, and how actors look at a tick."""
 
 import math
 from collections.abc import Iterable
@@ -64,6 +64,7 @@ OF_SURFACE: Final = MappingProxyType(
         "prop": Label.STATIC,
     }
 )
+
 # The labels of actors by the kind of their type.
 OF_KIND: Final = MappingProxyType(
     {
@@ -76,9 +77,6 @@ OF_KIND: Final = MappingProxyType(
         "walker": Label.PEDESTRIANS,
     }
 )
-
-
-# How actors look at a tick: what the scene needs to know beside the map, and how far walkers have walked.
 
 Colour = tuple[float, float, float]
 _PAINTS: Final[tuple[Colour, ...]] = (

@@ -21,7 +21,7 @@ from samepath.core.states import Pose
 from samepath.core.trig import to_radians
 from samepath.core.trig_arrays import sincos_deg
 from samepath.simulator.sensors.rays.caster import RayCaster
-from samepath.simulator.sensors.rays.kernels import Bundle, fan, fill
+from samepath.simulator.sensors.rays.kernels import RayBundle, lidar_points, ray_grid
 from samepath.simulator.sensors.renderer import RenderScene
 from samepath.simulator.sensors.sensor import SEED, SENSOR_TICK, GivenAttributes, NoiseKey, NumberAttribute, read_attributes
 
@@ -92,7 +92,7 @@ class Lidar:
         channels = int(values["channels"])
         step_deg = (values["upper_fov"] - values["lower_fov"]) / (channels - 1) if channels > 1 else 0.0
         self._elevation = sincos_deg(values["upper_fov"] - step_deg * np.arange(channels, dtype=np.float64))
-        self._kept: tuple[tuple[float, int, float], Bundle, NDArray[np.int64], Pair] | None = None
+        self._kept: tuple[tuple[float, int, float], RayBundle, NDArray[np.int64], Pair] | None = None
 
     @classmethod
     def from_attributes(cls, given: GivenAttributes, *, semantic: bool = False, strict: bool = False) -> Self:
@@ -101,19 +101,19 @@ class Lidar:
         return cls(read_attributes(name, given, SEMANTIC_LIDAR if semantic else LIDAR, strict=strict), name, semantic=semantic)
 
     def scan(
-        self, caster: RayCaster, scene: RenderScene, pose: Pose, elapsed_s: float, interval_s: float, chance: NoiseKey
+        self, caster: RayCaster, scene: RenderScene, pose: Pose, elapsed_s: float, interval_s: float, noise_key: NoiseKey
     ) -> LidarScan:
         """Measure: the scanner began to turn ``elapsed_s`` ago, and turns on for ``interval_s``.
 
-        ``chance`` is the noise's; its seed is replaced by the attribute ``noise_seed``.
+        The seed of ``noise_key`` is replaced by the attribute ``noise_seed``.
         """
         start_deg, end_deg = self._stands_at_deg(elapsed_s), self._stands_at_deg(elapsed_s + interval_s)
         bundle, number, azimuth = self._rays(start_deg, self.columns(interval_s), interval_s)
         hits = caster.cast(scene, pose, bundle, self.values["range"], details=self.semantic)
         points, rays = np.empty((bundle.count, 4), np.float32), np.empty(bundle.count, np.int64)
         counts = np.empty(len(number), np.uint32)
-        losses, values = self._losses(number.shape, chance)
-        found = fill(hits.distance_m, number, self._elevation, azimuth, losses, values, points, rays, counts)
+        losses, values = self._losses(number.shape, noise_key)
+        found = lidar_points(hits.distance_m, number, self._elevation, azimuth, losses, values, points, rays, counts)
         angle_rad = to_radians(end_deg)
         if not self.semantic:
             return LidarScan(angle_rad, counts, points[:found].view(POINT).reshape(-1))
@@ -141,18 +141,18 @@ class Lidar:
             )
         return columns
 
-    def _rays(self, start_deg: float, columns: int, interval_s: float) -> tuple[Bundle, NDArray[np.int64], Pair]:
+    def _rays(self, start_deg: float, columns: int, interval_s: float) -> tuple[RayBundle, NDArray[np.int64], Pair]:
         key = (start_deg, columns, interval_s)
         if self._kept is None or self._kept[0] != key:
             fov_deg = self.values["horizontal_fov"]
             step_deg = self.values["rotation_frequency"] * fov_deg * interval_s / max(columns, 1)
             azimuth = sincos_deg((start_deg + step_deg * np.arange(columns, dtype=np.float64)) % fov_deg - fov_deg / 2.0)
-            bundle, number = fan(*self._elevation, *azimuth)
+            bundle, number = ray_grid(*self._elevation, *azimuth)
             self._kept = (key, bundle, number, azimuth)
         return self._kept[1:]
 
     def _losses(
-        self, shape: tuple[int, ...], chance: NoiseKey
+        self, shape: tuple[int, ...], noise_key: NoiseKey
     ) -> tuple[tuple[Floats, Floats, Floats], tuple[float, float, float, float, float]]:
         """Noise for every ray, each kind from a stream of its own: switching one off leaves the others as they are."""
         if self.semantic:
@@ -160,7 +160,7 @@ class Lidar:
         values = self.values
         attenuation, general = values["atmosphere_attenuation_rate"], values["dropoff_general_rate"]
         limit, zero = values["dropoff_intensity_limit"], values["dropoff_zero_intensity"]
-        own = NoiseKey(int(values["noise_seed"]), chance.sensor, chance.tick)
+        own = NoiseKey(int(values["noise_seed"]), noise_key.sensor, noise_key.tick)
         by_rate = own.stream("lidar loss").random(shape) if general > 0.0 else _NONE
         by_intensity = own.stream("lidar faint").random(shape) if limit > 0.0 and zero > 0.0 else _NONE
         deviation = values["noise_stddev"]

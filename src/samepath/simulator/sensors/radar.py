@@ -19,7 +19,7 @@ from samepath.core.trig import atan2, sincos_deg
 from samepath.core.trig_arrays import sincos_deg as sincos_of
 from samepath.simulator.physics.frames import axes_of, quaternion_of
 from samepath.simulator.sensors.rays.caster import RayCaster
-from samepath.simulator.sensors.rays.kernels import sheaf
+from samepath.simulator.sensors.rays.kernels import ray_list
 from samepath.simulator.sensors.renderer import RenderScene
 from samepath.simulator.sensors.sensor import SEED, SENSOR_TICK, GivenAttributes, NoiseKey, NumberAttribute, read_attributes
 
@@ -57,14 +57,14 @@ class Radar:
         velocity_mps: Vector,
         velocities_mps: Mapping[int, Vector],
         interval_s: float,
-        chance: NoiseKey,
+        noise_key: NoiseKey,
     ) -> NDArray[np.void]:
         """Return the detections of one measurement, an array of ``DETECTION`` in the order of the rays.
 
         ``velocity_mps`` is the radar's own, ``velocities_mps`` those of actors by id, all in the world's frame.
         """
-        sin_e, cos_e, sin_a, cos_a = self._rays(interval_s, chance)
-        bundle, number = sheaf(sin_e, cos_e, sin_a, cos_a)
+        sin_e, cos_e, sin_a, cos_a = self._rays(interval_s, noise_key)
+        bundle, number = ray_list(sin_e, cos_e, sin_a, cos_a)
         hits = caster.cast(scene, pose, bundle, self.values["range"])
         depth_m, actor = hits.distance_m[number], hits.actor[number]
         found = np.flatnonzero(np.isfinite(depth_m))
@@ -89,10 +89,10 @@ class Radar:
             )
         return count
 
-    def _rays(self, interval_s: float, chance: NoiseKey) -> tuple[NDArray[np.float64], ...]:
+    def _rays(self, interval_s: float, noise_key: NoiseKey) -> tuple[NDArray[np.float64], ...]:
         """Sines and cosines of elevation and azimuth of every ray."""
         count = self.count(interval_s)
-        generator = NoiseKey(int(self.values["noise_seed"]), chance.sensor, chance.tick).stream("radar")
+        generator = NoiseKey(int(self.values["noise_seed"]), noise_key.sensor, noise_key.tick).stream("radar")
         radius, turn = generator.random(count), generator.random(count)
         sine, cosine = sincos_of(360.0 * turn)
         right = _tangent(self.values["horizontal_fov"] / 2.0) * radius * cosine

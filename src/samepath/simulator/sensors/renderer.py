@@ -1,4 +1,8 @@
-"""The narrow interface to the back ends: a scene and cameras in, frames out."""
+"""The narrow interface to the back ends: a scene and cameras in, frames out. All records are frozen, arrays are read-only.
+
+CARLA's frame everywhere: x forward, y right, z up, left-handed, metres. Winding: for every face (a, b, c) the cross product
+(b - a) x (c - a), computed from the coordinates as plain numbers, points outwards. Faces seen from behind are not drawn.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +18,6 @@ from samepath.core.errors import SimulatorError, unknown
 from samepath.core.states import Pose
 from samepath.core.trig import sincos_deg
 from samepath.simulator.sensors.weather import SceneWeather
-
-# A scene as arrays: what every back end draws and every ray meets. Frozen; arrays are read-only.
-#
-# CARLA's frame everywhere: x forward, y right, z up, left-handed, metres. Winding: for every face (a, b, c) the cross
-# product (b - a) x (c - a), computed from the coordinates as plain numbers, points outwards. Faces seen from behind
-# are not drawn.
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -160,6 +158,7 @@ class RenderScene:
 
 FAR_M: Final = 1000.0
 """The depth of the sky, and the largest of anything: CARLA's 24 bits end here."""
+
 NEAR_M: Final = 0.05
 """Nothing nearer than this is seen."""
 

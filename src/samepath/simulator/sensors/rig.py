@@ -1,4 +1,8 @@
-"""Rigs: which sensors an actor carries, where, and with which attributes; YAML in, a checked record out."""
+"""Rigs: which sensors an actor carries, where, and with which attributes (YAML in, a checked record out), and a rig at work.
+
+:class:`SensorSuite` measures tick by tick in a world. What a sensor measures depends on the world and the tick alone, never on
+which frames were asked for before: a recording that is taken up in the middle gives the same bytes.
+"""
 
 import math
 import re
@@ -21,6 +25,7 @@ from samepath.core.states import Command, Pose, Vector, VehicleCommand
 from samepath.scenarios.model import ScenarioSpec
 from samepath.simulator.maps import load_map
 from samepath.simulator.physics.drivetrain import GRAVITY_MPS2
+from samepath.simulator.physics.frames import attached_pose
 from samepath.simulator.sensors.cameras import CAMERA_KINDS as CAMERAS
 from samepath.simulator.sensors.cameras import CameraSensor, CameraView, RigRenderer
 from samepath.simulator.sensors.events import EVENT, EventCamera, nanoseconds
@@ -28,17 +33,15 @@ from samepath.simulator.sensors.events import KIND as EVENTS
 from samepath.simulator.sensors.inertial import Gnss, Imu, ObstacleDetector, acceleration_of, origin_of
 from samepath.simulator.sensors.labels import ActorAppearance, Odometer
 from samepath.simulator.sensors.lidar import Lidar
-from samepath.simulator.sensors.mounts import seen_from
 from samepath.simulator.sensors.radar import Radar
 from samepath.simulator.sensors.rays.caster import RayCaster
 from samepath.simulator.sensors.renderer import CameraFrame, Channel, Lamp, RenderScene
+from samepath.simulator.sensors.scene_builder import Boxes, scene_builder_of
 from samepath.simulator.sensors.sensor import GivenAttributes, NoiseKey, check_rays, interval_s, is_due
-from samepath.simulator.sensors.street import Boxes, scene_builder_of
 from samepath.simulator.sensors.weather import SceneWeather, is_dark
 from samepath.simulator.world.world import World
 
 # The kinds of sensors a rig may carry, by CARLA's names, and how each is built from its attributes.
-
 SensorModel = CameraSensor | EventCamera | Lidar | Radar | Imu | Gnss | ObstacleDetector
 SENSOR_KINDS: Final[Mapping[str, Callable[[GivenAttributes], SensorModel]]] = MappingProxyType(
     {
@@ -53,7 +56,6 @@ SENSOR_KINDS: Final[Mapping[str, Callable[[GivenAttributes], SensorModel]]] = Ma
     }
 )
 
-
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _FARTHEST_M: Final = 100.0
 Value = bool | int | float | str
@@ -64,7 +66,7 @@ class _Model(BaseModel):
 
 
 class MountedSensor(_Model):
-    """A sensor: CARLA's type and attributes, and where it sits on the actor that bears it.
+    """A sensor: CARLA's type and attributes, and where it sits on the actor that carries it.
 
     ``at`` is x forward, y right, z up in metres from the actor's origin, for vehicles the ground under their middle.
     """
@@ -105,7 +107,7 @@ class MountedSensor(_Model):
 
 
 class Rig(_Model):
-    """Sensors, and the actor that bears them; without one, the first vehicle."""
+    """Sensors, and the actor that carries them; without one, the first vehicle."""
 
     name: str
     description: str = ""
@@ -154,9 +156,6 @@ def _model_at(location: list[str | int]) -> type[BaseModel]:
     return MountedSensor if len(location) > 1 and location[0] == "sensors" else Rig
 
 
-# A rig at work: the sensors of one actor, measuring tick by tick in a world. One call per tick.
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Measurement:
     """What a sensor measured: CARLA's content as a plain array, and where the sensor was.
@@ -173,13 +172,13 @@ class Measurement:
 
 @dataclass(eq=False, slots=True)
 class _Fitted:
-    """A sensor on its actor; ``number`` names its noise. Velocities and poses are those of the last two ticks.
+    """A sensor on its actor; ``number`` names its noise stream. Velocities and poses are those of the last two ticks.
 
     ``events`` are those of an event camera since its picture before.
     """
 
     mounted: MountedSensor
-    instrument: SensorModel
+    model: SensorModel
     number: int
     period_s: float
     velocity_mps: Vector = field(default_factory=Vector)
@@ -212,13 +211,13 @@ class SensorSuite:
             check_rays(sensor.type, sensor.attributes, world.settings.step_s)
         road_map = load_map(world.place)
         self.rig = rig
-        self.bearer = _bearer(rig, world)
+        self.parent_id = _parent(rig, world)
         self.weather = weather or SceneWeather()
         self._world = world
         self._street = scene_builder_of(road_map, boxes)
         self._origin = origin_of(road_map.georeference)
         self._caster = RayCaster(threads)
-        self._eyes = RigRenderer(threads, renderer)
+        self._renderer = RigRenderer(threads, renderer)
         self._odometer = Odometer()
         self._odometer.advance(world.states().values())
         self._start_s: float | None = None
@@ -230,22 +229,21 @@ class SensorSuite:
             for number, sensor in enumerate(rig.sensors)
         ]
         for fitted in self._fitted:
-            if isinstance(fitted.instrument, EventCamera):
-                fitted.instrument.number = fitted.number
+            if isinstance(fitted.model, EventCamera):
+                fitted.model.number = fitted.number
         # Flow is motion since the tick before: what that looked like is only kept for those who need it.
         self._has_flow = any(sensor.type == "sensor.camera.optical_flow" for sensor in rig.sensors)
         self._past: RenderScene | None = None
         self._present: RenderScene | None = None
 
     def close(self) -> None:
-        """Let go of threads."""
         self._caster.close()
-        self._eyes.close()
+        self._renderer.close()
 
     @property
     def drawn_by(self) -> dict[str, str]:
         """Who draws its pictures: the back end, and what they depend on beside the world."""
-        return self._eyes.facts
+        return self._renderer.facts
 
     def follow(self, step_s: float | None = None, commands: Mapping[int, Command] | None = None) -> None:
         """Follow a tick of the world, of the fixed step unless another one is given; ``commands`` as for :meth:`scene`."""
@@ -261,24 +259,26 @@ class SensorSuite:
         for fitted in self._fitted:
             pose = self.pose_of(fitted.mounted)
             fitted.was, fitted.pose = fitted.pose, pose
-            if isinstance(fitted.instrument, Imu | Radar):
+            if isinstance(fitted.model, Imu | Radar):
                 fitted.before_mps = fitted.velocity_mps if self._elapsed_s else None
-                fitted.velocity_mps = world.velocity_at(self.bearer, Vector(pose.x_m, pose.y_m, pose.z_m))
-        self._watch([fitted for fitted in self._due() if isinstance(fitted.instrument, EventCamera)], commands)
+                fitted.velocity_mps = world.velocity_at(self.parent_id, Vector(pose.x_m, pose.y_m, pose.z_m))
+        # An event camera needs every picture since the one before, asked for or not: it looks as it follows.
+        self._watch([fitted for fitted in self._due() if isinstance(fitted.model, EventCamera)], commands)
 
     def _watch(self, due: list[_Fitted], commands: Mapping[int, Command] | None) -> None:
-        """Let event cameras take their pictures."""
         if not due:
             return
-        eyes = [(fitted, fitted.instrument) for fitted in due if isinstance(fitted.instrument, EventCamera)]
-        frames = self._eyes.draw(self.scene(commands), [eye.at(self.pose_of(fitted.mounted)) for fitted, eye in eyes])
-        for (fitted, eye), frame in zip(eyes, frames, strict=True):
-            fitted.events = eye.events(frame, nanoseconds(self._world.time_s))
+        cameras = [(fitted, fitted.model) for fitted in due if isinstance(fitted.model, EventCamera)]
+        frames = self._renderer.draw(
+            self.scene(commands), [camera.at(self.pose_of(fitted.mounted)) for fitted, camera in cameras]
+        )
+        for (fitted, camera), frame in zip(cameras, frames, strict=True):
+            fitted.events = camera.events(frame, nanoseconds(self._world.time_s))
 
     @property
     def is_there(self) -> bool:
-        """Is the actor that bears the sensors still in the world?"""
-        return self.bearer in self._world.states()
+        """Is the actor that carries the sensors still in the world?"""
+        return self.parent_id in self._world.states()
 
     @property
     def _elapsed_s(self) -> float:
@@ -286,7 +286,7 @@ class SensorSuite:
 
     def pose_of(self, sensor: MountedSensor) -> Pose:
         """Where a sensor is now."""
-        return seen_from(self._world.state(self.bearer).pose, sensor.pose)
+        return attached_pose(self._world.state(self.parent_id).pose, sensor.pose)
 
     def scene(self, commands: Mapping[int, Command] | None = None) -> RenderScene:
         """What there is to see now; ``commands`` make brake and reversing lamps burn."""
@@ -317,8 +317,8 @@ class SensorSuite:
             return (), ()
         scene = self.scene(commands)
         measured, drawn = self._measure(due, scene, Channel.INSTANCE)
-        others = [actor.id for actor in self._world.actors if actor.id != self.bearer]
-        return measured, self._eyes.views(scene, drawn, others)
+        others = [actor.id for actor in self._world.actors if actor.id != self.parent_id]
+        return measured, self._renderer.views(scene, drawn, others)
 
     def _due(self) -> list[_Fitted]:
         return (
@@ -334,42 +334,42 @@ class SensorSuite:
         poses = [self.pose_of(fitted.mounted) for fitted in due]
         cameras = {}
         for fitted, pose in zip(due, poses, strict=True):
-            if isinstance(fitted.instrument, CameraSensor):
-                camera = fitted.instrument.at(pose, fitted.was)
+            if isinstance(fitted.model, CameraSensor):
+                camera = fitted.model.at(pose, fitted.was)
                 cameras[fitted.mounted.name] = replace(camera, channels=camera.channels | truth)
-        drawn = dict(zip(cameras, self._eyes.draw(scene, list(cameras.values())), strict=True)) if cameras else {}
+        drawn = dict(zip(cameras, self._renderer.draw(scene, list(cameras.values())), strict=True)) if cameras else {}
         measured = []
         for fitted, pose in zip(due, poses, strict=True):
-            if isinstance(fitted.instrument, CameraSensor):
-                values = fitted.instrument.encode(drawn[fitted.mounted.name])
+            if isinstance(fitted.model, CameraSensor):
+                values = fitted.model.encode(drawn[fitted.mounted.name])
             else:
-                values = self._values(fitted, fitted.instrument, pose, scene)
+                values = self._values(fitted, fitted.model, pose, scene)
             measured.append(Measurement(fitted.mounted, pose, values))
         return tuple(measured), drawn
 
-    def _values(self, fitted: _Fitted, instrument: SensorModel, pose: Pose, scene: RenderScene) -> NDArray[Any]:
-        world, chance = self._world, NoiseKey(0, fitted.number, self._world.tick_count)
+    def _values(self, fitted: _Fitted, model: SensorModel, pose: Pose, scene: RenderScene) -> NDArray[Any]:
+        world, noise = self._world, NoiseKey(0, fitted.number, self._world.tick_count)
         lasts_s = interval_s(fitted.period_s, self._step_s)
-        match instrument:
+        match model:
             case Lidar() as lidar:
-                return as_rows(lidar.scan(self._caster, scene, pose, self._elapsed_s, lasts_s, chance).points)
+                return as_rows(lidar.scan(self._caster, scene, pose, self._elapsed_s, lasts_s, noise).points)
             case Radar() as radar:
                 speeds = {number: state.velocity_mps for number, state in world.states().items()}
-                return as_rows(radar.detect(self._caster, scene, pose, fitted.velocity_mps, speeds, lasts_s, chance))
+                return as_rows(radar.detect(self._caster, scene, pose, fitted.velocity_mps, speeds, lasts_s, noise))
             case Imu() as imu:
                 felt = acceleration_of(fitted.before_mps, fitted.velocity_mps, self._step_s)
-                spin = world.state(self.bearer).angular_velocity_degps
-                found = imu.measure(pose, felt, spin, GRAVITY_MPS2, chance)
+                spin = world.state(self.parent_id).angular_velocity_degps
+                found = imu.measure(pose, felt, spin, GRAVITY_MPS2, noise)
                 return np.array([*found.accelerometer_mps2, *found.gyroscope_radps, found.compass_rad])
             case Gnss() as gnss:
-                return np.array(gnss.measure(self._origin, pose.x_m, pose.y_m, pose.z_m, chance))
+                return np.array(gnss.measure(self._origin, pose.x_m, pose.y_m, pose.z_m, noise))
             case ObstacleDetector() as obstacle:
-                met = obstacle.look(world, pose, self.bearer)
+                met = obstacle.look(world, pose, self.parent_id)
                 return np.array([] if met is None else [met.distance_m, met.what if isinstance(met.what, int) else 0])
             case EventCamera():
                 return as_rows(np.empty(0, EVENT) if fitted.events is None else fitted.events)
             case _:
-                raise TypeError(f"a {type(instrument).__name__} measures with its eyes")
+                raise TypeError(f"a {type(model).__name__} is a camera: it needs a picture")
 
 
 def boxes_of(scenario: ScenarioSpec) -> Boxes:
@@ -385,8 +385,8 @@ def as_rows(records: NDArray[np.void]) -> NDArray[Any]:
     return np.stack([records[name].astype(kind) for name in names], axis=-1)
 
 
-def _bearer(rig: Rig, world: World) -> int:
-    """Who bears the sensors: the actor that is named, or the first vehicle, or else the first of all."""
+def _parent(rig: Rig, world: World) -> int:
+    """Who carries the sensors: the actor that is named, or the first vehicle, or else the first of all."""
     here = [actor.id for actor in world.actors]
     if rig.actor is not None:
         if rig.actor not in here:

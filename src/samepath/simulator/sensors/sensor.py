@@ -1,6 +1,9 @@
-"""Attributes of sensors as CARLA's blueprints have them: names, defaults and limits; text or numbers in, numbers out.
+"""What all sensors share: attributes as CARLA's blueprints have them, when a sensor measures, and its noise.
 
-What lies outside its limits is refused by name: nothing is clipped in silence.
+Attributes come as text or numbers and leave as numbers; what lies outside its limits is refused by name, nothing is clipped in
+silence. A sensor with a ``sensor_tick`` measures at once, then every so many simulated seconds. Noise comes from streams named
+by the sensor's seed, its number and the tick. A measurement draws for all its rays, also for those that meet nothing, so that
+the noise of one ray depends on no other.
 """
 
 import math
@@ -50,6 +53,11 @@ AttributeTable = Mapping[str, NumberAttribute | FlagAttribute]
 SENSOR_TICK: Final = NumberAttribute(0.0, 0.0, 86400.0, "s")
 SEED: Final = NumberAttribute(0, -(2.0**53), 2.0**53, whole=True)
 
+# The part of a step that the rounding of sums of steps may be off by.
+_ROUNDING: Final = 1e-3
+
+Floats = NDArray[np.float64]
+
 
 def read_attributes(sensor: str, given: GivenAttributes, table: AttributeTable, *, strict: bool = False) -> dict[str, float]:
     """Return the value of every attribute in ``table``, from ``given`` or by default.
@@ -84,12 +92,6 @@ def _shown(came: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-# When a sensor with a ``sensor_tick`` measures: the first time at once, then every so many simulated seconds.
-
-# The part of a step that the rounding of sums of steps may be off by.
-_ROUNDING: Final = 1e-3
-
-
 def is_due(period_s: float, elapsed_s: float, step_s: float) -> bool:
     """Is a measurement due ``elapsed_s`` after the sensor's first tick, the step before having taken ``step_s``?
 
@@ -107,20 +109,11 @@ def interval_s(period_s: float, step_s: float) -> float:
     return max(math.ceil(period_s / step_s - _ROUNDING), 1) * step_s
 
 
-# NoiseKey for sensors: streams named by the sensor's seed, its number and the tick, and a normal distribution to the
-# bit.
-#
-# A measurement draws for all its rays, also for those that meet nothing, so that the noise of a ray depends on no
-# other.
-
-Floats = NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
 class NoiseKey:
     """Where the noise of one measurement comes from: the sensor's seed, its number among all, and the tick.
 
-    Nobody else's measurements, nor how many there were before, move it.
+    A key, not a generator that is handed on: nobody else's measurements, nor how many there were before, move it.
     """
 
     seed: int = 0
@@ -144,13 +137,10 @@ def normals(generator: np.random.Generator, count: int) -> Floats:
     return np.concatenate([radius * cosine, radius * sine])[:count]
 
 
-# What a sensor may cost: known before its first measurement, once the length of a tick is known.
-
-
 def check_rays(kind: str, given: GivenAttributes, step_s: float) -> None:
-    """Refuse a LiDAR or radar that would send more rays in a measurement than fit into memory."""
+    """Refuse a LiDAR or radar that would send more rays in a measurement than fit into memory, before its first measurement."""
     if kind.startswith("sensor.lidar."):
-        from samepath.simulator.sensors.lidar import Lidar
+        from samepath.simulator.sensors.lidar import Lidar  # here, because sensors import this module
 
         lidar = Lidar.from_attributes(given, semantic=kind.endswith("_semantic"))
         lidar.columns(interval_s(lidar.values["sensor_tick"], step_s))
@@ -159,9 +149,6 @@ def check_rays(kind: str, given: GivenAttributes, step_s: float) -> None:
 
         radar = Radar.from_attributes(given)
         radar.count(interval_s(radar.values["sensor_tick"], step_s))
-
-
-# What sensors need beside samepath itself.
 
 
 def require_sensors() -> None:

@@ -1,7 +1,9 @@
-"""Traffic lights: which there are, and the deterministic machine that switches them.
+"""Traffic lights: which there are on a map, the deterministic machine that switches them, and who stands at which.
 
-A junction's controllers have their turn one after the other, each with its lights green, then yellow, then red; the red
-at the end of a turn keeps the junction clear. All lights of a controller change together. Times are CARLA's: 10, 3, 2 s.
+The plan comes from OpenDRIVE's signals, controllers and references. A junction's controllers have their turn one after the
+other, each with its lights green, then yellow, then red; the red at the end of a turn keeps the junction clear. All lights of a
+controller change together. Times are CARLA's: 10, 3, 2 s. Lights are known by their place in the plan, which is their order in
+the file: ids of actors differ from episode to episode, places do not.
 """
 
 from collections.abc import Iterator
@@ -19,15 +21,48 @@ from samepath.simulator.maps.network import RoadMap
 from samepath.simulator.maps.records import Road, SignalRecord, SignalReference
 from samepath.simulator.maps.scenery import Signal
 
-# The traffic lights and signs of a map, from OpenDRIVE's signals, controllers and references. Pure.
-
 TRAFFIC_LIGHT: Final = "1000001"
 _SIGNS: Final = {"205": "traffic.yield", "206": "traffic.stop"}
 _SPEED_SIGN: Final = "274"
 _BACK_M: Final = 0.5
+
 # CARLA's trigger: a box of 3 m by half the lane that ends 1.5 m before the line.
 _TRIGGER_HALF_M: Final = 1.5
 _TRIGGER_BACK_M: Final = 3.0
+
+GREEN_S, YELLOW_S, RED_S = 10.0, 3.0, 2.0
+
+# Who is nearer to a stop line than it takes to brake at this rate, and at least so near, is at the light.
+COMFORTABLE_BRAKE_MPS2: Final = 6.0
+NEAR_M: Final = 3.0
+
+# A front that is further over the line than this has left the light behind.
+OVER_LINE_M: Final = 0.5
+_ALONG_DEG: Final = 45.0
+
+
+class TrafficLightState(IntEnum):
+    """What a light shows, in CARLA's numbers."""
+
+    RED = 0
+    YELLOW = 1
+    GREEN = 2
+    OFF = 3
+    UNKNOWN = 4
+
+
+_STAGES: Final = (TrafficLightState.GREEN, TrafficLightState.YELLOW, TrafficLightState.RED)
+
+
+class TrafficLightStatus(NamedTuple):
+    """One light after a tick; the times are those of its controller."""
+
+    shows: TrafficLightState
+    green_s: float
+    yellow_s: float
+    red_s: float
+    elapsed_s: float
+    frozen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,39 +203,6 @@ def trigger_box(light: TrafficLight) -> tuple[tuple[float, float, float], tuple[
     return middle, (_TRIGGER_HALF_M, 0.5 * stop.half_width_m, 1.0)
 
 
-GREEN_S, YELLOW_S, RED_S = 10.0, 3.0, 2.0
-# Who is nearer to a stop line than it takes to brake at this rate, and at least so near, is at the light.
-COMFORTABLE_BRAKE_MPS2: Final = 6.0
-NEAR_M: Final = 3.0
-# A front that is further over the line than this has left the light behind.
-OVER_LINE_M: Final = 0.5
-_ALONG_DEG: Final = 45.0
-
-
-class TrafficLightState(IntEnum):
-    """What a light shows, in CARLA's numbers."""
-
-    RED = 0
-    YELLOW = 1
-    GREEN = 2
-    OFF = 3
-    UNKNOWN = 4
-
-
-_STAGES: Final = (TrafficLightState.GREEN, TrafficLightState.YELLOW, TrafficLightState.RED)
-
-
-class TrafficLightStatus(NamedTuple):
-    """One light after a tick; the times are those of its controller."""
-
-    shows: TrafficLightState
-    green_s: float
-    yellow_s: float
-    red_s: float
-    elapsed_s: float
-    frozen: bool
-
-
 @dataclass
 class _ControllerState:
     """A controller: its lights by number and its times. Mutable: owned by the machine alone."""
@@ -239,6 +241,7 @@ class Signals:
                 continue
             phase = group.phases[group.current]
             phase.elapsed_s += step_s
+            # What a step overshoots is dropped: a stage lasts whole ticks, and at most one change happens per tick.
             if phase.elapsed_s <= phase.times_s[phase.stage]:
                 continue
             phase.elapsed_s = 0.0

@@ -8,6 +8,7 @@ histories, not only equal states. What goes into the digest is the ``repr`` of r
 ``Pose``, ``Vector``, ``Collision``, ``FrictionVolume`` or the types of the catalogue changes digests.
 """
 
+import json
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from samepath.core.errors import SimulatorError
 from samepath.core.states import ActorState, Collision, Command, Pose, Vector, VehicleCommand, WalkerCommand
 from samepath.core.trig import sincos_deg, to_degrees, to_radians
 from samepath.simulator.physics.engine import BodyRef, Physics, PhysicsSettings, RayHit
-from samepath.simulator.physics.frames import angles_of, axes_of, dump, load, quaternion_of
+from samepath.simulator.physics.frames import angles_of, axes_of, quaternion_of
 
 SNAPSHOT_MAGIC: Final = b"samepath world 2\n"
 STATE_FIELDS: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION)
@@ -400,7 +401,7 @@ class World:
             "digest": self.digest,
             "extra": extra,
         }
-        return SNAPSHOT_MAGIC + dump(data, blobs)
+        return SNAPSHOT_MAGIC + pack_snapshot(data, blobs)
 
     @classmethod
     def restore(cls, packed: bytes) -> "World":
@@ -416,7 +417,7 @@ class World:
                 f"a {SNAPSHOT_MAGIC.decode().strip()!r} snapshot was wanted, but {came!r} came: take a new one"
             )
         try:
-            data, blobs = load(packed[len(SNAPSHOT_MAGIC) :])
+            data, blobs = unpack_snapshot(packed[len(SNAPSHOT_MAGIC) :])
             world = cls.__new__(cls)
             world._physics = Physics.restore(data["physics"], blobs)
         except SimulatorError:
@@ -452,3 +453,27 @@ def _state(actor_id: int, row: list[float]) -> ActorState:
 def _along(axes: tuple[tuple[float, float, float], ...], local: Vector, part: int) -> float:
     forward, right, up = axes
     return local.x * forward[part] + local.y * right[part] + local.z * up[part]
+
+
+def pack_snapshot(data: dict[str, Any], blobs: list[bytes]) -> bytes:
+    """Pack plain data and blobs into one byte string: sizes first, floats as their shortest exact decimals.
+
+    JSON and raw bytes, no pickle: a snapshot may come from elsewhere, and nothing in it is ever executed.
+    """
+    head = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+    sizes = [len(head), *(len(blob) for blob in blobs)]
+    return b"".join([len(sizes).to_bytes(4, "little"), *(size.to_bytes(8, "little") for size in sizes), head, *blobs])
+
+
+def unpack_snapshot(content: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    """Unpack what :func:`pack_snapshot` made."""
+    count = int.from_bytes(content[:4], "little")
+    sizes = [int.from_bytes(content[4 + 8 * i : 12 + 8 * i], "little") for i in range(count)]
+    if count < 1 or 4 + 8 * count + sum(sizes) != len(content):
+        raise SimulatorError("the snapshot is cut short or damaged: its parts do not add up")
+    parts, at = [], 4 + 8 * count
+    for size in sizes:
+        parts.append(content[at : at + size])
+        at += size
+    data: dict[str, Any] = json.loads(parts[0])
+    return data, parts[1:]

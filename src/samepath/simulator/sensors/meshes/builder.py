@@ -1,6 +1,7 @@
-"""Building one mesh: points in metres, x forward, y right, z up; faces look outwards.
+"""Building meshes: points in metres, x forward, y right, z up; faces look outwards.
 
-Only +, -, *, / and square roots of Python floats, and sines of :mod:`samepath.core.trig`: the same bits everywhere.
+The last step gathers all meshes into one set of arrays. Only +, -, *, / and square roots of Python floats, and sines of
+:mod:`samepath.core.trig`: the same bits everywhere.
 """
 
 import math
@@ -22,6 +23,7 @@ Colour = tuple[float, float, float]
 _NO_AREA_M2: Final = 1e-9
 FOOT_M: Final = -0.12
 """What stands on the ground reaches a little into it: grass lies lower than roads."""
+
 BLACK: Final[Colour] = (0.012, 0.012, 0.014)
 WHITE: Final[Colour] = (0.78, 0.78, 0.76)
 
@@ -195,7 +197,6 @@ def grey(level: float) -> Colour:
 
 
 # Parts that many vehicles share: wheels, lamps, plates.
-
 GLASS: Final[Colour] = (0.045, 0.055, 0.065)
 PLASTIC: Final[Colour] = (0.022, 0.022, 0.024)
 HEAD: Final = Lamp.POSITION | Lamp.LOW_BEAM | Lamp.HIGH_BEAM
@@ -287,8 +288,6 @@ def plate(builder: ShapeBuilder, x: float, direction: float, z: float) -> None:
     face = x + 0.02 * direction
     builder.brush(WHITE).box((min(x, face), -0.26, z - 0.055), (max(x, face), 0.26, z + 0.055))
 
-
-# Meshes gathered into one set of arrays with their levels of detail and shadows.
 
 # Radius in pixels below which the next coarser mesh is drawn.
 COARSER_PX: Final = (34.0, 11.0)

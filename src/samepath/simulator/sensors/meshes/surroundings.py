@@ -1,4 +1,9 @@
-"""Buildings over any outline: walls with windows, doors, gables or flat roofs."""
+"""What surrounds actors: buildings, the ground, trees, and what stands along a street.
+
+Buildings rise over any outline: walls with windows, doors, gables or flat roofs. What lies flat (roads, sidewalks, kerbs,
+paint, grass) is cut into squares, so that a camera draws only those in sight. Trees are a trunk and a crown of lumps, inside
+the cones that physics and rays know of. Along streets stand lamps, posts, signs, traffic lights and walls.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -195,8 +200,6 @@ def _massing(outline: Sequence[tuple[float, float]], height_m: float, *, gabled:
     return builder.shape()
 
 
-# What lies flat, cut into squares so that a camera draws only those in sight: roads, sidewalks, kerbs, paint, grass.
-
 SQUARE_M: Final = 32.0
 _FAR_M: Final = 1600.0
 _GRASS: Final[Colour] = (0.085, 0.125, 0.040)
@@ -302,8 +305,6 @@ def far_ground(low: tuple[float, float], high: tuple[float, float], z: float) ->
     return builder.shape()
 
 
-# Trees: a trunk and a crown of lumps, inside the cones that physics and rays know of.
-
 LOOKS: Final = 5
 _GREENS: Final[tuple[Colour, ...]] = (
     (0.060, 0.135, 0.030), (0.085, 0.150, 0.030), (0.045, 0.110, 0.035), (0.120, 0.140, 0.030), (0.070, 0.120, 0.025),
@@ -368,12 +369,11 @@ def _tree(height_m: float, radius_m: float, look: int, level: int) -> MeshShape:
     return builder.shape()
 
 
-# What stands along a street: lamps, posts, signs, traffic lights, walls.
-
 LAMP_POOL_M: Final = 9.0
 _STEEL: Final[Colour] = (0.23, 0.24, 0.25)
 _STONE: Final[Colour] = (0.36, 0.34, 0.31)
 _RED: Final[Colour] = (0.52, 0.012, 0.015)
+
 # Which bars of a seven-part figure make a digit: top, upper right, lower right, bottom, lower left, upper left, middle.
 _DIGITS: Final = ("012345", "12", "01346", "01236", "1256", "02356", "023456", "012", "0123456", "012356")
 _LIGHTS: Final = (((0.75, 0.02, 0.015), Lamp.RED), ((0.75, 0.38, 0.01), Lamp.YELLOW), ((0.02, 0.60, 0.20), Lamp.GREEN))

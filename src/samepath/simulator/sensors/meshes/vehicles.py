@@ -1,4 +1,7 @@
-"""Passenger cars: a hull of cross-sections, a cabin of glass on it, wheels, lamps. Shapes differ by style, sizes by type."""
+"""Vehicles: cars, bicycles and motorcycles with their riders, trucks and buses. Shapes differ by style, sizes by type.
+
+A car is a hull of cross-sections, a cabin of glass on it, wheels and lamps. Machine and rider carry CARLA's two labels.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +33,7 @@ from samepath.simulator.sensors.meshes.people import Limbs, person
 from samepath.simulator.sensors.renderer import Lamp, Material
 
 _FULL: Final[Colour] = (1.0, 1.0, 1.0)
+
 # Of a hull: place from rear (0) to front (1), height of shoulder and floor (1: the roof), half its width (1: all).
 Station = tuple[float, float, float, float]
 
@@ -250,8 +254,6 @@ def _light_bar(builder: ShapeBuilder, kind: VehicleType, style: Style) -> None:
     builder.brush((0.5, 0.02, 0.02), lamp=int(Lamp.SPECIAL_1)).box((x - 0.1, -half_m, z + 0.03), (x + 0.1, -0.12, z + 0.12))
 
 
-# Bicycles and motorcycles, each with somebody on it: the machine and the rider carry CARLA's two labels.
-
 _RIDER_M: Final = 1.72
 _HELMET: Final[Colour] = (0.05, 0.05, 0.055)
 
@@ -378,8 +380,6 @@ def _rider(builder: ShapeBuilder, seat: Point, grip: Point, half: float, level: 
         size = (0.135, 0.125, 0.145) if motor else (0.118, 0.10, 0.10)
         builder.ball((head[0], 0.0, head[2] + (0.02 if motor else 0.05)), size, (4, 3, 1)[level], (8, 6, 4)[level])
 
-
-# Trucks and buses: cabs, boxes, rows of windows.
 
 _RED: Final[Colour] = (0.42, 0.015, 0.012)
 _FIRE, _COLA = "firetruck", "carlacola"

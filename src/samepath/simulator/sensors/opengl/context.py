@@ -1,4 +1,8 @@
-"""Opening OpenGL through EGL, without a display: a GPU where there is one, else Mesa on the CPU; and what is missing."""
+"""Opening OpenGL through EGL, without a display (a GPU where there is one, else Mesa on the CPU), and the shaders.
+
+Shaders are put together from their files for the channels that are asked for; numbers they share with Python are handed in as
+defines, so that each is written down once.
+"""
 
 import ctypes
 import os
@@ -11,9 +15,7 @@ from typing import Any, Final
 
 from samepath.core.errors import InputError, SimulatorError
 from samepath.simulator.sensors.labels import Label
-from samepath.simulator.sensors.raster import shading as lighting
-from samepath.simulator.sensors.raster import shading as sky
-from samepath.simulator.sensors.raster import shading as tones
+from samepath.simulator.sensors.raster import shading
 from samepath.simulator.sensors.raster.arrays import CHANNELS
 from samepath.simulator.sensors.renderer import FAR_M, Channel
 
@@ -121,28 +123,26 @@ def is_on_cpu(renderer: str) -> bool:
     return any(name in renderer.lower() for name in _ON_CPU)
 
 
-# The shaders, put together from their files for what is asked for; numbers they share with Python are handed in.
-
 _WHOLE: Final = (
     "TO_SUN", "SUN", "ABOVE", "BELOW", "HIGH", "LOW", "FOG", "FOG_PER_M", "FOG_FROM_M", "FALLOFF", "SHADOWS", "NIGHT", "WET",
     "PUDDLES", "DARK", "BODY", "GLASS", "FOLIAGE", "FACADE", "ROAD", "PAVING", "GRASS",
 )  # fmt: skip
-"""Names of :mod:`..raster.lighting`: places in its table of numbers, and materials."""
+"""Names of :mod:`samepath.simulator.sensors.raster.shading`: places in its table of numbers, and materials."""
 
 
 def _shared() -> dict[str, str]:
-    found = {name: str(int(getattr(lighting, name))) for name in _WHOLE}
-    found |= {f"CURVE_{k}": repr(float(factor)) for k, factor in enumerate(tones.CURVE)}
+    found = {name: str(int(getattr(shading, name))) for name in _WHOLE}
+    found |= {f"CURVE_{k}": repr(float(factor)) for k, factor in enumerate(shading.CURVE)}
     numbers = {
-        "KNEE": tones.KNEE,
-        "SKY_SIZE": sky.SKY_SIZE,
-        "SKY_REACH": sky.REACH,
-        "SHADOW_SKY": lighting.SHADOW_SKY,
-        "SHADOW_SUN": lighting.SHADOW_SUN,
+        "KNEE": shading.KNEE,
+        "SKY_SIZE": shading.SKY_SIZE,
+        "SKY_REACH": shading.REACH,
+        "SHADOW_SKY": shading.SHADOW_SKY,
+        "SHADOW_SUN": shading.SHADOW_SUN,
         "FAR_M": FAR_M,
     }
     found |= {name: repr(float(value)) for name, value in numbers.items()}
-    found |= {"SKY_LABEL": str(int(Label.SKY)), "SIGNAL": f"{lighting.SIGNAL}u", "NUMBERS_4": str(-(-lighting.NUMBERS // 4))}
+    found |= {"SKY_LABEL": str(int(Label.SKY)), "SIGNAL": f"{shading.SIGNAL}u", "NUMBERS_4": str(-(-shading.NUMBERS // 4))}
     # What a vertex tells of its face beside label and material: a lamp that burns, a signal's lamp that does not.
     return found | {"BURNS": "65536u", "OUT": "131072u"}
 

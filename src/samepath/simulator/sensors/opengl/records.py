@@ -1,4 +1,7 @@
-"""A scene and its cameras as the shaders read them: arrays of records, laid out as in ``shaders/common.glsl``. Pure."""
+"""A scene and its cameras as the shaders read them: arrays of records, laid out as in ``shaders/common.glsl``. Pure.
+
+Also the sun's view of what is around a camera: two maps of depth, a fine one near it and a coarse one farther out.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -9,8 +12,6 @@ from numpy.typing import NDArray
 from samepath.simulator.sensors.raster.arrays import F32, F64, I32, CameraArrays, InstanceArrays, MeshArrays, VisibleInstances
 from samepath.simulator.sensors.raster.prepare import SHADOW_REACH_M
 from samepath.simulator.sensors.renderer import NEAR_M, Shapes
-
-# The sun's view of what is around a camera: two maps of depth, a fine one near it and a coarse one farther out. Pure.
 
 REACHES_M: Final = (24.0, SHADOW_REACH_M)
 _AHEAD: Final = 0.7

@@ -1,4 +1,7 @@
-"""The renderer: many cameras in one call; pictures are fetched only when all of them are drawn."""
+"""The renderer: many cameras in one call; pictures are fetched only when all of them are drawn, as fetching waits for the GPU.
+
+One lock around the context: OpenGL has one current context per thread, and a context belongs to one thread at a time.
+"""
 
 import threading
 from collections import OrderedDict
@@ -35,9 +38,7 @@ from samepath.simulator.sensors.raster.prepare import (
 from samepath.simulator.sensors.raster.shading import RAIN, SHADOWS, SKY_SIZE, TICK, TILE, TO_SUN
 from samepath.simulator.sensors.renderer import Camera, CameraFrame, Channel, RenderScene
 
-# What lies in the GPU's memory: the scene, the light, the draws of a call, the sun's maps, and pictures on their way
-# back.
-
+# Bindings of the buffers that shaders read.
 FACES, THINGS, DRAWS, LAMPS, WALLS = range(5)
 _VIEW, _NUMBERS = range(2)
 UNITS: Final[Mapping[str, int]] = {"sky": 0, "noise": 1, "near_shadow": 2, "far_shadow": 3}
@@ -139,8 +140,7 @@ class GpuMemory:
         self.views.buffer.bind_to_uniform_block(_VIEW, offset=c * size, size=size)
 
 
-# What is drawn into: buffers of one size for some channels, kept for the next picture of that size.
-
+# How many render targets are kept for the next picture of the same size and channels.
 _KEPT: Final = 12
 
 

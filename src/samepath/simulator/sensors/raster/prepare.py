@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from samepath.core.errors import InputError
-from samepath.simulator.sensors.mounts import places_and_axes
+from samepath.simulator.physics.frames import places_and_axes
 from samepath.simulator.sensors.raster.arrays import (
     F32,
     F64,

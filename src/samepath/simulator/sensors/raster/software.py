@@ -172,18 +172,15 @@ class _Threads:
 
 
 def _scratch(pixels: int, fine: int, vertices: int, width: int) -> Scratch:
+    blue, green, red, x, y, z, near = (np.zeros(width, np.float32) for _ in range(7))
+    upper, lower = (np.zeros(3 * (width + 2), np.float32) for _ in range(2))
+    soft, fine_cells = (np.zeros(width, np.int32) for _ in range(2))
+    line = RowBuffer(blue, green, red, x, y, z, near, soft, fine_cells, upper, lower)
     return Scratch(
         np.zeros(pixels, np.float32), np.zeros(pixels, np.int32), np.zeros(fine, np.uint32),
         np.zeros(vertices, np.float32), np.zeros(vertices, np.float32), np.zeros(vertices, np.float32),
-        _line(width), np.zeros((3, 4)), np.zeros((4, 3)), np.zeros((3, 3)), np.zeros(3),
+        line, np.zeros((3, 4)), np.zeros((4, 3)), np.zeros((3, 3)), np.zeros(3),
     )  # fmt: skip
-
-
-def _line(width: int) -> RowBuffer:
-    blue, green, red, x, y, z, near = (np.zeros(width, np.float32) for _ in range(7))
-    upper, lower = (np.zeros(3 * (width + 2), np.float32) for _ in range(2))
-    soft, fine = (np.zeros(width, np.int32) for _ in range(2))
-    return RowBuffer(blue, green, red, x, y, z, near, soft, fine, upper, lower)
 
 
 def _shares(views: CameraArrays, count: int) -> list[I64]:
@@ -247,38 +244,30 @@ def _draw(
     matrix, corners = scratch.matrix, scratch.corners
     for at in range(np.uint64(width * height)):
         scratch.depth[at] = np.float32(0.0)
+    place = views.place[c]
     for k in range(seen.total[c]):
-        _draw_instance(
-            meshes, placed, views, c, focal, width, height, seen.instance[c, k], seen.level[c, k], near_m,
-            scratch, matrix, corners, rows,
+        i, level = seen.instance[c, k], seen.level[c, k]
+        mesh = placed.mesh[i]
+        for _ in range(level):
+            mesh = meshes.coarser[mesh]
+        turn, position = placed.axes[i], placed.position[i]
+        view_matrix(matrix, views.axes[c], place, focal, turn, position)
+        if is_hidden(meshes, mesh, matrix, near_m, width, height, scratch.depth):
+            continue
+        # The camera's place in the mesh's frame tells which faces are turned to it.
+        x, y, z = place[0] - position[0], place[1] - position[1], place[2] - position[2]
+        draw_mesh(
+            meshes, mesh, matrix,
+            turn[0, 0] * x + turn[0, 1] * y + turn[0, 2] * z,
+            turn[1, 0] * x + turn[1, 1] * y + turn[1, 2] * z,
+            turn[2, 0] * x + turn[2, 1] * y + turn[2, 2] * z,
+            True, near_m, width, height, scratch, corners, placed.rows[i, level], True, rows.material, ROAD,
         )  # fmt: skip
     if shadows and shade.numbers[SHADOWS] > 0.0:
         _shadows(
             meshes, placed, views, c, focal, width, height, near_m, scratch, matrix, corners, scratch.turn, scratch.position,
             rows, shade.numbers[TO_SUN : TO_SUN + 3], reach_m,
         )  # fmt: skip
-
-
-@compiled
-def _draw_instance(
-    meshes: MeshArrays, placed: InstanceArrays, views: CameraArrays, c: Number, focal: Number, width: Number, height: Number,
-    i: Number, level: Number, near_m: Number, scratch: Scratch, matrix: F64, corners: F64, rows: FaceRows,
-) -> None:  # fmt: skip
-    mesh = placed.mesh[i]
-    for _ in range(level):
-        mesh = meshes.coarser[mesh]
-    turn, position, place = placed.axes[i], placed.position[i], views.place[c]
-    view_matrix(matrix, views.axes[c], place, focal, turn, position)
-    if is_hidden(meshes, mesh, matrix, near_m, width, height, scratch.depth):
-        return
-    x, y, z = place[0] - position[0], place[1] - position[1], place[2] - position[2]
-    draw_mesh(
-        meshes, mesh, matrix,
-        turn[0, 0] * x + turn[0, 1] * y + turn[0, 2] * z,
-        turn[1, 0] * x + turn[1, 1] * y + turn[1, 2] * z,
-        turn[2, 0] * x + turn[2, 1] * y + turn[2, 2] * z,
-        True, near_m, width, height, scratch, corners, placed.rows[i, level], True, rows.material, ROAD,
-    )  # fmt: skip
 
 
 @compiled

@@ -1,44 +1,69 @@
-"""The compiled loops of the ray caster.
+"""Bundles of rays, and the compiled loops that cast them and turn distances into the points of a LiDAR.
 
-All rays start at one point, the origin of the sensor's frame. There a ray of direction d meets the front of the face (a, b, c)
-if it lies on the inner side of the three planes through the origin and an edge, d.(a x b) <= 0 and so on, at the distance t
-with 1/t = d.n / a.n, n being the normal (b - a) x (c - a). All this needs products with numbers of the face only. Two faces
-with a common edge get the same product with opposite signs, to the bit: no ray slips through between them. All is float64.
+All rays start at one point, the origin of the sensor's frame (x forward, y right, z up). The elevation of a ray is that of its
+row, its azimuth that of its column; its direction is
 
-A face asks only the rays whose row and column lie within bounds that are certainly wide enough: its range of azimuths,
-and its heights over its least and greatest distances on the ground.
+    (cos elevation cos azimuth, cos elevation sin azimuth, sin elevation).
+
+A LiDAR has one row per channel and every column in each; a radar has a row and a column of its own for every ray.
+
+**What a ray meets** is the specification for every back end; all of it is float64, products are not fused with sums, and sums
+are taken in the order written. A ray of direction d meets the front of the face (a, b, c) if it lies on the inner side of the
+three planes through the origin and an edge, d.(a x b) <= 0 and so on, at the distance t with 1/t = d.n / a.n, n being the
+normal (b - a) x (c - a). All this needs products with numbers of the face only. Two faces with a common edge get the same
+product with opposite signs, to the bit: no ray slips through between them. A ray on the edge meets both, and of equal distances
+the first one counts: the test is 1/t > best. Faces come in the order of fixed pieces, then of moving instances, each in the
+order of its mesh. Without an order: greatest 1/t, then least code.
+
+**Speed only**: a face asks only the rays whose row and column lie within bounds that are certainly wide enough, from its range
+of azimuths, and its heights over its least and greatest distances on the ground. Angles are compared without trigonometry: by
+the share of y in |x| + |y|, counted on from quadrant to quadrant (0..4), and the share of z in |z| + the distance on the ground
+(-1..1). Both grow with the angle. Tables give the rows and columns of each small range. Threads take sectors of columns: a ray
+belongs to one of them.
+
+**Points of a LiDAR** are made of sums, products, quotients and square roots only: exponential, logarithm and cosine are written
+out as series, so that no bit depends on a library.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samepath.simulator.sensors.raster.compiled import compiled, compiled_apart, compiled_entry
 
-# A bundle of rays: all from one point, in the frame of the sensor, sorted so that a face finds those that may meet
-# it.
-#
-# The elevation of a ray is that of its row and its azimuth that of its column. Directions are x forward, y right, z
-# up:
-#
-# (cos elevation cos azimuth, cos elevation sin azimuth, sin elevation).
-#
-# A LiDAR has one row per channel and every column in each; a radar has a row and a column of its own for every ray.
-# Angles are compared without trigonometry: by the share of y in |x| + |y|, counted on from quadrant to quadrant
-# (0..4), and the share of z in |z| + the distance on the ground (-1..1). Both grow with the angle. Tables give the
-# rows and columns of each small range.
-
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
 
+I64 = NDArray[np.int64]
+
+Pair = tuple[F64, F64]
+Rays = tuple[F64, F64, F64, F64, I32, I32, I32, I32, I32]
+Point = tuple[float, float, float]
 BINS: Final = 8192
+
+# Wider than any rounding of a share, much narrower than the range of a table's entry.
+_MARGIN = 1e-9
+_COLUMN_GAIN = BINS / 4.0
+_ROW_GAIN = BINS / 2.0
+
+_PER_LN2 = 1.4426950408889634
+_LN2 = 0.6931471805599453
+_HALF_PI = 1.5707963267948966
+
+# 1 / n!, for the series of the exponential, the sine and the cosine.
+_FACTORS = np.array([1.0 / math.factorial(n) for n in range(18)])
+
+# Powers of two from 2**-1022 up to 1.
+_POWERS = np.ldexp(1.0, np.arange(-1022, 1))
+FAINTEST = -700.0
+"""The least exponent of an intensity: what is weaker is as good as nothing."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Bundle:
+class RayBundle:
     """Rays, rows by rising elevation, columns by rising azimuth.
 
     Row ``r`` holds columns ``first[r]`` up to ``last[r]``; the ray of its column ``c`` has the number ``number[r] + c``.
@@ -57,17 +82,19 @@ class Bundle:
     columns_before: I32
 
     @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
+    def arrays(self) -> Rays:
         """Everything as the compiled loops take it."""
-        turns = (self.row_cos, self.row_sin, self.column_cos, self.column_sin)
-        return (*turns, self.first, self.last, self.number, self.rows_before, self.columns_before)
+        rows, columns = (self.row_cos, self.row_sin), (self.column_cos, self.column_sin)
+        return *rows, *columns, self.first, self.last, self.number, self.rows_before, self.columns_before
 
 
-def fan(sin_elevation: F64, cos_elevation: F64, sin_azimuth: F64, cos_azimuth: F64) -> tuple[Bundle, NDArray[np.intp]]:
+def ray_grid(sin_elevation: F64, cos_elevation: F64, sin_azimuth: F64, cos_azimuth: F64) -> tuple[RayBundle, NDArray[np.intp]]:
     """Every elevation with every azimuth; the second value has the number of each ray, by row and column as they were given."""
-    rows, columns = _by_elevation(sin_elevation, cos_elevation), _by_azimuth(sin_azimuth, cos_azimuth)
+    elevation, azimuth = _elevation_share(sin_elevation, cos_elevation), _azimuth_share(sin_azimuth, cos_azimuth)
+    # Stable, so that rays of the same angle keep their order, and with it their noise.
+    rows, columns = np.argsort(elevation, kind="stable"), np.argsort(azimuth, kind="stable")
     height, width = len(rows), len(columns)
-    bundle = Bundle(
+    bundle = RayBundle(
         row_cos=cos_elevation[rows],
         row_sin=sin_elevation[rows],
         column_cos=cos_azimuth[columns],
@@ -76,18 +103,19 @@ def fan(sin_elevation: F64, cos_elevation: F64, sin_azimuth: F64, cos_azimuth: F
         last=np.full(height, width, np.int32),
         number=np.arange(height, dtype=np.int32) * np.int32(width),
         count=height * width,
-        rows_before=_before(_elevation_share(sin_elevation, cos_elevation)[rows], -1.0, 1.0),
-        columns_before=_before(_azimuth_share(sin_azimuth, cos_azimuth)[columns], 0.0, 4.0),
+        rows_before=_before(elevation[rows], -1.0, 1.0),
+        columns_before=_before(azimuth[columns], 0.0, 4.0),
     )
     return bundle, np.argsort(rows)[:, None] * width + np.argsort(columns)[None, :]
 
 
-def sheaf(sin_elevation: F64, cos_elevation: F64, sin_azimuth: F64, cos_azimuth: F64) -> tuple[Bundle, NDArray[np.intp]]:
+def ray_list(sin_elevation: F64, cos_elevation: F64, sin_azimuth: F64, cos_azimuth: F64) -> tuple[RayBundle, NDArray[np.intp]]:
     """Single rays, each with its own elevation and azimuth; the second value has the number of each ray."""
-    rows, columns = _by_elevation(sin_elevation, cos_elevation), _by_azimuth(sin_azimuth, cos_azimuth)
+    elevation, azimuth = _elevation_share(sin_elevation, cos_elevation), _azimuth_share(sin_azimuth, cos_azimuth)
+    rows, columns = np.argsort(elevation, kind="stable"), np.argsort(azimuth, kind="stable")
     count = len(rows)
     place = np.argsort(columns)[rows].astype(np.int32)
-    bundle = Bundle(
+    bundle = RayBundle(
         row_cos=cos_elevation[rows],
         row_sin=sin_elevation[rows],
         column_cos=cos_azimuth[columns],
@@ -96,14 +124,14 @@ def sheaf(sin_elevation: F64, cos_elevation: F64, sin_azimuth: F64, cos_azimuth:
         last=place + np.int32(1),
         number=np.arange(count, dtype=np.int32) - place,
         count=count,
-        rows_before=_before(_elevation_share(sin_elevation, cos_elevation)[rows], -1.0, 1.0),
-        columns_before=_before(_azimuth_share(sin_azimuth, cos_azimuth)[columns], 0.0, 4.0),
+        rows_before=_before(elevation[rows], -1.0, 1.0),
+        columns_before=_before(azimuth[columns], 0.0, 4.0),
     )
     return bundle, np.argsort(rows)
 
 
 def _azimuth_share(sine: F64, cosine: F64) -> F64:
-    """The azimuth's stand-in, as :func:`samepath.simulator.sensors.rays.kernels.azimuth_share` has it."""
+    """What :func:`azimuth_share` works out, for arrays; the two need not agree in the last bit, as bounds have a margin."""
     share = np.abs(sine) / (np.abs(cosine) + np.abs(sine))
     half = np.where(cosine >= 0.0, share, 2.0 - share)
     found: F64 = np.where(sine >= 0.0, half, 4.0 - half)
@@ -115,109 +143,78 @@ def _elevation_share(sine: F64, cosine: F64) -> F64:
     return share
 
 
-def _by_azimuth(sine: F64, cosine: F64) -> NDArray[np.intp]:
-    return np.argsort(_azimuth_share(sine, cosine), kind="stable")
-
-
-def _by_elevation(sine: F64, cosine: F64) -> NDArray[np.intp]:
-    return np.argsort(_elevation_share(sine, cosine), kind="stable")
-
-
 def _before(shares: F64, low: float, high: float) -> I32:
     """How many of the rising ``shares`` lie in ranges before each of ``BINS`` equal ones."""
     ranges = np.clip(((shares - low) * (BINS / (high - low))).astype(np.int64), 0, BINS - 1)
     return np.searchsorted(ranges, np.arange(BINS + 1)).astype(np.int32)
 
 
-I64 = NDArray[np.int64]
-Rays = tuple[F64, F64, F64, F64, I32, I32, I32, I32, I32]
-Point = tuple[float, float, float]
-
-# Wider than any rounding of a share, much narrower than the range of a table's entry.
-_MARGIN = 1e-9
-_COLUMN_GAIN = BINS / 4.0
-_ROW_GAIN = BINS / 2.0
-
-
-@compiled
-def azimuth_share(x: float, y: float) -> float:
-    """A number from 0 to 4 that grows with the azimuth of (x, y); 0 for the point itself."""
-    across = abs(x) + abs(y)
-    share = abs(y) / across if across > 0.0 else 0.0
-    half = share if x >= 0.0 else 2.0 - share
-    return half if y >= 0.0 else 4.0 - half
-
-
-@compiled
-def _row_range(low: float, high: float, near: float, far: float, before: I32) -> tuple[int, int]:
-    """The rows that something between two heights and two distances on the ground can meet."""
-    ground = near if high > 0.0 else far
-    top = high / (abs(high) + ground) if high != 0.0 else 0.0
-    ground = near if low < 0.0 else far
-    bottom = low / (abs(low) + ground) if low != 0.0 else 0.0
-    start = int(max((bottom + 1.0 - _MARGIN) * _ROW_GAIN, 0.0))
-    end = int((top + 1.0 + _MARGIN) * _ROW_GAIN)
-    return before[min(start, BINS - 1)], before[min(end, BINS - 1) + 1]
-
-
-@compiled
-def _column_range(low: float, high: float, before: I32) -> tuple[int, int]:
-    """The columns between two azimuth shares."""
-    start = int(max((low - _MARGIN) * _COLUMN_GAIN, 0.0))
-    end = int((high + _MARGIN) * _COLUMN_GAIN)
-    return before[min(start, BINS - 1)], before[min(end, BINS - 1) + 1]
-
-
-@compiled
-def _spread(a: float, b: float, c: float) -> tuple[float, float, bool]:
-    """From three azimuth shares within half a turn: the low and high end, and whether the range runs through 0."""
-    low, high = min(a, b, c), max(a, b, c)
-    if high - low <= 2.0:
-        return low, high, False
-    low, high = 4.0, 0.0
-    for share in (a, b, c):
-        if share >= 2.0:
-            low = min(low, share)
-        else:
-            high = max(high, share)
-    return low, high, True
-
-
-@compiled_apart
-def _stop(
-    a: Point, b: Point, c: Point, code: int, rays: Rays, start: int, end: int, low: int, high: int, inverse: F64, met: I64
+@compiled_entry
+def cast(
+    meshes: tuple[F64, I32, I32, I32, F64, F64],
+    placed: tuple[I32, F64, F64, I64],
+    rays: Rays,
+    reach: float,
+    from_column: int,
+    to_column: int,
+    inverse: F64,
+    met: I64,
+    seen: tuple[F64, F64, F64],
 ) -> None:
-    """Let a face stop the rays of some rows and columns that meet it before anything else."""
-    row_cos, row_sin, column_cos, column_sin, first, last, number, _, _ = rays
-    ax, ay, az = a
-    bx, by, bz = b
-    cx, cy, cz = c
-    nx = (by - ay) * (cz - az) - (bz - az) * (cy - ay)
-    ny = (bz - az) * (cx - ax) - (bx - ax) * (cz - az)
-    nz = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
-    facing = nx * ax + ny * ay + nz * az
-    if not facing < 0.0:
-        return
-    nx, ny, nz = nx / facing, ny / facing, nz / facing
-    px, py, pz = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
-    qx, qy, qz = by * cz - bz * cy, bz * cx - bx * cz, bx * cy - by * cx
-    rx, ry, rz = cy * az - cz * ay, cz * ax - cx * az, cx * ay - cy * ax
-    for row in range(start, end):
-        cosine, sine = row_cos[row], row_sin[row]
-        nx0, ny0, nz0 = nx * cosine, ny * cosine, nz * sine
-        px0, py0, pz0 = px * cosine, py * cosine, pz * sine
-        qx0, qy0, qz0 = qx * cosine, qy * cosine, qz * sine
-        rx0, ry0, rz0 = rx * cosine, ry * cosine, rz * sine
-        offset = number[row]
-        for column in range(max(low, first[row]), min(high, last[row])):
-            x, y = column_cos[column], column_sin[column]
-            at = offset + column
-            near = nx0 * x + ny0 * y + nz0
-            p, q, r = px0 * x + py0 * y + pz0, qx0 * x + qy0 * y + qz0, rx0 * x + ry0 * y + rz0
-            best = inverse[at]
-            nearer = (near > best) & (p <= 0.0) & (q <= 0.0) & (r <= 0.0)
-            inverse[at] = near if nearer else best
-            met[at] = code if nearer else met[at]
+    """Let placed meshes stop rays: ``inverse`` holds 1 / distance and ``met`` the code of the nearest face so far.
+
+    ``meshes`` are the arrays of ``caster.RayMeshes``. ``placed`` are mesh, axes and position as
+    the sensor sees them, and what is added to the number of a face to get its code. ``seen`` is room to work in: three, one
+    and one number for every vertex of the largest mesh.
+    """
+    vertices, faces, first_vertex, first_face, centre, radius = meshes
+    mesh, axes, position, code = placed
+    points, ground, share = seen
+    for i in range(len(mesh)):
+        shape = mesh[i]
+        fx, fy, fz = axes[i, 0, 0], axes[i, 0, 1], axes[i, 0, 2]
+        rx, ry, rz = axes[i, 1, 0], axes[i, 1, 1], axes[i, 1, 2]
+        ux, uy, uz = axes[i, 2, 0], axes[i, 2, 1], axes[i, 2, 2]
+        tx, ty, tz = position[i, 0], position[i, 1], position[i, 2]
+        x, y, z = centre[shape, 0], centre[shape, 1], centre[shape, 2]
+        mx, my, mz = x * fx + y * rx + z * ux + tx, x * fy + y * ry + z * uy + ty, x * fz + y * rz + z * uz + tz
+        if _out_of_sight((mx, my, mz, radius[shape]), reach, rays, from_column, to_column):
+            continue
+        start = first_vertex[shape]
+        for k in range(first_vertex[shape + 1] - start):
+            x, y, z = vertices[start + k, 0], vertices[start + k, 1], vertices[start + k, 2]
+            px, py, pz = x * fx + y * rx + z * ux + tx, x * fy + y * ry + z * uy + ty, x * fz + y * rz + z * uz + tz
+            points[k, 0], points[k, 1], points[k, 2] = px, py, pz
+            ground[k], share[k] = np.sqrt(px * px + py * py), azimuth_share(px, py)
+        for k in range(first_face[shape], first_face[shape + 1]):
+            a, b, c = faces[k, 0] - start, faces[k, 1] - start, faces[k, 2] - start
+            _face(a, b, c, seen, code[i] + k, rays, from_column, to_column, inverse, met)
+
+
+@compiled
+def _out_of_sight(ball: tuple[float, float, float, float], reach: float, rays: Rays, from_column: int, to_column: int) -> bool:
+    """Can no ray meet the ball of centre x, y, z and some radius?"""
+    x, y, z, radius = ball
+    rows_before, columns_before = rays[7], rays[8]
+    if x * x + y * y + z * z > (reach + radius) * (reach + radius):
+        return True
+    ground = np.sqrt(x * x + y * y)
+    start, end = _row_range(z - radius, z + radius, max(ground - radius, 0.0), ground + radius, rows_before)
+    if start >= end:
+        return True
+    if ground <= 1.5 * radius:
+        return False
+    # The two ends of the diameter across the line of sight, moved towards the origin by the radius.
+    ux, uy = x / ground, y / ground
+    mx, my = x - ux * radius, y - uy * radius
+    left, right = azimuth_share(mx - uy * radius, my + ux * radius), azimuth_share(mx + uy * radius, my - ux * radius)
+    least, most, through = _spread(left, right, left)
+    if through:
+        low, _ = _column_range(least, 4.0, columns_before)
+        _, high = _column_range(0.0, most, columns_before)
+        return low >= to_column and high <= from_column
+    low, high = _column_range(least, most, columns_before)
+    return max(low, from_column) >= min(high, to_column)
 
 
 @compiled
@@ -261,133 +258,91 @@ def _face(
         _stop(corner_a, corner_b, corner_c, code, rays, start, end, low, high, inverse, met)
 
 
-@compiled
-def _out_of_sight(ball: tuple[float, float, float, float], reach: float, rays: Rays, from_column: int, to_column: int) -> bool:
-    """Can no ray meet the ball of centre x, y, z and some radius?"""
-    x, y, z, radius = ball
-    rows_before, columns_before = rays[7], rays[8]
-    if x * x + y * y + z * z > (reach + radius) * (reach + radius):
-        return True
-    ground = np.sqrt(x * x + y * y)
-    start, end = _row_range(z - radius, z + radius, max(ground - radius, 0.0), ground + radius, rows_before)
-    if start >= end:
-        return True
-    if ground <= 1.5 * radius:
-        return False
-    # The two ends of the diameter across the line of sight, moved towards the origin by the radius.
-    ux, uy = x / ground, y / ground
-    mx, my = x - ux * radius, y - uy * radius
-    left, right = azimuth_share(mx - uy * radius, my + ux * radius), azimuth_share(mx + uy * radius, my - ux * radius)
-    least, most, through = _spread(left, right, left)
-    if through:
-        low, _ = _column_range(least, 4.0, columns_before)
-        _, high = _column_range(0.0, most, columns_before)
-        return low >= to_column and high <= from_column
-    low, high = _column_range(least, most, columns_before)
-    return max(low, from_column) >= min(high, to_column)
-
-
-@compiled_entry
-def cast(
-    meshes: tuple[F64, I32, I32, I32, F64, F64],
-    placed: tuple[I32, F64, F64, I64],
-    rays: Any,  # noqa: ANN401 - Rays; Python need not know
-    reach: float,
-    from_column: int,
-    to_column: int,
-    inverse: F64,
-    met: I64,
-    seen: tuple[F64, F64, F64],
+@compiled_apart
+def _stop(
+    a: Point, b: Point, c: Point, code: int, rays: Rays, start: int, end: int, low: int, high: int, inverse: F64, met: I64
 ) -> None:
-    """Let placed meshes stop rays: ``inverse`` holds 1 / distance and ``met`` the code of the nearest face so far.
-
-    ``meshes`` are the arrays of ``caster.Meshes``. ``placed`` are mesh, axes and position as
-    the sensor sees them, and what is added to the number of a face to get its code. ``seen`` is room to work in: three, one
-    and one number for every vertex of the largest mesh.
-    """
-    vertices, faces, first_vertex, first_face, centre, radius = meshes
-    mesh, axes, position, code = placed
-    points, ground, share = seen
-    for i in range(len(mesh)):
-        shape = mesh[i]
-        fx, fy, fz = axes[i, 0, 0], axes[i, 0, 1], axes[i, 0, 2]
-        rx, ry, rz = axes[i, 1, 0], axes[i, 1, 1], axes[i, 1, 2]
-        ux, uy, uz = axes[i, 2, 0], axes[i, 2, 1], axes[i, 2, 2]
-        tx, ty, tz = position[i, 0], position[i, 1], position[i, 2]
-        x, y, z = centre[shape, 0], centre[shape, 1], centre[shape, 2]
-        mx, my, mz = x * fx + y * rx + z * ux + tx, x * fy + y * ry + z * uy + ty, x * fz + y * rz + z * uz + tz
-        if _out_of_sight((mx, my, mz, radius[shape]), reach, rays, from_column, to_column):
-            continue
-        start = first_vertex[shape]
-        for k in range(first_vertex[shape + 1] - start):
-            x, y, z = vertices[start + k, 0], vertices[start + k, 1], vertices[start + k, 2]
-            px, py, pz = x * fx + y * rx + z * ux + tx, x * fy + y * ry + z * uy + ty, x * fz + y * rz + z * uz + tz
-            points[k, 0], points[k, 1], points[k, 2] = px, py, pz
-            ground[k], share[k] = np.sqrt(px * px + py * py), azimuth_share(px, py)
-        for k in range(first_face[shape], first_face[shape + 1]):
-            a, b, c = faces[k, 0] - start, faces[k, 1] - start, faces[k, 2] - start
-            _face(a, b, c, seen, code[i] + k, rays, from_column, to_column, inverse, met)
-
-
-# From distances to points, with what the air, chance and noise make of them: the compiled loop of the LiDAR.
-#
-# Sums, products, quotients and square roots only, so that no bit depends on the machine.
-
-Pair = tuple[F64, F64]
-
-_PER_LN2 = 1.4426950408889634
-_LN2 = 0.6931471805599453
-_HALF_PI = 1.5707963267948966
-# 1 / n!, for the series of the exponential, the sine and the cosine.
-_FACTORS = np.array([1.0 / math.factorial(n) for n in range(18)])
-# Powers of two from 2**-1022 up to 1.
-_POWERS = np.ldexp(1.0, np.arange(-1022, 1))
-FAINTEST = -700.0
-"""The least exponent of an intensity: what is weaker is as good as nothing."""
+    """Let a face stop the rays of some rows and columns that meet it before anything else."""
+    row_cos, row_sin, column_cos, column_sin, first, last, number, _, _ = rays
+    ax, ay, az = a
+    bx, by, bz = b
+    cx, cy, cz = c
+    nx = (by - ay) * (cz - az) - (bz - az) * (cy - ay)
+    ny = (bz - az) * (cx - ax) - (bx - ax) * (cz - az)
+    nz = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
+    facing = nx * ax + ny * ay + nz * az
+    # The back of a face, one seen from the side, or one with a NaN stops nothing.
+    if not facing < 0.0:
+        return
+    nx, ny, nz = nx / facing, ny / facing, nz / facing
+    px, py, pz = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
+    qx, qy, qz = by * cz - bz * cy, bz * cx - bx * cz, bx * cy - by * cx
+    rx, ry, rz = cy * az - cz * ay, cz * ax - cx * az, cx * ay - cy * ax
+    for row in range(start, end):
+        cosine, sine = row_cos[row], row_sin[row]
+        nx0, ny0, nz0 = nx * cosine, ny * cosine, nz * sine
+        px0, py0, pz0 = px * cosine, py * cosine, pz * sine
+        qx0, qy0, qz0 = qx * cosine, qy * cosine, qz * sine
+        rx0, ry0, rz0 = rx * cosine, ry * cosine, rz * sine
+        offset = number[row]
+        for column in range(max(low, first[row]), min(high, last[row])):
+            x, y = column_cos[column], column_sin[column]
+            at = offset + column
+            near = nx0 * x + ny0 * y + nz0
+            p, q, r = px0 * x + py0 * y + pz0, qx0 * x + qy0 * y + qz0, rx0 * x + ry0 * y + rz0
+            # Choices of values instead of jumps, so that the compiler does several rays at a time. A tie leaves what is there.
+            best = inverse[at]
+            nearer = (near > best) & (p <= 0.0) & (q <= 0.0) & (r <= 0.0)
+            inverse[at] = near if nearer else best
+            met[at] = code if nearer else met[at]
 
 
 @compiled
-def exp_below_one(x: float) -> float:
-    """The exponential of a number from ``FAINTEST`` to 0."""
-    power = math.floor(x * _PER_LN2 + 0.5)
-    rest = x - power * _LN2
-    total = 0.0
-    for n in range(13, -1, -1):
-        total = total * rest + _FACTORS[n]
-    return total * float(_POWERS[1022 + int(power)])
+def _spread(a: float, b: float, c: float) -> tuple[float, float, bool]:
+    """From three azimuth shares within half a turn: the low and high end, and whether the range runs through 0."""
+    low, high = min(a, b, c), max(a, b, c)
+    if high - low <= 2.0:
+        return low, high, False
+    low, high = 4.0, 0.0
+    for share in (a, b, c):
+        if share >= 2.0:
+            low = min(low, share)
+        else:
+            high = max(high, share)
+    return low, high, True
 
 
 @compiled
-def log_of(x: float) -> float:
-    """The logarithm of a number above 0, by 2 atanh((m - 1) / (m + 1)) of its mantissa."""
-    mantissa, power = math.frexp(x)
-    if mantissa < 0.7071067811865476:
-        mantissa, power = 2.0 * mantissa, power - 1
-    ratio = (mantissa - 1.0) / (mantissa + 1.0)
-    square = ratio * ratio
-    series = 0.0
-    for n in range(12, -1, -1):
-        series = series * square + 1.0 / (2 * n + 1)
-    return 2.0 * ratio * series + power * _LN2
+def _row_range(low: float, high: float, near: float, far: float, before: I32) -> tuple[int, int]:
+    """The rows that something between two heights and two distances on the ground can meet."""
+    ground = near if high > 0.0 else far
+    top = high / (abs(high) + ground) if high != 0.0 else 0.0
+    ground = near if low < 0.0 else far
+    bottom = low / (abs(low) + ground) if low != 0.0 else 0.0
+    start = int(max((bottom + 1.0 - _MARGIN) * _ROW_GAIN, 0.0))
+    end = int((top + 1.0 + _MARGIN) * _ROW_GAIN)
+    return before[min(start, BINS - 1)], before[min(end, BINS - 1) + 1]
 
 
 @compiled
-def cos_of_turn(turn: float) -> float:
-    """The cosine of a part of a whole turn, 0 to 1."""
-    quarter = math.floor(4.0 * turn + 0.5)
-    angle = (4.0 * turn - quarter) * _HALF_PI
-    square = angle * angle
-    total = 0.0
-    odd = int(quarter) & 1
-    for n in range(8, -1, -1):
-        total = _FACTORS[2 * n + odd] - total * square
-    if odd:
-        total *= -angle
-    return -total if int(quarter) & 2 else total
+def _column_range(low: float, high: float, before: I32) -> tuple[int, int]:
+    """The columns between two azimuth shares."""
+    start = int(max((low - _MARGIN) * _COLUMN_GAIN, 0.0))
+    end = int((high + _MARGIN) * _COLUMN_GAIN)
+    return before[min(start, BINS - 1)], before[min(end, BINS - 1) + 1]
+
+
+@compiled
+def azimuth_share(x: float, y: float) -> float:
+    """A number from 0 to 4 that grows with the azimuth of (x, y); 0 for the point itself."""
+    across = abs(x) + abs(y)
+    share = abs(y) / across if across > 0.0 else 0.0
+    half = share if x >= 0.0 else 2.0 - share
+    return half if y >= 0.0 else 4.0 - half
 
 
 @compiled_entry
-def fill(
+def lidar_points(
     distance: F64,
     number: NDArray[np.int64],
     elevation: Pair,
@@ -430,3 +385,43 @@ def fill(
             count += 1
         counts[channel] = count - before
     return count
+
+
+@compiled
+def exp_below_one(x: float) -> float:
+    """The exponential of a number from ``FAINTEST`` to 0."""
+    power = math.floor(x * _PER_LN2 + 0.5)
+    rest = x - power * _LN2
+    total = 0.0
+    for n in range(13, -1, -1):
+        total = total * rest + _FACTORS[n]
+    return total * float(_POWERS[1022 + int(power)])
+
+
+@compiled
+def log_of(x: float) -> float:
+    """The logarithm of a number above 0, by 2 atanh((m - 1) / (m + 1)) of its mantissa."""
+    mantissa, power = math.frexp(x)
+    if mantissa < 0.7071067811865476:
+        mantissa, power = 2.0 * mantissa, power - 1
+    ratio = (mantissa - 1.0) / (mantissa + 1.0)
+    square = ratio * ratio
+    series = 0.0
+    for n in range(12, -1, -1):
+        series = series * square + 1.0 / (2 * n + 1)
+    return 2.0 * ratio * series + power * _LN2
+
+
+@compiled
+def cos_of_turn(turn: float) -> float:
+    """The cosine of a part of a whole turn, 0 to 1."""
+    quarter = math.floor(4.0 * turn + 0.5)
+    angle = (4.0 * turn - quarter) * _HALF_PI
+    square = angle * angle
+    total = 0.0
+    odd = int(quarter) & 1
+    for n in range(8, -1, -1):
+        total = _FACTORS[2 * n + odd] - total * square
+    if odd:
+        total *= -angle
+    return -total if int(quarter) & 2 else total

@@ -1,4 +1,7 @@
-"""The scene of a map: what is fixed is built once, what moves is put in at every tick."""
+"""The scene of a map: what is fixed is built once, what moves is put in at every tick.
+
+What stands on a map is read from the map's own records, thing by thing: which model, where, under which name.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,29 +19,33 @@ from samepath.simulator.maps.lanes import place
 from samepath.simulator.maps.network import RoadMap
 from samepath.simulator.maps.records import Road, RoadObject
 from samepath.simulator.maps.surfaces import PAINT_LIFT_M, ring_area_m2
+from samepath.simulator.physics.frames import places_and_axes
 from samepath.simulator.sensors.labels import ActorAppearance, Label
-from samepath.simulator.sensors.meshes import surroundings as buildings
-from samepath.simulator.sensors.meshes import surroundings as furniture
-from samepath.simulator.sensors.meshes import surroundings as plants
+from samepath.simulator.sensors.meshes import actor_models, surroundings
 from samepath.simulator.sensors.meshes.builder import MeshBank, MeshModel, MeshShape, Point
-from samepath.simulator.sensors.meshes.catalogue import actor_models
 from samepath.simulator.sensors.meshes.people import STANDING, phase_of
 from samepath.simulator.sensors.meshes.props import prop
 from samepath.simulator.sensors.meshes.surroundings import LAMP_POOL_M, far_ground, squares
-from samepath.simulator.sensors.mounts import places_and_axes
 from samepath.simulator.sensors.renderer import F32, F64, NO_LAMPS, Lamp, MeshInstances, RenderScene
 from samepath.simulator.sensors.weather import SceneWeather, is_dark
 from samepath.simulator.world.signals import TRAFFIC_LIGHT, plan_of
-
-# What stands on a map, thing by thing: which model, where, under which name; from the map's own records.
 
 _FLAT: Final = frozenset({"crosswalk", "patch", "roadMark"})
 _SOLID: Final = {"building": "building", "barrier": "wall", "wall": "wall", "obstacle": "wall"}
 _LAMP_LEAST_M: Final = 4.0
 _PROP: Final = (0.32, 0.30, 0.27)
 Outline = tuple[tuple[float, float], ...]
+
 # What a model is made from, so that equal objects share one.
 Recipe = tuple[str, tuple[float | str | Outline | None, ...]]
+
+Boxes = tuple[tuple[str, tuple[float, float, float], Pose], ...]
+_STOP_LINE_M: Final = 0.4
+_STOP_LIFT_M: Final = 1.5 * PAINT_LIFT_M
+_LAST_ID: Final = 65535  # of what is fixed: counted down, as actors count up from 1
+
+# What CARLA's numbers of a light's state make burn: red, yellow, green, off, unknown.
+_SHOWN: Final = (Lamp.RED, Lamp.YELLOW, Lamp.GREEN, Lamp(0), Lamp(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,111 +57,6 @@ class FixedObject:
     pose: Pose
     lamps: Lamp = NO_LAMPS
     light: int = -1
-
-
-def fixed_objects(road_map: RoadMap) -> Iterator[FixedObject]:
-    """Everything that stands on a map, in the order of the file."""
-    signals = iter(road_map.signals)
-    light = 0
-    for road in road_map.document.roads:
-        for thing in road.objects:
-            if thing.kind not in _FLAT:
-                yield from _object(road, thing)
-        for record in road.signals:
-            signal = next(signals)
-            foot = Pose(signal.x_m, signal.y_m, signal.z_m - record.z_offset_m, yaw_deg=signal.yaw_deg)
-            size = (record.z_offset_m, record.height_m, record.width_m)
-            name = f"road {road.id} signal {record.id}"
-            if signal.kind == TRAFFIC_LIGHT:
-                yield FixedObject(name, ("traffic light", size), foot, light=light)
-                light += 1
-            else:
-                value = signal.value if signal.kind == "274" else None
-                kind = signal.kind if signal.kind in {"205", "206", "274"} else ""
-                yield FixedObject(name, ("sign", (kind, value, *size)), foot)
-
-
-def _look(name: str, looks: int) -> int:
-    """A choice that follows from the name alone."""
-    return int.from_bytes(link(b"look", name.encode())[:4], "little") % looks
-
-
-def _object(road: Road, thing: RoadObject) -> Iterator[FixedObject]:
-    name = f"road {road.id} object {thing.id} {thing.kind}"
-    x, y, z = place(road, thing.s_m, thing.t_m, thing.z_offset_m)
-    yaw_deg = yaw_to_carla(road.pose(thing.s_m).heading_rad + thing.heading_rad)
-    corners = [corner.height_m for corner in thing.outline]
-    height_m = thing.height_m or max(corners, default=0.0)
-    pose = Pose(x, y, z, yaw_deg=yaw_deg)
-    if thing.kind in {"tree", "vegetation"} and not thing.outline:
-        turned = pose._replace(yaw_deg=float(_look(name, 360) - 180))
-        yield FixedObject(name, ("tree", (height_m or 6.0, thing.radius_m or 2.0, _look(name, plants.LOOKS))), turned)
-    elif thing.kind in {"pole", "streetLamp"} and thing.radius_m > 0.0 and height_m >= _LAMP_LEAST_M:
-        over = pose._replace(yaw_deg=pose.yaw_deg + (90.0 if thing.t_m > 0.0 else -90.0))
-        yield FixedObject(name, ("street lamp", (height_m, thing.radius_m)), over, Lamp.STREET)
-    elif height_m <= 0.0:
-        return
-    elif thing.radius_m > 0.0 and not thing.outline:
-        kind = "post" if thing.kind in {"pole", "streetLamp"} else "drum"
-        yield FixedObject(name, (kind, (height_m, thing.radius_m)), pose)
-    else:
-        outline, at = _outline(road, thing, pose)
-        if abs(ring_area_m2([(a, b, 0.0) for a, b in outline])) > 0.0:
-            kind = (
-                thing.kind if thing.kind == "building" else "wall" if thing.kind in {"barrier", "wall", "obstacle"} else "prop"
-            )
-            yield FixedObject(name, (kind, (outline, height_m, _look(name, 36))), at)
-
-
-def _outline(road: Road, thing: RoadObject, pose: Pose) -> tuple[Outline, Pose]:
-    """A ring in a frame of its own, in the winding of a face that looks up, and where that frame is."""
-    if not thing.outline:
-        u, v = 0.5 * thing.length_m, 0.5 * thing.width_m
-        return ((-u, -v), (u, -v), (u, v), (-u, v)), pose
-    sine, cosine = sincos_deg(pose.yaw_deg)
-    ring: list[tuple[float, float]] = []
-    for corner in thing.outline:
-        if corner.is_road:
-            x, y, _ = place(road, corner.first_m, corner.second_m, corner.z_m)
-            ring.append((x - pose.x_m, y - pose.y_m))
-        else:
-            # v of an object is to its left; ours is to the right.
-            u, v = corner.first_m, corner.second_m
-            ring.append((u * cosine + v * sine, u * sine - v * cosine))
-    if ring[0] == ring[-1]:
-        ring.pop()
-    if ring_area_m2([(x, y, 0.0) for x, y in ring]) < 0.0:
-        ring.reverse()
-    return tuple(ring), pose._replace(yaw_deg=0.0)
-
-
-def build(recipe: Recipe) -> MeshModel:
-    """The model of a recipe."""
-    kind, arguments = recipe
-    if kind == "prop":
-        outline, height_m, _ = arguments
-        return furniture.block(outline, height_m, Label.STATIC, _PROP)  # type: ignore[arg-type]
-    if kind == "drum":
-        height_m, radius_m = arguments
-        return furniture.drum(radius_m, height_m, 8, Label.WALLS, _PROP)  # type: ignore[arg-type]
-    makers = {
-        "tree": plants.tree,
-        "street lamp": furniture.street_lamp,
-        "post": furniture.post,
-        "building": buildings.building,
-        "wall": furniture.wall,
-        "sign": furniture.sign,
-        "traffic light": furniture.traffic_light,
-    }
-    return makers[kind](*arguments)  # type: ignore[operator, no-any-return]
-
-
-Boxes = tuple[tuple[str, tuple[float, float, float], Pose], ...]
-_STOP_LINE_M: Final = 0.4
-_STOP_LIFT_M: Final = 1.5 * PAINT_LIFT_M
-_LAST_ID: Final = 65535
-# What CARLA's numbers of a light's state make burn: red, yellow, green, off, unknown.
-_SHOWN: Final = (Lamp.RED, Lamp.YELLOW, Lamp.GREEN, Lamp(0), Lamp(0))
 
 
 class SceneBuilder:
@@ -255,6 +157,12 @@ class SceneBuilder:
         )
 
 
+@lru_cache(maxsize=4)
+def scene_builder_of(road_map: RoadMap, boxes: Boxes = ()) -> SceneBuilder:
+    """The street of a map, kept for the next time."""
+    return SceneBuilder(road_map, boxes)
+
+
 def _instances(
     meshes: Sequence[int], poses: Sequence[Pose], ids: Sequence[int], paints: Sequence[tuple[float, float, float]],
     lamps: Sequence[int], ground: Sequence[float],
@@ -308,7 +216,98 @@ def _country(road_map: RoadMap) -> MeshShape:
     return far_ground((float(low[0]), float(low[1])), (float(high[0]), float(high[1])), float(low[2]))
 
 
-@lru_cache(maxsize=4)
-def scene_builder_of(road_map: RoadMap, boxes: Boxes = ()) -> SceneBuilder:
-    """The street of a map, kept for the next time."""
-    return SceneBuilder(road_map, boxes)
+def fixed_objects(road_map: RoadMap) -> Iterator[FixedObject]:
+    """Everything that stands on a map, in the order of the file."""
+    signals = iter(road_map.signals)
+    light = 0
+    for road in road_map.document.roads:
+        for thing in road.objects:
+            if thing.kind not in _FLAT:
+                yield from _object(road, thing)
+        for record in road.signals:
+            signal = next(signals)
+            foot = Pose(signal.x_m, signal.y_m, signal.z_m - record.z_offset_m, yaw_deg=signal.yaw_deg)
+            size = (record.z_offset_m, record.height_m, record.width_m)
+            name = f"road {road.id} signal {record.id}"
+            if signal.kind == TRAFFIC_LIGHT:
+                yield FixedObject(name, ("traffic light", size), foot, light=light)
+                light += 1
+            else:
+                value = signal.value if signal.kind == "274" else None
+                kind = signal.kind if signal.kind in {"205", "206", "274"} else ""
+                yield FixedObject(name, ("sign", (kind, value, *size)), foot)
+
+
+def _object(road: Road, thing: RoadObject) -> Iterator[FixedObject]:
+    name = f"road {road.id} object {thing.id} {thing.kind}"
+    x, y, z = place(road, thing.s_m, thing.t_m, thing.z_offset_m)
+    yaw_deg = yaw_to_carla(road.pose(thing.s_m).heading_rad + thing.heading_rad)
+    corners = [corner.height_m for corner in thing.outline]
+    height_m = thing.height_m or max(corners, default=0.0)
+    pose = Pose(x, y, z, yaw_deg=yaw_deg)
+    if thing.kind in {"tree", "vegetation"} and not thing.outline:
+        turned = pose._replace(yaw_deg=float(_look(name, 360) - 180))
+        yield FixedObject(name, ("tree", (height_m or 6.0, thing.radius_m or 2.0, _look(name, surroundings.LOOKS))), turned)
+    elif thing.kind in {"pole", "streetLamp"} and thing.radius_m > 0.0 and height_m >= _LAMP_LEAST_M:
+        over = pose._replace(yaw_deg=pose.yaw_deg + (90.0 if thing.t_m > 0.0 else -90.0))
+        yield FixedObject(name, ("street lamp", (height_m, thing.radius_m)), over, Lamp.STREET)
+    elif height_m <= 0.0:
+        return
+    elif thing.radius_m > 0.0 and not thing.outline:
+        kind = "post" if thing.kind in {"pole", "streetLamp"} else "drum"
+        yield FixedObject(name, (kind, (height_m, thing.radius_m)), pose)
+    else:
+        outline, at = _outline(road, thing, pose)
+        if abs(ring_area_m2([(a, b, 0.0) for a, b in outline])) > 0.0:
+            kind = (
+                thing.kind if thing.kind == "building" else "wall" if thing.kind in {"barrier", "wall", "obstacle"} else "prop"
+            )
+            yield FixedObject(name, (kind, (outline, height_m, _look(name, 36))), at)
+
+
+def _outline(road: Road, thing: RoadObject, pose: Pose) -> tuple[Outline, Pose]:
+    """A ring in a frame of its own, in the winding of a face that looks up, and where that frame is."""
+    if not thing.outline:
+        u, v = 0.5 * thing.length_m, 0.5 * thing.width_m
+        return ((-u, -v), (u, -v), (u, v), (-u, v)), pose
+    sine, cosine = sincos_deg(pose.yaw_deg)
+    ring: list[tuple[float, float]] = []
+    for corner in thing.outline:
+        if corner.is_road:
+            x, y, _ = place(road, corner.first_m, corner.second_m, corner.z_m)
+            ring.append((x - pose.x_m, y - pose.y_m))
+        else:
+            # v of an object is to its left; ours is to the right.
+            u, v = corner.first_m, corner.second_m
+            ring.append((u * cosine + v * sine, u * sine - v * cosine))
+    if ring[0] == ring[-1]:
+        ring.pop()
+    if ring_area_m2([(x, y, 0.0) for x, y in ring]) < 0.0:
+        ring.reverse()
+    return tuple(ring), pose._replace(yaw_deg=0.0)
+
+
+def _look(name: str, looks: int) -> int:
+    """A choice that follows from the name alone."""
+    return int.from_bytes(link(b"look", name.encode())[:4], "little") % looks
+
+
+def build(recipe: Recipe) -> MeshModel:
+    """The model of a recipe."""
+    kind, arguments = recipe
+    if kind == "prop":
+        outline, height_m, _ = arguments
+        return surroundings.block(outline, height_m, Label.STATIC, _PROP)  # type: ignore[arg-type]
+    if kind == "drum":
+        height_m, radius_m = arguments
+        return surroundings.drum(radius_m, height_m, 8, Label.WALLS, _PROP)  # type: ignore[arg-type]
+    makers = {
+        "tree": surroundings.tree,
+        "street lamp": surroundings.street_lamp,
+        "post": surroundings.post,
+        "building": surroundings.building,
+        "wall": surroundings.wall,
+        "sign": surroundings.sign,
+        "traffic light": surroundings.traffic_light,
+    }
+    return makers[kind](*arguments)  # type: ignore[operator, no-any-return]
