@@ -57,7 +57,8 @@ class NodeLink:
         self._flow = FlowControl(self._limits)
         self._broadcast: tuple[int, Segment] | None = None
         self._arena: SegmentWriter | None = None
-        self._asked_bytes = 0
+        self._grow_to = 0  # the arena is too small: one of so many bytes is wanted
+        self._grow_asked = False
         self._kept: list[LinkEvent] = []
         self._failure: LinkError | None = None
         self._connected = False
@@ -82,9 +83,8 @@ class NodeLink:
     @property
     def memory_bytes(self) -> tuple[int, int]:
         """How much shared memory there is for what main sends, and for what this node sends."""
-        return self._broadcast[
-            1
-        ].size if self._broadcast is not None else 0, self._arena.segment.size if self._arena is not None else 0
+        down = 0 if self._broadcast is None else self._broadcast[1].size
+        return down, 0 if self._arena is None else self._arena.segment.size
 
     def send(self, message: bytes, bulk: Sequence[wire.Buffer] = ()) -> None:
         """Send to main. Waits only if very much was sent that main has not read; then for a bounded time."""
@@ -94,9 +94,9 @@ class NodeLink:
             raise self._failure
         frames, size, extent = wire.pack_bulk(self._flow.received, message, bulk, self._store, self._limits)
         self._send_frames(frames, size, extent)
-        if self._asked_bytes < 0:
-            self._asked_bytes = -self._asked_bytes
-            self._send_control(PacketKind.GROW, wire.pack_control(wire.GrowRequest(self._asked_bytes)))
+        if self._grow_to and not self._grow_asked:
+            self._grow_asked = True
+            self._send_control(PacketKind.GROW, wire.pack_control(wire.GrowRequest(self._grow_to)))
 
     def poll(self, timeout_s: float | None) -> list[LinkEvent]:
         """Wait until something happens, and say what; a LinkError when the link has ended and all has been read."""
@@ -121,13 +121,6 @@ class NodeLink:
     def wake(self) -> None:
         """Make the current or next poll return with ``Woken``; any thread may call it."""
         self._poller.wake()
-
-    def watch(self, fd: int, key: object) -> None:
-        """Report ``Readable(key)`` at every poll as long as ``fd`` can be read."""
-        self._poller.watch(fd, key)
-
-    def unwatch(self, fd: int) -> None:
-        self._poller.unwatch(fd)
 
     def close(self, linger_s: float = 0.0) -> None:
         """End the connection; what was sent and is still here is given so long to leave."""
@@ -228,12 +221,12 @@ class NodeLink:
             return
         if offer.use == SegmentUse.ARENA:
             if self._arena is not None:
-                self._arena.segment.close()
+                self._arena.segment.close()  # main has it open as long as packets that name it may be under way
             self._arena = SegmentWriter(segment, offer.generation)
-            self._asked_bytes = 0
+            self._grow_to, self._grow_asked = 0, False
         else:
             if self._broadcast is not None:
-                self._broadcast[1].close()
+                self._broadcast[1].close()  # packets come in order: whatever named the old one has been read
             self._broadcast = (offer.generation, segment)
         reply = SegmentReply(offer.use, offer.generation, True, segment.nonce)
         self._send_control(PacketKind.MAPPED, wire.pack_control(reply))
@@ -243,9 +236,9 @@ class NodeLink:
         if arena is None:
             return None
         found = arena.store(data, length)
-        if found is None and arena.segment.size < self._limits.arena_bytes_max and not self._asked_bytes:
-            # Negative: still to be asked for, once this packet is complete.
-            self._asked_bytes = -power_of_two(max(2 * length, 2 * arena.segment.size), self._limits.arena_bytes_max)
+        if found is None and arena.segment.size < self._limits.arena_bytes_max and not self._grow_to:
+            # Asked for in ``send``, once the packet that is being put together has left.
+            self._grow_to = power_of_two(max(2 * length, 2 * arena.segment.size), self._limits.arena_bytes_max)
         return found
 
     def _await_room(self) -> None:

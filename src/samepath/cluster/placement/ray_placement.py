@@ -104,7 +104,7 @@ class RayPlacement:
                     self._process.kill()  # what clears up after Ray does so after this too
             self._thread.join()
 
-    def _ask(self, **what: Any) -> None:  # noqa: ANN401 - JSON
+    def _ask(self, **what: object) -> None:
         """Tell the driver, if it is there; one that is being started is told everything by the thread that starts it."""
         if self._is_open and self._process is not None and self._process.stdin is not None:
             with suppress(OSError, ValueError):  # it is just ending: its thread sees that
