@@ -1,4 +1,4 @@
-"""The CARLA adapter without CARLA: settings, places, minds, late and unordered reports, frames and ticks."""
+"""The CARLA adapter without CARLA: settings, places, controllers, late and unordered reports, frames and ticks."""
 
 import math
 import sys
@@ -144,13 +144,13 @@ def test_what_a_foreign_server_cannot_be_asked_for_is_refused(tmp_path, change, 
 
 
 def walk(role, steps, step_s=0.05):
-    mind, x, y = WalkerController(role, step_s), *role.path[0]
+    controller, x, y = WalkerController(role, step_s), *role.path[0]
     track = []
     for number in range(steps):
-        command = mind.decide(PlanarState(x, y, 0.0, 0.0, 0.0), number * step_s)
+        command = controller.decide(PlanarState(x, y, 0.0, 0.0, 0.0), number * step_s)
         x += command.direction_x * command.speed_mps * step_s
         y += command.direction_y * command.speed_mps * step_s
-        track.append((x, y, mind.finished))
+        track.append((x, y, controller.finished))
     return track
 
 
@@ -169,9 +169,9 @@ def test_a_pedestrian_waits_walks_by_every_waypoint_and_stops_at_the_last():
 
 def test_a_pedestrian_who_was_pushed_past_a_waypoint_does_not_turn_back():
     role = read_script("table1-test5").roles[0]
-    mind = WalkerController(role, 0.05)
+    controller = WalkerController(role, 0.05)
     (ax, ay), (bx, by) = role.path[0], role.path[1]
-    beyond = mind.decide(PlanarState(bx + 0.1 * (bx - ax), by + 0.1 * (by - ay), 0.0, 0.0, 0.0), 1.0)
+    beyond = controller.decide(PlanarState(bx + 0.1 * (bx - ax), by + 0.1 * (by - ay), 0.0, 0.0, 0.0), 1.0)
     assert beyond.direction_x * (bx - ax) + beyond.direction_y * (by - ay) > 0.0
 
 
@@ -179,14 +179,14 @@ def test_a_driver_follows_its_path_whatever_the_wheels_of_the_server_are_like():
     """Two vehicles, a bicycle model each: the geometry the server tells is the geometry that is steered by."""
     role = read_script("table1-test3").roles[1]
     for chassis in (Chassis(2.8, 1.4, 36.0), Chassis(4.5, 2.0, 70.0)):
-        mind, step_s = VehicleController(role, chassis, 0.05), 0.05
+        controller, step_s = VehicleController(role, chassis, 0.05), 0.05
         yaw_deg, speed_mps = role.start.yaw_deg, 0.0
         x, y = role.path[0]
         off_m = 0.0
         for number in range(600):
             rad = math.radians(yaw_deg)
             seen = PlanarState(x, y, yaw_deg, speed_mps * math.cos(rad), speed_mps * math.sin(rad))
-            command = mind.decide(seen, number * step_s)
+            command = controller.decide(seen, number * step_s)
             speed_mps = max(0.0, speed_mps + (3.0 * command.throttle - 6.0 * command.brake) * step_s)
             turn = math.tan(math.radians(command.steer * chassis.max_steer_deg)) / chassis.wheel_base_m
             rear_x, rear_y = x - chassis.rear_m * math.cos(rad), y - chassis.rear_m * math.sin(rad)
@@ -195,7 +195,7 @@ def test_a_driver_follows_its_path_whatever_the_wheels_of_the_server_are_like():
             rad = math.radians(yaw_deg)
             x, y = rear_x + chassis.rear_m * math.cos(rad), rear_y + chassis.rear_m * math.sin(rad)
             off_m = max(off_m, distance_to_path_m(role.path, x, y))
-        assert mind.finished
+        assert controller.finished
         assert math.dist((x, y), role.path[-1]) < 0.3
         assert off_m < 0.5
 

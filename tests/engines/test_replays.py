@@ -43,7 +43,7 @@ def run_and_record(simulator, request):
     """Run once, and return the run and what its controllers decided in that very run."""
     info, tape = simulator.described(request.settings), DecisionRecorder()
     recorder = Recorder(request.repeat, info.channels, info.step_s)
-    simulator.run_with_tape(request, recorder, tape)
+    simulator.play(request, recorder, tape)
     return recorder.finish(), log_of(tape)
 
 

@@ -2,7 +2,7 @@
 
 The server is found, checked for its version, set, loaded, and left as it was found. Actors are spawned by number, each with a
 collision sensor, read from snapshots, commanded, taken away. Sensors report late, in any order and from both sides: what is
-recorded depends on none of that. ``performance.py`` plays a run with all of this.
+recorded depends on none of that. ``run.py`` plays a run with all of this.
 
 From frames to ticks: with a fixed step every so many frames are a tick, and its numbers are the client's own. With a variable
 step a state at a tick lies between the two frames around it.
