@@ -5,7 +5,7 @@ inbox also waits for the link, and the outbox sends to clients of nodes as well.
 :class:`Membership` and the link. Other threads (clients' event loop, the monitor's web server) only read what is published, or
 leave a request that the episode's thread carries out between two ticks.
 
-The way of one camera frame: the episode's tick calls ``Scheduler.work``, which sends the tick to all nodes (one hop, through
+The way of one camera frame: the episode's tick calls ``Scheduler.render``, which sends the tick to all nodes (one hop, through
 shared memory on one host). The node that draws a frame gives it to its own clients at once. If it is listened to elsewhere, it
 comes back over the link to ``Scheduler.on_tick_result`` and from there goes to ``ClusterOutbox.send_frame``, which sends it on.
 """
@@ -142,6 +142,7 @@ class MainServer(SimulatorServer):
         self.scheduler.stopping = True
         await super().stop()
         self.membership.dismiss_all("the main server stops")
+        # The episode's thread has ended, so the link is this thread's now.
         self.link.poll(_FAREWELL_S)
         self.link.close()
         if self._placement is not None:
@@ -216,6 +217,7 @@ class MainServer(SimulatorServer):
         if self._placement is None:
             raise InputError("this main server starts no nodes by itself: start one with samepath cluster node")
         keys = make_keys()
+        # Known before the node is started: it may connect before ``start`` returns.
         self._allowed[spec.name] = keys.public
         self._placed[spec.name] = spec
         self._placement.start(spec, NodeKeys(self.keys.public, keys.public, keys.secret))

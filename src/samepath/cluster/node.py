@@ -146,8 +146,10 @@ class Node:
         settings = self._settings
         hold_memory()
         self._loop = asyncio.get_running_loop()
+        # Ports are bound now, because Hello names them, and opened to clients when the node has joined (``_open``).
         self._hub = StreamHub(settings.limits, lambda stream: self._send_soon(m.StreamUnused(stream)), self._log)
         streams = await listen(lambda: StreamConnection(self._hub), settings.host, settings.port + 1 if settings.port else 0)
+        # Whatever this node does not answer itself is forwarded as it came: nothing may be answered aside, out of order.
         table = {
             name: replace(method, quick=name in ANSWERED_HERE or method.handler is None, aside=False)
             for name, method in methods().items()
@@ -178,6 +180,7 @@ class Node:
         heartbeat.cancel()
         self._stopping = True
         self._link.wake()
+        # The link's thread may be inside a send to a main server that does not read; the process ends without it then.
         await self._loop.run_in_executor(None, talking.join, 2.0)
         self._close_ports()
         return self._code
@@ -219,7 +222,7 @@ class Node:
         if not isinstance(caller, Connection):
             return
         number = self._client_numbers.get(caller)
-        if number is None:
+        if number is None:  # numbers are never used again: a late answer must not reach another client
             number = self._client_numbers[caller] = self._next_client
             self._next_client += 1
             self._clients[number] = caller
@@ -247,6 +250,7 @@ class Node:
         try:
             self._link.send(m.encode(hello))
             while not self._stopping:
+                # One thread owns the link, so others leave messages in a queue and wake it.
                 for event in self._link.poll(_HEARTBEAT_S):
                     if isinstance(event, Received):
                         self._receive(m.from_main(event.message), event.bulk)
@@ -324,6 +328,7 @@ class Node:
 
     def _tick(self, message: m.TickMessage, data: bytes) -> None:
         if not message.again:
+            # Clients get the state before the frames of the same tick are drawn, as from a single server.
             state, _ = m.split_tick(data)
             self._loop.call_soon_threadsafe(self._state, state, message.frame, message.lossless)
         self._render_thread.put(
@@ -437,6 +442,7 @@ class RenderThread:
         view = SceneView.unpack(packed)
         digest = understood_digest(state, view)
         requests = unpack_requests(work.requests) if work.requests else ()
+        # What is measured is drawing alone: reading and checking the tick cost the same wherever it is drawn.
         start_s = SYSTEM_CLOCK.monotonic_s()
         found = self._renderer.render(view, requests, timed=work.timed)
         busy_s = SYSTEM_CLOCK.monotonic_s() - start_s

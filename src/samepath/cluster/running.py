@@ -1,4 +1,9 @@
-"""A whole cluster from start to end: the main server, who places its nodes, and the page it is watched on."""
+"""A whole cluster from start to end: the main server, who places its nodes, and the page it is watched on.
+
+Order matters at both ends. At the start the main server listens before the first node is placed, so that no node has to try
+twice; the monitor comes before the nodes, so that somebody who waits for them sees why. At the end the monitor goes first (it
+must not report a cluster that falls apart on purpose), then the nodes are told to go, then their placement clears up.
+"""
 
 import asyncio
 import os
@@ -144,6 +149,7 @@ class _Cluster:
         self._trouble = ""
 
     async def run(self, end: ShutdownSignals) -> None:
+        """Run until the first signal, a request to stop, or a tick that no node can draw."""
         plan = self._plan
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         end.call_on_first(self._stop)
@@ -171,6 +177,7 @@ class _Cluster:
         self._log(f"main server: map {server.map_name} on {server.host}:{main.port}, nodes join at {main.link.endpoint}")
         if isinstance(self._placement, RayPlacement):
             self._log("starting Ray on loopback" if plan.ray is None else f"joining the Ray cluster at {plan.ray}")
+            # Seconds, in another thread: clients of the main server are served meanwhile.
             await self._loop.run_in_executor(None, self._placement.open)
         first = NodeSpec(
             name="node-1",
@@ -199,6 +206,7 @@ class _Cluster:
             port=settings.page_port,
             log=self._log,
         )
+        # The port is bound by now: whoever finds the address in the folder is answered, if a little later.
         publish_address(settings.run_folder or RUN_FOLDER, monitor.url, token)
         monitor.start()
         self._log(f"live page: {monitor.url}")
@@ -208,7 +216,7 @@ class _Cluster:
         self._loop.call_soon_threadsafe(self._over.set)
 
     def _fail(self, words: str) -> None:
-        self._trouble = self._trouble or words
+        self._trouble = self._trouble or words  # the first failure is the reason, what follows is its consequence
         self._stop()
 
 
@@ -241,6 +249,7 @@ def _keys(folder: Path) -> tuple[Keys, Callable[[str], bool]]:
         if not (folder / f"{name}.secret").exists() and not (folder / f"{name}.public").exists():
             write_keys(folder, name, make_keys())
 
+    # Looked up at every handshake: the key of a further node can be put into the folder while the cluster runs, or taken out.
     def known(public: str) -> bool:
         names = sorted(path.stem for path in folder.glob("*.public"))
         return any(read_public(folder, name) == public for name in names if name != MAIN_KEYS)

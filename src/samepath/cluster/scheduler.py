@@ -120,7 +120,7 @@ class Scheduler:
 
     def render(self, view: SceneView, requests: Sequence[RenderRequest]) -> Sequence[RenderResult]:
         """Send a tick to all nodes and have drawn what is due."""
-        self._host.flush()
+        self._host.flush()  # nodes must know every actor and setting that this tick refers to
         now_s = SYSTEM_CLOCK.monotonic_s()
         self._counters.commands.on_tick(view.frame, now_s)
         packed = view.pack()
@@ -231,7 +231,7 @@ class Scheduler:
         now_s = SYSTEM_CLOCK.monotonic_s()
         out = {sensor for member in self._membership.renderers() for owed in self._owed(member) for sensor in owed.requests}
         lost = [request for sensor, request in self._due.items() if sensor not in self._done and sensor not in out]
-        if lost:
+        if lost:  # their node is gone: nobody draws them, so there is nothing to wait for
             self._reissue(lost, exclude=())
             return
         self._fence_hanging(now_s)
@@ -346,7 +346,7 @@ class Scheduler:
         if assignment is None:
             return
         member.pending.remove(assignment)
-        member.suspected = False
+        member.suspected = False  # it was slow, not frozen
         self._learn(member, assignment, message, now_s)
         payloads = iter(bulk)
         for result in message.results:

@@ -87,6 +87,7 @@ class MainLink:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         try:
+            # Before listening: a connection that comes earlier would be let in unasked.
             self._authenticator = Authenticator(self._context, self._socket, allowed, log)
             self.endpoint, self.port = listen(self._socket, host, port, keys, self._limits)
         except BaseException:
@@ -204,7 +205,7 @@ class MainLink:
             self._authenticator.answer()
         if self._authenticator.monitor in ready:
             self._note_ended()
-        ended = tuple(self._ended)
+        ended = tuple(self._ended)  # those that end while messages are read wait for the next poll
         dry = self._drain(events)
         events += happened  # after the messages: a process that has ended may have sent its work before
         if dry:
@@ -249,7 +250,7 @@ class MainLink:
             except MalformedError as error:
                 self.counts.malformed += 1
                 peer.malformed += 1
-                if peer.malformed == 1:
+                if peer.malformed == 1:  # once: a node must not be able to fill the log
                     self._log(f"a message of node {_short(identity)} was dropped, and so will others: {error}")
             except LinkError as error:
                 self._log(f"node {_short(identity)}: {error}")
@@ -282,6 +283,7 @@ class MainLink:
         """The first message of a connection; of anything but a greeting nothing is kept."""
         frame = self._socket.recv(copy=False)
         self._rest()
+        # The only moment at which ZeroMQ tells which connection and which key a message came by.
         content, fd, key = frame.bytes, frame.get(zmq.SRCFD), frame.get("User-Id")
         if identity in self._fenced:
             self.counts.dropped += 1

@@ -70,6 +70,7 @@ def publish_address(folder: Path, url: str, token: str) -> None:
         partial.replace(path)
     except OSError as error:
         raise StoreError(f"{path} could not be written: {error.strerror or error}; choose another run folder") from error
+    # The address last: who finds it finds the token too.
     write_text_atomically(folder / ADDRESS_FILE, json.dumps({"url": url}) + "\n")
 
 

@@ -110,18 +110,18 @@ class MonitorServer:
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/"
 
     def start(self) -> None:
-        """HttpAnswer from now on."""
+        """Answer from now on."""
         self._thread.start()
 
     def stop(self) -> None:
-        """HttpAnswer no more."""
+        """Answer no more."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
 
     def answer(self, method: str, target: str, header: Callable[[str], str]) -> HttpAnswer:
-        """HttpAnswer one request; whatever goes wrong is an answer too."""
+        """Answer one request; whatever goes wrong is an answer too."""
         if not self._is_ours(header("Host")):
             return _line(
                 HTTPStatus.MISDIRECTED_REQUEST, "this server is asked for by address or as localhost, not by another name"

@@ -53,7 +53,7 @@ class NodeProcess:
         """Ask the process to end; kill it if that takes longer than ``grace_s``. Does not wait."""
         with self._lock:
             self._wanted = False
-            if self._process is None or self._timer is not None:
+            if self._process is None or self._timer is not None:  # not started yet, or asked already
                 return
             self._process.terminate()
             self._timer = threading.Timer(grace_s, self.kill)
@@ -101,6 +101,7 @@ class NodeProcess:
             with suppress(BrokenPipeError):  # it has ended already: its exit code tells
                 process.stdin.write(self._first)
                 process.stdin.close()
+            # Read until its end: a pipe that nobody reads would stop the node as soon as it is full.
             while said := process.stdout.readline(_LONGEST_LINE):
                 self._line(plain(said))
             code = process.wait()
@@ -136,7 +137,7 @@ class ProcessPlacement:
 
     def start(self, spec: NodeSpec, keys: NodeKeys) -> None:
         """Start a node."""
-        self.stop(spec.name)
+        self.stop(spec.name)  # one that has this name is replaced, not doubled
         self._nodes[spec.name] = _Node(spec, keys, self._log, self._ended.append, self._module)
 
     def restart(self, name: str) -> None:

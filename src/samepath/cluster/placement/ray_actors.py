@@ -153,9 +153,10 @@ class ActorPlacement:
         """Start a node; on an existing cluster it takes as many of a host's cores as it has threads, spread over the hosts."""
         self.stop(spec.name)
         actor = self._ray.remote(NodeActor).options(
+            # In a Ray of our own all nodes are on this host, whatever they take; elsewhere Ray must count to spread them.
             num_cpus=0 if self._private is not None else spec.threads,
             max_restarts=MOST_RESTARTS,
-            max_task_retries=0,
+            max_task_retries=0,  # a call that was lost with its actor must fail here: that is how we learn of the loss
             max_concurrency=_CALLS_AT_ONCE,
             scheduling_strategy="SPREAD",
         )
@@ -246,7 +247,7 @@ class ActorPlacement:
         killed = placed.killed
         again = not placed.stopping and (killed or starts_again(output.code, placed.incarnation - 1))
         self._add_exit(placed, describe_exit(output.code), again=again)
-        if not (again and killed):
+        if not (again and killed):  # where it was killed to be restarted, Ray is at it already
             self._ray.kill(placed.actor, no_restart=not again)
         if again:
             self._ask_for_output(placed)

@@ -115,6 +115,7 @@ class RayPlacement:
         """The driver's own thread: the kernel ends the driver with the thread that started it."""
         pause_s = _PAUSE_S
         while not self._over.is_set():
+            # Its standard error goes to a file: Ray can write megabytes there, and only the last line is wanted, if it fails.
             with tempfile.TemporaryFile() as said:
                 code, refused, was_open = self._run_driver(said)
                 words = _last_line(said) if code > 0 else ""
@@ -126,6 +127,7 @@ class RayPlacement:
                 return
             if was_open:
                 self._lose_all()
+            # One that was connected has lost its Ray: try again soon. One that never was will hardly do better: wait longer.
             pause_s = _PAUSE_S if was_open else min(2.0 * pause_s, _LONGEST_PAUSE_S)
             self._log(f"{why}; trying again in {pause_s:g} s")
             self._over.wait(pause_s)
