@@ -317,7 +317,7 @@ class LocalRenderer:
         self._renderer = renderer
         self._map: RoadMap | None = None
         self._tools: RenderTools | None = None
-        # Sensors as their attributes describe them, kept from tick to tick: building one costs more than a small image.
+        # Sensors as their attributes describe them, kept from tick to tick: attributes are read and checked once.
         self._models: dict[tuple[str, tuple[tuple[str, str], ...]], object] = {}
 
     def prepare(self, road_map: RoadMap) -> None:
