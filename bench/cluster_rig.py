@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from bench.thesis.wire import Caller, Door
+from bench.thesis.wire import RpcConnection, ServerAddress
 from samepath.cluster.main import MainServer
 from samepath.cluster.membership import Member
-from samepath.cluster.messages import Seen
+from samepath.cluster.messages import TickResult
 from samepath.cluster.placement.processes import ProcessPlacement
 from samepath.cluster.placement.records import NodeSpec
 from samepath.cluster.settings import MainSettings, Timeouts
@@ -82,7 +82,7 @@ class Rig:
             self.main.place(order)
         self.wait_for(len(handicaps))
         self._watch()
-        self.caller = Caller(Door("main", "127.0.0.1", self.main.port))
+        self.caller = RpcConnection(ServerAddress("main", "127.0.0.1", self.main.port))
         self.caller.value("set_episode_settings", write_settings(Settings(synchronous_mode=True, fixed_delta_seconds=STEP_S)))
 
     def __enter__(self) -> Self:
@@ -100,7 +100,7 @@ class Rig:
 
     def members(self) -> list[Member]:
         """The nodes that draw."""
-        return [one for one in self.main.membership.all() if one.draws]
+        return self.main.membership.renderers()
 
     def wait_for(self, nodes: int) -> None:
         """Wait until so many nodes draw."""
@@ -112,25 +112,25 @@ class Rig:
 
     def _watch(self) -> None:
         """Put stop watches around a tick's work and around what nodes say of theirs."""
-        scheduler, membership = self.main.scheduler, self.main.membership
-        work, seen = scheduler.work, membership.on_seen
+        main, scheduler = self.main, self.main.scheduler
+        render, on_tick_result = scheduler.render, main.on_tick_result
 
-        def timed_work(view: SceneView, orders: Sequence[RenderRequest]) -> Sequence[RenderResult]:
-            self.shown = view, tuple(orders)
+        def timed_render(view: SceneView, requests: Sequence[RenderRequest]) -> Sequence[RenderResult]:
+            self.shown = view, tuple(requests)
             self.ticks.append(Tick(SYSTEM_CLOCK.monotonic_s()))
             self.began()
             try:
-                return work(view, orders)
+                return render(view, requests)
             finally:
                 self.ticks[-1].end_s = SYSTEM_CLOCK.monotonic_s()
 
-        def timed_seen(member: Member, message: Seen, bulk: tuple[bytes, ...], now_s: float) -> None:
-            if message.made and self.ticks:
-                self.ticks[-1].busy_s[member.name] = message.busy_s
-            seen(member, message, bulk, now_s)
+        def timed_result(member: Member, result: TickResult, bulk: tuple[bytes, ...], now_s: float) -> None:
+            if result.results and self.ticks:
+                self.ticks[-1].busy_s[member.name] = result.busy_s
+            on_tick_result(member, result, bulk, now_s)
 
-        scheduler.work = timed_work  # type: ignore[method-assign]
-        membership.on_seen = timed_seen
+        scheduler.render = timed_render  # type: ignore[method-assign]
+        main.on_tick_result = timed_result  # type: ignore[method-assign]
 
     # -- the scene ---------------------------------------------------------------------------------------------------
 
