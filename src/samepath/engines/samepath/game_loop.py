@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.engines.interface import (
-    CommandLog,
     RunRequest,
     Scalar,
-    Simulator,
     SimulatorInfo,
     check_scripted_request,
     last_tick,
@@ -32,15 +30,14 @@ from samepath.engines.resampling import RESAMPLING, EngineFrame, ResampledTick, 
 from samepath.engines.samepath.simulator import (
     SETTINGS,
     STEP_S,
+    EmbeddedSimulator,
     Sensing,
     checked_scenario,
     control_of,
     decisions_of,
     describe,
-    load_scenery,
     record_events,
     record_step,
-    recorded,
     run_time_s,
     steps_per_tick,
 )
@@ -70,7 +67,7 @@ LOOP_SETTINGS: Final[Mapping[str, Scalar]] = {
 }
 
 
-class SamepathGameLoop(Simulator):
+class SamepathGameLoop(EmbeddedSimulator):
     """The simulator as a game engine would run it; ``defaults`` replace those of the settings, ``clock`` the machine's."""
 
     def __init__(self, defaults: Mapping[str, Scalar] | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -100,28 +97,14 @@ class SamepathGameLoop(Simulator):
             return info
         return replace(info, channels=(*info.channels, RESAMPLING), capabilities=replace(info.capabilities, lossless=False))
 
-    def prepare(self, request: RunRequest) -> None:
-        """Load the scenario and its map."""
-        from samepath.simulator import game_loop  # noqa: F401 - not used yet, but there when a run begins
-
-        load_scenery(request.scenario, request.settings)
-
-    def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
-        """Run a scenario frame by frame."""
-        self.run_with_tape(request, recorder, None, on_tick)
-
-    def record_commands(self, request: RunRequest) -> CommandLog:
-        """Run once, in the request's own mode, and return what the controllers decided."""
-        return recorded(self, request)
-
-    def run_with_tape(
+    def play(
         self,
         request: RunRequest,
         recorder: Recorder,
-        tape: "DecisionRecorder | None",
+        decisions: "DecisionRecorder | None",
         on_tick: Callable[[int], None] = no_tick,
     ) -> None:
-        """Run a scenario; a tape takes down what the controllers decide."""
+        """Run a scenario frame by frame."""
         from samepath.simulator import game_loop, sources
         from samepath.simulator.simulation import Simulation, number, settings_from, whole
 
@@ -139,7 +122,7 @@ class SamepathGameLoop(Simulator):
             names, gusts_n=gusts_n, panels=panels, seed=request.seed, ticks=ticks * per_tick // 2
         )
         simulation = Simulation(
-            scenario, settings, sources.arrangement_with(names), decisions=decisions_of(request.commands), tape=tape
+            scenario, settings, sources.arrangement_with(names), decisions=decisions_of(request.commands), tape=decisions
         )
         for actor in simulation.world.actors:
             recorder.actor(actor.id, actor.type)

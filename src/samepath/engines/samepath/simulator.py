@@ -1,16 +1,25 @@
-"""The adapter of the embedded simulator: scenarios in lockstep, every state and event recorded unrounded."""
+"""The adapter of the embedded simulator: scenarios in lockstep, every state and event recorded unrounded.
+
+``samepath`` and ``samepath-game-loop`` are one world under two clocks; what they share is here. The simulator itself is
+imported when a run begins, not when an adapter is described or listed: that must be quick, and must not fail where an extra is
+missing.
+
+A trace's tick is always 0.05 s, so that cells with other steps can be compared; a step must divide it.
+"""
 
 import math
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from math import floor
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from samepath import __version__
 from samepath.core.channels import STANDARD, VEHICLE_CONTROL, WALKER_CONTROL
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.states import VehicleCommand
 from samepath.engines.interface import (
     Capabilities,
     CommandLog,
@@ -24,139 +33,18 @@ from samepath.engines.interface import (
 )
 from samepath.instrument.traces.recorder import Recorder
 
-# Between the instrument's log of commands and the simulator's own decisions: the same columns under two names.
-
-_NEVER: Final = 1 << 62
-
-
-class Taped(Protocol):
-    """A simulator that lets a tape run along."""
-
-    def described(self, settings: Mapping[str, Scalar]) -> SimulatorInfo:
-        """Describe the simulator under settings."""
-
-    def run_with_tape(self, request: RunRequest, recorder: Recorder, tape: Any) -> None:  # noqa: ANN401
-        """Run a scenario; a tape takes down what the controllers decide."""
-
-
-def recorded(simulator: Taped, request: RunRequest) -> CommandLog:
-    """Run once, keeping no states, and return what the controllers decided."""
-    from samepath.scenarios.agents import DecisionRecorder
-
-    info, tape = simulator.described(request.settings), DecisionRecorder()
-    simulator.run_with_tape(request, Recorder(request.repeat, info.channels, info.step_s, _NEVER), tape)
-    return log_of(tape)
-
-
-def log_of(tape: Any) -> CommandLog:  # noqa: ANN401 - importing the type would import the simulator
-    """Return what a tape has taken down, as the instrument keeps it."""
-    from samepath.scenarios.agents import CHANNELS
-
-    found = tape.decisions
-    return CommandLog(CHANNELS, found.time_s, found.actors, found.values)
-
-
-def decisions_of(log: CommandLog | None) -> Any:  # noqa: ANN401
-    """Return a log as the simulator takes it; one of another simulator is refused by its channels."""
-    from samepath.scenarios.agents import CHANNELS, Decisions
-
-    if log is None:
-        return None
-    if tuple(log.channels) != CHANNELS:
-        came = ", ".join(log.channels) or "none"
-        raise InputError(f"commands: the channels {', '.join(CHANNELS)} were wanted, but {came} came: record them again")
-    return Decisions(log.time_s, log.actors, log.values)
-
-
-# Sensors in a run: a rig rides along, and what it sees is recorded tick by tick, as digests and now and then as a
-# whole.
+if TYPE_CHECKING:
+    from samepath.scenarios.agents import DecisionRecorder, Decisions
+    from samepath.scenarios.model import ScenarioSpec
+    from samepath.simulator.sensors.rig import SensorSuite
+    from samepath.simulator.simulation import Simulation, StepResult
 
 SENSOR_SETTINGS: Final[Mapping[str, Scalar]] = {"sensors": "", "sensor_samples": 20, "renderer": "software"}
 _SAMPLES_MOST: Final = 1_000_000
 # Above the rounding of a sum of steps, far below any step.
 _ROUNDING: Final = 1e-9
-
-
-def _rig_of(values: Mapping[str, Scalar]) -> str:
-    """The rig that rides along; empty if none does."""
-    name = str(values.get("sensors", ""))
-    return "" if name == "none" else name
-
-
-class Sensing:
-    """What a run does about sensors: :meth:`after_step` and :meth:`close`; without a rig, nothing.
-
-    A sensor measures at the first step at or after a tick of the trace, if the recorder keeps that tick, and its frame is kept
-    as a whole at every ``sensor_samples``-th of these.
-    """
-
-    def __init__(
-        self,
-        simulation: Any,  # noqa: ANN401 - importing the type would import the simulator
-        recorder: Recorder,
-        values: Mapping[str, Scalar],
-        tick_s: float,
-        last: int | None = None,
-    ) -> None:
-        from samepath.simulator.simulation import whole
-
-        self._samples_every = whole(values, "sensor_samples", 0, _SAMPLES_MOST) * recorder.log_every
-        self._simulation = simulation
-        self._recorder = recorder
-        self._tick_s = tick_s
-        self._most = sys.maxsize if last is None else last
-        self._tick = 0
-        self._suite: Any = None
-        if _rig_of(values):
-            from samepath.simulator.sensors.sensor import require_sensors
-
-            require_sensors()
-            from samepath.simulator.sensors.rig import SensorSuite, boxes_of, load_rig
-
-            rig, boxes = load_rig(_rig_of(values)), boxes_of(simulation.scenario)
-            self._suite = SensorSuite(rig, simulation.world, boxes=boxes, renderer=str(values["renderer"]))
-            if values["renderer"] != SENSOR_SETTINGS["renderer"]:
-                # Pictures then depend on a driver: the trace says on which.
-                told = "; ".join(f"{name} {value}" for name, value in self._suite.drawn_by.items())
-                recorder.event(0, "renderer", detail=told)
-
-    def after_step(self, step_s: float | None = None) -> None:
-        """Follow a step, of the fixed length unless another is given, and measure if it reached a tick."""
-        if self._suite is None:
-            return
-        self._suite.follow(step_s, self._simulation.commands)
-        tick = floor(self._simulation.world.time_s / self._tick_s + _ROUNDING)
-        if not self._tick < tick <= self._most:
-            return
-        self._tick = tick
-        if self._recorder.wants(tick):
-            keep = self._samples_every > 0 and tick % self._samples_every == 0
-            for one in self._suite.measure(self._simulation.commands):
-                self._recorder.sensor(tick, one.sensor.name, one.sensor.type, one.values, keep=keep)
-
-    def close(self) -> None:
-        """Let go of the sensors."""
-        if self._suite is not None:
-            self._suite.close()
-
-
-def load_sensors(scenario: Any, values: Mapping[str, Scalar]) -> None:  # noqa: ANN401 - importing the type would import the simulator
-    """Load what every run with these sensors needs: the map as it looks."""
-    if _rig_of(values):
-        from samepath.simulator.sensors.sensor import require_sensors
-
-        require_sensors()
-        from samepath.simulator.maps import load_map
-        from samepath.simulator.sensors.renderer import check_renderer
-        from samepath.simulator.sensors.rig import boxes_of, load_rig
-        from samepath.simulator.sensors.scene_builder import scene_builder_of
-
-        load_rig(_rig_of(values))
-        check_renderer(str(values.get("renderer", SENSOR_SETTINGS["renderer"])))
-        if scenario.map != "flat":
-            scene_builder_of(load_map(scenario.map), boxes_of(scenario))
-
-
+# An interval of logged ticks that no run reaches: where only the commands are wanted, no state is kept.
+_NEVER: Final = 1 << 62
 STEP_S: Final = 0.05
 CONTROL: Final = (*VEHICLE_CONTROL, *WALKER_CONTROL)
 _NO_CONTROL: Final = [math.nan] * len(CONTROL)
@@ -172,7 +60,41 @@ SETTINGS: Final[Mapping[str, Scalar]] = {
 }
 
 
-class Samepath(Simulator):
+class EmbeddedSimulator(Simulator):
+    """What both adapters are: simulators whose controllers' decisions can be written down, and replayed without them."""
+
+    @abstractmethod
+    def play(
+        self,
+        request: RunRequest,
+        recorder: Recorder,
+        decisions: "DecisionRecorder | None",
+        on_tick: Callable[[int], None] = no_tick,
+    ) -> None:
+        """Run a scenario; ``decisions``, if given, takes down what the controllers decide."""
+
+    def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
+        self.play(request, recorder, None, on_tick)
+
+    def record_commands(self, request: RunRequest) -> CommandLog:
+        """Run once, in the request's own mode, keep no states, and return what the controllers decided."""
+        from samepath.scenarios.agents import DecisionRecorder
+
+        info, decisions = self.described(request.settings), DecisionRecorder()
+        self.play(request, Recorder(request.repeat, info.channels, info.step_s, _NEVER), decisions)
+        return log_of(decisions)
+
+    def prepare(self, request: RunRequest) -> None:
+        """Load the code, the scenario, its map in the form that physics takes, and how it looks if there are sensors."""
+        from samepath.simulator import game_loop  # noqa: F401 - not used yet, but there when a run begins
+        from samepath.simulator.simulation import Arrangement
+
+        scenario = checked_scenario(request.scenario)
+        Arrangement().statics(scenario.map)
+        load_sensors(scenario, request.settings)
+
+
+class Samepath(EmbeddedSimulator):
     """The simulator that repeats itself. A scenario is one of its own, or the path of a file."""
 
     def info(self) -> SimulatorInfo:
@@ -184,35 +106,24 @@ class Samepath(Simulator):
         info = describe("samepath", "deterministic driving world, lockstep", SETTINGS, deterministic=True)
         return replace(info, frame_work_s=float(work_s)) if isinstance(work_s, int | float) else info
 
-    def prepare(self, request: RunRequest) -> None:
-        """Load the scenario and its map, and how it looks if there are sensors."""
-        load_scenery(request.scenario, request.settings)
-
-    def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
-        """Run a scenario in lockstep."""
-        self.run_with_tape(request, recorder, None, on_tick)
-
-    def record_commands(self, request: RunRequest) -> CommandLog:
-        """Run once and return what the controllers decided."""
-        return recorded(self, request)
-
-    def run_with_tape(
+    def play(
         self,
         request: RunRequest,
         recorder: Recorder,
-        tape: Any,  # noqa: ANN401 - importing the type would import the simulator
+        decisions: "DecisionRecorder | None",
         on_tick: Callable[[int], None] = no_tick,
     ) -> None:
-        """Run a scenario; a tape takes down what the controllers decide."""
+        """Run a scenario in lockstep."""
         from samepath.simulator.game_loop import frame_work
         from samepath.simulator.simulation import Simulation, number, settings_from
 
-        values = check_scripted_request(self.info(), request)
-        settings = settings_from(values, request.seed, run_time_s(self.info(), request))
+        info = self.info()
+        values = check_scripted_request(info, request)
+        settings = settings_from(values, request.seed, run_time_s(info, request))
         per_tick = steps_per_tick(number(values, "step_s"))
         work = frame_work(number(values, "frame_cost_s", 0.0))
         scenario = checked_scenario(request.scenario)
-        simulation = Simulation(scenario, settings, decisions=decisions_of(request.commands), tape=tape)
+        simulation = Simulation(scenario, settings, decisions=decisions_of(request.commands), tape=decisions)
         sensing = Sensing(simulation, recorder, values, STEP_S)
         try:
             for actor in simulation.world.actors:
@@ -252,7 +163,7 @@ def run_time_s(info: SimulatorInfo, request: RunRequest) -> float | None:
 
 
 @cache
-def checked_scenario(name: str) -> Any:  # noqa: ANN401 - importing the type would import the simulator
+def checked_scenario(name: str) -> "ScenarioSpec":
     """Load a scenario and hold it against its map; once per process."""
     from samepath.scenarios.model import load_scenario
     from samepath.simulator.simulation import check_on_map
@@ -262,16 +173,8 @@ def checked_scenario(name: str) -> Any:  # noqa: ANN401 - importing the type wou
     return scenario
 
 
-def load_scenery(scenario: str, settings: Mapping[str, Scalar]) -> None:
-    """Load the code, a scenario, and its map in the form that physics takes; later runs in this process find them there."""
-    from samepath.simulator.simulation import Arrangement
-
-    Arrangement().statics(checked_scenario(scenario).map)
-    load_sensors(checked_scenario(scenario), settings)
-
-
 def steps_per_tick(step_s: float) -> int:
-    """The trace's tick is always 0.05 s, so that cells with other steps can be compared; the step must divide it."""
+    """Return how many steps are a tick of the trace; a step that does not divide it is refused."""
     steps = round(STEP_S / step_s) if step_s > 0 else 0
     if steps < 1 or abs(steps * step_s - STEP_S) > 1e-12:
         raise SimulatorError(f"step_s: a whole part of {STEP_S} s was wanted, such as 0.05, 0.025 or 0.01, but {step_s} came")
@@ -279,8 +182,8 @@ def steps_per_tick(step_s: float) -> int:
 
 
 def record_step(
-    simulation: Any,  # noqa: ANN401
-    result: Any,  # noqa: ANN401
+    simulation: "Simulation",
+    result: "StepResult",
     recorder: Recorder,
     on_tick: Callable[[int], None],
     per_tick: int,
@@ -295,34 +198,135 @@ def record_step(
     return tick
 
 
-def record_events(result: Any, recorder: Recorder, tick: int) -> None:  # noqa: ANN401
+def record_events(result: "StepResult", recorder: Recorder, tick: int) -> None:
     """Record a step's collisions and who was destroyed."""
-    for one in result.collisions:
-        impulse = (one.impulse_ns.x, one.impulse_ns.y, one.impulse_ns.z)
-        recorder.event(tick, "collision", one.actor, one.other, impulse, one.scenery)
+    for collision in result.collisions:
+        impulse = collision.impulse_ns
+        told = (impulse.x, impulse.y, impulse.z)
+        recorder.event(tick, "collision", collision.actor, collision.other, told, collision.scenery)
     for number in result.destroyed:
         recorder.event(tick, "destroy", number)
 
 
-def _record_states(simulation: Any, recorder: Recorder, tick: int) -> None:  # noqa: ANN401
+def _record_states(simulation: "Simulation", recorder: Recorder, tick: int) -> None:
     if not recorder.wants(tick):
         return
     ids = list(simulation.world.states())
     recorder.rows(tick, ids, [[*simulation.world.state_row(number), *_control_row(simulation, number)] for number in ids])
 
 
-def control_of(simulation: Any, number: int) -> dict[str, float]:  # noqa: ANN401
+def control_of(simulation: "Simulation", number: int) -> dict[str, float]:
     """The command that led to this state, in the trace's channels."""
     row = _control_row(simulation, number)
     return {name: value for name, value in zip(CONTROL, row, strict=True) if not math.isnan(value)}
 
 
-def _control_row(simulation: Any, number: int) -> list[float]:  # noqa: ANN401
+def _control_row(simulation: "Simulation", number: int) -> list[float]:
     """The same in the order of ``CONTROL``; NaN where a channel does not apply."""
     command = simulation.commands.get(number)
     if command is None:
         return _NO_CONTROL
-    if hasattr(command, "throttle"):
+    if isinstance(command, VehicleCommand):
         pedals = (command.throttle, command.steer, command.brake, float(command.hand_brake), float(command.reverse))
         return [*pedals, float(simulation.world.gear(number)), *_NO_CONTROL[len(VEHICLE_CONTROL) :]]
     return [*_NO_CONTROL[: len(VEHICLE_CONTROL)], command.direction_x, command.direction_y, 0.0, command.speed_mps]
+
+
+def log_of(decisions: "DecisionRecorder") -> CommandLog:
+    """Return what was decided as the instrument keeps it: the same columns under other names."""
+    from samepath.scenarios.agents import CHANNELS
+
+    found = decisions.decisions
+    return CommandLog(CHANNELS, tuple(found.time_s), tuple(found.actors), tuple(tuple(values) for values in found.values))
+
+
+def decisions_of(log: CommandLog | None) -> "Decisions | None":
+    """Return a log as the simulator takes it; one of another simulator is refused by its channels."""
+    from samepath.scenarios.agents import CHANNELS, Decisions
+
+    if log is None:
+        return None
+    if tuple(log.channels) != CHANNELS:
+        came = ", ".join(log.channels) or "none"
+        raise InputError(f"commands: the channels {', '.join(CHANNELS)} were wanted, but {came} came: record them again")
+    return Decisions(log.time_s, log.actors, log.values)
+
+
+class Sensing:
+    """What a run does about sensors: :meth:`after_step` and :meth:`close`; without a rig, nothing.
+
+    A sensor measures at the first step at or after a tick of the trace, if the recorder keeps that tick, and its frame is kept
+    as a whole at every ``sensor_samples``-th of these.
+    """
+
+    def __init__(
+        self,
+        simulation: "Simulation",
+        recorder: Recorder,
+        values: Mapping[str, Scalar],
+        tick_s: float,
+        last: int | None = None,
+    ) -> None:
+        from samepath.simulator.simulation import whole
+
+        self._samples_every = whole(values, "sensor_samples", 0, _SAMPLES_MOST) * recorder.log_every
+        self._simulation = simulation
+        self._recorder = recorder
+        self._tick_s = tick_s
+        self._most = sys.maxsize if last is None else last
+        self._tick = 0
+        self._suite: SensorSuite | None = None
+        if _rig_of(values):
+            from samepath.simulator.sensors.sensor import require_sensors
+
+            require_sensors()
+            from samepath.simulator.sensors import rig as rigs
+
+            rig, boxes = rigs.load_rig(_rig_of(values)), rigs.boxes_of(simulation.scenario)
+            self._suite = rigs.SensorSuite(rig, simulation.world, boxes=boxes, renderer=str(values["renderer"]))
+            if values["renderer"] != SENSOR_SETTINGS["renderer"]:
+                # Pictures then depend on a driver: the trace says on which.
+                told = "; ".join(f"{name} {value}" for name, value in self._suite.drawn_by.items())
+                recorder.event(0, "renderer", detail=told)
+
+    def after_step(self, step_s: float | None = None) -> None:
+        """Follow a step, of the fixed length unless another is given, and measure if it reached a tick."""
+        if self._suite is None:
+            return
+        self._suite.follow(step_s, self._simulation.commands)
+        tick = floor(self._simulation.world.time_s / self._tick_s + _ROUNDING)
+        if not self._tick < tick <= self._most:
+            return
+        self._tick = tick
+        if self._recorder.wants(tick):
+            keep = self._samples_every > 0 and tick % self._samples_every == 0
+            for measured in self._suite.measure(self._simulation.commands):
+                self._recorder.sensor(tick, measured.sensor.name, measured.sensor.type, measured.values, keep=keep)
+
+    def close(self) -> None:
+        """Let go of the sensors."""
+        if self._suite is not None:
+            self._suite.close()
+
+
+def _rig_of(values: Mapping[str, Scalar]) -> str:
+    """The rig that rides along; empty if none does."""
+    name = str(values.get("sensors", ""))
+    return "" if name == "none" else name
+
+
+def load_sensors(scenario: "ScenarioSpec", values: Mapping[str, Scalar]) -> None:
+    """Load what every run with these sensors needs: the map as it looks."""
+    if _rig_of(values):
+        from samepath.simulator.sensors.sensor import require_sensors
+
+        require_sensors()
+        from samepath.simulator.maps import load_map
+        from samepath.simulator.sensors.renderer import check_renderer
+        from samepath.simulator.sensors.rig import boxes_of, load_rig
+        from samepath.simulator.sensors.scene_builder import scene_builder_of
+
+        load_rig(_rig_of(values))
+        check_renderer(str(values.get("renderer", SENSOR_SETTINGS["renderer"])))
+        if scenario.map != "flat":
+            scene_builder_of(load_map(scenario.map), boxes_of(scenario))
