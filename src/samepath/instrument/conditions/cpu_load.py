@@ -82,6 +82,7 @@ class CpuLoad:
         self._loop.close()
 
     def hold(self, target: float) -> None:
+        # Moved by as much as the target: what the simulator itself takes is already in the old demand, and stays in it.
         self._demand = min(1.0, max(0.0, self._demand + target - self.target))
         self.target = _checked(target)
 
@@ -94,6 +95,7 @@ class CpuLoad:
         self._loop.check()
 
     def _begin(self) -> None:
+        # In the loop's own thread, because workers end with the thread that started them.
         self._workers = WorkerPool("CPU", len(self._scheduling.cores), self._scheduling)
         if self.tool == stress_ng.NAME:
             self._stress = StressNg(self._scheduling)
@@ -110,6 +112,7 @@ class CpuLoad:
         now = self._read_cores()
         measured = busy_ratio(self._before, now)
         if measured is None:
+            # The counters have not moved: wait with the old reading, so that the next one covers both steps.
             return
         self._before = now
         self._demand = corrected(self._demand, self.target, measured, GAIN)
@@ -120,6 +123,7 @@ class CpuLoad:
             return
         bulk = 0.0 if self._stress is None else self._stress.percent / 100
         if self._stress is not None:
+            # Our workers follow the demand at once; stress-ng only where it has moved for good, not for a burst.
             self._strained = 0 if suits(self._demand, bulk) else self._strained + 1
             if self._strained >= PATIENCE:
                 self._strained, bulk = 0, bulk_of(self._demand)
@@ -138,6 +142,7 @@ class CpuLoad:
         measured = 0.0
         near = 0
         start_s = SYSTEM_CLOCK.monotonic_s()
+        # Twice in a row: a single reading may pass through the target on its way elsewhere.
         while self.target > 0 and near < 2 and SYSTEM_CLOCK.monotonic_s() - start_s < longest_s:
             before = self._read_cores()
             SYSTEM_CLOCK.sleep_s(0.5)

@@ -93,7 +93,7 @@ class GpuLoad:
         self._samples.append((SYSTEM_CLOCK.monotonic_s(), ratio))
         self._recent.append(ratio)
         if len(self._recent) >= STEPS_PER_CORRECTION:
-            fresh = self._recent[len(self._recent) // 2 :]
+            fresh = self._recent[len(self._recent) // 2 :]  # the newer ones, see above
             self._workers.share = corrected(self._workers.share, self.target, sum(fresh) / len(fresh), GAIN)
             self._recent = []
 

@@ -103,6 +103,7 @@ class MachineLoads:
 
     def close(self) -> None:
         """End all loads; nothing of them is left. May be called twice."""
+        # The last started goes first. Should the wait for its end be interrupted, it ends all the same: it has been told to.
         while self._held:
             self._held.popitem()[1].close()
         self._meter.close()
@@ -163,6 +164,7 @@ class MachineLoads:
 
     def _settle(self) -> None:
         """Wait until all loads are near their levels twice in a row, or the time is up."""
+        # A load that cannot reach its level must not hold up the study: after the limit repeats run, and the miss is marked.
         start_s, near = SYSTEM_CLOCK.monotonic_s(), 0
         while near < 2 and SYSTEM_CLOCK.monotonic_s() - start_s < self._settle_s:
             self.mark()

@@ -49,6 +49,7 @@ class SharedNumbers:
     """Numbers that processes share through memory; each slot has one writer. Without ``handle`` a new page is made."""
 
     def __init__(self, workers: int, handle: int | None = None) -> None:
+        # A memfd has no name in any file system: nothing to clean up after a kill.
         size = 8 * (1 + 2 * workers)
         self.handle = os.memfd_create("samepath-load") if handle is None else handle
         if handle is None:
@@ -113,6 +114,7 @@ def launch(
 def end(process: subprocess.Popen[bytes]) -> None:
     """Kill a launched process and all it started, and wait for it."""
     if process.poll() is None:
+        # The group first: stress-ng has children of its own. SIGKILL, because a worker has nothing to put in order.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.kill()
@@ -134,7 +136,7 @@ class WorkerPool:
                 own = {**(settings or {}), "index": index, "workers": count, "handle": self._shared.handle}
                 self._processes.append(launch(kind, scheduling, self._errors, self._shared, **own))
             self._await(lambda: all(self._shared[ready_at(index)] for index in range(count)))
-        except BaseException:
+        except BaseException:  # an interrupt too: half a pool would go on loading the machine
             self.close()
             raise
 
@@ -181,6 +183,7 @@ class WorkerPool:
 
     def close(self) -> None:
         """End all workers."""
+        # Workers before the page they write to.
         for process in self._processes:
             end(process)
         self._shared.close()
@@ -192,6 +195,7 @@ def last_words(errors: IO[bytes], status: int) -> str:
     errors.seek(0)
     lines: Sequence[str] = errors.read().decode(errors="replace").split("\n")
     said = [line.strip() for line in lines if line.strip()]
+    # The last line: what Python and stress-ng end with is the reason.
     return said[-1] if said else f"it was killed by signal {-status}" if status < 0 else f"exit status {status}"
 
 
@@ -236,6 +240,7 @@ class ControlLoop:
         except Exception as error:  # handed to whoever asks next
             self._error = error
         finally:
+            # Before the waiting ``start`` is let go: whoever sees the error finds nothing left running.
             self._end()
             self._begun.set()
 

@@ -61,6 +61,7 @@ class StoreWriter:
     def __init__(self, folder: Path, header: Header) -> None:
         self.folder = make_folder(folder)
         self.header = header
+        # A lock of the kernel, not a file that exists: it is let go however the process ends, and never left behind.
         self._lock = (folder / ".lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,6 +89,7 @@ class StoreWriter:
         extra = {"run": schema.run_row(info_of(repeat)), "host": schema.host_row(repeat.repeat, repeat.host)}
         table = schema.states_table(self.header, repeat).replace_schema_metadata({"repeat": json.dumps(extra)})
         path = _spool_path(self.folder, repeat.repeat)
+        # Frames first: the repeat exists once its states do.
         sensors_size = spool_frames(self.folder, repeat)
         write_atomically(path, lambda partial: _write_arrow(partial, table), durable=False)
         return path.stat().st_size + sensors_size
@@ -102,6 +104,7 @@ class StoreWriter:
         spooled = [p for p in sorted((self.folder / "spool").glob("*.arrow")) if int(p.stem) // REPEATS_PER_PART == part]
         fresh = {int(path.stem): path for path in spooled}
         old = StoredCell(self.folder, only_part=part)
+        # Both are read one repeat at a time and merged: a part of a thousand repeats never has to be in memory.
         kept = (repeat for repeat in old.each_in_parts() if repeat.repeat not in fresh)
         added = (_read_spool(self.header, path) for path in spooled)
         runs: list[dict[str, object]] = []
@@ -119,6 +122,7 @@ class StoreWriter:
         tables = {"host": (hosts, schema.HOST), "runs": (runs, schema.RUNS)}
         for name, (rows, table_schema) in tables.items():
             write_atomically(_part_path(self.folder, part, name), partial(_write_rows, rows, table_schema))
+        # The part is whole and on disk; only now may the spool go, states before frames.
         for number, path in fresh.items():
             path.unlink()
             spool_path(self.folder, number).unlink(missing_ok=True)
@@ -132,6 +136,7 @@ class StoreWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
+            # After an error nothing more is written: the disk may be full, and the spool is readable as it is.
             if kind is None or issubclass(kind, KeyboardInterrupt):
                 self.compact()
                 sync_folder(self.folder)
@@ -198,6 +203,7 @@ class StoredCell(CellTrace):
                     block = self._block(file.read_row_group(group, columns=names), wanted, channels, digests=digests)
                     if block is not None:
                         yield block
+        # Repeats without a single row are in no row group, but they are repeats: absent everywhere.
         silent = tuple(info.repeat for _, infos in self._part_runs for info in infos if info.rows == 0)
         if silent:
             nothing = np.full((len(silent), self.columns), np.nan)
@@ -209,6 +215,7 @@ class StoredCell(CellTrace):
 
     def _block(self, table: pa.Table, wanted: NDArray[np.int64], channels: Sequence[str], *, digests: bool) -> Block | None:
         number = table["repeat"].to_numpy()
+        # ``states`` may be newer than ``runs``, or hold what a spool file replaces: only what is wanted counts.
         keep = np.isin(number, wanted)
         if not keep.all():
             table = table.filter(pa.array(keep))

@@ -303,7 +303,7 @@ def _numbered(spooled: pa.Table, repeat: int) -> pa.Table:
 
 
 def _once(contents: pa.Table, frames: pa.Table) -> pa.Table:
-    """Each content once, in the order of digests, without those that no frame has any more."""
+    """Each content once, in the order of digests, without those that no frame has any more: equal runs give equal files."""
     rows: dict[bytes, int] = {}
     for row, digest in enumerate(contents["digest"].to_pylist()):
         rows.setdefault(digest, row)
