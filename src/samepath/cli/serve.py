@@ -9,7 +9,7 @@ import typer
 
 from samepath.core.errors import InputError, printable
 from samepath.core.network import is_loopback
-from samepath.core.processes import Ending, ending
+from samepath.core.processes import ShutdownSignals, shutdown_signals
 
 if TYPE_CHECKING:
     from samepath.simulator.server.server import ServerSettings
@@ -75,29 +75,29 @@ def serve(
         renderer=renderer,
         journal=None if journal is None else JournalConfig(journal, resume=resume),
     )
-    with ending() as end:
+    with shutdown_signals() as end:
         asyncio.run(_serve(settings, end))
 
 
 def read_aliases(given: list[str]) -> dict[str, str]:
     """Read ``--alias``."""
     found: dict[str, str] = {}
-    for one in given:
-        name, equals, target = one.partition("=")
+    for text in given:
+        name, equals, target = text.partition("=")
         if not (name and equals and target):
-            raise InputError(f"--alias: NAME=MAP was wanted, such as Town03=town, but {one!r} came")
+            raise InputError(f"--alias: NAME=MAP was wanted, such as Town03=town, but {text!r} came")
         if name in found:
             raise InputError(f"--alias: {name} was given twice")
         found[name] = target
     return found
 
 
-async def _serve(settings: "ServerSettings", end: Ending) -> None:
+async def _serve(settings: "ServerSettings", end: ShutdownSignals) -> None:
     from samepath.simulator.server.server import SimulatorServer
 
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
-    end.ask(lambda: loop.call_soon_threadsafe(over.set))
+    end.call_on_first(lambda: loop.call_soon_threadsafe(over.set))
     server = SimulatorServer(settings, _log)
     drawn_by = _driver(settings.renderer)
     await server.start()
