@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from samepath.simulator.carla.codec import WireError
-from samepath.simulator.carla.records import _TOUCHES
+from samepath.simulator.carla.records import _ACTOR_COMMANDS
 from samepath.simulator.server.methods import batch, counts, methods
 from tests.support.serving import RawClient, served
 
@@ -54,7 +54,7 @@ def test_every_method_of_the_protocol_is_there_and_ours_are_named_so():
 def test_every_command_of_a_batch_is_a_method():
     handlers = batch._HANDLERS
     seen = set()
-    for index, reader in _TOUCHES.items():
+    for index, reader in _ACTOR_COMMANDS.items():
         with pytest.raises(WireError):
             reader([])
         seen.add(index)

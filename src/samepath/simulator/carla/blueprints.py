@@ -1,4 +1,9 @@
-"""What a blueprint is: CARLA's name for something that can be spawned, and the attributes a client may set on it."""
+"""CARLA's blueprint library for the actors of our world: ids, tags, attributes, boxes.
+
+A blueprint is CARLA's name for something that can be spawned, with the attributes that a client may set on it.
+:func:`library` gives all of them in a fixed order (uids follow it), :func:`find` the one of an id. Ids are those of CARLA
+0.9.16; two names of older versions, which published scripts use, are there too.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -56,7 +61,24 @@ class Blueprint:
         return next((attribute for attribute in self.attributes if attribute.id == name), None)
 
 
-# Attributes from short lines of text, and those every blueprint has.
+@cache
+def library() -> tuple[Blueprint, ...]:
+    """Every blueprint, in order of uid."""
+    return tuple(everything())
+
+
+@cache
+def _by_id() -> dict[str, Blueprint]:
+    return {blueprint.id: blueprint for blueprint in library()}
+
+
+def find(blueprint_id: str) -> Blueprint:
+    """The blueprint of this id."""
+    found = _by_id().get(blueprint_id)
+    if found is None:
+        raise unknown("blueprint", blueprint_id, _by_id())
+    return found
+
 
 _TYPES: Final = {
     "bool": AttributeType.BOOL,
@@ -331,8 +353,6 @@ def sensor_attributes(name: str) -> Iterator[BlueprintAttribute]:
     yield from variations(SENSORS[name])
 
 
-# The whole library, in a fixed order: controllers, sensors, props, triggers, vehicles, walkers.
-
 # CARLA's CityObjectLabel.
 _LABELS: Final = {"car": 14, "van": 14, "truck": 15, "bus": 16, "motorcycle": 18, "bicycle": 19, "walker": 12}
 _STATIC, _DYNAMIC = 20, 21
@@ -417,30 +437,3 @@ def _walker_attributes(name: str) -> Iterator[BlueprintAttribute]:
     yield fact("generation", "int", "2" if number >= 15 else "1")
     yield fact("age", "string", age)
     yield fact("can_use_wheelchair", "bool", "false")
-
-
-# CARLA's blueprint library for the actors of our world: ids, tags, attributes, boxes.
-#
-# ``library()`` gives all of it in a fixed order, ``find(id)`` one. Ids are those of CARLA 0.9.16; two names of older
-# versions, which the published scripts use, are there too.
-
-__all__ = ["AttributeType", "Blueprint", "BlueprintAttribute", "Triple", "find", "library"]
-
-
-@cache
-def library() -> tuple[Blueprint, ...]:
-    """Every blueprint, in order of uid."""
-    return tuple(everything())
-
-
-@cache
-def _by_id() -> dict[str, Blueprint]:
-    return {blueprint.id: blueprint for blueprint in library()}
-
-
-def find(blueprint_id: str) -> Blueprint:
-    """The blueprint of this id."""
-    found = _by_id().get(blueprint_id)
-    if found is None:
-        raise unknown("blueprint", blueprint_id, _by_id())
-    return found

@@ -1,11 +1,7 @@
-"""Calls that return at once: tickets, and the one connection that carries them.
+"""A client of our own, without CARLA's: calls return a ticket at once, and are never made twice.
 
-::
-
-    ticket.py    what a caller holds: pending, failed, success
-    line.py      one connection: requests out, answers in
-    carrier.py   the thread that keeps a connection, and asks again after every loss, in order
-    remote.py    what a user sees: ``connect`` and ``TicketClient``
+What a user sees is :func:`connect` and :class:`TicketClient`; how calls get to a server, over whatever connection can be had,
+is in ``connection.py``.
 """
 
 import secrets
@@ -33,8 +29,6 @@ from samepath.simulator.carla.connection import (
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.tickets import client_id as read_client_id
 from samepath.simulator.carla.tickets import packed
-
-# What a user sees: a connection to a server or to the nodes of a cluster, and the calls that can be made over it.
 
 T = TypeVar("T")
 
@@ -69,17 +63,17 @@ def connect(
         client = secrets.token_hex(16) if client_id is None else read_client_id(client_id)
     except WireError:
         raise InputError(f"client_id: 32 hexadecimal digits were wanted, but {client_id!r} came") from None
-    carrier = TicketTransport(client, tuple(address_of(address) for address in addresses), patience or RetryPolicy(), clock)
-    carrier.start()
-    return TicketClient(client, carrier)
+    transport = TicketTransport(client, tuple(address_of(address) for address in addresses), patience or RetryPolicy(), clock)
+    transport.start()
+    return TicketClient(client, transport)
 
 
 class TicketClient:
     """A world elsewhere. Every call returns a ticket at once; calls are done in the order in which they were made."""
 
-    def __init__(self, client: str, carrier: TicketTransport) -> None:
+    def __init__(self, client: str, transport: TicketTransport) -> None:
         self.client = client
-        self._carrier = carrier
+        self._transport = transport
 
     def call(self, method: str, *arguments: object) -> Ticket[Any]:
         """Call any method of the server by its name; arguments and result are plain MessagePack values."""
@@ -93,7 +87,7 @@ class TicketClient:
         most = ServerLimits().message_bytes - _HEAD_BYTES
         if len(content) > most:
             raise InputError(f"{method}: arguments of at most {most} bytes were wanted, but {len(content)} came")
-        return self._carrier.submit(method, content, read)
+        return self._transport.submit(method, content, read)
 
     def spawn(self, blueprint: str, at: r.Transform, parent: int | None = None, **attributes: object) -> Ticket[r.Actor]:
         """Put an actor into the world; with a parent ``at`` is relative to it."""
@@ -147,8 +141,8 @@ class TicketClient:
 
     def close(self, wait_s: float = 10.0) -> None:
         """Wait a while for what is pending, then hang up; what is pending then is lost."""
-        self._carrier.settled(wait_s)
-        self._carrier.end("the connection was closed")
+        self._transport.settled(wait_s)
+        self._transport.end("the connection was closed")
 
     def __enter__(self) -> Self:
         return self

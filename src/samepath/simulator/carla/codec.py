@@ -202,8 +202,7 @@ def finite(values: Sequence[float]) -> bool:
     return all(math.isfinite(value) for value in values)
 
 
-# What a client is told when something cannot be done.
-
+# How the text begins that a client is told when it asks for something we do not have.
 NOT_SUPPORTED: Final = "not supported by samepath"
 
 

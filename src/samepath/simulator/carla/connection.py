@@ -1,4 +1,13 @@
-"""One connection to a server or a node: requests out, answers in, in MessagePack-RPC as CARLA's client speaks it."""
+"""How calls by ticket get to a server: a thread that keeps one connection, and after every loss asks again, in order.
+
+Numbers make this safe. A server makes the call of a number once and in its turn, and answers a second request for it with what
+came of the first. So the only thing to be done about a lost, silent or broken connection is to make another one, to whoever can
+be reached, and to send again what is unanswered. Whether a call was made is then known, save where no server answers any more.
+
+One thread, :class:`TicketTransport`'s, owns the connection and settles tickets. Callers only add to its queue, under one
+condition variable, and wake it through a pair of sockets, because it waits in ``select`` for the server at the same time.
+Callbacks of tickets run in that thread too: one that waited for a result would wait for itself, and is refused.
+"""
 
 import selectors
 import socket
@@ -172,8 +181,6 @@ def address_of(text: str) -> Address:
     return Address(bare, int(port))
 
 
-# A ticket: a call that was made, and what became of it.
-
 T = TypeVar("T")
 
 
@@ -272,13 +279,6 @@ class Ticket(Generic[T]):
         self.frame, self.latency_s = frame, now_s - self._made_s
 
 
-# The thread that carries calls: it keeps one connection, and after every loss asks again for what is unanswered, in
-# order.
-#
-# Numbers make this safe: a server does a number once and in its turn, and answers a second request for it from its
-# ledger. So the only thing to be done about a lost, silent or broken connection is to make another one, to whoever
-# can be reached.
-
 # Requests on their way at once; fewer than the outcomes that a server keeps of a client.
 WINDOW: Final = 256
 _PENDING_MAX: Final = 100_000
@@ -308,10 +308,10 @@ class RetryPolicy:
 class TicketTransport:
     """Carries calls to one of several addresses."""
 
-    def __init__(self, client: str, addresses: tuple[Address, ...], patience: RetryPolicy, clock: Clock) -> None:
+    def __init__(self, client: str, addresses: tuple[Address, ...], policy: RetryPolicy, clock: Clock) -> None:
         self._client = client
         self._addresses = addresses
-        self._patience = patience
+        self._policy = policy
         self._clock = clock
         self._changed = threading.Condition()
         self._waiting: deque[TicketRequest] = deque()  # to be sent, in order
@@ -374,15 +374,15 @@ class TicketTransport:
             self._ringer.send(b"\0")
 
     def _run(self) -> None:
-        line = self._first
+        connection = self._first
         try:
-            while line is not None:
+            while connection is not None:
                 try:
-                    self._carry(line)
+                    self._carry(connection)
                 except ConnectionLostError as error:
                     self._trouble = str(error)
-                self._take_back(line)
-                line = self._redial(line)
+                self._take_back(connection)
+                connection = self._redial(connection)
         except Exception as error:  # whatever it is, nobody is left waiting
             self._over = f"internal error of samepath: {type(error).__name__}: {error}"
         with self._changed:
@@ -402,51 +402,49 @@ class TicketTransport:
             self._bell.close()
             self._ringer.close()
 
-    def _carry(self, line: TicketConnection) -> None:
-        """Send and receive until this is over or the line is lost."""
-        line.ready()
+    def _carry(self, connection: TicketConnection) -> None:
+        """Send and receive until this is over or the connection is lost."""
+        connection.ready()
         with selectors.DefaultSelector() as selector:
             selector.register(self._bell, selectors.EVENT_READ)
-            selector.register(line.socket, selectors.EVENT_READ)
-            while self._load(line):
-                line.send()
-                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.outgoing else 0)
-                selector.modify(line.socket, wanted)
-                selector.select(self._wait_s(line))
-                for reply in line.receive(self._clock.monotonic_s()):
+            selector.register(connection.socket, selectors.EVENT_READ)
+            while self._load(connection):
+                connection.send()
+                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.outgoing else 0)
+                selector.modify(connection.socket, wanted)
+                selector.select(self._wait_s(connection))
+                for reply in connection.receive(self._clock.monotonic_s()):
                     self._settle(reply)
-                self._check_silence(line)
+                self._check_silence(connection)
 
-    def _load(self, line: TicketConnection) -> bool:
-        """Give the line what it can take; False: it is over."""
+    def _load(self, connection: TicketConnection) -> bool:
+        """Give the connection what it can take; False: it is over."""
         with self._changed:
             if self._rung and not self._over:
                 self._bell.recv(16)
                 self._rung = False
-            while self._waiting and len(line.unanswered) < self._window and len(line.outgoing) < _OUTGOING_BYTES:
-                line.put(self._waiting.popleft(), self._clock.monotonic_s())
+            while self._waiting and len(connection.unanswered) < self._window and len(connection.outgoing) < _OUTGOING_BYTES:
+                connection.put(self._waiting.popleft(), self._clock.monotonic_s())
             return not self._over
 
-    def _wait_s(self, line: TicketConnection) -> float | None:
-        if not line.unanswered:
+    def _wait_s(self, connection: TicketConnection) -> float | None:
+        if not connection.unanswered:
             return None
         now_s = self._clock.monotonic_s()
-        return max(0.0, min(line.heard_s + self._patience.silence_s, self._since_s + self._patience.give_up_s) - now_s)
+        return max(0.0, min(connection.heard_s + self._policy.silence_s, self._since_s + self._policy.give_up_s) - now_s)
 
-    def _check_silence(self, line: TicketConnection) -> None:
+    def _check_silence(self, connection: TicketConnection) -> None:
         now_s = self._clock.monotonic_s()
         self._check_patience(now_s)
-        if line.unanswered and now_s - line.heard_s >= self._patience.silence_s:
-            line.answers = 0  # it may have been good once
-            raise ConnectionLostError(f"{line.address}: no answer within {self._patience.silence_s:g} s")
+        if connection.unanswered and now_s - connection.heard_s >= self._policy.silence_s:
+            connection.answers = 0  # it may have been good once
+            raise ConnectionLostError(f"{connection.address}: no answer within {self._policy.silence_s:g} s")
 
     def _check_patience(self, now_s: float) -> None:
         with self._changed:
-            if self._tickets and not self._over and now_s - self._since_s >= self._patience.give_up_s:
+            if self._tickets and not self._over and now_s - self._since_s >= self._policy.give_up_s:
                 trouble = f" ({self._trouble})" if self._trouble else ""
-                self._over = (
-                    f"nothing was answered for {self._patience.give_up_s:g} s{trouble}, so this connection was given up"
-                )
+                self._over = f"nothing was answered for {self._policy.give_up_s:g} s{trouble}, so this connection was given up"
 
     def _settle(self, reply: TicketReply) -> None:
         ticket, now_s = self._tickets[reply.number], self._clock.monotonic_s()
@@ -463,14 +461,14 @@ class TicketTransport:
             if not self._tickets:
                 self._changed.notify_all()
 
-    def _take_back(self, line: TicketConnection) -> None:
-        """What a lost line has not answered is to be sent again, before all else."""
-        line.close()
+    def _take_back(self, connection: TicketConnection) -> None:
+        """What a lost connection has not answered is to be sent again, before all else."""
+        connection.close()
         with self._changed:
-            self._waiting.extendleft(reversed(line.unanswered.values()))
+            self._waiting.extendleft(reversed(connection.unanswered.values()))
 
     def _redial(self, lost: TicketConnection) -> TicketConnection | None:
-        """Connect again when there is something to ask; a line that gave no answer is tried last, and gently."""
+        """Connect again when there is something to ask; a connection that gave no answer is tried last, and gently."""
         self._pause_s = 0.0 if lost.answers else self._longer_s()
         if not lost.answers:
             self._window, self._at = 1, self._at + 1
@@ -481,13 +479,13 @@ class TicketTransport:
             self._check_patience(self._clock.monotonic_s())
             if self._over:
                 return None
-            line = self._dial_all(greeting=False)
-            if line is not None:
-                return line
+            connection = self._dial_all(greeting=False)
+            if connection is not None:
+                return connection
             self._pause_s = self._longer_s()
 
     def _longer_s(self) -> float:
-        return min(max(2.0 * self._pause_s, _FIRST_PAUSE_S), self._patience.pause_s)
+        return min(max(2.0 * self._pause_s, _FIRST_PAUSE_S), self._policy.pause_s)
 
     def _dial_all(self, *, greeting: bool) -> TicketConnection | None:
         """Try each address once, the current one first."""
@@ -495,14 +493,14 @@ class TicketTransport:
         for step in range(len(self._addresses)):
             at = (self._at + step) % len(self._addresses)
             try:
-                line = TicketConnection(self._addresses[at], self._patience.connect_s, self._clock.monotonic_s())
+                connection = TicketConnection(self._addresses[at], self._policy.connect_s, self._clock.monotonic_s())
                 if greeting:
-                    line.greet(self._client, self._patience.silence_s)
+                    connection.greet(self._client, self._policy.silence_s)
             except ConnectionLostError as error:
                 troubles.append(str(error))
             else:
                 self._at = at
-                return line
+                return connection
         self._trouble = ", ".join(troubles)
         return None
 

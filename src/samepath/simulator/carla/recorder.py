@@ -1,6 +1,9 @@
 """Recordings of a session in CARLA's own file format: written, described and played again.
 
-The format itself is :mod:`samepath.simulator.carla.recorder_file`, which the importer of recordings shares.
+The format itself is :mod:`samepath.simulator.carla.recorder_file`, which the importer of recordings shares. Nothing in here
+touches a world: :class:`LogReplay` says what appears, disappears and where everything is for any step of time (between two
+frames poses are interpolated, at the time of a frame they are the frame's own), and the server does it. The texts about a
+recording are in CARLA's wording and columns. A client names files only inside the data folder (:func:`inside`).
 """
 
 import contextlib
@@ -35,8 +38,6 @@ from samepath.simulator.carla.recorder_file import (
 )
 from samepath.simulator.carla.recorder_records import NO_ACTOR
 
-# The only files a client can name: those inside the data folder.
-
 NAME_MAX_BYTES: Final = 200
 PATH_MAX_BYTES: Final = 1000
 _REFUSED: Final = frozenset('\\:*?"<>|')
@@ -70,12 +71,10 @@ def inside(folder: Path, name: str) -> Path:
     return path
 
 
-# A recording in progress.
-
 _HEAD_BYTES: Final = 64
 
 
-class _Nowhere:
+class _NullSink:
     """Takes what is written and forgets it: for a file that holds it already."""
 
     def write(self, data: bytes, /) -> int:
@@ -97,7 +96,7 @@ class LogRecording:
 
     def __init__(self, path: Path, map_name: str, started_unix_s: int, *, rehearsed: bool = False) -> None:
         self.path = path
-        self._file: FileIO | _Nowhere = _Nowhere() if rehearsed else self._opened(os.O_CREAT | os.O_TRUNC)
+        self._file: FileIO | _NullSink = _NullSink() if rehearsed else self._opened(os.O_CREAT | os.O_TRUNC)
         try:
             self._writer = LogWriter(self._file, LogHeader(map_name, started_unix_s))
         except OSError as error:
@@ -119,7 +118,7 @@ class LogRecording:
     def restore(cls, path: Path, state: WriterState) -> "LogRecording":
         """A rehearsed recording that has come as far as ``state`` says."""
         made = cls.__new__(cls)
-        made.path, made._file = path, _Nowhere()
+        made.path, made._file = path, _NullSink()
         made._writer = LogWriter.go_on(made._file, state)
         return made
 
@@ -165,11 +164,6 @@ class LogRecording:
         """Finish the file."""
         self._file.close()
 
-
-# A recording played again: what appears, disappears and where everything is, for any step of time.
-#
-# Between two frames places are interpolated; at the time of a frame they are the frame's own. Nothing here touches
-# the world: the server takes a :class:`ReplayStep` and does it.
 
 _SAME_S: Final = 1e-6
 _SPECTATOR: Final = "spectator"
@@ -246,11 +240,11 @@ class LogReplay:
         while self._next is not None and self._next.elapsed_s <= time_s + _SAME_S:
             self._here, self._next = self._next, next(self._frames, None)
             content = self._here.content
-            for actor in content.added:
-                if self._is_ignored(actor):
-                    self._ignored.add(actor.actor)
+            for added in content.added:
+                if self._is_ignored(added):
+                    self._ignored.add(added.actor)
                 else:
-                    self._present[actor.actor] = actor
+                    self._present[added.actor] = added
             for actor in content.removed:
                 self._present.pop(actor, None)
             parents.extend(content.parents)
@@ -325,8 +319,6 @@ def replay_text(log: Log, options: ReplayOptions) -> str:
         lines.append("Ignoring Spectator camera")
     return "\n".join([*lines, ""])
 
-
-# What CARLA's client prints about a recording, in CARLA's wording and columns.
 
 _LETTERS: Final = {ActorKind.OTHER: "o", ActorKind.VEHICLE: "v", ActorKind.WALKER: "w", ActorKind.TRAFFIC_LIGHT: "t"}
 _LIGHTS: Final = (

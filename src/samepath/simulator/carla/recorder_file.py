@@ -3,6 +3,10 @@
 The layout is CARLA's documented one (version 2, as of 0.9.16; version 1 is read too). On disk places are 32-bit floats in
 centimetres and angles are roll, pitch, yaw; here they are metres, and poses have our order and names. Packets this module
 has no use for are read past, as the format intends.
+
+Reading and writing go frame by frame, so that a recording of hours needs no memory. Whatever does not fit is an InputError of
+one line with the place in the file. A file that ends within a frame is one whose simulator died while it wrote: what is before
+that frame is read (``Log.is_cut``).
 """
 
 import errno
@@ -38,8 +42,6 @@ from samepath.simulator.carla.recorder_records import (
     VehicleLights,
     WalkerInput,
 )
-
-# How packets lie on disk: one table for those of fixed records, a little code for the rest.
 
 FRAME_START, FRAME_END, ADDED, REMOVED = 0, 1, 2, 3
 VISUAL_TIME, PLATFORM_TIME = 20, 14
@@ -235,11 +237,6 @@ def content_packets(content: rec.Content) -> Iterable[bytes]:
         yield packet(PLATFORM_TIME, CLOCK.pack(content.platform_s))
 
 
-# Read a recorder file frame by frame. Whatever does not fit is an InputError of one line with the place in the file.
-#
-# A file that ends within a frame is one whose simulator died while it wrote: what is before that frame is read
-# (``Log.is_cut``).
-
 # No frame of a world that our limits allow comes near; a larger number is damage.
 PACKET_MAX_BYTES: Final = 64 * 1024 * 1024
 _HEADER_MAX_BYTES: Final = 4 * 65536
@@ -386,8 +383,6 @@ def _read_into(fields: dict[str, Any], number: int, data: bytes, where: str) -> 
         layout = BY_ID[number]
         fields[layout.field] = fields.get(layout.field, ()) + unpack(layout, data, where)
 
-
-# Write a recorder file frame by frame, as the world ticks.
 
 _UNKNOWN_S: Final = -1.0
 

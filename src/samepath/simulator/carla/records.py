@@ -302,8 +302,7 @@ def transform_of(pose: Pose) -> Transform:
     return Transform(Vector(pose.x_m, pose.y_m, pose.z_m), Rotation(pose.pitch_deg, pose.yaw_deg, pose.roll_deg))
 
 
-# The commands of a batch: CARLA's variant by index, each with the actor it is for first.
-
+# The commands of a batch are CARLA's variant by index, each with the actor it is for first.
 _LIMITS: Final = ServerLimits()
 
 
@@ -341,7 +340,7 @@ class BrokenCommand(NamedTuple):
 BatchCommand = SpawnCommand | ActorCommand | ConsoleCommand | BrokenCommand
 
 
-def _touch(method: str, *readers: Reader[Any]) -> Reader[ActorCommand]:
+def _actor_command(method: str, *readers: Reader[Any]) -> Reader[ActorCommand]:
     def build(actor: int, *arguments: Any) -> ActorCommand:  # noqa: ANN401 - checked by the readers
         return ActorCommand(method, actor, arguments)
 
@@ -350,27 +349,27 @@ def _touch(method: str, *readers: Reader[Any]) -> Reader[ActorCommand]:
 
 _SPAWN, _CONSOLE = 0, 20
 # By index; the methods are those a client could have called one by one.
-_TOUCHES: Final[dict[int, Reader[ActorCommand]]] = {
-    1: _touch("destroy_actor"),
-    2: _touch("apply_control_to_vehicle", vehicle_control),
-    3: _touch("apply_ackermann_control_to_vehicle", ackermann_control),
-    4: _touch("apply_control_to_walker", walker_control),
-    5: _touch("apply_physics_control", physics_control),
-    6: _touch("set_actor_transform", transform),
-    7: _touch("set_walker_state", transform, number),
-    8: _touch("set_actor_target_velocity", vector),
-    9: _touch("set_actor_target_angular_velocity", vector),
-    10: _touch("add_actor_impulse", vector),
-    11: _touch("add_actor_force", vector),
-    12: _touch("add_actor_angular_impulse", large_vector),
-    13: _touch("add_actor_torque", large_vector),
-    14: _touch("set_actor_simulate_physics", flag),
-    15: _touch("set_actor_enable_gravity", flag),
-    16: _touch("set_actor_autopilot", flag),
-    17: _touch("show_vehicle_debug_telemetry", flag),
-    18: _touch("set_vehicle_light_state", u32),
-    19: _touch("set_actor_location", vector),
-    21: _touch("set_traffic_light_state", u8),
+_ACTOR_COMMANDS: Final[dict[int, Reader[ActorCommand]]] = {
+    1: _actor_command("destroy_actor"),
+    2: _actor_command("apply_control_to_vehicle", vehicle_control),
+    3: _actor_command("apply_ackermann_control_to_vehicle", ackermann_control),
+    4: _actor_command("apply_control_to_walker", walker_control),
+    5: _actor_command("apply_physics_control", physics_control),
+    6: _actor_command("set_actor_transform", transform),
+    7: _actor_command("set_walker_state", transform, number),
+    8: _actor_command("set_actor_target_velocity", vector),
+    9: _actor_command("set_actor_target_angular_velocity", vector),
+    10: _actor_command("add_actor_impulse", vector),
+    11: _actor_command("add_actor_force", vector),
+    12: _actor_command("add_actor_angular_impulse", large_vector),
+    13: _actor_command("add_actor_torque", large_vector),
+    14: _actor_command("set_actor_simulate_physics", flag),
+    15: _actor_command("set_actor_enable_gravity", flag),
+    16: _actor_command("set_actor_autopilot", flag),
+    17: _actor_command("show_vehicle_debug_telemetry", flag),
+    18: _actor_command("set_vehicle_light_state", u32),
+    19: _actor_command("set_actor_location", vector),
+    21: _actor_command("set_traffic_light_state", u8),
 }
 COUNT: Final = 22
 _console: Final = struct_of(ConsoleCommand, text)
@@ -397,10 +396,10 @@ def _command(value: Any, depth: int) -> BatchCommand:  # noqa: ANN401 - anything
         return _SPAWNS[depth](fields)
     if index == _CONSOLE:
         return _console(fields)
-    touch = _TOUCHES.get(index)
-    if touch is None:
+    reader = _ACTOR_COMMANDS.get(index)
+    if reader is None:
         raise WireError(f"a command from 0 to {COUNT - 1} was wanted, but {came(index)} came")
-    return touch(fields)
+    return reader(fields)
 
 
 def command(value: Any) -> BatchCommand:  # noqa: ANN401 - anything may come

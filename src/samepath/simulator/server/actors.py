@@ -21,13 +21,6 @@ from samepath.simulator.carla.records import (
 from samepath.simulator.carla.streams import ACTIVE, ActorStates
 from samepath.simulator.world.world import STATE_FIELDS, World
 
-# Driving by speed and steering angle instead of pedals: one controller for the speed, one below it for the
-# acceleration.
-#
-# The outer controller turns the difference of speeds into an acceleration wanted, the inner one the difference of
-# accelerations into pedals; both add up what they ask for from tick to tick. Gains, limits and the rule that a
-# vehicle stops before it changes direction are those of CARLA's Ackermann control.
-
 _STILL_MPS: Final = 0.1
 _MAX_ACCELERATION_MPS2: Final = 3.0
 _MAX_BRAKING_MPS2: Final = 8.0
@@ -57,7 +50,12 @@ def _within(value: float, most: float) -> float:
 
 @dataclass
 class AckermannController:
-    """The controller of one vehicle; ``target`` None: the pedals are the client's."""
+    """Drives one vehicle by speed and steering angle; ``target`` None: the pedals are the client's.
+
+    An outer controller turns the difference of speeds into a wanted acceleration, an inner one the difference of accelerations
+    into pedals; both add up what they ask for from tick to tick. Gains, limits and the rule that a vehicle stops before it
+    changes direction are those of CARLA's Ackermann control.
+    """
 
     settings: AckermannSettings = _USUAL
     target: AckermannControl | None = None

@@ -1,4 +1,8 @@
-"""Shapes that clients draw into the world: kept until they fade, for cameras to draw."""
+"""Shapes that clients draw into the world: kept until they fade, and painted over the images of colour cameras.
+
+Lines are painted as they would be seen, hidden by what is nearer; shapes of the head-up kind lie over everything. A line is at
+least a pixel wide; texts are 11 pixels high wherever they stand.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -107,12 +111,12 @@ class DebugShapes:
         """Drop what has been there for its time; how that was rounded depends on the server's age and must not count."""
         past_s = now_s - _SAME_S
         if any(end_s is not None and end_s < past_s for end_s, _ in self._shapes):
-            kept = [kept_shape for kept_shape in self._shapes if kept_shape[0] is None or kept_shape[0] >= past_s]
+            kept = [(end_s, shape) for end_s, shape in self._shapes if end_s is None or end_s >= past_s]
             self._shapes = deque(kept, maxlen=self._shapes.maxlen)
 
     def clear(self, *, texts_only: bool = False) -> None:
         """Drop everything, or all texts."""
-        kept = [kept_shape for kept_shape in self._shapes if texts_only and not isinstance(kept_shape[1].shape, DebugText)]
+        kept = [(end_s, shape) for end_s, shape in self._shapes if texts_only and not isinstance(shape.shape, DebugText)]
         self._shapes = deque(kept, maxlen=self._shapes.maxlen)
 
     def state(self) -> list[Any]:
@@ -128,11 +132,6 @@ class DebugShapes:
         """What is drawn now, oldest first."""
         return tuple(shape for _, shape in self._shapes)
 
-
-# Shapes that clients draw, painted over a camera's picture: lines as they would be seen, hidden by what is nearer.
-#
-# Shapes of the head-up kind lie over everything. A line is at least a pixel wide; texts are 11 pixels high wherever
-# they stand.
 
 F64 = NDArray[np.float64]
 SHAPES_MOST: Final = 4000

@@ -39,92 +39,11 @@ if TYPE_CHECKING:
     from samepath.simulator.server.recorder import EpisodePlayer, EpisodeRecorder
 
 
-# What there is to see in an episode, tick by tick, as plain data; and which of it was looked at.
-
+# The lamps that clients can switch.
 _LAMPS: Final = (Lamp.SPECIAL_2 << 1) - 1
-"""The lamps that clients can switch."""
 _WEATHER_MOST: Final = 1e6
 
 Places = tuple[tuple[int, "Pose"], ...]
-
-
-class ViewBuilder:
-    """What can be seen in an episode."""
-
-    def __init__(self, episode: Episode) -> None:
-        self._episode = episode
-        self._odometer = Odometer()
-        self._seen: tuple[int, Places] | None = None
-        self._past: Places | None = None
-
-    def follow(self) -> None:
-        """Follow a tick: walkers have walked on."""
-        world = self._episode.world
-        self._odometer.advance(world.state(walker.id) for walker in self._episode.actors.all(WalkerEntry))
-        frame = self._episode.frame
-        self._past = self._seen[1] if self._seen is not None and self._seen[0] == frame - 1 else None
-
-    def mark_seen(self) -> None:
-        """Somebody looks at this tick: where things are now is what they will have moved from in the next one."""
-        episode = self._episode
-        if self._seen is None or self._seen[0] != episode.frame:
-            bodies = [entry.id for entry in episode.actors if entry.has_body]
-            self._seen = (episode.frame, tuple((number, episode.world.state(number).pose) for number in bodies))
-
-    def view(self) -> SceneView:
-        """Everything as it is after this tick; if the tick before was looked at, with where things were then."""
-        episode = self._episode
-        bodies = [entry for entry in episode.actors if entry.has_body]
-        return SceneView(
-            episode=episode.id,
-            frame=episode.frame,
-            # Not the frame: how long a server stood idle leaves no trace.
-            tick=episode.world.tick_count,
-            looks=tuple(self._look(entry) for entry in bodies),
-            velocities=tuple(episode.world.state(entry.id).velocity_mps for entry in bodies),
-            weather=SceneWeather(*(min(max(value, -_WEATHER_MOST), _WEATHER_MOST) for value in episode.weather)),
-            lights=tuple(int(episode.signals.shows(number)) for number in range(len(episode.scene.signals.lights))),
-            hidden=self._hidden(),
-            past=self._past,
-            shapes=episode.debug.shapes if episode.context.draw_debug else (),
-        )
-
-    def _hidden(self) -> tuple[str, ...]:
-        """What clients have taken away, by the names of the street; there a tree is one thing, and goes with its crown."""
-        hidden = self._episode.hidden
-        if not hidden:
-            return ()
-        return tuple(sorted({thing.name.removesuffix(" crown") for thing in self._episode.scene.objects if thing.id in hidden}))
-
-    def _look(self, entry: ActorEntry) -> ActorAppearance:
-        state = self._episode.world.state(entry.id)
-        body = entry.blueprint.body if entry.blueprint is not None else entry.type_id
-        lamps = Lamp(entry.lights & _LAMPS) if isinstance(entry, VehicleEntry) else Lamp(0)
-        walked_m = self._odometer.walked_m(state) if isinstance(entry, WalkerEntry) else None
-        return ActorAppearance(entry.id, body, state.pose, _paint(entry), lamps, walked_m)
-
-    def state(self) -> list[Any]:
-        """Everything the future depends on, as plain data."""
-        seen = None if self._seen is None else [self._seen[0], [[number, list(pose)] for number, pose in self._seen[1]]]
-        return [self._odometer.state(), seen]
-
-    def restore(self, data: list[Any]) -> None:
-        """Take up what :meth:`state` gave."""
-        from samepath.core.states import Pose
-
-        walked, seen = data
-        self._odometer = Odometer.restore(walked)
-        self._seen = None if seen is None else (seen[0], tuple((number, Pose(*pose)) for number, pose in seen[1]))
-
-
-def _paint(entry: ActorEntry) -> tuple[float, float, float] | None:
-    """The colour a client has chosen; one that is none is left to the id."""
-    try:
-        return paint_of(entry.record.description.get("color", ""))
-    except InputError:
-        return None
-
-
 # The step in synchronous mode where a client has not fixed one: the world must repeat itself, so the clock has no say.
 DEFAULT_STEP_S: Final = 0.05
 SPECTATOR: Final = "spectator"
@@ -193,8 +112,8 @@ class StreetLights:
 class Episode:
     """Everything there is between two loads of a map, and what outlives them: frames, ids, settings."""
 
-    def __init__(self, place: EpisodeContext, map_name: str) -> None:
-        self.context = place
+    def __init__(self, context: EpisodeContext, map_name: str) -> None:
+        self.context = context
         self.settings = Settings()
         self.frame = 1
         self.id = 0
@@ -205,7 +124,7 @@ class Episode:
         self.next_actor_id = 1
         self.next_stream_id = 2
         self.traffic_managers: dict[int, tuple[str, object]] = {}
-        self.tickets = TicketStore(place.limits)
+        self.tickets = TicketStore(context.limits)
         self.gravity_mps2 = _GRAVITY_MPS2
         self.replaying = ReplayOptions()
         self.recorder: EpisodeRecorder | None = None
@@ -344,3 +263,84 @@ class Episode:
         names = frozenset(known.values()) & solid
         if names:
             self.world.show_scenery(names, on=on)
+
+
+class ViewBuilder:
+    """Builds the :class:`SceneView` of each tick: everything there is to see, as plain data.
+
+    It remembers two things from tick to tick: how far walkers have walked (their legs swing with it), and where bodies were in
+    the last tick that anybody looked at (optical flow is motion since then).
+    """
+
+    def __init__(self, episode: Episode) -> None:
+        self._episode = episode
+        self._odometer = Odometer()
+        self._seen: tuple[int, Places] | None = None
+        self._past: Places | None = None
+
+    def follow(self) -> None:
+        """Follow a tick: walkers have walked on."""
+        world = self._episode.world
+        self._odometer.advance(world.state(walker.id) for walker in self._episode.actors.all(WalkerEntry))
+        frame = self._episode.frame
+        self._past = self._seen[1] if self._seen is not None and self._seen[0] == frame - 1 else None
+
+    def mark_seen(self) -> None:
+        """Somebody looks at this tick: where things are now is what they will have moved from in the next one."""
+        episode = self._episode
+        if self._seen is None or self._seen[0] != episode.frame:
+            bodies = [entry.id for entry in episode.actors if entry.has_body]
+            self._seen = (episode.frame, tuple((number, episode.world.state(number).pose) for number in bodies))
+
+    def view(self) -> SceneView:
+        """Everything as it is after this tick; if the tick before was looked at, with where things were then."""
+        episode = self._episode
+        bodies = [entry for entry in episode.actors if entry.has_body]
+        return SceneView(
+            episode=episode.id,
+            frame=episode.frame,
+            # Not the frame: how long a server stood idle leaves no trace.
+            tick=episode.world.tick_count,
+            looks=tuple(self._look(entry) for entry in bodies),
+            velocities=tuple(episode.world.state(entry.id).velocity_mps for entry in bodies),
+            weather=SceneWeather(*(min(max(value, -_WEATHER_MOST), _WEATHER_MOST) for value in episode.weather)),
+            lights=tuple(int(episode.signals.shows(number)) for number in range(len(episode.scene.signals.lights))),
+            hidden=self._hidden(),
+            past=self._past,
+            shapes=episode.debug.shapes if episode.context.draw_debug else (),
+        )
+
+    def _hidden(self) -> tuple[str, ...]:
+        """What clients have taken away, by the names of the street; there a tree is one thing, and goes with its crown."""
+        hidden = self._episode.hidden
+        if not hidden:
+            return ()
+        return tuple(sorted({thing.name.removesuffix(" crown") for thing in self._episode.scene.objects if thing.id in hidden}))
+
+    def _look(self, entry: ActorEntry) -> ActorAppearance:
+        state = self._episode.world.state(entry.id)
+        body = entry.blueprint.body if entry.blueprint is not None else entry.type_id
+        lamps = Lamp(entry.lights & _LAMPS) if isinstance(entry, VehicleEntry) else Lamp(0)
+        walked_m = self._odometer.walked_m(state) if isinstance(entry, WalkerEntry) else None
+        return ActorAppearance(entry.id, body, state.pose, _paint(entry), lamps, walked_m)
+
+    def state(self) -> list[Any]:
+        """Everything the future depends on, as plain data."""
+        seen = None if self._seen is None else [self._seen[0], [[number, list(pose)] for number, pose in self._seen[1]]]
+        return [self._odometer.state(), seen]
+
+    def restore(self, data: list[Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        from samepath.core.states import Pose
+
+        walked, seen = data
+        self._odometer = Odometer.restore(walked)
+        self._seen = None if seen is None else (seen[0], tuple((number, Pose(*pose)) for number, pose in seen[1]))
+
+
+def _paint(entry: ActorEntry) -> tuple[float, float, float] | None:
+    """The colour a client has chosen; one that is none is left to the id."""
+    try:
+        return paint_of(entry.record.description.get("color", ""))
+    except InputError:
+        return None

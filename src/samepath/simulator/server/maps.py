@@ -1,4 +1,9 @@
-"""A map as the server shows it: what stands where, under which label, what is hidden, where the lamps are."""
+"""The maps of a server: which there are, and what clients are told of the one that is loaded.
+
+A :class:`ServedMap` derives from a road map what CARLA's clients ask for (spawn points, environment objects, street lights, the
+navigation mesh) and what a tick needs, once. Files that clients fetch come from memory, by exact name: nothing on disk can be
+reached this way.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -24,8 +29,6 @@ from samepath.simulator.simulation import merged
 from samepath.simulator.world.signals import SignalPlan, StopLines, plan_of
 from samepath.simulator.world.world import StaticMesh
 
-# Which lane is under a point: a grid over the middle lines of driving lanes, for one look-up per vehicle and metre.
-
 _CELL_M: Final = 8.0
 _SHORT_M2: Final = 1e-12
 
@@ -39,7 +42,10 @@ class OnLane(NamedTuple):
 
 
 class LaneFinder:
-    """Finds lanes. ``reach_m`` is how far from a lane's middle a point may be."""
+    """Finds the lane under a point, by a grid over the middle lines of driving lanes.
+
+    It is asked for every vehicle every few metres. ``reach_m`` is how far from a lane's middle a point may be.
+    """
 
     def __init__(self, road_map: RoadMap, reach_m: float = 6.0) -> None:
         self._reach_m = reach_m
@@ -182,8 +188,7 @@ class ServedMap:
 
     def work_out(self) -> None:
         """Work out now what ticks will need, so that no tick waits for it."""
-        for derived in (self.statics, self.lanes, self.stop_lines, self.objects, self.lamps, self.spawn_points):
-            del derived
+        _ = self.statics, self.lanes, self.stop_lines, self.objects, self.lamps, self.spawn_points
 
     @cached_property
     def navigation(self) -> tuple[str, bytes]:
@@ -204,8 +209,6 @@ def served_map(name: str, road_map: RoadMap) -> ServedMap:
     return ServedMap(name, road_map)
 
 
-# Which maps a client can ask for: ours, those the user gave other names to, and one a client sent.
-
 SENT: Final = "OpenDriveMap"
 _FOLDER: Final = "Carla/Maps"
 
@@ -220,7 +223,7 @@ def check_aliases(aliases: Mapping[str, str]) -> None:
 
 
 class MapLibrary:
-    """The maps of a server."""
+    """The maps that clients can ask for: ours, those the user gave other names to, and the one that a client sent last."""
 
     def __init__(self, aliases: Mapping[str, str], log: Callable[[str], None], limits: ServerLimits) -> None:
         check_aliases(aliases)
@@ -289,9 +292,6 @@ class MapLibrary:
 def shown_path(name: str) -> str:
     """A map's name in its description."""
     return f"{_FOLDER}/{name}"
-
-
-# Files that clients ask for: from memory, by exact name; nothing on disk can be reached this way.
 
 
 def required_files(scene: ServedMap, folder: str) -> tuple[str, ...]:

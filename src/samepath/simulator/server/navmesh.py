@@ -3,6 +3,10 @@
 Every street is cut across at the edges of its crossings and as finely as it bends, and lengthwise into sidewalk, ramp,
 carriageway, ramp, sidewalk; neighbours share their corners. The sidewalk keeps the radius of a person away from kerb and
 walls; the ramp joins its height to that of the road. Junctions themselves are left out: nobody walks across their middle.
+
+The file is Detour's navigation mesh as CARLA's client reads it: one tile of version 7 in an ``MSET`` wrapper. Detour's axes are
+x, height, y of CARLA. Polygons have three to six corners and run clockwise for somebody who sees x to the right and CARLA's y
+upwards on paper; an edge's neighbour is the other polygon with the same two corners.
 """
 
 import math
@@ -20,11 +24,6 @@ from samepath.simulator.maps.lanes import borders, heights_m, place
 from samepath.simulator.maps.network import RoadMap
 from samepath.simulator.maps.records import LaneSection, Road, RoadObject
 from samepath.simulator.maps.surfaces import Point
-
-# Detour's navigation mesh as a file, the way CARLA's client reads it: one tile of version 7 in an ``MSET`` wrapper.
-#
-# Detour's axes are x, height, y of CARLA. Polygons have three to six corners and run clockwise for somebody who sees
-# x to the right and CARLA's y upwards on paper; an edge's neighbour is the other polygon with the same two corners.
 
 Floats = NDArray[np.float64]
 

@@ -1,14 +1,18 @@
 """Going on after a crash: the last good snapshot, and what happened since played again from the journal.
 
-Nothing is drawn and nobody is told anything while that is done. Every tick of it must come out with the digest that the journal
-has for it; if it does not, an earlier snapshot is taken, and if none gives the same world, nothing is resumed.
+While that is done nothing is drawn (but what event cameras must remember), nobody is told anything and no file is touched: it
+has all happened before. Every tick must come out with the digest that the journal has for it. If one does not, an earlier
+snapshot is tried; if none leads to the same world, nothing is resumed, because a world that merely resembles the one that
+clients know is worse than none.
+
+The journal is cut behind what was played, and a new part begun: bytes after the last whole record belong to something that
+nobody has had an answer to. All clients count as gone; calls by ticket that they send again are not made twice.
 """
 
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,19 +68,16 @@ class ResumedEpisode:
     lock: int | None
 
 
-class _Ghost(NoCaller):
-    """A client that called before the crash."""
+class _FormerCaller(NoCaller):
+    """A client that called before the crash; nobody is there to be answered."""
 
     def __init__(self, home: int, stream_port: int | None) -> None:
         self.home = home
         self.stream_port = stream_port
 
-    def answer(self, call_id: int | None, result: bytes) -> None:
-        """NoCaller is there to be told."""
 
-
-class _Silence:
-    """An outbox for what was sent long ago."""
+class _NullPublisher:
+    """Takes what was sent before the crash."""
 
     def publish(self, stream_id: int, payload: bytes) -> None:
         pass
@@ -91,23 +92,23 @@ class _Silence:
         pass
 
 
-class _Rehearsal:
-    """A workshop that makes only what a sensor must remember for its next measurement: what an event camera saw."""
+class _ReplayRenderer:
+    """Renders only what a sensor must remember for its next measurement: the image that an event camera compares with."""
 
     wants_every_tick = False
 
     def __init__(self, real: SensorRenderer) -> None:
         self._renderer = real if isinstance(real, LocalRenderer) else LocalRenderer()
-        self.map: Callable[[], RoadMap] | None = None
+        self.episode: Episode | None = None  # that is played; its map may change on the way
 
     def prepare(self, road_map: RoadMap) -> None:
         pass
 
-    def render(self, view: SceneView, orders: Sequence[RenderRequest]) -> Sequence[RenderResult]:
-        wanted = [request for request in orders if request.type_id == EVENTS or request.memory]
-        if not wanted or self.map is None:
+    def render(self, view: SceneView, requests: Sequence[RenderRequest]) -> Sequence[RenderResult]:
+        wanted = [request for request in requests if request.type_id == EVENTS or request.memory]
+        if not wanted or self.episode is None:
             return []
-        self._renderer.prepare(self.map())
+        self._renderer.prepare(self.episode.scene.road_map)
         return [replace(result, payload=b"") for result in self._renderer.render(view, wanted)]
 
     def close(self) -> None:
@@ -128,18 +129,20 @@ class _Tail:
     why: str = ""
 
 
-def open_episode(place: EpisodeContext, map_name: str, keeping: JournalConfig | None) -> tuple[Episode, EpisodeJournal | None]:
+def open_episode(context: EpisodeContext, map_name: str, config: JournalConfig | None) -> tuple[Episode, EpisodeJournal | None]:
     """A fresh episode on a map, or the one of a journal; and the journal to keep of it, if one is wanted."""
-    if keeping is None:
-        return Episode(place, map_name), None
-    if keeping.resume:
-        resumed = resume(keeping.folder, place, whole_ticks=keeping.whole_ticks)
-        journal = EpisodeJournal(keeping.folder, resumed.origin, place.log, keeping.settings, place.clock)
+    if config is None:
+        return Episode(context, map_name), None
+    if config.resume:
+        resumed = resume(config.folder, context, whole_ticks=config.whole_ticks)
+        journal = EpisodeJournal(config.folder, resumed.origin, context.log, config.settings, context.clock)
         journal.go_on(resumed.episode, resumed.part, resumed.lock)
         return resumed.episode, journal
-    origin = JournalOrigin(map_name, place.maps.aliases, place.data_folder, place.draw_debug, place.limits, keeping.extra)
-    episode = Episode(place, map_name)
-    journal = EpisodeJournal(keeping.folder, origin, place.log, keeping.settings, place.clock)
+    origin = JournalOrigin(
+        map_name, context.maps.aliases, context.data_folder, context.draw_debug, context.limits, config.extra
+    )
+    episode = Episode(context, map_name)
+    journal = EpisodeJournal(config.folder, origin, context.log, config.settings, context.clock)
     journal.begin(episode)
     return episode, journal
 
@@ -165,7 +168,7 @@ def _checked(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
     return head
 
 
-def resume(folder: Path, place: EpisodeContext, *, whole_ticks: bool = False) -> ResumedEpisode:
+def resume(folder: Path, context: EpisodeContext, *, whole_ticks: bool = False) -> ResumedEpisode:
     """Build the episode that a journal was kept of, as it was when the server ended, and cut the journal there.
 
     That is after the last call that anybody can have had an answer to; with ``whole_ticks`` after the last tick.
@@ -173,47 +176,43 @@ def resume(folder: Path, place: EpisodeContext, *, whole_ticks: bool = False) ->
     origin = origin_of(folder)
     handle = lock(folder, reading=True)
     parts, snapshots = numbers_of(folder)
-    rehearsal = _Rehearsal(place.renderer)
-    rehearsing = replace(place, outbox=_Silence(), log=_silent, renderer=rehearsal)
+    renderer = _ReplayRenderer(context.renderer)
+    rehearsing = replace(context, outbox=_NullPublisher(), log=_silent, renderer=renderer)
     for start in [*reversed(snapshots), *(_START for part in parts if part == _START)]:
-        place.maps.forget()
+        context.maps.forget()
         tail = _tail_of(folder, start, parts, whole_ticks=whole_ticks)
         try:
             episode = _start(folder, start, origin, rehearsing)
-            rehearsal.map = partial(_map_of, episode)
+            renderer.episode = episode
             _play(episode, tail.records)
         except InputError:
             raise
         except SamepathError as error:
             where = f"snapshot {start}" if start else "the beginning"
-            place.log(f"{where} does not lead to where the server was ({error}); an earlier one is tried")
+            context.log(f"{where} does not lead to where the server was ({error}); an earlier one is tried")
             continue
         if tail.why:
-            place.log(tail.why)
+            context.log(tail.why)
         if handle is not None:
             _cut(folder, tail, parts)
-        snapshot.go_live(episode, place)
-        place.log(f"resumed from {f'snapshot {start}' if start else 'the beginning'}: frame {episode.frame}")
+        snapshot.go_live(episode, context)
+        context.log(f"resumed from {f'snapshot {start}' if start else 'the beginning'}: frame {episode.frame}")
         return ResumedEpisode(episode, origin, max((*parts, *snapshots)) + 1, handle)
     if handle is not None:
         os.close(handle)
     raise InputError(f"{folder} cannot be resumed: no snapshot in it is whole and leads to where the server was")
 
 
-def _map_of(episode: Episode) -> RoadMap:
-    return episode.scene.road_map
-
-
-def _start(folder: Path, number: int, origin: JournalOrigin, place: EpisodeContext) -> Episode:
+def _start(folder: Path, number: int, origin: JournalOrigin, context: EpisodeContext) -> Episode:
     if number == _START:
-        episode = Episode(place, origin.map_name)
+        episode = Episode(context, origin.map_name)
         episode.rehearsed = True
         return episode
     try:
         packed = snapshot_path(folder, number).read_bytes()
     except OSError as error:
         raise SimulatorError(f"{snapshot_path(folder, number).name} cannot be read: {error.strerror or error}") from error
-    return snapshot.restore(packed, place)
+    return snapshot.restore(packed, context)
 
 
 def _tail_of(folder: Path, start: int, parts: list[int], *, whole_ticks: bool) -> _Tail:
@@ -248,60 +247,62 @@ def _cut(folder: Path, tail: _Tail, parts: list[int]) -> None:
 
 
 def _play(episode: Episode, records: Sequence[JournalRecord]) -> None:
-    ghosts: dict[int, _Ghost] = {}
+    callers: dict[int, _FormerCaller] = {}
     for record in records:
-        _PLAYS[record.kind](episode, ghosts, *record.fields)
+        _PLAYS[record.kind](episode, callers, *record.fields)
 
 
-def _call(episode: Episode, ghosts: dict[int, _Ghost], caller: int, message: bytes) -> None:
+def _call(episode: Episode, callers: dict[int, _FormerCaller], caller: int, message: bytes) -> None:
     request = parse(message, episode.context.limits)
     method = methods()[request.name]
-    episode.caller = ghosts[caller]
+    episode.caller = callers[caller]
     arguments = method.read(request.arguments) if method.handler is not None else ()
     method.run(episode, arguments, _silent)
 
 
-def _step(episode: Episode, _: dict[int, _Ghost], step_s: float) -> None:
+def _step(episode: Episode, _: dict[int, _FormerCaller], step_s: float) -> None:
     # A tick that failed then fails now, and the world goes on as it did.
     with contextlib.suppress(Exception):
         tick(episode, step_s)
 
 
-def _check_tick(episode: Episode, _: dict[int, _Ghost], frame: int, digest: bytes, states: int) -> None:
+def _check_tick(episode: Episode, _: dict[int, _FormerCaller], frame: int, digest: bytes, states: int) -> None:
     came = (episode.frame, bytes.fromhex(episode.world.digest), states_sum(episode))
     if came != (frame, digest, states):
         raise _DifferentError(f"frame {frame} came out differently when it was played again")
 
 
-def _introduce(_: Episode, ghosts: dict[int, _Ghost], number: int, _name: str, home: int, stream_port: int | None) -> None:
+def _introduce(
+    _: Episode, callers: dict[int, _FormerCaller], number: int, _name: str, home: int, stream_port: int | None
+) -> None:
     # A part introduces again who was there before it; whoever registered something must stay the same object.
-    ghosts.setdefault(number, _Ghost(home, stream_port))
+    callers.setdefault(number, _FormerCaller(home, stream_port))
 
 
-def _unheard(episode: Episode, _: dict[int, _Ghost], stream_id: int, home: int) -> None:
+def _unheard(episode: Episode, _: dict[int, _FormerCaller], stream_id: int, home: int) -> None:
     episode.subscriptions.discard(stream_id, home)
 
 
-def _left(episode: Episode, _: dict[int, _Ghost], home: int) -> None:
+def _left(episode: Episode, _: dict[int, _FormerCaller], home: int) -> None:
     episode.subscriptions.leave(home)
 
 
-def _gone(episode: Episode, ghosts: dict[int, _Ghost], number: int) -> None:
-    ghost = ghosts.pop(number, None)
-    for port in [port for port, (_, owner) in episode.traffic_managers.items() if owner is ghost]:
+def _gone(episode: Episode, callers: dict[int, _FormerCaller], number: int) -> None:
+    former = callers.pop(number, None)
+    for port in [port for port, (_, owner) in episode.traffic_managers.items() if owner is former]:
         del episode.traffic_managers[port]
 
 
-def _receive(episode: Episode, _: dict[int, _Ghost], xodr: str) -> None:
+def _receive(episode: Episode, _: dict[int, _FormerCaller], xodr: str) -> None:
     episode.context.maps.receive(xodr, tried=True)  # it was when it was sent: only those that were taken are in a journal
 
 
-def _all_gone(episode: Episode, ghosts: dict[int, _Ghost]) -> None:
-    ghosts.clear()
+def _all_gone(episode: Episode, callers: dict[int, _FormerCaller]) -> None:
+    callers.clear()
     snapshot.let_go(episode)
 
 
-def _nothing(_: Episode, _ghosts: dict[int, _Ghost], *_fields: object) -> None:
+def _nothing(_: Episode, _callers: dict[int, _FormerCaller], *_fields: object) -> None:
     pass
 
 

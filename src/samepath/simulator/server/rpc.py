@@ -185,8 +185,8 @@ class Connection(asyncio.Protocol):
     def _may_overtake(self, name: str) -> bool:
         """May a quick call be answered before those that wait?
 
-        Clients expect answers in the order of their calls. Settings are the exception: they are the same before a tick and
-        after it, and a traffic manager must have them before the tick is answered, see ``traffic_managers.py``.
+        A client's calls are answered in their order. Settings are the exception: they are the same before a tick and after it,
+        and a traffic manager must have them before the tick is answered, see ``traffic_managers.py``.
         """
         return not self._waiting or (name == ASKS and self._waiting == list(self._noted.values()).count("tick_cue"))
 
@@ -324,7 +324,7 @@ def _is_head(call_id: object, name: object, *, whole: bool) -> bool:
 def _parse_large(message: bytes, limits: ServerLimits) -> RpcRequest:
     """Read a large message piece by piece: only texts and runs of bytes may be what makes it large.
 
-    A map or a file is one text and costs what its bytes cost. Lists and numbers cost twenty times their bytes once they are
+    A map or a file is one text and costs what its bytes cost. Lists and numbers take many times their bytes once they are
     Python objects: of those only ``structured_bytes`` are unpacked.
     """
     try:

@@ -3,7 +3,8 @@
 Two kinds. What happens to a vehicle, where it is and how it moves (collision, GNSS, IMU, obstacle) is measured here, at once.
 What there is to see (cameras, LiDARs, the radar) is only described here, as a :class:`RenderRequest`: a renderer makes the
 payload, in this process or on a node of a cluster, see ``rendering.py``. All sensors follow every tick, whether or not anybody
-listens: what a sensor measures must not depend on who connected when.
+listens, so that what one measures does not depend on who connected when. The event camera is the exception: it compares with
+the last image that was drawn for somebody, because an image that nobody wants is not drawn.
 
 Noise comes from streams named by the sensor's ``noise_seed``, its ordinal in the episode and the number of the measurement: no
 other sensor moves it, and a resumed episode goes on with the same numbers.

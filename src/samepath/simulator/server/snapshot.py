@@ -237,15 +237,15 @@ def let_go(episode: Episode) -> None:
 
 
 @cache
-def _shape(kind: type[ActorEntry]) -> "tuple[tuple[str, ...], msgspec.msgpack.Decoder[tuple[Any, ...]]]":
-    """The names of an entry's fields that are kept, and what reads them back with their types."""
-    hints = get_type_hints(kind)
-    names = tuple(field.name for field in dataclasses.fields(kind) if field.name not in _NOT_KEPT)
+def _shape(kind: str) -> "tuple[tuple[str, ...], msgspec.msgpack.Decoder[tuple[Any, ...]]]":
+    """The names of the fields that are kept of a kind of entry, and what reads them back with their types."""
+    hints = get_type_hints(_KINDS[kind])
+    names = tuple(field.name for field in dataclasses.fields(_KINDS[kind]) if field.name not in _NOT_KEPT)
     return names, msgspec.msgpack.Decoder(tuple[tuple(hints[name] for name in names)])  # type: ignore[misc]  # made at run time
 
 
 def _keep_entry(entry: ActorEntry) -> _KeptEntry:
-    names, _ = _shape(type(entry))
+    names, _ = _shape(type(entry).__name__)
     return _KeptEntry(
         type(entry).__name__,
         None if entry.blueprint is None else entry.blueprint.id,
@@ -255,10 +255,9 @@ def _keep_entry(entry: ActorEntry) -> _KeptEntry:
 
 
 def _entry(episode: Episode, kept: _KeptEntry) -> ActorEntry:
-    kind = _KINDS[kept.kind]
-    names, decoder = _shape(kind)
+    names, decoder = _shape(kept.kind)
     blueprint = None if kept.blueprint is None else blueprints.find(kept.blueprint)
-    entry = kind(blueprint=blueprint, **dict(zip(names, decoder.decode(kept.fields), strict=True)))
+    entry = _KINDS[kept.kind](blueprint=blueprint, **dict(zip(names, decoder.decode(kept.fields), strict=True)))
     if isinstance(entry, SensorEntry) and kept.sensor is not None:
         entry.model = build_sensor(entry.record.description, entry.id - episode.first_actor_id)
         entry.model.restore(kept.sensor)

@@ -1,8 +1,16 @@
 """The streaming port: who listens to which stream, and what waits for listeners that are on their way.
 
 A client opens one connection per stream and says the stream's id; nothing else ever comes from it. In synchronous mode every
-message is delivered, up to a bound after which a listener that does not read is cut off; in asynchronous mode a listener that
-still has an older message to fetch misses the newer ones, as in CARLA.
+message is delivered, because a script that ticks waits for each sensor's frame, up to a bound after which a listener that does
+not read is cut off: memory is the server's, and one client must not take it from the others. In asynchronous mode a listener
+that still has an older message to fetch misses the newer ones, as in CARLA.
+
+A client first asks for a stream's token (a call) and then connects here: what is sent in between would be lost, and a script
+that ticks at once would wait for its first frame for ever. So messages are kept from the call on, for each client that asked.
+
+:class:`StreamHub` and :class:`StreamConnection` live in the event loop. :class:`Subscriptions` is the episode's own record of
+who listens, kept by calls and by what the hub reports through the inbox; it lives in the episode's thread, so that what is
+measured depends on the order of calls, not on sockets.
 """
 
 import asyncio
@@ -13,11 +21,13 @@ from typing import Final
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM, framed
 
+MAIN_SERVER: Final = 0
+"""The home of clients that are connected to this server itself; those of a node have the node's number."""
 _ID_BYTES: Final = 4
 
 
 class StreamHub:
-    """All streams of a server. Lives in the event loop; other threads hand their messages in through it."""
+    """All streams of a server or a node."""
 
     def __init__(self, limits: ServerLimits, unheard: Callable[[int], None], log: Callable[[str], None]) -> None:
         self.limits = limits
@@ -172,12 +182,6 @@ class StreamConnection(asyncio.Protocol):
         """Disconnect."""
         if self._transport is not None:
             self._transport.abort()
-
-
-# Who listens to which stream: this server's own clients, and those of rendering nodes.
-
-MAIN_SERVER = 0
-"""The home of clients that are connected to the main server itself."""
 
 
 class Subscriptions:

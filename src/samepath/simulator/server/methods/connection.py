@@ -1,4 +1,4 @@
-"""Connection, episode, settings, time, and the registry of traffic managers."""
+"""Connection, episode, settings, time, the registry of traffic managers; and calls by ticket, a family of our own."""
 
 from typing import Final
 
@@ -175,8 +175,6 @@ def destroy_traffic_manager(episode: Episode, port: int) -> bool:
     """Forget one."""
     return episode.traffic_managers.pop(port, None) is not None
 
-
-# Calls by ticket, which are done once however often they are sent; methods of our own, not CARLA's.
 
 _REQUEST_HEAD: Final = b"\x94\x00\x00"
 

@@ -1,4 +1,4 @@
-"""LogRecording to a file in CARLA's format, describing it, playing it again. Names are those of files in the data folder."""
+"""Recording to a file in CARLA's format, describing it, playing it again. Names are those of files in the data folder."""
 
 from dataclasses import replace
 from typing import Final

@@ -170,9 +170,6 @@ def set_annotations_traverse_translucency(_: Episode, on: bool) -> None:
     pass
 
 
-# Traffic lights.
-
-
 def _light(episode: Episode, actor_id: int) -> int:
     entry = episode.actors.get(actor_id, SignEntry, "a traffic light")
     if entry.light is None:
