@@ -25,12 +25,12 @@ FRESH: Final = ("process", "cold")
 
 @dataclass(frozen=True)
 class Leak:
-    """One look for state that leaks between repeats of a process.
+    """The result of one comparison that would show state leaking between repeats of a process.
 
     ``kind`` "position": repeats that are the first of their process against later ones, over all cells of a variant (``cell``
     is then "24 cells" or the like) or in one; ``twin`` is empty. ``kind`` "twin": a cell whose repeats share processes against
     the same cell run in fresh ones. ``leaks`` is None where it cannot be told. ``p_value`` is corrected for the number of
-    looks; None where all repeats have the same bits.
+    comparisons; None where all repeats have the same bits.
     """
 
     kind: str
@@ -49,13 +49,19 @@ class Leak:
 
 def find_leaks(cells: Sequence[CellAnalysis], confidence: float = 0.95) -> tuple[Leak, ...]:
     """Look at every variant whose repeats share processes, and at every such cell that has a twin in fresh processes."""
-    looks = [look for variant, members in by_variant(cells).items() for look in _by_position(variant, members)]
+    made = [comparison for variant, members in by_variant(cells).items() for comparison in _by_position(variant, members)]
     for twins in find_twins(cells, "isolation"):
         for shared in SHARED:
-            looks += [_by_twin(twins[shared], twins[fresh]) for fresh in FRESH if shared in twins and fresh in twins]
-    corrected = iter(correct([look.p_value for look in looks if look.p_value is not None]))
-    found = [(look, look.conclude(None if look.p_value is None else next(corrected), 1 - confidence)) for look in looks]
-    return tuple(leak for look, leak in found if not look.only_if_shown or leak.leaks)
+            made += [_by_twin(twins[shared], twins[fresh]) for fresh in FRESH if shared in twins and fresh in twins]
+    # All together, as with effects: a study of fifty cells makes fifty comparisons, and chance alone would show two or three.
+    corrected = iter(correct([comparison.p_value for comparison in made if comparison.p_value is not None]))
+    leaks = []
+    for comparison in made:
+        p_value = None if comparison.p_value is None else next(corrected)
+        leak = comparison.conclude(p_value, 1 - confidence)
+        if leak.leaks or not comparison.only_if_shown:
+            leaks.append(leak)
+    return tuple(leaks)
 
 
 @dataclass(frozen=True)
@@ -205,10 +211,10 @@ def _largest(sizes: Mapping[str, int]) -> str:
 
 
 def _smallest(tests: Sequence[SignedResult], *bounds: float) -> tuple[float, float]:
-    """The smallest p-value of several looks at the same repeats, times their number; and the smallest that it could be."""
-    looks = len(tests) + len(bounds)
+    """The smallest p-value of several tests of the same repeats, times their number; and the smallest that it could be."""
+    count = len(tests) + len(bounds)
     found = [1.0 if test.p_value is None else test.p_value for test in tests]
-    return min(1.0, looks * min(*found, *bounds)), min(1.0, looks * min(test.attainable for test in tests))
+    return min(1.0, count * min(*found, *bounds)), min(1.0, count * min(test.attainable for test in tests))
 
 
 def _follows_from_position(order: _ProcessOrder) -> float:
