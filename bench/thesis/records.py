@@ -42,7 +42,7 @@ class Latency:
 class ServerFigures:
     """A node, or the main server: what it drew, how long a step took it, how fast it answers.
 
-    ``step_s`` is from orders to the last frame, ``busy_s`` the part of it in which it drew; the main server draws nothing.
+    ``step_s`` is from requests to the last frame, ``busy_s`` the part of it in which it drew; the main server draws nothing.
     """
 
     name: str

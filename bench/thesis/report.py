@@ -135,7 +135,7 @@ def _lockstep(episodes: Sequence[Episode]) -> list[Figure]:
     )  # fmt: skip
     for number, resolution in (("8.8", small), ("8.9", large)):
         own = _at_size(together, resolution)
-        words = f"Time of a step on each of {all_of} at {resolution}, from its orders to its last frame."
+        words = f"Time of a step on each of {all_of} at {resolution}, from its requests to its last frame."
         made.append(
             _figure(
                 number,

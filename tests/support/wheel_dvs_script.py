@@ -6,8 +6,7 @@ import queue
 import sys
 
 import carla
-
-from tests.support.wheel_scripts import car, connect
+from wheel_scripts import car, connect  # beside this file: it is run as a script
 
 ATTRIBUTES = {"image_size_x": "90", "image_size_y": "60", "positive_threshold": "0.2", "negative_threshold": "0.25"}
 TICKS = 12

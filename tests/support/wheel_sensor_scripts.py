@@ -6,8 +6,7 @@ import queue
 import sys
 
 import carla
-
-from tests.support.wheel_scripts import car, connect, refused
+from wheel_scripts import car, connect, refused  # beside this file: it is run as a script
 
 PICTURE = {"image_size_x": "90", "image_size_y": "60"}
 KINDS = {

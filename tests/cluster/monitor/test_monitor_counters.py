@@ -165,5 +165,5 @@ def test_nothing_here_grows_with_time():
     for number in range(5000):
         quantiles.add(number * 7919 % 1000)
         commands.add(CommandRecord("1.1.1", 1, "apply", number, 0.001, True))
-    assert len(quantiles._sorted) == len(quantiles._order) == 100
+    assert len(quantiles._sorted) == len(quantiles._by_age) == 100
     assert sys.getsizeof(commands._last) < 4096

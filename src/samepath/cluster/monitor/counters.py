@@ -93,7 +93,7 @@ class Quantiles:
         self.count = 0
         self.max: float | None = None
         self._size = size
-        self._order: deque[float] = deque()
+        self._by_age: deque[float] = deque()
         self._sorted: list[float] = []
 
     def add(self, value: float) -> None:
@@ -102,9 +102,9 @@ class Quantiles:
             raise ValueError(f"a finite number was wanted, but {value} came")  # it would spoil the order for good
         self.count += 1
         self.max = value if self.max is None else max(self.max, value)
-        if len(self._order) == self._size:
-            del self._sorted[bisect.bisect_left(self._sorted, self._order.popleft())]
-        self._order.append(value)
+        if len(self._by_age) == self._size:
+            del self._sorted[bisect.bisect_left(self._sorted, self._by_age.popleft())]
+        self._by_age.append(value)
         bisect.insort(self._sorted, value)
 
     def quantile(self, part: float) -> float | None:

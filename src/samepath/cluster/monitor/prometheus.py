@@ -46,11 +46,11 @@ _NODE_COUNTERS: Final[Sequence[tuple[str, str, Callable[[NodeStatus], int]]]] = 
     ("restarts", "How often this node was started again.", lambda node: node.restarts),
 )
 _NODE_GAUGES: Final[Sequence[tuple[str, str, Callable[[NodeStatus], float | None]]]] = (
-    ("working", "1 where the node takes orders, else 0.", lambda node: node.state == "working"),
+    ("working", "1 where the node takes render requests, else 0.", lambda node: node.state == "working"),
     ("busy_ratio", "Part of the time that the node draws.", lambda node: node.busy),
     ("speed_ratio", "Its speed, relative to the fastest node.", lambda node: node.speed),
     ("frames_per_second", "Frames a second, recently.", lambda node: node.frames_per_s),
-    ("step_seconds", "From orders to the last frame, latest tick.", lambda node: node.step_s),
+    ("step_seconds", "From render requests to the last frame, latest tick.", lambda node: node.step_s),
     ("silent_seconds", "Since its last message.", lambda node: node.silent_s),
     ("clients", "Clients connected to this node.", lambda node: node.clients),
     ("sensors", "Sensors this node draws.", lambda node: node.sensors),

@@ -48,7 +48,7 @@ class NodeStatus:
     busy: float = 0.0  # part of the time that it draws, 0 to 1
     frames: int = 0
     frames_per_s: float = 0.0
-    step_s: float | None = None  # from orders to the last frame of the last tick it drew for
+    step_s: float | None = None  # from render requests to the last frame of the last tick it drew for
     late_frames: int = 0
     dropped_frames: int = 0
     compared: int = 0  # digests of its state held against the main server's
@@ -56,7 +56,7 @@ class NodeStatus:
     restarts: int = 0
     silent_s: float = 0.0  # since its last message
     steps: int = 0  # ticks it drew for
-    steps_s: float = 0.0  # all of them, each from orders to the last frame
+    steps_s: float = 0.0  # all of them, each from requests to the last frame
     busy_s: float = 0.0  # of that, how long it drew
 
 

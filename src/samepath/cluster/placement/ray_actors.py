@@ -67,7 +67,7 @@ _CALLS_AT_ONCE: Final = 3
 # After so long without a sign of a new node, the log says what it waits for.
 _WAIT_S: Final = 10.0
 _LOOPBACK: Final = "127.0.0.1"
-# Only orders and log lines go through Ray; its smallest store is enough.
+# Only settings and log lines go through Ray; its smallest store is enough.
 _STORE_BYTES: Final = 80 << 20
 _NEEDED: Final = ("gcs_server", "raylet")
 # Set before Ray is imported, for it and for all that it starts.
