@@ -41,10 +41,10 @@ class BeatClock:
 
 def run_and_record(simulator, request):
     """Run once, and return the run and what its controllers decided in that very run."""
-    info, tape = simulator.described(request.settings), DecisionRecorder()
+    info, decisions = simulator.described(request.settings), DecisionRecorder()
     recorder = Recorder(request.repeat, info.channels, info.step_s)
-    simulator.play(request, recorder, tape)
-    return recorder.finish(), log_of(tape)
+    simulator.play(request, recorder, decisions)
+    return recorder.finish(), log_of(decisions)
 
 
 def told(repeat):

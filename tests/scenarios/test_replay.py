@@ -21,10 +21,10 @@ def at(time_s, here=(1, 2)):
 
 
 def taped(*notes):
-    tape = DecisionRecorder()
+    decisions = DecisionRecorder()
     for time_s, commands, finished in notes:
-        tape.note(time_s, (2, 1), commands, frozenset(finished))
-    return tape.decisions
+        decisions.note(time_s, (2, 1), commands, frozenset(finished))
+    return decisions.decisions
 
 
 def run(simulation):
@@ -99,9 +99,9 @@ def test_what_cannot_be_replayed_is_refused_before_anything_moves(broken, words)
 
 
 def test_a_snapshot_of_a_replay_goes_on_bit_for_bit():
-    tape, scenario = DecisionRecorder(), load_scenario("table1-test4")
-    run(Simulation(scenario, tape=tape))
-    replayed = Simulation(scenario, SimulationSettings(duration_s=9.0), decisions=tape.decisions)
+    decisions, scenario = DecisionRecorder(), load_scenario("table1-test4")
+    run(Simulation(scenario, record_to=decisions))
+    replayed = Simulation(scenario, SimulationSettings(duration_s=9.0), decisions=decisions.decisions)
     for _ in range(130):
         replayed.step()
     restored = Simulation.restore(replayed.snapshot())
@@ -113,9 +113,9 @@ def test_a_snapshot_of_a_replay_goes_on_bit_for_bit():
 
 def test_who_was_removed_has_nothing_left_to_do():
     """So that a replay whose steps vary, and where nobody is hit, still ends when the others have finished."""
-    tape = DecisionRecorder()
-    run(Simulation(load_scenario("table1-test4"), tape=tape))
-    found = tape.decisions
+    decisions = DecisionRecorder()
+    run(Simulation(load_scenario("table1-test4"), record_to=decisions))
+    found = decisions.decisions
     entries = zip(found.time_s, found.actors, found.values, strict=True)
     time_s, values = [(time_s, values) for time_s, actor, values in entries if actor == 3][-1]
     assert time_s == pytest.approx(138 * 0.05), "the beginning of tick 139"
@@ -139,13 +139,13 @@ def one_vehicle(**driver):
 
 
 def test_a_users_controller_is_replayed_to_the_bit_and_neither_asked_nor_started():
-    tape = DecisionRecorder()
-    in_loop = Simulation(one_vehicle(controller=f"{__name__}:coarse_throttle"), tape=tape)
+    decisions = DecisionRecorder()
+    in_loop = Simulation(one_vehicle(controller=f"{__name__}:coarse_throttle"), record_to=decisions)
     run(in_loop)
     assert in_loop.world.state(1).velocity_mps.x > 1
-    assert {type(value) for row in tape.decisions.values for value in row} == {float}, "as plain as a file can hold them"
+    assert {type(value) for row in decisions.decisions.values for value in row} == {float}, "as plain as a file can hold them"
     for driver in ({"controller": f"{__name__}:never"}, {"process": ["/no/such/program"]}):
-        replayed = Simulation(one_vehicle(**driver), decisions=tape.decisions)
+        replayed = Simulation(one_vehicle(**driver), decisions=decisions.decisions)
         run(replayed)
         assert replayed.world.digest == in_loop.world.digest
         assert replayed.commands == in_loop.commands

@@ -8,7 +8,9 @@ From the command line: ``samepath conformance NAME``. In an adapter's own tests:
     def test_my_adapter_conforms(check):
         check(MySimulator)
 
-A check returns None or raises :class:`samepath.core.errors.SimulatorError`, in words.
+A check returns None or raises :class:`samepath.core.errors.SimulatorError`, in words. Checks hold a simulator to what it
+declares and to nothing more: one that promises no determinism is not asked for it. They ask it under its defaults; other modes
+are checked with other defaults (``samepath conformance NAME --setting mode=game-loop``).
 """
 
 import math
@@ -191,9 +193,10 @@ def replays_if_it_says_so(factory: Factory) -> None:
             in_loop = run_request(simulator, request)
             _check_commands(log, in_loop, info, scenario)
             replayed = [run_request(simulator, replace(request, repeat=repeat, commands=log)) for repeat in (0, 1)]
-            for one in replayed:
-                _require(one.actors == in_loop.actors, f"{scenario}: the replay has other actors than the run with controllers")
-                same = not exact or one.digest == in_loop.digest
+            for replay in replayed:
+                same = replay.actors == in_loop.actors
+                _require(same, f"{scenario}: the replay has other actors than the run with controllers")
+                same = not exact or replay.digest == in_loop.digest
                 _require(same, f"{scenario}: declared deterministic, but the replay differs from the run with controllers")
 
 
@@ -293,7 +296,8 @@ def _check_commands(log: CommandLog, in_loop: Repeat, info: SimulatorInfo, scena
     _require(len(log.time_s) > 0, f"{scenario}: no command was recorded")
     lengths = {len(log.time_s), len(log.actors), len(log.values)}
     _require(len(lengths) == 1, f"{scenario}: commands need as many times as actors and values")
-    _require(all(len(one) == len(log.channels) for one in log.values), f"{scenario}: a value for each channel is wanted")
+    whole = all(len(values) == len(log.channels) for values in log.values)
+    _require(whole, f"{scenario}: a value for each channel is wanted")
     _require(list(log.time_s) == sorted(log.time_s), f"{scenario}: commands must be in order of time")
     end_s = (in_loop.end.tick + 1) * info.step_s
     within = not info.capabilities.deterministic or log.time_s[-1] < end_s

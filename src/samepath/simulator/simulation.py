@@ -1,4 +1,11 @@
-"""A scenario running: the world, the agents in it, and what ends it. One call advances one tick."""
+"""A scenario running: the world, the agents in it, and what ends it. One call advances one tick.
+
+Agents decide from tick n and all their commands take effect in tick n + 1, in the order of their ids: nobody sees what another
+decides in the same tick, and no order of a container reaches the world. Everything the future depends on goes into a snapshot,
+agents included, so that a run that is restored goes on with the bits of one that never stopped. What is not fixed by the
+scenario and its settings (the order of spawning, the meshes' order, where chance comes from) stands in one place, the
+:class:`Arrangement`, where a study of sources of non-determinism exchanges it.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -73,7 +80,7 @@ class StepResult:
 class Simulation:
     """A scenario in its world. With ``decisions`` there are no agents: what they once decided is replayed.
 
-    A ``tape`` takes down what is applied in every step, and who has finished.
+    ``record_to`` takes down what is applied in every step, and who has finished.
     """
 
     def __init__(
@@ -83,7 +90,7 @@ class Simulation:
         arrangement: "Arrangement | None" = None,
         *,
         decisions: Decisions | None = None,
-        tape: DecisionRecorder | None = None,
+        record_to: DecisionRecorder | None = None,
     ) -> None:
         self.scenario = scenario
         self._arrangement = arrangement or Arrangement()
@@ -103,7 +110,7 @@ class Simulation:
         self._met: set[tuple[int, int | None, str]] = set()
         for spec in self._arrangement.order(scenario.actors):
             self._spawn(spec)
-        self._tape = tape
+        self._record_to = record_to
         self._replay = DecisionReplay(decisions, self._types) if decisions is not None else None
         self.agents = self._agents()
 
@@ -185,11 +192,11 @@ class Simulation:
         for number, command in sorted(commands.items()):
             if number in here and number not in self._things:
                 self.world.apply(number, command)
-        collisions = tuple(one for one in self.world.tick(step_s) if self._is_new(one))
+        collisions = tuple(collision for collision in self.world.tick(step_s) if self._is_new(collision))
         destroyed = tuple(number for number in self._hit(collisions) if self._take(number))
         finished = self._finished(start_s)
-        if self._tape is not None:
-            self._tape.note(start_s, here, commands, finished.union(destroyed))
+        if self._record_to is not None:
+            self._record_to.note(start_s, here, commands, finished.union(destroyed))
         return StepResult(self.world.tick_count, collisions, destroyed, self._end(collisions, finished))
 
     def _finished(self, start_s: float) -> frozenset[int]:
@@ -207,7 +214,7 @@ class Simulation:
         return True
 
     def _hit(self, collisions: tuple[Collision, ...]) -> list[int]:
-        return sorted({number for one in collisions for number in (one.actor, one.other) if number is not None})
+        return sorted({number for hit in collisions for number in (hit.actor, hit.other) if number is not None})
 
     def _take(self, number: int) -> bool:
         """Do what a scenario says of an actor that was hit; True if it is gone."""
@@ -264,7 +271,7 @@ class Simulation:
         simulation._note_types()
         simulation._met = {(a, b, name) for a, b, name in extra["met"]}
         decisions = extra["decisions"]
-        simulation._tape = None
+        simulation._record_to = None
         simulation._replay = DecisionReplay(Decisions(**decisions), simulation._types) if decisions else None
         simulation.agents = simulation._agents()
         for number, plain in extra["agents"].items():
@@ -334,7 +341,7 @@ def merged(meshes: Sequence[Mesh]) -> tuple[StaticMesh, ...]:
     vertices = np.concatenate([mesh.vertices for mesh in ground])
     triangles = np.concatenate([mesh.triangles + offset for mesh, offset in zip(ground, offsets, strict=False)])
     scenery = [
-        StaticMesh(one.name, one.vertices, one.triangles, ground=False) for one in solid if one.label not in GROUND_LABELS
+        StaticMesh(mesh.name, mesh.vertices, mesh.triangles, ground=False) for mesh in solid if mesh.label not in GROUND_LABELS
     ]
     return (StaticMesh("ground", vertices, triangles.astype(np.int32), ground=True), *scenery)
 
@@ -361,9 +368,7 @@ def _walkable_grid(map_name: str, cell_m: float, bounds: tuple[float, float, flo
     return rasterise(rings, cell_m=cell_m)
 
 
-# A study's plain values, checked and turned into settings: what is no number, or none that makes sense, goes no
-# further.
-
+# A study's plain values, as a file has them; what is no number, or none that makes sense, goes no further than here.
 Values = Mapping[str, str | float | int | bool]
 
 

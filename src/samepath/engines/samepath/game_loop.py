@@ -122,7 +122,7 @@ class SamepathGameLoop(EmbeddedSimulator):
             names, gusts_n=gusts_n, panels=panels, seed=request.seed, ticks=ticks * per_tick // 2
         )
         simulation = Simulation(
-            scenario, settings, sources.arrangement_with(names), decisions=decisions_of(request.commands), tape=decisions
+            scenario, settings, sources.arrangement_with(names), decisions=decisions_of(request.commands), record_to=decisions
         )
         for actor in simulation.world.actors:
             recorder.actor(actor.id, actor.type)

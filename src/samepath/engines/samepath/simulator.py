@@ -123,7 +123,7 @@ class Samepath(EmbeddedSimulator):
         per_tick = steps_per_tick(number(values, "step_s"))
         work = frame_work(number(values, "frame_cost_s", 0.0))
         scenario = checked_scenario(request.scenario)
-        simulation = Simulation(scenario, settings, decisions=decisions_of(request.commands), tape=decisions)
+        simulation = Simulation(scenario, settings, decisions=decisions_of(request.commands), record_to=decisions)
         sensing = Sensing(simulation, recorder, values, STEP_S)
         try:
             for actor in simulation.world.actors:
