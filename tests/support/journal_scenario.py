@@ -91,8 +91,10 @@ class Desk:
         self.runner._send_answers(self.runner._spawned.all())  # no tick comes by itself here that a spawn could wait for
         self._outbox.post()
         events, self.events[:] = list(self.events), []
-        self.sent += [(one.stream_id, one.payload) for one in events if isinstance(one, StreamMessage) and one.stream_id != 1]
-        (answer,) = [one for one in events if isinstance(one, AnswerEvent)]
+        self.sent += [
+            (event.stream_id, event.payload) for event in events if isinstance(event, StreamMessage) and event.stream_id != 1
+        ]
+        (answer,) = [event for event in events if isinstance(event, AnswerEvent)]
         return answer.result
 
     def ask(self, name, *arguments):
@@ -158,12 +160,14 @@ def calls_of(first, number):
     """The calls of one tick, the last of which is the tick."""
     chance = stream(SEED, "calls", number)
     throttle, steer = chance.uniform(0.2, 1.0, CARS), chance.uniform(-0.4, 0.4, CARS)
-    alive = [one for one in range(CARS) if one != 5 or number < 20]
+    alive = [item for item in range(CARS) if item != 5 or number < 20]
     commands = [
-        [[2, [first + one, [throttle[one], steer[one], 0.0, False, False, False, 0]]]] for one in alive if one not in (2, 7)
+        [[2, [first + item, [throttle[item], steer[item], 0.0, False, False, False, 0]]]]
+        for item in alive
+        if item not in (2, 7)
     ]
     x, y = chance.uniform(-1.0, 1.0, 2)
-    commands += [[[4, [first + CARS + one, [[x, y, 0.0], 1.5, bool(one % 2)]]]] for one in range(WALKERS)]
+    commands += [[[4, [first + CARS + number, [[x, y, 0.0], 1.5, bool(number % 2)]]]] for number in range(WALKERS)]
     yield "apply_ackermann_control_to_vehicle", first + 2, [0.1, 0.0, 5.0 + number * 0.1, 0.0, 0.0]
     yield from SPECIAL.get(number, lambda _: ())(first)
     yield "apply_batch", commands, number % 3 == 0

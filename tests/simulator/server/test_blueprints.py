@@ -1,4 +1,4 @@
-"""The blueprint library: CARLA's names, each with a body of its own."""
+"""The blueprint library: CARLA's names, blueprint with a body of its own."""
 
 import fnmatch
 import re
@@ -11,7 +11,7 @@ from samepath.core.states import Pose
 from samepath.simulator.carla.blueprints import AttributeType, find, library
 from samepath.simulator.world.world import World
 
-BODIES = sorted({one.body for one in library() if one.body})
+BODIES = sorted({blueprint.body for blueprint in library() if blueprint.body})
 
 # What CARLA's examples and its own tests look up, with its documented defaults.
 LOOKED_UP = {
@@ -36,26 +36,30 @@ LOOKED_UP = {
 
 
 def matching(pattern):
-    """As CARLA's client filters: the pattern against the id and against each tag."""
-    return [one for one in library() if any(fnmatch.fnmatch(word, pattern) for word in (one.id, *one.tags.split(",")))]
+    """As CARLA's client filters: the pattern against the id and against blueprint tag."""
+    return [
+        blueprint
+        for blueprint in library()
+        if any(fnmatch.fnmatch(word, pattern) for word in (blueprint.id, *blueprint.tags.split(",")))
+    ]
 
 
 def test_numbers_and_names_are_unique_and_in_order():
-    assert [one.uid for one in library()] == list(range(1, len(library()) + 1))
-    assert len({one.id for one in library()}) == len(library())
+    assert [blueprint.uid for blueprint in library()] == list(range(1, len(library()) + 1))
+    assert len({blueprint.id for blueprint in library()}) == len(library())
     assert library() is library()
 
 
 def test_every_id_has_three_parts_and_these_are_its_tags():
-    for one in library():
-        assert re.fullmatch(r"[^.,]+\.[^.,]+\.[^.,]+", one.id)
-        assert one.tags.split(",") == one.id.split(".")
+    for blueprint in library():
+        assert re.fullmatch(r"[^.,]+\.[^.,]+\.[^.,]+", blueprint.id)
+        assert blueprint.tags.split(",") == blueprint.id.split(".")
 
 
 def test_it_holds_what_the_catalogue_of_carla_lists():
     count = {kind: len(matching(f"{kind}.*")) for kind in ("vehicle", "walker", "static", "sensor", "controller", "util")}
     assert count == {"vehicle": 43, "walker": 49, "static": 97, "sensor": 19, "controller": 1, "util": 1}
-    kinds = {one.attribute("base_type").value for one in matching("vehicle.*")}
+    kinds = {item.attribute("base_type").value for item in matching("vehicle.*")}
     assert kinds == {"car", "van", "truck", "bus", "motorcycle", "bicycle"}
 
 
@@ -68,14 +72,14 @@ def test_short_names_find_vehicles_as_in_carlas_own_tests(name):
 def test_attributes_that_scripts_look_up_are_there_with_their_defaults(pattern):
     found = matching(pattern)
     assert found
-    for one in found:
+    for blueprint in found:
         for item in LOOKED_UP[pattern].split():
             name, _, default = item.partition("=")
-            if name == "color" and one.id == "vehicle.tesla.cybertruck":
+            if name == "color" and blueprint.id == "vehicle.tesla.cybertruck":
                 continue  # comes in steel only, in CARLA too
-            assert one.attribute(name) is not None, (one.id, name)
+            assert blueprint.attribute(name) is not None, (blueprint.id, name)
             if default:
-                assert one.attribute(name).value == default, (one.id, name)
+                assert blueprint.attribute(name).value == default, (blueprint.id, name)
 
 
 def test_sensors_that_speak_on_events_have_no_rate():
@@ -91,9 +95,9 @@ def test_values_are_what_their_types_say():
         AttributeType.STRING: str,
         AttributeType.COLOUR: lambda text: [int(part) for part in text.split(",")] + [0] * (3 - len(text.split(","))),
     }
-    for one in library():
-        assert len({attribute.id for attribute in one.attributes}) == len(one.attributes)
-        for attribute in one.attributes:
+    for blueprint in library():
+        assert len({attribute.id for attribute in blueprint.attributes}) == len(blueprint.attributes)
+        for attribute in blueprint.attributes:
             for value in (attribute.value, *attribute.recommended):
                 parsers[attribute.type](value)
             if attribute.modifiable:
@@ -103,16 +107,16 @@ def test_values_are_what_their_types_say():
 
 
 def test_wheels_and_boxes_agree_with_the_body():
-    for one in matching("vehicle.*"):
-        kind = actor_type(one.body)
-        assert int(one.attribute("number_of_wheels").value) == (2 if kind.upright else 4)
-        assert one.box_half_m == (kind.length_m / 2, kind.width_m / 2, kind.height_m / 2)
-        assert one.box_centre_m == (0.0, 0.0, kind.height_m / 2)
+    for blueprint in matching("vehicle.*"):
+        kind = actor_type(blueprint.body)
+        assert int(blueprint.attribute("number_of_wheels").value) == (2 if kind.upright else 4)
+        assert blueprint.box_half_m == (kind.length_m / 2, kind.width_m / 2, kind.height_m / 2)
+        assert blueprint.box_centre_m == (0.0, 0.0, kind.height_m / 2)
         assert kind.wheel_base_m < kind.length_m
         assert kind.track_m < kind.width_m
         assert 0.0 < kind.clearance_m < kind.height_m / 2
-    for one in matching("walker.*"):
-        assert one.box_centre_m == (0.0, 0.0, 0.0)
+    for blueprint in matching("walker.*"):
+        assert blueprint.box_centre_m == (0.0, 0.0, 0.0)
 
 
 def test_old_names_are_there_for_old_scripts_and_drive_the_new_body():
@@ -121,10 +125,10 @@ def test_old_names_are_there_for_old_scripts_and_drive_the_new_body():
 
 
 def test_children_are_smaller_than_adults_and_slower():
-    for one in matching("walker.*"):
-        child = one.attribute("age").value == "child"
-        assert (actor_type(one.body).height_m < 1.5) == child
-        assert float(one.attribute("speed").recommended[2]) == (2.0 if child else 2.5)
+    for blueprint in matching("walker.*"):
+        child = blueprint.attribute("age").value == "child"
+        assert (actor_type(blueprint.body).height_m < 1.5) == child
+        assert float(blueprint.attribute("speed").recommended[2]) == (2.0 if child else 2.5)
 
 
 def test_everything_that_has_a_body_can_be_put_into_one_world():

@@ -61,7 +61,7 @@ def over_the_wire(value):
     return msgpack.unpackb(codec.pack(value), strict_map_key=False)
 
 
-@pytest.mark.parametrize(("reader", "strategy"), PAIRS, ids=lambda one: getattr(one, "__name__", "") or None)
+@pytest.mark.parametrize(("reader", "strategy"), PAIRS, ids=lambda item: getattr(item, "__name__", "") or None)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_a_record_is_read_as_it_was_written(reader, strategy, data):

@@ -52,7 +52,7 @@ def test_every_kind_of_shape_is_drawn():
     box = (((12.0, 0.0, EYE_Z_M), (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), 0), (0.0, 30.0, 0.0), 0.02)
     line = ((8.0, -1.0, EYE_Z_M), (8.0, 1.0, EYE_Z_M + 1.0), 0.02)
     shapes = [(0, ((6.0, 0.0, EYE_Z_M), 0.3)), (1, line), (2, (line, 0.4)), (3, box), (4, ((9.0, 0.0, EYE_Z_M), "here", False))]
-    counts = [len(red(picture(one))) for one in shapes]
+    counts = [len(red(picture(shape))) for shape in shapes]
     assert all(count > 5 for count in counts)
     assert counts[2] > counts[1], "an arrow has a head"
 

@@ -234,7 +234,7 @@ def test_a_batch_does_all_it_can_and_says_what_it_could_not():
         "nonsense",
     ]
     answers = call(host, "apply_batch", commands, True)
-    assert [one[0][0] for one in answers] == [1, 0, 0, 0, 1, 0, 0]
+    assert [answer[0][0] for answer in answers] == [1, 0, 0, 0, 1, 0, 0]
     assert answers[1][0][1] == (COLLISION,)
     assert "not supported by samepath" in answers[2][0][1][0]
     first = answers[0][0][1]
@@ -260,7 +260,7 @@ def test_a_reload_begins_a_new_episode_and_frames_go_on():
     assert len(host.context.outbox.prepared) == 1  # for who connects; nobody is disturbed who is connected
     ticks(host, 1)
     assert host.frame == frame + 1
-    assert not [one for one in host.actors if one.has_body]
+    assert not [actor for actor in host.actors if actor.has_body]
     call(host, "load_new_episode", "", True, 0xFFFF)
     assert not host.settings.synchronous_mode
 
@@ -385,11 +385,11 @@ def script(host):
         ticks(host, 1)
     first = host.first_actor_id
     rows = [np.frombuffer(payload[84:], frames.ACTOR_STATE).copy() for payload in host.context.outbox.of(frames.WORLD_STREAM)]
-    for one in rows:
-        one["id"] -= first
+    for row in rows:
+        row["id"] -= first
     # Frames go on over a reload; what is compared is what was measured.
     measured = [payload[16:] for payload in host.context.outbox.of(stream_id)]
-    return [one.tobytes() for one in rows], measured
+    return [row.tobytes() for row in rows], measured
 
 
 def test_the_same_calls_give_the_same_bits_in_a_new_world_and_after_a_reload():
@@ -422,7 +422,7 @@ def test_lights_begin_anew_with_synchronous_mode_unless_a_client_set_them():
         host.signals.tick(0.37)
     change_settings(host, synchronous_mode=True)
     assert host.signals.snapshot() == type(host.signals)(host.scene.signals).snapshot()
-    light = next(one for one in host.actors if one.type_id == "traffic.traffic_light")
+    light = next(actor for actor in host.actors if actor.type_id == "traffic.traffic_light")
     call(host, "set_traffic_light_state", light.id, 3)
     change_settings(host, synchronous_mode=False)
     change_settings(host, synchronous_mode=True)
@@ -433,20 +433,20 @@ def test_boxes_objects_and_layers():
     host = episode()
     houses = call(host, "get_environment_objects", labels.BUILDINGS)
     assert houses
-    assert len({one.id for one in houses}) == len(houses)
+    assert len({house.id for house in houses}) == len(houses)
     everything = call(host, "get_environment_objects", labels.ANY)
     assert len(everything) > len(houses)
     car = spawn(host)
     boxes = call(host, "get_all_level_BBs", 14)
-    assert [one.actor_id for one in boxes] == [car.id]
+    assert [box.actor_id for box in boxes] == [car.id]
     assert len(call(host, "get_all_level_BBs", labels.BUILDINGS)) == len(houses)
-    assert set(call(host, "get_names_of_all_objects")) == {one.name for one in everything}
+    assert set(call(host, "get_names_of_all_objects")) == {item.name for item in everything}
 
 
 def looks(host, house):
     """What a ray sees that is shot at the middle of a house from above the road."""
     middle = house.bounding_box.location
-    return [one.label for one in call(host, "cast_ray", [middle.x, middle.y, 60.0], [middle.x, middle.y, -1.0])]
+    return [item.label for item in call(host, "cast_ray", [middle.x, middle.y, 60.0], [middle.x, middle.y, -1.0])]
 
 
 def test_scenery_can_be_taken_away_and_put_back():
@@ -470,9 +470,9 @@ def test_rays_say_where_and_what():
     host = episode()
     car = spawn(host)
     ticks(host, 20)
-    x, y = (float(one) for one in state(host, car.id)["motion"][:2])
+    x, y = (float(item) for item in state(host, car.id)["motion"][:2])
     hits = call(host, "cast_ray", [x, y, 10.0], [x, y, -10.0])
-    assert [one.label for one in hits][:1] == [14]
+    assert [hit.label for hit in hits][:1] == [14]
     assert hits[-1].label in (labels.ROADS, labels.GROUND)
     assert math.isclose(hits[0].location.z, 1.44, abs_tol=0.05)
     assert math.isclose(hits[-1].location.z, 0.0, abs_tol=0.05)
@@ -512,7 +512,7 @@ def test_shapes_stay_for_their_time():
     call(host, "draw_debug_shape", (text, (255, 0, 0), -1.0, True))
     assert len(host.debug.shapes) == 2
     ticks(host, 4)
-    assert [one.shape.text for one in host.debug.shapes] == ["hello"]
+    assert [shape.shape.text for shape in host.debug.shapes] == ["hello"]
     for _ in range(5):
         call(host, "draw_debug_shape", (point, (255, 0, 0), 100.0, False))
     assert len(host.debug.shapes) == 3
@@ -537,6 +537,6 @@ def test_files_are_known_by_exact_name_only():
 
 def test_a_transform_of_a_sign_is_the_maps_own():
     host = episode("town")
-    light = next(one for one in host.actors if one.type_id == "traffic.traffic_light")
+    light = next(actor for actor in host.actors if actor.type_id == "traffic.traffic_light")
     with pytest.raises(SamepathError, match="belongs to the map"):
         call(host, "set_actor_transform", light.id, Transform())

@@ -103,10 +103,10 @@ ACTOR = st.builds(
 
 def is_actor(found):
     number, parent, (uid, name, attributes), (middle, half, turn, box_id), tags, token = found
-    assert all(isinstance(one, int) for one in (number, parent, uid, box_id))
+    assert all(isinstance(value, int) for value in (number, parent, uid, box_id))
     assert isinstance(name, str)
-    assert all(len(one) == 3 and isinstance(one[1], int) for one in attributes)
-    assert [len(one) for one in (middle, half, turn)] == [3, 3, 3]
+    assert all(len(attribute) == 3 and isinstance(attribute[1], int) for attribute in attributes)
+    assert [len(value) for value in (middle, half, turn)] == [3, 3, 3]
     assert isinstance(tags, bytes)
     assert isinstance(token, bytes)
     assert len(token) in (0, 24)

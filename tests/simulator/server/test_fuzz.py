@@ -74,7 +74,7 @@ def test_over_real_sockets_a_second_client_notices_nothing(fuzz):
                 stream.close()
                 assert good.value("version") == "0.9.16"
                 assert listener.message()
-        for one in half_open:
-            one.close()
+        for item in half_open:
+            item.close()
         assert good.value("version") == "0.9.16"
         assert not [line for line in server.lines if "error of ours" in line]

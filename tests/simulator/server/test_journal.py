@@ -79,12 +79,12 @@ def whole(tmp_path_factory):
 
 def test_the_scenario_is_worth_it(whole):
     _, states, sent, recording = whole
-    counts = Counter(number for one in sent for number, _ in one)
+    counts = Counter(number for message in sent for number, _ in message)
     imu, gnss, collision, obstacle = range(2, 6)
     assert counts[imu] == counts[gnss] == TICKS
     assert counts[collision] > 3
     assert counts[obstacle] > 3
-    assert len({one[2] for one in states}) == len(states)
+    assert len({state[2] for state in states}) == len(states)
     assert len(recording) > 10_000
 
 
@@ -158,7 +158,7 @@ def test_without_a_snapshot_everything_is_played_again(tmp_path, whole):
     desk = Desk(resumed(tmp_path / "once more"), data=tmp_path / "data", clock=Clock())
     assert desk.lines[-1] == "resumed from the beginning: frame 15"
     assert desk.state() == whole[1][14]
-    assert [one.kind for one in read_part(part_path(tmp_path / "once more", 1)).records[:2]] == [
+    assert [record.kind for record in read_part(part_path(tmp_path / "once more", 1)).records[:2]] == [
         RecordKind.HEAD,
         RecordKind.RESUMED,
     ]
@@ -185,16 +185,16 @@ def test_a_part_cut_anywhere_is_read_up_to_its_last_whole_record(tmp_path, whole
     data, full = path.read_bytes(), read_part(path)
     assert full.records[0].kind is RecordKind.HEAD
     assert not full.torn
-    ends = [0, *(one.end for one in full.records)]
+    ends = [0, *(record.end for record in full.records)]
     chance = stream(3, "cuts")
     for cut in {*range(200), *chance.integers(0, len(data), 200).tolist(), *ends}:
         (tmp_path / "cut").write_bytes(data[:cut])
         part = read_part(tmp_path / "cut")
-        assert part.records == tuple(one for one in full.records if one.end <= cut)
+        assert part.records == tuple(record for record in full.records if record.end <= cut)
         assert part.torn == (cut not in ends)
     for at in chance.integers(0, len(data), 50).tolist():
         (tmp_path / "cut").write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
-        assert read_part(tmp_path / "cut").records == tuple(one for one in full.records if one.end <= at)
+        assert read_part(tmp_path / "cut").records == tuple(record for record in full.records if record.end <= at)
 
 
 def test_a_damaged_snapshot_is_passed_over_for_the_one_before(tmp_path, whole):
@@ -258,15 +258,15 @@ def test_a_full_disk_ends_the_journal_with_one_line_and_the_server_goes_on(tmp_p
     with disk_of(size + 5 * (size - before) // 2):  # two ticks more and a half
         play(desk, whole[0], range(6, 11))
         desk.journal.snapshot(desk.episode)
-    (line,) = [one for one in desk.lines if one.startswith("the journal")]
+    (line,) = [line for line in desk.lines if line.startswith("the journal")]
     assert line.startswith("the journal ends, the server goes on without: ")
     assert not desk.journal.is_on
     assert desk.state() == whole[1][11]
     left = died(tmp_path / "journal", tmp_path / "left")
     after = Desk(resumed(left), data=tmp_path / "data", clock=Clock())
-    assert any(one.startswith("the journal was ended: ") for one in after.lines)
+    assert any(line.startswith("the journal was ended: ") for line in after.lines)
     assert 7 < after.episode.frame < 11
-    assert after.episode.world.digest in {one[2] for one in whole[1]}
+    assert after.episode.world.digest in {item[2] for item in whole[1]}
 
 
 def test_no_room_for_a_snapshot_is_said_once_and_the_journal_goes_on(tmp_path, whole):
@@ -274,11 +274,11 @@ def test_no_room_for_a_snapshot_is_said_once_and_the_journal_goes_on(tmp_path, w
     with disk_of(1_000_000):
         assert not desk.journal.snapshot(desk.episode)
         assert not desk.journal.snapshot(desk.episode)
-    (line,) = [one for one in desk.lines if "no snapshot" in one]
+    (line,) = [line for line in desk.lines if "no snapshot" in line]
     assert "resuming will take longer" in line
     assert "\n" not in line
     play(desk, whole[0], range(1, 3))
-    assert [one.name for one in sorted((tmp_path / "journal").iterdir())] == [".lock", "part-000000.journal"]
+    assert [path.name for path in sorted((tmp_path / "journal").iterdir())] == [".lock", "part-000000.journal"]
     after = Desk(resumed(died(tmp_path / "journal", tmp_path / "left")), data=tmp_path / "data", clock=Clock())
     assert after.state() == whole[1][3]
 
@@ -286,7 +286,7 @@ def test_no_room_for_a_snapshot_is_said_once_and_the_journal_goes_on(tmp_path, w
 def test_a_read_only_folder_is_resumed_without_a_journal(tmp_path, whole, monkeypatch):
     journaled(tmp_path, whole, 4)
     left = died(tmp_path / "journal", tmp_path / "left")
-    before = {one.name: one.read_bytes() for one in left.iterdir()}
+    before = {path.name: path.read_bytes() for path in left.iterdir()}
     opened = os.open
 
     def refused(path, flags, *rest, **more):
@@ -299,7 +299,7 @@ def test_a_read_only_folder_is_resumed_without_a_journal(tmp_path, whole, monkey
     assert desk.lines[-1] == f"{left} is read-only: the server goes on without a journal"
     play(desk, whole[0], range(4, 6))
     assert desk.state() == whole[1][6]
-    assert {one.name: one.read_bytes() for one in left.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in left.iterdir()} == before
 
 
 def test_what_other_code_made_is_refused_by_name(tmp_path, monkeypatch):
@@ -344,9 +344,9 @@ def test_a_recording_that_is_played_is_played_again_from_where_it_began(tmp_path
     parts = numbers_of(tmp_path / "journal")
     after = Desk(resumed(died(tmp_path / "journal", tmp_path / "left")), data=tmp_path / "data", clock=Clock())
     assert after.episode.player is not None
-    for one in (desk, after):
+    for server in (desk, after):
         for _ in range(12):
-            one.ask("tick_cue")
+            server.ask("tick_cue")
     assert after.state() == desk.state()
     assert after.episode.player.is_over
     # No snapshot while it was played, one as soon as it was over; the second server began without one.
@@ -377,11 +377,11 @@ def test_a_map_that_a_client_sent_is_in_the_journal_and_in_the_snapshot(tmp_path
     again = Desk(resumed(died(tmp_path / "left", tmp_path / "again")), map_name="oval")
     assert "resumed from the beginning" in after.lines[-1]
     assert "resumed from snapshot 1" in again.lines[-1]
-    for one in (after, again):
-        assert one.episode.scene.road_map.xodr == loaded
-        assert one.episode.context.maps.sent.xodr == waiting
-        assert one.state() == desk.state()
-        assert one.episode.id == desk.episode.id == 2
+    for server in (after, again):
+        assert server.episode.scene.road_map.xodr == loaded
+        assert server.episode.context.maps.sent.xodr == waiting
+        assert server.state() == desk.state()
+        assert server.episode.id == desk.episode.id == 2
 
 
 def test_ticks_of_the_wall_clock_are_played_again_with_their_length(tmp_path):
@@ -408,7 +408,7 @@ def test_ticks_of_the_wall_clock_are_played_again_with_their_length(tmp_path):
 def test_clients_are_gone_after_a_resume_and_their_numbers_hold(tmp_path):
     desk = Desk(kept(tmp_path / "journal"), map_name="t-junction")
     sensor = desk.ask("spawn_actor", [0, "sensor.other.gnss", []], [[0.0, 0.0, 5.0], [0.0, 0.0, 0.0]])
-    stream_id = next(one.stream_id for one in desk.episode.actors if one.id == sensor[0])
+    stream_id = next(actor.stream_id for actor in desk.episode.actors if actor.id == sensor[0])
     first = desk.client
     assert desk.ask("add_traffic_manager_running", ["127.0.0.1", 8000])
     desk.ask("get_sensor_token", stream_id)
@@ -419,7 +419,7 @@ def test_clients_are_gone_after_a_resume_and_their_numbers_hold(tmp_path):
     desk.runner._do(CallerGone(Client()))  # one that never called
     assert list(desk.episode.traffic_managers) == [8001]
     desk.journal.flush()
-    kinds = [one.kind for one in read_part(part_path(tmp_path / "journal", 0)).records]
+    kinds = [record.kind for record in read_part(part_path(tmp_path / "journal", 0)).records]
     assert kinds.count(RecordKind.CALLER) == 2
     assert kinds[-2:] == [RecordKind.GONE, RecordKind.UNHEARD]
     desk.client.home = 3
@@ -447,7 +447,7 @@ def test_an_episode_that_a_snapshot_cannot_hold_is_played_again_instead(tmp_path
     begin(desk)
     desk.episode.something_new = 1
     play(desk, whole[0], range(6))
-    (line,) = [one for one in desk.lines if "snapshot" in one]
+    (line,) = [line for line in desk.lines if "snapshot" in line]
     assert "snapshots do not know something_new" in line
     after = Desk(resumed(died(tmp_path / "journal", tmp_path / "left")), data=tmp_path / "data", clock=Clock())
     assert after.lines[-1] == "resumed from the beginning: frame 7"
@@ -483,7 +483,7 @@ def test_no_answer_is_sent_before_the_journal_has_its_call(tmp_path):
 
     def deliver(posts):
         records = read_part(part_path(tmp_path / "journal", 0)).records
-        seen.append(sum(one.kind is RecordKind.CALL for one in records))
+        seen.append(sum(record.kind is RecordKind.CALL for record in records))
         desk.events.extend(posts)
 
     desk.runner._outbox._deliver = deliver
@@ -514,9 +514,9 @@ def test_everything_of_an_episode_is_known_to_snapshots():
     assert snapshot.obstacle(desk.episode) == ""
 
     def kinds(kind):
-        return {kind, *(deeper for one in kind.__subclasses__() for deeper in kinds(one))}
+        return {kind, *(deeper for item in kind.__subclasses__() for deeper in kinds(item))}
 
-    assert {one.__name__ for one in kinds(ActorEntry)} == set(snapshot._KINDS)
+    assert {kind.__name__ for kind in kinds(ActorEntry)} == set(snapshot._KINDS)
     assert not set(snapshot._FIELDS) & snapshot._OTHERS
     assert set(vars(desk.episode)) == set(snapshot._FIELDS) | snapshot._OTHERS
 

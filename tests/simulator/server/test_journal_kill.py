@@ -82,8 +82,8 @@ def call_on(client, calls, done, answered):
 def calls_made(folder):
     """The id of the last call in the journal."""
     parts, _ = numbers_of(folder)
-    records = [one for number in parts for one in read_part(part_path(folder, number)).records]
-    return msgpack.unpackb([one for one in records if one.kind is RecordKind.CALL][-1].fields[1])[1]
+    records = [record for number in parts for record in read_part(part_path(folder, number)).records]
+    return msgpack.unpackb([record for record in records if record.kind is RecordKind.CALL][-1].fields[1])[1]
 
 
 def test_a_server_that_is_killed_twice_ends_like_one_that_never_was(tmp_path):

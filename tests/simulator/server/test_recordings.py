@@ -340,7 +340,7 @@ def test_a_replay_shows_every_frame_at_its_time(tmp_path):
     log = logged(tmp_path, DRIVE, 0.1)
     replay = LogReplay(log, ReplayOptions())
     first = replay.begin()
-    assert [one.actor for one in first.added] == [24, 25]  # sensors only when asked for
+    assert [item.actor for item in first.added] == [24, 25]  # sensors only when asked for
     assert first.parents == ()
     assert first.placed == DRIVE[0].placed
     for content in DRIVE[1:4]:
@@ -349,7 +349,7 @@ def test_a_replay_shows_every_frame_at_its_time(tmp_path):
         assert not step.finished
     last = replay.advance(0.1)
     assert (last.removed, last.finished) == ((24,), True)
-    assert [one.actor for one in last.placed] == [25]
+    assert [item.actor for item in last.placed] == [25]
     assert replay.advance(0.1).placed == last.placed
 
 
@@ -367,7 +367,7 @@ def test_a_replay_may_start_late_end_early_and_run_faster(tmp_path):
     assert span_s(log, ReplayOptions(start_s=1.0, duration_s=2.0)) == (1.0, 3.0)
     assert span_s(log, ReplayOptions(start_s=99.0)) == (4.0, 4.0)
     replay = LogReplay(log, ReplayOptions(start_s=1.0, duration_s=2.0, time_factor=2.0))
-    assert [one.actor for one in replay.begin().added] == [24, 25]
+    assert [item.actor for item in replay.begin().added] == [24, 25]
     step = replay.advance(1.0)
     assert (step.time_s, step.finished, step.placed[0].x_m) == (3.0, True, 6.0)
     assert "Replaying from 1 s - 3 s (4 s) at 2.0x" in replay_text(log, replay.options)
@@ -376,10 +376,10 @@ def test_a_replay_may_start_late_end_early_and_run_faster(tmp_path):
 def test_a_replay_leaves_out_whom_it_should(tmp_path):
     log = logged(tmp_path, DRIVE, 0.1)
     step = LogReplay(log, ReplayOptions(ignore_hero=True)).begin()
-    assert [one.actor for one in step.added] == [25]
-    assert [one.actor for one in step.placed] == [25]
+    assert [item.actor for item in step.added] == [25]
+    assert [item.actor for item in step.placed] == [25]
     step = LogReplay(log, ReplayOptions(replay_sensors=True)).begin()
-    assert [one.actor for one in step.added] == [24, 25, 26]
+    assert [item.actor for item in step.added] == [24, 25, 26]
     assert step.parents == (Parent(26, 24),)
 
 
@@ -389,7 +389,7 @@ def test_an_actor_that_comes_and_goes_within_a_step_is_never_shown(tmp_path):
     replay.begin()
     step = replay.advance(0.2)
     assert (step.added, step.removed) == ((), ())
-    assert [one.actor for one in replay.advance(0.1).added] == [24]
+    assert [item.actor for item in replay.advance(0.1).added] == [24]
 
 
 @pytest.mark.parametrize("name", ["run.log", "a/b.rec", "Größe 1.log", "..log", "x" * 200])

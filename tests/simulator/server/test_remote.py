@@ -76,7 +76,7 @@ def test_a_ticket_has_a_name_and_says_how_long_it_took_and_when_it_was_done(serv
     with connect(f"127.0.0.1:{server.port}", client_id=name, clock=Clock()) as world:
         first, second = world.settings(), world.settings()
         world.wait([first, second], LIMIT_S)
-        assert [(one.client, one.number) for one in (first, second)] == [(name, 1), (name, 2)]
+        assert [(value.client, value.number) for value in (first, second)] == [(name, 1), (name, 2)]
         assert first.latency_s == int(first.latency_s) >= 1.0
         assert first.frame == second.frame > 0
         assert repr(first) == f"<ticket 1 of client {name}: get_episode_settings, success>"
@@ -97,7 +97,7 @@ def test_callbacks_come_in_order_and_may_call_but_not_wait(world):
         follow = world.settings()
         with pytest.raises(TicketError, match="a callback cannot wait for a result"):
             follow.result()
-        follow.when_done(lambda one: (seen.append(one.status), over.set()))
+        follow.when_done(lambda item: (seen.append(item.status), over.set()))
 
     for number in range(5):
         world.tick().when_done(lambda ticket, number=number: seen.append((number, ticket.result() - ticket.frame)))
@@ -121,15 +121,15 @@ def test_calls_from_several_threads_keep_their_numbers_apart(world):
     for thread in threads:
         thread.join()
     world.wait(found, LIMIT_S)
-    by_number = sorted(found, key=lambda one: one.number)
-    ids = [one.result().id for one in by_number]
+    by_number = sorted(found, key=lambda item: item.number)
+    ids = [item.result().id for item in by_number]
     assert ids == list(range(ids[0], ids[0] + 200))
 
 
 def test_leaving_waits_for_what_is_pending(server):
     with connect(f"127.0.0.1:{server.port}") as world:
         tickets = [world.settings() for _ in range(300)]
-    assert {one.status for one in tickets} == {Status.SUCCESS}
+    assert {ticket.status for ticket in tickets} == {Status.SUCCESS}
 
 
 def test_what_makes_no_sense_is_refused_before_it_is_sent(world):

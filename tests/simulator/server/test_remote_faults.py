@@ -44,7 +44,7 @@ def server(shared):
 
 
 def vehicles(server):
-    return [one.id for one in server._runner.episode.actors.all(VehicleEntry)]
+    return [entry.id for entry in server._runner.episode.actors.all(VehicleEntry)]
 
 
 def in_the_air(row, column):
@@ -64,9 +64,9 @@ def make_calls(world, count, row=0):
 
 def check_calls(tickets, count):
     """Everything worked and was done in order; gives the ids."""
-    assert [one.status for one in tickets] == [Status.SUCCESS] * len(tickets)
-    assert [one.result().throttle for one in tickets[2::3]] == [number / count for number in range(count)]
-    return [one.result().id for one in tickets[::3]]
+    assert [ticket.status for ticket in tickets] == [Status.SUCCESS] * len(tickets)
+    assert [ticket.result().throttle for ticket in tickets[2::3]] == [number / count for number in range(count)]
+    return [ticket.result().id for ticket in tickets[::3]]
 
 
 @pytest.mark.parametrize(("seed", "up_bytes", "down_bytes"), [(1, 4000, 12_000), (2, 1200, 100_000), (3, 100_000, 3000)])
@@ -85,7 +85,7 @@ def connect_through(*proxies, patience=HASTY):
     """Connect; the greeting may be cut, then try again."""
     for _ in range(100):
         try:
-            return connect(*(one.address for one in proxies), patience=patience)
+            return connect(*(proxy.address for proxy in proxies), patience=patience)
         except InputError:
             continue
     raise AssertionError("never connected")
@@ -140,7 +140,7 @@ def test_what_a_frozen_node_sends_when_it_wakes_up_is_not_done_again(server):
             for _ in range(20):  # by now the server has seen what was held back
                 raw.value("get_episode_info")
         assert ticks[1].result() == ticks[0].result() + 1 == server._runner.episode.frame
-        assert vehicles(server) == [first, *(one.result().id for one in late[1:])]
+        assert vehicles(server) == [first, *(item.result().id for item in late[1:])]
 
 
 def test_a_time_out_says_so_and_leaves_the_ticket_pending(server):

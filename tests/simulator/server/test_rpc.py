@@ -37,7 +37,7 @@ def test_messages_come_out_whole_however_they_were_cut(values, cuts):
     for cut in [*cuts, len(stream)]:
         found += framer.feed(stream[at : at + cut])
         at += cut
-    assert [msgpack.unpackb(one) for one in found] == values
+    assert [msgpack.unpackb(item) for item in found] == values
 
 
 @settings(max_examples=300, deadline=None)

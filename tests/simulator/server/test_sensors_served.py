@@ -94,7 +94,7 @@ def noisy(seed, count=20, *, other_first=False):
     if other_first:
         attach(host, "sensor.other.gnss", car, **names)
     ticks(host, count)
-    return np.array([one[4] for one in messages(host, stream_id)])
+    return np.array([message[4] for message in messages(host, stream_id)])
 
 
 def test_noise_repeats_with_its_seed_and_is_moved_by_nobody_else():
@@ -163,21 +163,21 @@ def test_two_cars_that_meet_tell_both_sensors_with_opposite_impulses():
     ticks(host, 40)
     felt_a, felt_b = messages(host, of_a), messages(host, of_b)
     assert felt_a
-    assert [one[1] for one in felt_a] == [one[1] for one in felt_b]
+    assert [item[1] for item in felt_a] == [item[1] for item in felt_b]
     assert felt_a[0][0] == 0
     this, other, _ = felt_a[0][4]
     assert (this[0], other[0], other[2][1]) == (a, b, "vehicle.audi.tt")
-    total_a = np.sum([one[4][2] for one in felt_a], axis=0)
-    total_b = np.sum([one[4][2] for one in felt_b], axis=0)
+    total_a = np.sum([item[4][2] for item in felt_a], axis=0)
+    total_b = np.sum([item[4][2] for item in felt_b], axis=0)
     assert np.allclose(total_a, -total_b)
     assert -2.0 * momentum < total_a[1] < -0.2 * momentum
-    assert len({(one[1], one[4][1][0]) for one in felt_a}) == len(felt_a)  # once per pair and frame
+    assert len({(item[1], item[4][1][0]) for item in felt_a}) == len(felt_a)  # once per pair and frame
 
 
 def test_a_wall_is_nobody_with_a_name():
     host = episode()
     car = spawn(host).id
-    house = next(one for one in host.scene.objects if "building" in one.name)
+    house = next(thing for thing in host.scene.objects if "building" in thing.name)
     box = house.bounding_box
     ticks(host, 20)
     _, stream_id = attach(host, "sensor.other.collision", car)
@@ -225,7 +225,7 @@ def test_the_obstacle_sensor_says_what_is_ahead_and_how_far():
 def test_the_obstacle_sensor_can_leave_out_what_never_moves():
     host = episode()
     car = spawn(host, MODEL3).id
-    house = next(one for one in host.scene.objects if "building" in one.name)
+    house = next(thing for thing in host.scene.objects if "building" in thing.name)
     box = house.bounding_box
     call(host, "set_actor_simulate_physics", car, False)
     call(host, "set_actor_transform", car, place(box.location.x - box.extent.x - 6.0, box.location.y, 0.1))
@@ -247,9 +247,13 @@ def test_a_lane_invasion_sensor_is_there_and_leaves_the_work_to_the_client():
 @needs_numba
 def test_only_what_can_be_measured_is_in_the_library():
     host = episode()
-    ids = [one[1] for one in msgpack.unpackb(call(host, "get_actor_definitions"))]
-    assert {name for name, _ in EYES} < {one for one in ids if one.startswith("sensor.")} <= set(frames.SENSOR_TYPES)
-    for name in (one for one in ids if one.startswith("sensor.")):
+    ids = [item[1] for item in msgpack.unpackb(call(host, "get_actor_definitions"))]
+    assert (
+        {name for name, _ in EYES}
+        < {actor_id for actor_id in ids if actor_id.startswith("sensor.")}
+        <= set(frames.SENSOR_TYPES)
+    )
+    for name in (actor_id for actor_id in ids if actor_id.startswith("sensor.")):
         spawn(host, name)
 
 
@@ -278,8 +282,8 @@ def seen(count=6, listeners=EYES):
 def test_eyes_send_every_frame_and_two_servers_send_the_same_bytes():
     host, first = seen()
     for name, sent in first.items():
-        heads = [struct.unpack_from("<QQd", one) for one in sent]
-        assert [one[:2] for one in heads] == [(frames.SENSOR_TYPES[name], frame) for frame in range(2, 8)]
+        heads = [struct.unpack_from("<QQd", message) for message in sent]
+        assert [head[:2] for head in heads] == [(frames.SENSOR_TYPES[name], frame) for frame in range(2, 8)]
     assert host.context.outbox.lines == []
     assert seen()[1] == first
     # Who listens to nothing else gets the same, and nothing is made for nobody.
@@ -325,7 +329,7 @@ def test_eyes_keep_their_rate(name):
     host = episode()
     _, stream_id = attach(host, name, spawn(host).id, place(z=2.2), sensor_tick=1.0)
     ticks(host, 50)
-    assert [struct.unpack_from("<QQ", one)[1] for one in host.context.outbox.of(stream_id)] == [2, 22, 42]
+    assert [struct.unpack_from("<QQ", payload)[1] for payload in host.context.outbox.of(stream_id)] == [2, 22, 42]
 
 
 @needs_numba
@@ -364,7 +368,7 @@ def test_what_a_client_changes_is_seen():
     call(host, "set_weather_parameters", weather._replace(fog_density=1e9))
     look()
     assert len(set(pictures)) == 3
-    light = [float(np.frombuffer(one, np.uint8, offset=12).reshape(-1, 4)[:, :3].mean()) for one in pictures]
+    light = [float(np.frombuffer(picture, np.uint8, offset=12).reshape(-1, 4)[:, :3].mean()) for picture in pictures]
     assert light[1] < 0.6 * light[0]
 
 

@@ -18,11 +18,11 @@ def town():
 def lights(town):
     call(town, "load_new_episode", "", False, 0xFFFF)
     ticks(town, 1)
-    return [one for one in town.actors.all(SignEntry) if one.light is not None]
+    return [entry for entry in town.actors.all(SignEntry) if entry.light is not None]
 
 
 def colours(host, lights):
-    return [int(state(host, one.id)["colour"]) for one in lights]
+    return [int(state(host, light.id)["colour"]) for light in lights]
 
 
 def test_lights_are_actors_with_their_opendrive_ids(town, lights):
@@ -30,9 +30,9 @@ def test_lights_are_actors_with_their_opendrive_ids(town, lights):
     row = state(town, lights[0].id)
     assert row["sign_id"].decode() == lights[0].signal_id
     assert (row["green_s"], row["yellow_s"], row["red_s"]) == (10.0, 3.0, 2.0)
-    assert 0 < sum(one == 2 for one in colours(town, lights)) < len(lights)
-    signs = [one.type_id for one in town.actors.all(SignEntry)]
-    assert any(one.startswith("traffic.speed_limit.") for one in signs)
+    assert 0 < sum(colour == 2 for colour in colours(town, lights)) < len(lights)
+    signs = [entry.type_id for entry in town.actors.all(SignEntry)]
+    assert any(sign.startswith("traffic.speed_limit.") for sign in signs)
 
 
 def test_a_light_can_be_set_frozen_and_reset(town, lights):
@@ -56,17 +56,17 @@ def test_a_light_can_be_set_frozen_and_reset(town, lights):
 def test_lights_change_in_their_time_and_groups_take_turns(town, lights):
     together = call(town, "get_group_traffic_lights", lights[0].id)
     assert lights[0].id in together
-    for one in together:
-        call(town, "set_traffic_light_green_time", one, 1.0)
-        call(town, "set_traffic_light_yellow_time", one, 0.5)
-        call(town, "set_traffic_light_red_time", one, 0.25)
+    for item in together:
+        call(town, "set_traffic_light_green_time", item, 1.0)
+        call(town, "set_traffic_light_yellow_time", item, 0.5)
+        call(town, "set_traffic_light_red_time", item, 0.25)
     call(town, "reset_traffic_light_group", lights[0].id)
     seen = []
     for _ in range(200):
         ticks(town, 1)
-        seen.append(tuple(int(state(town, one)["colour"]) for one in together))
+        seen.append(tuple(int(state(town, item)["colour"]) for item in together))
     assert len(set(seen)) >= 4
-    column = [one[together.index(lights[0].id)] for one in seen]
+    column = [item[together.index(lights[0].id)] for item in seen]
     runs = [len(list(group)) for group in np.split(column, np.flatnonzero(np.diff(column)) + 1)]
     assert any(abs(length - 20) <= 1 for length in runs)  # one second of green
     assert {0, 1, 2} <= set(column)
@@ -100,6 +100,6 @@ def test_a_vehicle_at_a_light_knows_it(town, lights):
 
 
 def test_a_sign_is_no_light(town, lights):
-    sign = next(one for one in town.actors.all(SignEntry) if one.light is None)
+    sign = next(entry for entry in town.actors.all(SignEntry) if entry.light is None)
     with pytest.raises(SamepathError, match="not a traffic light"):
         call(town, "set_traffic_light_state", sign.id, 0)

@@ -193,7 +193,7 @@ def test_in_asynchronous_mode_a_spawn_is_answered_when_a_state_shows_the_actor(s
 def test_in_asynchronous_mode_a_batch_that_spawns_is_answered_when_a_state_shows_the_actors(server):
     with RawClient(server) as client, RawListener(server, 1) as listener:
         for number in range(5):
-            batch = [[[0, [*spawn_call(x=3.0 * one, z=5.0 + 5.0 * number), [False], 0, "", []]]] for one in range(4)]
+            batch = [[[0, [*spawn_call(x=3.0 * item, z=5.0 + 5.0 * number), [False], 0, "", []]]] for item in range(4)]
             _, answers = client.ask("apply_batch", batch, False)
             ids = {value for ((fine, value),) in answers if fine}
             assert len(ids) == 4

@@ -138,7 +138,7 @@ def test_in_whatever_order_calls_come_each_is_done_at_most_once_and_in_its_turn(
             assert msgpack.unpackb(msgpack.packb(work.ledger.state())) == state
             continue
         client, number = step
-        last = len([one for one in work.done if one.client == client])
+        last = len([item for item in work.done if item.client == client])
         try:
             outcome = work.do(client, number)
         except CallError as error:
@@ -147,7 +147,7 @@ def test_in_whatever_order_calls_come_each_is_done_at_most_once_and_in_its_turn(
         else:
             assert outcome.result == f"{client} {number}".encode()
     for client in (A, B):
-        numbers = [one.number for one in work.done if one.client == client]
+        numbers = [item.number for item in work.done if item.client == client]
         assert numbers == list(range(1, len(numbers) + 1))
     assert len(work.ledger) <= 2 * tickets
 

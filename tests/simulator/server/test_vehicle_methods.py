@@ -13,7 +13,7 @@ from tests.support.serving import call, described, episode, ticks
 
 GO = (1.0, 0.0, 0.0, False, False, False, 0)
 STOP = (0.0, 0.0, 1.0, False, False, False, 0)
-VEHICLES = [one.id for one in blueprints.library() if one.id.startswith("vehicle.")]
+VEHICLES = [blueprint.id for blueprint in blueprints.library() if blueprint.id.startswith("vehicle.")]
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def apply(host, actor, **changes):
     control = physics(host, actor)
     wheel_changes = {key: value for key, value in changes.items() if key in control.wheels[0]._fields}
     rest = {key: value for key, value in changes.items() if key not in wheel_changes}
-    wheels = tuple(one._replace(**wheel_changes) for one in control.wheels)
+    wheels = tuple(wheel._replace(**wheel_changes) for wheel in control.wheels)
     call(host, "apply_physics_control", actor, control._replace(wheels=wheels, **rest))
 
 
@@ -64,7 +64,7 @@ def test_physics_control_comes_back_as_it_was_given(flat, name):
     call(flat, "apply_physics_control", actor, changed)
     again = physics(flat, actor)
     assert again._replace(wheels=()) == changed._replace(wheels=())
-    assert [one[:9] for one in again.wheels] == [one[:9] for one in changed.wheels]
+    assert [wheel[:9] for wheel in again.wheels] == [wheel[:9] for wheel in changed.wheels]
     ticks(flat, 5)
 
 
@@ -155,8 +155,8 @@ def test_gears_are_shifted_as_the_control_says(flat):
         lambda c: c._replace(torque_curve=()),
         lambda c: c._replace(torque_curve=(c.torque_curve[1], c.torque_curve[0])),
         lambda c: c._replace(max_rpm=0.0),
-        lambda c: c._replace(wheels=tuple(one._replace(radius=0.0) for one in c.wheels)),
-        lambda c: c._replace(wheels=tuple(one._replace(tire_friction=-1.0) for one in c.wheels)),
+        lambda c: c._replace(wheels=tuple(wheel._replace(radius=0.0) for wheel in c.wheels)),
+        lambda c: c._replace(wheels=tuple(wheel._replace(tire_friction=-1.0) for wheel in c.wheels)),
         lambda c: c._replace(center_of_mass=(0.0, 0.0, 99.0)),
     ],
 )
@@ -222,7 +222,7 @@ def test_pushes_do_what_newton_says(flat):
 def test_a_push_beside_the_middle_turns(flat):
     actor = on_the_straight(flat)
     apply(flat, actor, tire_friction=0.0)
-    x, y, z = (float(one) for one in state(flat, actor)["motion"][:3])
+    x, y, z = (float(item) for item in state(flat, actor)["motion"][:3])
     call(flat, "add_actor_impulse_at_location", actor, [2000.0, 0.0, 0.0], [x, y + 2.0, z + 0.5])
     ticks(flat, 2)
     turning = float(state(flat, actor)["motion"][11])
@@ -332,9 +332,9 @@ def test_telemetry_adds_up(flat):
     assert found.gear == 1
     kind = flat.world.kind(actor)
     assert math.isclose(found.engine_rpm, found.speed / (2 * math.pi * kind.wheel_radius_m) * 60 * 9.0, rel_tol=1e-3)
-    assert math.isclose(sum(one.tire_load for one in found.wheels), kind.mass_kg * 9.81, rel_tol=0.1)
-    assert sum(one.long_force for one in found.wheels) > 1000.0
-    assert all(math.isclose(one.omega, found.speed / kind.wheel_radius_m, rel_tol=0.05) for one in found.wheels)
+    assert math.isclose(sum(wheel.tire_load for wheel in found.wheels), kind.mass_kg * 9.81, rel_tol=0.1)
+    assert sum(wheel.long_force for wheel in found.wheels) > 1000.0
+    assert all(math.isclose(wheel.omega, found.speed / kind.wheel_radius_m, rel_tol=0.05) for wheel in found.wheels)
     call(flat, "show_vehicle_debug_telemetry", actor, True)
 
 
@@ -342,7 +342,7 @@ def test_speed_limits_are_those_of_the_road():
     host = episode("town")
     actor = spawn(host).id
     ticks(host, 1)
-    x, y = (float(one) for one in state(host, actor)["motion"][:2])
+    x, y = (float(item) for item in state(host, actor)["motion"][:2])
     here = host.scene.road_map.waypoint(x, y)
     limit = host.scene.road_map.speed_limit_mps(here.road_id, here.s_m)
     assert math.isclose(float(state(host, actor)["speed_limit"]), limit * 3.6, rel_tol=1e-5)
@@ -362,7 +362,7 @@ def test_walkers_walk_turn_jump_and_fall(flat):
     ticks(flat, 3)
     assert float(state(flat, walker)["motion"][2]) > height + 0.2
     call(flat, "set_actor_dead", walker)
-    x, y, z = (float(one) for one in state(flat, walker)["motion"][:3])
+    x, y, z = (float(item) for item in state(flat, walker)["motion"][:3])
     call(flat, "add_actor_impulse_at_location", walker, [60.0, 0.0, 0.0], [x, y, z + 0.7])
     ticks(flat, 60)
     assert float(state(flat, walker)["motion"][2]) < height - 0.3

@@ -38,7 +38,7 @@ SHAPES = (
 def test_a_view_is_read_as_it_was_written(seen, with_past, lights):
     view = SceneView(
         3, 17, 5, tuple(seen), tuple(Vector(0.1 * k, -0.0, 1e-300) for k in range(len(seen))), SceneWeather(fog_density=3.25),
-        tuple(lights), ("a tree", "b"), tuple((one.id, one.pose) for one in seen) if with_past else None, SHAPES,
+        tuple(lights), ("a tree", "b"), tuple((item.id, item.pose) for item in seen) if with_past else None, SHAPES,
     )  # fmt: skip
     found = SceneView.unpack(view.pack())
     assert found == view

@@ -93,8 +93,8 @@ def test_sensors(run):
     assert found["gnss"] == pytest.approx([0.0, 0.0, 0.0], abs=1e-6)
     assert found["same"]
     assert found["hits"]
-    assert all(one[:2] == [True, True] for one in found["hits"])
-    assert max(one[2] for one in found["hits"]) > 5000.0
+    assert all(item[:2] == [True, True] for item in found["hits"])
+    assert max(item[2] for item in found["hits"]) > 5000.0
     assert found["once"]
     assert found["obstacle"][0].startswith(("vehicle.", "static."))
     assert 0.0 < found["obstacle"][1] <= 30.0
@@ -106,15 +106,15 @@ def test_sensors_that_see(run):
     first = run("eyes")
     assert first == run("eyes")
     assert not any(first["late"].values())
-    for name, one in first["found"].items():
-        assert [got for got, _ in one["frames"]] == list(range(1, 11, 2 if name == "sensor.lidar.ray_cast" else 1))
-        assert all(got == ticked for got, ticked in one["frames"])
+    for name, item in first["found"].items():
+        assert [got for got, _ in item["frames"]] == list(range(1, 11, 2 if name == "sensor.lidar.ray_cast" else 1))
+        assert all(got == ticked for got, ticked in item["frames"])
         if "camera" in name:
-            assert one["sizes"] == [[180, 120, 90.0]] * 10
+            assert item["sizes"] == [[180, 120, 90.0]] * 10
         elif "lidar" in name:
-            assert all(total == points > 100 for total, points in one["sizes"])
+            assert all(total == points > 100 for total, points in item["sizes"])
         else:
-            assert all(one["sizes"])
+            assert all(item["sizes"])
 
 
 def test_maps(run):
@@ -152,7 +152,7 @@ def test_recorder(run, tmp_path):
     assert found["longer"]
     assert "Actor 1" in found["hits"]
     assert "Duration" in found["blocked"]
-    assert all("data folder" in one or "file name" in one for one in found["outside"])
+    assert all("data folder" in item or "file name" in item for item in found["outside"])
     assert "not found" in found["absent"]
     assert "Replaying" in found["text"]
     assert found["distance"] < 0.5
@@ -201,7 +201,7 @@ def test_scenery(run):
 
 def test_absent(run):
     found = run("absent")
-    assert all("not supported by samepath" in one for one in found["told"][:3])
+    assert all("not supported by samepath" in item for item in found["told"][:3])
     assert "not found" in found["told"][3]
     assert found["alive"] == "0.9.16"
 

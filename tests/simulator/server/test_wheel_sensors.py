@@ -87,7 +87,7 @@ WRONG = [
 
 
 def test_attributes_out_of_range_are_refused_by_name_and_limit(tmp_path):
-    found = run("limits", tmp_path, json.dumps([one[:3] for one in WRONG]))
+    found = run("limits", tmp_path, json.dumps([item[:3] for item in WRONG]))
     for (kind, _, _, words), said in zip(WRONG, found["said"], strict=True):
         if words is None:  # 8192 x 600 pixels are many, but not too many
             assert said == ""
