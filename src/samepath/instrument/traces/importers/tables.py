@@ -86,7 +86,7 @@ class LogTable:
             values = pc.cast(data, pa.float64(), safe=False).to_numpy()
         large = np.flatnonzero(~(np.abs(values) < _EXACT_BELOW))
         if large.size:
-            raise self._inexact(int(large[0]), column, "write it without fraction or exponent, in at most 64 bits")
+            raise self._inexact(int(large[0]), column, "write it as a signed 64-bit number, without fraction or exponent")
         return values.astype(np.int64)
 
     def words(self, column: str) -> list[str]:
