@@ -1,4 +1,4 @@
-"""The blueprint library: CARLA's names, blueprint with a body of its own."""
+"""The blueprint library: CARLA's names, each with a body of its own."""
 
 import fnmatch
 import re
@@ -36,7 +36,7 @@ LOOKED_UP = {
 
 
 def matching(pattern):
-    """As CARLA's client filters: the pattern against the id and against blueprint tag."""
+    """As CARLA's client filters: the pattern against the id and against each tag."""
     return [
         blueprint
         for blueprint in library()

@@ -1,4 +1,4 @@
-"""The ledger: what was done is not done again, what is forgotten is refused by name, and it survives being saved."""
+"""The store of outcomes: what was done is not done again, what is forgotten is refused by name, and it survives being saved."""
 
 import msgpack
 import pytest
@@ -32,7 +32,7 @@ class Work:
     """Counts how often each ticket was done."""
 
     def __init__(self, limits=None, size=0):
-        self.ledger = TicketStore(limits or ServerLimits())
+        self.store = TicketStore(limits or ServerLimits())
         self.done = []
         self.size = size
 
@@ -43,7 +43,7 @@ class Work:
             self.done.append(ticket)
             return CallOutcome(Status.SUCCESS, result=f"{client} {number}".encode() + bytes(self.size), frame=number)
 
-        return self.ledger.do(ticket, run)
+        return self.store.do(ticket, run)
 
 
 def test_a_call_that_is_asked_for_again_is_not_done_again():
@@ -73,11 +73,11 @@ def test_a_call_that_is_too_old_is_refused_by_name():
     for number in range(1, 23):
         work.do(A, number)
     work.do(B, 1)
-    assert len(work.ledger) == 6
+    assert len(work.store) == 6
     with pytest.raises(CallError, match=f"^ticket 17 of client {A} is too old to be asked about"):
         work.do(A, 17)
     with pytest.raises(CallError, match=f"^ticket 17 of client {A} is too old to be asked about"):
-        work.ledger.find(TicketId(A, 17))
+        work.store.find(TicketId(A, 17))
     assert work.do(A, 18).frame == 18
     assert len(work.done) == 23
 
@@ -87,7 +87,7 @@ def test_results_are_kept_up_to_so_many_bytes_and_the_newest_always():
     for number in range(1, 11):
         work.do(A, number)
         work.do(B, number)
-    assert len(work.ledger) == 4
+    assert len(work.store) == 4
     assert [work.do(client, number).frame for client in (A, B) for number in (9, 10)] == [9, 10, 9, 10]
     huge = Work(ServerLimits(ticket_bytes=5000), size=100_000)
     huge.do(A, 1)
@@ -108,17 +108,17 @@ def test_one_client_too_many_is_refused_and_the_others_go_on():
 
 
 def test_while_it_is_being_done_a_call_is_pending():
-    ledger, seen = TicketStore(ServerLimits()), []
+    store, seen = TicketStore(ServerLimits()), []
     ticket = TicketId(A, 1)
 
     def run():
-        seen.append(ledger.find(ticket).status)
+        seen.append(store.find(ticket).status)
         return CallOutcome(Status.FAILED, "no")
 
-    assert ledger.find(ticket).status is Status.UNKNOWN
-    ledger.do(ticket, run)
+    assert store.find(ticket).status is Status.UNKNOWN
+    store.do(ticket, run)
     assert seen == [Status.PENDING]
-    assert ledger.find(ticket) == CallOutcome(Status.FAILED, "no")
+    assert store.find(ticket) == CallOutcome(Status.FAILED, "no")
 
 
 STEPS = st.lists(st.tuples(st.sampled_from([A, B]), st.integers(1, 12)) | st.none(), max_size=60)
@@ -127,15 +127,15 @@ STEPS = st.lists(st.tuples(st.sampled_from([A, B]), st.integers(1, 12)) | st.non
 @settings(max_examples=200, deadline=None)
 @given(steps=STEPS, tickets=st.integers(1, 6), size=st.sampled_from([300, 700, 100_000]))
 def test_in_whatever_order_calls_come_each_is_done_at_most_once_and_in_its_turn(steps, tickets, size):
-    """None saves the ledger and goes on from the copy."""
+    """None saves the store and goes on from the copy."""
     limits = ServerLimits(tickets=tickets, ticket_bytes=size)
     work = Work(limits)
     for step in steps:
         if step is None:
-            state = msgpack.unpackb(msgpack.packb(work.ledger.state()))
-            work.ledger = TicketStore(limits)
-            work.ledger.restore(state)
-            assert msgpack.unpackb(msgpack.packb(work.ledger.state())) == state
+            state = msgpack.unpackb(msgpack.packb(work.store.state()))
+            work.store = TicketStore(limits)
+            work.store.restore(state)
+            assert msgpack.unpackb(msgpack.packb(work.store.state())) == state
             continue
         client, number = step
         last = len([item for item in work.done if item.client == client])
@@ -149,13 +149,13 @@ def test_in_whatever_order_calls_come_each_is_done_at_most_once_and_in_its_turn(
     for client in (A, B):
         numbers = [item.number for item in work.done if item.client == client]
         assert numbers == list(range(1, len(numbers) + 1))
-    assert len(work.ledger) <= 2 * tickets
+    assert len(work.store) <= 2 * tickets
 
 
 def test_a_call_that_was_being_done_when_the_world_was_saved_is_not_done_again():
-    ledger, saved = TicketStore(ServerLimits()), []
-    ledger.do(TicketId(A, 1), lambda: CallOutcome(Status.SUCCESS))
-    ledger.do(TicketId(A, 2), lambda: saved.append(ledger.state()) or CallOutcome(Status.SUCCESS))
+    store, saved = TicketStore(ServerLimits()), []
+    store.do(TicketId(A, 1), lambda: CallOutcome(Status.SUCCESS))
+    store.do(TicketId(A, 2), lambda: saved.append(store.state()) or CallOutcome(Status.SUCCESS))
     resumed = TicketStore(ServerLimits())
     resumed.restore(msgpack.unpackb(msgpack.packb(saved[0])))
     assert resumed.find(TicketId(A, 1)).status is Status.SUCCESS
@@ -180,11 +180,11 @@ def test_a_call_that_was_being_done_when_the_world_was_saved_is_not_done_again()
     ],
 )
 def test_a_store_that_makes_no_sense_is_not_restored(state):
-    ledger = TicketStore(ServerLimits())
-    ledger.do(TicketId(A, 1), lambda: CallOutcome(Status.SUCCESS))
+    store = TicketStore(ServerLimits())
+    store.do(TicketId(A, 1), lambda: CallOutcome(Status.SUCCESS))
     with pytest.raises(InputError, match="outcomes of tickets cannot be read"):
-        ledger.restore(state)
-    assert ledger.find(TicketId(A, 1)).status is Status.SUCCESS
+        store.restore(state)
+    assert store.find(TicketId(A, 1)).status is Status.SUCCESS
 
 
 def test_calls_by_ticket_do_what_the_calls_do_and_only_once():

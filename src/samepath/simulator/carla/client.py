@@ -44,7 +44,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever the method answers
     return value
 
 
-def _nothing(value: Any) -> None:  # noqa: ANN401 - anything may come
+def _nothing(value: object) -> None:
     if value is not None:
         raise WireError(f"nothing was wanted, but {came(value)} came")
 

@@ -16,7 +16,7 @@ from samepath.core.errors import SamepathError
 from samepath.simulator.carla.limits import ServerLimits
 
 T = TypeVar("T")
-Reader = Callable[[Any], T]
+Reader = Callable[[object], T]
 
 _NUMBER_MAX: Final = ServerLimits().number
 _NAME_MAX: Final = ServerLimits().name_characters
@@ -41,7 +41,7 @@ def came(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def number(value: Any) -> float:  # noqa: ANN401 - anything may come
+def number(value: object) -> float:
     """Read a finite number of sensible size."""
     if type(value) is float:
         if -_NUMBER_MAX <= value <= _NUMBER_MAX:  # also false for no number
@@ -51,7 +51,7 @@ def number(value: Any) -> float:  # noqa: ANN401 - anything may come
     raise WireError(f"a number between -{_NUMBER_MAX:g} and {_NUMBER_MAX:g} was wanted, but {came(value)} came")
 
 
-def large(value: Any) -> float:  # noqa: ANN401 - anything may come
+def large(value: object) -> float:
     """Read a finite number in units in which sensible values are large."""
     if (type(value) is float or type(value) is int) and -_LARGE_MAX <= value <= _LARGE_MAX:
         return float(value)
@@ -61,7 +61,7 @@ def large(value: Any) -> float:  # noqa: ANN401 - anything may come
 def whole(low: int, high: int) -> Reader[int]:
     """Make a reader of whole numbers in a range, ends included."""
 
-    def read(value: Any) -> int:  # noqa: ANN401 - anything may come
+    def read(value: object) -> int:
         if type(value) is int and low <= value <= high:
             return value
         raise WireError(f"a whole number between {low} and {high} was wanted, but {came(value)} came")
@@ -76,21 +76,21 @@ u64: Final = whole(0, 0xFFFF_FFFF_FFFF_FFFF)
 i32: Final = whole(-(1 << 31), (1 << 31) - 1)
 
 
-def flag(value: Any) -> bool:  # noqa: ANN401 - anything may come
+def flag(value: object) -> bool:
     """Read true or false."""
     if type(value) is bool:
         return value
     raise WireError(f"true or false was wanted, but {came(value)} came")
 
 
-def text(value: Any) -> str:  # noqa: ANN401 - anything may come
+def text(value: object) -> str:
     """Read a name or another short text."""
     if type(value) is str and len(value) <= _NAME_MAX:
         return value
     raise WireError(f"a text of at most {_NAME_MAX} characters was wanted, but {came(value)} came")
 
 
-def long_text(value: Any) -> str:  # noqa: ANN401 - anything may come
+def long_text(value: object) -> str:
     """Read a text of any length; the message it came in was bounded."""
     if type(value) is str:
         return value
@@ -100,7 +100,7 @@ def long_text(value: Any) -> str:  # noqa: ANN401 - anything may come
 def array_of(reader: Reader[T], most: int = 100_000) -> Reader[tuple[T, ...]]:
     """Make a reader of arrays."""
 
-    def read(value: Any) -> tuple[T, ...]:  # noqa: ANN401 - anything may come
+    def read(value: object) -> tuple[T, ...]:
         if type(value) is not list or len(value) > most:
             raise WireError(f"an array of at most {most} was wanted, but {came(value)} came")
         return tuple([reader(item) for item in value])
@@ -112,7 +112,7 @@ def struct_of(build: Callable[..., T], *readers: Reader[Any]) -> Reader[T]:
     """Make a reader of a struct: an array with exactly these fields."""
     count = len(readers)
 
-    def read(value: Any) -> T:  # noqa: ANN401 - anything may come
+    def read(value: object) -> T:
         if type(value) is not list or len(value) != count:
             size = f" of {len(value)}" if type(value) is list else ""
             raise WireError(f"an array of {count} was wanted, but {came(value)}{size} came")
@@ -124,7 +124,7 @@ def struct_of(build: Callable[..., T], *readers: Reader[Any]) -> Reader[T]:
 def optional(reader: Reader[T]) -> Reader[T | None]:
     """Make a reader of CARLA's optional: ``[false]`` or ``[true, value]``."""
 
-    def read(value: Any) -> T | None:  # noqa: ANN401 - anything may come
+    def read(value: object) -> T | None:
         if type(value) is list and value and type(value[0]) is bool and len(value) == 1 + value[0]:
             return reader(value[1]) if value[0] else None
         raise WireError(f"[false] or [true, value] was wanted, but {came(value)} came")
@@ -135,7 +135,7 @@ def optional(reader: Reader[T]) -> Reader[T | None]:
 def variant(readers: Sequence[Reader[Any]]) -> Reader[tuple[int, Any]]:
     """Make a reader of CARLA's variant ``[index, value]``; gives the index and the value."""
 
-    def read(value: Any) -> tuple[int, Any]:  # noqa: ANN401 - anything may come
+    def read(value: object) -> tuple[int, Any]:
         if type(value) is list and len(value) == 2 and type(value[0]) is int and 0 <= value[0] < len(readers):
             return value[0], readers[value[0]](value[1])
         raise WireError(f"a variant of {len(readers)} was wanted, but {came(value)} came")

@@ -341,7 +341,7 @@ BatchCommand = SpawnCommand | ActorCommand | ConsoleCommand | BrokenCommand
 
 
 def _actor_command(method: str, *readers: Reader[Any]) -> Reader[ActorCommand]:
-    def build(actor: int, *arguments: Any) -> ActorCommand:  # noqa: ANN401 - checked by the readers
+    def build(actor: int, *arguments: object) -> ActorCommand:
         return ActorCommand(method, actor, arguments)
 
     return struct_of(build, u32, *readers)
@@ -383,7 +383,7 @@ def _spawn(depth: int) -> Reader[SpawnCommand]:
 _SPAWNS: Final = tuple(_spawn(depth) for depth in range(_LIMITS.batch_depth + 1))
 
 
-def _command(value: Any, depth: int) -> BatchCommand:  # noqa: ANN401 - anything may come
+def _command(value: object, depth: int) -> BatchCommand:
     if depth > _LIMITS.batch_depth:
         raise WireError(f"commands may follow one another at most {_LIMITS.batch_depth} deep")
     if type(value) is not list or len(value) != 1:
@@ -402,7 +402,7 @@ def _command(value: Any, depth: int) -> BatchCommand:  # noqa: ANN401 - anything
     return reader(fields)
 
 
-def command(value: Any) -> BatchCommand:  # noqa: ANN401 - anything may come
+def command(value: object) -> BatchCommand:
     """Read one command."""
     try:
         return _command(value, 0)

@@ -6,7 +6,7 @@ and answers a second request for it with what came of the first.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from samepath.simulator.carla.codec import Reader, WireError, came, long_text, struct_of, u64, whole
 
@@ -47,23 +47,23 @@ class CallOutcome:
         return self.status.value, self.error, self.result, self.frame
 
 
-def client_id(value: Any) -> str:  # noqa: ANN401 - anything may come
+def client_id(value: object) -> str:
     """Read a client's id: random, so that two clients never meet under one."""
     if type(value) is str and len(value) == _ID_CHARACTERS and _HEX.issuperset(value):
         return value
     raise WireError(f"an id of {_ID_CHARACTERS} hexadecimal digits was wanted, but {came(value)} came")
 
 
-def packed(value: Any) -> bytes:  # noqa: ANN401 - anything may come
+def packed(value: object) -> bytes:
     """Read a run of bytes; the message it came in was bounded."""
     if type(value) is bytes:
         return value
     raise WireError(f"bytes were wanted, but {came(value)} came")
 
 
-def status(value: Any) -> Status:  # noqa: ANN401 - anything may come
+def status(value: object) -> Status:
     try:
-        return Status(value)
+        return Status(str(value))
     except ValueError:
         raise WireError(f"a status was wanted, but {came(value)} came") from None
 

@@ -28,6 +28,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -128,6 +129,10 @@ class JournalOrigin:
     def of(cls, data: Mapping[str, Any]) -> "JournalOrigin":
         """The origin of :meth:`plain`."""
         return cls(**{**data, "data_folder": Path(data["data_folder"]), "limits": ServerLimits(**data["limits"])})
+
+
+def _write(packed: bytes, path: Path) -> None:
+    path.write_bytes(packed)
 
 
 def states_sum(episode: Episode) -> int:
@@ -299,7 +304,7 @@ class EpisodeJournal:
         try:
             packed = snapshot.take(episode)
             path = snapshot_path(self.folder, number)
-            write_atomically(path, lambda partial: partial.write_bytes(packed), durable=self._settings.durable)
+            write_atomically(path, partial(_write, packed), durable=self._settings.durable)
         except Exception as error:
             # Whatever it is, the world goes on; an error of ours has a name in front.
             ours = "" if isinstance(error, SamepathError) else f"{type(error).__name__}: "

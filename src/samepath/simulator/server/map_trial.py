@@ -104,18 +104,17 @@ def _build(xodr: str, lanes_m: float) -> None:
     """Do with a map all that the server will do with it."""
     from samepath.simulator.server.maps import SENT, MapLibrary, served_map
 
-    atlas = MapLibrary({}, lambda _: None, ServerLimits(road_m=lanes_m))
-    atlas.receive(xodr, tried=True)
-    if atlas.sent is not None:
-        _ = served_map(SENT, atlas.sent).navigation
+    library = MapLibrary({}, lambda _: None, ServerLimits(road_m=lanes_m))
+    library.receive(xodr, tried=True)
+    if library.sent is not None:
+        _ = served_map(SENT, library.sent).navigation
 
 
 def main() -> int:
     """Try the map on stdin."""
-    from samepath.simulator.server import maps as atlas  # now, so that limits count what the map takes and nothing else
-    from samepath.simulator.server import navmesh
+    from samepath.simulator.server import maps, navmesh  # now, so that limits count what the map takes and nothing else
 
-    del atlas, navmesh
+    del maps, navmesh
     lanes_m, memory_bytes, cpu_s = float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     xodr = sys.stdin.buffer.read().decode("utf-8", errors="surrogatepass")
     _confine(memory_bytes, cpu_s)
