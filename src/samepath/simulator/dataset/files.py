@@ -165,6 +165,7 @@ class FrameFolder:
 
     def __init__(self, dataset: Path) -> None:
         self.folder = make_folder(dataset / FRAMES)
+        # What a crash left half written; nobody else writes here, a dataset has one recorder.
         for left in self.folder.glob(".*.partial"):
             shutil.rmtree(left, ignore_errors=True)
 

@@ -216,6 +216,7 @@ class RoadMap:
         dx, dy = x_m - starts[:, 0], y_m - starts[:, 1]
         part = np.clip((dx * steps[:, 0] + dy * steps[:, 1]) / lengths, 0.0, 1.0)
         away_x, away_y = dx - part * steps[:, 0], dy - part * steps[:, 1]
+        # argmin takes the first of equal distances: the lane that comes first in the file, on every machine.
         best = int(np.argmin(away_x * away_x + away_y * away_y))
         line, number = self.lanes[lines[best]], int(numbers[best])
         s_m = float(line.s_m[number] + part[best] * (line.s_m[number + 1] - line.s_m[number]))
@@ -291,6 +292,7 @@ class RoadMap:
                 point = self.waypoint_at(*key, s_m + left_m if rising else s_m - left_m)
                 found.setdefault((key, point.s_m), point)
                 continue
+            # Reversed, because the last one pushed is the first one taken: branches come out in the order of the file.
             pending.extend((other, self._entry_s_m(other, ahead=ahead), left_m - room_m) for other in reversed(graph[key]))
         yield from found.values()
 

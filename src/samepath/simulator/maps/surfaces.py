@@ -450,6 +450,7 @@ def _cut(grid: Sequence[tuple[int, int, int]], left: Sequence[int], at: int) -> 
     corners = (left[at - 1], left[at], left[(at + 1) % count])
     a, b, c = (grid[corner] for corner in corners)
     turn = _cross(a, b, c)
+    # Larger than any squared length: taken only when nothing else is left.
     if turn == 0:
         return 1 << 128
     if turn < 0 or any(

@@ -83,6 +83,7 @@ class Physics:
         self._prepare()
 
     def _prepare(self) -> None:
+        # Called for a new world and for a restored one, so that both are set up alike.
         self._world.set_num_threads(self.settings.threads or None)
         parameters = self._world.integration_parameters
         parameters.dt = self.settings.substep_s
@@ -161,6 +162,7 @@ class Physics:
         world, parts = self._world, self._parts
         world.integration_parameters.dt = dt
         for _ in range(count):
+            # Wheels first: the forces of their springs belong to the step that follows.
             for vehicle in vehicles:
                 vehicle.update_vehicle(dt, *parts, self._fixed_only)
             for body, rigid in walkers:

@@ -110,6 +110,7 @@ class EventCamera:
         before = self._table[was]
         found, count = [], 0
         rising = now - before
+        # Rising and falling apart; a pixel does only one of them between two pictures.
         for up, sign in ((1, 1.0), (0, -1.0)):
             threshold = np.broadcast_to(self._threshold("positive" if up else "negative", time_ns), now.shape)
             due = sign * (now - (self._fired_at.astype(np.float64) + sign * threshold)) >= 0.0
@@ -132,6 +133,7 @@ class EventCamera:
                 again = sign * (now[rows, columns] - (goal + sign * threshold[rows, columns])) >= 0.0
                 rows, columns = rows[again], columns[again]
         events = np.concatenate(found) if found else np.empty(0, EVENT)
+        # By time, then row and column, so that the order does not tell how they were found.
         return events[np.lexsort((events["x"], events["y"], events["t"]))]
 
     def _threshold(self, side: str, time_ns: int) -> NDArray[np.float64] | float:

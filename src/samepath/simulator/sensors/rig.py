@@ -205,6 +205,7 @@ class SensorSuite:
         threads: int = 1,
         renderer: str = "software",
     ) -> None:
+        # Refused at once, not at the first picture: the scenario may run for minutes before.
         if world.place == "flat":
             raise InputError(f"rig {rig.name}: the flat ground has nothing to see: give the scenario a map")
         for sensor in rig.sensors:

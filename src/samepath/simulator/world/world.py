@@ -132,6 +132,7 @@ class World:
         self._physics.add(number, kind, pose, in_order=in_order)
         self._actors[number] = WorldActor(number, kind.name)
         self._states[number] = self._read(number, None)
+        # Everything that walks over these tables does so by id.
         if not in_order:
             self._actors = dict(sorted(self._actors.items()))
             self._states = dict(sorted(self._states.items()))
@@ -169,6 +170,7 @@ class World:
             self._physics.set_velocity(number, Vector(*(_along(axes, local, part) for part in range(3))))
         if self._volumes:
             self._set_frictions()
+        # From here on the tick happens: what was set above takes effect for all actors at once.
         collisions = tuple(self._physics.step(step_s, substeps))
         self.tick_count += 1
         for number, before in self._states.items():
@@ -179,6 +181,7 @@ class World:
 
     def _content(self, collisions: tuple[Collision, ...]) -> bytes:
         numbers = [number for state in self._states.values() for number in _row(state)]
+        # Eight bytes for each number: the digest sees every bit of every state, not a rounded text.
         packed = struct.pack(f"<{len(self._states)}q{len(numbers)}d", *self._states, *numbers)
         return packed + repr(collisions).encode() if collisions else packed
 

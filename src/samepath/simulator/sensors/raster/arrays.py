@@ -186,6 +186,7 @@ class FrameBatch(Sequence[CameraFrame]):
     """The frames of one call; their arrays lie one behind the other. Hand it back as ``out`` to have it written over."""
 
     def __init__(self, cameras: Sequence[Camera]) -> None:
+        # What must agree for the arrays to be used again: sizes and channels, not poses.
         self.layout = [(camera.width, camera.height, camera.channels) for camera in cameras]
         self.offsets = np.full((len(cameras), len(CHANNELS)), -1, np.int64)
         totals = [0] * len(CHANNELS)

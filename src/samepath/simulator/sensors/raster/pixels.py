@@ -52,7 +52,7 @@ ONE, ZERO = np.float32(1.0), np.float32(0.0)
 # Added before cutting to whole numbers, so that they are never negative: to cells of noise, to windows and storeys.
 _LIFT, _CELLS = np.float32(65536.0), np.float32(1024.0)
 
-# Fine grain is seen up to 1 / 0.03 metres; nothing is farther than 1 / 0.0001.
+# In 1/z: fine grain is seen up to 1 / 0.03 metres, as it would flicker farther away; nothing is farther than 1 / 0.0001.
 _FINE, _FARTHEST = np.float32(0.03), np.float32(1e-4)
 _MIDDLE, _SOFT = np.uint32(TILE * TILE), np.uint32(2 * TILE * TILE)
 _1, _2, _3, _4, _5 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
@@ -164,6 +164,7 @@ def sky_nodes(sky: U32, axes: F64, focal: Number, width: Number, height: Number,
 @compiled
 def paint_sky(upper: F32, lower: F32, part: Number, first: Number, last: Number, stride: Number, line: RowBuffer) -> None:
     """A run of sky, mixed from the nodes above, below, left and right."""
+    # A straight line between two nodes, started anew at each: no error adds up along a row.
     gain = ONE / np.float32(np.int32(stride))
     at = first
     while at < last:
@@ -231,6 +232,7 @@ def light_flat(shade: LightArrays, first: Number, last: Number, line: RowBuffer)
     bright, columns, rows = np.float32(1.0 / n[DARK]), np.float32(glow.shape[1] - 1), np.float32(glow.shape[0] - 1)
     for at in range(first, last):
         x, y = (line.x[at] - x0) * per_m, (line.y[at] - y0) * per_m
+        # Beyond the grid no lamp shines. Written so that a NaN is left out too: as an index it could be anything.
         if not (ZERO <= x < columns and ZERO <= y < rows):
             continue
         i, j = np.uint32(x), np.uint32(y)
@@ -464,6 +466,7 @@ def finish(to: U32, start: Number, width: Number, height: Number, strength: Numb
 @compiled
 def average(fine: U32, to: U32, start: Number, width: Number, height: Number, samples: Number) -> None:
     """One pixel from samples x samples, rounded to nearest."""
+    # Sums of bytes are exact, so the order of samples does not matter; half the count is added to round to nearest.
     count = np.uint32(samples * samples)
     half = count // np.uint32(2)
     for row in range(height):
@@ -525,6 +528,7 @@ def vignette(to: U32, start: Number, width: Number, height: Number, strength: Nu
     for row in range(height):
         for column in range(width):
             x, y = 2.0 * column + 1.0 - width, 2.0 * row + 1.0 - height
+            # In 256ths, cut off: the product with a byte is a whole number on every machine.
             keep = np.uint32(256.0 * max(1.0 - strength * (x * x + y * y) * gain, 0.0))
             pixel = to[start + row * width + column]
             b = ((pixel & _BYTE) * keep) >> np.uint32(8)

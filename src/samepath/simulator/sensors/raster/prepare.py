@@ -230,6 +230,7 @@ def empty_rows(count: int) -> FaceRows:
 
 def grown(rows: FaceRows, count: int, kept: int) -> FaceRows:
     """The same rows with room for ``count``; the first ``kept`` are copied."""
+    # A quarter more than asked for: actors come and go, and every growth copies the rows of what is fixed.
     if len(rows.label) >= count:
         return rows
     bigger = empty_rows(count + count // 4)

@@ -115,6 +115,7 @@ def _flat_factors(light: SceneLight) -> F32:
 def tone_of(light: Number) -> Number:
     """A linear amount of light as 0..255 on the screen: sRGB's curve, and a soft shoulder so that nothing burns out at once."""
     y = max(light, 0.0)
+    # Above the knee light is pressed into what is left below 1, so that lamps and the sun keep some colour.
     if y > KNEE:
         over = y - KNEE
         y = KNEE + over / (1.0 + over / (1.0 - KNEE))
@@ -228,6 +229,7 @@ def _lamp_light(lamps: F32, x: Number, y: Number, z: Number, nx: Number, ny: Num
         square, reach = dx * dx + dy * dy + dz * dz, np.float64(lamps[k, 6])
         if square >= reach * reach:
             continue
+        # The small number keeps a face in the very middle of a lamp from dividing by zero.
         far = np.sqrt(square) + 1e-6
         facing = -(dx * nx + dy * ny + dz * nz) / far
         if facing <= 0.0:
@@ -448,6 +450,7 @@ def noise_tile() -> U8:
         low, high = int(total.min()), int(total.max())
         tiles.append(((total - low) * 255 // max(high - low, 1)).astype(np.uint8))
     made = np.concatenate([tile.ravel() for tile in tiles])
+    # Shared by all renderers of the process.
     made.flags.writeable = False
     return made
 

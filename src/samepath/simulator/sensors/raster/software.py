@@ -112,6 +112,7 @@ class SoftwareRenderer:
             for job in jobs:
                 draw_frames(*job)
         else:
+            # The compiled loop releases the interpreter's lock, so threads run side by side; result() raises what went wrong.
             for done in [self._threads.pool.submit(draw_frames, *job) for job in jobs]:
                 done.result()
         return batch
@@ -185,7 +186,8 @@ def _scratch(pixels: int, fine: int, vertices: int, width: int) -> Scratch:
 
 def _shares(views: CameraArrays, count: int) -> list[I64]:
     """Deal the views out to workers, the largest first, each to the one with the least to do; empty hands are left out."""
-    # A picture costs about its pixels, and as much as 20,000 more for culling and transforming.
+    # A picture costs its pixels, and about as much as 20,000 more of them for culling and transforming. A wrong guess costs
+    # time only.
     work = views.size[:, 0] * views.size[:, 1] * views.size[:, 2] ** 2 + 20_000
     hands: list[list[int]] = [[] for _ in range(count)]
     loads = [0] * count
