@@ -75,6 +75,7 @@ def test_the_pages_study_finds_what_the_page_says(toy):
     (collision,) = (event for event in fixed.load(0).events if event.kind == "collision")
     assert (collision.actor, collision.other) == (1, 2)
     assert loop.header.channels[-1] == "resampling_m"
+    assert (fixed.header.lossless, loop.header.lossless) == (True, False), "the study says lossless of both"
     for repeat in repeats_of(loop):
         assert repeat.end.reason == DURATION
         assert repeat.end.tick == 400
