@@ -79,7 +79,7 @@ def test_every_sixth_tick_becomes_a_frame(dataset):
     assert ticks == [(6, 1), (12, 2), (18, 3), (24, 4), (30, 5)]
     assert (result.frames, result.written) == (5, 5)
     index = json.loads((folder / "index.json").read_text())
-    assert [one["folder"] for one in index["frames"]] == [f"frames/{tick:06d}" for tick in (6, 12, 18, 24, 30)]
+    assert [frame["folder"] for frame in index["frames"]] == [f"frames/{tick:06d}" for tick in (6, 12, 18, 24, 30)]
     assert index["reason"] == result.reason == "simulated time is over"
     assert index["digest"] == result.digest
 
@@ -163,7 +163,7 @@ def test_sensors_are_in_a_frame_when_they_measure_at_its_tick(dataset):
 def test_cameras_with_the_same_view_share_their_truth(dataset):
     folder, _, _ = dataset
     sensors = labels_of(folder, 6)["sensors"]
-    assert {name: one.get("view") for name, one in sensors.items()} == {
+    assert {name: sensor.get("view") for name, sensor in sensors.items()} == {
         "eye": "eye", "depth": "eye", "labels": "eye", "things": "eye", "lidar": None, "radar": None, "gnss": None,
     }  # fmt: skip
 
@@ -220,5 +220,5 @@ def test_weather_is_read_by_carlas_names():
 def test_night_is_darker_than_day(dataset, tmp_path):
     folder, _, _ = dataset
     record(settings(most=1, weather=weather_of({"sun_altitude_angle": "-30"})), tmp_path / "n")
-    day, night = (np.array(picture(one / "frames" / "000006" / "eye.png")).mean() for one in (folder, tmp_path / "n"))
+    day, night = (np.array(picture(dataset / "frames" / "000006" / "eye.png")).mean() for dataset in (folder, tmp_path / "n"))
     assert night < 0.5 * day

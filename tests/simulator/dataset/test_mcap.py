@@ -58,10 +58,10 @@ def file_of(folder, tick, name):
 
 
 def test_the_file_replaces_the_frames(folders):
-    files, one, result = folders
-    assert sorted(path.name for path in one.iterdir()) == ["dataset.json", "dataset.mcap", "index.json"]
+    files, single, result = folders
+    assert sorted(path.name for path in single.iterdir()) == ["dataset.json", "dataset.mcap", "index.json"]
     assert (result.frames, result.written) == (5, 5)
-    index, other = (json.loads((folder / "index.json").read_text()) for folder in (one, files))
+    index, other = (json.loads((folder / "index.json").read_text()) for folder in (single, files))
     assert index["digest"] == other["digest"] == result.digest
     assert [frame["tick"] for frame in index["frames"]] == list(TICKS)
 
@@ -92,9 +92,9 @@ def cloud_of(content):
     kinds = {5: "<u4", 7: "<f4"}
     dtype = np.dtype(
         {
-            "names": [one["name"] for one in content["fields"]],
-            "formats": [kinds[one["type"]] for one in content["fields"]],
-            "offsets": [one["offset"] for one in content["fields"]],
+            "names": [field["name"] for field in content["fields"]],
+            "formats": [kinds[field["type"]] for field in content["fields"]],
+            "offsets": [field["offset"] for field in content["fields"]],
             "itemsize": content["point_stride"],
         }
     )
@@ -128,12 +128,12 @@ def xyz(given):
 
 def test_a_box_goes_through_the_transforms_and_the_calibration_to_its_pixels(found):
     """What a viewer does: from the world to the camera, to its optical frame, to the picture."""
-    transforms = {one["child_frame_id"]: one for one in found["/tf"][-1][2]["transforms"]}
-    assert {one["parent_frame_id"] for one in transforms.values()} == {
+    transforms = {transform["child_frame_id"]: transform for transform in found["/tf"][-1][2]["transforms"]}
+    assert {transform["parent_frame_id"] for transform in transforms.values()} == {
         "world",
         *(f"sensors/{name}" for name in ("eye", "depth", "labels", "things", "flow")),
     }
-    (box,) = [one for one in found["/objects"][-1][2]["entities"] if one["id"] == "2"]
+    (box,) = [entity for entity in found["/objects"][-1][2]["entities"] if entity["id"] == "2"]
     (cube,) = box["cubes"]
     assert {"key": "label", "value": "car"} in box["metadata"]
     half = xyz(cube["size"]) / 2.0
@@ -152,7 +152,7 @@ def test_a_box_goes_through_the_transforms_and_the_calibration_to_its_pixels(fou
     pixels = seen @ matrix.T
     pixels = pixels[:, :2] / pixels[:, 2:] + 0.5  # from the middle of the first pixel to its corner
     (outline,) = found["/sensors/eye/boxes"][-1][2]["points"]
-    drawn = np.array([[one["x"], one["y"]] for one in outline["points"]])
+    drawn = np.array([[point["x"], point["y"]] for point in outline["points"]])
     assert np.all(seen[:, 2] > 5.0)
     assert np.all(pixels.min(axis=0) - 1.0 <= drawn.min(axis=0))
     assert np.all(drawn.max(axis=0) <= pixels.max(axis=0) + 1.0)
@@ -161,7 +161,7 @@ def test_a_box_goes_through_the_transforms_and_the_calibration_to_its_pixels(fou
 
 
 def test_the_same_recording_is_the_same_file_also_when_it_was_interrupted(folders, tmp_path):
-    _, one, result = folders
+    _, single, result = folders
 
     def stop(tick, frames):
         if frames == 3:
@@ -173,7 +173,7 @@ def test_the_same_recording_is_the_same_file_also_when_it_was_interrupted(folder
     again = record(asked(), tmp_path / "two", threads=2)
     assert (again.frames, again.written) == (5, 2)
     for name in ("dataset.json", "dataset.mcap", "index.json"):
-        assert (tmp_path / "two" / name).read_bytes() == (one / name).read_bytes()
+        assert (tmp_path / "two" / name).read_bytes() == (single / name).read_bytes()
     # Once more: nothing is drawn, and what an interruption at the very end left behind goes.
     (tmp_path / "two" / "frames" / "000006").mkdir(parents=True)
     finished = record(asked(), tmp_path / "two")

@@ -140,7 +140,7 @@ def test_a_t_bone_collision_keeps_momentum_and_loses_energy():
     for _ in range(12):
         before = [physics.state(actor).velocity_mps for actor in (1, 2)]
         collisions = physics.step()
-        impulses += [one.impulse_ns for one in collisions]
+        impulses += [collision.impulse_ns for collision in collisions]
         if collisions:
             after = [physics.state(actor).velocity_mps for actor in (1, 2)]
             assert sum(v[0] for v in after) == pytest.approx(sum(v[0] for v in before), rel=0.02)
@@ -155,10 +155,10 @@ def test_a_car_that_hits_a_wall_stops_and_says_what_it_hit():
     physics = engine(("vehicle.audi.a2", Pose(z_m=0.1)))
     physics.add_box("wall", Pose(x_m=15.0), (1.0, 10.0, 3.0))
     physics.set_velocity(1, Vector(x=15.0))
-    met = [one for _ in range(60) for one in physics.step()]
-    assert {one.scenery for one in met} == {"wall"}
+    met = [collision for _ in range(60) for collision in physics.step()]
+    assert {collision.scenery for collision in met} == {"wall"}
     assert met[0].other is None
-    assert sum(one.impulse_ns.x for one in met) < -0.9 * 1100 * 14
+    assert sum(collision.impulse_ns.x for collision in met) < -0.9 * 1100 * 14
     assert physics.state(1).position_m[0] < 15.0
 
 

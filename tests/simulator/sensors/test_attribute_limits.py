@@ -16,7 +16,7 @@ from samepath.simulator.sensors.sensor import NumberAttribute
 from samepath.simulator.simulation import Simulation
 
 TABLES = {
-    **{kind: one.attributes for kind, one in CAMERAS.items()},
+    **{kind: camera.attributes for kind, camera in CAMERAS.items()},
     "sensor.camera.dvs": EVENTS,
     "sensor.lidar.ray_cast": LIDAR,
     "sensor.lidar.ray_cast_semantic": SEMANTIC_LIDAR,
@@ -44,30 +44,40 @@ def test_every_kind_of_a_rig_has_its_table():
 @pytest.mark.parametrize("kind", [kind for kind in TABLES if kind not in PICTURES])
 def test_limits_and_defaults_are_documented(kind):
     text = (Path(__file__).parents[3] / "docs" / "other-sensors.md").read_text("utf-8")
-    for name, one in TABLES[kind].items():
-        if isinstance(one, NumberAttribute):
-            assert f"| `{name}` | {one.default:g} | {one.wanted} |" in text
+    for name, attribute in TABLES[kind].items():
+        if isinstance(attribute, NumberAttribute):
+            assert f"| `{name}` | {attribute.default:g} | {attribute.wanted} |" in text
         else:
-            assert f"| `{name}` | {str(one.default).lower()} | true or false |" in text
+            assert f"| `{name}` | {str(attribute.default).lower()} | true or false |" in text
 
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_limits_are_taken_and_what_lies_beyond_is_refused_by_name_and_limit(kind):
-    numbers = {name: one for name, one in TABLES[kind].items() if isinstance(one, NumberAttribute)}
+    numbers = {name: attribute for name, attribute in TABLES[kind].items() if isinstance(attribute, NumberAttribute)}
     assert "sensor_tick" in numbers
-    for name, one in numbers.items():
-        widest = max(abs(one.most), abs(one.least))
-        step = max(1.0, widest * 2.0**-51) if one.whole else widest * 1e-6
+    for name, attribute in numbers.items():
+        widest = max(abs(attribute.most), abs(attribute.least))
+        step = max(1.0, widest * 2.0**-51) if attribute.whole else widest * 1e-6
         beside = BESIDE.get(name, {})
-        SENSOR_KINDS[kind]({name: one.most, **beside})
-        SENSOR_KINDS[kind]({name: one.least + step if one.above else one.least, **beside})
-        wrong = [one.most + step, one.least - step, "nan", "inf", "-inf", "", "many", True, *([one.least] if one.above else [])]
+        SENSOR_KINDS[kind]({name: attribute.most, **beside})
+        SENSOR_KINDS[kind]({name: attribute.least + step if attribute.above else attribute.least, **beside})
+        wrong = [
+            attribute.most + step,
+            attribute.least - step,
+            "nan",
+            "inf",
+            "-inf",
+            "",
+            "many",
+            True,
+            *([attribute.least] if attribute.above else []),
+        ]
         for value in wrong:
             with pytest.raises(InputError) as refused:
                 SENSOR_KINDS[kind]({name: value, **beside})
             said = str(refused.value)
-            assert said.startswith(f"{kind}: {name}: {one.wanted} was wanted, but ")
-            assert (f"{int(one.most)}" if one.whole else f"{one.most:.10g}") in said
+            assert said.startswith(f"{kind}: {name}: {attribute.wanted} was wanted, but ")
+            assert (f"{int(attribute.most)}" if attribute.whole else f"{attribute.most:.10g}") in said
             assert "\n" not in said
 
 

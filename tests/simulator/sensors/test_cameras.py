@@ -33,7 +33,7 @@ def renderer():
 
 @pytest.mark.parametrize("kind", CAMERA_KINDS)
 def test_every_attribute_of_carlas_blueprint_is_taken_with_its_default(kind):
-    given = {one.id: one.value for one in find(kind).attributes}
+    given = {attribute.id: attribute.value for attribute in find(kind).attributes}
     camera = CameraSensor.from_attributes(kind, given, strict=True)
     assert (camera.width, camera.height, camera.fov_deg, camera.period_s, camera.vignette) == (800, 600, 90.0, 0.0, 0.0)
     assert camera == CameraSensor.from_attributes(kind, {})

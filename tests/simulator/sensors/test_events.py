@@ -39,7 +39,7 @@ def test_as_many_events_as_thresholds_were_passed_at_the_moments_in_between():
     assert sorted(set(events["t"].tolist())) == [round(1000 * step / (128 / 25.5)) for step in range(1, 6)]
     assert (np.diff(events["t"]) >= 0).all()
     first = events[:12]
-    assert [(int(one["x"]), int(one["y"])) for one in first] == [(x, y) for y in range(3) for x in range(4)]
+    assert [(int(event["x"]), int(event["y"])) for event in first] == [(x, y) for y in range(3) for x in range(4)]
 
 
 def test_what_is_left_of_a_step_counts_for_the_next_picture():
@@ -77,7 +77,7 @@ def test_noise_of_thresholds_repeats_itself():
 
 
 def test_payload_and_attributes_are_carlas():
-    given = {one.id: one.value for one in find(KIND).attributes}
+    given = {attribute.id: attribute.value for attribute in find(KIND).attributes}
     eye = EventCamera.from_attributes(given, strict=True)
     assert (eye.width, eye.height, eye.values["positive_threshold"]) == (800, 600, 0.3)
     small = camera(use_log="false")

@@ -40,8 +40,8 @@ def test_the_compass_counts_clockwise_from_north(yaw_deg, compass_deg):
 def test_noise_has_its_deviation_and_bias_per_axis():
     attributes = {"noise_accel_stddev_y": 0.5, "noise_gyro_stddev_z": 0.1, "noise_gyro_bias_x": 0.25, "noise_seed": 3}
     found = [imu(chance=NoiseKey(0, 1, tick), **attributes) for tick in range(2000)]
-    accelerations = np.array([one.accelerometer_mps2 for one in found])
-    turnings = np.array([one.gyroscope_radps for one in found])
+    accelerations = np.array([reading.accelerometer_mps2 for reading in found])
+    turnings = np.array([reading.gyroscope_radps for reading in found])
     np.testing.assert_allclose(accelerations.std(axis=0), [0.0, 0.5, 0.0], atol=0.03)
     np.testing.assert_allclose(turnings.std(axis=0), [0.0, 0.0, 0.1], atol=0.006)
     np.testing.assert_allclose(turnings.mean(axis=0), [0.25, 0.0, 0.0], atol=0.01)

@@ -56,7 +56,7 @@ def test_two_halves_of_a_turn_look_where_one_whole_turn_looks(caster, scene):
     }
     halves = [scan(caster, scene, attributes, elapsed_s=start_s) for start_s in (0.0, 0.05)]
     whole = scan(caster, scene, attributes, interval_s=0.1)
-    joined = np.concatenate([one.points.reshape(4, 80) for one in halves], axis=1)
+    joined = np.concatenate([scanned.points.reshape(4, 80) for scanned in halves], axis=1)
     np.testing.assert_allclose(xyz(joined.reshape(-1)), xyz(whole.points), atol=1e-3)
 
 
@@ -175,8 +175,8 @@ def test_noise_of_a_ray_does_not_depend_on_what_other_rays_meet(caster):
     attributes = {"noise_stddev": 0.1, "range": 50.0, "upper_fov": -5.0}
     bare = street()
     crowded = scene_of_car_behind()
-    kept = [scan(caster, one, attributes, chance=NoiseKey(0, 3, 9)).points for one in (bare, crowded)]
-    before, after = ({tuple(point) for point in one.tolist()} for one in kept)
+    kept = [scan(caster, crowd, attributes, chance=NoiseKey(0, 3, 9)).points for crowd in (bare, crowded)]
+    before, after = ({tuple(point) for point in points.tolist()} for points in kept)
     # Only rays that now meet the new car have changed.
     assert len(before - after) < 0.4 * len(before)
     assert len(before & after) > 0.6 * len(before)

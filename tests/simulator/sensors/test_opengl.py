@@ -97,7 +97,7 @@ def test_shadows_fall_where_the_sun_cannot_reach_also_on_things(renderer, plain)
     roof, table = plate(0.0, 0.0, 2.0, 2.0, 2.0, 2), plate(-3.0, 1.0, 0.5, 0.6, 0.6, 3)
     scene = scene_of((ground, False, 1), (roof, True, 2), (table, False, 3))
     camera, x, y = from_above()
-    with_shadows, without = (one.render(scene, [camera])[0] for one in (renderer, plain))
+    with_shadows, without = (back_end.render(scene, [camera])[0] for back_end in (renderer, plain))
     ratio = with_shadows.bgra[..., 1].astype(float) / without.bgra[..., 1]
     ground_seen = with_shadows.label == 1
     inside = np.maximum(np.abs(x + 2.0), np.abs(y)) - 2.0  # how far outside the shadow on the ground, metres
@@ -156,11 +156,14 @@ def test_many_cameras_of_all_sizes_in_one_call_see_what_each_sees_alone(renderer
 
 def test_it_may_be_used_from_any_thread_and_beside_another(renderer, plain):
     scene, eyes, found = street_scene(), cameras(Channel.LABEL, 40, 30), []
-    workers = [threading.Thread(target=lambda one=one: found.append(one.render(scene, eyes))) for one in (renderer, plain)]
-    for one in workers:
-        one.start()
-    for one in workers:
-        one.join()
+    workers = [
+        threading.Thread(target=lambda back_end=back_end: found.append(back_end.render(scene, eyes)))
+        for back_end in (renderer, plain)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     here = renderer.render(scene, eyes)
     assert all((a.label == b.label).all() for batch in found for a, b in zip(batch, here, strict=True))
     assert len(found) == 2

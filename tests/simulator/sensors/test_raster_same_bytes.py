@@ -64,8 +64,8 @@ def kernel(a, b, to):
         to[k] = a[k] * b[k] + to[k]
 ours, theirs = compiled_entry(kernel), numba.njit(kernel)
 a, b = np.linspace(0, 1, 64, dtype=np.float32), np.linspace(3, 4, 64, dtype=np.float32)
-for one in (ours, theirs):
-    one(a, b, a.copy())
+for function in (ours, theirs):
+    function(a, b, a.copy())
 text = next(iter(ours.inspect_asm().values()))
 host = numba.core.registry.cpu_target.target_context.codegen()._get_host_cpu_name()
 print(cpu_name(), "ymm" in text, bool(re.search("vfn?m(add|sub)", text)), host)

@@ -25,7 +25,7 @@ def cone(elevations_deg, azimuths_deg):
 
 
 def directions(elevations_deg, azimuths_deg):
-    (sin_e, cos_e), (sin_a, cos_a) = (sincos_deg(np.array(one, float)) for one in (elevations_deg, azimuths_deg))
+    (sin_e, cos_e), (sin_a, cos_a) = (sincos_deg(np.array(angles_deg, float)) for angles_deg in (elevations_deg, azimuths_deg))
     x, y = cos_e[:, None] * cos_a, cos_e[:, None] * sin_a
     return np.stack([x, y, np.broadcast_to(sin_e[:, None], x.shape)], axis=-1).reshape(-1, 3)
 
@@ -79,8 +79,8 @@ def test_in_a_street_distances_equal_embrees_to_a_millimetre(caster):
         ActorAppearance(k + 1, "vehicle.audi.tt", Pose(x, y, z - 0.5, yaw_deg=yaw)) for k, (x, y, z, yaw) in enumerate(places)
     ]
     scene = scene_builder_of(road_map).scene(cars)
-    placed = [(one, k) for one in (scene.fixed, scene.moving) for k in range(len(one))]
-    triangles = np.concatenate([scene.world_triangles(one, k) for one, k in placed])
+    placed = [(instances, k) for instances in (scene.fixed, scene.moving) for k in range(len(instances))]
+    triangles = np.concatenate([scene.world_triangles(instances, k) for instances, k in placed])
     normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
     oracle = rtcore_scene.EmbreeScene()
     mesh_construction.TriangleMesh(oracle, triangles)

@@ -7,7 +7,7 @@ from samepath.core.states import Pose
 from samepath.simulator.sensors.rig import built_in_rigs, load_rig, parse_rig
 
 
-def one(sensor):
+def rig(sensor):
     return f"name: test\nsensors:\n  - {sensor}\n"
 
 
@@ -18,25 +18,25 @@ def test_the_rigs_that_come_with_samepath_are_valid(name):
 
 
 def test_a_sensor_sits_where_the_file_says():
-    (sensor,) = parse_rig(one("{name: a, type: sensor.other.imu, at: [1, 2, 3], roll: 4, pitch: 5, yaw: 6}"), "f").sensors
+    (sensor,) = parse_rig(rig("{name: a, type: sensor.other.imu, at: [1, 2, 3], roll: 4, pitch: 5, yaw: 6}"), "f").sensors
     assert sensor.pose == Pose(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (one("{name: a, type: sensor.camera.rbg}"), "unknown type of sensor 'sensor.camera.rbg'; did you mean 'sensor.camera."),
-        (one("{name: A b, type: sensor.other.imu}"), "sensors[0].name: a name of small letters, digits, - and _ was wanted"),
-        (one("{name: ../x, type: sensor.other.imu}"), "a name of small letters"),
-        (one("{name: a, type: sensor.other.imu, at: [1, 2]}"), "sensors[0].at"),
-        (one("{name: a, type: sensor.other.imu, at: [1, 2, 1e6]}"), "at: a place within 100 m of the actor was wanted"),
-        (one("{name: a, type: sensor.other.imu, place: [1, 2, 3]}"), "unknown key 'sensors[0].place'"),
-        (one("{name: a, type: sensor.lidar.ray_cast, attributes: {channels: 1.0e+6}}"), "channels: a whole number from 1 to"),
-        (one("{name: a, type: sensor.camera.rgb, attributes: {image_size_x: 0}}"), "image_size_x: "),
-        (one("{name: a, type: sensor.camera.depth, attributes: {fov: 400}}"), "fov: "),
-        (one("{name: a, type: sensor.lidar.ray_cast, attributes: {chanels: 4}}"), "did you mean 'channels'?"),
+        (rig("{name: a, type: sensor.camera.rbg}"), "unknown type of sensor 'sensor.camera.rbg'; did you mean 'sensor.camera."),
+        (rig("{name: A b, type: sensor.other.imu}"), "sensors[0].name: a name of small letters, digits, - and _ was wanted"),
+        (rig("{name: ../x, type: sensor.other.imu}"), "a name of small letters"),
+        (rig("{name: a, type: sensor.other.imu, at: [1, 2]}"), "sensors[0].at"),
+        (rig("{name: a, type: sensor.other.imu, at: [1, 2, 1e6]}"), "at: a place within 100 m of the actor was wanted"),
+        (rig("{name: a, type: sensor.other.imu, place: [1, 2, 3]}"), "unknown key 'sensors[0].place'"),
+        (rig("{name: a, type: sensor.lidar.ray_cast, attributes: {channels: 1.0e+6}}"), "channels: a whole number from 1 to"),
+        (rig("{name: a, type: sensor.camera.rgb, attributes: {image_size_x: 0}}"), "image_size_x: "),
+        (rig("{name: a, type: sensor.camera.depth, attributes: {fov: 400}}"), "fov: "),
+        (rig("{name: a, type: sensor.lidar.ray_cast, attributes: {chanels: 4}}"), "did you mean 'channels'?"),
         ("name: test\nsensors: []\n", "sensors: "),
-        (one("{name: a, type: sensor.other.imu}\n  - {name: a, type: sensor.other.gnss}"), "a is there twice"),
+        (rig("{name: a, type: sensor.other.imu}\n  - {name: a, type: sensor.other.gnss}"), "a is there twice"),
         ("- 1\n", "a rig with the keys name, description, actor, sensors was wanted"),
     ],
 )  # fmt: skip

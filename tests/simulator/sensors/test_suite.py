@@ -61,7 +61,7 @@ def looked():
     suite = SensorSuite(parse_rig(RIG, "test"), simulation.world)
     run(suite, simulation, 33)
     measured, views = suite.look(simulation.commands)
-    yield simulation, suite, {one.sensor.name: one for one in measured}, views
+    yield simulation, suite, {found.sensor.name: found for found in measured}, views
     suite.close()
 
 
@@ -153,7 +153,7 @@ def test_sensors_measure_when_they_are_due():
     seen = []
     for _ in range(9):
         run(suite, simulation, 1)
-        seen.append("gnss" in [one.sensor.name for one in suite.measure()])
+        seen.append("gnss" in [measured.sensor.name for measured in suite.measure()])
     suite.close()
     assert seen == [True, False, False, False, True, False, False, False, True]
 
@@ -167,7 +167,7 @@ def test_measurements_do_not_depend_on_which_were_asked_for_before():
             if tick in asked:
                 found = suite.measure(simulation.commands)
         suite.close()
-        return [one.values.tobytes() for one in found]
+        return [measured.values.tobytes() for measured in found]
 
     assert last({12}) == last({1, 2, 3, 7, 12})
 
@@ -178,7 +178,7 @@ def test_boxes_of_a_scenario_are_seen():
     simulation = Simulation(scenario)
     suite = SensorSuite(parse_rig(RIG, "test"), simulation.world, boxes=boxes_of(scenario))
     run(suite, simulation, 1)
-    found = {one.sensor.name: one.values for one in suite.measure()}
+    found = {measured.sensor.name: measured.values for measured in suite.measure()}
     suite.close()
     struck = found["lidar"][found["lidar"][:, 5] == Label.STATIC]
     assert len(struck) > 20
@@ -225,7 +225,7 @@ def events_of(wanted, ticks=10):
         simulation.step()
         suite.follow(commands=simulation.commands)
         if tick in wanted:
-            found[tick] = {one.sensor.name: one.values for one in suite.measure(simulation.commands)}
+            found[tick] = {measured.sensor.name: measured.values for measured in suite.measure(simulation.commands)}
     suite.close()
     simulation.close()
     return found

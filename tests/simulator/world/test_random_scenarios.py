@@ -14,7 +14,7 @@ TYPES = [
     "walker.pedestrian.0001",
     "walker.pedestrian.0004",
 ]
-point = st.tuples(st.integers(-12, 12), st.integers(-12, 12)).map(lambda one: [one[0] * 1.5, one[1] * 1.5])
+point = st.tuples(st.integers(-12, 12), st.integers(-12, 12)).map(lambda cell: [cell[0] * 1.5, cell[1] * 1.5])
 actor = st.fixed_dictionaries(
     {
         "type": st.sampled_from(TYPES),
@@ -27,7 +27,7 @@ actor = st.fixed_dictionaries(
 
 
 def simulation_of(actors, map_name, **settings_of):
-    numbered = [{**one, "id": number} for number, one in enumerate(actors, start=1)]
+    numbered = [{**actor, "id": number} for number, actor in enumerate(actors, start=1)]
     data = {"name": "random", "map": map_name, "duration": 4.0, "end": "duration", "actors": numbered}
     try:
         return Simulation(build_scenario(data, "random"), SimulationSettings(**settings_of))
@@ -52,7 +52,7 @@ def test_a_random_scenario_repeats_itself_and_goes_on_from_any_snapshot(actors, 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(actor, min_size=1, max_size=4))
 def test_it_does_so_on_a_map_with_kerbs_and_walls_too(actors):
-    moved = [{**one, "path": [[x - 24.0, y - 10.0] for x, y in one["path"]]} for one in actors]
+    moved = [{**actor, "path": [[x - 24.0, y - 10.0] for x, y in actor["path"]]} for actor in actors]
     first, second = (simulation_of(moved, "t-junction") for _ in range(2))
     assume(first is not None)
     assert run(first, 50) == run(second, 50)

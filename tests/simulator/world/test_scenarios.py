@@ -97,9 +97,9 @@ def test_physics_threads_change_no_bit(name, threads):
 @pytest.mark.parametrize(("name", "expected"), sorted(COLLISIONS.items()))
 def test_those_that_should_collide_do_at_their_tick_and_leave_their_course(name, expected):
     _, results = run(name)
-    found = [(result.tick, one.actor, one.other) for result in results for one in result.collisions]
+    found = [(result.tick, collision.actor, collision.other) for result in results for collision in result.collisions]
     assert found[0] == expected
-    first = next(one for result in results for one in result.collisions)
+    first = next(collision for result in results for collision in result.collisions)
     assert math.hypot(first.impulse_ns.x, first.impulse_ns.y) > 50
 
 
@@ -124,7 +124,7 @@ def test_the_pedestrian_of_test_4_is_removed_when_hit():
     simulation, results = run("table1-test4")
     (removed,) = [result for result in results if result.destroyed]
     assert removed.tick == 139
-    assert [one.id for one in simulation.world.actors] == [1, 2]
+    assert [actor.id for actor in simulation.world.actors] == [1, 2]
 
 
 @pytest.mark.parametrize(("name", "clearance"), sorted(CLEARANCES.items()))
@@ -134,7 +134,7 @@ def test_those_that_should_not_collide_keep_their_distance(name, clearance):
     while ended is None:
         result = simulation.step()
         assert not result.collisions
-        poses = [simulation.world.state(one.id).pose for one in simulation.world.actors]
+        poses = [simulation.world.state(actor.id).pose for actor in simulation.world.actors]
         for index, a in enumerate(poses):
             nearest = min([nearest, *(math.hypot(a.x_m - b.x_m, a.y_m - b.y_m) for b in poses[index + 1 :])])
         ended = result.ended

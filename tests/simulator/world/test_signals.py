@@ -138,7 +138,7 @@ def test_a_reset_starts_the_turn_anew(plan):
 @pytest.mark.parametrize("light", [-1, 23, 99])
 def test_a_light_that_is_not_there_is_named(plan, light):
     signals = Signals(plan)
-    for call in (signals.shows, signals.together, signals.reset_group, lambda one: signals.freeze(one, frozen=True)):
+    for call in (signals.shows, signals.together, signals.reset_group, lambda light: signals.freeze(light, frozen=True)):
         with pytest.raises(SimulatorError, match=f"no traffic light {light}"):
             call(light)
 

@@ -33,7 +33,7 @@ happenings = st.one_of(
 def do(world, happening):
     """Let one thing happen; things that cannot are passed over, the same way every time."""
     kind, *rest = happening
-    ids = [one.id for one in world.actors]
+    ids = [actor.id for actor in world.actors]
     if kind == "spawn":
         try:
             world.spawn(rest[0], Pose(rest[1] * 4.0, rest[2] * 4.0, 1.0, yaw_deg=rest[1] * 37.0))

@@ -62,7 +62,7 @@ def test_it_all_repeats():
     assert first.digest == second.digest
 
 
-@pytest.mark.parametrize("kind", [CHANGED, *list(CATALOGUE.values())[::25]], ids=lambda one: one.name)
+@pytest.mark.parametrize("kind", [CHANGED, *list(CATALOGUE.values())[::25]], ids=lambda kind: kind.name)
 def test_a_type_goes_through_plain_data(kind):
     assert type_from(type_to(kind)) == kind
     assert isinstance(type_to(kind), str) == (kind is not CHANGED)
@@ -140,7 +140,7 @@ def test_rays_and_balls_tell_what_they_meet():
     world.spawn("vehicle.tesla.model3", Pose(x_m=10.0, z_m=0.1))
     world.add_box("wall", Pose(x_m=20.0), (1.0, 10.0, 3.0))
     hits = world.ray_hits(Vector(z=0.8), Vector(x=1.0), 50.0)
-    assert [one.what for one in hits] == [1, "wall"]
+    assert [hit.what for hit in hits] == [1, "wall"]
     assert math.isclose(hits[1].point_m[0], 19.5, abs_tol=0.01)
     distance_m, what = world.sweep_ball(Vector(z=0.8), Vector(x=1.0), 50.0, 0.5)
     assert what == 1
@@ -148,4 +148,4 @@ def test_rays_and_balls_tell_what_they_meet():
     assert world.sweep_ball(Vector(z=0.8), Vector(x=1.0), 50.0, 0.5, without=1)[1] == "wall"
     assert world.sweep_ball(Vector(z=0.8), Vector(x=1.0), 50.0, 0.5, without=1, moving_only=True) is None
     world.show_scenery(frozenset({"wall"}), on=False)
-    assert [one.what for one in world.ray_hits(Vector(z=0.8), Vector(x=1.0), 50.0)] == [1]
+    assert [hit.what for hit in world.ray_hits(Vector(z=0.8), Vector(x=1.0), 50.0)] == [1]
