@@ -8,7 +8,7 @@ import pytest
 
 from samepath.client import (
     CallFailedError,
-    Patience,
+    RetryPolicy,
     Rotation,
     Settings,
     Status,
@@ -24,7 +24,7 @@ from samepath.simulator.server.actors import VehicleEntry
 from tests.support.cutting import proxied, random_cuts
 from tests.support.serving import RawClient, served
 
-HASTY = Patience(silence_s=60.0, pause_s=0.02)
+HASTY = RetryPolicy(silence_s=60.0, pause_s=0.02)
 LIMIT_S = 60.0
 
 
@@ -81,11 +81,11 @@ def test_calls_over_a_line_that_is_cut_all_the_time_are_done_once_and_in_order(s
         assert proxy.cut > 20
 
 
-def connect_through(*proxies, patience=HASTY):
+def connect_through(*proxies, retry=HASTY):
     """Connect; the greeting may be cut, then try again."""
     for _ in range(100):
         try:
-            return connect(*(proxy.address for proxy in proxies), patience=patience)
+            return connect(*(proxy.address for proxy in proxies), retry=retry)
         except InputError:
             continue
     raise AssertionError("never connected")
@@ -113,7 +113,7 @@ def test_two_clients_over_bad_lines_do_not_get_in_each_others_way(server):
 
 def test_when_one_node_vanishes_the_next_one_is_asked(server):
     count = 100
-    with proxied(server) as near, proxied(server) as far, connect(near.address, far.address, patience=HASTY) as world:
+    with proxied(server) as near, proxied(server) as far, connect(near.address, far.address, retry=HASTY) as world:
         first, tickets = make_calls(world, count)
         tickets[30].result(LIMIT_S)
         near.vanish()
@@ -125,8 +125,8 @@ def test_when_one_node_vanishes_the_next_one_is_asked(server):
 
 def test_what_a_frozen_node_sends_when_it_wakes_up_is_not_done_again(server):
     count = 30
-    patience = Patience(silence_s=0.2, pause_s=0.02)
-    with proxied(server) as near, proxied(server) as far, connect(near.address, far.address, patience=patience) as world:
+    policy = RetryPolicy(silence_s=0.2, pause_s=0.02)
+    with proxied(server) as near, proxied(server) as far, connect(near.address, far.address, retry=policy) as world:
         first = world.spawn("vehicle.tesla.model3", in_the_air(0, -1)).result(LIMIT_S).id
         near.freeze()
         late = [world.spawn("vehicle.tesla.model3", in_the_air(1 + n // 20, n % 20)) for n in range(count)]
@@ -144,7 +144,7 @@ def test_what_a_frozen_node_sends_when_it_wakes_up_is_not_done_again(server):
 
 
 def test_a_time_out_says_so_and_leaves_the_ticket_pending(server):
-    with proxied(server) as proxy, connect(proxy.address, patience=HASTY) as world:
+    with proxied(server) as proxy, connect(proxy.address, retry=HASTY) as world:
         proxy.freeze()
         ticket = world.tick()
         with pytest.raises(TicketTimeoutError, match=r"tick_cue: no answer within 0.01 s; ticket 1 is still pending"):
@@ -157,9 +157,9 @@ def test_a_time_out_says_so_and_leaves_the_ticket_pending(server):
 
 
 def test_when_nobody_answers_any_more_pending_calls_are_lost_and_later_ones_refused(server):
-    patience = Patience(silence_s=60.0, give_up_s=0.3, pause_s=0.02)
+    policy = RetryPolicy(silence_s=60.0, give_up_s=0.3, pause_s=0.02)
     with proxied(server) as proxy:
-        world = connect(proxy.address, patience=patience)
+        world = connect(proxy.address, retry=policy)
         assert world.tick().result(LIMIT_S)
         proxy.vanish()
         tickets = [world.tick(), world.tick()]
@@ -178,7 +178,7 @@ def test_an_idle_client_outlives_its_connection(server):
     with (
         proxied(server) as near,
         proxied(server) as far,
-        connect(near.address, far.address, patience=Patience(give_up_s=0.2)) as world,
+        connect(near.address, far.address, retry=RetryPolicy(give_up_s=0.2)) as world,
     ):
         frame = world.tick().result(LIMIT_S)
         near.vanish()
@@ -188,7 +188,7 @@ def test_an_idle_client_outlives_its_connection(server):
 
 def test_a_call_that_is_pending_when_the_client_closes_is_lost(server):
     with proxied(server) as proxy:
-        world = connect(proxy.address, patience=HASTY)
+        world = connect(proxy.address, retry=HASTY)
         proxy.freeze()
         ticket = world.tick()
         world.close(wait_s=0.0)
@@ -201,7 +201,7 @@ def test_a_call_that_is_pending_when_the_client_closes_is_lost(server):
 
 def test_another_server_at_the_same_place_is_another_world(server):
     """As if the server had been started anew between two calls: nothing is done in a world that the client has never seen."""
-    with served() as other, proxied(server) as proxy, connect(proxy.address, patience=HASTY) as world:
+    with served() as other, proxied(server) as proxy, connect(proxy.address, retry=HASTY) as world:
         assert world.tick().result(LIMIT_S)
         proxy.move(other)
         proxy.hang_up()

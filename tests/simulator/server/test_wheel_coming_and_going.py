@@ -4,15 +4,15 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.support import SUPPORT
 from tests.support.serving import served
 
 pytest.importorskip("carla")
 
-SCRIPTS = Path(__file__).with_name("wheel_coming_and_going_scripts.py")
+SCRIPTS = SUPPORT / "wheel_coming_and_going_scripts.py"
 
 
 def run(name, tmp_path):

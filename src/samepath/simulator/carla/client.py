@@ -50,7 +50,7 @@ def _nothing(value: object) -> None:
 
 
 def connect(
-    *addresses: str, client_id: str | None = None, patience: RetryPolicy | None = None, clock: Clock = SYSTEM_CLOCK
+    *addresses: str, client_id: str | None = None, retry: RetryPolicy | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> "TicketClient":
     """Connect to a server, or to any of the nodes of a cluster.
 
@@ -63,7 +63,7 @@ def connect(
         client = secrets.token_hex(16) if client_id is None else read_client_id(client_id)
     except WireError:
         raise InputError(f"client_id: 32 hexadecimal digits were wanted, but {client_id!r} came") from None
-    transport = TicketTransport(client, tuple(address_of(address) for address in addresses), patience or RetryPolicy(), clock)
+    transport = TicketTransport(client, tuple(address_of(address) for address in addresses), retry or RetryPolicy(), clock)
     transport.start()
     return TicketClient(client, transport)
 
