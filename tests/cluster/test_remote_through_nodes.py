@@ -48,7 +48,7 @@ def make_calls(world, first, numbers):
 
 def test_a_client_whose_node_goes_has_its_calls_done_once_and_in_order_through_another(cluster):
     low, high = cluster.nodes
-    with proxied(high) as door, connect(door.address, address(low), patience=HASTY) as world:
+    with proxied(high) as door, connect(door.address, address(low), retry=HASTY) as world:
         first = world.spawn(CAR, in_the_air(0)).result(LIMIT_S).id
         tickets = make_calls(world, first, range(1, 40))
         tickets[20].result(LIMIT_S)
@@ -85,7 +85,7 @@ def connect_through(proxy):
     """Connect; the greeting may be cut, then try again."""
     for _ in range(100):
         try:
-            return connect(proxy.address, patience=HASTY)
+            return connect(proxy.address, retry=HASTY)
         except InputError:
             continue
     raise AssertionError("never connected")
@@ -93,7 +93,7 @@ def connect_through(proxy):
 
 def test_of_two_clients_the_one_at_the_higher_node_wins_within_a_tick_also_after_it_has_moved(cluster):
     low, high = cluster.nodes
-    with proxied(high) as door, connect(door.address, address(low), patience=HASTY) as world, connect(address(low)) as other:
+    with proxied(high) as door, connect(door.address, address(low), retry=HASTY) as world, connect(address(low)) as other:
         car = world.spawn(CAR, in_the_air(0)).result(LIMIT_S).id
         world.control(car, VehicleControl(throttle=0.1)).result(LIMIT_S)
         other.control(car, VehicleControl(throttle=0.9)).result(LIMIT_S)
