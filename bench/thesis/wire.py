@@ -12,11 +12,10 @@ from contextlib import contextmanager, suppress
 from itertools import cycle
 from typing import Any, Final, NamedTuple
 
-import msgpack
-
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import ClusterError
 from samepath.simulator.carla.streams import WORLD_STREAM
+from tests.support.rpc import RawRpc
 
 _TIMEOUT_S: Final = 120.0
 _ID: Final = struct.Struct("<I")
@@ -34,41 +33,33 @@ class ServerAddress(NamedTuple):
 
 
 class RpcConnection:
-    """A connection for calls, one at a time or several on their way."""
+    """A connection for calls, one at a time or several on their way. What goes wrong is an error that names the server."""
 
     def __init__(self, address: ServerAddress) -> None:
         self.address = address
         try:
-            self._socket = socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S)
+            self._rpc = RawRpc(address.host, address.port, _TIMEOUT_S)
         except OSError as error:
             raise ClusterError(
                 f"{address.name} cannot be reached at {address.host}:{address.port}: {error.strerror or error}"
             ) from None
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._unpacker = msgpack.Unpacker(raw=False, strict_map_key=True, max_buffer_size=64 << 20)
-        self._id = 0
 
     def send(self, method: str, *arguments: object) -> None:
         """Make a call; its answer is to be received."""
-        self._id = (self._id + 1) & 0xFFFF_FFFF
-        content = msgpack.packb([0, self._id, method, [[False], *arguments]], use_bin_type=True)
-        self._said(lambda: self._socket.sendall(content))
+        try:
+            self._rpc.send(method, *arguments)
+        except OSError as error:
+            raise ClusterError(f"{self.address.name} does not answer: {error.strerror or error}") from error
 
     def receive(self) -> Any:  # noqa: ANN401 - plain values
         """The answer to the call whose turn it is."""
-        while True:
-            for answer in self._unpacker:
-                return answer[3]
-            data = self._said(lambda: self._socket.recv(1 << 18))
-            if not data:
-                raise ClusterError(f"{self.address.name} has closed the connection")
-            self._unpacker.feed(data)
-
-    def _said(self, work: Any) -> Any:  # noqa: ANN401 - whatever the socket does
         try:
-            return work()
+            answer = self._rpc.receive()
         except OSError as error:
             raise ClusterError(f"{self.address.name} does not answer: {error.strerror or error}") from error
+        if answer is None:
+            raise ClusterError(f"{self.address.name} has closed the connection")
+        return answer[2]
 
     def value(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - plain values
         """Call a method that answers with a value."""
@@ -90,7 +81,7 @@ class RpcConnection:
 
     def close(self) -> None:
         """Hang up."""
-        self._socket.close()
+        self._rpc.close()
 
 
 class WorldStream:

@@ -16,6 +16,7 @@ from samepath.simulator.server.episode import Episode, EpisodeContext
 from samepath.simulator.server.maps import MapLibrary
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.server import ServerSettings, SimulatorServer
+from tests.support.rpc import RawRpc
 
 LIMITS = ServerLimits()
 
@@ -56,56 +57,11 @@ def served(**changes):
         loop.close()
 
 
-class RawClient:
-    """Speaks MessagePack-RPC by hand."""
+class RawClient(RawRpc):
+    """Speaks MessagePack-RPC by hand to a server of this process."""
 
     def __init__(self, server, timeout_s=20.0):
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=timeout_s)
-        self._unpacker = msgpack.Unpacker(strict_map_key=False)
-        self._id = 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.socket.close()
-
-    def send(self, name, *arguments, asynchronous=False):
-        self._id += 1
-        self.socket.sendall(msgpack.packb([0, self._id, name, [[asynchronous], *arguments]]))
-        return self._id
-
-    def receive(self):
-        """The next answer: (id, error, result); None when the server has closed the connection."""
-        while True:
-            for answer in self._unpacker:
-                assert answer[0] == 1
-                return answer[1:]
-            try:
-                data = self.socket.recv(1 << 16)
-            except ConnectionResetError:
-                return None
-            if not data:
-                return None
-            self._unpacker.feed(data)
-
-    def ask(self, name, *arguments):
-        """Call and return (error, result)."""
-        number = self.send(name, *arguments)
-        answer = self.receive()
-        assert answer is not None
-        assert answer[0] == number
-        return answer[1], answer[2]
-
-    def value(self, name, *arguments):
-        """Call a method that answers with a value, and return it."""
-        error, result = self.ask(name, *arguments)
-        assert error is None, error
-        assert result[0][0] == 1, result
-        return result[0][1]
-
-    def is_closed(self):
-        return self.receive() is None
+        super().__init__("127.0.0.1", server.port, timeout_s)
 
 
 class RawListener:
