@@ -179,7 +179,9 @@ def nice_study() -> tuple[CellAnalysis, ...]:
 
 @cache
 def controller_study() -> tuple[CellAnalysis, ...]:
-    return tuple(study_cell("game loop", 1, 0.95, controller=controller) for controller in ("in-loop", "replayed", "<none & such>"))
+    return tuple(
+        study_cell("game loop", 1, 0.95, controller=controller) for controller in ("in-loop", "replayed", "<none & such>")
+    )
 
 
 MISSING = (
