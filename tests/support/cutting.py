@@ -71,8 +71,8 @@ class Proxy:
                 continue
             pair = (near, far)
             self._open.append(pair)
-            for one in pair:
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for end in pair:
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             ends = threading.Barrier(2)
             for source, target, most in ((near, far, up), (far, near, down)):
                 thread = threading.Thread(target=self._pass_on, args=(source, target, most, pair, ends))
@@ -90,8 +90,8 @@ class Proxy:
                     self.cut += 1
                     # Half of them without a farewell.
                     if most % 2:
-                        for one in pair:
-                            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                        for end in pair:
+                            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     break
         except OSError:
             pass
@@ -111,8 +111,8 @@ def _shut(one):
 
 
 def _kill(pair):
-    for one in pair:
-        _shut(one)
+    for end in pair:
+        _shut(end)
 
 
 @contextmanager

@@ -23,11 +23,11 @@ def vanishing(port):
     rounds = 0
     for _ in range(12):
         batch = [carla.command.SpawnActor(vehicle, point) for point in points[:60]]
-        batch = [one.then(autopilot) if number % 2 else one for number, one in enumerate(batch)]
-        ids = [one.actor_id for one in client.apply_batch_sync(batch, False) if not one.error]
+        batch = [item.then(autopilot) if number % 2 else item for number, item in enumerate(batch)]
+        ids = [item.actor_id for item in client.apply_batch_sync(batch, False) if not item.error]
         world.wait_for_tick()
-        for one in ids:
-            other.apply_batch_sync([carla.command.DestroyActor(one)], False)
+        for actor_id in ids:
+            other.apply_batch_sync([carla.command.DestroyActor(actor_id)], False)
         rounds += 1
     manager.shut_down()
     return {"rounds": rounds}

@@ -37,13 +37,19 @@ def drive(port):
         if one.frame == last:
             break
         changes.append(one)
-    for one in sensors:
-        one.stop()
+    for sensor in sensors:
+        sensor.stop()
     return {
-        "pictures": [[one.frame, one.timestamp, base64.b64encode(one.raw_data).decode()] for one in pictures],
+        "pictures": [[picture.frame, picture.timestamp, base64.b64encode(picture.raw_data).decode()] for picture in pictures],
         "changes": [
-            [one.frame, one.timestamp, one.width, one.height, [[event.x, event.y, event.t, bool(event.pol)] for event in one]]
-            for one in changes
+            [
+                change.frame,
+                change.timestamp,
+                change.width,
+                change.height,
+                [[event.x, event.y, event.t, bool(event.pol)] for event in change],
+            ]
+            for change in changes
         ],
     }
 

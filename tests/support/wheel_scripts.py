@@ -107,7 +107,7 @@ def actors(port):
         True,
     )
     second = world.get_actor(answers[0].actor_id)
-    ids = [one.id for one in (first, sensor, second)]
+    ids = [value.id for value in (first, sensor, second)]
     height = second.get_location().z
     box = first.bounding_box
     result = {
@@ -115,15 +115,15 @@ def actors(port):
         "nobody": nobody is None,
         "hero": [first.attributes["role_name"], first.attributes["color"], first.type_id],
         "parent": sensor.parent.id == first.id,
-        "cars": [one.id for one in found.filter("vehicle.*")] == [first.id],
-        "errors": [one.error for one in answers],
+        "cars": [vehicle.id for vehicle in found.filter("vehicle.*")] == [first.id],
+        "errors": [answer.error for answer in answers],
         "height": height,
         "box": [box.extent.x, box.extent.y, box.extent.z, box.location.z],
         "tags": first.semantic_tags,
     }
-    client.apply_batch([carla.command.DestroyActor(one) for one in ids])
+    client.apply_batch([carla.command.DestroyActor(actor_id) for actor_id in ids])
     world.tick()
-    result["left"] = [one.id for one in world.get_actors() if one.id in ids]
+    result["left"] = [actor.id for actor in world.get_actors() if actor.id in ids]
     result["again"] = [second.destroy(), second.is_alive] if second.is_alive else "gone"
     return result
 
@@ -172,7 +172,7 @@ def motion(port):
         "moved": moved,
         "stopped": stopped,
         "mass": again.mass,
-        "friction": [one.tire_friction for one in again.wheels],
+        "friction": [wheel.tire_friction for wheel in again.wheels],
         "lights": int(vehicle.get_light_state()),
         "cruise": cruise,
         "telemetry": [telemetry.speed, telemetry.gear, len(telemetry.wheels)],
@@ -235,8 +235,8 @@ def sensors(port):
     )
     vehicle.set_target_velocity(carla.Vector3D())
     ticks(world, 3)
-    for one in range(20):
-        side = vehicle.get_transform().transform(carla.Location(x=0.5 * (one + 1)))
+    for item in range(20):
+        side = vehicle.get_transform().transform(carla.Location(x=0.5 * (item + 1)))
         vehicle.set_location(carla.Location(side.x, side.y, side.z + 0.1))
         ticks(world, 2)
     crossed = queues["lane_invasion"].qsize()
@@ -246,8 +246,8 @@ def sensors(port):
     return {
         "gnss": [last.latitude - wanted.latitude, last.longitude - wanted.longitude, last.altitude - wanted.altitude],
         "same": all(same),
-        "hits": [[one.actor.id == vehicle.id, one.other_actor.id == other.id, one.normal_impulse.length()] for one in hits],
-        "once": len({(one.frame, one.other_actor.id) for one in hits}) == len(hits),
+        "hits": [[hit.actor.id == vehicle.id, hit.other_actor.id == other.id, hit.normal_impulse.length()] for hit in hits],
+        "once": len({(hit.frame, hit.other_actor.id) for hit in hits}) == len(hits),
         "obstacle": [seen.other_actor.type_id, seen.distance],
         "imu": [imu.accelerometer.z, imu.compass],
         "crossed": crossed,
@@ -300,7 +300,7 @@ def eyes(port):
     for sensor in listening:
         sensor.stop()
         sensor.destroy()
-    return {"late": late, "found": {name: {**one, "digest": one["digest"].hexdigest()} for name, one in found.items()}}
+    return {"late": late, "found": {name: {**item, "digest": item["digest"].hexdigest()} for name, item in found.items()}}
 
 
 def maps(port):
@@ -314,7 +314,7 @@ def maps(port):
     result = {
         "kept": kept,
         "frames_go_on": world.get_snapshot().frame > before,
-        "empty": [one.type_id for one in world.get_actors().filter("vehicle.*")],
+        "empty": [vehicle.type_id for vehicle in world.get_actors().filter("vehicle.*")],
         "new_id": car(world).id > vehicle.id,
         "unknown": refused(lambda: client.load_world("Town07")),
     }
@@ -348,13 +348,13 @@ def two_clients(port):
     speed = vehicle.get_velocity().length()
     third = carla.Client("localhost", port)
     third.set_timeout(10.0)
-    old = [one.id for one in other_world.get_actors().filter("vehicle.*")]
+    old = [vehicle.id for vehicle in other_world.get_actors().filter("vehicle.*")]
     world = first.reload_world(False)
     ticks(world, 3)
     fresh = car(world)
     ticks(world, 3)
     for _ in range(200):
-        if fresh.id in [one.id for one in other_world.get_actors()]:
+        if fresh.id in [actor.id for actor in other_world.get_actors()]:
             break
         threading.Event().wait(0.02)
     return {
@@ -362,7 +362,7 @@ def two_clients(port):
         "speed": speed,
         "third": third.get_server_version(),
         "old": old == [vehicle.id],
-        "fresh": [one.type_id for one in other_world.get_actors().filter("vehicle.*")],
+        "fresh": [vehicle.type_id for vehicle in other_world.get_actors().filter("vehicle.*")],
         "fresh_id": fresh.id > vehicle.id,
     }
 
@@ -420,16 +420,16 @@ def walkers(port):
         if person is not None:
             people.append(person)
     world.tick()
-    minds = [world.spawn_actor(library.find("controller.ai.walker"), carla.Transform(), attach_to=one) for one in people]
+    minds = [world.spawn_actor(library.find("controller.ai.walker"), carla.Transform(), attach_to=walker) for walker in people]
     world.tick()
-    starts = [one.get_location() for one in people]
+    starts = [walker.get_location() for walker in people]
     for mind in minds:
         mind.start()
         mind.go_to_location(world.get_random_location_from_navigation())
         mind.set_max_speed(1.4)
     ticks(world, 150)
-    moved = [one.get_location().distance(start) for one, start in zip(people, starts, strict=True)]
-    speeds = [one.get_velocity().length() for one in people]
+    moved = [walker.get_location().distance(start) for walker, start in zip(people, starts, strict=True)]
+    speeds = [walker.get_velocity().length() for walker in people]
     for mind in minds:
         mind.stop()
         mind.destroy()
@@ -452,15 +452,16 @@ def autopilot(port):
         if vehicle is not None:
             vehicle.set_autopilot(True, manager.get_port())
             vehicles.append(vehicle)
-    starts = [one.get_location() for one in vehicles]
+    starts = [vehicle.get_location() for vehicle in vehicles]
     away = []
     for tick in range(200):
         world.tick()
         if tick >= 40 and tick % 20 == 0:
             away += [
-                road_map.get_waypoint(one.get_location()).transform.location.distance(one.get_location()) for one in vehicles
+                road_map.get_waypoint(vehicle.get_location()).transform.location.distance(vehicle.get_location())
+                for vehicle in vehicles
             ]
-    moved = [one.get_location().distance(start) for one, start in zip(vehicles, starts, strict=True)]
+    moved = [vehicle.get_location().distance(start) for vehicle, start in zip(vehicles, starts, strict=True)]
     manager.shut_down()
     return {"vehicles": len(vehicles), "away": max(away), "moved": sorted(moved)}
 
@@ -485,10 +486,10 @@ def scenery(port):
     boxes = world.get_level_bbs(carla.CityObjectLabel.Buildings)
     middle = houses[0].bounding_box.location
     above, below = carla.Location(middle.x, middle.y, 60.0), carla.Location(middle.x, middle.y, -1.0)
-    before = [str(one.label) for one in world.cast_ray(above, below)]
+    before = [str(hit.label) for hit in world.cast_ray(above, below)]
     world.enable_environment_objects({houses[0].id}, False)
     world.tick()
-    after = [str(one.label) for one in world.cast_ray(above, below)]
+    after = [str(hit.label) for hit in world.cast_ray(above, below)]
     ground = world.ground_projection(above, 100.0)
     point = world.project_point(above, carla.Vector3D(0, 0, -1), 100.0)
     manager = world.get_lightmanager()
@@ -516,7 +517,7 @@ def scenery(port):
     world.unload_map_layer(carla.MapLayer.Buildings)
     world.load_map_layer(carla.MapLayer.Buildings)
     world.tick()
-    landmarks = [one.id for one in world.get_map().get_all_landmarks_of_type("1000001")]
+    landmarks = [item.id for item in world.get_map().get_all_landmarks_of_type("1000001")]
     return {
         "houses": [len(houses), len(boxes)],
         "before": before,
@@ -525,7 +526,7 @@ def scenery(port):
         "point": str(point.label),
         "lamps": len(lamps),
         "lights": len(lights),
-        "group": light.id in [one.id for one in group],
+        "group": light.id in [item.id for item in group],
         "boxes": len(light.get_light_boxes()),
         "shown": shown,
         "green": light.get_green_time(),
@@ -562,8 +563,8 @@ def digest(world, actors):
     for actor in actors:
         state = snapshot.find(actor.id)
         at, turn = state.get_transform().location, state.get_transform().rotation
-        for one in (at, state.get_velocity(), state.get_angular_velocity(), state.get_acceleration()):
-            chain.update(repr((one.x, one.y, one.z)).encode())
+        for item in (at, state.get_velocity(), state.get_angular_velocity(), state.get_acceleration()):
+            chain.update(repr((item.x, item.y, item.z)).encode())
         chain.update(repr((turn.pitch, turn.yaw, turn.roll)).encode())
     return chain.hexdigest()
 
@@ -572,18 +573,18 @@ def drive(port, vehicles, count):
     """Drive vehicles about and return what the client saw, as digests."""
     client, world = connect(port)
     points = world.get_map().get_spawn_points()
-    library = sorted(world.get_blueprint_library().filter("vehicle.*"), key=lambda one: one.id)
+    library = sorted(world.get_blueprint_library().filter("vehicle.*"), key=lambda item: item.id)
     batch = [carla.command.SpawnActor(library[number % len(library)], points[number]) for number in range(vehicles)]
     answers = client.apply_batch_sync(batch, True)
-    ids = [one.actor_id for one in answers if not one.error]
-    actors = [world.get_actor(one) for one in ids]
+    ids = [answer.actor_id for answer in answers if not answer.error]
+    actors = [world.get_actor(actor_id) for actor_id in ids]
     chain = hashlib.blake2b()
     for tick in range(count):
         controls = [
             carla.command.ApplyVehicleControl(
-                one, carla.VehicleControl(throttle=0.4, steer=0.5 + ((tick // 10 + number) % 4) / 10)
+                actor_id, carla.VehicleControl(throttle=0.4, steer=0.5 + ((tick // 10 + number) % 4) / 10)
             )
-            for number, one in enumerate(ids)
+            for number, actor_id in enumerate(ids)
         ]
         if tick % 5 == 0:
             client.apply_batch_sync(controls, True)

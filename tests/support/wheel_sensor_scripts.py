@@ -53,11 +53,11 @@ def exact(port):
         frame = world.tick()
         snapshot = world.get_snapshot()
         wanted[frame] = (
-            {kind: numbers(snapshot.find(one.id).get_transform()) for kind, one in sensors.items()},
+            {kind: numbers(snapshot.find(item.id).get_transform()) for kind, item in sensors.items()},
             snapshot.timestamp.elapsed_seconds,
         )
         moved.append(wanted[frame][0]["sensor.other.gnss"])
-    due = {kind: len(range(0, TICKS, round(float(one.get("sensor_tick", 0.05)) / 0.05))) for kind, one in KINDS.items()}
+    due = {kind: len(range(0, TICKS, round(float(item.get("sensor_tick", 0.05)) / 0.05))) for kind, item in KINDS.items()}
     due.pop(EVENTS)  # speaks when something changed
     left = sum(due.values())
     while left:
@@ -66,8 +66,8 @@ def exact(port):
         same = numbers(data.transform) == transforms[kind] and data.timestamp == elapsed_s
         told[kind].append([data.frame - began, same])
         left -= kind in due
-    for one in sensors.values():
-        one.stop()
+    for item in sensors.values():
+        item.stop()
     world.tick()
     more = 0
     while not arrived.empty():
@@ -76,7 +76,7 @@ def exact(port):
         "told": told,
         "due": due,
         "more": more,
-        "places": len({tuple(one) for one in moved}),
+        "places": len({tuple(item) for item in moved}),
         "other": other.id,
     }
 
@@ -88,7 +88,7 @@ def listeners(port):
     sensor = mounted(world, vehicle, "sensor.camera.rgb", PICTURE)
     world.tick()
     others = [connect(port, synchronous=False) for _ in range(2)]
-    ears = [sensor, *(one.get_actor(sensor.id) for _, one in others)]
+    ears = [sensor, *(other.get_actor(sensor.id) for _, other in others)]
     heard = [queue.Queue() for _ in ears]
     vehicle.apply_control(carla.VehicleControl(throttle=0.9))
 
@@ -98,9 +98,9 @@ def listeners(port):
         for number in who:
             got = [heard[number].get(timeout=20) for _ in range(count)]
             chain = hashlib.blake2b()
-            for one in got:
-                chain.update(bytes(one.raw_data))
-            found.append([[one.frame for one in got] == frames, chain.hexdigest()])
+            for item in got:
+                chain.update(bytes(item.raw_data))
+            found.append([[item.frame for item in got] == frames, chain.hexdigest()])
         return found
 
     for ear, waiting in zip(ears, heard, strict=True):
