@@ -170,8 +170,10 @@ class StreamConnection(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         waiting = transport.get_write_buffer_size()
+        # In real time the newest is what counts, and who is slow would only fall further behind.
         if not lossless and waiting:
             return
+        # A single message may be larger than the bound, or its listener could never have it.
         if waiting + len(message) > max(self._hub.limits.backlog_bytes, len(message)):
             self._hub.log(f"a listener of stream {self._stream_id} was cut off: it had {waiting} bytes to fetch")
             transport.abort()

@@ -35,13 +35,18 @@ COLLISION: Final = "Spawn failed because of collision at spawn position"
 INVALID: Final = "Spawn failed because of invalid actor description"
 _FRICTION_TRIGGER: Final = "static.trigger.friction"
 _CM: Final = 100.0
+# A walker whose feet would be in the ground is lifted: the ground is looked for from this far above, and a small
+# gap is left.
 _STEP_UP_M: Final = 2.0
 _GAP_M: Final = 0.02
 _KMH: Final = 3.6
 _NO_LIMIT_KMH: Final = 130.0
+# How far a vehicle moves before its speed limit is looked up again.
 _LOOK_UP_EVERY_M: Final = 2.0
+# Whatever a client or the wall clock asks for, a tick is this long: never 0, never more than a second.
 _LEAST_STEP_S, _LONGEST_STEP_S = 1e-4, 1.0
 _SUBSTEPS_MAX: Final = 100
+# Below this an actor has fallen off the edge of the map.
 _BOTTOM_M: Final = -500.0
 
 
