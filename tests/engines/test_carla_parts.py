@@ -87,7 +87,8 @@ def test_settings_that_cannot_be_are_refused_in_one_line(changes, words):
 
 def test_substeps_that_cover_the_step_are_enough_whatever_the_last_digit():
     for delta_s, substeps in ((0.05, 5), (0.025, 5), (0.01, 1), (0.05, 0)):
-        settings_with(fixed_delta_s=delta_s, substeps=substeps, max_substep_s=0.01 if delta_s != 0.025 else 0.005)
+        read = settings_with(fixed_delta_s=delta_s, substeps=substeps, max_substep_s=0.01 if delta_s != 0.025 else 0.005)
+        assert (read.fixed_delta_s, read.substeps) == (delta_s, substeps)
 
 
 @pytest.mark.parametrize("text", ["spawn:-1", "spawn:", "1,2", "1,2,3,4", "a,b,c", "nan,0,0", "0,0,inf", "1e9,0,0"])

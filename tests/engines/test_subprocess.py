@@ -223,6 +223,8 @@ def test_who_is_asked_to_end_may_end_well():
         process.line(SOON_S)
         process.ask_to_end()
         process.finish(SOON_S)
+        assert process.wait(SOON_S).code == 0
+    wait_until_gone([process.pid])
 
 
 def test_the_program_has_a_session_of_its_own_and_only_its_three_streams():

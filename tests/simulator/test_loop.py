@@ -2,10 +2,12 @@
 
 from itertools import islice
 
+import numpy as np
 import pytest
 
 from samepath.core.errors import InputError, UnknownNameError
 from samepath.scenarios.model import load_scenario
+from samepath.simulator import game_loop
 from samepath.simulator.game_loop import GameLoop, InlineDecider, LoopSettings, StepPacer, ThreadedDecider, frame_work
 from samepath.simulator.simulation import Simulation
 
@@ -153,9 +155,21 @@ def test_what_a_controller_in_a_thread_throws_reaches_the_loop():
     threaded.close()
 
 
-def test_a_frame_without_cost_does_no_work_and_one_with_cost_computes():
+def test_a_frame_without_cost_does_no_work_and_one_with_cost_computes(monkeypatch):
+    passes = []
+    monkeypatch.setattr(game_loop, "_pass_s", lambda: 1e-5)
+    monkeypatch.setattr(game_loop, "_shade", lambda: passes.append(1))
     frame_work(0.0)()
+    assert not passes
     frame_work(1e-4)()
+    assert len(passes) == 10
+
+
+def test_the_work_of_a_frame_is_arithmetic_on_every_pixel(monkeypatch):
+    pixels = np.full_like(game_loop._PIXELS, np.nan)
+    monkeypatch.setattr(game_loop, "_PIXELS", pixels)
+    game_loop._shade()
+    assert np.isfinite(pixels).all()
 
 
 @pytest.mark.parametrize(

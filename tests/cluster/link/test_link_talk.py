@@ -6,11 +6,11 @@ import threading
 import numpy as np
 import pytest
 
-from samepath.cluster.link import LinkLimits, PeerGoneError, Readable, Received, Woken
+from samepath.cluster.link import Disconnected, LinkLimits, PeerGoneError, Readable, Received, Woken
 from samepath.cluster.link.wire import LinkLimits as Limits
 from samepath.cluster.link.wire import TooLargeError
 from samepath.core.streams import stream
-from tests.support.linking import collect, linked, node_process
+from tests.support.linking import collect, linked, node_process, segments_mapped
 
 SIZES = (0, 1, 2048, 2049, 4096, 86_400, 1_000_000)
 SMALL = LinkLimits(broadcast_bytes=1 << 14, arena_bytes=1 << 14, broadcast_bytes_max=1 << 16, arena_bytes_max=1 << 16)
@@ -139,10 +139,17 @@ def test_another_thread_wakes_the_poll_and_descriptors_are_watched():
 
 def test_a_link_may_be_closed_twice_and_woken_afterwards():
     with linked() as pair:
-        for link in (pair.main, *pair.nodes):
+        for link in pair.nodes:
             link.close()
             link.close()
             link.wake()
+        gone = [event for event in collect(pair.main, len(pair.nodes), Disconnected) if isinstance(event, Disconnected)]
+        assert len(gone) == len(pair.nodes), "each has gone once"
+        pair.main.close()
+        mapped = segments_mapped()
+        pair.main.close()
+        pair.main.wake()
+        assert segments_mapped() == mapped
 
 
 def test_what_is_beyond_the_limits_is_refused_before_it_is_sent():

@@ -59,7 +59,11 @@ def test_every_kind_of_shape_is_drawn():
 
 @pytest.mark.parametrize("begin", [(-5.0, 0.3, 2.0), (0.0, 0.0, EYE_Z_M), (1e8, 1e8, 1e8), (1e-3, 50.0, 3.0)])
 def test_lines_through_behind_and_far_beyond_the_camera_do_no_harm(begin):
-    picture((1, (begin, (15.0, 0.0, 2.0), 0.05)), (1, (begin, begin, 1e6)), (0, (begin, 1e9)))
+    shapes = (1, (begin, (15.0, 0.0, 2.0), 0.05)), (1, (begin, begin, 1e6)), (0, (begin, 1e9))
+    drawn = picture(*shapes)
+    assert np.array_equal(drawn, picture(*shapes)), "drawn again, the same bytes"
+    line = (6, ((10.0, -2.0, 4.0), (10.0, 2.0, 4.0), 0.05))
+    assert len(red(picture(*shapes, line))) >= len(red(picture(line))), "what else is drawn is still there"
 
 
 def test_without_being_asked_nothing_is_drawn():

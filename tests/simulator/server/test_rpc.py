@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from contextlib import suppress
 
 import msgpack
 import pytest
@@ -43,11 +44,11 @@ def test_messages_come_out_whole_however_they_were_cut(values, cuts):
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=60))
 def test_noise_is_calls_or_malformed_and_nothing_else(noise):
-    try:
-        for message in Framer(SMALL).feed(noise):
-            parse(message, SMALL)
-    except MalformedCallError:
-        pass
+    calls = []
+    with suppress(MalformedCallError):
+        calls += [parse(message, SMALL) for message in Framer(SMALL).feed(noise)]
+    assert all(call.id is None or 0 <= call.id < 1 << 32 for call in calls)
+    assert all(isinstance(call.name, str) for call in calls)
 
 
 @pytest.mark.parametrize(
