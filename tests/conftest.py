@@ -56,12 +56,27 @@ TIERS = {
         "engines/test_in_process.py", "engines/test_pymunk.py", "engines/test_sumo.py", "engines/test_torcs.py",
     ),
     "cluster": ("cluster", "cli/test_cluster_verbs.py", "instrument/execution/test_ray.py"),
-    "slow": (),
+    "slow": (
+        "cli", "engines/test_carla.py", "engines/test_command.py", "engines/test_game_loop.py", "engines/test_reference.py",
+        "engines/test_replays.py", "engines/test_samepath_sensing.py", "engines/test_subprocess.py", "instrument/conditions",
+        "instrument/execution", "instrument/report", "instrument/traces/test_importer_fuzz.py",
+        "instrument/traces/test_store.py",
+        "scenarios/test_same_bits.py", "simulator/dataset", "simulator/sensors", "simulator/server/test_fuzz.py",
+        "simulator/server/test_journal.py", "simulator/server/test_journal_kill.py", "simulator/server/test_managers.py",
+        "simulator/server/test_map_trial.py", "simulator/server/test_recordings.py", "simulator/server/test_remote_faults.py",
+        "simulator/server/test_sensors_served.py", "simulator/server/test_walkers_on_the_mesh.py",
+        "simulator/server/test_wheel.py", "simulator/server/test_wheel_coming_and_going.py",
+        "simulator/server/test_wheel_dvs.py",
+        "simulator/server/test_wheel_sensors.py", "simulator/test_sources.py", "simulator/world/test_random_scenarios.py",
+        "simulator/world/test_scenarios.py", "test_docs.py",
+    ),
 }  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
     """Mark what belongs to a tier."""
+    gone = [inside for places in TIERS.values() for inside in places if not (HERE / inside).exists()]
+    assert not gone, f"tiers name what is not there: {gone}"
     for item in items:
         place = item.path.relative_to(HERE)
         for tier, places in TIERS.items():
