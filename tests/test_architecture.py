@@ -1,5 +1,6 @@
 """Imports run downstream, and importing samepath is light. The code is read as text: nothing is guessed."""
 
+import ast
 import subprocess
 import sys
 
@@ -122,3 +123,17 @@ def test_importing_it_imports_no_plotting_and_no_simulator(what):
     loaded = set(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split())
     heavy = {"matplotlib", "jinja2", "ray", "carla", "pandas", "rapier3d", "numba", "samepath.engines.reference"}
     assert not heavy & loaded
+
+
+# The same name for the same job in sibling adapters; and CARLA's own struct, which keeps CARLA's name.
+SHARED_NAMES = {"Car", "CarParameters", "Actor"}
+
+
+def test_a_class_has_a_name_of_its_own():
+    """Who reads ``Frame`` in one file must not have to know which of five is meant."""
+    homes: dict[str, list[str]] = {}
+    for module, path in modules():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module)
+    assert {name for name, places in homes.items() if len(places) > 1} == SHARED_NAMES
