@@ -65,7 +65,7 @@ def load_verb(name: str) -> "Command":
 app = typer.Typer(
     cls=_Verbs,
     name="samepath",
-    help="Does your driving simulator take the same path twice? Measure it exactly, explain it, gate it in CI.",
+    help="Does your driving simulator take the same path twice? Measure it exactly, gate it in CI.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

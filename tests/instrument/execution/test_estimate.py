@@ -6,7 +6,7 @@ import pytest
 
 from samepath.core.errors import StudyError
 from samepath.instrument.execution.folder import check_room, free_bytes, size
-from samepath.instrument.execution.rehearsal import SPOOL_BYTES, Rehearsal, estimate, settle_time_s
+from samepath.instrument.execution.rehearsal import SPOOL_BYTES, Rehearsal, estimate, guess_study_s, settle_time_s
 from samepath.instrument.study.records import Isolation, Order
 from tests.support.plans import cell, plan
 
@@ -75,3 +75,8 @@ def test_sizes_are_written_for_people():
         "5.6 GB",
         "2000.0 TB",
     ]
+
+
+def test_a_loop_in_real_time_is_guessed_to_take_longer_than_one_that_hurries():
+    fast, slow = (plan(cell("samepath-game-loop", "loop", repeats=100, settings=given)) for given in ({}, {"time_scale": 1.0}))
+    assert guess_study_s(slow) > 10 * guess_study_s(fast) > 0
