@@ -118,14 +118,14 @@ def _overhead(count: int, size: tuple[int, int], rounds: Sequence[Sequence[Tick]
 
 
 def _local_ms(rig: Rig) -> float:
-    """The same pictures of the same tick, drawn by the studio of a single server."""
+    """The same pictures of the same tick, drawn by a single server."""
     if rig.shown is None:
         raise RuntimeError("a tick was wanted")
     view, orders = rig.shown
-    studio = LocalRenderer()
-    studio.prepare(load_map(OVERHEAD_MAP))
-    times = [_timed(lambda: studio.render(view, orders)) for _ in range(30)]
-    studio.close()
+    renderer = LocalRenderer()
+    renderer.prepare(load_map(OVERHEAD_MAP))
+    times = [_timed(lambda: renderer.render(view, orders)) for _ in range(30)]
+    renderer.close()
     return 1e3 * min(times)
 
 
@@ -238,17 +238,17 @@ def _draw(folder: str, core: int) -> None:
     """Draw on one core for two seconds; print images a second in the best quarter of a second."""
     pin(os.getpid(), {core})
     view, orders = SceneView.unpack(Path(folder, "view").read_bytes()), unpack_requests(Path(folder, "orders").read_bytes())
-    studio = LocalRenderer()
-    studio.prepare(load_map("town"))
+    renderer = LocalRenderer()
+    renderer.prepare(load_map("town"))
     for _ in range(3):
-        studio.render(view, orders)
+        renderer.render(view, orders)
     print("ready", flush=True)
     sys.stdin.readline()
     end_s, times = SYSTEM_CLOCK.monotonic_s() + 3.0, []
     while SYSTEM_CLOCK.monotonic_s() < end_s:
-        times.append(_timed(lambda: studio.render(view, orders)))
+        times.append(_timed(lambda: renderer.render(view, orders)))
     print(len(orders) / _undisturbed(times)[0], flush=True)
-    studio.close()
+    renderer.close()
 
 
 # -- balance -------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ from samepath.instrument.study.spec import AnalysisSpec, CellSpec, DesignSpec, E
 from samepath.instrument.traces.importers import ImportOptions
 
 ROOT = Path(__file__).parents[1]
+# Pages name modules from the package, or from the part they are about.
+PARTS = ("", "instrument", "simulator", "simulator/sensors", "cluster")
 
 
 def blocks(name, language):
@@ -113,3 +115,12 @@ def test_figures_in_the_concepts_are_right():
     text = (ROOT / "docs" / "concepts.md").read_text("utf-8")
     assert f"{repeats_needed(0.001, 0.95)} for 1 in 1000" in text
     assert f"1 % after {repeats_until_stop(0.01)} clean repeats" in text
+
+
+def test_every_path_of_ours_that_a_page_names_is_there():
+    """A page that names a file which has moved sends its reader nowhere."""
+    ours = re.compile(r"`((?:src|tests|bench|docs|deploy|\.ci)/[\w./-]+|[\w-]+(?:/[\w-]+)+\.py)`")
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        for named in ours.findall(path.read_text("utf-8")):
+            places = (ROOT / named, *(ROOT / "src" / "samepath" / part / named for part in PARTS))
+            assert any(place.exists() for place in places), f"{path.name}: {named}"

@@ -1,7 +1,7 @@
 """Writes the exchange files anew: what the published clients ask for in a short run, and what the stand-ins answer.
 
 They are written from the documentation of both programs, not recorded from them. To be run where both clients are installed,
-after a change of the adapters that is meant to change what is asked for: ``python tests/simulators/write_exchanges.py``.
+after a change of the adapters that is meant to change what is asked for: ``python -m tests.support.write_exchanges``.
 """
 
 from samepath.engines.airsim import AirSim
