@@ -2,13 +2,11 @@
 
 import base64
 import json
-import os
 import stat
 import struct
 import sys
 
 import numpy as np
-import psutil
 import pytest
 
 from samepath.core.errors import InputError, SimulatorError, StudyError
@@ -22,6 +20,7 @@ from samepath.instrument.execution.rehearsal import check_plan
 from samepath.instrument.study.plan import load_plan
 from samepath.scenarios.scripts import read_script
 from tests.support.odd_engines import check_misbehaviour, check_pedestrians_are_refused
+from tests.support.processes_left import broken_off
 from tests.support.shared_runs import share_runs
 
 MISSING = Babylon().unavailable({})
@@ -329,15 +328,7 @@ def assert_second_has_set_off(run):
 
 @needs_babylon
 def test_nothing_is_left_of_a_run_that_is_broken_off():
-    seen = []
-
-    def on_tick(tick):
-        if tick == 5:
-            seen.extend(psutil.Process(os.getpid()).children(recursive=True))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        go(DEFAULTS, on_tick=on_tick)
+    seen = broken_off(lambda on_tick: go(DEFAULTS, on_tick=on_tick))
     assert len(seen) >= 2, "Node and its supervisor"
     assert not [process for process in seen if process.is_running()]
 

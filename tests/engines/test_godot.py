@@ -1,13 +1,11 @@
 """Godot: what is refused before it is started, what a misbehaving one leads to, and what the real one does."""
 
 import base64
-import os
 import stat
 import struct
 import sys
 
 import numpy as np
-import psutil
 import pytest
 
 from samepath.core.errors import InputError, SimulatorError, StudyError
@@ -21,6 +19,7 @@ from samepath.instrument.execution.rehearsal import check_plan
 from samepath.instrument.study.plan import load_plan
 from samepath.scenarios.scripts import read_script
 from tests.support.odd_engines import check_misbehaviour, check_pedestrians_are_refused
+from tests.support.processes_left import broken_off, children
 from tests.support.shared_runs import share_runs
 
 MISSING = Godot().unavailable({})
@@ -238,21 +237,9 @@ def test_controllers_beside_the_physics_drive_too_and_say_how_frames_fell(contro
     assert np.hypot(*(first[-1, :2] - first[0, :2])) < 0.1, "the first one waits"
 
 
-def children():
-    return psutil.Process(os.getpid()).children(recursive=True)
-
-
 @needs_godot
 def test_nothing_is_left_of_a_run_that_is_broken_off():
-    seen = []
-
-    def on_tick(tick):
-        if tick == 5:
-            seen.extend(children())
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        go({**LOOP, "controller": "external"}, on_tick=on_tick)
+    seen = broken_off(lambda on_tick: go({**LOOP, "controller": "external"}, on_tick=on_tick))
     assert len(seen) >= 4, "Godot, the controllers, and a supervisor for each"
     assert not [process for process in seen if process.is_running()]
 

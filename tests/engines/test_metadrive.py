@@ -1,14 +1,12 @@
 """MetaDrive: what is refused before it is started, what a misbehaving one leads to, and what the real one does."""
 
 import base64
-import os
 import stat
 import struct
 import sys
 from importlib import import_module
 
 import numpy as np
-import psutil
 import pytest
 
 from samepath.core.errors import InputError, SimulatorError
@@ -20,6 +18,7 @@ from samepath.engines.metadrive.engine import PROJECT
 from samepath.engines.subprocess.project import CAR, CHANNELS, rows
 from samepath.scenarios.scripts import PlanarState, controller_of, document, read_script, scripted_chassis
 from tests.support.odd_engines import check_misbehaviour, check_pedestrians_are_refused
+from tests.support.processes_left import broken_off
 from tests.support.shared_runs import share_runs
 
 MISSING = MetaDrive().unavailable({})
@@ -229,15 +228,7 @@ def test_in_the_game_loop_cars_drive_too_and_how_frames_fell_is_told():
 
 @needs_metadrive
 def test_nothing_is_left_of_a_run_that_is_broken_off():
-    seen = []
-
-    def on_tick(tick):
-        if tick == 5:
-            seen.extend(psutil.Process(os.getpid()).children(recursive=True))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        go(LOOP, on_tick=on_tick)
+    seen = broken_off(lambda on_tick: go(LOOP, on_tick=on_tick))
     assert len(seen) >= 2, "MetaDrive and its supervisor"
     assert not [process for process in seen if process.is_running()]
 

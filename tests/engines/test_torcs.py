@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import numpy as np
-import psutil
 import pytest
 
 from samepath.core.errors import InputError, SimulatorError
@@ -29,6 +28,7 @@ from samepath.engines.torcs.engine import (
 )
 from samepath.engines.torcs.simulator import CHANNELS, SETTINGS, read_settings
 from tests.support.odd_engines import check_misbehaviour
+from tests.support.processes_left import broken_off
 from tests.support.shared_runs import share_runs
 
 MISSING = Torcs().unavailable({})
@@ -264,15 +264,7 @@ def test_a_duration_ends_the_race():
 
 @needs_torcs
 def test_nothing_is_left_of_a_race_that_is_broken_off():
-    seen = []
-
-    def on_tick(tick):
-        if tick == 5:
-            seen.extend(psutil.Process(os.getpid()).children(recursive=True))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        go(on_tick=on_tick)
+    seen = broken_off(lambda on_tick: go(on_tick=on_tick))
     assert len(seen) >= 1, "a supervisor, and TORCS if it has not ended yet"
     assert not [process for process in seen if process.is_running()]
 

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import psutil
+import pytest
+
 from samepath.core.clock import SYSTEM_CLOCK
 
 
@@ -20,3 +23,25 @@ def wait_until_gone(pids):
     while any(map(is_there, pids)) and SYSTEM_CLOCK.monotonic_s() < until_s:
         SYSTEM_CLOCK.sleep_s(0.005)
     assert not [pid for pid in pids if is_there(pid)]
+
+
+def children():
+    """What this process has started, and what that has started."""
+    return psutil.Process().children(recursive=True)
+
+
+def broken_off(run):
+    """Break a run off at its fifth tick; return the processes that it had started by then.
+
+    Other tests of this process may have children of their own: what was there before the run is not its own.
+    """
+    before, seen = set(children()), []
+
+    def on_tick(tick):
+        if tick == 5:
+            seen.extend(child for child in children() if child not in before)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(on_tick)
+    return seen
