@@ -1,16 +1,27 @@
-"""Malformed, mangled and merely odd messages for the server: a million of them, and nothing may happen.
+"""Malformed, mangled and merely odd messages for the server: a million of them, and nothing may happen. Then maps.
 
-Four kinds in turn: noise, calls of every method with odd arguments, real calls with bytes changed, and heads that promise
-more than comes. After each the connection must be closed or still work; now and then another client is asked whether it
+Four kinds of messages in turn: noise, calls of every method with odd arguments, real calls with bytes changed, and heads that
+promise more than comes. After each the connection must be closed or still work; now and then another client is asked whether it
 noticed anything, and memory is weighed.
+
+Maps come from a grammar of OpenDRIVE (``tests/support/grammars``). Each is refused in one line, or all that a server makes of a
+map is made: lanes, surfaces, spawn points, the mesh for walkers, a world that ticks. Anything else is a failure, and so is
+taking longer or more memory than any real town: batches run in processes of their own, whose limits the kernel enforces.
+``python -m bench.fuzz SEED FIRST COUNT`` tries some maps again; SAMEPATH_BENCH_MAPS says how many there are in all.
 """
 
 import asyncio
+import json
 import math
+import os
+import resource
 import struct
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import msgpack
@@ -19,17 +30,31 @@ import psutil
 
 from bench.tools import save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.errors import SamepathError
+from samepath.core.processes import describe_exit
 from samepath.core.streams import stream
 from samepath.simulator.carla import blueprints, codec
 from samepath.simulator.carla import records as commands
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.server.commands import apply
 from samepath.simulator.server.episode import Episode, EpisodeContext
-from samepath.simulator.server.maps import MapLibrary
+from samepath.simulator.server.maps import SENT, MapLibrary, ServedMap, served_map
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import Call, Connection, RpcServer
+from tests.support import ROOT
+from tests.support.grammars.opendrive import opendrive_document
+from tests.support.serving import call, described, episode
 
 INPUTS = 1_000_000
+MAPS = int(os.environ.get("SAMEPATH_BENCH_MAPS", "100000"))
+MAPS_PER_PROCESS = 1000
+MAP_PROCESS = (sys.executable, "-m", "bench.fuzz")
+# Of one map. Town04, the largest of CARLA's, takes 9 s and 140 MiB, and the server's own limits are 60 s and 1 GiB: a map that
+# comes near them with a few thousand bytes of text has found something that the estimate of work does not count.
+MAP_CPU_S = 10
+MAP_BYTES = 512 << 20
+_LINE_MOST = 4000
 GROWTH_AIM_MIB = 64.0
 # Small bounds, so that going beyond them costs little.
 LIMITS = ServerLimits(message_bytes=1 << 16, structured_bytes=1 << 12, actors=60, opendrive_bytes=1 << 14, batch_commands=50)
@@ -321,7 +346,7 @@ class Target:
         self.closed = 0
 
     def _run(self, call: Call) -> bytes:
-        return call.method.run(self.episode, call.arguments, self.lines.append)
+        return apply(self.episode, call)
 
     def _do(self, call: Call) -> None:
         call.caller.answer(call.id, self._run(call))
@@ -407,8 +432,151 @@ async def _feed(count: int, seed: int, folder: Path, renew_every: int, check_eve
     }
 
 
+@dataclass(frozen=True)
+class MapFigures:
+    """What became of maps; a failure names its document."""
+
+    taken: int = 0
+    refused: int = 0
+    failures: tuple[str, ...] = ()
+    slowest_s: float = 0.0
+
+    def __add__(self, other: "MapFigures") -> "MapFigures":
+        failures = self.failures + other.failures
+        return MapFigures(
+            self.taken + other.taken, self.refused + other.refused, failures, max(self.slowest_s, other.slowest_s)
+        )
+
+
+def run_maps(count: int, seed: int, *, processes: int = 1, child: Sequence[str] = MAP_PROCESS) -> MapFigures:
+    """Try so many maps in processes with limits, each started with the command ``child``."""
+    batches = [(first, min(MAPS_PER_PROCESS, count - first)) for first in range(0, count, MAPS_PER_PROCESS)]
+    with ThreadPoolExecutor(processes) as pool:
+        return sum(pool.map(lambda batch: _try_batch(child, seed, *batch), batches), MapFigures())
+
+
+def _try_batch(child_command: Sequence[str], seed: int, first: int, count: int) -> MapFigures:
+    """Try maps one after the other; where one ends the process that tries it, another process goes on behind it."""
+    figures, end = MapFigures(), first + count
+    while first < end:
+        command = [*child_command, str(seed), str(first), str(end - first)]
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as child:
+            last_words = ""
+            for line in child.stdout or ():
+                last_words = line.strip()
+                if not line.startswith("["):
+                    continue
+                number, what, words, cpu_s = json.loads(line)
+                first = number + 1
+                bad = (f"map {number} of seed {seed}: {words}",) if what == "failed" else ()
+                figures += MapFigures(what == "taken", what == "refused", bad, cpu_s)
+        if child.returncode != 0:
+            ended = f"map {first} of seed {seed}: the process {describe_exit(child.returncode)}: {last_words[:300]}"
+            figures = replace(figures, failures=(*figures.failures, ended))
+            first += 1
+    return figures
+
+
+def _try_maps(seed: int, first: int, count: int) -> None:
+    """In the child: try maps, one line each; the kernel ends this process where a map takes too much."""
+    host = episode()
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MAP_BYTES, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for number in range(first, first + count):
+        document = opendrive_document(seed, number)
+        start_s = _cpu_s()
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(start_s) + MAP_CPU_S, resource.RLIM_INFINITY))
+        what, words = _tried(host, document)
+        print(json.dumps([number, what, words, _cpu_s() - start_s]), flush=True)
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _tried(host: Episode, xodr: str) -> tuple[str, str]:
+    """What becomes of one map, and in which words."""
+    try:
+        library = host.context.maps
+        library.keep(library.read(xodr, tried=True))
+        scene = served_map(SENT, library.open(SENT)[1])
+        _ = scene.navigation
+    except SamepathError as error:
+        words = str(error)
+        good = "\n" not in words and 0 < len(words) <= _LINE_MOST
+        return ("refused", words) if good else ("failed", f"one line was wanted, but this came: {words[:300]!r}")
+    except Exception as error:  # what the server would have said is one line, too, but nobody thought of this map
+        return "failed", f"{type(error).__name__}: {error}"
+    try:
+        _use(host, scene)
+    except Exception as error:  # it was taken: from now on nothing may be wrong with it
+        return "failed", f"it was taken, but then: {type(error).__name__}: {error}"
+    return "taken", ""
+
+
+def _use(host: Episode, scene: ServedMap) -> None:
+    """All that clients can have of a map: the world on it, the calls that describe it, ways along its lanes."""
+    call(host, "load_new_episode", SENT, True, 0xFFFF)
+    host.settings = host.settings._replace(synchronous_mode=True, fixed_delta_seconds=0.05)
+    for _ in range(2):
+        call(host, "tick_cue")
+    for name, *arguments in (
+        ("get_map_info",),
+        ("get_map_data",),
+        ("get_all_level_BBs", 255),
+        ("get_environment_objects", 255),
+    ):
+        call(host, name, *arguments)
+    for point in scene.spawn_points[:1]:
+        call(host, "spawn_actor", described("vehicle.tesla.model3"), point)
+        call(host, "tick_cue")
+    if not np.isfinite(host.actors.states.rows["motion"]).all():
+        raise ValueError("an actor is nowhere")
+    road_map = scene.road_map
+    _ = road_map.digest, road_map.topology(), road_map.crosswalks
+    if any(line.kind == "driving" for line in road_map.lanes):
+        here = road_map.waypoint(3.0, 4.0)
+        _ = road_map.next(here, 0.5), road_map.previous(here, 0.5), road_map.left_lane(here), road_map.right_lane(here)
+
+
 def main() -> bool:
-    """Feed a million inputs; return whether nothing happened."""
+    """Feed a million inputs and a hundred thousand maps; return whether nothing happened."""
+    met = _messages()
+    return _maps() and met
+
+
+def _maps() -> bool:
+    start_s = SYSTEM_CLOCK.monotonic_s()
+    found = run_maps(MAPS, 1, processes=len(os.sched_getaffinity(0)))
+    per_s = MAPS / (SYSTEM_CLOCK.monotonic_s() - start_s)
+    met = not found.failures and found.taken > 0
+    show(
+        "maps from a grammar of OpenDRIVE",
+        ["maps", "per second", "taken", "refused in a line", "failures", "most processor time of one", "aim", ""],
+        [
+            [
+                f"{MAPS:,}",
+                f"{per_s:,.0f}",
+                f"{found.taken:,}",
+                f"{found.refused:,}",
+                f"{len(found.failures):,}",
+                f"{found.slowest_s:.1f} s",
+                f"no failure, {MAP_CPU_S} s, {MAP_BYTES >> 20} MiB",
+                verdict(met=met),
+            ]
+        ],
+    )
+    for line in found.failures[:20]:
+        print(line)
+    save("fuzz_maps", {"maps": MAPS, "per_s": per_s, **asdict(found)})
+    return met
+
+
+def _messages() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         figures = run(INPUTS, 1, Path(folder))
         outside = list(Path(folder).parent.glob("etc/*"))
@@ -432,4 +600,4 @@ def main() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main() else 1)
+    _try_maps(*map(int, sys.argv[1:4]))

@@ -11,6 +11,7 @@ from samepath.core.streams import stream
 from samepath.simulator.maps import available_maps, load_map, parse_map
 from tests.support.map_texts import LANES, bends, one_road
 
+LOOP = (("predecessor", "end"), ("successor", "start"))
 BOTH = pytest.mark.parametrize("name", available_maps())
 
 
@@ -161,3 +162,54 @@ def test_nothing_can_be_changed(name):
 @BOTH
 def test_a_map_is_read_once_per_process(name):
     assert load_map(name) is load_map(name)
+
+
+def test_a_lane_that_goes_on_into_the_centre_lane_ends():
+    sections = LANES.replace("<link/>", '<link><successor id="0"/><predecessor id="0"/></link>')
+    road = parse_map(one_road(lanes=sections + sections.replace('s="0"', 's="50"', 1)), "x")
+    assert road.next(road.waypoint_at(7, 0, -1, 40.0), 20.0) == ()
+    assert road.previous(road.waypoint_at(7, 1, -1, 60.0), 20.0) == ()
+    assert road.topology() == ()
+
+
+def test_walking_round_a_loop_of_a_hundredth_of_a_millimetre_is_given_up_in_one_line():
+    # Half a metre back from a light in a junction is all that the server itself asks for: here that would be 50,000 rounds.
+    short = one_road('<geometry s="0" x="0" y="0" hdg="0" length="1e-5"><line/></geometry>', length="1e-5")
+    itself = "".join(f'<{end} elementType="road" elementId="7" contactPoint="{at}"/>' for end, at in LOOP)
+    lanes = '<link><predecessor id="-1"/><successor id="-1"/></link>'
+    road = parse_map(short.replace("<link/><plan", f"<link>{itself}</link><plan").replace("<link/>", lanes), "x")
+    here = road.waypoint_at(7, 0, -1, 0.0)
+    for walk in (road.next, road.previous):
+        with pytest.raises(InputError, match=r"map 'x': a way of at most 10000 lanes was wanted .* from road 7, lane -1"):
+            walk(here, 0.5)
+
+
+def test_lanes_that_fork_and_meet_again_are_walked_once():
+    # Forty roads of two lanes, each of which goes on into both of the next road: more ways than could ever be counted.
+    def links(number):
+        return f'<link><predecessor id="{-number}"/><successor id="{-number}"/></link>'
+
+    forks = "".join(
+        f'<connection id="{number}" incomingRoad="{a}" connectingRoad="{a + 1}" contactPoint="start">'
+        '<laneLink from="-1" to="-1"/><laneLink from="-1" to="-2"/><laneLink from="-2" to="-1"/><laneLink from="-2" to="-2"/>'
+        "</connection>"
+        for number, a in enumerate(range(1, 40))
+    )
+    width = '<width sOffset="0" a="3" b="0" c="0" d="0"/>'
+    lanes = "".join(f'<lane id="{-k}" type="driving">{links(k)}{width}</lane>' for k in (1, 2))
+    roads = "".join(
+        f'<road id="{k}" length="10" junction="-1"><link><successor elementType="junction" elementId="99"/></link><planView>'
+        f'<geometry s="0" x="{10 * k}" y="0" hdg="0" length="10"><line/></geometry></planView><lanes><laneSection s="0">'
+        f'<center><lane id="0" type="none"/></center><right>{lanes}</right></laneSection></lanes></road>'
+        for k in range(1, 41)
+    )
+    text = f'<OpenDRIVE><header revMajor="1" revMinor="4"/>{roads}<junction id="99">{forks}</junction></OpenDRIVE>'
+    road = parse_map(text, "x")
+    ahead = road.next(road.waypoint_at(1, 0, -1, 0.0), 395.0)
+    assert [(point.road_id, point.lane_id, point.s_m) for point in ahead] == [(40, -1, 5.0), (40, -2, 5.0)]
+
+
+def test_a_road_of_a_thousandth_of_a_millimetre_is_a_line_all_the_same():
+    road = parse_map(one_road('<geometry s="0" x="0" y="0" hdg="0" length="1e-6"><line/></geometry>', length="1e-6"), "x")
+    assert [len(line.points) for line in road.lanes] == [2, 2]
+    assert road.waypoint(5.0, 5.0).lane_id == -1

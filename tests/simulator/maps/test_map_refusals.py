@@ -57,6 +57,10 @@ BROKEN = {
         "all its derivatives are 0",
     ),
     "no lane section": (one_road(lanes=""), "at least one <laneSection>"),
+    "no lane at all": (
+        one_road(lanes='<laneSection s="0"><center><lane id="0" type="none"/></center></laneSection>'),
+        "at least one lane beside the centre lane",
+    ),
     "no centre lane": (one_road(lanes='<laneSection s="0"><right/></laneSection>'), "centre lane 0 is missing"),
     "lane on the wrong side": (one_road(lanes=LANES.replace('id="1"', 'id="-3"')), "cannot stand in <left>"),
     "gap in lane ids": (one_road(lanes=LANES.replace('id="1"', 'id="2"')), "lane ids without gaps"),

@@ -203,7 +203,7 @@ def _following(
     linked = lane.successor if forward else lane.predecessor
     beyond = section_id + (1 if forward else -1)
     if 0 <= beyond < len(road.sections):
-        if linked is not None and road.sections[beyond].lane(linked) is not None:
+        if linked and road.sections[beyond].lane(linked) is not None:  # the centre lane, 0, is no lane to drive onto
             yield LaneKey(road.id, beyond, linked)
         return
     link = road.successor if forward else road.predecessor
@@ -273,7 +273,7 @@ def lane_line(road: Road, section: LaneSection, lane: Lane) -> LaneLine:
         if end_m - start_m > 1e-6:
             parts = _parts(road, section, lane, (start_m, end_m), bent=not piece.curve.is_straight)
             stations.extend(start_m + (end_m - start_m) * part / parts for part in range(1, parts + 1))
-    if section.end_m - stations[-1] > 1e-6:
+    if section.end_m - stations[-1] > 1e-6 or len(stations) == 1:  # a line has two ends, however short it is
         stations.append(section.end_m)
     stations[-1] = section.end_m
     if lane.id > 0:

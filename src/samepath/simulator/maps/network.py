@@ -59,6 +59,9 @@ from samepath.simulator.maps.surfaces import (
 )
 
 _REFINEMENTS: Final = 8
+# Lanes that one walk may go through. A map can hold a loop of lanes that is shorter than a grain of dust, and forks that double
+# the ways at every metre; half a kilometre of a town is some hundred lanes.
+WALK_MAX: Final = 10_000
 
 # For the estimate of work: the limit (Town04: 8e6), the cost of a point on a polynomial and per radian of a spiral, and how
 # often a lane's edges are walked (road, kerb, polygons, junction). How densely lanes are sampled comes from where they are
@@ -282,9 +285,18 @@ class RoadMap:
             raise InputError(f"a distance of more than 0 was wanted, but {distance_m} came")
         graph = self._successors if ahead else self._predecessors
         found: dict[tuple[LaneKey, float], Waypoint] = {}
-        pending = [(key, s_m, distance_m)]
+        start, pending = key, [(key, s_m, distance_m)]
+        seen: set[tuple[LaneKey, float, float]] = set()  # where somebody was with so much left to go: the rest is the same
         while pending:
             key, s_m, left_m = pending.pop()
+            if (key, s_m, left_m) in seen:
+                continue
+            seen.add((key, s_m, left_m))
+            if len(seen) > WALK_MAX:
+                raise InputError(
+                    f"map {self.name!r}: a way of at most {WALK_MAX} lanes was wanted for {distance_m:g} m from road "
+                    f"{start.road_id}, lane {start.lane_id}, but there are more: its lanes are too short or fork too often"
+                )
             _, section, lane = self._lane(key)
             rising = (lane.id < 0) == ahead
             room_m = section.end_m - s_m if rising else s_m - section.start_m

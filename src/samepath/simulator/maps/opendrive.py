@@ -80,6 +80,8 @@ def read_opendrive(text: str, name: str) -> OpenDrive:
     roads = tuple(_read_road(node, name, ignored) for node in root.children("road"))
     if not roads:
         raise root.fail("at least one <road> was wanted")
+    if not any(lane.id != 0 for road in roads for section in road.sections for lane in section.lanes):
+        raise root.fail("at least one lane beside the centre lane was wanted on some road, but there is none")
     _unique([road.id for road in roads], "road", name)
     junctions = tuple(_read_junction(node, name) for node in root.children("junction"))
     _unique([junction.id for junction in junctions], "junction", name)
