@@ -147,7 +147,7 @@ class Rig:
         for k, car in enumerate(cars):
             record = self.caller.value("spawn_actor_with_parent", size, _MOUNT, car, 0, "")
             # Between ticks nobody else looks at the audience.
-            self.main._runner.episode.subscriptions.add(stream_of(bytes(record[5])), numbers[k % len(numbers)])
+            self.main._runner.episode.connections.subscriptions.add(stream_of(bytes(record[5])), numbers[k % len(numbers)])
 
     def tick(self, count: int = 1) -> list[Tick]:
         """Tick so often; returns what the stop watches say."""

@@ -218,7 +218,7 @@ def test_a_client_that_leaves_a_node_takes_its_traffic_manager_and_its_listening
     with listen(first.doors, stream) as there:
         main.value("tick_cue")
         there.message()
-        audience = cluster.main.episode.subscriptions
+        audience = cluster.main.episode.connections.subscriptions
         assert audience.homes(stream) == (1,)
     wait_for(lambda: (main.value("tick_cue"), audience.homes(stream))[1] == (), "nobody listens any more")
 

@@ -60,6 +60,10 @@ class Client:
         raise AssertionError("answers go through the outbox")
 
 
+def _never(failure):
+    raise AssertionError(failure.words)
+
+
 class Desk:
     """An episode with its runner, without sockets or threads. ``sent`` are the sensors' messages, ``lines`` the log."""
 
@@ -72,7 +76,7 @@ class Desk:
         context = EpisodeContext(maps, outbox, data, 2001, limits, self.lines.append, **{"renderer": RENDERER, **more})
         self.episode, self.journal = open_episode(context, map_name, journal)
         self._outbox, self._number, self.client = outbox, 0, Client()
-        self.runner = EpisodeRunner(self.episode, outbox, journal=self.journal)
+        self.runner = EpisodeRunner(self.episode, outbox, _never, journal=self.journal)
         Desk.open.append(self)
 
     def close(self):

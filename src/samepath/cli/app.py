@@ -90,12 +90,12 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; a user's error is one line and exit 2."""
+    """Run the command line; a user's error is one line and exit 2, a server that had to stop exits with 70."""
     try:
         app()
     except SamepathError as error:
         typer.echo(f"samepath: {error}", err=True)
-        sys.exit(2)
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         typer.echo("samepath: interrupted; what was finished is kept", err=True)
         sys.exit(130)

@@ -28,19 +28,16 @@ from samepath.cluster.monitor.status import ClusterStatus, StatusBoard
 from samepath.cluster.monitor.web import thumbnail_png
 from samepath.cluster.placement.records import NodeKeys, NodeSpec, Placement
 from samepath.cluster.scheduler import NodeMissingError, Scheduler
-from samepath.cluster.settings import MainSettings
+from samepath.cluster.settings import MainSettings, link_limits
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError
 from samepath.simulator.carla.streams import WORLD_STREAM
-from samepath.simulator.server.episode import Episode, EpisodeContext
-from samepath.simulator.server.maps import MapLibrary
+from samepath.simulator.server.commands import NodeLeft
+from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.rendering import RenderRequest
-from samepath.simulator.server.resume import open_episode
 from samepath.simulator.server.rpc import Call
 from samepath.simulator.server.runner import (
     AnswerEvent,
-    CallAnswered,
-    EpisodeRunner,
     InboxEvent,
     ListenerExpected,
     Outbox,
@@ -50,7 +47,7 @@ from samepath.simulator.server.runner import (
     StreamMessage,
 )
 from samepath.simulator.server.sensors import SensorEntry, VisualSensor
-from samepath.simulator.server.server import SimulatorServer
+from samepath.simulator.server.server import EpisodeParts, SimulatorServer
 from samepath.simulator.server.streams import MAIN_SERVER
 
 # How long the episode's thread waits for the link at a time: requests of other threads wake it, this is for timeouts of nodes.
@@ -76,14 +73,13 @@ class MainServer(SimulatorServer):
         known: Callable[[str], bool] | None = None,
         failed: Callable[[str], None] = lambda _: None,
     ) -> None:
-        super().__init__(settings.server, log)
+        super().__init__(settings.server, log, failed)
         self.main_settings = settings
         self.keys = keys or make_keys()
         self.board = StatusBoard()
         self.counters = Counters(SYSTEM_CLOCK.monotonic_s())
         self._placement = placement
         self._known = known or (lambda _: False)
-        self._failed = failed
         self._placed: dict[str, NodeSpec] = {}
         self._allowed: dict[str, str] = {}  # the public keys of nodes that were placed, by name
         self._requests: list[Callable[[], None]] = []  # of other threads, for the episode's
@@ -99,37 +95,23 @@ class MainServer(SimulatorServer):
                 self.link.close()
             raise
 
-    def _make_runner(self) -> EpisodeRunner:
-        loop, settings, main = asyncio.get_running_loop(), self.settings, self.main_settings
-
-        def log(line: str) -> None:
-            loop.call_soon_threadsafe(self._log, line)
-
-        def to_own_clients(events: list[OutboxEvent]) -> None:
-            if not self._closing:
-                loop.call_soon_threadsafe(self._send, events)
-
+    def _episode_parts(self, log: Callable[[str], None], deliver: Callable[[list[OutboxEvent]], None]) -> EpisodeParts:
+        settings, main = self.settings, self.main_settings
         self.link = MainLink(
-            main.link_host, main.link_port, self.keys, self._lets_in, shared_memory=main.shared_memory, log=log
+            main.link_host,
+            main.link_port,
+            self.keys,
+            self._lets_in,
+            shared_memory=main.shared_memory,
+            limits=link_limits(settings.limits),
+            log=log,
         )
         self._has_link = True
         self.membership = Membership(self, self.link, self.counters, main.timeouts, settings.aliases, settings.limits, log)
         self.scheduler = Scheduler(self, self.membership, self.counters, main.timeouts, main.policy)
-        self._outbox = ClusterOutbox(to_own_clients, self.membership, self.scheduler, lambda: self.episode)
-        context = EpisodeContext(
-            MapLibrary(settings.aliases, log, settings.limits),
-            self._outbox,
-            settings.data_folder,
-            self.stream_port,
-            settings.limits,
-            log,
-            settings.draw_debug,
-            renderer=self.scheduler,
-        )
-        self.episode, journal = open_episode(context, settings.map_name, settings.journal)
-        self.episode.on_command = self.counters.commands.on_command
+        self._outbox = ClusterOutbox(deliver, self.membership, self.scheduler, lambda: self.episode)
         inbox = ClusterInbox(self.membership, self.scheduler, self.counters, self._between_calls)
-        return EpisodeRunner(self.episode, self._outbox, inbox, journal)
+        return EpisodeParts(self._outbox, self.scheduler, inbox, self.counters.commands.on_command)
 
     def _lets_in(self, public: str) -> bool:
         return public in tuple(self._allowed.values()) or self._known(public)
@@ -151,7 +133,9 @@ class MainServer(SimulatorServer):
     # What membership and scheduler need of each other and of the episode (MembershipHost, SchedulerHost). All of it runs in the
     # episode's thread.
 
-    episode: Episode
+    @property
+    def episode(self) -> Episode:
+        return self._runner.episode
 
     def expected_nodes(self) -> tuple[str, ...]:
         return tuple(self._placed)
@@ -163,7 +147,8 @@ class MainServer(SimulatorServer):
         self.scheduler.on_sensors_gone(sensors)
 
     def on_node_lost(self, member: Member, *, failed: bool) -> None:
-        self._runner.leave(member.number)
+        # In its turn, behind a tick that is under way: a resumed server plays it there too.
+        self._runner.submit(NodeLeft(member.number))
         self.scheduler.on_node_lost(member)
         if failed:
             self.membership.restarts[member.name] = self.membership.restarts.get(member.name, 0) + 1
@@ -171,10 +156,7 @@ class MainServer(SimulatorServer):
                 self._placement.restart(member.name)
 
     def answer_aside(self, call: Call) -> None:
-        def work() -> None:
-            self._runner.submit(CallAnswered(call.caller, call.id, self._runner.answer_now(call)))
-
-        self._readers.submit(work)
+        self._answer_aside(call)
 
     def flush(self) -> None:
         self._outbox.post()
@@ -371,7 +353,7 @@ class ClusterOutbox(Outbox):
     def send_frame(self, request: RenderRequest, payload: bytes, drawn_by: int) -> None:
         """Send a frame to where it is listened to; a node that drew it for its own listeners has given it to them."""
         message, frame = request.head + payload, request.frame
-        homes = self._episode().subscriptions.homes(request.stream)
+        homes = self._episode().connections.subscriptions.homes(request.stream)
         if homes:
             if frame <= self._delivered.get(request.stream, 0):
                 self._scheduler.on_overtaken()
@@ -382,7 +364,9 @@ class ClusterOutbox(Outbox):
                 self._to_own_clients([StreamMessage(request.stream, message, self.lossless)])
             elif home != drawn_by:
                 member = self._membership.by_number(home)
-                if member is not None:
+                if member is not None and member.unsent and not self.lossless:
+                    self._scheduler.on_overtaken()  # it cannot keep up: in real time it misses frames, and is not held up more
+                elif member is not None:
                     self._membership.send(member, m.StreamData(request.stream, frame, self.lossless), message)
         self._scheduler.keep_thumbnail(request, payload)
 
@@ -411,7 +395,7 @@ class ClusterOutbox(Outbox):
 
     def _send_stream(self, event: StreamMessage, here: list[OutboxEvent]) -> None:
         """An event or a measurement that was made here."""
-        homes = self._episode().subscriptions.homes(event.stream_id)
+        homes = self._episode().connections.subscriptions.homes(event.stream_id)
         for home in homes:
             member = self._membership.by_number(home) if home != MAIN_SERVER else None
             if member is not None:

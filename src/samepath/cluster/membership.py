@@ -35,11 +35,12 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
 from samepath.simulator.carla import codec
 from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.server.commands import CallerGone, StreamUnheard
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rendering import RenderRequest
-from samepath.simulator.server.rpc import Call, MalformedCallError, parse
-from samepath.simulator.server.runner import CallerGone, InboxEvent, StreamUnheard
+from samepath.simulator.server.rpc import Call, MalformedCallError, checked_call, parse
+from samepath.simulator.server.runner import InboxEvent
 
 JOINING: Final = "joining"
 WORKING: Final = "working"
@@ -48,6 +49,8 @@ FENCED: Final = "fenced"
 GONE: Final = "gone"
 
 _MEMBERS_MOST: Final = 1024
+# What may wait here for a node that reads more slowly than it is sent to; one that lets more come together is taken out.
+_UNSENT_BYTES: Final = 1 << 30
 # How long a refused node stays connected, so that it can read why.
 _REFUSED_S: Final = 2.0
 # How long everybody may take to take in a new map or new settings before the caller is answered all the same: building a map
@@ -97,6 +100,8 @@ class Member:
     busy_us: Meter
     frames: Meter
     pidfd: int = -1
+    unsent: deque[tuple[bytes, tuple[bytes, ...]]] = field(default_factory=deque)  # until it has read what it was sent before
+    unsent_bytes: int = 0
     connected: int = 0
     clients: dict[int, NodeClient] = field(default_factory=dict)
     pending: list[Assignment] = field(default_factory=list)
@@ -219,15 +224,62 @@ class Membership:
     def send(self, member: Member, message: m.FromMain, *bulk: bytes) -> None:
         """Send something to a node; one that cannot be reached is fenced. What the link does not take is left out."""
         try:
-            self.link.send(member.peer, m.encode(message), bulk)
+            self._send(member, m.encode(message), bulk)
         except TooLargeError as error:  # that is no fault of the node's
             self._report(f"{type(message).__name__} for {member.name} was left out: {error}")
-        except LinkError as error:
-            self.fail(member.peer, str(error))
 
-    def broadcast(self, messages: dict[bytes, bytes], bulk: bytes) -> dict[bytes, LinkError]:
-        """Send every node its message, and all the same bulk."""
-        return self.link.broadcast(messages, bulk) if messages else {}
+    def _send(self, member: Member, data: bytes, bulk: tuple[bytes, ...]) -> None:
+        """Send at once, or as soon as the node has read enough of what it was sent before; a TooLargeError, or nothing.
+
+        A node that draws and serves many clients reads in bursts: what one tick brings it may be more than the link lets wait.
+        """
+        self.link.check(data, bulk)
+        if not self._is_behind(member):
+            try:
+                self.link.send(member.peer, data, bulk)
+            except LinkError as error:
+                self.fail(member.peer, str(error))
+            return
+        size_bytes = len(data) + sum(map(len, bulk))
+        if member.unsent_bytes + size_bytes > _UNSENT_BYTES:
+            self.fail(member.peer, f"it does not read: {len(member.unsent)} messages, {member.unsent_bytes} bytes wait here for it")
+            return
+        member.unsent.append((data, bulk))
+        member.unsent_bytes += size_bytes
+
+    def _is_behind(self, member: Member) -> bool:
+        return bool(member.unsent) or not self.link.has_room(member.peer)
+
+    def _send_unsent(self) -> None:
+        """Send what waits here to those who have read on, in its order."""
+        for member in self._in_order:
+            while member.unsent and self.link.has_room(member.peer):
+                data, bulk = member.unsent.popleft()
+                member.unsent_bytes -= len(data) + sum(map(len, bulk))
+                try:
+                    self.link.send(member.peer, data, bulk)
+                except LinkError as error:
+                    self.fail(member.peer, str(error))
+                    break
+
+    def has_unsent(self) -> bool:
+        """Does something wait here because a node has not read on?"""
+        return any(member.unsent for member in self._in_order)
+
+    def broadcast(
+        self, messages: dict[bytes, bytes], bulk: bytes, own: Mapping[bytes, tuple[bytes, ...]]
+    ) -> dict[bytes, LinkError]:
+        """Send every node its message, all the same bulk, and each its own behind it."""
+        behind = [member for member in self._in_order if member.peer in messages and self._is_behind(member)]
+        failed: dict[bytes, LinkError] = {}
+        for member in behind:
+            try:
+                self._send(member, messages[member.peer], (bulk, *own.get(member.peer, ())))
+            except TooLargeError as error:
+                failed[member.peer] = error
+        there = {member.peer for member in behind}
+        now = {peer: message for peer, message in messages.items() if peer not in there}
+        return failed | (self.link.broadcast(now, bulk, own) if now else {})
 
     def publish_changes(self) -> bool:
         """Tell all nodes what has changed in the episode; returns whether :meth:`sync` must follow before anybody is answered.
@@ -264,6 +316,7 @@ class Membership:
         """Wait for messages and do what they ask for."""
         for event in self.link.poll(timeout_s):
             self._on_event(event)
+        self._send_unsent()
         self._check_silence()
 
     def _on_event(self, event: LinkEvent) -> None:
@@ -310,20 +363,16 @@ class Membership:
     def _on_call(self, member: Member, message: m.ClientCall, raw: bytes, now_s: float) -> None:
         member.calls += 1
         request = parse(raw, self._limits)
-        method = self._methods.get(request.name)
         client = member.clients.get(message.client)
         if client is None:
             client = member.clients[message.client] = NodeClient(member, message.client, self._reply)
-        if method is None:
-            self._reply(client, request.id, codec.value_error(f"samepath has no method {request.name!r}"))
-            return
         try:
-            arguments = method.read(request.arguments) if method.handler is not None else ()
+            call = checked_call(self._methods, request, client, raw)
         except codec.WireError as error:
-            self._reply(client, request.id, method.error(str(error)))
+            # Its node has checked the very same call, so this is no call of a client of CARLA's: any shape of error will do.
+            self._reply(client, request.id, codec.value_error(str(error)))
             return
-        call = Call(client, request.id, method, arguments, raw)
-        if method.aside:
+        if call.method.aside:
             self._host.answer_aside(call)
         else:
             # On one host both read the same clock; from elsewhere the time counts from the arrival here.
@@ -334,13 +383,11 @@ class Membership:
             return
         answer = m.CallResult(client.client, call_id)
         try:
-            self.link.send(client.member.peer, m.encode(answer), (result,))
+            self._send(client.member, m.encode(answer), (result,))
         except TooLargeError as error:
             # Whoever asked must not wait in vain. Only answers with a value can be so large, so the error has their shape.
             self._report(f"an answer to {client.name} was refused: {error}")
             self.send(client.member, answer, codec.value_error(f"the answer is too large to be sent through a node: {error}"))
-        except LinkError as error:
-            self.fail(client.member.peer, str(error))
 
     def _report(self, line: str) -> None:
         self._counters.problems.add(self._host.episode.frame, line)

@@ -21,7 +21,7 @@ from samepath.simulator.maps import available_maps, load_map, parse_map
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.maps import SENT, MapLibrary, ServedMap, served_map
 from samepath.simulator.server.rendering import packed, unpacked
-from samepath.simulator.server.rpc import Call
+from samepath.simulator.server.rpc import Call, Sender
 
 ANSWERED_HERE: Final = frozenset(
     {
@@ -130,15 +130,15 @@ class Replica:
     def spectator(self) -> ReplicaEntry:
         return self.actors.get(self.spectator_id, None, "")
 
-    def token(self, stream_id: int) -> bytes:
+    def token(self, stream_id: int, _: Sender) -> bytes:
         """The token of a stream, at this node."""
         return token(stream_id, self.context.stream_port)
 
-    def shown(self, record: r.Actor) -> r.Actor:
+    def shown(self, record: r.Actor, sender: Sender) -> r.Actor:
         """An actor as clients of this node are to know it."""
         if not record.stream_token:
             return record
-        return record._replace(stream_token=self.token(stream_of(record.stream_token)))
+        return record._replace(stream_token=self.token(stream_of(record.stream_token), sender))
 
     def knows(self, call: Call) -> bool:
         """Can a call be answered here? Of an actor that is not known here the main server may know more."""
@@ -152,7 +152,9 @@ class Replica:
 
     def answer(self, call: Call) -> bytes | None:
         """Answer a call, if that can be done here."""
-        return call.method.run(self, call.arguments, self._log) if self.knows(call) else None
+        if not self.knows(call):
+            return None
+        return call.method.run(self, Sender(call.caller, call.caller.home), call.arguments, self._log)
 
 
 # How much of who came is told at once: far below what the link takes in one message, whatever texts their attributes hold.

@@ -20,7 +20,7 @@ from samepath.cluster.placement.processes import ProcessPlacement
 from samepath.cluster.placement.ray_placement import RayPlacement
 from samepath.cluster.placement.records import NodeSpec
 from samepath.cluster.settings import MainSettings
-from samepath.core.errors import ClusterError, InputError
+from samepath.core.errors import EpisodeFailedError, InputError
 from samepath.core.network import is_everywhere, is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
 from samepath.simulator.carla.limits import ServerLimits
@@ -168,7 +168,7 @@ class _Cluster:
                 remove_address(plan.main.run_folder or RUN_FOLDER)
             await self._main.stop()
         if self._trouble:
-            raise ClusterError(self._trouble)
+            raise EpisodeFailedError(self._trouble)
 
     async def _begin(self) -> None:
         """Say where everything is and have the nodes started."""

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 class SamepathError(Exception):
     """Base of all errors a user can cause and mend; its text is one line."""
 
+    exit_code = 2
+
 
 class InputError(SamepathError):
     """A file or value from outside does not hold what it should."""
@@ -30,6 +32,12 @@ class StoreError(SamepathError):
 
 class ClusterError(SamepathError):
     """A cluster cannot be reached, started or kept together."""
+
+
+class EpisodeFailedError(SamepathError):
+    """A server has ended by an error of ours; what it was stands in its log. A supervisor may start it again."""
+
+    exit_code = 70  # EX_SOFTWARE
 
 
 class UnknownNameError(SamepathError):

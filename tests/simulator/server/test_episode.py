@@ -13,6 +13,7 @@ from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.recorder_file import open_log
 from samepath.simulator.carla.records import Transform, pose_of
 from samepath.simulator.maps import load_map
+from samepath.simulator.server.commands import apply
 from samepath.simulator.server.ticking import COLLISION, INVALID, substeps_of
 from samepath.simulator.server.ticking import tick as step
 from tests.support.serving import call, described, episode, ticks
@@ -288,7 +289,9 @@ PARAMETERS = (2.0, 50.0, 1.0, 0.6, True, True, True)
 def test_a_client_can_send_a_map():
     host = episode()
     xodr = load_map("double-mini-roundabout").xodr
-    call(host, "copy_opendrive_to_file", xodr, PARAMETERS)
+    received = call(host, "copy_opendrive_to_file", xodr, PARAMETERS)
+    assert "OpenDriveMap" not in str(call(host, "get_available_maps"))  # it was read beside the world, in any thread
+    apply(host, received)
     call(host, "load_new_episode", "OpenDriveMap", True, 0xFFFF)
     assert call(host, "get_map_data") == xodr
     name, points = call(host, "get_map_info")

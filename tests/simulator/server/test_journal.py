@@ -16,14 +16,14 @@ from samepath.simulator.server import journal as journal_file
 from samepath.simulator.server import snapshot
 from samepath.simulator.server import snapshot as makers
 from samepath.simulator.server.actors import ActorEntry
+from samepath.simulator.server.commands import CallerGone, NodeLeft, StreamUnheard
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.journal import RecordKind, numbers_of, part_path, read_part, snapshot_path
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.resume import JournalConfig, origin_of, resume
 from samepath.simulator.server.rpc import Call
-from samepath.simulator.server.runner import CallerGone, StreamUnheard
 from tests.support.journal_scenario import SEES, Client, Desk, begin, calls_of, kept, play, resumed
-from tests.support.serving import LIMITS
+from tests.support.serving import LIMITS, call
 
 TICKS = 36
 
@@ -361,10 +361,9 @@ def test_a_map_that_a_client_sent_is_in_the_journal_and_in_the_snapshot(tmp_path
     shape = [2.0, 50.0, 1.0, 0.6, True, True, True]
     sent = [load_map(name).xodr for name in ("t-junction", "double-mini-roundabout")]
     desk = Desk(kept(tmp_path / "journal"), map_name="oval")
-    method = methods()["copy_opendrive_to_file"]
 
     def send(host, xodr):
-        method.handler(host.episode, *method.read([xodr, shape]))  # beside the world, as the server does
+        host.runner._do(call(host.episode, "copy_opendrive_to_file", xodr, shape))  # read beside the world, as the server does
 
     send(desk, sent[0])
     desk.ask("load_new_episode", "OpenDriveMap", True, 0xFFFF)
@@ -417,20 +416,20 @@ def test_clients_are_gone_after_a_resume_and_their_numbers_hold(tmp_path):
     desk.runner._do(CallerGone(first))
     desk.runner._do(StreamUnheard(stream_id, 0))
     desk.runner._do(CallerGone(Client()))  # one that never called
-    assert list(desk.episode.traffic_managers) == [8001]
+    assert list(desk.episode.connections.traffic_managers) == [8001]
     desk.journal.flush()
     kinds = [record.kind for record in read_part(part_path(tmp_path / "journal", 0)).records]
     assert kinds.count(RecordKind.CALLER) == 2
     assert kinds[-2:] == [RecordKind.GONE, RecordKind.UNHEARD]
     desk.client.home = 3
     desk.ask("get_sensor_token", stream_id)
-    desk.runner.leave(3)
-    assert list(desk.episode.subscriptions) == []
+    desk.runner._do(NodeLeft(3))
+    assert list(desk.episode.connections.subscriptions) == []
     desk.journal.flush()
     assert read_part(part_path(tmp_path / "journal", 0)).records[-1][:2] == (RecordKind.LEFT, [3])
     after = Desk(resumed(died(tmp_path / "journal", tmp_path / "left")), map_name="t-junction")
-    assert after.episode.traffic_managers == {}
-    assert list(after.episode.subscriptions) == []
+    assert after.episode.connections.traffic_managers == {}
+    assert list(after.episode.connections.subscriptions) == []
 
 
 def test_quick_calls_are_not_written_and_one_without_its_bytes_ends_the_journal(tmp_path):

@@ -105,7 +105,7 @@ def test_a_map_that_fits_is_taken_and_one_that_is_none_is_refused_in_its_own_wor
 def test_a_map_from_our_own_journal_is_not_tried_again(monkeypatch):
     host = episode()
     monkeypatch.setattr(MapTrial, "run", lambda *_: pytest.fail("it was tried"))
-    host.context.maps.receive(load_map("t-junction").xodr, tried=True)
+    host.context.maps.keep(host.context.maps.read(load_map("t-junction").xodr, tried=True))
     assert host.context.maps.sent is not None
 
 

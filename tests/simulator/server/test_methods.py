@@ -52,14 +52,13 @@ def test_every_method_of_the_protocol_is_there_and_ours_are_named_so():
 
 
 def test_every_command_of_a_batch_is_a_method():
-    handlers = batch._HANDLERS
     seen = set()
     for index, reader in _ACTOR_COMMANDS.items():
         with pytest.raises(WireError):
             reader([])
         seen.add(index)
     assert seen == set(range(1, 22)) - {20}
-    assert handlers["set_walker_state"] is methods()["set_walker_state"].handler
+    assert batch._METHODS["set_walker_state"] is methods()["set_walker_state"]
 
 
 def documented():

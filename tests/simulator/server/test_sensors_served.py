@@ -272,7 +272,7 @@ def seen(count=6, listeners=EYES):
     host = episode()
     car = spawn(host).id
     streams = {name: attach(host, name, car, place(x=0.5, z=2.2), **given)[1] for name, given in EYES}
-    host.subscriptions = {streams[name] for name, _ in listeners}
+    host.connections.subscriptions = {streams[name] for name, _ in listeners}
     call(host, "apply_control_to_vehicle", car, (0.75, 0.3, 0.0, False, False, False, 0))
     ticks(host, count)
     return host, {name: host.context.outbox.of(stream_id) for name, stream_id in streams.items()}

@@ -87,7 +87,7 @@ def _sensors(episode: Episode, membership: Membership, scheduler: Scheduler, cou
             height=_pixels(entry.record.description, "image_size_y"),
             cost_s=costs.known_s(entry.id),
             frames=counters.sensor_frames.get(entry.id, 0),
-            homes=tuple(names[home] for home in episode.subscriptions.homes(entry.stream_id) if home in names),
+            homes=tuple(names[home] for home in episode.connections.subscriptions.homes(entry.stream_id) if home in names),
         )
         for entry in episode.actors.all(SensorEntry)
         if isinstance(entry.model, VisualSensor)

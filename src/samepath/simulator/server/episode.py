@@ -28,7 +28,7 @@ from samepath.simulator.server.actors import ActorEntry, ActorRegistry, SignEntr
 from samepath.simulator.server.debug import DebugShapes
 from samepath.simulator.server.maps import MapLibrary, served_map
 from samepath.simulator.server.rendering import LocalRenderer, SceneView, SensorRenderer
-from samepath.simulator.server.rpc import Caller
+from samepath.simulator.server.rpc import Caller, Sender
 from samepath.simulator.server.streams import MAIN_SERVER, Subscriptions
 from samepath.simulator.server.tickets import TicketStore
 from samepath.simulator.world.signals import Signals, sign_type, trigger_box
@@ -71,19 +71,9 @@ class Publisher(Protocol):
         ...
 
 
-class NoCaller:
-    """Whoever calls when there is no client."""
-
-    home = MAIN_SERVER
-    stream_port: int | None = None
-
-    def answer(self, call_id: int | None, result: bytes) -> None:
-        """Keep it to oneself."""
-
-
 @dataclass(frozen=True)
 class EpisodeContext:
-    """What is given to a server when it starts."""
+    """What is given to a server when it starts. ``on_command`` is told of every command for an actor, and its rank."""
 
     maps: MapLibrary
     outbox: Publisher
@@ -94,6 +84,7 @@ class EpisodeContext:
     draw_debug: bool = False
     clock: Clock = SYSTEM_CLOCK
     renderer: SensorRenderer = field(default_factory=LocalRenderer)
+    on_command: Callable[[int, int], None] = lambda _actor, _rank: None
 
 
 @dataclass
@@ -109,21 +100,45 @@ class StreetLights:
         return not all(self.told.values())
 
 
+class ConnectionState:
+    """What the episode knows of who is connected; it is gone when they are, and no snapshot brings it back to life.
+
+    It belongs to the episode all the same, and changes by commands alone: which sensors measure depends on who listens, and so
+    does what an event camera remembers.
+    """
+
+    def __init__(self) -> None:
+        self.subscriptions = Subscriptions()
+        self.traffic_managers: dict[int, tuple[str, Caller]] = {}  # by port: their host, and whose they are
+
+    def disconnect(self, caller: Caller) -> None:
+        """A client has gone, and its traffic managers with it."""
+        for port in [port for port, (_, owner) in self.traffic_managers.items() if owner is caller]:
+            del self.traffic_managers[port]
+
+    def clear(self) -> None:
+        """All clients have gone, as they do when a server dies."""
+        self.traffic_managers.clear()
+        self.subscriptions = Subscriptions()
+
+
 class Episode:
-    """Everything there is between two loads of a map, and what outlives them: frames, ids, settings."""
+    """Everything there is between two loads of a map, and what outlives them: frames, ids, settings.
+
+    It is the state of the world, which a snapshot holds, and in ``connections`` who is connected. Both change by commands
+    (``commands.py``) and ticks; nobody else sets anything in here.
+    """
 
     def __init__(self, context: EpisodeContext, map_name: str) -> None:
         self.context = context
         self.settings = Settings()
         self.frame = 1
         self.id = 0
-        self.caller: Caller = NoCaller()  # who made the call that is being answered
         self.overruled = 0  # commands that another one of the same tick stood above
-        self.on_command: Callable[[int, int], None] = lambda _actor, _home: None  # told of every command for an actor
         self.rehearsed = False  # what happens has happened before: files hold it already
         self.next_actor_id = 1
         self.next_stream_id = 2
-        self.traffic_managers: dict[int, tuple[str, object]] = {}
+        self.connections = ConnectionState()
         self.tickets = TicketStore(context.limits)
         self.gravity_mps2 = _GRAVITY_MPS2
         self.replaying = ReplayOptions()
@@ -136,9 +151,8 @@ class Episode:
     def load(self, map_name: str, *, reset_settings: bool, layers: int) -> None:
         """Begin a new episode on a map; actors are gone, frames and ids go on."""
         shown, road_map = self.context.maps.open(map_name)
-        if self.recorder is not None:
-            self.recorder.close()
-        self.recorder = self.player = None
+        self.end_recording()
+        self.player = None
         for entry in self.actors:
             if entry.stream_id:
                 self.context.outbox.forget(entry.stream_id)
@@ -153,7 +167,7 @@ class Episode:
         self.map_changed = True
         self.first_actor_id = self.next_actor_id
         self.actors = ActorRegistry()
-        self.subscriptions = Subscriptions()
+        self.connections.subscriptions = Subscriptions()
         self.ranks: dict[int, int] = {}  # who has commanded an actor since the last tick
         self.signals = Signals(scene.signals)
         self.lights_set = False  # by a client
@@ -174,30 +188,50 @@ class Episode:
         """Now."""
         return FrameTime(self.frame, self.elapsed_s)
 
-    def token(self, stream_id: int) -> bytes:
+    def advance(self, step_s: float, sent_s: float) -> None:
+        """Time has passed: ``step_s`` for physics, ``sent_s`` as clients are told (32 bits)."""
+        self.frame += 1
+        self.delta_s = step_s
+        self.elapsed_s += sent_s
+
+    def state_sent(self) -> None:
+        """Clients have been told of everything that is new."""
+        self.map_changed = False
+
+    def end_recording(self) -> None:
+        """Close the recording, if there is one."""
+        if self.recorder is not None:
+            self.recorder.close()
+            self.recorder = None
+
+    def go_live(self, context: EpisodeContext) -> None:
+        """End the rehearsal of an episode: what happens from now on is sent and written. Nobody is connected."""
+        self.context, self.rehearsed = context, False
+        self.connections.clear()
+
+    def token(self, stream_id: int, sender: Sender) -> bytes:
         """The token of a stream for whoever is calling."""
-        port = self.caller.stream_port
+        port = sender.caller.stream_port
         return token(stream_id, self.context.stream_port if port is None else port)
 
-    def shown(self, record: Actor) -> Actor:
+    def shown(self, record: Actor, sender: Sender) -> Actor:
         """An actor as whoever is calling is to know it: with the port at which they fetch its stream."""
-        if not record.stream_token or self.caller.stream_port is None:
+        if not record.stream_token or sender.caller.stream_port is None:
             return record
-        return record._replace(stream_token=self.token(stream_of(record.stream_token)))
+        return record._replace(stream_token=self.token(stream_of(record.stream_token), sender))
 
-    def obeys(self, actor_id: int) -> bool:
+    def obeys(self, actor_id: int, sender: Sender) -> bool:
         """Does an actor take a command of whoever is calling?
 
         Of the commands between two ticks those that came through the node with the highest number stand above the others,
         whichever came first; among those of one node the last one counts.
         """
-        home = max(self.caller.home, self.tickets.rank)
-        self.on_command(actor_id, home)
-        if home < self.ranks.get(actor_id, MAIN_SERVER):
+        self.context.on_command(actor_id, sender.rank)
+        if sender.rank < self.ranks.get(actor_id, MAIN_SERVER):
             self.overruled += 1
             return False
-        if home:
-            self.ranks[actor_id] = home
+        if sender.rank:
+            self.ranks[actor_id] = sender.rank
         return True
 
     def new_actor_id(self) -> int:

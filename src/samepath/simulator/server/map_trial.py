@@ -105,9 +105,7 @@ def _build(xodr: str, lanes_m: float) -> None:
     from samepath.simulator.server.maps import SENT, MapLibrary, served_map
 
     library = MapLibrary({}, lambda _: None, ServerLimits(road_m=lanes_m))
-    library.receive(xodr, tried=True)
-    if library.sent is not None:
-        _ = served_map(SENT, library.sent).navigation
+    _ = served_map(SENT, library.read(xodr, tried=True)).navigation
 
 
 def main() -> int:

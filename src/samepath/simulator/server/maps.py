@@ -256,8 +256,8 @@ class MapLibrary:
         """The end: a map that is being tried is given up; from any thread."""
         self._trial.close()
 
-    def receive(self, xodr: str, *, tried: bool = False) -> None:
-        """Keep a map that a client sent; it is built at once, so that what is wrong with it is said at once.
+    def read(self, xodr: str, *, tried: bool = False) -> RoadMap:
+        """Build a map that a client sent, so that what is wrong with it is said at once; in any thread.
 
         Unless it was ``tried`` before, another process does so first: whatever a client sends, this one goes on.
         """
@@ -271,6 +271,10 @@ class MapLibrary:
         if lanes_m > self._limits.road_m:
             raise InputError(f"lanes of at most {self._limits.road_m:g} m together were wanted, but {lanes_m:g} m came")
         served_map(SENT, road_map).work_out()
+        return road_map
+
+    def keep(self, road_map: RoadMap) -> None:
+        """Offer a map that a client sent, from now on."""
         self._sent = road_map
 
     def open(self, asked: str) -> tuple[str, RoadMap]:

@@ -9,7 +9,6 @@ The journal is cut behind what was played, and a new part begun: bytes after the
 nobody has had an answer to. All clients count as gone; calls by ticket that they send again are not made twice.
 """
 
-import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,26 +19,34 @@ from samepath.core.errors import InputError, SamepathError, SimulatorError
 from samepath.simulator.maps import RoadMap
 from samepath.simulator.sensors.events import KIND as EVENTS
 from samepath.simulator.server import snapshot
-from samepath.simulator.server.episode import Episode, EpisodeContext, NoCaller
-from samepath.simulator.server.journal import (
+from samepath.simulator.server.commands import (
+    CallerGone,
+    Command,
+    MapReceived,
+    NodeLeft,
+    ServerResumed,
+    StreamUnheard,
+    WorldStep,
+    apply,
+)
+from samepath.simulator.server.episode import Episode, EpisodeContext
+from samepath.simulator.server.journal import EpisodeJournal, JournalOrigin, JournalSettings, states_sum
+from samepath.simulator.server.journal_files import (
     FORMAT,
-    EpisodeJournal,
-    JournalOrigin,
     JournalRecord,
-    JournalSettings,
     RecordKind,
+    cut,
     lock,
     numbers_of,
     part_path,
     read_part,
+    read_tail,
     snapshot_path,
-    states_sum,
 )
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rendering import LocalRenderer, RenderRequest, RenderResult, SceneView, SensorRenderer
-from samepath.simulator.server.rpc import parse
+from samepath.simulator.server.rpc import checked_call, parse
 from samepath.simulator.server.snapshot import check_made_by
-from samepath.simulator.server.ticking import tick
 
 _START: Final = 0
 
@@ -68,12 +75,15 @@ class ResumedEpisode:
     lock: int | None
 
 
-class _FormerCaller(NoCaller):
+class _FormerCaller:
     """A client that called before the crash; nobody is there to be answered."""
 
     def __init__(self, home: int, stream_port: int | None) -> None:
         self.home = home
         self.stream_port = stream_port
+
+    def answer(self, call_id: int | None, result: bytes) -> None:
+        pass
 
 
 class _NullPublisher:
@@ -111,22 +121,15 @@ class _ReplayRenderer:
         self._renderer.prepare(self.episode.scene.road_map)
         return [replace(result, payload=b"") for result in self._renderer.render(view, wanted)]
 
+    def idle(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
 
 class _DifferentError(SimulatorError):
     """What was played again came out differently."""
-
-
-@dataclass(frozen=True)
-class _Tail:
-    """The records to play, and where the journal is to be cut: the part, and its size there."""
-
-    records: list[JournalRecord]
-    part: int
-    size: int
-    why: str = ""
 
 
 def open_episode(context: EpisodeContext, map_name: str, config: JournalConfig | None) -> tuple[Episode, EpisodeJournal | None]:
@@ -177,10 +180,12 @@ def resume(folder: Path, context: EpisodeContext, *, whole_ticks: bool = False) 
     handle = lock(folder, reading=True)
     parts, snapshots = numbers_of(folder)
     renderer = _ReplayRenderer(context.renderer)
-    rehearsing = replace(context, outbox=_NullPublisher(), log=_silent, renderer=renderer)
+    rehearsing = replace(
+        context, outbox=_NullPublisher(), log=_silent, renderer=renderer, on_command=lambda _actor, _rank: None
+    )
     for start in [*reversed(snapshots), *(_START for part in parts if part == _START)]:
         context.maps.forget()
-        tail = _tail_of(folder, start, parts, whole_ticks=whole_ticks)
+        tail = read_tail(folder, start, whole_ticks=whole_ticks)
         try:
             episode = _start(folder, start, origin, rehearsing)
             renderer.episode = episode
@@ -194,10 +199,10 @@ def resume(folder: Path, context: EpisodeContext, *, whole_ticks: bool = False) 
         if tail.why:
             context.log(tail.why)
         if handle is not None:
-            _cut(folder, tail, parts)
+            cut(folder, start, tail)
         snapshot.go_live(episode, context)
         context.log(f"resumed from {f'snapshot {start}' if start else 'the beginning'}: frame {episode.frame}")
-        return ResumedEpisode(episode, origin, max((*parts, *snapshots)) + 1, handle)
+        return ResumedEpisode(episode, origin, tail.part + 1, handle)
     if handle is not None:
         os.close(handle)
     raise InputError(f"{folder} cannot be resumed: no snapshot in it is whole and leads to where the server was")
@@ -215,107 +220,54 @@ def _start(folder: Path, number: int, origin: JournalOrigin, context: EpisodeCon
     return snapshot.restore(packed, context)
 
 
-def _tail_of(folder: Path, start: int, parts: list[int], *, whole_ticks: bool) -> _Tail:
-    """Everything since a snapshot, up to the first part that is missing or torn."""
-    placed: list[tuple[int, JournalRecord]] = []
-    why, number = "", start
-    while number in parts:
-        part = read_part(part_path(folder, number))
-        placed.extend((number, record) for record in part.records)
-        if part.torn and number != parts[-1]:
-            why = f"part {number} of the journal is damaged: what came after it is lost"
-            break
-        number += 1
-    ticks = [index for index, (_, record) in enumerate(placed) if record.kind is RecordKind.TICK]
-    if whole_ticks:
-        placed = placed[: ticks[-1] + 1 if ticks else 1]
-    ends = [record.fields[0] for _, record in placed[-1:] if record.kind is RecordKind.END]
-    if ends and not why:
-        why = f"the journal was ended: {ends[0]}"
-    last, size = (placed[-1][0], placed[-1][1].end) if placed else (start, 0)
-    return _Tail([record for _, record in placed], last, size, why)
-
-
-def _cut(folder: Path, tail: _Tail, parts: list[int]) -> None:
-    """Cut the journal behind what was played; parts beyond are set aside."""
-    for number in parts:
-        path = part_path(folder, number)
-        if number == tail.part:
-            os.truncate(path, tail.size)
-        elif number > tail.part:
-            path.rename(path.with_suffix(".lost"))
-
-
 def _play(episode: Episode, records: Sequence[JournalRecord]) -> None:
+    """Apply the commands of a journal, in their order, and hold every tick against its digest."""
     callers: dict[int, _FormerCaller] = {}
     for record in records:
-        _PLAYS[record.kind](episode, callers, *record.fields)
+        if record.kind is RecordKind.CALLER:
+            number, _, home, stream_port = record.fields
+            # A part introduces again who was there before it; whoever registered something must stay the same object.
+            callers.setdefault(number, _FormerCaller(home, stream_port))
+        elif record.kind is RecordKind.TICK:
+            _check_tick(episode, *record.fields)
+        elif record.kind in _COMMANDS:
+            command = _COMMANDS[record.kind](episode, callers, *record.fields)
+            try:
+                apply(episode, command)
+            except Exception as error:
+                # It did not fail then, or it would not stand in the journal.
+                raise _DifferentError(f"{record.kind.name.lower()} failed when it was played again: {error!r}") from error
 
 
-def _call(episode: Episode, callers: dict[int, _FormerCaller], caller: int, message: bytes) -> None:
-    request = parse(message, episode.context.limits)
-    method = methods()[request.name]
-    episode.caller = callers[caller]
-    arguments = method.read(request.arguments) if method.handler is not None else ()
-    method.run(episode, arguments, _silent)
-
-
-def _step(episode: Episode, _: dict[int, _FormerCaller], step_s: float) -> None:
-    # A tick that failed then fails now, and the world goes on as it did.
-    with contextlib.suppress(Exception):
-        tick(episode, step_s)
-
-
-def _check_tick(episode: Episode, _: dict[int, _FormerCaller], frame: int, digest: bytes, states: int) -> None:
+def _check_tick(episode: Episode, frame: int, digest: bytes, states: int) -> None:
     came = (episode.frame, bytes.fromhex(episode.world.digest), states_sum(episode))
     if came != (frame, digest, states):
         raise _DifferentError(f"frame {frame} came out differently when it was played again")
 
 
-def _introduce(
-    _: Episode, callers: dict[int, _FormerCaller], number: int, _name: str, home: int, stream_port: int | None
-) -> None:
-    # A part introduces again who was there before it; whoever registered something must stay the same object.
-    callers.setdefault(number, _FormerCaller(home, stream_port))
+_Callers = dict[int, _FormerCaller]
 
 
-def _unheard(episode: Episode, _: dict[int, _FormerCaller], stream_id: int, home: int) -> None:
-    episode.subscriptions.discard(stream_id, home)
+def _call(episode: Episode, callers: _Callers, number: int, message: bytes) -> Command:
+    return checked_call(methods(), parse(message, episode.context.limits), callers[number], message)
 
 
-def _left(episode: Episode, _: dict[int, _FormerCaller], home: int) -> None:
-    episode.subscriptions.leave(home)
+def _map(episode: Episode, _: _Callers, xodr: str) -> Command:
+    # It was tried when it was sent: only those that were taken are in a journal.
+    return MapReceived(episode.context.maps.read(xodr, tried=True))
 
 
-def _gone(episode: Episode, callers: dict[int, _FormerCaller], number: int) -> None:
-    former = callers.pop(number, None)
-    for port in [port for port, (_, owner) in episode.traffic_managers.items() if owner is former]:
-        del episode.traffic_managers[port]
-
-
-def _receive(episode: Episode, _: dict[int, _FormerCaller], xodr: str) -> None:
-    episode.context.maps.receive(xodr, tried=True)  # it was when it was sent: only those that were taken are in a journal
-
-
-def _all_gone(episode: Episode, callers: dict[int, _FormerCaller]) -> None:
+def _resumed(_: Episode, callers: _Callers) -> Command:
     callers.clear()
-    snapshot.let_go(episode)
+    return ServerResumed()
 
 
-def _nothing(_: Episode, _callers: dict[int, _FormerCaller], *_fields: object) -> None:
-    pass
-
-
-_PLAYS: Final[dict[RecordKind, Callable[..., None]]] = {
-    RecordKind.HEAD: _nothing,
-    RecordKind.CALLER: _introduce,
+_COMMANDS: Final[dict[RecordKind, Callable[..., Command]]] = {
     RecordKind.CALL: _call,
-    RecordKind.STEP: _step,
-    RecordKind.TICK: _check_tick,
-    RecordKind.UNHEARD: _unheard,
-    RecordKind.GONE: _gone,
-    RecordKind.MAP: _receive,
-    RecordKind.LEFT: _left,
-    RecordKind.RESUMED: _all_gone,
-    RecordKind.END: _nothing,
+    RecordKind.STEP: lambda _episode, _callers, step_s: WorldStep(step_s),
+    RecordKind.UNHEARD: lambda _episode, _callers, stream_id, home: StreamUnheard(stream_id, home),
+    RecordKind.GONE: lambda _episode, callers, number: CallerGone(callers.pop(number, _FormerCaller(0, None))),
+    RecordKind.MAP: _map,
+    RecordKind.LEFT: lambda _episode, _callers, home: NodeLeft(home),
+    RecordKind.RESUMED: _resumed,
 }

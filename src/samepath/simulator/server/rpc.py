@@ -41,6 +41,21 @@ class Caller(Protocol):
         ...
 
 
+class Sender(NamedTuple):
+    """Whom a call counts for: who made it, and the rank that its commands have among those of one tick.
+
+    The rank is the number of the node it came through, unless it came by ticket: a client that moves to another node between
+    two commands of one tick must not be overruled by its own former ones.
+    """
+
+    caller: Caller
+    rank: int
+
+    @property
+    def home(self) -> int:
+        return self.caller.home
+
+
 class Call(NamedTuple):
     """A call whose arguments are checked. ``raw`` is the message as it came: the journal keeps it, nodes pass it on."""
 
@@ -163,12 +178,12 @@ class Connection(asyncio.Protocol):
     def _call(self, request: "RpcRequest", message: bytes) -> None:
         server, name = self._server, request.name
         try:
-            method, arguments = _checked(server.methods, request)
+            call = checked_call(server.methods, request, self, message)
         except codec.WireError as error:
             if request.id is not None:
                 self._send(codec.refusal(request.id, str(error)))
             return
-        call = Call(self, request.id, method, arguments, message)
+        method, arguments = call.method, call.arguments
         server.managers.called(self, name, arguments)
         result = server.answer_now(call) if method.quick and self._may_overtake(name) else None
         if result is None:
@@ -236,16 +251,19 @@ class Connection(asyncio.Protocol):
         self._throttle()
 
 
-def _checked(methods: Mapping[str, Method], request: "RpcRequest") -> tuple[Method, tuple[Any, ...]]:
-    """The method of a request and its arguments, which are read only where there is a handler for them."""
+def checked_call(methods: Mapping[str, Method], request: "RpcRequest", caller: Caller, raw: bytes) -> Call:
+    """The call that a request is; its arguments are read only where there is a handler for them.
+
+    Every call is made here, wherever it comes from: this server's port, a node, a ticket, a journal.
+    """
     method = methods.get(request.name)
     if method is None:
-        raise codec.WireError(f"samepath has no method {request.name!r}")
+        raise codec.WireError(f"samepath has no method {request.name[:100]!r}")
     if method.handler is None:
-        return method, ()
+        return Call(caller, request.id, method, (), raw)
     if request.oversize:
         raise codec.WireError(f"{request.name}: {request.oversize}")
-    return method, method.read(request.arguments)
+    return Call(caller, request.id, method, method.read(request.arguments), raw)
 
 
 class MalformedCallError(Exception):

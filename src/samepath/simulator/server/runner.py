@@ -17,14 +17,16 @@ never hold an answer to something that a resumed server would not know.
 
 import queue
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from samepath.core.clock import Clock
+from samepath.simulator.server.commands import Command, WorldStep, apply, describe, perform
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.rpc import Call, Caller
-from samepath.simulator.server.ticking import prepare, tick
+from samepath.simulator.server.ticking import prepare
 
 if TYPE_CHECKING:
     from samepath.simulator.server.journal import EpisodeJournal
@@ -46,7 +48,12 @@ class EpisodeRunner:
     """Runs an episode in a thread of its own. ``inbox`` is where its work comes from, ``journal`` what is kept of it."""
 
     def __init__(
-        self, episode: Episode, outbox: "Outbox", inbox: "Inbox | None" = None, journal: "EpisodeJournal | None" = None
+        self,
+        episode: Episode,
+        outbox: "Outbox",
+        failed: Callable[["EpisodeFailure"], None],
+        inbox: "Inbox | None" = None,
+        journal: "EpisodeJournal | None" = None,
     ) -> None:
         self.episode = episode
         self._inbox = inbox if inbox is not None else LocalInbox()
@@ -55,9 +62,14 @@ class EpisodeRunner:
         if journal is not None:
             outbox.before = journal.flush
         self._log = episode.context.log
+        self._failed = failed
+        self._clock = episode.context.clock
+        self._command: Command | None = None  # that is being applied
+        self._busy_since_s: float | None = None
+        self._last_tick_s = self._clock.monotonic_s()
+        self.failure: EpisodeFailure | None = None
         self._pacer = TickPacer(episode.context.clock)
         self._spawned = PendingSpawnAnswers(episode.context.clock)
-        self._last_error = ""
         self._thread = threading.Thread(target=self._run, name="samepath episode", daemon=True)
 
     def start(self) -> None:
@@ -74,22 +86,48 @@ class EpisodeRunner:
         if self._journal is not None:
             self._journal.close()
 
-    def leave(self, home: int) -> None:
-        """A node has gone, and its clients' subscriptions with it; called in the episode's thread."""
-        self.episode.subscriptions.leave(home)
-        if self._journal is not None:
-            self._journal.left(home)
-
     def answer_now(self, call: Call) -> bytes:
-        """Answer a ``quick`` or ``aside`` call in the caller's thread, see the top of this module."""
-        return call.method.run(self.episode, call.arguments, self._log)
+        """Answer a ``quick`` call in the caller's thread, see the top of this module."""
+        return perform(self.episode, call)[0]
+
+    def answer_aside(self, call: Call) -> None:
+        """Answer an ``aside`` call in the caller's thread; its answer goes out in order with all others."""
+        try:
+            result, command = perform(self.episode, call)
+        except BaseException as error:
+            # A thread that ends without a word would leave the client waiting for ever.
+            self._log(f"error of ours in {call.method.name}: {error!r}")
+            result, command = call.method.error(f"internal error of samepath in {call.method.name}: {error!r}"), None
+        if command is not None:
+            self.submit(command)
+        self.submit(CallAnswered(call.caller, call.id, result))
+
+    def health(self) -> "EpisodeHealth":
+        """Is the episode alive, and how old is its last tick? From any thread, also when the episode's hangs."""
+        now_s, busy_since_s = self._clock.monotonic_s(), self._busy_since_s
+        return EpisodeHealth(
+            frame=self.episode.frame,
+            synchronous=self.episode.settings.synchronous_mode,
+            last_tick_age_s=now_s - self._last_tick_s,
+            busy_s=0.0 if busy_since_s is None else now_s - busy_since_s,
+            has_ended=not self._thread.is_alive(),
+            failure="" if self.failure is None else self.failure.words,
+        )
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # whatever it is: nothing more may happen to this episode
+            self._stop_at(error)
+
+    def _work(self) -> None:
         prepare(self.episode)
         self._outbox.post()
         while True:
             waits_s = [wait_s for wait_s in (self._pacer.wait_s(self.episode), self._spawned.wait_s()) if wait_s is not None]
+            self._busy_since_s = None
             event = self._inbox.get(min(waits_s, default=None))
+            self._busy_since_s = self._clock.monotonic_s()
             if isinstance(event, StopRequested):
                 break
             if event is not None:
@@ -99,51 +137,73 @@ class EpisodeRunner:
                 self._tick_by_clock()
             if self._inbox.empty() or len(self._outbox) >= _POST_AFTER:
                 self._outbox.post()
-        if self.episode.recorder is not None:
-            self.episode.recorder.close()
+        self.episode.end_recording()
         self._send_answers(self._spawned.all())
         self._outbox.post()
+
+    def _stop_at(self, error: BaseException) -> None:
+        """The episode is over: undo what half a command has put into the outbox, write it all down, tell whoever runs this.
+
+        Answers to earlier commands still go out, because their effects are in the journal; the one that failed is answered with
+        the error, so that its client need not guess.
+        """
+        command, words = self._command, f"{type(error).__name__}: {error}"
+        self.failure = EpisodeFailure(
+            f"the episode has ended at frame {self.episode.frame} in {describe(command)}: {words}",
+            tuple("".join(traceback.format_exception(error)).splitlines()),
+        )
+        for line in (self.failure.words, *self.failure.traceback):
+            self._log(line)
+        try:
+            self._outbox.roll_back()
+            if self._journal is not None:
+                self._journal.failed(command, "\n".join((self.failure.words, *self.failure.traceback)))
+            if isinstance(command, Call):
+                self._outbox.answer(command.caller, command.id, command.method.error(self.failure.words))
+            self._outbox.post()
+            self.episode.end_recording()
+        except BaseException as second:  # the cause counts, and it must be reported
+            self._log(f"and while that was written down: {type(second).__name__}: {second}")
+        self._failed(self.failure)
 
     def _send_answers(self, answers: "list[AnswerEvent]") -> None:
         for answer in answers:
             self._outbox.answer(*answer)
 
     def _tick_by_clock(self) -> None:
-        step_s = self._pacer.step_s(self.episode)
-        try:
-            tick(self.episode, step_s)
-        except Exception as error:
-            text = f"error of ours in a tick: {type(error).__name__}: {error}"
-            if text != self._last_error:  # 30 times a second the same line helps nobody
-                self._log(text)
-            self._last_error = text
-        if self._journal is not None:
-            self._journal.ticked(self.episode, step_s)
+        self._apply(WorldStep(self._pacer.step_s(self.episode)))
         if self._spawned.is_waiting:
             # The state must be on its way before its time to be read is counted.
             self._outbox.post()
             self._spawned.state_sent()
 
     def _do(self, event: "InboxEvent") -> None:
-        episode = self.episode
         # What a call publishes is delivered under the mode it was made in; its answer's mode is set again below.
-        self._outbox.lossless = episode.settings.synchronous_mode
-        if isinstance(event, Call):
-            self._call(event)
-        elif isinstance(event, StreamUnheard):
-            episode.subscriptions.discard(event.stream_id, event.home)
-        elif isinstance(event, CallAnswered):
+        self._outbox.lossless = self.episode.settings.synchronous_mode
+        if isinstance(event, CallAnswered):
             self._outbox.answer(event.caller, event.id, event.result)
-        elif isinstance(event, CallerGone):
-            for port in [port for port, (_, owner) in episode.traffic_managers.items() if owner is event.caller]:
-                del episode.traffic_managers[port]
+        elif isinstance(event, Call):
+            self._call(event)
+        elif not isinstance(event, StopRequested):
+            self._apply(event)
+
+    def _apply(self, command: Command) -> bytes:
+        """Apply a command and write it down; :meth:`_stop_at` is where one that fails leads to."""
+        self._command = command
+        self._outbox.mark()
+        frame = self.episode.frame
+        result = apply(self.episode, command)
         if self._journal is not None:
-            self._journal.did(episode, event)
+            self._journal.applied(self.episode, command)
+        if self.episode.frame != frame:
+            self._last_tick_s = self._clock.monotonic_s()
+        self._command = None
+        return result
 
     def _call(self, call: Call) -> None:
         episode = self.episode
-        episode.caller, episode_id, next_actor_id = call.caller, episode.id, episode.next_actor_id
-        result = call.method.run(episode, call.arguments, self._log)
+        episode_id, next_actor_id = episode.id, episode.next_actor_id
+        result = self._apply(call)
         synchronous = self._outbox.lossless = episode.settings.synchronous_mode
         is_new_episode = episode.id != episode_id
         is_spawn = not is_new_episode and episode.next_actor_id != next_actor_id
@@ -239,21 +299,40 @@ class PendingSpawnAnswers:
         return found
 
 
+class EpisodeFailure(NamedTuple):
+    """Why an episode has ended: one line, and those of the traceback."""
+
+    words: str
+    traceback: tuple[str, ...]
+
+
+class EpisodeHealth(NamedTuple):
+    """How an episode stands, for probes.
+
+    In real time a tick comes by itself, so an old one means that something hangs. In synchronous mode the world waits for its
+    clients for as long as they like; there what hangs shows as a command that does not end.
+    """
+
+    frame: int
+    synchronous: bool
+    last_tick_age_s: float
+    busy_s: float  # with the command that is being applied
+    has_ended: bool
+    failure: str = ""
+
+    def complaint(self, stall_s: float) -> str:
+        """What is wrong, if something takes longer than ``stall_s``; empty: all is well."""
+        if self.failure or self.has_ended:
+            return self.failure or "the episode's thread has ended"
+        if self.busy_s > stall_s:
+            return f"the episode has been busy for {self.busy_s:.0f} s at frame {self.frame}"
+        if not self.synchronous and self.last_tick_age_s > stall_s:
+            return f"the last tick, frame {self.frame}, is {self.last_tick_age_s:.0f} s old"
+        return ""
+
+
 class StopRequested(NamedTuple):
     """The thread is to end."""
-
-
-class StreamUnheard(NamedTuple):
-    """No client at ``home`` (the number of a node, 0: this server) listens to a stream any more."""
-
-    stream_id: int
-    home: int = 0
-
-
-class CallerGone(NamedTuple):
-    """A client has disconnected."""
-
-    caller: Caller
 
 
 class CallAnswered(NamedTuple):
@@ -264,7 +343,7 @@ class CallAnswered(NamedTuple):
     result: bytes
 
 
-InboxEvent = Call | StopRequested | StreamUnheard | CallerGone | CallAnswered
+InboxEvent = Command | StopRequested | CallAnswered
 
 
 class Inbox(Protocol):
@@ -350,8 +429,17 @@ class Outbox:
     def __init__(self, deliver: Callable[[list[OutboxEvent]], None]) -> None:
         self._deliver = deliver
         self._events: list[OutboxEvent] = []
+        self._marked = 0
         self.lossless = False
         self.before: Callable[[], None] = lambda: None  # called before each hand-over
+
+    def mark(self) -> None:
+        """What comes from now on belongs to one command, see :meth:`roll_back`."""
+        self._marked = len(self._events)
+
+    def roll_back(self) -> None:
+        """Take back what the command that began last has put in: it failed, and half of it must not be sent."""
+        del self._events[self._marked :]
 
     def publish(self, stream_id: int, payload: bytes) -> None:
         self._events.append(StreamMessage(stream_id, payload, self.lossless))
@@ -372,7 +460,7 @@ class Outbox:
         """Hand everything over."""
         if self._events:
             self.before()
-            events, self._events = self._events, []
+            events, self._events, self._marked = self._events, [], 0
             self._deliver(events)
 
     def __len__(self) -> int:

@@ -13,32 +13,35 @@ The path of one ``world.tick()`` of a CARLA client, each hop with its reason:
 
 import asyncio
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.network import listen
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.sensors.renderer import check_renderer
+from samepath.simulator.server.commands import CallerGone, StreamUnheard
 from samepath.simulator.server.episode import EpisodeContext
 from samepath.simulator.server.maps import MapLibrary
 from samepath.simulator.server.methods import methods
-from samepath.simulator.server.rendering import LocalRenderer, compile_all
+from samepath.simulator.server.rendering import LocalRenderer, SensorRenderer, compile_all
 from samepath.simulator.server.resume import JournalConfig, open_episode
 from samepath.simulator.server.rpc import Call, Connection, RpcServer
 from samepath.simulator.server.runner import (
     AnswerEvent,
-    CallerGone,
+    EpisodeFailure,
+    EpisodeHealth,
     EpisodeRunner,
+    Inbox,
     ListenerExpected,
     Outbox,
     OutboxEvent,
     StatePrepared,
     StreamMessage,
-    StreamUnheard,
 )
 from samepath.simulator.server.streams import StreamConnection, StreamHub
 
@@ -61,12 +64,28 @@ class ServerSettings:
     renderer: str = "software"
 
 
-class SimulatorServer:
-    """Serves one world to any number of clients."""
+class EpisodeParts(NamedTuple):
+    """What an episode works with that is different in a single server and in the main server of a cluster."""
 
-    def __init__(self, settings: ServerSettings, log: Callable[[str], None]) -> None:
+    outbox: Outbox
+    renderer: SensorRenderer
+    inbox: Inbox | None = None
+    on_command: Callable[[int, int], None] = lambda _actor, _rank: None
+
+
+class SimulatorServer:
+    """Serves one world to any number of clients.
+
+    ``failed`` is told, in any thread, when the world has ended by an error of ours and the server is to be stopped: it would
+    still take connections, but nobody would ever be answered.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, log: Callable[[str], None], failed: Callable[[str], None] = lambda _: None
+    ) -> None:
         self.settings = settings
         self._log = log
+        self._failed = failed
         self._closing = False
         self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="samepath reader")
         self.port = 0
@@ -120,6 +139,7 @@ class SimulatorServer:
 
     def _make_runner(self) -> EpisodeRunner:
         loop, settings = asyncio.get_running_loop(), self.settings
+        loop.set_exception_handler(self._on_loop_error)
 
         def log(line: str) -> None:
             loop.call_soon_threadsafe(self._log, line)
@@ -128,28 +148,50 @@ class SimulatorServer:
             if not self._closing:  # after that the loop may be closed, and nobody is left to send to
                 loop.call_soon_threadsafe(self._send, events)
 
-        outbox = Outbox(deliver)
+        parts = self._episode_parts(log, deliver)
         context = EpisodeContext(
             MapLibrary(settings.aliases, log, settings.limits),
-            outbox,
+            parts.outbox,
             settings.data_folder,
             self.stream_port,
             settings.limits,
             log,
             settings.draw_debug,
-            renderer=LocalRenderer(renderer=check_renderer(settings.renderer)),
+            renderer=parts.renderer,
+            on_command=parts.on_command,
         )
         episode, journal = open_episode(context, settings.map_name, settings.journal)
-        return EpisodeRunner(episode, outbox, journal=journal)
+        return EpisodeRunner(episode, parts.outbox, self._on_episode_failed, parts.inbox, journal)
+
+    def _episode_parts(self, _log: Callable[[str], None], deliver: Callable[[list[OutboxEvent]], None]) -> EpisodeParts:
+        return EpisodeParts(Outbox(deliver), LocalRenderer(renderer=check_renderer(self.settings.renderer)))
+
+    def health(self) -> EpisodeHealth:
+        """How the episode stands; from any thread."""
+        return self._runner.health()
+
+    def _on_episode_failed(self, failure: EpisodeFailure) -> None:
+        self._failed(failure.words)
+
+    def _on_loop_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error of ours in the event loop. In one client's connection it costs that connection; elsewhere it is the end.
+
+        Outside a connection it was on the way to somebody, and to whom cannot be known: a client would wait for it for ever.
+        """
+        error, transport = context.get("exception"), context.get("transport")
+        words = f"error of ours in the event loop: {context.get('message')}: {error!r}"
+        self._log(words)
+        if isinstance(error, BaseException):
+            for line in "".join(traceback.format_exception(error)).splitlines():
+                self._log(line)
+        if isinstance(transport, asyncio.Transport):
+            transport.abort()
+        elif not self._closing:
+            self._failed(words)
 
     def _answer_aside(self, call: Call) -> None:
-        """Answer from files, or build a map, in a thread beside the world's: both may take seconds."""
-
-        def done(answer: "asyncio.Future[bytes]") -> None:
-            if not answer.cancelled():
-                call.caller.answer(call.id, answer.result())
-
-        asyncio.get_running_loop().run_in_executor(self._readers, self._runner.answer_now, call).add_done_callback(done)
+        """Answer from files, or build a map, in a thread beside the world's: both may take seconds. From any thread."""
+        self._readers.submit(self._runner.answer_aside, call)
 
     def _send(self, events: list[OutboxEvent]) -> None:
         """Send what the episode's thread made, in its order."""

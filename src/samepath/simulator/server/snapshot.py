@@ -28,7 +28,7 @@ from samepath.simulator.carla.codec import token
 from samepath.simulator.carla.recorder import ReplayOptions, inside
 from samepath.simulator.carla.records import Settings, WeatherParameters
 from samepath.simulator.server.actors import ActorEntry, ActorRegistry, SignEntry, VehicleEntry, WalkerEntry
-from samepath.simulator.server.episode import Episode, EpisodeContext, NoCaller, StreetLights
+from samepath.simulator.server.episode import Episode, EpisodeContext, StreetLights
 from samepath.simulator.server.maps import SENT
 from samepath.simulator.server.recorder import EpisodeRecorder, RecorderState
 from samepath.simulator.server.sensors import SensorEntry, VisualSensor, build_sensor
@@ -65,8 +65,8 @@ _FIELDS: Final[dict[str, Any]] = {
 }
 _OTHERS: Final = frozenset(
     {
-        "context", "caller", "on_command", "rehearsed", "traffic_managers", "tickets", "recorder", "player", "actors", "viewer",
-        "world", "scene", "subscriptions", "signals", "debug", "spectator",
+        "context", "connections", "rehearsed", "tickets", "recorder", "player", "actors", "viewer", "world", "scene", "signals",
+        "debug", "spectator",
     }
 )  # fmt: skip
 _KINDS: Final[dict[str, type[ActorEntry]]] = {
@@ -135,6 +135,7 @@ def take(episode: Episode) -> bytes:
     if why:
         raise SimulatorError(f"no snapshot can be taken now: {why}")
     recorder, scene, sent = episode.recorder, episode.scene, episode.context.maps.sent
+    subscriptions = episode.connections.subscriptions
     content = _encoder.encode(
         _Content(
             made_by=dict(made_by()),
@@ -145,7 +146,7 @@ def take(episode: Episode) -> bytes:
             fields={name: _packed(getattr(episode, name)) for name in _FIELDS},
             actors=[_keep_entry(entry) for entry in episode.actors],
             spectator=episode.spectator.id,
-            subscriptions=[(stream, list(episode.subscriptions.homes(stream))) for stream in episode.subscriptions],
+            subscriptions=[(stream, list(subscriptions.homes(stream))) for stream in subscriptions],
             tickets=episode.tickets.state(),
             signals=episode.signals.snapshot(),
             viewer=episode.viewer.state(),
@@ -185,10 +186,10 @@ def _decoded(data: bytes) -> _Content:
 def _build(content: _Content, context: EpisodeContext) -> Episode:
     maps = context.maps
     if content.loaded is not None:
-        maps.receive(content.loaded, tried=True)
+        maps.keep(maps.read(content.loaded, tried=True))
     episode = Episode(context, content.map)
     if content.sent is not None:
-        maps.receive(content.sent, tried=True)
+        maps.keep(maps.read(content.sent, tried=True))
     if link(b"", episode.scene.road_map.xodr.encode()) != content.map_digest:
         raise SimulatorError(f"map {content.map} is not the one that it was taken on")
     episode.rehearsed = True
@@ -201,7 +202,7 @@ def _build(content: _Content, context: EpisodeContext) -> Episode:
     episode.spectator = episode.actors.get(content.spectator, ActorEntry, "the spectator")
     for stream_id, homes in content.subscriptions:
         for home in homes:
-            episode.subscriptions.add(stream_id, home)
+            episode.connections.subscriptions.add(stream_id, home)
     episode.tickets.restore(content.tickets)
     episode.signals = Signals.restore(episode.scene.signals, content.signals)
     episode.viewer.restore(content.viewer)
@@ -215,8 +216,7 @@ def _build(content: _Content, context: EpisodeContext) -> Episode:
 
 def go_live(episode: Episode, context: EpisodeContext) -> None:
     """End the rehearsal of an episode: nobody is connected, files are taken up, visual sensors get their renderer."""
-    episode.context, episode.rehearsed, episode.caller = context, False, NoCaller()
-    let_go(episode)
+    episode.go_live(context)
     if any(isinstance(entry.model, VisualSensor) for entry in episode.actors.all(SensorEntry)):
         context.renderer.prepare(episode.scene.road_map)
     recorder = episode.recorder
@@ -227,13 +227,6 @@ def go_live(episode: Episode, context: EpisodeContext) -> None:
     except SamepathError as error:
         context.log(f"the recording is not continued: {error}")
         episode.recorder = None
-
-
-def let_go(episode: Episode) -> None:
-    """All clients are gone, as they are when a server dies."""
-    episode.traffic_managers.clear()
-    for stream_id in list(episode.subscriptions):
-        episode.subscriptions.end(stream_id)
 
 
 @cache

@@ -40,7 +40,6 @@ class TicketStore:
         self._size_bytes = 0
         self._highest: dict[str, int] = {}  # node through which a client has called since the last tick
         self._highest_frame = 0
-        self.rank = 0  # of the client whose call is being done
 
     def __len__(self) -> int:
         return len(self._outcomes)
@@ -70,19 +69,16 @@ class TicketStore:
         self._forget(ticket.client)
         return outcome
 
-    def ranked(self, client: str, home: int, frame: int, run: Callable[[], CallOutcome]) -> CallOutcome:
-        """Do a client's call with the rank of the highest node through which it has called since the last tick.
+    def rank(self, client: str, home: int, frame: int) -> int:
+        """The rank of a client's call: the highest node through which it has called since the last tick.
 
         Who moves to another node between two commands of one tick must not be overruled by its own former ones.
         """
         if frame != self._highest_frame:
             self._highest_frame = frame
             self._highest.clear()
-        self.rank = self._highest[client] = max(home, self._highest.get(client, 0))
-        try:
-            return run()
-        finally:
-            self.rank = 0
+        rank = self._highest[client] = max(home, self._highest.get(client, 0))
+        return rank
 
     def _check_next(self, ticket: TicketId, known: _Known) -> None:
         if ticket.number > known.last + 1:

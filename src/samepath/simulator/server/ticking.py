@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from samepath.core.catalogue import VehicleType, WalkerType, actor_type
-from samepath.core.errors import InputError
+from samepath.core.errors import InputError, SamepathError
 from samepath.core.states import Collision, Pose, Vector, VehicleCommand
 from samepath.core.trig import to_radians
 from samepath.simulator.carla import blueprints
@@ -50,19 +50,31 @@ _SUBSTEPS_MAX: Final = 100
 _BOTTOM_M: Final = -500.0
 
 
+class TickFailedError(Exception):
+    """A tick did not come to its end. No :class:`SamepathError`, because no client can mend it: the episode is over."""
+
+
 def tick(episode: Episode, step_s: float) -> None:
-    """Advance the world by a step and send what came of it: the state first, then the sensors."""
+    """Advance the world by a step and send what came of it: the state first, then the sensors.
+
+    Whatever is raised in here ends the episode. What clients can cause is dealt with where it is caused: an actor that physics
+    cannot compute is taken out, a sensor that cannot measure is silent, a recording that cannot be written or played ends.
+    """
+    try:
+        _tick(episode, step_s)
+    except SamepathError as error:
+        raise TickFailedError(f"tick {episode.frame} was not finished: {error}") from error
+
+
+def _tick(episode: Episode, step_s: float) -> None:
     step_s = min(max(step_s, _LEAST_STEP_S), _LONGEST_STEP_S)
     episode.ranks.clear()
     _drive_ackermann(episode, step_s)
     episode.signals.tick(step_s)
     sent_s = frames.as_sent(step_s)
-    if episode.player is not None:
-        episode.player.tick(episode, sent_s)
+    _play(episode, sent_s)
     collisions = _step(episode, step_s)
-    episode.frame += 1
-    episode.delta_s = step_s
-    episode.elapsed_s += sent_s
+    episode.advance(step_s, sent_s)
     _let_go(episode)
     _carry(episode)
     episode.actors.fill(episode.world)
@@ -104,6 +116,18 @@ def command_of(control: VehicleControl) -> VehicleCommand:
     )
 
 
+def _play(episode: Episode, sent_s: float) -> None:
+    """Put actors where the recording that is played has them; one that cannot be played to its end is stopped there."""
+    if episode.player is None:
+        return
+    try:
+        episode.player.tick(episode, sent_s)
+    except SamepathError as error:
+        episode.context.log(f"the replay ends: {error}")
+        episode.player.stop(episode, keep=True)
+        episode.player = None
+
+
 def _record(episode: Episode, collisions: tuple[Collision, ...]) -> None:
     """Write the tick to the recording; one that cannot be written, or has grown too large, ends."""
     recorder = episode.recorder
@@ -116,8 +140,7 @@ def _record(episode: Episode, collisions: tuple[Collision, ...]) -> None:
         episode.context.log(f"the recording ends: {error}")
         full = True
     if full:
-        recorder.close()
-        episode.recorder = None
+        episode.end_recording()
 
 
 def _step(episode: Episode, step_s: float) -> tuple[Collision, ...]:
@@ -258,7 +281,7 @@ def write_states(episode: Episode) -> None:
 def publish(episode: Episode) -> None:
     """Send the state of everybody."""
     episode.context.outbox.publish(frames.WORLD_STREAM, _state(episode))
-    episode.map_changed = False
+    episode.state_sent()
 
 
 def prepare(episode: Episode) -> None:
@@ -326,6 +349,8 @@ def _entry(
         _check_image(description, episode.context.limits.image_pixels)
         check_rays(description.id, given(description), episode.settings.fixed_delta_seconds or DEFAULT_STEP_S)
         if isinstance(model, VisualSensor):
+            step_s = episode.settings.fixed_delta_seconds or DEFAULT_STEP_S
+            model.check_size(step_s, episode.context.limits.measurement_bytes)
             episode.context.renderer.prepare(episode.scene.road_map)
         period_s = max(real(description, "sensor_tick", 0.0), 0.0)
         stream_id = episode.new_stream_id()
@@ -406,7 +431,7 @@ def destroy(episode: Episode, actor_id: int) -> None:
     if entry.volume is not None:
         episode.world.remove_friction_volume(entry.volume)
     if isinstance(entry, SensorEntry):
-        episode.subscriptions.end(entry.stream_id)
+        episode.connections.subscriptions.end(entry.stream_id)
         episode.context.outbox.forget(entry.stream_id)
     parent = episode.actors.find(entry.record.parent_id)
     if parent is not None:

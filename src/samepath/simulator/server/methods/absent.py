@@ -41,11 +41,11 @@ def restore_physx_physics(_: Episode, actor_id: int) -> None:
     pass
 
 
-@TABLE.value(u32, idle="never: ROS is not built in")
+@TABLE.query(u32, idle="never: ROS is not built in")
 def is_sensor_enabled_for_ros(_: Episode, stream_id: int) -> bool:
     return False
 
 
-@TABLE.value(u32, idle="never: cameras have no G-buffers")
+@TABLE.query(u32, idle="never: cameras have no G-buffers")
 def are_gbuffers_enabled(_: Episode, actor_id: int) -> bool:
     return False

@@ -12,6 +12,7 @@ from samepath.simulator.physics.frames import forward_of, quaternion_of
 from samepath.simulator.server.actors import ActorEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods.table import Table
+from samepath.simulator.server.rpc import Sender
 from samepath.simulator.server.sensors import SENSOR_MODELS
 from samepath.simulator.server.ticking import destroy, spawn
 
@@ -57,20 +58,20 @@ def _attribute(attribute: blueprints.BlueprintAttribute) -> tuple[object, ...]:
     return attribute.id, int(attribute.type), attribute.value, attribute.recommended, attribute.modifiable, attribute.restricted
 
 
-@TABLE.value(quick=True)
+@TABLE.query(quick=True)
 def get_actor_definitions(_: Episode) -> Raw:
     """The blueprint library."""
     return _library()
 
 
-@TABLE.value()
+@TABLE.query()
 def get_spectator(episode: Episode) -> r.Actor:
     """The spectator."""
     return episode.spectator.record
 
 
-@TABLE.value(r.actor_ids)
-def get_actors_by_id(episode: Episode, ids: tuple[int, ...]) -> list[r.Actor]:
+@TABLE.query(r.actor_ids, sender=True)
+def get_actors_by_id(episode: Episode, sender: Sender, ids: tuple[int, ...]) -> list[r.Actor]:
     """Actors in the order in which they were asked for; unknown ids are left out, and one asked for twice is there twice.
 
     That is what CARLA's server does with repeated ids. As few bytes ask for many, the answer is measured before it is made.
@@ -83,7 +84,7 @@ def get_actors_by_id(episode: Episode, ids: tuple[int, ...]) -> list[r.Actor]:
             entry = episode.actors.find(actor_id)
             if entry is None:
                 continue
-            record = episode.shown(entry.record)
+            record = episode.shown(entry.record, sender)
             shown[actor_id] = record, len(pack(record))
         record, record_bytes = shown[actor_id]
         size_bytes += record_bytes
@@ -96,20 +97,26 @@ def get_actors_by_id(episode: Episode, ids: tuple[int, ...]) -> list[r.Actor]:
     return found
 
 
-@TABLE.value(r.description, r.transform)
-def spawn_actor(episode: Episode, description: r.Description, transform: r.Transform) -> r.Actor:
+@TABLE.value(r.description, r.transform, sender=True)
+def spawn_actor(episode: Episode, sender: Sender, description: r.Description, transform: r.Transform) -> r.Actor:
     """Put an actor into the world."""
-    return episode.shown(spawn(episode, description, transform).record)
+    return episode.shown(spawn(episode, description, transform).record, sender)
 
 
-@TABLE.value(r.description, r.transform, u32, u8, text)
+@TABLE.value(r.description, r.transform, u32, u8, text, sender=True)
 def spawn_actor_with_parent(
-    episode: Episode, description: r.Description, transform: r.Transform, parent_id: int, _attachment: int, _socket: str
+    episode: Episode,
+    sender: Sender,
+    description: r.Description,
+    transform: r.Transform,
+    parent_id: int,
+    _attachment: int,
+    _socket: str,
 ) -> r.Actor:
     """Attach an actor to another; spring arms are rigid here."""
     if not parent_id:
         raise CallError("unable to attach actor: parent actor not found")
-    return episode.shown(spawn(episode, description, transform, parent_id).record)
+    return episode.shown(spawn(episode, description, transform, parent_id).record, sender)
 
 
 @TABLE.value(u32)
@@ -119,7 +126,7 @@ def destroy_actor(episode: Episode, actor_id: int) -> bool:
     return True
 
 
-@TABLE.value(u32)
+@TABLE.query(u32)
 def get_actor_bounding_box(episode: Episode, actor_id: int) -> r.BoundingBox:
     """An actor's box; one that has vanished has an empty one."""
     entry = episode.actors.find(actor_id)

@@ -1,6 +1,6 @@
 """Connection, episode, settings, time, the registry of traffic managers; and calls by ticket, a family of our own."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from samepath.simulator.carla import labels
 from samepath.simulator.carla import records as r
@@ -11,10 +11,13 @@ from samepath.simulator.carla.tickets import CallOutcome, Status, TicketId, clie
 from samepath.simulator.server.actors import VehicleEntry
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.maps import SENT, requested_file, required_files, shown_path
-from samepath.simulator.server.methods.table import VOID, Method, Table
-from samepath.simulator.server.rpc import MalformedCallError, parse
+from samepath.simulator.server.methods.table import VOID, Table
+from samepath.simulator.server.rpc import MalformedCallError, Sender, checked_call, parse
 from samepath.simulator.server.sensors import SensorEntry
 from samepath.simulator.server.ticking import prepare, step_of, tick
+
+if TYPE_CHECKING:
+    from samepath.simulator.server.commands import MapReceived
 
 TABLE: Final = Table()
 VERSION: Final = "0.9.16"
@@ -22,34 +25,34 @@ VERSION: Final = "0.9.16"
 _address: Final = struct_of(lambda host, port: (host, port), text, u16)
 
 
-@TABLE.value(quick=True)
+@TABLE.query(quick=True)
 def version(_: Episode) -> str:
     """CARLA's version that we speak."""
     return VERSION
 
 
-@TABLE.value(quick=True)
+@TABLE.query(quick=True)
 def get_available_maps(episode: Episode) -> tuple[str, ...]:
     """All maps."""
     return episode.context.maps.paths()
 
 
-@TABLE.value()
-def get_episode_info(episode: Episode) -> tuple[object, ...]:
+@TABLE.query(sender=True)
+def get_episode_info(episode: Episode, sender: Sender) -> tuple[object, ...]:
     """The episode and the token of its state."""
-    return episode.id, (episode.token(WORLD_STREAM),)
+    return episode.id, (episode.token(WORLD_STREAM, sender),)
 
 
-@TABLE.value(u32)
-def get_sensor_token(episode: Episode, stream_id: int) -> tuple[bytes]:
+@TABLE.value(u32, sender=True)
+def get_sensor_token(episode: Episode, sender: Sender, stream_id: int) -> tuple[bytes]:
     """The token of a stream; from now on its messages are kept until the listener arrives."""
     if stream_id != WORLD_STREAM and any(entry.stream_id == stream_id for entry in episode.actors.all(SensorEntry)):
-        episode.subscriptions.add(stream_id, episode.caller.home)
-        episode.context.outbox.expect(stream_id, episode.caller.home)
-    return (episode.token(stream_id),)
+        episode.connections.subscriptions.add(stream_id, sender.home)
+        episode.context.outbox.expect(stream_id, sender.home)
+    return (episode.token(stream_id, sender),)
 
 
-@TABLE.value(quick=True)
+@TABLE.query(quick=True)
 def get_episode_settings(episode: Episode) -> tuple[object, ...]:
     """The settings."""
     return r.write_settings(episode.settings)
@@ -93,37 +96,40 @@ def load_new_episode(episode: Episode, name: str, reset: bool, layers: int) -> N
 
 
 @TABLE.aside(long_text, r.opendrive_parameters, shape=VOID)
-def copy_opendrive_to_file(episode: Episode, xodr: str, _: r.OpenDriveParameters) -> None:
+def copy_opendrive_to_file(episode: Episode, xodr: str, _: r.OpenDriveParameters) -> "MapReceived":
     """Keep a client's map for the load that follows; nothing is written to a file."""
-    episode.context.maps.receive(xodr)
+    from samepath.simulator.server.commands import MapReceived
+
+    road_map = episode.context.maps.read(xodr)
     episode.context.log(f"a client sent a map of {len(xodr)} characters: {SENT}")
+    return MapReceived(road_map)
 
 
-@TABLE.value()
+@TABLE.query()
 def get_map_info(episode: Episode) -> tuple[object, ...]:
     """The map's name and spawn points."""
     return shown_path(episode.scene.name), episode.scene.spawn_points
 
 
-@TABLE.value()
+@TABLE.query()
 def get_map_data(episode: Episode) -> str:
     """The map as OpenDRIVE."""
     return episode.scene.road_map.xodr
 
 
-@TABLE.value(text)
+@TABLE.query(text)
 def get_required_files(episode: Episode, folder: str) -> tuple[str, ...]:
     """The files a client should fetch."""
     return required_files(episode.scene, folder)
 
 
-@TABLE.value(text)
+@TABLE.query(text)
 def request_file(episode: Episode, name: str) -> bytes:
     """One of those files."""
     return requested_file(episode.scene, name)
 
 
-@TABLE.value()
+@TABLE.query()
 def get_navigation_mesh(episode: Episode) -> bytes:
     """The mesh for walkers."""
     return episode.scene.navigation[1]
@@ -147,89 +153,89 @@ def _show(episode: Episode, layers: int, *, on: bool) -> None:
             episode.show_label(label, on=on)
 
 
-@TABLE.value(u16)
+@TABLE.query(u16)
 def is_traffic_manager_running(episode: Episode, port: int) -> bool:
     """Is a traffic manager registered for a port?"""
-    return port in episode.traffic_managers
+    return port in episode.connections.traffic_managers
 
 
-@TABLE.value(u16)
+@TABLE.query(u16)
 def get_traffic_manager_running(episode: Episode, port: int) -> tuple[str, int]:
     """Where it runs."""
-    found = episode.traffic_managers.get(port)
+    found = episode.connections.traffic_managers.get(port)
     return ("", 0) if found is None else (found[0], port)
 
 
-@TABLE.value(_address)
-def add_traffic_manager_running(episode: Episode, address: tuple[str, int]) -> bool:
+@TABLE.value(_address, sender=True)
+def add_traffic_manager_running(episode: Episode, sender: Sender, address: tuple[str, int]) -> bool:
     """Register one; it is forgotten when the client that registered it goes."""
     host, port = address
-    if port in episode.traffic_managers or len(episode.traffic_managers) >= episode.context.limits.connections:
+    if (
+        port in episode.connections.traffic_managers
+        or len(episode.connections.traffic_managers) >= episode.context.limits.connections
+    ):
         return False
-    episode.traffic_managers[port] = (host, episode.caller)
+    episode.connections.traffic_managers[port] = (host, sender.caller)
     return True
 
 
 @TABLE.value(u16)
 def destroy_traffic_manager(episode: Episode, port: int) -> bool:
     """Forget one."""
-    return episode.traffic_managers.pop(port, None) is not None
+    return episode.connections.traffic_managers.pop(port, None) is not None
 
 
 _REQUEST_HEAD: Final = b"\x94\x00\x00"
 
 
-@TABLE.value(client_id, number, text, packed)
-def samepath_call(episode: Episode, client: str, number: int, name: str, arguments: bytes) -> tuple[object, ...]:
+@TABLE.value(client_id, number, text, packed, sender=True)
+def samepath_call(
+    episode: Episode, sender: Sender, client: str, number: int, name: str, arguments: bytes
+) -> tuple[object, ...]:
     """Call a method once; asked again, tell what came of it. ``arguments`` is packed as in a call without a ticket."""
-    tickets, home, frame = episode.tickets, episode.caller.home, episode.frame
+    tickets = episode.tickets
 
     def run() -> CallOutcome:
-        return tickets.ranked(client, home, frame, lambda: _do(episode, name, arguments))
+        ranked = Sender(sender.caller, tickets.rank(client, sender.home, episode.frame))
+        error, result = _attempt(episode, ranked, name, arguments)
+        if error is not None:
+            return CallOutcome(Status.FAILED, error, frame=episode.frame)
+        return CallOutcome(Status.SUCCESS, result=result, frame=episode.frame)
 
     return tickets.do(TicketId(client, number), run).plain()
 
 
-@TABLE.value(client_id, number, quick=True)
+@TABLE.query(client_id, number, quick=True)
 def samepath_ticket(episode: Episode, client: str, number: int) -> tuple[object, ...]:
     """How it stands with a call; it may be asked while the world is busy with it."""
     return episode.tickets.find(TicketId(client, number)).plain()
 
 
-@TABLE.value(u32)
+@TABLE.query(u32)
 def samepath_control(episode: Episode, actor_id: int) -> VehicleControl:
     """A vehicle's pedals as they were last set; CARLA's own client reads them from the state."""
     return episode.actors.get(actor_id, VehicleEntry, "a vehicle").control
 
 
-def _do(episode: Episode, name: str, arguments: bytes) -> CallOutcome:
+def _attempt(episode: Episode, sender: Sender, name: str, arguments: bytes) -> tuple[str | None, bytes]:
     """Do it, now and in this thread, also what is otherwise answered beside the world: order counts."""
-    error, result = _attempt(episode, name, arguments)
-    if error is not None:
-        return CallOutcome(Status.FAILED, error, frame=episode.frame)
-    return CallOutcome(Status.SUCCESS, result=result, frame=episode.frame)
-
-
-def _attempt(episode: Episode, name: str, arguments: bytes) -> tuple[str | None, bytes]:
+    from samepath.simulator.server.commands import MapReceived, apply
     from samepath.simulator.server.methods import methods
 
-    method = methods().get(name)
-    if method is None:
-        return f"samepath has no method {name[:100]!r}", b""
     if name in (samepath_call.__name__, samepath_ticket.__name__):
         return f"{name} cannot be called by ticket", b""
     try:
         request = parse(_REQUEST_HEAD + pack(name) + arguments, episode.context.limits)
-        if request.oversize:
-            return f"{name}: {request.oversize}", b""
-        checked = method.read(request.arguments) if method.handler is not None else ()
+        call = checked_call(methods(), request, sender.caller, b"")
     except MalformedCallError as error:
         return f"{name}: its arguments are {error}", b""
     except WireError as error:
         return str(error), b""
-    return method.attempt(episode, checked, episode.context.log, lambda value: _value(method, value))
 
+    def packed_value(value: object) -> bytes:
+        """What the handler returned, without CARLA's wrapping: whether it worked is said beside it."""
+        if isinstance(value, MapReceived):
+            apply(episode, value)
+        return pack(None if call.method.shape == VOID else value)
 
-def _value(method: Method, value: object) -> bytes:
-    """What the handler returned, without CARLA's wrapping: whether it worked is said beside it."""
-    return pack(None if method.shape == VOID else value)
+    return call.method.attempt(episode, sender, call.arguments, episode.context.log, packed_value)

@@ -37,7 +37,9 @@ def _log(episode: Episode, name: str) -> Log:
 def start_recorder(episode: Episode, name: str, additional: bool) -> str:
     """Begin a recording."""
     path = inside(episode.context.data_folder, name)
-    stop(episode)
+    if episode.player is not None and not episode.player.is_over and episode.player.replay.log.path == path:
+        raise InputError(f"{name[:100]} is being replayed: stop the replay, or choose another name")
+    episode.end_recording()
     started_s = unix_s(episode.context.clock.utc_iso())
     recording = LogRecording(path, shown_path(episode.scene.name), started_s, rehearsed=episode.rehearsed)
     episode.recorder = EpisodeRecorder(recording, additional=additional, most_bytes=episode.context.limits.recording_bytes)
@@ -48,14 +50,7 @@ def start_recorder(episode: Episode, name: str, additional: bool) -> str:
 @TABLE.void()
 def stop_recorder(episode: Episode) -> None:
     """End it."""
-    stop(episode)
-
-
-def stop(episode: Episode) -> None:
-    """Close a recording, if there is one."""
-    if episode.recorder is not None:
-        episode.recorder.close()
-        episode.recorder = None
+    episode.end_recording()
 
 
 @TABLE.aside(text, flag)
@@ -90,12 +85,13 @@ def replay_file(
     log = _log(episode, name)
     options = replace(episode.replaying, start_s=start_s, duration_s=duration_s, follow_actor=follow, replay_sensors=sensors)
     replay = LogReplay(log, options)
+    first = replay.begin()  # all of it is read before anything is changed: a file that cannot be played changes nothing
     halt(episode, keep=False)
     map_name = log.header.map_name.rsplit("/", 1)[-1]
     if map_name != episode.scene.name:
         episode.load(map_name, reset_settings=False, layers=0xFFFF)
     episode.player = EpisodePlayer(replay, follow, r.pose_of(offset))
-    episode.player.begin(episode)
+    episode.player.begin(episode, first)
     episode.context.log(f"replaying {log.path.name}")
     return replay_text(log, options)
 

@@ -19,7 +19,7 @@ _CLIENTS_MAX: Final = 64
 _NOWHERE: Final = r.LabelledPoint(Vector(), labels.NONE)
 
 
-@TABLE.value(u8)
+@TABLE.query(u8)
 def get_all_level_BBs(episode: Episode, label: int) -> list[r.BoundingBox]:  # noqa: N802 - CARLA's name
     """The boxes of everything with a label, actors included."""
     still = [
@@ -40,7 +40,7 @@ def _box(episode: Episode, entry: ActorEntry) -> r.BoundingBox:
     return r.BoundingBox(middle, box.extent, r.transform_of(pose).rotation, entry.id)
 
 
-@TABLE.value(u8)
+@TABLE.query(u8)
 def get_environment_objects(episode: Episode, label: int) -> list[r.EnvironmentObject]:
     """The scenery with a label."""
     return [thing for thing in episode.scene.objects if _is(thing.label, label)]
@@ -52,13 +52,13 @@ def enable_environment_objects(episode: Episode, ids: tuple[int, ...], on: bool)
     episode.show_objects(set(ids), on=on)
 
 
-@TABLE.value()
+@TABLE.query()
 def get_names_of_all_objects(episode: Episode) -> list[str]:
     """The names of all scenery."""
     return [thing.name for thing in episode.scene.objects]
 
 
-@TABLE.value()
+@TABLE.query()
 def get_weather_parameters(episode: Episode) -> r.WeatherParameters:
     """The weather."""
     return episode.weather
@@ -70,7 +70,7 @@ def set_weather_parameters(episode: Episode, weather: r.WeatherParameters) -> No
     episode.weather = weather
 
 
-@TABLE.value()
+@TABLE.query()
 def get_imui_gravity(episode: Episode) -> float:
     """What an accelerometer at rest shows."""
     return episode.gravity_mps2
@@ -82,7 +82,7 @@ def set_imui_gravity(episode: Episode, gravity_mps2: float) -> None:
     episode.gravity_mps2 = gravity_mps2
 
 
-@TABLE.value(r.vector, r.vector, number)
+@TABLE.query(r.vector, r.vector, number)
 def project_point(episode: Episode, location: Vector, direction: Vector, reach_m: float) -> tuple[bool, r.LabelledPoint]:
     """The first thing in a direction."""
     length = math.sqrt(sum(part * part for part in direction))
@@ -96,7 +96,7 @@ def project_point(episode: Episode, location: Vector, direction: Vector, reach_m
     return True, r.LabelledPoint(point, _label(episode, hit[1]))
 
 
-@TABLE.value(r.vector, r.vector)
+@TABLE.query(r.vector, r.vector)
 def cast_ray(episode: Episode, begin: Vector, end: Vector) -> list[r.LabelledPoint]:
     """Everything between two points, nearest first."""
     way = [b - a for a, b in zip(begin, end, strict=True)]
@@ -234,14 +234,14 @@ def reset_all_traffic_lights(episode: Episode) -> None:
     episode.signals.reset_all()
 
 
-@TABLE.value(u32)
+@TABLE.query(u32)
 def get_group_traffic_lights(episode: Episode, actor_id: int) -> list[int]:
     """The lights of the same junction, by actor id."""
     together = set(episode.signals.together(_light(episode, actor_id)))
     return [sign.id for sign in episode.actors.all(SignEntry) if sign.light in together]
 
 
-@TABLE.value(u32)
+@TABLE.query(u32)
 def get_light_boxes(episode: Episode, actor_id: int) -> list[r.BoundingBox]:
     """The box of the light itself, in the world."""
     signal = episode.scene.signals.lights[_light(episode, actor_id)].signal

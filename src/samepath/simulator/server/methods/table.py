@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from samepath.core.errors import SamepathError
 from samepath.simulator.carla import codec
 from samepath.simulator.carla.codec import NOT_SUPPORTED, Reader
+
+if TYPE_CHECKING:
+    from samepath.simulator.server.rpc import Sender
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -21,6 +24,10 @@ class Method:
     no world but may take long (files, maps): they are answered by a thread beside it. ``missing`` says why a method is not
     supported; then there is no handler. ``idle`` says why a handler does nothing, or always answers the same, on purpose:
     clients must be able to make the call, but in this simulator there is nothing that it could change.
+
+    ``reads``: the handler changes nothing, so that an error of ours in it is answered like any other and the server goes on.
+    Where a handler may have changed half of what it should, it must not, see :meth:`attempt`. ``sender``: the handler is told
+    who calls, behind the episode.
     """
 
     name: str
@@ -31,6 +38,8 @@ class Method:
     aside: bool = False
     missing: str = ""
     idle: str = ""
+    reads: bool = False
+    sender: bool = False
 
     def read(self, arguments: list[Any]) -> tuple[Any, ...]:
         """Check the arguments of a call."""
@@ -51,22 +60,39 @@ class Method:
         """Pack an error in the shape of this method."""
         return codec.void_error(message) if self.shape == VOID else codec.value_error(message)
 
-    def run(self, host: object, arguments: tuple[Any, ...], report: Callable[[str], None]) -> bytes:
-        """Run the handler and return the packed result; an error of ours is reported and does not stop the server."""
-        error, result = self.attempt(host, arguments, report, self.result)
+    def call(self, host: object, sender: "Sender", arguments: tuple[Any, ...]) -> object:
+        """Call the handler. ``host`` is the episode, or what a rendering node knows of it."""
+        if self.handler is None:
+            raise codec.CallError(f"{NOT_SUPPORTED}: {self.name}: {self.missing}")
+        return self.handler(host, sender, *arguments) if self.sender else self.handler(host, *arguments)
+
+    def run(self, host: object, sender: "Sender", arguments: tuple[Any, ...], report: Callable[[str], None]) -> bytes:
+        """Call the handler and return the packed result, or the packed error; what is no answer is raised."""
+        error, result = self.attempt(host, sender, arguments, report, self.result)
         return result if error is None else self.error(error)
 
     def attempt(
-        self, host: object, arguments: tuple[Any, ...], report: Callable[[str], None], pack: Callable[[object], bytes]
+        self,
+        host: object,
+        sender: "Sender",
+        arguments: tuple[Any, ...],
+        report: Callable[[str], None],
+        pack: Callable[[object], bytes],
     ) -> tuple[str | None, bytes]:
-        """Run the handler; gives what went wrong, or nothing and the result packed as told."""
-        if self.handler is None:
-            return f"{NOT_SUPPORTED}: {self.name}: {self.missing}", b""
+        """Call the handler; gives what went wrong, or nothing and the result packed as told.
+
+        What a client did wrong is an answer to that client. Anything else is an error of ours. One in a method that only reads
+        is reported and answered. One in a method that changes the world has left it half changed, and what follows from that
+        would be wrong without a sign: it is raised, and whoever runs the episode stops (see ``commands.py``). So is the end of
+        memory, and what is no ``Exception``, such as a panic of the physics.
+        """
         try:
-            return None, pack(self.handler(host, *arguments))
+            return None, pack(self.call(host, sender, arguments))
         except SamepathError as error:
             return str(error), b""
         except Exception as error:
+            if not self.reads or isinstance(error, MemoryError):
+                raise
             report(f"error of ours in {self.name}: {type(error).__name__}: {error}")
             return f"internal error of samepath in {self.name}: {type(error).__name__}: {error}", b""
 
@@ -82,21 +108,27 @@ class Table:
             raise ValueError(f"method {method.name} is there twice")
         self.methods[method.name] = method
 
-    def value(self, *readers: Reader[Any], quick: bool = False, idle: str = "") -> Callable[[Handler], Handler]:
-        """A method that answers with a value; its name is the handler's."""
-        return self._decorator(Method("", readers, shape=VALUE, quick=quick, idle=idle))
+    def query(
+        self, *readers: Reader[Any], quick: bool = False, sender: bool = False, idle: str = ""
+    ) -> Callable[[Handler], Handler]:
+        """A method that changes nothing and answers with a value; its name is the handler's."""
+        return self._decorator(Method("", readers, shape=VALUE, quick=quick, idle=idle, reads=True, sender=sender))
 
-    def void(self, *readers: Reader[Any], idle: str = "") -> Callable[[Handler], Handler]:
-        """A method that answers that it was done."""
-        return self._decorator(Method("", readers, shape=VOID, idle=idle))
+    def value(self, *readers: Reader[Any], sender: bool = False, idle: str = "") -> Callable[[Handler], Handler]:
+        """A method that changes something and answers with a value."""
+        return self._decorator(Method("", readers, shape=VALUE, idle=idle, sender=sender))
 
-    def bare(self, *readers: Reader[Any]) -> Callable[[Handler], Handler]:
+    def void(self, *readers: Reader[Any], sender: bool = False, idle: str = "") -> Callable[[Handler], Handler]:
+        """A method that changes something and answers that it was done."""
+        return self._decorator(Method("", readers, shape=VOID, idle=idle, sender=sender))
+
+    def bare(self, *readers: Reader[Any], sender: bool = False) -> Callable[[Handler], Handler]:
         """A method whose answer is not wrapped."""
-        return self._decorator(Method("", readers, shape=BARE))
+        return self._decorator(Method("", readers, shape=BARE, sender=sender))
 
     def aside(self, *readers: Reader[Any], shape: str = VALUE) -> Callable[[Handler], Handler]:
-        """A method that needs no world but may take long."""
-        return self._decorator(Method("", readers, shape=shape, aside=True))
+        """A method that needs no world but may take long. What it returns may be a command to be applied to the world."""
+        return self._decorator(Method("", readers, shape=shape, aside=True, reads=True))
 
     def _decorator(self, method: Method) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
@@ -108,7 +140,7 @@ class Table:
     def missing(self, why: str, shape: str, names: Iterable[str]) -> None:
         """Methods that are not supported, and why; any number of arguments is taken."""
         for name in names:
-            self._add(Method(name, shape=shape, quick=True, missing=why))
+            self._add(Method(name, shape=shape, quick=True, missing=why, reads=True))
 
     def __iter__(self) -> Iterator[Method]:
         return iter(self.methods.values())

@@ -14,6 +14,7 @@ from samepath.simulator.server import physics_control as pc
 from samepath.simulator.server.actors import VehicleEntry, WalkerEntry
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods.table import Table
+from samepath.simulator.server.rpc import Sender
 from samepath.simulator.server.ticking import command_of, substeps_of
 
 TABLE: Final = Table()
@@ -63,11 +64,11 @@ def _kind(episode: Episode, actor_id: int) -> VehicleType:
     return kind
 
 
-@TABLE.void(u32, r.vehicle_control)
-def apply_control_to_vehicle(episode: Episode, actor_id: int, control: r.VehicleControl) -> None:
+@TABLE.void(u32, r.vehicle_control, sender=True)
+def apply_control_to_vehicle(episode: Episode, sender: Sender, actor_id: int, control: r.VehicleControl) -> None:
     """Take the pedals."""
     entry = _vehicle(episode, actor_id)
-    if not episode.obeys(actor_id):
+    if not episode.obeys(actor_id, sender):
         return
     if entry.ackermann.target is not None:
         entry.ackermann.release()
@@ -76,15 +77,15 @@ def apply_control_to_vehicle(episode: Episode, actor_id: int, control: r.Vehicle
     episode.actors.rewrite(entry)
 
 
-@TABLE.void(u32, r.ackermann_control)
-def apply_ackermann_control_to_vehicle(episode: Episode, actor_id: int, control: r.AckermannControl) -> None:
+@TABLE.void(u32, r.ackermann_control, sender=True)
+def apply_ackermann_control_to_vehicle(episode: Episode, sender: Sender, actor_id: int, control: r.AckermannControl) -> None:
     """Drive by speed and angle."""
     entry = _vehicle(episode, actor_id)
-    if episode.obeys(actor_id):
+    if episode.obeys(actor_id, sender):
         entry.ackermann.aim(control)
 
 
-@TABLE.value(u32)
+@TABLE.query(u32)
 def get_ackermann_controller_settings(episode: Episode, actor_id: int) -> r.AckermannSettings:
     """The gains."""
     return _vehicle(episode, actor_id).ackermann.settings
@@ -96,11 +97,11 @@ def apply_ackermann_controller_settings(episode: Episode, actor_id: int, setting
     _vehicle(episode, actor_id).ackermann.settings = settings
 
 
-@TABLE.void(u32, r.walker_control)
-def apply_control_to_walker(episode: Episode, actor_id: int, control: r.WalkerControl) -> None:
+@TABLE.void(u32, r.walker_control, sender=True)
+def apply_control_to_walker(episode: Episode, sender: Sender, actor_id: int, control: r.WalkerControl) -> None:
     """Let a walker walk."""
     entry = episode.actors.get(actor_id, WalkerEntry, "a walker")
-    if not episode.obeys(actor_id):
+    if not episode.obeys(actor_id, sender):
         return
     entry.control = control
     x, y, _ = control.direction
@@ -110,7 +111,7 @@ def apply_control_to_walker(episode: Episode, actor_id: int, control: r.WalkerCo
     episode.actors.rewrite(entry)
 
 
-@TABLE.value(u32)
+@TABLE.query(u32)
 def get_physics_control(episode: Episode, actor_id: int) -> r.PhysicsControl:
     """A vehicle's physics, as it is now."""
     entry = _vehicle(episode, actor_id)
@@ -132,7 +133,7 @@ def apply_physics_control(episode: Episode, actor_id: int, control: r.PhysicsCon
     entry.physics = control
 
 
-@TABLE.value(u32)
+@TABLE.query(u32)
 def get_vehicle_light_state(episode: Episode, actor_id: int) -> tuple[int]:
     """A vehicle's lights."""
     return (_vehicle(episode, actor_id).lights,)
@@ -144,7 +145,7 @@ def set_vehicle_light_state(episode: Episode, actor_id: int, flags: int) -> None
     _vehicle(episode, actor_id).lights = flags
 
 
-@TABLE.value()
+@TABLE.query()
 def get_vehicle_light_states(episode: Episode) -> list[tuple[int, int]]:
     """The lights of all vehicles."""
     return [(entry.id, entry.lights) for entry in episode.actors.all(VehicleEntry)]
@@ -174,7 +175,7 @@ def set_wheel_steer_direction(episode: Episode, actor_id: int, wheel: int, angle
     _wheel_index(wheel)
 
 
-@TABLE.value(u32, u8)
+@TABLE.query(u32, u8)
 def get_wheel_steer_angle(episode: Episode, actor_id: int, wheel: int) -> float:
     """How far a wheel is turned, in degrees, to the right."""
     _vehicle(episode, actor_id)
@@ -187,7 +188,7 @@ def _wheel_index(wheel: int) -> int:
     return wheel
 
 
-@TABLE.value(u32)
+@TABLE.query(u32)
 def get_telemetry_data(episode: Episode, actor_id: int) -> Telemetry:
     """What a vehicle and its wheels do."""
     entry, kind = _vehicle(episode, actor_id), _kind(episode, actor_id)
