@@ -3,6 +3,7 @@
 import io
 import itertools
 import math
+import os
 import struct
 from pathlib import Path
 
@@ -442,3 +443,95 @@ def test_links_are_not_followed(tmp_path):
     (folder / "sub").mkdir()
     with pytest.raises(InputError, match="is a folder"):
         inside(folder, "sub")
+
+
+def framed(number, *packets):
+    """A frame of any packets."""
+    start, end = struct.pack("<BIQdd", 0, 24, number, 0.1, 0.1 * (number - 1)), struct.pack("<BI", 1, 0)
+    return start + b"".join(struct.pack("<BI", kind, len(data)) + data for kind, data in packets) + end
+
+
+ONE_WALKER = (9, struct.pack("<HIf", 1, 25, 1.5))
+
+
+def test_packets_of_one_kind_in_a_frame_are_put_together_in_order(tmp_path):
+    (tmp_path / "run.log").write_bytes(written([]) + framed(1, *[ONE_WALKER] * 1000))
+    (frame,) = open_log(tmp_path / "run.log").frames()
+    assert frame.content == Content(walkers=(WalkerInput(25, 1.5),) * 1000)
+
+
+def test_a_frame_of_more_packets_than_there_can_be_is_refused_wherever_it_is_read(tmp_path):
+    """Each packet was put behind all before it: a file of 1.2 MB took 7 s, one of 12 MB would have taken ten minutes."""
+    path = tmp_path / "run.log"
+    path.write_bytes(written([]) + framed(1, *[ONE_WALKER] * 20_000))
+    for read in (lambda log: list(log.frames()), lambda log: log.extent):
+        with pytest.raises(InputError, match="at most 1024 packets and 16 MiB was wanted, but frame 1 has more"):
+            read(open_log(path))
+
+
+def test_a_frame_of_more_bytes_than_there_can_be_is_refused(tmp_path):
+    path = tmp_path / "run.log"
+    full = (9, struct.pack("<H", 65535) + struct.pack("<If", 25, 1.5) * 65535)
+    path.write_bytes(written([]) + framed(1, *[full] * 40))
+    with pytest.raises(InputError, match="16 MiB was wanted"):
+        assert open_log(path).extent
+
+
+LONG_NAME = AddedActor(24, 1, *[0.0] * 6, 1, "vehicle." + "x" * 60_000)
+
+
+def test_texts_about_a_recording_are_bounded_whatever_names_and_counts_it_has(tmp_path):
+    """One long name in the file stood in the text with every collision: 200 KB of recording made 1.2 GB of text."""
+    hits = Content(added=(LONG_NAME,), hits=(LogCollision(0, 24, 24),) * 10_000)
+    moves = [Content(placed=(placed(24, 1000.0 * number),)) for number in range(1000)]
+    log = logged(tmp_path, [hits, *moves], 1.0)
+    for text in (collisions_text(log, "a", "a"), blocked_text(log, 0.0, 1.0)):
+        assert len(text) < 10_000_000
+        assert "... and more: the text ends" in text
+        assert text.endswith("Frames: 1001\nDuration: 1000 seconds\n")
+    crowd = Content(walkers=(WalkerInput(25, 1.5),) * 60_000)
+    text = info_text(logged(tmp_path, [crowd] * 3), everything=True)
+    assert text.count("\n") < 100_010
+    assert "... and more: the text ends within frame 2" in text
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e30])
+def test_a_number_that_no_world_has_is_refused_before_it_is_played(tmp_path, odd):
+    contents = (
+        Content(placed=(placed(24, odd),)),
+        Content(vehicles=(VehicleInput(24, odd, 0.0, 0.0, False, 1),)),
+        Content(walkers=(WalkerInput(24, odd),)),
+        Content(added=(CAR._replace(yaw_deg=odd),)),
+    )
+    for content in contents:
+        replay = LogReplay(logged(tmp_path, [Content(), Content(), content], 0.1), ReplayOptions())
+        replay.begin()
+        with pytest.raises(InputError, match=r"frame 3, actor 24: numbers up to 1e\+09 were wanted") as caught:
+            replay.advance(0.2)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"precious", b"\0" * 100, WHOLE[2:]])
+def test_a_file_that_is_no_recording_is_never_written_over(tmp_path, content):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    for rehearsed in (False, True) if content else (False,):
+        with pytest.raises(InputError, match=r"^notes.txt is there and is no recording, which alone is written over"):
+            LogRecording(path, "town", 0, rehearsed=rehearsed)
+    assert path.read_bytes() == content
+
+
+def test_a_recording_is_written_over_by_the_next_one_of_its_name(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_bytes(WHOLE)
+    recording = LogRecording(path, "town", 0)
+    recording.frame(Content(), 0.05)
+    recording.close()
+    log = open_log(path)
+    assert (log.header.map_name, log.extent) == ("town", (1, 0.0))
+
+
+def test_a_pipe_is_no_file_and_holds_nobody_up(tmp_path):
+    os.mkfifo(tmp_path / "pipe.log")
+    with pytest.raises(InputError, match=r"pipe\.log"):
+        LogRecording(tmp_path / "pipe.log", "town", 0)

@@ -7,8 +7,10 @@ recording are in CARLA's wording and columns. A client names files only inside t
 """
 
 import contextlib
+import itertools
 import math
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import FileIO
@@ -72,6 +74,7 @@ def inside(folder: Path, name: str) -> Path:
 
 
 _HEAD_BYTES: Final = 64
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 
 
 class _NullSink:
@@ -90,26 +93,64 @@ class _NullSink:
 class LogRecording:
     """An open recorder file; feed it once a tick, close it in the end. It never follows a link.
 
+    The name comes from a client, and the folder may hold anything: only another recording is written over, any other file is
+    refused and stays as it is.
+
     Every frame is in the hands of the kernel before the next tick: the death of this process loses none. ``rehearsed`` only
     counts what is written, for ticks that are played again after such a death: the file has them, and :meth:`go_on` goes on.
     """
 
     def __init__(self, path: Path, map_name: str, started_unix_s: int, *, rehearsed: bool = False) -> None:
         self.path = path
-        self._file: FileIO | _NullSink = _NullSink() if rehearsed else self._opened(os.O_CREAT | os.O_TRUNC)
+        self._file: FileIO | _NullSink = _NullSink()
+        if rehearsed:
+            # The answer must be the one of then: where a file that is no recording stood in the way, it still does. An empty
+            # one is what a power cut may leave of a recording.
+            if path.is_file() and path.stat().st_size:
+                self._opened().close()
+        else:
+            self._file = self._new()
         try:
             self._writer = LogWriter(self._file, LogHeader(map_name, started_unix_s))
         except OSError as error:
             self.close()
+            # What has no header is no recording, and would be in the way of the next one.
+            with contextlib.suppress(OSError):
+                self.path.unlink()
             raise self._trouble(error) from error
 
-    def _opened(self, flags: int) -> FileIO:
+    def _new(self) -> FileIO:
+        """A file that was not there, or an empty one in the place of a recording."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path, flags | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o644)
-            return FileIO(handle, "r+b")
+            return FileIO(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o644), "r+b")
+        except FileExistsError:
+            file = self._opened()
         except OSError as error:
             raise self._trouble(error) from error
+        try:
+            file.truncate(0)
+        except OSError as error:
+            file.close()
+            raise self._trouble(error) from error
+        return file
+
+    def _opened(self) -> FileIO:
+        """The recording that is there. Looked at through its own handle: the name may mean another file a moment later."""
+        try:
+            # Without waiting: a pipe in this place would hold the server until somebody writes into it.
+            file = FileIO(os.open(self.path, os.O_RDWR | os.O_NONBLOCK | _NO_LINK), "r+b")
+        except OSError as error:
+            raise self._trouble(error) from error
+        try:
+            is_recording = stat.S_ISREG(os.fstat(file.fileno()).st_mode) and is_log(os.pread(file.fileno(), _HEAD_BYTES, 0))
+        except OSError as error:
+            file.close()
+            raise self._trouble(error) from error
+        if not is_recording:
+            file.close()
+            raise InputError(f"{self.path.name} is there and is no recording, which alone is written over: choose another name")
+        return file
 
     def _trouble(self, error: OSError) -> InputError:
         return InputError(f"{self.path.name} cannot be written: {error.strerror or error}")
@@ -125,9 +166,9 @@ class LogRecording:
     def go_on(self) -> None:
         """After a rehearsal: take up the file where it was at the last tick, whatever came after."""
         state = self._writer.state
-        file = self._opened(0)
+        file = self._opened()
         try:
-            fits = is_log(os.pread(file.fileno(), _HEAD_BYTES, 0)) and os.fstat(file.fileno()).st_size >= state.size
+            fits = os.fstat(file.fileno()).st_size >= state.size
             if fits:
                 file.truncate(state.size)
                 self._writer = LogWriter.go_on(file, state)
@@ -166,6 +207,7 @@ class LogRecording:
 
 
 _SAME_S: Final = 1e-6
+_PLAYABLE: Final = 1e9
 _SPECTATOR: Final = "spectator"
 
 
@@ -212,10 +254,12 @@ class LogReplay:
         self.time_factor = options.time_factor
         self.start_s, self.end_s = span_s(log, options)
         self._time_s = self.start_s
-        self._frames: Iterator[LogFrame] = log.frames()
+        self._frames = (_sound(frame, log.path) for frame in log.frames())
         self._here: LogFrame | None = None
         self._next: LogFrame | None = next(self._frames, None)
         self._present: dict[int, AddedActor] = {}
+        self._places: dict[int, int] = {}  # the order in which those who are present came
+        self._came = 0
         self._ignored: set[int] = set()
 
     @property
@@ -234,7 +278,7 @@ class LogReplay:
         return self._step_to(min(self._time_s + step_s * self.time_factor, self.end_s))
 
     def _step_to(self, time_s: float) -> ReplayStep:
-        before = dict(self._present)
+        before: dict[int, tuple[int, AddedActor | None]] = {}  # of those who come or go in this step: not of all, every tick
         parents: list[Parent] = []
         doors: list[Door] = []
         while self._next is not None and self._next.elapsed_s <= time_s + _SAME_S:
@@ -243,18 +287,26 @@ class LogReplay:
             for added in content.added:
                 if self._is_ignored(added):
                     self._ignored.add(added.actor)
-                else:
-                    self._present[added.actor] = added
+                    continue
+                before.setdefault(added.actor, (self._places.get(added.actor, -1), self._present.get(added.actor)))
+                self._present[added.actor] = added
+                if added.actor not in self._places:
+                    self._came += 1
+                    self._places[added.actor] = self._came
             for actor in content.removed:
+                before.setdefault(actor, (self._places.get(actor, -1), self._present.get(actor)))
                 self._present.pop(actor, None)
+                self._places.pop(actor, None)
             parents.extend(content.parents)
             doors.extend(content.doors)
         self._time_s = time_s
         here, present = self._here, self._present
+        came = [actor for actor, (_, former) in before.items() if actor in present and present[actor] is not former]
+        went = [actor for actor, (_, former) in before.items() if former is not None and present.get(actor) is not former]
         step = ReplayStep(
             time_s,
-            added=tuple(present_actor for actor, present_actor in present.items() if before.get(actor) is not present_actor),
-            removed=tuple(actor for actor, former in before.items() if present.get(actor) is not former),
+            added=tuple(present[actor] for actor in sorted(came, key=self._places.__getitem__)),
+            removed=tuple(sorted(went, key=lambda actor: before[actor][0])),
             parents=tuple(parent for parent in parents if parent.actor in present and parent.parent in present),
             doors=tuple(door for door in doors if door.actor in present),
             finished=time_s >= self.end_s - _SAME_S or self._next is None,
@@ -293,6 +345,18 @@ def _mixed(a: LogPose, b: LogPose, part: float) -> LogPose:
     return LogPose(a.actor, *metres, *degrees)
 
 
+def _sound(frame: LogFrame, path: Path) -> LogFrame:
+    """A frame that a world can be put into: one number that is none, and the physics would stop."""
+    content = frame.content
+    for rows in (content.placed, content.vehicles, content.walkers, content.added):
+        for row in rows:
+            odd = next((value for value in row if isinstance(value, float) and not abs(value) <= _PLAYABLE), None)
+            if odd is not None:
+                where = f"{path.name}, frame {frame.number}, actor {row[0]}"
+                raise InputError(f"{where}: numbers up to {_PLAYABLE:g} were wanted, but {odd:g} came")
+    return frame
+
+
 def span_s(log: Log, options: ReplayOptions) -> tuple[float, float]:
     """From when to when a recording is played."""
     _, total_s = log.extent
@@ -326,21 +390,49 @@ _LIGHTS: Final = (
     "Special1", "Special2",
 )  # fmt: skip
 _CM_PER_M: Final = 100.0
+# What a text about a recording may hold. A name of 60 KB stands in the file once, and in the text with every collision.
 LINES_MAX: Final = 100_000
+TEXT_MAX_BYTES: Final = 8 * 1024 * 1024
+
+
+class _Lines:
+    """The lines of a text, up to its bound; then one that says so, and no more."""
+
+    def __init__(self, log: Log, *titles: str) -> None:
+        self._log = log
+        self._lines = [*_head(log), *titles]
+        self._left_bytes = TEXT_MAX_BYTES
+        self.is_full = False
+
+    def add(self, line: str, until: str) -> None:
+        """Add a line; if it does not fit, ``until`` tells how far the text goes."""
+        self._left_bytes -= len(line) if line.isascii() else len(line.encode())
+        if not self.is_full and (self._left_bytes < 0 or len(self._lines) >= LINES_MAX):
+            self._lines.append(f"... and more: the text ends {until}")
+            self.is_full = True
+        if not self.is_full:
+            self._lines.append(line)
+
+    def text(self) -> str:
+        frames, duration_s = self._log.extent
+        cut = ["The recording was not ended: what follows its last whole frame is left out"] if self._log.is_cut else []
+        return "\n".join([*self._lines, "", *cut, f"Frames: {frames}", f"Duration: {duration_s:g} seconds", ""])
 
 
 def info_text(log: Log, *, everything: bool) -> str:
     """The events of a recording, or with ``everything`` all that happens in every frame."""
-    lines = [*_head(log)]
+    lines = _Lines(log)
     for frame in log.frames():
-        found = [*_events(frame.content), *(_states(frame.content) if everything else ())]
-        if found or everything:
-            lines.append(f"Frame {frame.number} at {frame.elapsed_s:g} seconds")
-            lines.extend(found)
-        if len(lines) > LINES_MAX:
-            lines.append(f"... and more: only the first {frame.number} frames are shown")
-            break
-    return _whole(lines, log)
+        title: str | None = f"Frame {frame.number} at {frame.elapsed_s:g} seconds"
+        found = itertools.chain(_events(frame.content), _states(frame.content) if everything else ())
+        for line in found:
+            if title is not None:
+                lines.add(title, f"before frame {frame.number}")
+                title = None
+            lines.add(line, f"within frame {frame.number}")
+            if lines.is_full:
+                return lines.text()
+    return lines.text()
 
 
 def _head(log: Log) -> Iterator[str]:
@@ -357,12 +449,6 @@ def _date(unix_s: int) -> str:
     day, _, clock = str(np.datetime64(unix_s, "s")).partition("T")
     year, month, number = day.split("-")
     return f"{month}/{number}/{year[2:]} {clock}"
-
-
-def _whole(lines: list[str], log: Log) -> str:
-    frames, duration_s = log.extent
-    cut = ["The recording was not ended: what follows its last whole frame is left out"] if log.is_cut else []
-    return "\n".join([*lines, "", *cut, f"Frames: {frames}", f"Duration: {duration_s:g} seconds", ""])
 
 
 def _place(*metres: float) -> str:
@@ -423,7 +509,7 @@ def _states(content: Content) -> Iterator[str]:
 
 def collisions_text(log: Log, first: str, second: str) -> str:
     """When actors of two categories began to touch: o other, v vehicle, w walker, t traffic light, h hero, a any."""
-    lines = [*_head(log), f"{'Time':>8} {'Types':>6} {'Id':>6} {'Actor 1':<35} {'Id':>6} {'Actor 2':<35}"]
+    lines = _Lines(log, f"{'Time':>8} {'Types':>6} {'Id':>6} {'Actor 1':<35} {'Id':>6} {'Actor 2':<35}")
     known: dict[int, tuple[str, str]] = {NO_ACTOR: ("o", "")}
     before: set[tuple[int, int]] = set()
     for frame in log.frames():
@@ -431,6 +517,8 @@ def collisions_text(log: Log, first: str, second: str) -> str:
             known[actor.actor] = (_LETTERS.get(ActorKind(min(actor.kind, 4)), "o"), actor.type)
         now: set[tuple[int, int]] = set()
         for hit in frame.content.hits:
+            if lines.is_full:
+                return lines.text()
             letters, names = zip(*(known.get(actor, ("o", "")) for actor in (hit.actor, hit.other)), strict=True)
             heroes = (hit.actor_is_hero, hit.other_is_hero)
             wanted = zip((first, second), letters, heroes, strict=True)
@@ -439,16 +527,17 @@ def collisions_text(log: Log, first: str, second: str) -> str:
             now.add((hit.actor, hit.other))
             if (hit.actor, hit.other) not in before:
                 ids = [f"{-1 if actor == NO_ACTOR else actor:>6}" for actor in (hit.actor, hit.other)]
-                lines.append(
-                    f"{frame.elapsed_s:>8.0f}   {letters[0]} {letters[1]}  {ids[0]} {names[0]:<35} {ids[1]} {names[1]:<35}"
+                lines.add(
+                    f"{frame.elapsed_s:>8.0f}   {letters[0]} {letters[1]}  {ids[0]} {names[0]:<35} {ids[1]} {names[1]:<35}",
+                    f"within frame {frame.number}",
                 )
         before = now
-    return _whole(lines, log)
+    return lines.text()
 
 
 def blocked_text(log: Log, least_s: float, least_cm: float) -> str:
     """Which actors moved less than ``least_cm`` for at least ``least_s``, the longest first."""
-    lines = [*_head(log), f"{'Time':>8} {'Id':>6} {'Actor':<35} {'Duration':>10}"]
+    lines = _Lines(log, f"{'Time':>8} {'Id':>6} {'Actor':<35} {'Duration':>10}")
     types: dict[int, str] = {}
     stopped: dict[int, tuple[LogPose, float, float]] = {}  # where, since when, for how long
     found: list[tuple[float, float, int]] = []
@@ -463,9 +552,12 @@ def blocked_text(log: Log, least_s: float, least_cm: float) -> str:
                 stopped[pose.actor] = (pose, frame.elapsed_s, max(frame.duration_s, 0.0))
     found.extend((for_s, since_s, actor) for actor, (_, since_s, for_s) in stopped.items())
     for for_s, since_s, actor in sorted(found, key=lambda row: (-row[0], row[1], row[2])):
-        if for_s >= least_s:
-            lines.append(f"{since_s:>8.0f} {actor:>6} {types.get(actor, ''):<35} {for_s:>10.0f}")
-    return _whole(lines, log)
+        if not for_s >= least_s or lines.is_full:
+            break
+        lines.add(
+            f"{since_s:>8.0f} {actor:>6} {types.get(actor, ''):<35} {for_s:>10.0f}", f"with those who stood for {for_s:.0f} s"
+        )
+    return lines.text()
 
 
 def _apart_cm(a: LogPose, b: LogPose) -> float:

@@ -4,8 +4,9 @@ The layout is CARLA's documented one (version 2, as of 0.9.16; version 1 is read
 centimetres and angles are roll, pitch, yaw; here they are metres, and poses have our order and names. Packets this module
 has no use for are read past, as the format intends.
 
-Reading and writing go frame by frame, so that a recording of hours needs no memory. Whatever does not fit is an InputError of
-one line with the place in the file. A file that ends within a frame is one whose simulator died while it wrote: what is before
+Reading and writing go frame by frame, so that a recording of hours needs no memory. A frame is bounded in bytes and in packets,
+and reading takes time in proportion to the file, whoever wrote it. Whatever does not fit is an InputError of one line with the
+place in the file. A file that ends within a frame is one whose simulator died while it wrote: what is before
 that frame is read (``Log.is_cut``).
 """
 
@@ -237,8 +238,10 @@ def content_packets(content: rec.Content) -> Iterable[bytes]:
         yield packet(PLATFORM_TIME, CLOCK.pack(content.platform_s))
 
 
-# No frame of a world that our limits allow comes near; a larger number is damage.
-PACKET_MAX_BYTES: Final = 64 * 1024 * 1024
+# No frame of a world that our limits allow comes near; a larger number is damage. Read, a frame takes some 15 times as much.
+FRAME_MAX_BYTES: Final = 16 * 1024 * 1024
+# CARLA writes each kind of packet once a frame, and there are some twenty kinds.
+FRAME_MAX_PACKETS: Final = 1024
 _HEADER_MAX_BYTES: Final = 4 * 65536
 _STARTED_BYTES: Final = 8
 # Where one frame ends and the next, whose number follows, begins: a last packet that seems too long and holds this is damage.
@@ -286,7 +289,7 @@ class Log:
     def frames(self) -> Iterator[LogFrame]:
         """All whole frames, in order."""
         start: tuple[int, float, float] | None = None
-        fields: dict[str, Any] = {}
+        fields: dict[str, list[Any]] = {}
         for number, at, data in self._packets(skip=False):
             where = f"{self.path}, byte {at}"
             if number == FRAME_START:
@@ -297,7 +300,9 @@ class Log:
                 raise InputError(f"{where}: the start of a frame was wanted, but packet {number} came")
             elif number == FRAME_END:
                 frame, duration_s, elapsed_s = start
-                yield LogFrame(frame, elapsed_s, duration_s, Content(**fields))
+                clocks: dict[str, Any] = {name: fields.pop(name)[-1] for name in _CLOCKS.values() if name in fields}
+                rows: dict[str, Any] = {name: tuple(found) for name, found in fields.items()}
+                yield LogFrame(frame, elapsed_s, duration_s, Content(**rows, **clocks))
                 start = None
             else:
                 _read_into(fields, number, data, where)
@@ -335,16 +340,22 @@ class Log:
 
     def _from_file(self, file: BinaryIO, size: int, *, skip: bool) -> Iterator[tuple[int, int, bytes]]:
         at, frame = self.first_byte, 0
+        begun_at, packets = at, 0  # of this frame
         while at < size:
             head = file.read(HEAD.size)
             if len(head) < HEAD.size:
                 return
             number, length = HEAD.unpack(head)
             left = size - at - HEAD.size
-            if length > PACKET_MAX_BYTES or (length > left and _beginning_after(frame) in file.read(left)):
+            # Its own search is the last thing that is done with a file, so that it costs no more than reading it once.
+            if length > FRAME_MAX_BYTES or (length > left and _beginning_after(frame) in file.read(left)):
                 raise InputError(f"{self.path}, byte {at}: packet {number} claims {length} bytes, but {left} are left")
             if length > left:
                 return
+            begun_at, packets = (at, 0) if number == FRAME_START else (begun_at, packets + 1)
+            if packets > FRAME_MAX_PACKETS or at - begun_at + length > FRAME_MAX_BYTES:
+                bound = f"{FRAME_MAX_PACKETS} packets and {FRAME_MAX_BYTES >> 20} MiB"
+                raise InputError(f"{self.path}, byte {at}: a frame of at most {bound} was wanted, but frame {frame} has more")
             if skip and number != FRAME_START:
                 file.seek(length, 1)
                 yield number, at, b""
@@ -369,19 +380,22 @@ def _start(data: bytes, where: str) -> tuple[int, float, float]:
     return int(number), float(duration_s), float(elapsed_s)
 
 
-def _read_into(fields: dict[str, Any], number: int, data: bytes, where: str) -> None:
+_CLOCKS: Final = {VISUAL_TIME: "visual_s", PLATFORM_TIME: "platform_s"}
+
+
+def _read_into(fields: dict[str, list[Any]], number: int, data: bytes, where: str) -> None:
     """Add a packet's records to a frame; packets that are not known are read past."""
     if number == ADDED:
-        fields["added"] = fields.get("added", ()) + unpack_added(data, where)
+        fields.setdefault("added", []).extend(unpack_added(data, where))
     elif number == REMOVED:
-        fields["removed"] = fields.get("removed", ()) + unpack_removed(data, where)
-    elif number in {VISUAL_TIME, PLATFORM_TIME}:
+        fields.setdefault("removed", []).extend(unpack_removed(data, where))
+    elif number in _CLOCKS:
         cursor = Cursor(data, f"{where}: clock")
-        fields["visual_s" if number == VISUAL_TIME else "platform_s"] = float(cursor.take(CLOCK)[0])
+        fields.setdefault(_CLOCKS[number], []).append(float(cursor.take(CLOCK)[0]))
         cursor.finish()
     elif number in BY_ID:
         layout = BY_ID[number]
-        fields[layout.field] = fields.get(layout.field, ()) + unpack(layout, data, where)
+        fields.setdefault(layout.field, []).extend(unpack(layout, data, where))
 
 
 _UNKNOWN_S: Final = -1.0

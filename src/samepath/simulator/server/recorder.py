@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from samepath.core.errors import SamepathError
+from samepath.core.errors import InputError, SamepathError, printable
 from samepath.core.states import Collision, Pose
 from samepath.simulator.carla import recorder_records as log
 from samepath.simulator.carla.recorder import LogRecording, LogReplay, ReplayStep
@@ -20,6 +20,8 @@ from samepath.simulator.server.ticking import destroy, spawn
 from samepath.simulator.world.signals import TrafficLightState
 
 _SIZE_EVERY_FRAMES: Final = 100
+# A recording may name actors by the ten thousand that do not exist here; the log is not to be filled with them.
+_ABSENT_SAID: Final = 20
 
 
 def unix_s(utc_iso: str) -> int:
@@ -176,17 +178,29 @@ class EpisodePlayer:
         self._follow = follow
         self._offset = offset
         self._signs: dict[int, int] = {}
+        self._absent = 0
 
-    def begin(self, episode: Episode) -> None:
+    def begin(self, episode: Episode, first: ReplayStep) -> None:
         """Let everything appear that is there at the start."""
-        self._do(episode, self.replay.begin())
+        self._do(episode, first)
 
     def tick(self, episode: Episode, step_s: float) -> None:
-        """Go on with the recording; at its end the actors are given back to physics."""
-        if not self.is_over:
-            self._do(episode, self.replay.advance(step_s))
-            if self.is_over:
-                self.stop(episode, keep=True)
+        """Go on with the recording; at its end the actors are given back to physics.
+
+        So they are where it cannot be read any further: a file is a client's, and no error of ours that would stop the world.
+        A step is read whole before anything of it is done.
+        """
+        if self.is_over:
+            return
+        try:
+            step = self.replay.advance(step_s)
+        except InputError as error:
+            episode.context.log(f"replay: ended at {self.replay.time_s:g} s: {error}")
+            self.stop(episode, keep=True)
+            return
+        self._do(episode, step)
+        if self.is_over:
+            self.stop(episode, keep=True)
 
     def stop(self, episode: Episode, *, keep: bool) -> None:
         """Let go of the actors, or take them out."""
@@ -235,7 +249,10 @@ class EpisodePlayer:
         try:
             entry = spawn(episode, Description(added.uid, added.type, attributes), transform_of(pose), overlapping=True)
         except SamepathError as error:
-            episode.context.log(f"replay: {added.type} did not appear: {error}")
+            self._absent += 1
+            if self._absent <= _ABSENT_SAID:
+                more = "; of further ones nothing is said" if self._absent == _ABSENT_SAID else ""
+                episode.context.log(f"replay: {printable(added.type[:100])} did not appear: {error}{more}")
             return
         episode.world.set_simulated(entry.id, on=False)
         self.ids[added.actor] = entry.id
