@@ -211,7 +211,7 @@ def _drawing_alone(
     rates = {}
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "view").write_bytes(view.pack())
-        Path(folder, "orders").write_bytes(pack_requests(orders[:SCALING_CAMERAS]))
+        Path(folder, "orders").write_bytes(pack_requests(orders[:SCALING_CAMERAS])[0])
         for count in counts:
             command = [sys.executable, "-m", "bench.cluster", "draw", folder]
             workers = [

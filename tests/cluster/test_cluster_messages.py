@@ -18,7 +18,7 @@ from tests.support.clustering import Cluster, wait_for
 from tests.support.serving import RawClient
 
 HELLO = m.Hello("node-1", "1.0", "f", "host", "boot", 1234, "127.0.0.1", 2000, 2001, 8)
-RESULT = m.SensorResult(7, True, "", b"memory", 0.01)
+RESULT = m.SensorResult(7, True, "", True, 0.01)
 OF_NODES = [
     HELLO,
     m.MapReady(3, "m", "p"),
@@ -92,11 +92,11 @@ def test_numbers_that_mean_nothing_are_refused_as_they_are_read(message):
 
 
 @pytest.mark.parametrize(
-    "row", [None, [], [1, True, "", b""], ["1", True, "", b"", 0.0], [1, True, "", b"", 0.0, 0], [[1], True, "", b"", 0.0]]
+    "row", [None, [], [1, True, "", False], ["1", True, "", True, 0.0], [1, True, "", b"", 0.0], [1, True, "", True, 0.0, 0]]
 )
 def test_what_a_node_says_of_a_request_has_one_shape(row):
-    good = ["TickResult", 1, b"", 0.0, [[1, True, "", b"", 0.0]]]
-    assert m.from_node(msgspec.msgpack.encode(good)).results == (m.SensorResult(1, True, "", b"", 0.0),)
+    good = ["TickResult", 1, b"", 0.0, [[1, True, "", False, 0.0]]]
+    assert m.from_node(msgspec.msgpack.encode(good)).results == (m.SensorResult(1, True, "", False, 0.0),)
     with pytest.raises(WireError):
         m.from_node(msgspec.msgpack.encode([*good[:-1], [row]]))
 

@@ -102,6 +102,7 @@ class Member:
     pidfd: int = -1
     unsent: deque[tuple[bytes, tuple[bytes, ...]]] = field(default_factory=deque)  # until it has read what it was sent before
     unsent_bytes: int = 0
+    read_on_s: float = 0.0  # when the first of it began to wait, or when it last became less
     connected: int = 0
     clients: dict[int, NodeClient] = field(default_factory=dict)
     pending: list[Assignment] = field(default_factory=list)
@@ -242,8 +243,12 @@ class Membership:
             return
         size_bytes = len(data) + sum(map(len, bulk))
         if member.unsent_bytes + size_bytes > _UNSENT_BYTES:
-            self.fail(member.peer, f"it does not read: {len(member.unsent)} messages, {member.unsent_bytes} bytes wait here for it")
+            self.fail(
+                member.peer, f"it does not read: {len(member.unsent)} messages, {member.unsent_bytes} bytes wait here for it"
+            )
             return
+        if not member.unsent:
+            member.read_on_s = SYSTEM_CLOCK.monotonic_s()
         member.unsent.append((data, bulk))
         member.unsent_bytes += size_bytes
 
@@ -254,6 +259,7 @@ class Membership:
         """Send what waits here to those who have read on, in its order."""
         for member in self._in_order:
             while member.unsent and self.link.has_room(member.peer):
+                member.read_on_s = SYSTEM_CLOCK.monotonic_s()
                 data, bulk = member.unsent.popleft()
                 member.unsent_bytes -= len(data) + sum(map(len, bulk))
                 try:
@@ -539,6 +545,9 @@ class Membership:
             del self._refused[peer]
             self.link.disconnect(peer)
         for member in list(self._members.values()):
+            if member.unsent and now_s - member.read_on_s > self._timeouts.silent_s:
+                self.fence(member, f"it has read nothing for {now_s - member.read_on_s:.1f} s")
+                continue
             silent_s = now_s - member.heard_s
             if silent_s > (self._timeouts.joining_s if member.state == JOINING else self._timeouts.silent_s):
                 self.fence(member, f"it has said nothing for {silent_s:.1f} s")

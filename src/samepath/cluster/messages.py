@@ -62,18 +62,19 @@ class MapReady(_Record, frozen=True):
 class SensorResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What came of one render request. ``has_payload``: the payload is in the bulk; ``error`` says why there is none at all.
 
-    ``memory`` is what the sensor is to remember; ``cost_s`` is 0 where it was not measured by itself.
+    ``has_memory``: what the sensor is to remember is in the bulk, behind its payload. ``cost_s`` is 0 where it was not measured
+    by itself.
     """
 
     sensor: Uint32
     has_payload: bool
     error: str
-    memory: bytes
+    has_memory: bool
     cost_s: Duration
 
 
 class TickResult(_Record, frozen=True):
-    """What a node made of a tick. Bulk: the payloads that are wanted elsewhere, in the order of ``results``.
+    """What a node made of a tick. Bulk: payloads that are wanted elsewhere and memories, in the order of ``results``.
 
     ``digest`` is that of the state and the view as the node holds them; ``busy_s`` the time it drew.
     """
@@ -166,8 +167,9 @@ class Sync(_Record, frozen=True):
 
 
 class TickMessage(_Record, frozen=True):
-    """A tick. Bulk: the state for clients and the view, see :func:`join_tick`. ``requests`` are the node's own, if it has any.
+    """A tick. Bulk: the state for clients and the view, see :func:`join_tick`, and behind it what sensors remember.
 
+    ``requests`` are the node's own, if it has any; the memories of those that have one follow in their order.
     ``listeners``: for each request the numbers of the nodes with listeners. ``timed``: say what each request costs. ``again``:
     the tick was sent before, and only the requests are new.
     """

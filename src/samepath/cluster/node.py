@@ -26,6 +26,7 @@ from samepath.cluster.link.memory import hold_memory
 from samepath.cluster.link.node_link import NodeLink
 from samepath.cluster.link.wire import LinkError, LinkLostError, Received, TooLargeError
 from samepath.cluster.replica import ANSWERED_HERE, Replica, read_actor, read_settings, scene_sent
+from samepath.cluster.settings import link_limits
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
 from samepath.core.network import listen
@@ -37,7 +38,7 @@ from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.weather import SceneWeather
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rendering import LocalRenderer, RenderRequest, RenderResult, SceneView, unpack_requests
-from samepath.simulator.server.rpc import Call, Connection, RpcServer
+from samepath.simulator.server.rpc import Call, Connection, RpcServer, Sender
 from samepath.simulator.server.streams import StreamConnection, StreamHub
 
 _HEARTBEAT_S: Final = 0.5
@@ -97,6 +98,7 @@ class RenderTick(NamedTuple):
     frame: int
     data: bytes
     requests: bytes
+    memories: tuple[bytes, ...]
     listeners: tuple[tuple[int, ...], ...]
     timed: bool
     lossless: bool
@@ -147,7 +149,7 @@ class Node:
         hold_memory()
         self._loop = asyncio.get_running_loop()
         # Ports are bound now, because Hello names them, and opened to clients when the node has joined (``_open``).
-        self._hub = StreamHub(settings.limits, lambda stream: self._send_soon(m.StreamUnused(stream)), self._log)
+        self._hub = StreamHub(settings.limits, self._unheard, self._log)
         streams = await listen(lambda: StreamConnection(self._hub), settings.host, settings.port + 1 if settings.port else 0)
         # Whatever this node does not answer itself is forwarded as it came: nothing may be answered aside, out of order.
         table = {
@@ -168,6 +170,7 @@ class Node:
                 Keys(settings.public, settings.secret),
                 settings.main_public,
                 shared_memory=settings.shared_memory,
+                limits=link_limits(settings.limits),
                 log=self._log,
             )
         except BaseException:
@@ -214,7 +217,7 @@ class Node:
 
     def _answer(self, call: Call) -> bytes | None:
         if call.method.handler is None:
-            return call.method.run(None, (), self._log)
+            return call.method.run(None, Sender(call.caller, call.caller.home), (), self._log)
         return self._replica.answer(call) if self._number else None
 
     def _forward(self, call: Call) -> None:
@@ -233,6 +236,10 @@ class Node:
         if number is not None:
             del self._clients[number]
             self._send_soon(m.ClientGone(number))
+
+    def _unheard(self, stream: int) -> None:
+        self._delivered.pop(stream, None)
+        self._send_soon(m.StreamUnused(stream))
 
     def _send_soon(self, message: m.FromNode, *bulk: bytes) -> None:
         """Send something to the main server; from any thread."""
@@ -274,16 +281,17 @@ class Node:
         except TooLargeError as error:
             if not isinstance(message, m.TickResult):
                 raise
-            # A picture, or what its sensor remembers, is too large: the main server is told why there is none.
-            trouble = f"it is too large for a cluster, choose a smaller picture: {error}"
-            results = tuple(m.SensorResult(result.sensor, False, trouble, b"", result.cost_s) for result in message.results)
+            # A picture, or what its sensor remembers, is too large: the main server is told why there is none. The renderer
+            # refuses such ones, so this is for a main server whose limits are other ones.
+            why = f"it is too large for a cluster, choose a smaller picture: {error}"
+            results = tuple(m.SensorResult(result.sensor, False, why, False, result.cost_s) for result in message.results)
             self._link.send(m.encode(m.TickResult(message.frame, message.digest, message.busy_s, results)))
 
     def _receive(self, message: m.FromMain, bulk: tuple[bytes, ...]) -> None:  # noqa: PLR0912 - one branch per message
         in_loop = self._loop.call_soon_threadsafe
         match message:
             case m.TickMessage():
-                self._tick(message, bulk[0])
+                self._tick(message, bulk[0], bulk[1:])
             case m.CallResult():
                 in_loop(self._answer_client, message, bulk[0])
             case m.StreamData():
@@ -316,7 +324,12 @@ class Node:
         settings = self._settings
         self._replica = Replica(message.aliases, self._stream_port, settings.limits, self._log)
         self._render_thread = RenderThread(
-            message.number, settings.threads, settings.handicap, self._rendered, self._render_failed, self._log
+            message.number,
+            LocalRenderer(settings.threads, most_bytes=settings.limits.measurement_bytes),
+            settings.handicap,
+            self._rendered,
+            self._render_failed,
+            self._log,
         )
         self._number = message.number
 
@@ -326,13 +339,13 @@ class Node:
         self._loop.call_soon_threadsafe(self._replica.load, message.episode, scene)
         self._render_thread.put(BuildMap(message.episode, self._road_map))
 
-    def _tick(self, message: m.TickMessage, data: bytes) -> None:
+    def _tick(self, message: m.TickMessage, data: bytes, memories: tuple[bytes, ...]) -> None:
         if not message.again:
             # Clients get the state before the frames of the same tick are drawn, as from a single server.
             state, _ = m.split_tick(data)
             self._loop.call_soon_threadsafe(self._state, state, message.frame, message.lossless)
         self._render_thread.put(
-            RenderTick(message.frame, data, message.requests, message.listeners, message.timed, message.lossless)
+            RenderTick(message.frame, data, message.requests, memories, message.listeners, message.timed, message.lossless)
         )
 
     # In the render thread.
@@ -371,8 +384,8 @@ class Node:
     def _deliver(self, stream: int, payload: bytes, frame: int, lossless: bool) -> None:
         """Give a message to listeners; of a sensor that sees each frame once, whoever drew it, and none out of order."""
         if frame:
-            if frame <= self._delivered.get(stream, 0):
-                return
+            if frame <= self._delivered.get(stream, 0) or not self._hub.is_heard(stream):
+                return  # of a stream that is over, or that nobody wants any more, nothing is noted either
             self._delivered[stream] = frame
         self._hub.send(stream, payload, lossless=lossless)
 
@@ -395,7 +408,7 @@ class RenderThread:
     def __init__(
         self,
         number: int,
-        threads: int,
+        renderer: LocalRenderer,
         handicap: float,
         done: Callable[[RenderOutput], None],
         failed: Callable[[Exception], None],
@@ -406,7 +419,7 @@ class RenderThread:
         self._done = done
         self._failed = failed
         self._log = log
-        self._renderer = LocalRenderer(threads)
+        self._renderer = renderer
         self._inbox: queue.SimpleQueue[BuildMap | RenderTick | None] = queue.SimpleQueue()
         self._picture = ""
         self._thread = threading.Thread(target=self._run, name="samepath render", daemon=True)
@@ -441,7 +454,7 @@ class RenderThread:
         state, packed = m.split_tick(work.data)
         view = SceneView.unpack(packed)
         digest = understood_digest(state, view)
-        requests = unpack_requests(work.requests) if work.requests else ()
+        requests = unpack_requests(work.requests, work.memories) if work.requests else ()
         # What is measured is drawing alone: reading and checking the tick cost the same wherever it is drawn.
         start_s = SYSTEM_CLOCK.monotonic_s()
         found = self._renderer.render(view, requests, timed=work.timed)
@@ -466,7 +479,9 @@ class RenderThread:
                 bulk.append(made.payload)
             if made.payload and self._number in homes:
                 own.append((request.stream, request.head + made.payload))
-            results.append(m.SensorResult(made.sensor, has_payload, made.trouble, made.memory, made.cost_s))
+            if made.memory:
+                bulk.append(made.memory)
+            results.append(m.SensorResult(made.sensor, has_payload, made.error, bool(made.memory), made.cost_s))
         return TickRendered(m.TickResult(work.frame, digest, busy_s, tuple(results)), tuple(bulk), tuple(own), work.lossless)
 
 

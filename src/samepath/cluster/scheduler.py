@@ -19,6 +19,7 @@ thread, and no lock.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from samepath.cluster.balance import CostModel, LoadBalancer, NodeShare
@@ -32,7 +33,7 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
 from samepath.simulator.maps import RoadMap
 from samepath.simulator.server.episode import Episode
-from samepath.simulator.server.rendering import RenderRequest, RenderResult, SceneView, pack_requests
+from samepath.simulator.server.rendering import RenderRequest, RenderResult, SceneView, pack_requests, rounds
 from samepath.simulator.server.streams import MAIN_SERVER
 from samepath.simulator.server.ticking import step_of
 
@@ -47,6 +48,8 @@ _LONG_S: Final = 0.5
 # A node sends a heartbeat twice a second, also while it draws: with two missed and some slack it is taken for frozen.
 _FROZEN_S: Final = 1.2
 _SLOW_FACTOR: Final = 10.0
+# Payloads that are kept for the page of the monitor; beyond that the oldest is forgotten, and asked for again.
+_THUMBNAILS_BYTES: Final = 256 << 20
 
 
 class NodeMissingError(SamepathError):
@@ -115,6 +118,9 @@ class Scheduler:
     def prepare(self, road_map: RoadMap) -> None:
         """Nothing is drawn here, so nothing has to be built."""
 
+    def idle(self) -> None:
+        """Nodes are shown every tick, so there is no idle one."""
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -143,19 +149,27 @@ class Scheduler:
 
     def _homes(self, request: RenderRequest) -> tuple[int, ...]:
         """The nodes at which a sensor is listened to."""
-        homes = self._host.episode.subscriptions.homes(request.stream)
+        homes = self._host.episode.connections.subscriptions.homes(request.stream)
         return (MAIN_SERVER, *homes) if request.sensor in self.thumbnails_wanted and MAIN_SERVER not in homes else homes
 
     # Lockstep: send, wait, send again.
 
     def _lockstep(self, requests: Sequence[RenderRequest]) -> list[RenderResult]:
-        self._due = {request.sensor: request for request in requests}
-        self._done = {}
+        results: list[RenderResult] = []
         try:
-            self._send_tick(self._assign(requests))
-            while len(self._done) < len(self._due):
-                self._wait()
-            return [self._done[request.sensor] for request in requests]
+            # What is due at once is nearly always one round. Where it is more than the memory of nodes and of this server is
+            # meant for, the next round begins when the frames of the last one are where they are listened to.
+            for number, part in enumerate(rounds(requests) or [()]):
+                self._due = {request.sensor: request for request in part}
+                self._done = {}
+                self._send_tick(self._assign(part), again=number > 0)
+                while len(self._done) < len(self._due):
+                    self._wait()
+                while self._membership.has_unsent():
+                    self._membership.attend(_POLL_S)
+                    self._go_on_waiting()
+                results += [self._done[request.sensor] for request in part]
+            return results
         finally:
             self._due, self.waiting_for = {}, ()
 
@@ -194,29 +208,47 @@ class Scheduler:
         if SYSTEM_CLOCK.monotonic_s() - self.began_s > _LONG_S:
             self._host.while_waiting()
 
-    def _send_tick(self, shares: Sequence[NodeShare]) -> None:
-        """Send a tick to all nodes, and each its requests with it."""
+    def _send_tick(self, shares: Sequence[NodeShare], *, again: bool = False) -> None:
+        """Send a tick to all nodes, and each its requests with it; ``again``: all have it, and only the requests are new."""
         by_node = {share.node: share for share in shares}
         timed = self._ticks % _TIMED_EVERY == 1
-        messages = {}
+        messages: dict[Member, bytes] = {}
+        memories: dict[Member, tuple[bytes, ...]] = {}
+        rest: list[tuple[Member, NodeShare]] = []
         for member in self._membership.followers():
             share = by_node.get(member.number)
-            is_new = share is not None and any(not self.balancer.costs.is_measured(new.sensor) for new in share.requests)
-            messages[member.peer] = self._tick(member, share, again=False, timed=timed or is_new)
-        self._broadcast(messages)
+            if share is None:
+                if not again:
+                    messages[member] = encode(TickMessage(self.frame, self._is_lockstep(), b"", (), False, False))
+                continue
+            # In real time a share may be more than one message is meant to bring back: each part is answered by itself.
+            first, *others = rounds(share.requests)
+            rest += [(member, NodeShare(share.node, part, share.expected_s)) for part in others]
+            is_new = any(not self.balancer.costs.is_measured(new.sensor) for new in first)
+            own = NodeShare(share.node, first, share.expected_s)
+            messages[member], memories[member] = self._tick(member, own, again=again, timed=timed or is_new)
+        self._broadcast(messages, memories)
+        for member, share in rest:
+            self._send_again(member, share)
 
-    def _tick(self, member: Member, share: NodeShare | None, *, again: bool, timed: bool) -> bytes:
-        lossless = self._is_lockstep()
-        if share is None:
-            return encode(TickMessage(self.frame, lossless, b"", (), False, again))
+    def _send_again(self, member: Member, share: NodeShare) -> None:
+        """Give a node that has the tick requests of it."""
+        message, memories = self._tick(member, share, again=True, timed=False)
+        self._broadcast({member: message}, {member: memories})
+
+    def _tick(self, member: Member, share: NodeShare, *, again: bool, timed: bool) -> tuple[bytes, tuple[bytes, ...]]:
+        """The message of a tick with requests, and what their sensors remember; the node owes them from now on."""
         now_s = SYSTEM_CLOCK.monotonic_s()
         requests = {request.sensor: request for request in share.requests}
         member.pending.append(Assignment(self.frame, requests, now_s, share.expected_s, timed))
         homes = tuple(self._homes(request) for request in share.requests)
-        return encode(TickMessage(self.frame, lossless, pack_requests(share.requests), homes, timed, again))
+        packed, memories = pack_requests(share.requests)
+        return encode(TickMessage(self.frame, self._is_lockstep(), packed, homes, timed, again)), memories
 
-    def _broadcast(self, messages: dict[bytes, bytes]) -> None:
-        for peer, error in self._membership.broadcast(messages, self._tick_bytes).items():
+    def _broadcast(self, to: dict[Member, bytes], own: dict[Member, tuple[bytes, ...]]) -> None:
+        messages = {member.peer: message for member, message in to.items()}
+        memories = {member.peer: parts for member, parts in own.items()}
+        for peer, error in self._membership.broadcast(messages, self._tick_bytes, memories).items():
             if isinstance(error, TooLargeError):  # no node is to blame: whoever asked for the tick is told, and nobody owes it
                 for member in self._membership.all():
                     member.pending = [assignment for assignment in member.pending if assignment.frame != self.frame]
@@ -280,8 +312,8 @@ class Scheduler:
         shares = LoadBalancer(self.balancer.costs).assign(requests, [member.number for member in others])
         by_number = {member.number: member for member in others}
         for share in shares:
-            member = by_number[share.node]
-            self._broadcast({member.peer: self._tick(member, share, again=True, timed=False)})
+            for part in rounds(share.requests):
+                self._send_again(by_number[share.node], NodeShare(share.node, part, share.expected_s))
 
     def _fence_hanging(self, now_s: float) -> None:
         """Fence who owes something for far too long; what has come in the meantime is looked at first."""
@@ -348,12 +380,13 @@ class Scheduler:
         member.pending.remove(assignment)
         member.suspected = False  # it was slow, not frozen
         self._learn(member, assignment, message, now_s)
-        payloads = iter(bulk)
+        parts = iter(bulk)
         for result in message.results:
-            payload = next(payloads, b"") if result.has_payload else b""
+            payload = next(parts, b"") if result.has_payload else b""
+            memory = next(parts, b"") if result.has_memory else b""
             request = assignment.requests.get(result.sensor)
             if request is not None:
-                made = RenderResult(result.sensor, payload, result.memory, result.error)
+                made = RenderResult(result.sensor, payload, memory, result.error)
                 self._on_result(member, request, made, message.frame, now_s)
 
     def _on_result(self, member: Member, request: RenderRequest, result: RenderResult, frame: int, now_s: float) -> None:
@@ -362,7 +395,7 @@ class Scheduler:
                 self._counters.duplicates += 1
                 return
             # Without its payload: that is delivered at once, while other nodes still draw.
-            self._done[request.sensor] = RenderResult(result.sensor, b"", result.memory, result.trouble)
+            self._done[request.sensor] = RenderResult(result.sensor, b"", result.memory, result.error)
         elif frame in self._real_time_ticks:
             sent_s, step_s = self._real_time_ticks[frame]
             late_s = now_s - sent_s - step_s
@@ -425,7 +458,13 @@ class Scheduler:
         """Keep a payload that the main server itself asked for."""
         if request.sensor in self.thumbnails_wanted:
             self.thumbnails_wanted.discard(request.sensor)
-            self.thumbnails[request.sensor] = (request, payload)
+            self.thumbnails.pop(request.sensor, None)
+            self.thumbnails[request.sensor] = (replace(request, memory=b""), payload)
+            kept_bytes = sum(len(kept) for _, kept in self.thumbnails.values())
+            for oldest in tuple(self.thumbnails):
+                if kept_bytes <= _THUMBNAILS_BYTES:
+                    break
+                kept_bytes -= len(self.thumbnails.pop(oldest)[1])
 
     def drain(self, member: Member) -> None:
         """Give a node nothing more; its clients may stay."""

@@ -2,8 +2,45 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+from samepath.cluster.link.memory import power_of_two
+from samepath.cluster.link.wire import LinkLimits
+from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.server.rendering import ROUND_BYTES
 from samepath.simulator.server.server import ServerSettings
+
+# What stands before a measurement or around an answer: a header, a wrapping, a name.
+_AROUND_BYTES: Final = 1 << 16
+# The state and the view of an actor in a tick, and a debug shape without its text; a test holds the numbers to the records.
+_ACTOR_BYTES: Final = 512
+_SHAPE_BYTES: Final = 256
+_CHARACTER_BYTES: Final = 4  # of UTF-8, at most
+
+
+def tick_bytes(server: ServerLimits) -> int:
+    """The most that a tick's state and view take: every actor there may be, and every shape a client may draw."""
+    shapes = server.debug_shapes * _SHAPE_BYTES + server.debug_text_characters * _CHARACTER_BYTES
+    # What is hidden is named: all of a map's scenery at most, which was made of its OpenDRIVE.
+    return server.actors * _ACTOR_BYTES + shapes + server.opendrive_bytes
+
+
+def link_limits(server: ServerLimits) -> LinkLimits:
+    """The link of a cluster, as large as what its server allows: whatever a client may ask for can be carried.
+
+    A part of the bulk is a measurement or what its sensor remembers, a call, an answer, a map or a tick.
+    """
+    largest_bytes = max(
+        server.measurement_bytes, server.answer_bytes, server.message_bytes, server.opendrive_bytes, tick_bytes(server)
+    )
+    bulk_bytes = largest_bytes + _AROUND_BYTES
+    return LinkLimits(
+        bulk_bytes=bulk_bytes,
+        # A round of frames and one more: a peer that has all of them before it is busy, not stuck.
+        waiting_bytes=ROUND_BYTES + 2 * bulk_bytes,
+        broadcast_bytes_max=power_of_two(bulk_bytes, 1 << 30),
+        arena_bytes_max=power_of_two(max(bulk_bytes, ROUND_BYTES), 1 << 30),
+    )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.renderer import Lamp
 from samepath.simulator.sensors.weather import SceneWeather
 from samepath.simulator.server.debug import DebugArrow, DebugBox, DebugLine, DebugPoint, DebugShape, DebugText
-from samepath.simulator.server.rendering import RenderRequest, SceneView, pack_requests, unpack_requests
+from samepath.simulator.server.rendering import ROUND_BYTES, RenderRequest, SceneView, pack_requests, rounds, unpack_requests
 
 real = st.floats(-1e6, 1e6)
 poses = st.builds(Pose, real, real, real, real, real, real)
@@ -52,7 +52,31 @@ def test_orders_are_read_as_they_were_written(pose, was, memory):
         0.05, Vector(1.0, -2.0, 0.0), memory,
     )  # fmt: skip
     assert order.frame == 41
-    assert unpack_requests(pack_requests((order, order))) == (order, order)
+    data, memories = pack_requests((order, order))
+    assert memories == ((memory, memory) if memory else ())
+    assert unpack_requests(data, memories) == (order, order)
+    if memory:
+        with pytest.raises(WireError, match="remembers"):
+            unpack_requests(data, memories[1:])
+
+
+def sized(number, size_bytes, text=""):
+    return RenderRequest(number, number, "sensor.camera.rgb", (("role_name", text),), b"", Pose(), None, 0, 0, 0.0, 0.05,
+                         size_bytes=size_bytes)  # fmt: skip
+
+
+@given(st.lists(st.integers(0, 2 * ROUND_BYTES), max_size=12))
+def test_requests_are_cut_into_rounds_that_bring_no_more_than_is_meant(sizes):
+    requests = tuple(sized(number, size_bytes) for number, size_bytes in enumerate(sizes))
+    found = rounds(requests)
+    assert tuple(request for part in found for request in part) == requests
+    assert all(len(part) == 1 or sum(request.size_bytes for request in part) <= ROUND_BYTES for part in found)
+
+
+def test_many_requests_and_long_texts_make_rounds_too():
+    assert [len(part) for part in rounds([sized(number, 0) for number in range(2500)])] == [1000, 1000, 500]
+    wordy = [sized(number, 0, "x" * 4000 + str(number)) for number in range(1200)]
+    assert max(len(pack_requests(part)[0]) for part in rounds(wordy)) < 5 << 20
 
 
 @given(st.binary(max_size=60))

@@ -27,6 +27,7 @@ from samepath.cluster.link.wire import (
     LinkLimits,
     MalformedError,
     PacketKind,
+    PartRef,
     PeerGoneError,
     PeerStuckError,
     Received,
@@ -108,10 +109,22 @@ class MainLink:
         self._send_frames(found, frames, size, extent)
         self._grow()
 
-    def broadcast(self, messages: Mapping[bytes, bytes], bulk: bytes) -> dict[bytes, LinkError]:
+    def check(self, message: bytes, bulk: Sequence[wire.Buffer] = ()) -> None:
+        """A TooLargeError for what no peer could be sent."""
+        wire.check_sizes(message, bulk, self._limits)
+
+    def has_room(self, peer: bytes) -> bool:
+        """May a peer be sent more, or has it so much to read that it must read first?"""
+        found = self._peers.get(peer)
+        return found is None or not found.flow.is_full()
+
+    def broadcast(
+        self, messages: Mapping[bytes, bytes], bulk: bytes, own: Mapping[bytes, Sequence[bytes]] | None = None
+    ) -> dict[bytes, LinkError]:
         """Send each peer its message, and all of them the same bulk, which is written once for those on this host.
 
-        Returns those to whom nothing could be sent, and why; the others have theirs.
+        ``own`` is what only one of them gets, behind the bulk of all. Returns those to whom nothing could be sent, and why; the
+        others have theirs.
         """
         failed: dict[bytes, LinkError] = {}
         if len(bulk) > self._limits.bulk_bytes:
@@ -120,17 +133,23 @@ class MainLink:
             )
             return dict.fromkeys(messages, error)
         memory, stored = self._memory, None
-        if memory is not None and len(bulk) > self._limits.inline_bytes:
+        if memory is not None:
             memory.begin()
             there = (self._peers[peer] for peer in messages if peer in self._peers)
-            if any(memory.is_read_by(peer.memory) for peer in there):
+            if len(bulk) > self._limits.inline_bytes and any(memory.is_read_by(peer.memory) for peer in there):
                 stored = memory.store(bulk, len(bulk))
+
+        def store(data: wire.Buffer, length: int) -> tuple[PartRef, Extent] | None:
+            return stored if data is bulk or memory is None else memory.store(data, length)
+
         for peer, message in messages.items():
             try:
                 found = self._ready_peer(peer)
                 shares = memory is not None and memory.is_read_by(found.memory)
-                store = (lambda _data, _length: stored) if shares else None
-                frames, size, extent = wire.pack_bulk(found.flow.received, message, (bulk,), store, self._limits)
+                parts = (bulk, *(own or {}).get(peer, ()))
+                frames, size, extent = wire.pack_bulk(
+                    found.flow.received, message, parts, store if shares else None, self._limits
+                )
                 self._send_frames(found, frames, size, extent)
             except LinkError as error:
                 failed[peer] = error

@@ -71,7 +71,7 @@ class LinkLimits:
     """How large messages may be, and how much may wait for a peer that does not read."""
 
     message_bytes: int = 16 * _MIB  # one message, its bulk not counted
-    bulk_bytes: int = 64 * _MIB + (1 << 16)  # one part of the bulk: the largest picture that a server draws, and its header
+    bulk_bytes: int = 64 * _MIB  # one part of the bulk; a cluster derives it from what its server allows (``link_limits``)
     bulk_parts: int = 4096  # of one message
     inline_bytes: int = 2048  # bulk up to this size travels within the packet: a frame of its own would cost more
     waiting_messages: int = 16_384  # sent and not known to be read
@@ -228,6 +228,19 @@ def unpack(frame: bytes, frames_after: int, limits: LinkLimits) -> Packet:
     return Packet(kind, read, message, parts, tuple(inline))
 
 
+def check_sizes(message: bytes, bulk: Sequence[Buffer], limits: LinkLimits) -> list[int]:
+    """The sizes of the parts of the bulk; a TooLargeError for what the link does not take."""
+    if len(message) > limits.message_bytes or len(bulk) > limits.bulk_parts:
+        raise TooLargeError(
+            f"a message of {len(message)} bytes with {len(bulk)} parts is beyond the limits of the link, "
+            f"{limits.message_bytes} bytes and {limits.bulk_parts} parts"
+        )
+    sizes = [len(part) if isinstance(part, bytes) else part.nbytes for part in bulk]
+    if max(sizes, default=0) > limits.bulk_bytes:
+        raise TooLargeError(f"a part of {max(sizes)} bytes is beyond the limit of the link, {limits.bulk_bytes} bytes")
+    return sizes
+
+
 def pack_bulk(
     read: int,
     message: bytes,
@@ -239,15 +252,8 @@ def pack_bulk(
 
     ``store`` copies a part into shared memory, or returns None where there is no room; then the part goes over the wire.
     """
-    if len(message) > limits.message_bytes or len(bulk) > limits.bulk_parts:
-        raise TooLargeError(
-            f"a message of {len(message)} bytes with {len(bulk)} parts is beyond the limits of the link, "
-            f"{limits.message_bytes} bytes and {limits.bulk_parts} parts"
-        )
     # Looked at before anything is put into shared memory: what is refused leaves nothing behind.
-    sizes = [len(part) if isinstance(part, bytes) else part.nbytes for part in bulk]
-    if max(sizes, default=0) > limits.bulk_bytes:
-        raise TooLargeError(f"a part of {max(sizes)} bytes is beyond the limit of the link, {limits.bulk_bytes} bytes")
+    sizes = check_sizes(message, bulk, limits)
     parts: list[PartRef] = []
     inline: list[Buffer] = []
     frames: list[Buffer] = []

@@ -28,8 +28,10 @@ class ServerLimits:
     map_bytes: int = 1024 * _MIB  # of memory for the same; Town04: 140 MiB
     name_characters: int = 4096
     image_pixels: int = 1 << 23  # of one camera
+    measurement_bytes: int = 128 * _MIB  # one measurement of a sensor as it is sent, and as much again for what it remembers
     recording_bytes: int = 512 * _MIB  # a recording that grows beyond ends
     debug_shapes: int = 20_000
+    debug_text_characters: int = 1 << 20  # of all shapes together, as they go to every node with every tick
     number: float = 1e9  # the largest number that means something in a world
     tickets: int = 1024  # of one client whose outcomes are kept for its retries; the numbers of older ones are refused
     ticket_bytes: int = 64 * _MIB  # of the outcomes of all clients together

@@ -40,6 +40,7 @@ FOV_DEG_MIN, FOV_DEG_MAX = 1.0, 170.0
 PIXELS_MAX: Final = 8192 * 4096
 DEPTH_MAX: Final = (1 << 24) - 1
 _ANY: Final = 1e9
+IMAGE_HEADER: Final = struct.Struct("<IIf")
 
 _GEOMETRY: Final[AttributeTable] = MappingProxyType(
     {
@@ -204,6 +205,11 @@ class CameraSensor:
         channels = CAMERA_KINDS[self.kind].channels
         return Camera(pose, self.width, self.height, self.fov_deg, channels, was, self.samples, self.vignette)
 
+    @property
+    def payload_bytes(self) -> int:
+        """How long every payload of this camera is."""
+        return IMAGE_HEADER.size + self.width * self.height * (8 if self.kind == "sensor.camera.optical_flow" else 4)
+
     def encode(self, frame: CameraFrame) -> NDArray[Any]:
         """CARLA's content of a frame: u8[h, w, 4] of blue, green, red, alpha, or f32[h, w, 2] of flow."""
         return CAMERA_KINDS[self.kind].encode(frame)
@@ -215,7 +221,7 @@ class CameraSensor:
 
 def image_header(width: int, height: int, fov_deg: float) -> bytes:
     """The twelve bytes before the pixels of any camera."""
-    return struct.pack("<IIf", width, height, fov_deg)
+    return IMAGE_HEADER.pack(width, height, fov_deg)
 
 
 def shape_of(kind: str, given: GivenAttributes, table: AttributeTable, *, strict: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from samepath.core.errors import InputError
 from samepath.core.states import Pose
 from samepath.core.streams import stream
 from samepath.core.trig_arrays import log
-from samepath.simulator.sensors.cameras import FILM, colour_image, image_header, shape_of
+from samepath.simulator.sensors.cameras import FILM, IMAGE_HEADER, colour_image, image_header, shape_of
 from samepath.simulator.sensors.renderer import Camera, CameraFrame, Channel
 from samepath.simulator.sensors.sensor import (
     AttributeTable,
@@ -48,6 +48,7 @@ _STEPS: Final = 4
 _WEIGHTS: Final = (1140, 5870, 2989)
 _LEAST_THRESHOLD: Final = 0.01
 _NEVER_NS: Final = -(1 << 62)
+_NO_PIXELS: Final = (0, 0)
 EVENTS_MOST: Final = 1 << 24
 """More events than this between two pictures are refused, by name."""
 
@@ -77,12 +78,12 @@ class EventCamera:
     def __post_init__(self) -> None:
         levels = np.arange(255 * _STEPS + 1) / (255.0 * _STEPS)
         self._table = log(self.values["log_eps"] + levels) if self.values["use_log"] else levels
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Begin anew; until its next picture it holds nothing of the size of a picture."""
         self._level, self._before_ns = None, 0
-        self._fired_at = np.zeros((self.height, self.width), np.float32)
-        self._fired_ns = np.full((self.height, self.width), _NEVER_NS, np.int64)
+        self._fired_at, self._fired_ns = np.empty(_NO_PIXELS, np.float32), np.empty(_NO_PIXELS, np.int64)
 
     @classmethod
     def from_attributes(cls, given: GivenAttributes, *, strict: bool = False, number: int = 0) -> Self:
@@ -106,6 +107,7 @@ class EventCamera:
         now = self._table[level]
         if was is None:
             self._fired_at = now.astype(np.float32)
+            self._fired_ns = np.full(now.shape, _NEVER_NS, np.int64)
             return np.empty(0, EVENT)
         before = self._table[was]
         found, count = [], 0
@@ -143,6 +145,16 @@ class EventCamera:
         noise = normals(stream(0, "dvs", side, self.number, time_ns), self.height * self.width).reshape(self.height, self.width)
         return np.maximum(mean + sigma * noise, _LEAST_THRESHOLD)
 
+    @property
+    def payload_bytes(self) -> int:
+        """How long a payload is in which every pixel fires once; more are possible, up to ``EVENTS_MOST``."""
+        return IMAGE_HEADER.size + self.width * self.height * EVENT.itemsize
+
+    @property
+    def memory_bytes(self) -> int:
+        """How long what :meth:`memory` gives is, after the first picture."""
+        return 8 + (14 if self._rests else 6) * self.width * self.height
+
     def memory(self) -> bytes:
         """What the next picture's events depend on, as bytes."""
         if self._level is None:
@@ -152,19 +164,22 @@ class EventCamera:
 
     def recall(self, memory: bytes) -> None:
         """Take up what :meth:`memory` gave; without any, begin anew."""
-        self._forget()
+        self.forget()
         if not memory:
             return
         count, shape = self.width * self.height, (self.height, self.width)
-        if len(memory) != 8 + (14 if self._rests else 6) * count:
+        if len(memory) != self.memory_bytes:
             raise InputError(f"{KIND}: a memory of {count} pixels was wanted, but {len(memory)} bytes came")
         (self._before_ns,) = struct.unpack_from("<q", memory)
         self._level = np.frombuffer(memory, "<u2", count, 8).reshape(shape)
         self._fired_at = np.frombuffer(memory, "<f4", count, 8 + 2 * count).reshape(shape).copy()
         if int(self._level.max()) > 255 * _STEPS:
             raise InputError(f"{KIND}: levels up to {255 * _STEPS} were wanted, but {int(self._level.max())} came")
-        if self._rests:
-            self._fired_ns = np.frombuffer(memory, "<i8", count, 8 + 6 * count).reshape(shape).copy()
+        self._fired_ns = (
+            np.frombuffer(memory, "<i8", count, 8 + 6 * count).reshape(shape).copy()
+            if self._rests
+            else np.full(shape, _NEVER_NS, np.int64)
+        )
 
     @property
     def _rests(self) -> bool:

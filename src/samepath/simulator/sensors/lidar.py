@@ -141,6 +141,16 @@ class Lidar:
             )
         return columns
 
+    def payload_bytes(self, interval_s: float) -> int:
+        """How long a payload of this scanner is when every ray meets something."""
+        channels = int(self.values["channels"])
+        point = SEMANTIC_POINT if self.semantic else POINT
+        return 8 + 4 * channels + self.columns(interval_s) * channels * point.itemsize
+
+    def rest(self) -> None:
+        """Let go of the rays, which are most of what it holds: they are worked out again when it next measures."""
+        self._kept = None
+
     def _rays(self, start_deg: float, columns: int, interval_s: float) -> tuple[RayBundle, NDArray[np.int64], Pair]:
         key = (start_deg, columns, interval_s)
         if self._kept is None or self._kept[0] != key:

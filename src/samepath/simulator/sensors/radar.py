@@ -89,6 +89,10 @@ class Radar:
             )
         return count
 
+    def payload_bytes(self, interval_s: float) -> int:
+        """How long a payload of this radar is when every ray meets something."""
+        return self.count(interval_s) * DETECTION.itemsize
+
     def _rays(self, interval_s: float, noise_key: NoiseKey) -> tuple[NDArray[np.float64], ...]:
         """Sines and cosines of elevation and azimuth of every ray."""
         count = self.count(interval_s)

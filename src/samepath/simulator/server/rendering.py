@@ -12,11 +12,11 @@ and no compiler imported, before the first visual sensor is spawned; then everyt
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgpack
 import numpy as np
@@ -26,6 +26,7 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError, SamepathError
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla.codec import NOT_SUPPORTED, CallError, WireError
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.sensors.cameras import CAMERA_KINDS as CAMERAS
 from samepath.simulator.sensors.cameras import CameraSensor
 from samepath.simulator.sensors.events import KIND as EVENTS
@@ -148,7 +149,8 @@ class RenderRequest:
 
     ``attributes`` are the sensor's as text; ``head`` is what a client is sent before the measurement; ``ordinal`` and ``count``
     name the sensor's chance; ``age_s`` is the time since its first tick, ``delta_s`` the last step; ``own_mps`` how fast it
-    moves. ``memory`` is what the sensor kept from the measurement before, if it is one that remembers.
+    moves. ``memory`` is what the sensor kept from the measurement before, if it is one that remembers. ``size_bytes`` is how
+    much comes of it at most (of an event camera: if every pixel fires once), payload and memory together.
     """
 
     sensor: int
@@ -164,6 +166,7 @@ class RenderRequest:
     delta_s: float
     own_mps: Vector = _AT_REST
     memory: bytes = b""
+    size_bytes: int = 0
 
     @property
     def frame(self) -> int:
@@ -177,22 +180,25 @@ class RenderRequest:
         return float(found)
 
     def plain(self) -> list[Any]:
-        """The request as plain data."""
+        """The request as plain data, but for its memory: of that only whether there is any."""
         was = None if self.was is None else list(self.was)
         return [
             self.sensor, self.stream, self.type_id, _written(self.attributes), self.head, list(self.pose), was,
-            self.ordinal, self.count, self.age_s, self.delta_s, list(self.own_mps), self.memory,
+            self.ordinal, self.count, self.age_s, self.delta_s, list(self.own_mps), self.size_bytes, bool(self.memory),
         ]  # fmt: skip
 
     @classmethod
-    def of(cls, data: list[Any]) -> RenderRequest:
-        """The request of :meth:`plain`."""
+    def of(cls, data: list[Any], memories: Iterator[bytes]) -> RenderRequest:
+        """The request of :meth:`plain`; its memory, if it has one, is the next of ``memories``."""
         try:
-            sensor, stream, type_id, attributes, head, pose, was, ordinal, count, age_s, delta_s, own_mps, memory = data
+            sensor, stream, type_id, attributes, head, pose, was, ordinal, count, age_s, delta_s, own_mps, size, kept = data
             return cls(
                 sensor, stream, type_id, _attributes(attributes), head, Pose(*pose),
-                None if was is None else Pose(*was), ordinal, count, age_s, delta_s, Vector(*own_mps), memory,
+                None if was is None else Pose(*was), ordinal, count, age_s, delta_s, Vector(*own_mps),
+                next(memories) if kept else b"", size,
             )  # fmt: skip
+        except StopIteration:
+            raise WireError("what a sensor remembers was wanted behind the requests, but it is missing") from None
         except (TypeError, ValueError) as error:
             raise WireError(f"a render request was wanted, but what came has another shape ({type(error).__name__})") from error
 
@@ -201,13 +207,13 @@ class RenderRequest:
 class RenderResult:
     """What came of a request: the payload after the head, what the sensor is to remember, the time it took.
 
-    ``trouble`` says why there is nothing; ``cost_s`` is 0 where it was not measured by itself.
+    ``error`` says why there is nothing; ``cost_s`` is 0 where it was not measured by itself.
     """
 
     sensor: int
     payload: bytes
     memory: bytes = b""
-    trouble: str = ""
+    error: str = ""
     cost_s: float = 0.0
 
 
@@ -223,17 +229,46 @@ def _attributes(data: bytes) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in unpacked(data, "attributes"))
 
 
-def pack_requests(requests: tuple[RenderRequest, ...]) -> bytes:
-    """Requests as bytes."""
-    return packed([request.plain() for request in requests])
+def pack_requests(requests: Sequence[RenderRequest]) -> tuple[bytes, tuple[bytes, ...]]:
+    """Requests as bytes, and what their sensors remember: that may be larger than a message and travels beside it."""
+    return packed([request.plain() for request in requests]), tuple(request.memory for request in requests if request.memory)
 
 
-def unpack_requests(data: bytes | memoryview) -> tuple[RenderRequest, ...]:
+def unpack_requests(data: bytes | memoryview, memories: Sequence[bytes] = ()) -> tuple[RenderRequest, ...]:
     """The requests of :func:`pack_requests`."""
     found = unpacked(data, "requests")
     if not isinstance(found, list):
         raise WireError("a list of requests was wanted")
-    return tuple(RenderRequest.of(fields) for fields in found)
+    rest = iter(memories)
+    return tuple([RenderRequest.of(fields, rest) for fields in found])
+
+
+ROUND_BYTES: Final = 256 << 20
+"""How much the requests of one round may bring: what is drawn and sent at once is bounded, however many cameras are due."""
+_ROUND_REQUESTS: Final = 1000
+_ROUND_TEXT_BYTES: Final = 4 << 20
+
+
+def rounds(requests: Sequence[RenderRequest]) -> list[tuple[RenderRequest, ...]]:
+    """Requests in their order, cut where a round would bring too much; one that is too large by itself is a round.
+
+    Nearly every tick is a single round. Attributes count too: they are text of a client's choosing, and go to nodes.
+    """
+    found: list[tuple[RenderRequest, ...]] = []
+    own: list[RenderRequest] = []
+    size_bytes = text_bytes = 0
+    for request in requests:
+        text = len(_written(request.attributes))
+        if own and (
+            size_bytes + request.size_bytes > ROUND_BYTES
+            or text_bytes + text > _ROUND_TEXT_BYTES
+            or len(own) >= _ROUND_REQUESTS
+        ):
+            found.append(tuple(own))
+            own, size_bytes, text_bytes = [], 0, 0
+        own.append(request)
+        size_bytes, text_bytes = size_bytes + request.size_bytes, text_bytes + text
+    return [*found, tuple(own)] if own else found
 
 
 Model = TypeVar("Model")
@@ -241,7 +276,17 @@ Model = TypeVar("Model")
 COLOUR: Final = "sensor.camera.rgb"
 _DRAWN: Final = frozenset({*CAMERAS, EVENTS})
 _RADAR: Final = "sensor.other.radar"
-_MODELS_KEPT: Final = 4096
+# A sensor that has not measured for so many ticks is read from its attributes anew when it does: what is kept of sensors that
+# are gone, or measure seldom, must not grow with the hours.
+_MODEL_TICKS: Final = 100
+_MODELS_KEPT: Final = 1024
+
+
+@runtime_checkable
+class _Resting(Protocol):
+    """A model that holds much only while it measures tick after tick."""
+
+    def rest(self) -> None: ...
 
 
 class SensorRenderer(Protocol):
@@ -256,6 +301,10 @@ class SensorRenderer(Protocol):
 
     def render(self, view: SceneView, requests: Sequence[RenderRequest]) -> Sequence[RenderResult]:
         """Make what is due after a tick; a result without a payload needs no publishing (a node has delivered it)."""
+        ...
+
+    def idle(self) -> None:
+        """Nothing is due after a tick."""
         ...
 
     def close(self) -> None:
@@ -308,17 +357,24 @@ def compile_all() -> None:
 
 
 class LocalRenderer:
-    """Makes measurements in this process. ``threads`` change no bit; ``renderer`` names what draws images."""
+    """Makes measurements in this process. ``threads`` change no bit; ``renderer`` names what draws images.
+
+    A measurement, or what its sensor is to remember of it, that is longer than ``most_bytes`` is refused.
+    """
 
     wants_every_tick = False
 
-    def __init__(self, threads: int = 1, renderer: str = "software") -> None:
+    def __init__(self, threads: int = 1, renderer: str = "software", most_bytes: int = ServerLimits.measurement_bytes) -> None:
         self._threads = threads
         self._renderer = renderer
+        self._most_bytes = most_bytes
         self._map: RoadMap | None = None
         self._tools: RenderTools | None = None
-        # Sensors as their attributes describe them, kept from tick to tick: attributes are read and checked once.
-        self._models: dict[tuple[str, tuple[tuple[str, str], ...]], object] = {}
+        # Sensors as their attributes describe them, and when each was last used, the latest last: attributes are read and
+        # checked once. They hold nothing of the size of a picture or a scan from one tick to the next, but for the rays of a
+        # LiDAR that measures in every tick.
+        self._models: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[object, int]] = {}
+        self._calls = 0
 
     def prepare(self, road_map: RoadMap) -> None:
         """Build what renders a map, unless it is there."""
@@ -331,12 +387,18 @@ class LocalRenderer:
 
         ``timed`` makes one thing after the other and says what each cost, with the same bytes.
         """
+        self.idle()
         if not requests:
             return []
         past = None if view.past is None else dict(view.past)
         scene = self.tools.scenes.scene(
             view.looks, view.weather, lights=view.lights, hidden=frozenset(view.hidden), before=past, tick=view.tick
         )
+        return [result for part in rounds(requests) for result in self._render_round(view, scene, part, timed=timed)]
+
+    def _render_round(
+        self, view: SceneView, scene: RenderScene, requests: Sequence[RenderRequest], *, timed: bool
+    ) -> list[RenderResult]:
         cameras = {request.sensor: self._camera(view, request) for request in requests if request.type_id in _DRAWN}
         drawn = {} if timed else self._drawn(scene, list(cameras.values()))
         results = []
@@ -351,8 +413,9 @@ class LocalRenderer:
                     result = RenderResult(request.sensor, self._echoes(view, scene, request))
                 else:
                     result = RenderResult(request.sensor, self._scan(scene, request))
+                self._check_bytes(request, len(result.payload), len(result.memory))
             except SamepathError as error:
-                result = RenderResult(request.sensor, b"", trouble=str(error))
+                result = RenderResult(request.sensor, b"", error=str(error))
             results.append(replace(result, cost_s=SYSTEM_CLOCK.monotonic_s() - start_s) if timed else result)
         return results
 
@@ -365,14 +428,34 @@ class LocalRenderer:
     def _drawn(self, scene: RenderScene, cameras: list[Camera]) -> dict[Camera, CameraFrame]:
         return dict(zip(cameras, self.tools.cameras.draw(scene, cameras), strict=True)) if cameras else {}
 
+    def _check_bytes(self, request: RenderRequest, *sizes: int) -> None:
+        """Refuse what is too large to be sent, to clients as well as between nodes."""
+        if max(sizes) > self._most_bytes:
+            raise InputError(
+                f"{request.type_id}: a measurement of at most {self._most_bytes} bytes was wanted, but one of {max(sizes)} "
+                "came: choose a smaller picture, fewer points or higher thresholds"
+            )
+
+    def idle(self) -> None:
+        """A tick more: let go of what belongs to sensors that do not measure any more."""
+        self._calls += 1
+        before = self._calls - 1
+        for key in list(self._models):
+            model, used = self._models[key]
+            if used >= before:
+                break  # and so are all behind it
+            if used < self._calls - _MODEL_TICKS or len(self._models) > _MODELS_KEPT:
+                del self._models[key]
+            elif isinstance(model, _Resting):
+                model.rest()
+
     def _model(self, request: RenderRequest, kind: type[Model], build: Callable[[], Model]) -> Model:
         """The sensor that a request is for, from its attributes; they are the same in every tick."""
         key = (request.type_id, request.attributes)
-        found = self._models.get(key)
+        found, _ = self._models.pop(key, (None, 0))
         if not isinstance(found, kind):
-            if len(self._models) >= _MODELS_KEPT:
-                self._models.clear()
-            found = self._models[key] = build()
+            found = build()
+        self._models[key] = (found, self._calls)
         return found
 
     def _event_camera(self, request: RenderRequest) -> EventCamera:
@@ -399,8 +482,11 @@ class LocalRenderer:
             camera = self._event_camera(request)
             camera.number = request.ordinal
             camera.recall(request.memory)
-            events = camera.events(frame, nanoseconds(request.time_s))
-            return RenderResult(request.sensor, camera.payload(events) if len(events) else b"", memory=camera.memory())
+            try:
+                events = camera.events(frame, nanoseconds(request.time_s))
+                return RenderResult(request.sensor, camera.payload(events) if len(events) else b"", memory=camera.memory())
+            finally:
+                camera.forget()  # it is in the result, and the camera serves all sensors with these attributes
         if request.type_id == COLOUR and view.shapes:
             frame = replace(frame, bgra=painted(frame, view.shapes))
         return RenderResult(request.sensor, self._camera_sensor(request).payload(frame))
@@ -411,6 +497,7 @@ class LocalRenderer:
         semantic = request.type_id.endswith("_semantic")
         lidar = self._model(request, Lidar, lambda: Lidar.from_attributes(dict(request.attributes), semantic=semantic))
         lasts_s = interval_s(lidar.values["sensor_tick"], request.delta_s)
+        self._check_bytes(request, lidar.payload_bytes(lasts_s))  # before the rays are sent: the step may have grown
         noise = NoiseKey(sensor=request.ordinal, tick=request.count)
         return lidar.scan(self.tools.caster, scene, request.pose, request.age_s, lasts_s, noise).to_bytes()
 
@@ -425,6 +512,7 @@ class LocalRenderer:
 
     def close(self) -> None:
         """Let go of threads and memory."""
+        self._models.clear()
         if self._tools is not None:
             self._tools.caster.close()
             self._tools.cameras.close()

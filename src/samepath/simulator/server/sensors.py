@@ -16,9 +16,10 @@ has the renderer make them; a result is published behind the header that was pac
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
-from samepath.core.errors import SamepathError
+from samepath.core.errors import InputError, SamepathError
 from samepath.core.states import Collision, Pose, Vector
 from samepath.simulator.carla import streams as frames
 from samepath.simulator.carla.codec import NOT_SUPPORTED, CallError
@@ -28,7 +29,7 @@ from samepath.simulator.sensors.cameras import CameraSensor
 from samepath.simulator.sensors.events import KIND as EVENTS
 from samepath.simulator.sensors.events import EventCamera
 from samepath.simulator.sensors.inertial import Gnss, Imu, ObstacleDetector, acceleration_of
-from samepath.simulator.sensors.sensor import NoiseKey, is_due
+from samepath.simulator.sensors.sensor import NoiseKey, interval_s, is_due
 from samepath.simulator.server.actors import ActorEntry
 from samepath.simulator.server.episode import Episode, ViewBuilder
 from samepath.simulator.server.maps import ServedMap
@@ -95,7 +96,7 @@ def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
             scenery=episode.scenery,
         )
         entry.model.follow(context)
-        if not entry.is_due(episode.delta_s) or entry.stream_id not in episode.subscriptions:
+        if not entry.is_due(episode.delta_s) or entry.stream_id not in episode.connections.subscriptions:
             continue
         head = frames.header(frames.SENSOR_TYPES[entry.type_id], episode.moment, episode.actors.motion(entry.id))
         if isinstance(entry.model, VisualSensor):
@@ -111,13 +112,14 @@ def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
     if requests:
         episode.viewer.mark_seen()
     elif not episode.context.renderer.wants_every_tick:
+        episode.context.renderer.idle()
         return
     for result in episode.context.renderer.render(episode.viewer.view(), tuple(requests.values())):
         entry = episode.actors.get(result.sensor, SensorEntry, "a sensor")
         if isinstance(entry.model, VisualSensor):
             entry.model.memory = result.memory
-        if result.trouble:
-            _silence(episode, entry, result.trouble)
+        if result.error:
+            _silence(episode, entry, result.error)
         elif result.payload:
             request = requests[result.sensor]
             episode.context.outbox.publish(request.stream, request.head + result.payload)
@@ -262,6 +264,16 @@ class ServedImu:
         return [frames.imu(found.accelerometer_mps2, found.gyroscope_radps, found.compass_rad)]
 
 
+class MeasurementSize(NamedTuple):
+    """How large measurements of a sensor get: what is sent without the head, and what the sensor remembers.
+
+    Of an event camera it is what comes if every pixel fires once; what a scene brings is looked at when it is there.
+    """
+
+    payload_bytes: int
+    memory_bytes: int = 0
+
+
 class VisualSensor(ABC):
     """A sensor whose payloads a renderer makes: cameras, LiDARs, the radar.
 
@@ -270,7 +282,7 @@ class VisualSensor(ABC):
 
     def __init__(self, description: Description, ordinal: int) -> None:
         require_renderer()
-        self.check(description)
+        self._size = self.check(description)
         self._type_id = description.id
         self._attributes = tuple((attribute.id, attribute.value) for attribute in description.attributes)
         self._ordinal = ordinal
@@ -279,8 +291,17 @@ class VisualSensor(ABC):
         self.memory = b""  # what the last result said is to be remembered: an event camera's last image
 
     @abstractmethod
-    def check(self, description: Description) -> None:
-        """Refuse attributes that cannot be."""
+    def check(self, description: Description) -> Callable[[float], MeasurementSize]:
+        """Refuse attributes that cannot be; tells how large measurements get at a step, in seconds."""
+
+    def check_size(self, step_s: float, most_bytes: int) -> None:
+        """Refuse a sensor whose measurements would be too large to be sent, before its first one."""
+        size_bytes = max(self._size(step_s))
+        if size_bytes > most_bytes:
+            raise CallError(
+                f"{self._type_id}: a measurement of at most {most_bytes} bytes was wanted, but one of up to {size_bytes} came: "
+                "choose a smaller picture or fewer points"
+            )
 
     def follow(self, context: SensorContext) -> None:
         """Follow a tick, whether or not anybody looks."""
@@ -302,6 +323,7 @@ class VisualSensor(ABC):
             delta_s=context.delta_s,
             own_mps=self.own_mps(context),
             memory=self.memory,
+            size_bytes=sum(self._size(context.delta_s)),
         )
 
     @property
@@ -332,9 +354,10 @@ class ServedCamera(VisualSensor):
         self._pose: Pose | None = None
         self._was: Pose | None = None
 
-    def check(self, description: Description) -> None:
+    def check(self, description: Description) -> Callable[[float], MeasurementSize]:
         """Refuse images and lenses that cannot be."""
-        CameraSensor.from_attributes(description.id, given(description))
+        size = MeasurementSize(CameraSensor.from_attributes(description.id, given(description)).payload_bytes)
+        return lambda _: size
 
     def follow(self, context: SensorContext) -> None:
         """Follow where the camera was a tick earlier: flow is motion since then, whoever listens."""
@@ -360,35 +383,47 @@ class ServedCamera(VisualSensor):
 class ServedEventCamera(VisualSensor):
     """The event camera. It remembers its last picture, the one that somebody last listened to."""
 
-    def check(self, description: Description) -> None:
+    def check(self, description: Description) -> Callable[[float], MeasurementSize]:
         """Refuse images and thresholds that cannot be."""
-        EventCamera.from_attributes(given(description))
+        camera = EventCamera.from_attributes(given(description))
+        size = MeasurementSize(camera.payload_bytes, camera.memory_bytes)
+        return lambda _: size
 
 
 class ServedLidar(VisualSensor):
     """A LiDAR, plain or semantic."""
 
-    def check(self, description: Description) -> None:
+    def check(self, description: Description) -> Callable[[float], MeasurementSize]:
         """Refuse channels and ranges that cannot be."""
         from samepath.simulator.sensors.lidar import Lidar
 
-        Lidar.from_attributes(given(description), semantic=description.id.endswith("_semantic"))
+        lidar = Lidar.from_attributes(given(description), semantic=description.id.endswith("_semantic"))
+        return partial(_size_of_rays, lidar.payload_bytes, lidar.values["sensor_tick"])
 
 
 class ServedRadar(VisualSensor):
     """The radar."""
 
-    def check(self, description: Description) -> None:
+    def check(self, description: Description) -> Callable[[float], MeasurementSize]:
         """Refuse ranges that cannot be."""
         from samepath.simulator.sensors.radar import Radar
 
-        Radar.from_attributes(given(description))
+        radar = Radar.from_attributes(given(description))
+        return partial(_size_of_rays, radar.payload_bytes, radar.values["sensor_tick"])
 
     def own_mps(self, context: SensorContext) -> Vector:
         """How fast what bears it moves at its place."""
         if context.bearer is None:
             return Vector()
         return context.world.velocity_at(context.bearer, Vector(context.pose.x_m, context.pose.y_m, context.pose.z_m))
+
+
+def _size_of_rays(payload_bytes: Callable[[float], int], period_s: float, step_s: float) -> MeasurementSize:
+    """How large a measurement by rays is at a step; one of too many rays is refused when it is due, and is nothing."""
+    try:
+        return MeasurementSize(payload_bytes(interval_s(period_s, step_s)))
+    except InputError:
+        return MeasurementSize(0)
 
 
 FLOW: Final = "sensor.camera.optical_flow"

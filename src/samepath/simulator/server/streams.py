@@ -74,6 +74,10 @@ class StreamHub:
     def _is_too_much(self, early: deque[bytes]) -> bool:
         return len(early) > self.limits.early_messages or sum(map(len, early)) > self.limits.early_bytes
 
+    def is_heard(self, stream_id: int) -> bool:
+        """Does somebody listen, or is somebody on their way?"""
+        return stream_id in self._listeners or stream_id in self._early
+
     def forget(self, stream_id: int) -> None:
         """The sensor is gone. Its listeners stay connected, in silence: they would only connect again."""
         self._early.pop(stream_id, None)
