@@ -1,6 +1,7 @@
 """A server in a thread of the test's process, a raw client for it, and an episode without any socket."""
 
 import asyncio
+import queue
 import socket
 import struct
 import threading
@@ -24,12 +25,13 @@ LIMITS = ServerLimits()
 
 @contextmanager
 def served(**changes):
-    """Run a server on free ports; yields it with ``lines``, its log."""
+    """Run a server on free ports; yields it with ``lines``, its log, and ``failures``, what it stopped at."""
     lines, ready, failed = [], threading.Event(), []
+    failures = queue.SimpleQueue()
     settings = ServerSettings(**{"port": 0, "map_name": "t-junction", **changes})
     loop = asyncio.new_event_loop()
-    server = SimulatorServer(settings, lines.append)
-    server.lines = lines
+    server = SimulatorServer(settings, lines.append, failures.put)
+    server.lines, server.failures = lines, failures
 
     def run():
         asyncio.set_event_loop(loop)

@@ -2,16 +2,18 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samepath.core.errors import InputError, printable
+from samepath.core.errors import EpisodeFailedError, InputError, printable
 from samepath.core.network import is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
 
 if TYPE_CHECKING:
+    from samepath.simulator.server.resume import JournalConfig
     from samepath.simulator.server.server import ServerSettings
 
 
@@ -30,14 +32,36 @@ Renderer = Annotated[
 Journal = Annotated[
     Path | None, typer.Option("--journal", help="Keep a journal here, from which a server that died can be continued.")
 ]
+JournalDurable = Annotated[
+    bool,
+    typer.Option(
+        "--journal-durable",
+        help="Wait for the disk before every answer: a power cut then takes nothing that a client was told. Without it a power "
+        "cut may take about the last second; the death of the process alone takes nothing in either case.",
+    ),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the world of --journal; its map and data folder are known.")]
 MapSeconds = Annotated[
     float, typer.Option("--map-seconds", min=1.0, max=86400.0, help="Processor time that building a client's own map may take.")
+]
+ProbePort = Annotated[
+    int | None,
+    typer.Option("--probe-port", min=0, max=65535, help="Answer GET /healthz here: 200, or 503 and what is wrong. 0: any."),
+]
+Stall = Annotated[
+    float, typer.Option("--stall-seconds", min=1.0, help="How long one call or tick may take before the server counts as hung.")
+]
+Restart = Annotated[
+    bool,
+    typer.Option(
+        "--restart", help="Go on from --journal, now if it holds something, and whenever the server has failed or hangs."
+    ),
 ]
 MapMemory = Annotated[int, typer.Option("--map-mib", min=64, max=1 << 20, help="Memory that building it may take, in MiB.")]
 DATA_FOLDER = Path("serve-data")
 MAP_SECONDS = 60.0
 MAP_MIB = 1024
+STALL_SECONDS = 60.0
 
 
 def serve(
@@ -49,16 +73,25 @@ def serve(
     draw_debug: Debug = False,
     renderer: Renderer = "software",
     journal: Journal = None,
+    journal_durable: JournalDurable = False,
     resume: Resume = False,
     map_seconds: MapSeconds = MAP_SECONDS,
     map_mib: MapMemory = MAP_MIB,
+    probe_port: ProbePort = None,
+    stall_seconds: Stall = STALL_SECONDS,
+    restart: Restart = False,
 ) -> None:
     """Serve a world that repeats itself to CARLA 0.9.16's Python client. Ctrl-C ends it, a second one at once."""
     from samepath.simulator.carla.limits import ServerLimits
-    from samepath.simulator.server.resume import JournalConfig, origin_of
+    from samepath.simulator.server.resume import origin_of
     from samepath.simulator.server.server import ServerSettings
 
     aliases = read_aliases(alias or [])
+    if restart:
+        if journal is None or not port:
+            what = "a journal to go on from (--journal FOLDER)" if journal is None else "a port that stays the same (--port)"
+            raise InputError(f"--restart: {what} was wanted, but none came")
+        raise typer.Exit(run_supervised(journal, ["--resume"], stall_seconds, _log))
     if resume:
         if journal is None:
             raise InputError("--resume: the journal to go on with was wanted, but none came: give --journal FOLDER")
@@ -73,10 +106,34 @@ def serve(
         limits=ServerLimits(map_s=map_seconds, map_bytes=map_mib << 20),
         draw_debug=draw_debug,
         renderer=renderer,
-        journal=None if journal is None else JournalConfig(journal, resume=resume),
+        journal=journal_config(journal, durable=journal_durable, resume=resume),
     )
     with shutdown_signals() as end:
-        asyncio.run(_serve(settings, end))
+        asyncio.run(_serve(settings, end, probe_port, stall_seconds))
+
+
+def run_supervised(journal: Path, to_resume: list[str], stall_s: float, log: Callable[[str], None]) -> int:
+    """Run this very command in a child without ``--restart``; when it fails, with ``to_resume``. Returns its exit code."""
+    from samepath.core.supervisor import RestartPolicy, supervise
+    from samepath.simulator.server.journal_files import numbers_of
+
+    command = [sys.executable, "-m", "samepath", *(argument for argument in sys.argv[1:] if argument != "--restart")]
+    again = [*command, *(option for option in to_resume if option not in command)]
+    with shutdown_signals() as end:
+        has_begun = journal.is_dir() and any(numbers_of(journal))
+        return supervise(again if has_begun else command, again, end, log, RestartPolicy(silent_s=stall_s))
+
+
+def journal_config(folder: Path | None, *, durable: bool, resume: bool = False) -> "JournalConfig | None":
+    """Read ``--journal`` and ``--journal-durable``; None: no journal is kept."""
+    from samepath.simulator.server.journal import JournalSettings
+    from samepath.simulator.server.resume import JournalConfig
+
+    if folder is not None:
+        return JournalConfig(folder, JournalSettings(durable=durable), resume=resume)
+    if durable:
+        raise InputError("--journal-durable: a journal to wait for was wanted, but none came: give --journal FOLDER")
+    return None
 
 
 def read_aliases(given: list[str]) -> dict[str, str]:
@@ -92,15 +149,30 @@ def read_aliases(given: list[str]) -> dict[str, str]:
     return found
 
 
-async def _serve(settings: "ServerSettings", end: ShutdownSignals) -> None:
+async def _serve(settings: "ServerSettings", end: ShutdownSignals, probe_port: int | None, stall_s: float) -> None:
+    from samepath.core.probes import PATH, serve_probe
+    from samepath.core.supervisor import Heartbeat
     from samepath.simulator.server.server import SimulatorServer
 
-    over = asyncio.Event()
+    over, failures = asyncio.Event(), list[str]()
     loop = asyncio.get_running_loop()
     end.call_on_first(lambda: loop.call_soon_threadsafe(over.set))
-    server = SimulatorServer(settings, _log)
+
+    def failed(words: str) -> None:
+        failures.append(words)
+        loop.call_soon_threadsafe(over.set)
+
+    server = SimulatorServer(settings, _log, failed)
     drawn_by = _driver(settings.renderer)
     await server.start()
+
+    def complaint() -> str:
+        return server.health().complaint(stall_s)
+
+    Heartbeat(complaint)
+    if probe_port is not None:
+        probe = await serve_probe(complaint, settings.host, probe_port, _log)
+        _log(f"probe: http://{settings.host}:{probe.port}{PATH}")
     _log(f"serving map {settings.map_name} on {settings.host}:{server.port}, streams on {server.stream_port}")
     if drawn_by:
         _log(f"cameras are drawn by {settings.renderer} ({drawn_by}): pictures depend on the driver")
@@ -113,6 +185,8 @@ async def _serve(settings: "ServerSettings", end: ShutdownSignals) -> None:
     await over.wait()
     _log("stopping")
     await server.stop()
+    if failures:
+        raise EpisodeFailedError(failures[0])
 
 
 def _driver(renderer: str) -> str:

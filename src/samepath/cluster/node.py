@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from samepath import __version__
 from samepath.cluster import messages as m
@@ -36,9 +36,11 @@ from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.maps import RoadMap, load_map
 from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.weather import SceneWeather
+from samepath.simulator.server.memory import MemoryBudget
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rendering import LocalRenderer, RenderRequest, RenderResult, SceneView, unpack_requests
 from samepath.simulator.server.rpc import Call, Connection, RpcServer, Sender
+from samepath.simulator.server.server import fitted
 from samepath.simulator.server.streams import StreamConnection, StreamHub
 
 _HEARTBEAT_S: Final = 0.5
@@ -148,21 +150,25 @@ class Node:
         settings = self._settings
         hold_memory()
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._on_loop_error)
         # Ports are bound now, because Hello names them, and opened to clients when the node has joined (``_open``).
-        self._hub = StreamHub(settings.limits, self._unheard, self._log)
-        streams = await listen(lambda: StreamConnection(self._hub), settings.host, settings.port + 1 if settings.port else 0)
+        limits = fitted(settings.limits, self._log)
+        memory = MemoryBudget(limits.memory_bytes, self._log)
+        stream_port = settings.port + 1 if settings.port else 0
+        self._hub = StreamHub(limits, self._unheard, self._log, memory)
+        streams = await listen(lambda: StreamConnection(self._hub), settings.host, stream_port, self._log)
         # Whatever this node does not answer itself is forwarded as it came: nothing may be answered aside, out of order.
         table = {
             name: replace(method, quick=name in ANSWERED_HERE or method.handler is None, aside=False)
             for name, method in methods().items()
         }
-        self._rpc = RpcServer(table, self._forward, self._answer, self._forward, self._gone, self._log, settings.limits)
+        self._rpc = RpcServer(table, self._forward, self._answer, self._forward, self._gone, self._log, limits, memory)
         try:
-            calls = await listen(lambda: Connection(self._rpc), settings.host, settings.port)
+            calls = await listen(lambda: Connection(self._rpc), settings.host, settings.port, self._log)
         except BaseException:
             streams.close()
             raise
-        self._rpc_port, self._stream_port = (server.sockets[0].getsockname()[1] for server in (calls, streams))
+        self._rpc_port, self._stream_port = calls.port, streams.port
         self._servers = (calls, streams)
         try:
             self._link = NodeLink(
@@ -210,6 +216,16 @@ class Node:
                 self._over.set()
 
         self._loop.call_soon_threadsafe(end)
+
+    def _on_loop_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error of ours in the event loop costs the connection it was in; anywhere else the node ends, and is replaced."""
+        transport = context.get("transport")
+        words = f"error of ours in the event loop: {context.get('message')}: {context.get('exception')!r}"
+        if isinstance(transport, asyncio.Transport):
+            self._log(words)
+            transport.abort()
+        else:
+            self._end(LOST, words)
 
     def stop(self, line: str) -> None:
         """End the node as if it had been told to."""
@@ -268,7 +284,7 @@ class Node:
             self._end(LOST if lost else REFUSED, str(error))
         except SamepathError as error:
             self._end(LOST, f"the main server sent something that cannot be read: {error}")
-        except Exception as error:  # a node that does not listen any more must not stay behind
+        except BaseException as error:  # a node that does not listen any more must not stay behind
             self._end(LOST, f"error of ours: {type(error).__name__}: {error}")
         finally:
             if self._number:
@@ -359,18 +375,15 @@ class Node:
         if output.own:
             self._loop.call_soon_threadsafe(self._deliver_own, output)
 
-    def _render_failed(self, error: Exception) -> None:
+    def _render_failed(self, error: BaseException) -> None:
         self._end(LOST, f"error of ours while drawing: {type(error).__name__}: {error}")
 
     # Back in the event loop.
 
     def _open(self) -> None:
-        async def open_doors() -> None:
-            for server in reversed(self._servers):
-                await server.start_serving()
-            self._log(f"{self._settings.name} serves clients on {self._settings.host}:{self._rpc_port}")
-
-        self._opening = asyncio.ensure_future(open_doors())
+        for server in reversed(self._servers):
+            server.start_serving()
+        self._log(f"{self._settings.name} serves clients on {self._settings.host}:{self._rpc_port}")
 
     def _state(self, state: bytes, frame: int, lossless: bool) -> None:
         if frame > self._sent_frame:
@@ -411,7 +424,7 @@ class RenderThread:
         renderer: LocalRenderer,
         handicap: float,
         done: Callable[[RenderOutput], None],
-        failed: Callable[[Exception], None],
+        failed: Callable[[BaseException], None],
         log: Callable[[str], None],
     ) -> None:
         self._number = number
@@ -439,7 +452,7 @@ class RenderThread:
                 self._done(self._build(work) if isinstance(work, BuildMap) else self._render(work))
             except SamepathError as error:
                 self._log(f"something could not be drawn: {error}")
-            except Exception as error:  # a node that cannot draw must not stay
+            except BaseException as error:  # a node that cannot draw must not stay
                 self._failed(error)
                 break
         self._renderer.close()

@@ -24,12 +24,15 @@ from samepath.core.errors import EpisodeFailedError, InputError
 from samepath.core.network import is_everywhere, is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
 from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.server.journal import JournalSettings
 from samepath.simulator.server.resume import JournalConfig, origin_of
 from samepath.simulator.server.server import ServerSettings
 
 MAIN_KEYS: Final = "main"
 NODE_KEYS: Final = "node"
 _EXTRA: Final = "cluster"
+# How long one call or tick of the main server may take before probes fail: longer than it waits for a node to draw.
+STALL_S: Final = 90.0
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,10 @@ class ClusterPlan:
             "page_port": main.page_port,
         }
 
-    def keeping(self, journal: Path) -> "ClusterPlan":
+    def keeping(self, journal: JournalConfig) -> "ClusterPlan":
         """The same with a journal, from which it can be resumed."""
-        server = replace(self.main.server, journal=JournalConfig(journal, extra={_EXTRA: self.remembered()}))
+        said = {**self.remembered(), "journal_durable": journal.settings.durable}
+        server = replace(self.main.server, journal=replace(journal, extra={_EXTRA: said}))
         return replace(self, main=replace(self.main, server=server))
 
 
@@ -102,7 +106,7 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         data_folder=origin.data_folder,
         limits=ServerLimits(map_s=said["map_s"], map_bytes=said["map_bytes"]),
         draw_debug=origin.draw_debug,
-        journal=JournalConfig(journal, resume=True, extra=origin.extra),
+        journal=JournalConfig(journal, JournalSettings(durable=said["journal_durable"]), resume=True, extra=origin.extra),
     )
     main = MainSettings(
         server=server,
@@ -205,6 +209,7 @@ class _Cluster:
             host=settings.page_host,
             port=settings.page_port,
             log=self._log,
+            complaint=lambda: self._main.health().complaint(STALL_S),
         )
         # The port is bound by now: whoever finds the address in the folder is answered, if a little later.
         publish_address(settings.run_folder or RUN_FOLDER, monitor.url, token)

@@ -16,6 +16,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -28,7 +29,9 @@ from samepath.cluster.monitor.client import TOKEN_HEADER
 from samepath.cluster.monitor.page import live_page
 from samepath.cluster.monitor.prometheus import MissingLibraryError, StatusSource, exposition, make_registry
 from samepath.cluster.monitor.status import ClusterStatus, to_json
+from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError, SamepathError
+from samepath.core.probes import PATH as PROBE_PATH
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -37,7 +40,10 @@ if TYPE_CHECKING:
 Thumbnail = Callable[[int], bytes | None]
 MOST_NODES: Final = 1024
 _CONNECTIONS: Final = 32
-_SILENT_S: Final = 5.0
+# For a request to come whole, and then for its answer to be fetched; a client that trickles has no longer than a silent one.
+_REQUEST_S: Final = 5.0
+# How often connections are looked at for that.
+_LOOK_S: Final = 0.2
 _MOST_BODY_BYTES: Final = 1 << 16
 _PICTURE: Final = re.compile(r"/thumbnails/([0-9]{1,10})\.png")
 _DRAIN: Final = re.compile(r"/nodes/([A-Za-z0-9._-]{1,64})/drain")
@@ -78,7 +84,11 @@ def _line(status: HTTPStatus, words: str, *headers: tuple[str, str]) -> HttpAnsw
 
 
 class MonitorServer:
-    """The web server. ``names`` are host names beside localhost and plain addresses under which it may be asked for."""
+    """The web server. ``names`` are host names beside localhost and plain addresses under which it may be asked for.
+
+    ``complaint`` says what is wrong with the main server, or nothing, for probes. It must look at the server itself: the status
+    is published by the episode's thread, and stays as it was when that hangs or has ended.
+    """
 
     def __init__(
         self,
@@ -91,7 +101,9 @@ class MonitorServer:
         port: int = 0,
         names: Collection[str] = (),
         log: Callable[[str], None] = lambda line: None,
+        complaint: Callable[[], str] = lambda: "",
     ) -> None:
+        self._complaint = complaint
         self._source, self._thumbnail, self._actions, self._token, self.log = source, thumbnail, actions, token, log
         self._names = {"localhost", *(name.lower() for name in names)}
         self._encoded: tuple[ClusterStatus | None, bytes] = (None, b"")
@@ -102,7 +114,9 @@ class MonitorServer:
             raise InputError(f"the live page cannot be served on {host}:{port} ({reason}): choose another port") from error
         self.host, self.port = host, int(self._server.server_address[1])
         _get_ready()
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="samepath monitor", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_LOOK_S,), name="samepath monitor", daemon=True
+        )
 
     @property
     def url(self) -> str:
@@ -154,6 +168,9 @@ class MonitorServer:
         if path == "/status.json":
             body = self._status_json()
             return HttpAnswer(HTTPStatus.OK, body, "application/json") if body else _not_yet()
+        if path == PROBE_PATH:
+            wrong = self._complaint()
+            return _line(HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK, wrong or "ok")
         if path == "/metrics":
             return self._metrics()
         if picture := _PICTURE.fullmatch(path):
@@ -163,7 +180,7 @@ class MonitorServer:
             )
         if path in ("/stop", "/scale") or _DRAIN.fullmatch(path):
             return _line(HTTPStatus.METHOD_NOT_ALLOWED, "this takes a POST with the token", ("Allow", "POST"))
-        return _line(HTTPStatus.NOT_FOUND, "there are /, /status.json, /metrics and /thumbnails/ID.png")
+        return _line(HTTPStatus.NOT_FOUND, "there are /, /status.json, /healthz, /metrics and /thumbnails/ID.png")
 
     def _picture(self, sensor: int) -> bytes | None:
         """The main server is bothered only with sensors that there are."""
@@ -232,15 +249,29 @@ def _not_yet() -> HttpAnswer:
     return _line(HTTPStatus.SERVICE_UNAVAILABLE, "the cluster has just begun; ask again")
 
 
+@dataclass
+class _Visit:
+    """A connection: since when, and whether it is the client's turn, to send its request or to fetch the answer."""
+
+    request: socket.socket
+    since_s: float
+    is_clients_turn: bool = True
+
+
 class _Server(ThreadingHTTPServer):
-    """One short-lived thread a request, and not too many at once."""
+    """One short-lived thread a request, and not too many at once.
+
+    Where there are too many, whoever has been at it for longest gives way, unless it is we who let it wait: a page must stay
+    within reach however many connections somebody opens and leaves half-said.
+    """
 
     daemon_threads = True
     request_queue_size = 64
 
     def __init__(self, address: tuple[str, int], monitor: MonitorServer) -> None:
         self.monitor = monitor
-        self._room = threading.BoundedSemaphore(_CONNECTIONS)
+        self._lock = threading.Lock()
+        self._visits: dict[int, _Visit] = {}  # by the identity of their sockets, in the order in which they came
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
@@ -252,22 +283,47 @@ class _Server(ThreadingHTTPServer):
         self.server_address = self.socket.getsockname()
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
-        """Begin a thread, or close at once where there are too many."""
-        if not self._room.acquire(blocking=False):
+        """Begin a thread; where there are too many, one that waits for its client ends first, or this one is closed at once."""
+        with self._lock:
+            has_room = len(self._visits) < _CONNECTIONS or self._end_one()
+            if has_room:
+                self._visits[id(request)] = _Visit(request, SYSTEM_CLOCK.monotonic_s())
+        if not has_room:
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # no further thread
-            self._room.release()
             self.shutdown_request(request)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
-        """Serve one connection."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._room.release()
+    def _end_one(self) -> bool:
+        for key, visit in self._visits.items():
+            if visit.is_clients_turn:
+                _break_off(visit.request)
+                del self._visits[key]
+                return True
+        return False
+
+    def service_actions(self) -> None:
+        """End what takes too long; called by the thread that accepts, every _LOOK_S."""
+        with self._lock:
+            now_s = SYSTEM_CLOCK.monotonic_s()
+            for visit in self._visits.values():
+                if visit.is_clients_turn and now_s - visit.since_s > _REQUEST_S:
+                    _break_off(visit.request)
+
+    def turn(self, request: socket.socket, *, is_clients: bool) -> None:
+        """From now on a client's connection waits for the client, who has _REQUEST_S again; or for us."""
+        with self._lock:
+            visit = self._visits.get(id(request))
+            if visit is not None:
+                visit.is_clients_turn, visit.since_s = is_clients, SYSTEM_CLOCK.monotonic_s()
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as above
+        """Close a connection; called at the end of each, however it ended."""
+        with self._lock:  # so that it is not broken off when its number belongs to another already
+            self._visits.pop(id(request), None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
         """A connection that broke while it was served is nobody's problem but its own; anything else is said."""
@@ -276,11 +332,17 @@ class _Server(ThreadingHTTPServer):
             self.monitor.log(f"a request could not be read: {type(error).__name__}: {error}")
 
 
+def _break_off(request: socket.socket) -> None:
+    """End a connection; its thread, which may be waiting for it, sees its end and closes it."""
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """Reads a request, writes an answer, closes."""
 
     server: _Server
-    timeout = _SILENT_S
+    timeout = _REQUEST_S
     server_version = "samepath"
     sys_version = ""
 
@@ -300,7 +362,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def _answer(self) -> None:
-        self._send(self.server.monitor.answer(self.command, self.path, lambda name: self.headers.get(name, "") or ""))
+        self.server.turn(self.connection, is_clients=False)
+        answer = self.server.monitor.answer(self.command, self.path, lambda name: self.headers.get(name, "") or "")
+        self.server.turn(self.connection, is_clients=True)
+        self._send(answer)
 
     def _send(self, answer: HttpAnswer) -> None:
         self.send_response(answer.status)

@@ -1,13 +1,13 @@
 """Everything that can happen to an episode, as data, and the one function that lets it happen.
 
-A client's call, a call that came through a node or by ticket, a tick of the wall clock, clients and nodes that go, a map that was
-sent: each is a :data:`Command`, and :func:`apply` is the only way in which one has an effect. It makes no difference who applies
-it. The runner does, live, and writes it to the journal; a resume reads the journal and applies the same commands again. So what a
-resumed world went through cannot differ from what the first one did.
+A client's call, a call that came through a node or by ticket, a tick of the wall clock, clients and nodes that go, a map that
+was sent: each is a :data:`Command`, and :func:`apply` is the only way in which one has an effect. It makes no difference who
+applies it. The runner does, live, and writes it to the journal; a resume reads the journal and applies the same commands again.
+So what a resumed world went through cannot differ from what the first one did.
 
-**What may go wrong.** A client's mistake is an answer to that client (:meth:`~..methods.table.Method.attempt`). Everything else
-is raised by :func:`apply`, ``BaseException`` included, and means that the episode is over: a world that was changed by half of a
-command would go on, look well, and be wrong. Whoever applies commands must let nothing more happen to that episode.
+**What may go wrong.** A client's mistake is an answer to that client (``Method.attempt``). Everything else is raised by
+:func:`apply`, ``BaseException`` included, and means that the episode is over: a world that was changed by half of a command
+would go on, look well, and be wrong. Whoever applies commands must let nothing more happen to that episode.
 """
 
 from typing import NamedTuple
@@ -57,7 +57,7 @@ Command = Call | WorldStep | StreamUnheard | CallerGone | NodeLeft | MapReceived
 
 
 def apply(episode: Episode, command: Command) -> bytes:
-    """Let a command happen; returns the packed answer, of those that are calls. See the top of this module for what is raised."""
+    """Let a command happen; returns the packed answer, if it is a call. What is raised: see the top of this module."""
     connections = episode.connections
     match command:
         case Call():

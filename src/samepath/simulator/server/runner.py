@@ -20,10 +20,12 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from samepath.core.clock import Clock
-from samepath.simulator.server.commands import Command, WorldStep, apply, describe, perform
+from samepath.simulator.server.commands import CallerGone, Command, NodeLeft, WorldStep, apply, describe, perform
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.rpc import Call, Caller
 from samepath.simulator.server.ticking import prepare
@@ -35,9 +37,11 @@ if TYPE_CHECKING:
 FRAME_S: Final = 1.0 / 30.0
 # A server that was held up catches up with at most so much: else one long pause would be followed by a burst of ticks.
 _CATCH_UP_S: Final = 0.25
-# The outbox is handed over when there is nothing left to do, or after so many events: a client that sends calls without
-# pause must not keep all others from their answers.
+# The outbox is handed over when there is nothing left to do, or as soon as it holds the answer of a client that has sent no
+# further call: it waits for that one, and must not wait for others' calls as well. Of a client that sends calls without pause
+# answers are handed over together, up to so many, or so many bytes, of which nobody knows yet that the client fetches them.
 _POST_AFTER: Final = 64
+_POST_AFTER_BYTES: Final = 4 << 20
 # How long a client has to read a state before it is told of an actor in it. Who spawns one after the other gets one per frame.
 _READ_S: Final = FRAME_S / 2
 # How long the world stands still after a load, in real time: the client that loaded is changing its streams.
@@ -135,7 +139,8 @@ class EpisodeRunner:
             self._send_answers(self._spawned.due())
             if self._pacer.wait_s(self.episode) == 0.0:
                 self._tick_by_clock()
-            if self._inbox.empty() or len(self._outbox) >= _POST_AFTER:
+            is_awaited = isinstance(event, Call) and not self._inbox.has_more(event.caller)
+            if is_awaited or self._outbox.is_full or self._inbox.empty():
                 self._outbox.post()
         self.episode.end_recording()
         self._send_answers(self._spawned.all())
@@ -319,11 +324,14 @@ class EpisodeHealth(NamedTuple):
     busy_s: float  # with the command that is being applied
     has_ended: bool
     failure: str = ""
+    loop_age_s: float = 0.0  # since the event loop, which serves the clients, has run
 
     def complaint(self, stall_s: float) -> str:
         """What is wrong, if something takes longer than ``stall_s``; empty: all is well."""
         if self.failure or self.has_ended:
             return self.failure or "the episode's thread has ended"
+        if self.loop_age_s > stall_s:
+            return f"the event loop has not run for {self.loop_age_s:.0f} s"
         if self.busy_s > stall_s:
             return f"the episode has been busy for {self.busy_s:.0f} s at frame {self.frame}"
         if not self.synchronous and self.last_tick_age_s > stall_s:
@@ -361,24 +369,104 @@ class Inbox(Protocol):
         """Is there nothing to do right now?"""
         ...
 
+    def has_more(self, caller: Caller) -> bool:
+        """Do further calls of this client wait here? One that has arrived in this very moment need not count."""
+        ...
+
+
+class FairQueue:
+    """What is to be done, in turn: clients take turns, and each client's calls keep their order.
+
+    The next call is one of the client that was served longest ago. So at most one call of each other client is done before a
+    client's next one, however many they send ahead. A call is done as a whole, a batch of 20,000 commands too: its users rely
+    on all of it being there in the same tick. A client that has just come counts as served at that moment; else whoever
+    connects anew for every call would always be first. What is no client's call is short, and is done at once; but a node that
+    has left leaves behind the calls that its clients have made, or one of those could begin to listen there after that.
+
+    The order that is chosen here is what the journal keeps: a resumed world does not choose again. Belongs to one thread.
+    """
+
+    def __init__(self) -> None:
+        self._at_once: deque[tuple[InboxEvent, float]] = deque()
+        self._waiting: dict[Caller, deque[tuple[InboxEvent, float]]] = {}
+        self._served: dict[Caller, int] = {}  # at which turn, for every client that is there
+        self._turn = 0
+        self._next: list[tuple[int, int, Caller]] = []  # a heap of who waits: when served, a number of its own, the client
+        self._numbers = count()
+        self._stop: tuple[InboxEvent, float] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._next or self._at_once or self._stop)
+
+    def __contains__(self, caller: Caller) -> bool:
+        return caller in self._waiting
+
+    def add(self, event: InboxEvent, at_s: float = 0.0) -> None:
+        """Add an event, with the time at which it came. What comes after the request to stop is not done."""
+        if self._stop is not None:
+            return
+        if isinstance(event, StopRequested):
+            self._stop = event, at_s
+        elif isinstance(event, NodeLeft) and (left := [at for one, at in self._waiting.items() if one.home == event.home]):
+            for waiting in left:
+                waiting.append((event, at_s))
+        elif not isinstance(event, Call | CallerGone):
+            self._at_once.append((event, at_s))
+        elif (waiting := self._waiting.get(event.caller)) is not None:
+            waiting.append((event, at_s))
+        else:
+            self._waiting[event.caller] = deque([(event, at_s)])
+            self._line_up(event.caller, self._served.setdefault(event.caller, self._turn))
+
+    def _line_up(self, caller: Caller, served: int) -> None:
+        heappush(self._next, (served, next(self._numbers), caller))
+
+    def pop(self) -> tuple[InboxEvent, float] | None:
+        """Take out what is next, and when it came; the request to stop comes last."""
+        if self._at_once:
+            return self._at_once.popleft()
+        if not self._next:
+            return self._stop
+        caller = heappop(self._next)[2]
+        waiting = self._waiting[caller]
+        found = waiting.popleft()
+        self._turn += 1
+        self._served[caller] = self._turn
+        if waiting:
+            self._line_up(caller, self._turn)
+        else:
+            del self._waiting[caller]
+            if isinstance(found[0], CallerGone | NodeLeft):
+                del self._served[caller]
+        return found
+
 
 class LocalInbox:
-    """The inbox of a server without nodes."""
+    """The inbox of a server without nodes: other threads leave events in a queue, the episode's thread sorts them."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[InboxEvent] = queue.SimpleQueue()
+        self._fair = FairQueue()
 
     def put(self, event: InboxEvent) -> None:
         self._queue.put(event)
 
     def get(self, timeout_s: float | None) -> InboxEvent | None:
-        try:
-            return self._queue.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
+        if not self._fair:
+            try:
+                self._fair.add(self._queue.get(timeout=timeout_s))
+            except queue.Empty:
+                return None
+        for _ in range(self._queue.qsize()):
+            self._fair.add(self._queue.get())
+        found = self._fair.pop()
+        return None if found is None else found[0]
 
     def empty(self) -> bool:
-        return self._queue.empty()
+        return not self._fair and self._queue.empty()
+
+    def has_more(self, caller: Caller) -> bool:
+        return caller in self._fair
 
 
 class AnswerEvent(NamedTuple):
@@ -430,6 +518,7 @@ class Outbox:
         self._deliver = deliver
         self._events: list[OutboxEvent] = []
         self._marked = 0
+        self._answers_bytes = 0
         self.lossless = False
         self.before: Callable[[], None] = lambda: None  # called before each hand-over
 
@@ -455,12 +544,18 @@ class Outbox:
 
     def answer(self, caller: Caller, call_id: int | None, result: bytes) -> None:
         self._events.append(AnswerEvent(caller, call_id, result))
+        self._answers_bytes += len(result)
+
+    @property
+    def is_full(self) -> bool:
+        """Is there enough in it to be handed over?"""
+        return len(self._events) >= _POST_AFTER or self._answers_bytes >= _POST_AFTER_BYTES
 
     def post(self) -> None:
         """Hand everything over."""
         if self._events:
             self.before()
-            events, self._events, self._marked = self._events, [], 0
+            events, self._events, self._marked, self._answers_bytes = self._events, [], 0, 0
             self._deliver(events)
 
     def __len__(self) -> int:

@@ -12,21 +12,22 @@ The path of one ``world.tick()`` of a CARLA client, each hop with its reason:
 """
 
 import asyncio
+import queue
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from samepath.core.clock import SYSTEM_CLOCK
-from samepath.core.network import listen
+from samepath.core.network import allow_descriptors, listen
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.sensors.renderer import check_renderer
 from samepath.simulator.server.commands import CallerGone, StreamUnheard
 from samepath.simulator.server.episode import EpisodeContext
 from samepath.simulator.server.maps import MapLibrary
+from samepath.simulator.server.memory import MemoryBudget
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rendering import LocalRenderer, SensorRenderer, compile_all
 from samepath.simulator.server.resume import JournalConfig, open_episode
@@ -46,6 +47,9 @@ from samepath.simulator.server.runner import (
 from samepath.simulator.server.streams import StreamConnection, StreamHub
 
 _WORTH_A_LINE_S: Final = 5.0
+_READERS: Final = 2
+# How often the event loop says that it runs.
+_LOOP_BEAT_S: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,17 @@ class EpisodeParts(NamedTuple):
     on_command: Callable[[int, int], None] = lambda _actor, _rank: None
 
 
+def fitted(limits: ServerLimits, log: Callable[[str], None]) -> ServerLimits:
+    """The limits of a process with as many descriptors as the system lets it have; says so where these are fewer."""
+    found = limits.within(allow_descriptors(limits.descriptors))
+    if found is not limits:
+        log(
+            f"this process may open few files (ulimit -n): {found.connections} clients and {found.subscriptions} streams at "
+            f"once instead of {limits.connections} and {limits.subscriptions}; {limits.descriptors} files would be enough"
+        )
+    return found
+
+
 class SimulatorServer:
     """Serves one world to any number of clients.
 
@@ -87,7 +102,8 @@ class SimulatorServer:
         self._log = log
         self._failed = failed
         self._closing = False
-        self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="samepath reader")
+        self._loop_beat_s = SYSTEM_CLOCK.monotonic_s()
+        self._readers = _Readers()
         self.port = 0
         self.stream_port = 0
 
@@ -101,10 +117,13 @@ class SimulatorServer:
         wanted_port = settings.stream_port
         if wanted_port is None:
             wanted_port = settings.port + 1 if settings.port else 0
-        self._hub = StreamHub(settings.limits, lambda stream_id: self._runner.submit(StreamUnheard(stream_id)), self._log)
-        self._streams = await listen(lambda: StreamConnection(self._hub), settings.host, wanted_port)
+        # The episode's own limits stay as they were asked for: what it does must not depend on the machine.
+        limits = fitted(settings.limits, self._log)
+        memory = MemoryBudget(limits.memory_bytes, self._log)
+        self._hub = StreamHub(limits, lambda stream_id: self._runner.submit(StreamUnheard(stream_id)), self._log, memory)
+        self._streams = await listen(lambda: StreamConnection(self._hub), settings.host, wanted_port, self._log)
         try:
-            self.stream_port = self._streams.sockets[0].getsockname()[1]
+            self.stream_port = self._streams.port
             self._runner = self._make_runner()
             self._rpc = RpcServer(
                 methods(),
@@ -113,16 +132,18 @@ class SimulatorServer:
                 self._answer_aside,
                 lambda caller: self._runner.submit(CallerGone(caller)),
                 self._log,
-                settings.limits,
+                limits,
+                memory,
             )
-            self._calls = await listen(lambda: Connection(self._rpc), settings.host, settings.port)
+            self._calls = await listen(lambda: Connection(self._rpc), settings.host, settings.port, self._log)
         except BaseException:
             self._streams.close()
             raise
-        self.port = self._calls.sockets[0].getsockname()[1]
+        self.port = self._calls.port
         self._runner.start()
-        await self._streams.start_serving()
-        await self._calls.start_serving()
+        self._beat()
+        self._streams.start_serving()
+        self._calls.start_serving()
 
     def compile_early(self) -> None:
         """Compile the visual sensors in the background, so that whoever spawns the first one need not wait for it."""
@@ -167,8 +188,13 @@ class SimulatorServer:
         return EpisodeParts(Outbox(deliver), LocalRenderer(renderer=check_renderer(self.settings.renderer)))
 
     def health(self) -> EpisodeHealth:
-        """How the episode stands; from any thread."""
-        return self._runner.health()
+        """How the episode stands, and the event loop; from any thread."""
+        return self._runner.health()._replace(loop_age_s=SYSTEM_CLOCK.monotonic_s() - self._loop_beat_s)
+
+    def _beat(self) -> None:
+        self._loop_beat_s = SYSTEM_CLOCK.monotonic_s()
+        if not self._closing:
+            asyncio.get_running_loop().call_later(_LOOP_BEAT_S, self._beat)
 
     def _on_episode_failed(self, failure: EpisodeFailure) -> None:
         self._failed(failure.words)
@@ -218,4 +244,37 @@ class SimulatorServer:
         for connection in tuple(self._rpc.connections):
             connection.abort()
         self._hub.close()
-        self._readers.shutdown(wait=False, cancel_futures=True)
+        self._readers.close()
+
+
+class _Readers:
+    """A few threads that do what may take long and needs no world.
+
+    They are nobody's to wait for: a map that takes a minute to build must not keep a process that was told to end from ending,
+    which the threads of ``concurrent.futures`` do.
+    """
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[tuple[Callable[[Call], None], Call] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def submit(self, work: Callable[[Call], None], call: Call) -> None:
+        """Have a call answered; from any thread."""
+        with self._lock:
+            if len(self._threads) < _READERS:
+                self._threads.append(threading.Thread(target=self._run, name="samepath reader", daemon=True))
+                self._threads[-1].start()
+        self._work.put((work, call))
+
+    def _run(self) -> None:
+        while (item := self._work.get()) is not None and not self._closed:
+            work, call = item
+            work(call)
+
+    def close(self) -> None:
+        """What is under way is left to itself, what waits is not begun."""
+        self._closed = True
+        for _ in range(_READERS):
+            self._work.put(None)
