@@ -136,3 +136,27 @@ def test_a_tick_does_not_wait_for_ever_for_a_node_that_never_reads_on():
         ticked.result(20)
         assert states(cluster) == ["working"]
         assert any("node-2 was taken out: it has read nothing" in line for line in cluster.lines)
+
+
+def test_nothing_is_kept_anywhere_of_sensors_that_have_come_and_gone():
+    with clustered(2) as cluster, RawClient(cluster.nodes[0]) as client:
+        synchronous(client)
+        (car,) = spawn_cars(client, 1)
+        for k in range(6):
+            for kind in ("sensor.camera.dvs", "sensor.camera.rgb", "sensor.lidar.ray_cast"):
+                varied = {"image_size_x": str(40 + k), "image_size_y": "32"} if "camera" in kind else {"range": str(10 + k)}
+                record = spawn(client, kind, transform(1.5, 0.0, 2.0), parent=car, **varied)
+                with listen(cluster.nodes[k % 2], stream_of(record)):
+                    client.value("tick_cue")
+                    client.value("tick_cue")
+                client.value("destroy_actor", record[0])
+        client.value("tick_cue")
+        main = cluster.main
+        wait_for(lambda: not any(node.node._delivered for node in cluster.nodes), "nodes forget the streams")
+        wait_for(lambda: not any(node.node._hub._early or node.node._hub._listeners for node in cluster.nodes), "and listeners")
+        assert main._outbox._delivered == {}
+        assert main.scheduler.balancer.placed() == {}
+        assert main.scheduler.balancer.costs.known() == ()
+        assert main.counters.sensor_frames == {}
+        assert main.scheduler.thumbnails == {}
+        assert not any(member.pending or member.unsent for member in main.membership.all())

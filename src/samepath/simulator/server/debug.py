@@ -97,27 +97,34 @@ def read_shape(data: list[Any]) -> DebugShape:
 
 
 class DebugShapes:
-    """What is drawn now; beyond the bound the oldest goes first."""
+    """What is drawn now; beyond a bound, of shapes or of the characters of their texts together, the oldest go first."""
 
-    def __init__(self, most: int) -> None:
-        self._shapes: deque[tuple[float | None, DebugShape]] = deque(maxlen=most)
+    def __init__(self, most: int, most_characters: int) -> None:
+        self._most = most
+        self._most_characters = most_characters
+        self._keep([])
+
+    def _keep(self, shapes: Iterable[tuple[float | None, DebugShape]]) -> None:
+        self._shapes = deque(shapes)
+        self._characters = sum(_characters(shape) for _, shape in self._shapes)
 
     def draw(self, shape: DebugShape, now_s: float) -> None:
         """Add a shape."""
         for_ever = shape.persistent or shape.life_time_s < 0.0
         self._shapes.append((None if for_ever else now_s + shape.life_time_s, shape))
+        self._characters += _characters(shape)
+        while len(self._shapes) > self._most or self._characters > self._most_characters:
+            self._characters -= _characters(self._shapes.popleft()[1])
 
     def fade(self, now_s: float) -> None:
         """Drop what has been there for its time; how that was rounded depends on the server's age and must not count."""
         past_s = now_s - _SAME_S
         if any(end_s is not None and end_s < past_s for end_s, _ in self._shapes):
-            kept = [(end_s, shape) for end_s, shape in self._shapes if end_s is None or end_s >= past_s]
-            self._shapes = deque(kept, maxlen=self._shapes.maxlen)
+            self._keep((end_s, shape) for end_s, shape in self._shapes if end_s is None or end_s >= past_s)
 
     def clear(self, *, texts_only: bool = False) -> None:
         """Drop everything, or all texts."""
-        kept = [(end_s, shape) for end_s, shape in self._shapes if texts_only and not isinstance(shape.shape, DebugText)]
-        self._shapes = deque(kept, maxlen=self._shapes.maxlen)
+        self._keep((end_s, shape) for end_s, shape in self._shapes if texts_only and not isinstance(shape.shape, DebugText))
 
     def state(self) -> list[Any]:
         """Everything the future depends on, as plain data."""
@@ -125,12 +132,16 @@ class DebugShapes:
 
     def restore(self, data: list[Any]) -> None:
         """Take up what :meth:`state` gave."""
-        self._shapes = deque([(end_s, read_shape(shape)) for end_s, shape in data], maxlen=self._shapes.maxlen)
+        self._keep((end_s, read_shape(shape)) for end_s, shape in data)
 
     @property
     def shapes(self) -> tuple[DebugShape, ...]:
         """What is drawn now, oldest first."""
         return tuple(shape for _, shape in self._shapes)
+
+
+def _characters(shape: DebugShape) -> int:
+    return len(shape.shape.text) if isinstance(shape.shape, DebugText) else 0
 
 
 F64 = NDArray[np.float64]

@@ -173,7 +173,7 @@ class Episode:
         self.lights_set = False  # by a client
         self.weather = WeatherParameters()
         self.lamps = StreetLights({light.id: light for light in scene.lamps})
-        self.debug = DebugShapes(self.context.limits.debug_shapes)
+        self.debug = DebugShapes(self.context.limits.debug_shapes, self.context.limits.debug_text_characters)
         self.hidden: set[int] = set()
         if reset_settings:
             self.settings = Settings()
