@@ -8,7 +8,7 @@ from samepath.instrument import evaluation
 from samepath.instrument.analysis.phases import COLLISION
 from samepath.instrument.analysis.verdict import Criterion
 from samepath.instrument.report.console import limits_line, print_document
-from samepath.instrument.traces.importers import Align
+from samepath.instrument.traces.importers import LOG_MIB, Align
 
 
 def analyse(
@@ -24,6 +24,7 @@ def analyse(
     align: opt.AlignOption = Align.TIME,
     lossless: opt.Lossless = False,
     file_format: opt.Format = None,
+    log_mib: opt.LogMib = LOG_MIB,
 ) -> None:
     """Measure how far the paths of repeated runs spread."""
     report = evaluation.analyse(
@@ -37,6 +38,7 @@ def analyse(
         align=align,
         lossless=lossless,
         file_format=file_format,
+        log_mib=log_mib,
         command=command_line(),
     )
     if json:

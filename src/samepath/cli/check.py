@@ -13,7 +13,7 @@ from samepath.instrument.analysis.phases import COLLISION
 from samepath.instrument.analysis.verdict import Criterion
 from samepath.instrument.report.console import print_document
 from samepath.instrument.report.junit import render_junit
-from samepath.instrument.traces.importers import Align
+from samepath.instrument.traces.importers import LOG_MIB, Align
 
 
 def check(
@@ -28,6 +28,7 @@ def check(
     align: opt.AlignOption = Align.TIME,
     lossless: opt.Lossless = False,
     file_format: opt.Format = None,
+    log_mib: opt.LogMib = LOG_MIB,
 ) -> None:
     """Exit 0 if every cell is within the tolerance, 1 if one exceeds it, 2 if the input is bad."""
     report = evaluation.check(
@@ -40,6 +41,7 @@ def check(
         align=align,
         lossless=lossless,
         file_format=file_format,
+        log_mib=log_mib,
         command=command_line(),
     )
     if junit is not None:

@@ -49,6 +49,14 @@ Lossless = Annotated[
     bool,
     typer.Option("--lossless", help="The log holds the simulator's own numbers unrounded, even if they look rounded."),
 ]
+LogMib = Annotated[
+    int,
+    typer.Option(
+        "--log-mib",
+        min=1,
+        help="Refuse logs whose numbers take more memory than this once they are read, however small the files.",
+    ),
+]
 Format = Annotated[str | None, typer.Option("--format", help="Importer to use (tsl, tidy, ...); found by itself if left out.")]
 
 

@@ -11,7 +11,7 @@ from samepath.core.files import make_folder
 from samepath.instrument import evaluation
 from samepath.instrument.analysis.phases import COLLISION
 from samepath.instrument.analysis.verdict import Criterion
-from samepath.instrument.traces.importers import Align
+from samepath.instrument.traces.importers import LOG_MIB, Align
 
 
 def report(
@@ -31,6 +31,7 @@ def report(
     align: opt.AlignOption = Align.TIME,
     lossless: opt.Lossless = False,
     file_format: opt.Format = None,
+    log_mib: opt.LogMib = LOG_MIB,
 ) -> None:
     """Analyse traces and write report.html, report.json and junit.xml."""
     made = evaluation.analyse(
@@ -44,6 +45,7 @@ def report(
         align=align,
         lossless=lossless,
         file_format=file_format,
+        log_mib=log_mib,
         command=command_line(),
     )
     folder = out or (path if path.is_dir() else Path("runs") / path.stem)

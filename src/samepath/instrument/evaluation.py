@@ -27,7 +27,7 @@ from samepath.instrument.report.html import render_html, write_reports
 from samepath.instrument.study.records import Judging
 from samepath.instrument.study.spec import CRITERIA, STRUCTURES
 from samepath.instrument.traces.cell import CellTrace, MemoryCell
-from samepath.instrument.traces.importers import Align, ImportOptions
+from samepath.instrument.traces.importers import LOG_MIB, Align, ImportOptions
 from samepath.instrument.traces.load import load_cells
 from samepath.instrument.traces.store import store_repeats
 
@@ -73,11 +73,13 @@ def load(
     align: str = Align.TIME,
     lossless: bool = False,
     file_format: str | None = None,
+    log_mib: int = LOG_MIB,
 ) -> list[CellTrace]:
     r"""Open log files (CSV, Parquet, CARLA recordings), trace folders or study folders as cells.
 
     ``columns`` says which column is what (``{"repeat": "run_id", "x": "pos_x[cm]"}``), ``align`` how rows of repeats are
-    matched (``time``, ``start`` or ``row``). Logs with few decimals are taken as rounded unless ``lossless``.
+    matched (``time``, ``start`` or ``row``). Logs with few decimals are taken as rounded unless ``lossless``. ``log_mib``
+    bounds the memory that the numbers of all logs together take once they are read, however small the files are.
 
     >>> from pathlib import Path
     >>> _ = Path("log.csv").write_text("repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2.5,1\n")
@@ -85,7 +87,7 @@ def load(
     >>> len(cell.runs), cell.ticks.tolist()
     (2, [0, 1])
     """
-    options = ImportOptions(dict(columns or {}), Align(align), lossless or None)
+    options = ImportOptions(dict(columns or {}), Align(align), lossless or None, log_mib << 20)
     return load_cells([Path(path) for path in paths], options, file_format)
 
 
@@ -122,6 +124,7 @@ def analyse(
     align: str = Align.TIME,
     lossless: bool = False,
     file_format: str | None = None,
+    log_mib: int = LOG_MIB,
     progress: bool = True,
     command: str | None = None,
 ) -> Report:
@@ -153,7 +156,7 @@ def analyse(
     limit = DEFAULT_TOLERANCE if tolerance is None else tolerance
     judging = _judging(Judging(), criterion, split_at, structure, restrict)
     again = command if command is not None else _command("analyse", sources, tolerance)
-    options = ImportOptions(columns or {}, Align(align), lossless or None)
+    options = ImportOptions(columns or {}, Align(align), lossless or None, log_mib << 20)
     return _analyse_sources(sources, limit, judging, options, file_format, display, again)
 
 
@@ -167,6 +170,7 @@ def check(
     align: str = Align.TIME,
     lossless: bool = False,
     file_format: str | None = None,
+    log_mib: int = LOG_MIB,
     progress: bool = True,
     command: str | None = None,
 ) -> Report:
@@ -178,7 +182,7 @@ def check(
     True
     """
     judging = _judging(Judging(), criterion, split_at, structure, None)
-    options = ImportOptions(columns or {}, Align(align), lossless or None)
+    options = ImportOptions(columns or {}, Align(align), lossless or None, log_mib << 20)
     again = command if command is not None else _command("check", sources, tolerance)
     return _analyse_sources(sources, tolerance, judging, options, file_format, display_for(progress), again)
 

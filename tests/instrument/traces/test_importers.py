@@ -281,3 +281,159 @@ def test_a_large_whole_number_of_parquet_is_refused_where_a_float_was_wanted(tmp
 def test_names_and_fractions_are_no_whole_numbers(tmp_path):
     (cell,) = read(write(tmp_path / "named.csv", tidy().replace("\n0,0,", "\n0,ego,").replace("\n0,1,", "\n0,0x10,")))
     assert sorted(actor.type for actor in cell.actors) == ["0", "0x10", "1", "ego"]
+
+
+def large(path, **columns):
+    """A log of two repeats and two moments, with these columns in the place of the usual ones; None: without that one."""
+    whole = {
+        "repeat": [0, 0, 1, 1],
+        "actor": [0] * 4,
+        "tick": [0, 1, 0, 1],
+        "x": [1.0, 2.0, 1.0, 2.0],
+        "y": [2.0] * 4,
+    } | columns
+    whole = {name: values for name, values in whole.items() if values is not None}
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table(whole), path)
+        return path
+    rows = zip(*whole.values(), strict=True)
+    return write(path, "\n".join([",".join(whole), *(",".join(map(str, row)) for row in rows)]) + "\n")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("column", ["x", "time", "battery_ratio"])
+def test_a_whole_number_that_no_float_has_is_refused_in_every_format_and_not_rounded(tmp_path, column, suffix):
+    path = large(tmp_path / f"a.{suffix}", **{column: [2**53, 2**53 + 2, 2**53, 2**53 + 1]})
+    message = refusal(path, columns={"battery_ratio": "battery_ratio"} if column == "battery_ratio" else {})
+    place = "line 5" if suffix == "csv" else "row 4"
+    assert f"{place}, column {column!r}: 9007199254740993 cannot be kept exactly" in message
+
+
+def test_a_decimal_of_parquet_that_no_float_has_is_refused(tmp_path):
+    values = pa.array([1, 2, 1, 2**60 + 1], pa.decimal128(30, 0))
+    assert "row 4, column 'x': 1152921504606846977 cannot be kept" in refusal(large(tmp_path / "a.parquet", x=values))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_large_whole_numbers_that_floats_do_have_are_read(tmp_path, suffix):
+    (cell,) = read(large(tmp_path / f"a.{suffix}", x=[2**60, 2**61, 2**60, 2**61]))
+    assert cell.load(0).values[:, 0].tolist() == [2.0**60, 2.0**61]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("align", [Align.START, Align.ROW])
+def test_nanoseconds_since_1970_are_counted_from_the_start_of_each_repeat_to_the_last_one(tmp_path, suffix, align):
+    first, second = 1_700_000_000_123_456_789, 1_700_000_100_123_456_789
+    stamps = [start + step * 100 for start in (first, second) for step in range(3)]
+    path = large(tmp_path / f"a.{suffix}", **stamped(stamps))
+    (cell,) = read(path, align=align, columns={"time": "stamp[ns]"})
+    assert cell.ticks.tolist() == [0, 1, 2]
+    assert cell.header.step_s == pytest.approx(1e-7)  # two float64 of 1970's nanoseconds lie 256 apart
+    assert "--align start is exact" in refusal(path, columns={"time": "stamp[ns]"})
+
+
+def stamped(stamps):
+    return {
+        "repeat": [0] * 3 + [1] * 3,
+        "actor": [0] * 6,
+        "tick": None,
+        "stamp": stamps,
+        "x": [float(number) for number in range(6)],
+        "y": [0.0] * 6,
+    }
+
+
+def test_ticks_too_far_apart_to_count_from_the_first_are_refused(tmp_path):
+    path = large(tmp_path / "a.parquet", tick=[-(2**63), 2**63 - 1, 0, 1])
+    assert "too far apart" in refusal(path, align=Align.START)
+
+
+def test_a_time_of_too_many_steps_is_refused(tmp_path):
+    rows = ["repeat,time,x,y"] + [f"{r},{t},1.5,0.5" for r in range(2) for t in ("0", "0.1", "0.2", "0.3", "1e90")]
+    assert "too many steps" in refusal(write(tmp_path / "a.csv", "\n".join(rows)))
+
+
+def test_an_id_that_is_missing_is_said_to_be_missing(tmp_path):
+    path = large(tmp_path / "a.parquet", actor=pa.array([0, 0, None, 0]))
+    assert "row 3, column 'actor': a number was wanted, but the value is missing" in refusal(path)
+
+
+def bomb(path, rows, **columns):
+    """A small file of many rows: each column is one value and a run length."""
+    one = {"repeat": 0, "actor": 0, "tick": 0, "x": 1.0, "y": 2.0} | columns
+    runs = pa.array(np.zeros(rows // 4, np.int32))
+    group = pa.table({name: pa.DictionaryArray.from_arrays(runs, [value]) for name, value in one.items()})
+    with pq.ParquetWriter(path, group.schema, use_dictionary=True, compression="zstd") as writer:
+        for _ in range(4):
+            writer.write_table(group)
+    return path
+
+
+def test_a_small_parquet_file_that_holds_much_is_refused_by_what_it_would_take(tmp_path):
+    path = bomb(tmp_path / "bomb.parquet", 400_000)
+    assert path.stat().st_size < 20_000
+    message = refusal(path, memory_bytes=8 << 20)
+    assert "bomb.parquet (400000 rows)" in message
+    assert "numbers that take at most 8 MiB in memory were wanted, but 16 MiB came" in message
+    assert "--log-mib" in message
+
+
+def test_a_long_text_in_every_row_stays_one_text(tmp_path):
+    path = bomb(tmp_path / "bomb.parquet", 200_000, actor_type="x" * 100_000)
+    assert path.stat().st_size < 1_000_000
+    message = refusal(path, memory_bytes=64 << 20)  # 20 GB, if every row had a text of its own
+    assert "a duplicate row" in message
+
+
+def test_columns_that_nobody_asked_for_are_not_read_and_cost_nothing(tmp_path):
+    path = tmp_path / "a.parquet"
+    columns = {"repeat": [0, 0, 1, 1], "tick": [0, 1, 0, 1], "x": [1.0, 2.0] * 2, "y": [2.0] * 4}
+    pq.write_table(pa.table(columns | {"notes": ["n" * 1_000_000] * 4, "points": [[1.0] * 100_000] * 4}), path)
+    (cell,) = read(path, memory_bytes=1 << 10)
+    assert cell.header.source.endswith("columns ignored: notes, points")
+
+
+def test_the_bound_is_for_all_logs_together(tmp_path):
+    paths = [large(tmp_path / f"{number}.parquet") for number in range(4)]
+    assert len(load_cells(paths, ImportOptions(memory_bytes=700))) == 4
+    with pytest.raises(InputError, match=r"3\.parquet .*--log-mib"):
+        load_cells(paths, ImportOptions(memory_bytes=600))
+
+
+def test_a_large_csv_is_refused_while_it_is_read(tmp_path):
+    path = write(tmp_path / "a.csv", "repeat,actor,tick,x,y\n" + "".join(f"0,{n},0,1.5,2.5\n" for n in range(200_000)))
+    assert "--log-mib" in refusal(path, memory_bytes=1 << 20)
+
+
+def test_actors_that_never_meet_are_refused_before_the_analysis_lays_out_every_tick_of_each(tmp_path):
+    path = write(tmp_path / "a.csv", "repeat,actor,tick,x,y\n" + "".join(f"{n % 2},{n},{n},1.5,2.5\n" for n in range(20_000)))
+    assert "(20000 ticks times 20000 actors)" in refusal(path)
+
+
+def test_a_header_of_thousands_of_columns_is_refused(tmp_path):
+    text = ",".join(f"c{n}" for n in range(9000))
+    assert "at most 2000 columns were wanted, but 9000 came" in refusal(write(tmp_path / "a.csv", f"{text}\n"))
+
+
+def test_a_column_of_lists_is_no_column_of_numbers(tmp_path):
+    path = large(tmp_path / "a.parquet", x=[[1.0]] * 4)
+    assert "column 'x': numbers or text were wanted, but list" in refusal(path)
+
+
+def test_a_column_that_stands_in_a_parquet_file_twice_is_refused(tmp_path):
+    table = pa.table([[0, 1], [0, 1], [1.0, 2.0], [1.0, 2.0], [3.0, 4.0]], names=["repeat", "tick", "x", "y", " x"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert "column 'x' stands there twice" in refusal(tmp_path / "a.parquet")
+
+
+def test_a_text_that_is_no_utf8_is_refused(tmp_path):
+    names = pa.array([b"\xff\xfe"] * 4, pa.binary()).cast(pa.string(), safe=False)
+    assert "not a whole Parquet file" in refusal(large(tmp_path / "a.parquet", actor=names))
+
+
+def test_names_of_a_parquet_file_may_be_bytes_or_categories(tmp_path):
+    bytes_ = pa.array([b"ego", b"npc"] * 2, pa.binary())
+    (cell,) = read(large(tmp_path / "a.parquet", actor=bytes_))
+    assert [actor.type for actor in cell.actors] == ["ego", "npc"]
+    (cell,) = read(large(tmp_path / "b.parquet", actor=pa.array(["7", "8"] * 2).dictionary_encode()))
+    assert cell.actor_ids.tolist() == [7, 8]

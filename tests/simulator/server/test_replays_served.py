@@ -38,12 +38,13 @@ def cars(host):
 @pytest.mark.parametrize("damage", ["number", "packet"])
 def test_a_recording_that_is_broken_on_the_way_ends_the_replay_and_not_the_world(tmp_path, damage):
     host = episode(folder=tmp_path)
-    broken = Content(placed=(LogPose(24, math.nan, 0.0, 0.0, 0.0, 0.0, 0.0),))
-    path = log(tmp_path, *drive(5), broken if damage == "number" else Content(), *drive(3))
-    if damage == "packet":
-        data, odd = path.read_bytes(), struct.pack("<BIH", 9, 2, 7)  # seven walkers in no bytes
-        ends = data.split(struct.pack("<BI", 1, 0))
-        path.write_bytes(struct.pack("<BI", 1, 0).join([*ends[:5], ends[5] + odd, *ends[6:]]))
+    if damage == "number":
+        log(tmp_path, *drive(5), Content(placed=(LogPose(24, math.nan, 0.0, 0.0, 0.0, 0.0, 0.0),)), *drive(3))
+    else:
+        seven_walkers_in_no_bytes = struct.pack("<BIH", 9, 2, 7)
+        frame = struct.pack("<BIQdd", 0, 24, 6, 0.05, 0.25) + seven_walkers_in_no_bytes + struct.pack("<BI", 1, 0)
+        path = log(tmp_path, *drive(5))
+        path.write_bytes(path.read_bytes() + frame)
     play(host)
     (car,) = cars(host)
     ticks(host, 12)

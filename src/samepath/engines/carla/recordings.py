@@ -5,6 +5,7 @@ the file, which is what CARLA itself computes with; say ``--lossless`` if that i
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +14,9 @@ import numpy as np
 from samepath.core.channels import ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
 from samepath.core.errors import InputError, SimulatorError
 from samepath.instrument.traces.cell import MemoryCell
-from samepath.instrument.traces.importers import Align, ImportOptions
+from samepath.instrument.traces.importers import Align, ImportOptions, too_large
 from samepath.instrument.traces.recorder import Recorder
-from samepath.instrument.traces.records import EventKind, Header, Repeat
+from samepath.instrument.traces.records import EventKind, Floats, Header, Repeat
 from samepath.simulator.carla.recorder_file import Log, LogFrame, is_log, open_log
 from samepath.simulator.carla.recorder_records import NO_ACTOR, Content
 
@@ -24,6 +25,7 @@ _SPEED: Final = "walk_speed_mps"
 _MOVING: Final = ("vehicle.", "walker.", "static.prop.")
 # A step is the usual one when it differs by less than this part of it.
 _STEADY: Final = 0.02
+_ROW_KEYS: Final = 3  # tick, actor and time of a state
 
 
 class CarlaRecorderImporter:
@@ -46,12 +48,16 @@ class CarlaRecorderImporter:
                     f"{log.path} was recorded on {log.header.map_name}, but {logs[0].path.name} on {logs[0].header.map_name}; "
                     "analyse them apart"
                 )
-        steps = [_step_s(log, options.align) for log in logs]
+        surveys = [_survey(log) for log in logs]
+        steps = [_step_s(log, survey.times_s, options.align) for log, survey in zip(logs, surveys, strict=True)]
         if max(steps) - min(steps) > _STEADY * min(steps) and options.align is not Align.ROW:
             raise InputError(f"recordings with the same step were wanted, but they have {min(steps):g} to {max(steps):g} s")
         step_s = steps[0]
-        speeds = all(_has_kinematics(log) for log in logs)
+        speeds = all(survey.has_kinematics for survey in surveys)
         channels = (*POSITION, *ROTATION, *((*VELOCITY, *ANGULAR_VELOCITY) if speeds else ()), *_CONTROL, _SPEED)
+        size_bytes = 8 * (len(channels) + _ROW_KEYS) * sum(survey.states for survey in surveys)
+        if size_bytes > options.memory_bytes:
+            raise too_large(f"{paths[0]} and {len(paths) - 1} more" if len(paths) > 1 else str(paths[0]), size_bytes, options)
         name = paths[0].stem if len(paths) == 1 else paths[0].resolve().parent.name
         header = Header(
             experiment=name,
@@ -70,12 +76,33 @@ def _said(log: Log) -> str:
     return f"{log.path.name} (cut off after frame {log.extent[0]})" if log.is_cut else log.path.name
 
 
-def _step_s(log: Log, align: Align) -> float:
+@dataclass(frozen=True)
+class _Survey:
+    """What is in a recording, before any of it is kept: times of frames, states in all of them, whether with velocities."""
+
+    times_s: Floats
+    states: int
+    has_kinematics: bool
+
+
+def _survey(log: Log) -> _Survey:
+    times_s, states = [], 0
+    every, some = True, False  # of the frames have the velocities of all their vehicles
+    for frame in log.frames():
+        content = frame.content
+        times_s.append(frame.elapsed_s)
+        states += len(content.placed)
+        moving = {vehicle.actor for vehicle in content.vehicles}
+        every = every and moving <= {kinematics.actor for kinematics in content.kinematics}
+        some = some or bool(content.kinematics)
+    return _Survey(np.array(times_s), states, every and some)
+
+
+def _step_s(log: Log, times_s: Floats, align: Align) -> float:
     """The time between frames; they must be evenly apart, unless rows are matched by number."""
-    times = np.array([frame.elapsed_s for frame in log.frames()])
-    if len(times) < 2:
-        raise InputError(f"{log.path}: a recording of at least two frames was wanted, but it has {len(times)}")
-    gaps = np.diff(times)
+    if len(times_s) < 2:
+        raise InputError(f"{log.path}: a recording of at least two frames was wanted, but it has {len(times_s)}")
+    gaps = np.diff(times_s)
     usual = float(np.median(gaps))
     uneven = np.flatnonzero(np.abs(gaps - usual) > _STEADY * usual)
     if usual <= 0.0 or (uneven.size and align is not Align.ROW):
@@ -85,15 +112,6 @@ def _step_s(log: Log, align: Align) -> float:
             "use --align row for a variable step"
         )
     return round(usual, 9)
-
-
-def _has_kinematics(log: Log) -> bool:
-    """Was additional data recorded with every place of a vehicle?"""
-    for frame in log.frames():
-        moving = {vehicle.actor for vehicle in frame.content.vehicles}
-        if moving and not moving <= {kinematics.actor for kinematics in frame.content.kinematics}:
-            return False
-    return any(frame.content.kinematics for frame in log.frames())
 
 
 def _repeat(log: Log, number: int, channels: tuple[str, ...], step_s: float) -> Repeat:
@@ -118,7 +136,6 @@ def _note(recorder: Recorder, frame: LogFrame, tick: int, known: dict[int, int],
     content = frame.content
     inputs = _inputs(content)
     speeds = {row.actor: dict(zip((*VELOCITY, *ANGULAR_VELOCITY), row[1:], strict=True)) for row in content.kinematics}
-    gone = set(content.removed)
     for placed in content.placed:
         if placed.actor in known:
             values = dict(zip((*POSITION, *ROTATION), placed[1:], strict=True)) | inputs.get(placed.actor, {})
@@ -128,7 +145,8 @@ def _note(recorder: Recorder, frame: LogFrame, tick: int, known: dict[int, int],
     for hit in content.hits:
         if hit.actor in known and (hit.other in known or hit.other == NO_ACTOR):
             recorder.event(tick, EventKind.COLLISION, known[hit.actor], known.get(hit.other))
-    for actor in sorted(gone & set(known)):
+    # Of those that go, not of all that are there: a frame that takes out one of many must not cost as much as they.
+    for actor in sorted({actor for actor in content.removed if actor in known}):
         recorder.event(tick, EventKind.DESTROY, known.pop(actor))
 
 

@@ -26,7 +26,8 @@ from samepath.engines.command.simulator import CommandSettings
 from samepath.engines.interface import DURATION
 from samepath.engines.resampling import EngineFrame, ResampledTick, Resampler
 from samepath.engines.subprocess.process import MAX_LINE_BYTES
-from samepath.instrument.traces.importers.tables import map_columns, read_table
+from samepath.instrument.traces.importers import ImportOptions
+from samepath.instrument.traces.importers.tables import EXACT_BELOW, map_columns, open_table
 from samepath.instrument.traces.importers.tidy import GRID_TOLERANCE
 from samepath.instrument.traces.recorder import Recorder
 
@@ -245,7 +246,11 @@ def _number(value: Field, what: str) -> float | None:
         return None
     if not isinstance(value, bool) and not (isinstance(value, str) and "_" in value):  # 1_000 is a number to Python alone
         with suppress(ValueError, TypeError, OverflowError):
-            return float(value)
+            number = float(value)
+            is_whole = isinstance(value, int) or str(value).lstrip("+-").isdecimal()
+            if abs(number) >= EXACT_BELOW and is_whole and int(value) != number:
+                raise InputError(f"{what}: {reprlib.repr(value)} cannot be kept exactly: write it in a larger unit")
+            return number
     raise InputError(f"a number was wanted for {what}, but {reprlib.repr(value)} came")
 
 
@@ -469,12 +474,12 @@ def _lines(settings: CommandSettings, path: Path) -> Iterator[Item]:
 
 def _parquet(settings: CommandSettings, path: Path) -> Iterator[StateLine]:
     try:
-        log = read_table(path)
+        file = open_table(path)
+        columns = ColumnMap(file.names, settings.channels, settings.columns)
+        log = file.read({column.name for column in (*columns.keys.values(), *columns.channels.values())}, ImportOptions())
     except InputError as error:
-        raise InputError(str(error).replace(str(path), path.name)) from error
-    columns = ColumnMap(log.names, settings.channels, settings.columns)
-    wanted = {column.name for column in (*columns.keys.values(), *columns.channels.values())}
-    names = [name for name in log.names if name in wanted]
+        raise InputError(str(error).replace(str(path), path.name).replace(", or raise --log-mib", "")) from error
+    names = log.table.column_names
     for number, values in enumerate(zip(*(log.table[name].to_pylist() for name in names), strict=True), start=1):
         try:
             yield columns.row(dict(zip(names, values, strict=True)))

@@ -10,7 +10,7 @@ from enum import StrEnum
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from samepath.core.errors import InputError, unknown
 from samepath.instrument.traces.cell import MemoryCell
@@ -27,13 +27,29 @@ class Align(StrEnum):
     ROW = "row"
 
 
+# Eight million rows of eight columns. The analysis takes some five times as much.
+LOG_MIB: Final = 512
+
+
 @dataclass(frozen=True)
 class ImportOptions:
-    """What the user says about a log: ``columns`` maps a key or channel to a column, ``x_m`` -> ``pos_x[cm]``."""
+    """What the user says about a log: ``columns`` maps a key or channel to a column, ``x_m`` -> ``pos_x[cm]``.
+
+    ``memory_bytes`` bounds what the numbers of all logs together take once they are read: a Parquet file or a recording of a
+    few hundred kilobytes may hold gigabytes.
+    """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     align: Align = Align.TIME
     lossless: bool | None = None
+    memory_bytes: int = LOG_MIB << 20
+
+
+def too_large(what: str, size_bytes: int, options: ImportOptions) -> InputError:
+    """What to say of logs whose numbers do not fit."""
+    wanted = f"numbers that take at most {options.memory_bytes >> 20} MiB in memory were wanted"
+    came = -(-size_bytes >> 20)
+    return InputError(f"{what}: {wanted}, but {came} MiB came: read fewer rows or columns, or raise --log-mib")
 
 
 class Importer(Protocol):

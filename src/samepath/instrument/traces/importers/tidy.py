@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from samepath.core.channels import POSITION, STANDARD, check_channels
 from samepath.core.errors import InputError, printable
 from samepath.instrument.traces.cell import MemoryCell
-from samepath.instrument.traces.importers import Align, ImportOptions
-from samepath.instrument.traces.importers.tables import KEYS, Column, LogTable, header_of, map_columns, read_table
+from samepath.instrument.traces.importers import Align, ImportOptions, too_large
+from samepath.instrument.traces.importers.tables import EXACT_BELOW, KEYS, Column, LogTable, header_of, map_columns, open_table
 from samepath.instrument.traces.records import Actor, Header, Repeat, RunEnd, row_digests
 
 Floats = NDArray[np.float64]
@@ -41,9 +41,12 @@ class TidyImporter:
         """Read files; each with a repeat column is a cell of its own, the others one repeat each of their folder's cell."""
         cells: list[MemoryCell] = []
         single: dict[Path, list[LogTable]] = {}
+        taken_bytes = 0
         for path in paths:
-            log = read_table(path)
-            columns = map_columns(log.names, options.columns, str(path))
+            file = open_table(path)
+            columns = map_columns(file.names, options.columns, str(path))
+            log = file.read({column.name for column in columns.values()}, options, taken_bytes)
+            taken_bytes += log.size_bytes
             if "repeat" in columns:
                 cells += _cells_of(log, columns, options)
             else:
@@ -72,7 +75,7 @@ def _channels(columns: dict[str, Column]) -> tuple[str, ...]:
     return check_channels((*named, *sorted(name for name in columns if name not in STANDARD and name not in KEYS)))
 
 
-def _rows(log: LogTable, columns: dict[str, Column], repeat: Ints) -> _Rows:
+def _rows(log: LogTable, columns: dict[str, Column], repeat: Ints, align: Align) -> _Rows:
     channels = _channels(columns)
     values = np.empty((log.rows, len(channels)))
     for index, channel in enumerate(channels):
@@ -84,11 +87,23 @@ def _rows(log: LogTable, columns: dict[str, Column], repeat: Ints) -> _Rows:
         tick = log.whole(columns["tick"].name)
         if tick is None:
             raise InputError(f"{log.path}: whole numbers were wanted in column {columns['tick'].name!r} (tick)")
-    time_s = None
-    if "time_s" in columns:
-        column = columns["time_s"]
-        time_s = column.scaled(log.floats(column.name))
+    time_s = _times_s(log, columns["time_s"], repeat, align) if "time_s" in columns else None
     return _Rows(log, np.arange(log.rows), repeat, actor, types, tick, time_s, values)
+
+
+def _times_s(log: LogTable, column: Column, repeat: Ints, align: Align) -> Floats:
+    """Times in seconds. Nanoseconds since 1970 have no float64 of their own; those since a repeat's start do."""
+    stamps = None if align is Align.TIME else log.beyond_float(column.name)
+    if stamps is None:
+        return column.scaled(log.floats(column.name))
+    since = _since_first(repeat, stamps)
+    # Below 0: the distance itself is beyond 64 bits.
+    far = np.flatnonzero((since < 0) | (since >= EXACT_BELOW))
+    if far.size:
+        raise InputError(
+            f"{log.place(int(far[0]), column.name)}: {stamps[far[0]]} is too far from the repeat's first time to be exact"
+        )
+    return column.scaled(since.astype(np.float64))
 
 
 def _actors(log: LogTable, columns: dict[str, Column]) -> tuple[Ints, dict[int, str]]:
@@ -119,15 +134,21 @@ def _repeat_numbers(log: LogTable, column: str) -> Ints:
 
 
 def _cells_of(log: LogTable, columns: dict[str, Column], options: ImportOptions) -> list[MemoryCell]:
-    rows = _rows(log, columns, _repeat_numbers(log, columns["repeat"].name))
+    rows = _rows(log, columns, _repeat_numbers(log, columns["repeat"].name), options.align)
     if "cell" not in columns:
         return [_build(log.path.stem, log.path, [rows], columns, options)]
-    words = np.array(log.words(columns["cell"].name))
-    cells = []
-    for word in sorted(set(words.tolist())):
-        chosen = np.flatnonzero(words == word)
-        cells.append(_build(word, log.path, [_take(rows, chosen)], columns, options))
-    return cells
+    words = log.words(columns["cell"].name)
+    order = {word: number for number, word in enumerate(sorted(set(words)))}
+    names = list(order)
+    groups = _groups(np.array([order[word] for word in words], np.int64))
+    return [_build(names[number], log.path, [_take(rows, chosen)], columns, options) for number, chosen in groups]
+
+
+def _groups(keys: Ints) -> list[tuple[int, NDArray[np.intp]]]:
+    """The rows of each key, by rising key. One sort: looking for every key in all rows takes rows times keys."""
+    order = np.argsort(keys, kind="stable")
+    numbers, starts = np.unique(keys[order], return_index=True)
+    return list(zip(numbers.tolist(), np.split(order, starts[1:]), strict=True))
 
 
 def _take(rows: _Rows, chosen: NDArray[np.intp]) -> _Rows:
@@ -151,7 +172,8 @@ def _cell_of_files(folder: Path, logs: list[LogTable], options: ImportOptions) -
                 f"but {logs[0].path.name} has {', '.join(_channels(mapped[0]))}"
             )
     parts = [
-        _rows(log, columns, np.full(log.rows, number)) for number, (log, columns) in enumerate(zip(logs, mapped, strict=True))
+        _rows(log, columns, np.full(log.rows, number), options.align)
+        for number, (log, columns) in enumerate(zip(logs, mapped, strict=True))
     ]
     return _build(folder.name or str(folder), folder, parts, mapped[0], options)
 
@@ -159,10 +181,10 @@ def _cell_of_files(folder: Path, logs: list[LogTable], options: ImportOptions) -
 def _build(name: str, path: Path, parts: list[_Rows], columns: dict[str, Column], options: ImportOptions) -> MemoryCell:
     channels = _channels(columns)
     step_s, ticks = _ticks(parts, options.align, path)
+    _refuse_sparse(path, parts, ticks, options)
     repeats: list[Repeat] = []
     for part, tick in zip(parts, ticks, strict=True):
-        for number in np.unique(part.repeat).tolist():
-            chosen = np.flatnonzero(part.repeat == number)
+        for number, chosen in _groups(part.repeat):
             repeats.append(_one_repeat(part, chosen, tick[chosen], number, step_s, channels, options.align))
     _refuse_mixed_units(repeats, path)
     used = {column.name for column in columns.values()}
@@ -181,6 +203,15 @@ def _build(name: str, path: Path, parts: list[_Rows], columns: dict[str, Column]
     return MemoryCell(header, repeats)
 
 
+def _refuse_sparse(path: Path, parts: list[_Rows], ticks: list[Ints], options: ImportOptions) -> None:
+    """Refuse what the analysis cannot lay out: it compares every actor at every tick, there or not, one repeat at a time."""
+    moments = len(np.unique(np.concatenate(ticks)))
+    actors = len(np.unique(np.concatenate([part.actor for part in parts])))
+    size_bytes = 8 * len(POSITION) * moments * actors
+    if size_bytes > options.memory_bytes:
+        raise too_large(f"{path} ({moments} ticks times {actors} actors)", size_bytes, options)
+
+
 def _ticks(parts: list[_Rows], align: Align, path: Path) -> tuple[float, list[Ints]]:
     """Give every row a whole tick; the step is the smallest distance between two times, which all must fit."""
     if align is Align.ROW:
@@ -188,13 +219,16 @@ def _ticks(parts: list[_Rows], align: Align, path: Path) -> tuple[float, list[In
     if all(part.tick is not None for part in parts):
         ticks = [part.tick for part in parts if part.tick is not None]
         if align is Align.START:
-            ticks = [tick - _first_of_each(part.repeat, tick) for part, tick in zip(parts, ticks, strict=True)]
+            ticks = [_since_first(part.repeat, tick) for part, tick in zip(parts, ticks, strict=True)]
+            for part, tick in zip(parts, ticks, strict=True):
+                if np.any(tick < 0):  # the distance has no 64-bit number
+                    raise InputError(f"{part.log.path}: ticks of a repeat are too far apart to be counted from its first one")
         return _step_of(parts, ticks), ticks
     times = []
     for part in parts:
         if part.time_s is None:
             raise InputError(f"{part.log.path}: no time and no tick column, but other files have them")
-        times.append(part.time_s - _first_of_each(part.repeat, part.time_s) if align is Align.START else part.time_s)
+        times.append(_since_first(part.repeat, part.time_s) if align is Align.START else part.time_s)
     distinct = np.unique(np.concatenate(times))
     gaps = np.diff(distinct)
     gaps = gaps[gaps > 1e-9]
@@ -202,6 +236,10 @@ def _ticks(parts: list[_Rows], align: Align, path: Path) -> tuple[float, list[In
         raise InputError(f"{path}: all rows have the same time: a log over time was wanted")
     step = _round_step(float(np.median(gaps)), distinct)
     for part, time in zip(parts, times, strict=True):
+        far = np.flatnonzero(~(np.abs(time / step) < EXACT_BELOW))
+        if far.size:
+            place = part.log.place(int(part.row[far[0]]), "time")
+            raise InputError(f"{place}: {time[far[0]]:g} s is too many steps of {step:g} s to be counted exactly")
         off = np.flatnonzero(np.abs(time / step - np.rint(time / step)) > GRID_TOLERANCE)
         if off.size:
             row = int(part.row[off[0]])
@@ -223,11 +261,12 @@ def _round_step(step: float, distinct: Floats) -> float:
     return step
 
 
-def _first_of_each(repeat: Ints, values: NDArray[Number]) -> NDArray[Number]:
-    """The smallest value of each row's repeat."""
-    numbers, inverse = np.unique(repeat, return_inverse=True)
-    first = np.array([values[repeat == number].min() for number in numbers], values.dtype)
-    return first[inverse]
+def _since_first(repeat: Ints, values: NDArray[Number]) -> NDArray[Number]:
+    """Each value less the smallest of its repeat."""
+    since = np.empty_like(values)
+    for _, rows in _groups(repeat):
+        since[rows] = values[rows] - values[rows].min()
+    return since
 
 
 def _row_numbers(part: _Rows) -> Ints:
