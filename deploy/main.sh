@@ -20,7 +20,12 @@ until ray health-check --address "127.0.0.1:${RAY_PORT:-6379}" >/dev/null 2>&1; 
     sleep 1
 done
 
-samepath cluster start --ray auto "$@" &
+# A journal that holds something is gone on with: the main server that kept it has failed, and this is its next start.
+if [ -n "${SAMEPATH_JOURNAL:-}" ] && ls "$SAMEPATH_JOURNAL"/part-*.journal >/dev/null 2>&1; then
+    samepath cluster resume "$SAMEPATH_JOURNAL" &
+else
+    samepath cluster start --ray auto ${SAMEPATH_JOURNAL:+--journal "$SAMEPATH_JOURNAL"} "$@" &
+fi
 main=$!
 wait -n "$ray" "$main"
 code=$?

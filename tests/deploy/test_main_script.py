@@ -13,11 +13,11 @@ STEADY = '#!/bin/bash\nif [ "$1" = health-check ]; then exit 0; fi\nexec sleep 6
 
 
 class Pod:
-    def __init__(self, folder, ray, samepath):
+    def __init__(self, folder, ray, samepath, **more):
         for name, text in (("ray", ray), ("samepath", samepath)):
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
-        environment = {"PATH": f"{folder}:{os.environ['PATH']}", "KUBERAY_GEN_RAY_START_CMD": "ray start --head --block"}
+        environment = {"PATH": f"{folder}:{os.environ['PATH']}", "KUBERAY_GEN_RAY_START_CMD": "ray start --head --block"} | more
         self.process = subprocess.Popen(
             ["bash", str(SCRIPT), "--nodes=2", "--map=town"],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -36,6 +36,16 @@ def test_the_pod_ends_as_its_main_server_does(tmp_path):
     pod = Pod(tmp_path, STEADY, '#!/bin/bash\necho "$@" > "$(dirname "$0")/said"\nexit 7\n')
     assert pod.end() == 7
     assert (tmp_path / "said").read_text() == "cluster start --ray auto --nodes=2 --map=town\n"
+
+
+def test_a_pod_with_a_journal_goes_on_from_it(tmp_path):
+    journal, note = tmp_path / "journal", '#!/bin/bash\necho "$@" > "$(dirname "$0")/said"\nexit 70\n'
+    journal.mkdir()
+    assert Pod(tmp_path, STEADY, note, SAMEPATH_JOURNAL=str(journal)).end() == 70
+    assert (tmp_path / "said").read_text() == f"cluster start --ray auto --journal {journal} --nodes=2 --map=town\n"
+    (journal / "part-000000.journal").touch()
+    assert Pod(tmp_path, STEADY, note, SAMEPATH_JOURNAL=str(journal)).end() == 70
+    assert (tmp_path / "said").read_text() == f"cluster resume {journal}\n"
 
 
 def test_asked_to_end_it_asks_the_main_server_and_waits_for_it(tmp_path):

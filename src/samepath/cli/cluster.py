@@ -22,10 +22,14 @@ from samepath.cli.serve import (
     Data,
     Debug,
     Host,
+    JournalDurable,
     Map,
     MapMemory,
     MapSeconds,
+    Restart,
+    journal_config,
     read_aliases,
+    run_supervised,
 )
 from samepath.cli.serve import Port as ServePort
 from samepath.core.clock import SYSTEM_CLOCK, Clock
@@ -154,15 +158,24 @@ def start(
     page_host: PageHost = "127.0.0.1",
     page_port: PagePort = 8200,
     journal: Journal = None,
+    journal_durable: JournalDurable = False,
     map_seconds: MapSeconds = MAP_SECONDS,
     map_mib: MapMemory = MAP_MIB,
+    restart: Restart = False,
 ) -> None:
     """Serve one world whose sensors are drawn by many nodes; clients connect to any. Ctrl-C ends it, a second one at once."""
-    from samepath.cluster.running import ClusterPlan, cores
+    from samepath.cluster.running import STALL_S, ClusterPlan, cores
     from samepath.cluster.settings import MainSettings
     from samepath.simulator.carla.limits import ServerLimits
     from samepath.simulator.server.server import ServerSettings
 
+    if restart:
+        if journal is None or not port:
+            what = "a journal to go on from (--journal FOLDER)" if journal is None else "a port that stays the same (--port)"
+            raise InputError(f"--restart: {what} was wanted, but none came")
+        given = [argument for argument in sys.argv[1:] if argument != "--restart"]
+        again = ["cluster", "resume", str(journal), "--run", str(run)]
+        raise typer.Exit(run_supervised(given, again, journal, STALL_S, logger("samepath cluster")))
     server = ServerSettings(
         host=host,
         port=port,
@@ -192,7 +205,8 @@ def start(
         threads=threads,
         keys=keys,
     )
-    begin(plan if journal is None else plan.keeping(journal))
+    kept = journal_config(journal, durable=journal_durable)
+    begin(plan if kept is None else plan.keeping(kept))
 
 
 @app.command("status")

@@ -91,7 +91,8 @@ def serve(
         if journal is None or not port:
             what = "a journal to go on from (--journal FOLDER)" if journal is None else "a port that stays the same (--port)"
             raise InputError(f"--restart: {what} was wanted, but none came")
-        raise typer.Exit(run_supervised(journal, ["--resume"], stall_seconds, _log))
+        given = [argument for argument in sys.argv[1:] if argument != "--restart"]
+        raise typer.Exit(run_supervised(given, [*given, "--resume"], journal, stall_seconds, _log))
     if resume:
         if journal is None:
             raise InputError("--resume: the journal to go on with was wanted, but none came: give --journal FOLDER")
@@ -112,16 +113,15 @@ def serve(
         asyncio.run(_serve(settings, end, probe_port, stall_seconds))
 
 
-def run_supervised(journal: Path, to_resume: list[str], stall_s: float, log: Callable[[str], None]) -> int:
-    """Run this very command in a child without ``--restart``; when it fails, with ``to_resume``. Returns its exit code."""
+def run_supervised(first: list[str], again: list[str], journal: Path, stall_s: float, log: Callable[[str], None]) -> int:
+    """Run samepath in a child with these arguments, and with ``again`` to go on from the journal. Returns its exit code."""
     from samepath.core.supervisor import RestartPolicy, supervise
     from samepath.simulator.server.journal_files import numbers_of
 
-    command = [sys.executable, "-m", "samepath", *(argument for argument in sys.argv[1:] if argument != "--restart")]
-    again = [*command, *(option for option in to_resume if option not in command)]
+    begin, go_on = ([sys.executable, "-m", "samepath", *arguments] for arguments in (first, again))
+    has_begun = journal.is_dir() and any(numbers_of(journal))
     with shutdown_signals() as end:
-        has_begun = journal.is_dir() and any(numbers_of(journal))
-        return supervise(again if has_begun else command, again, end, log, RestartPolicy(silent_s=stall_s))
+        return supervise(go_on if has_begun else begin, go_on, end, log, RestartPolicy(silent_s=stall_s))
 
 
 def journal_config(folder: Path | None, *, durable: bool, resume: bool = False) -> "JournalConfig | None":

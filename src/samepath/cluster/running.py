@@ -23,6 +23,7 @@ from samepath.cluster.settings import MainSettings
 from samepath.core.errors import EpisodeFailedError, InputError
 from samepath.core.network import is_everywhere, is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
+from samepath.core.supervisor import Heartbeat
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.journal import JournalSettings
 from samepath.simulator.server.resume import JournalConfig, origin_of
@@ -160,6 +161,7 @@ class _Cluster:
         keys, known = _keys(plan.keys) if plan.keys is not None else (None, None)
         self._main = MainServer(plan.main, self._log, self._placement, keys=keys, known=known, failed=self._fail)
         await self._main.start()
+        Heartbeat(self._complaint)
         monitor: MonitorServer | None = None
         try:
             monitor = self._start_monitor()
@@ -209,13 +211,16 @@ class _Cluster:
             host=settings.page_host,
             port=settings.page_port,
             log=self._log,
-            complaint=lambda: self._main.health().complaint(STALL_S),
+            complaint=self._complaint,
         )
         # The port is bound by now: whoever finds the address in the folder is answered, if a little later.
         publish_address(settings.run_folder or RUN_FOLDER, monitor.url, token)
         monitor.start()
         self._log(f"live page: {monitor.url}")
         return monitor
+
+    def _complaint(self) -> str:
+        return self._main.health().complaint(STALL_S)
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._over.set)

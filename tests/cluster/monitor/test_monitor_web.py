@@ -346,3 +346,12 @@ def test_after_stop_nobody_answers_and_the_port_is_free():
         socket.create_connection(("127.0.0.1", port), timeout=5)
     with watched(working, port=port) as again:
         assert ask(again, "GET", "/status.json")[0] == 200
+
+
+def test_a_probe_asks_the_main_server_itself_and_not_its_status():
+    wrong = []
+    with watched(working, complaint=lambda: "".join(wrong)) as web:
+        assert ask(web, "GET", "/healthz")[:2] == (200, b"ok\n")
+        wrong.append("the episode has been busy for 91 s at frame 7")
+        assert ask(web, "GET", "/healthz")[:2] == (503, b"the episode has been busy for 91 s at frame 7\n")
+        assert ask(web, "GET", "/status.json")[0] == 200  # which is as it was
