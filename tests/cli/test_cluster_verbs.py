@@ -49,6 +49,7 @@ def samepath(folder, *words):
         (("scale", "3"), "cluster-run is no folder"),
         (("stop", "--run", "."), ". has no cluster running"),
         (("resume", "k"), "k holds no journal of samepath"),
+        (("start", "--journal-durable"), "--journal-durable: a journal to wait for was wanted, but none came"),
     ],
 )
 def test_what_cannot_be_is_told_in_one_line(tmp_path, words, said):
@@ -180,7 +181,7 @@ def test_stopped_by_its_verb_it_leaves_nothing(cluster):
 
 
 def test_a_killed_main_server_leaves_no_node_and_its_world_goes_on(tmp_path):
-    one = Cluster(tmp_path, "--nodes", "2", "--port", "0", "--link-port", "0", "--journal", "j")
+    one = Cluster(tmp_path, "--nodes", "2", "--port", "0", "--link-port", "0", "--journal", "j", "--journal-durable")
     try:
         one.wait(lambda: len(children(one.process.pid)) == 2 and one.frame() > 20, "two processes and some ticks")
         pids, frame = children(one.process.pid), one.frame()
@@ -192,6 +193,7 @@ def test_a_killed_main_server_leaves_no_node_and_its_world_goes_on(tmp_path):
         assert SYSTEM_CLOCK.monotonic_s() < until_s
         SYSTEM_CLOCK.sleep_s(0.01)
     before = resumed_plan(tmp_path / "j", None)
+    assert before.main.server.journal.settings.durable
     assert (before.nodes, before.placement, before.main.page_port, before.main.server.port) == (2, "processes", 0, 0)
     (tmp_path / "cluster-run" / "watching.json").unlink()  # the killed one's
     again = Cluster(tmp_path, verb=("resume", "j", "--nodes", "0"))

@@ -72,6 +72,7 @@ def test_it_says_what_it_means_to_listen_to_others():
         (["--host", "no.such.host.invalid"], "cannot be served"),
         (["--resume"], "give --journal FOLDER"),
         (["--resume", "--journal", "/dev/null"], "/dev/null cannot be read"),
+        (["--journal-durable"], "--journal-durable: a journal to wait for was wanted"),
         (["--journal", "/dev/null/journal"], "could not be created"),
         (["--renderer", "opengll"], "unknown renderer 'opengll': did you mean 'opengl'?"),
     ],

@@ -94,6 +94,8 @@ class Desk:
         self.runner._do(Call(self.client, self._number, method, method.read(parse(raw, LIMITS).arguments), raw))
         self.runner._send_answers(self.runner._spawned.all())  # no tick comes by itself here that a spawn could wait for
         self._outbox.post()
+        if self.journal is not None:
+            self.journal.drain()  # a snapshot is put away by another thread: tests look at files that stay as they are
         events, self.events[:] = list(self.events), []
         self.sent += [
             (event.stream_id, event.payload) for event in events if isinstance(event, StreamMessage) and event.stream_id != 1

@@ -1,37 +1,152 @@
-"""Files that are whole or not there at all.
+"""Files that are whole or not there at all, also after a power cut.
 
 A file is written beside its place and renamed into it, which the kernel does at once. For the rename to survive a power cut the
 file must be on disk before it and the folder's entry after it, in this order: the other way round leaves a name with nothing
 behind it.
+
+Whoever must survive power cuts goes through a :class:`Disk`, so that tests can put a disk in its place that loses and tears
+what was not synced. An error of ``sync`` is final for its file: the kernel reports it once, takes the pages that it could not
+write for written, and a second ``sync`` succeeds over data that is gone. What is still known is written to another file.
 """
 
 import contextlib
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final, Protocol
 
 from samepath.core.errors import StoreError
 
+# Some file systems cannot sync a folder and say so: their entries are as safe as they can be.
+_NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP})
 
-def write_atomically(path: Path, write: Callable[[Path], None], *, durable: bool = True) -> None:
+
+class Disk(Protocol):
+    """What files that survive a power cut are made with. Errors are ``OSError``."""
+
+    def create(self, path: Path) -> int:
+        """A handle that appends to a new file; one that is there already is an error."""
+        ...
+
+    def open(self, path: Path) -> int:
+        """A handle that appends to a file that is there."""
+        ...
+
+    def append(self, handle: int, data: bytes | bytearray | memoryview) -> int:
+        """Hand bytes to the kernel; returns how many it took, fewer where the disk is full."""
+        ...
+
+    def truncate(self, handle: int, size_bytes: int) -> None:
+        """Cut a file off."""
+        ...
+
+    def sync(self, handle: int) -> None:
+        """Wait until everything written to a file is on disk."""
+        ...
+
+    def close(self, handle: int) -> None:
+        """Let go of a handle."""
+        ...
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file another name, in place of what was there."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Remove a file; one that is not there is an error."""
+        ...
+
+    def sync_folder(self, folder: Path) -> None:
+        """Wait until names that were given, changed and removed in a folder are on disk."""
+        ...
+
+    def read(self, path: Path) -> bytes:
+        """All of a file."""
+        ...
+
+    def names(self, folder: Path) -> list[str]:
+        """The names in a folder, sorted."""
+        ...
+
+
+class SystemDisk:
+    """The machine's own disk."""
+
+    def create(self, path: Path) -> int:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def open(self, path: Path) -> int:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    def append(self, handle: int, data: bytes | bytearray | memoryview) -> int:
+        return os.write(handle, data)
+
+    def truncate(self, handle: int, size_bytes: int) -> None:
+        os.ftruncate(handle, size_bytes)
+
+    def sync(self, handle: int) -> None:
+        os.fsync(handle)
+
+    def close(self, handle: int) -> None:
+        os.close(handle)
+
+    def rename(self, old: Path, new: Path) -> None:
+        old.replace(new)
+
+    def remove(self, path: Path) -> None:
+        path.unlink()
+
+    def sync_folder(self, folder: Path) -> None:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if error.errno not in _NO_FOLDER_SYNC:
+                raise
+        finally:
+            os.close(handle)
+
+    def read(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def names(self, folder: Path) -> list[str]:
+        return sorted(path.name for path in folder.iterdir())
+
+
+SYSTEM_DISK: Final = SystemDisk()
+
+
+def write_atomically(path: Path, write: Callable[[Path], None], *, durable: bool = True, disk: Disk = SYSTEM_DISK) -> None:
     """Let ``write`` fill a temporary file beside ``path``, flush it to disk if ``durable``, then rename it into place.
 
     A process killed at any moment leaves the old file, the new one, or a ``*.partial`` that no reader looks at.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with _put_in_place(path, durable=durable, disk=disk) as partial:
         write(partial)
         if durable:
-            with partial.open("rb+") as handle:
-                os.fsync(handle.fileno())
-        partial.replace(path)
-        if durable:
-            sync_folder(path.parent)
-    except OSError as error:
-        raise StoreError(f"{path} could not be written: {error.strerror or error}; nothing there was changed") from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
+            handle = disk.open(partial)
+            try:
+                disk.sync(handle)
+            finally:
+                disk.close(handle)
+
+
+def write_bytes_atomically(path: Path, data: bytes, *, disk: Disk = SYSTEM_DISK) -> None:
+    """Write ``data`` to ``path``, whole or not at all; it is on disk when this returns."""
+    with _put_in_place(path, durable=True, disk=disk) as partial:
+        # One that a process of the same number left behind, as happens in containers.
+        with contextlib.suppress(FileNotFoundError):
+            disk.remove(partial)
+        handle = disk.create(partial)
+        try:
+            rest = memoryview(data)
+            while rest:  # the kernel takes 2 GiB at once, or what there is room for; without any it raises
+                rest = rest[disk.append(handle, rest) :]
+            # By the handle that wrote: it is told of every error since it was opened, a later one need not be.
+            disk.sync(handle)
+        finally:
+            disk.close(handle)
 
 
 def write_text_atomically(path: Path, text: str) -> None:
@@ -43,13 +158,29 @@ def write_text_atomically(path: Path, text: str) -> None:
     write_atomically(path, write)
 
 
+@contextlib.contextmanager
+def _put_in_place(path: Path, *, durable: bool, disk: Disk) -> Iterator[Path]:
+    """A name beside ``path`` for what is written inside; afterwards the file gets its own name, or is removed."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    placed = False
+    try:
+        yield partial
+        disk.rename(partial, path)
+        placed = True
+        if durable:
+            disk.sync_folder(path.parent)
+    except OSError as error:
+        kept = "it may be gone after a power cut" if placed else "nothing there was changed"
+        raise StoreError(f"{path} could not be written: {error.strerror or error}; {kept}") from error
+    finally:
+        if not placed:
+            with contextlib.suppress(OSError):
+                disk.remove(partial)
+
+
 def sync_folder(folder: Path) -> None:
     """Flush the folder's own entry, so that a rename survives a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    SYSTEM_DISK.sync_folder(folder)
 
 
 def make_folder(path: Path) -> Path:
@@ -58,4 +189,15 @@ def make_folder(path: Path) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"folder {path} could not be created: {error.strerror or error}; choose another") from error
+    return path
+
+
+def make_folder_durably(path: Path) -> Path:
+    """Create ``path`` and its parents so that they are there after a power cut."""
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
+    make_folder(path)
+    for folder in new:
+        # A parent that may not be read cannot be synced; that is no reason not to use the folder.
+        with contextlib.suppress(OSError):
+            SYSTEM_DISK.sync_folder(folder.parent)
     return path

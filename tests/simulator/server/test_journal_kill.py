@@ -13,7 +13,8 @@ from samepath.core.streams import stream
 from samepath.instrument.traces.load import load_cells
 from samepath.simulator.carla.recorder import info_text
 from samepath.simulator.carla.recorder_file import open_log
-from samepath.simulator.server.journal import JournalSettings, RecordKind, numbers_of, part_path, read_part
+from samepath.simulator.server.journal import JournalSettings
+from samepath.simulator.server.journal_files import RecordKind, numbers_of, part_path, read_part
 from samepath.simulator.server.resume import JournalConfig
 from tests.support.journal_scenario import Desk, begin, calls_of
 from tests.support.serving import RawClient, served
@@ -29,7 +30,7 @@ from samepath.simulator.server.server import SimulatorServer, ServerSettings
 folder, resume = Path(sys.argv[1]), sys.argv[2] == "resume"
 
 async def main():
-    keeping = JournalConfig(folder / "journal", JournalSettings(every_s=None, every_ticks=12), resume=resume)
+    keeping = JournalConfig(folder / "journal", JournalSettings(every_s=None, every_ticks=4), resume=resume)
     server = SimulatorServer(ServerSettings(port=0, map_name="town", data_folder=folder / "data", journal=keeping), print)
     await server.start()
     print("port", server.port, flush=True)
