@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from samepath.cluster.link.keys import Keys, make_keys, read_keys, read_public, write_keys
+from samepath.cluster.link.keys import Keys, KnownKeys, make_keys, read_keys, write_keys
 from samepath.cluster.main import MainServer
 from samepath.cluster.monitor.client import RUN_FOLDER, new_token, publish_address, remove_address
 from samepath.cluster.monitor.web import MonitorServer
@@ -158,7 +158,7 @@ class _Cluster:
         plan = self._plan
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         end.call_on_first(self._stop)
-        keys, known = _keys(plan.keys) if plan.keys is not None else (None, None)
+        keys, known = _keys(plan.keys, self._log) if plan.keys is not None else (None, None)
         self._main = MainServer(plan.main, self._log, self._placement, keys=keys, known=known, failed=self._fail)
         await self._main.start()
         Heartbeat(self._complaint)
@@ -250,7 +250,7 @@ class _Actions:
         return "the cluster stops"
 
 
-def _keys(folder: Path) -> tuple[Keys, Callable[[str], bool]]:
+def _keys(folder: Path, log: Callable[[str], None]) -> tuple[Keys, Callable[[str], bool]]:
     """Return the main server's keys and who else is let in: whoever has a public key in the folder.
 
     Missing pairs are made: the main server's, and one that a node started by hand can use.
@@ -258,13 +258,7 @@ def _keys(folder: Path) -> tuple[Keys, Callable[[str], bool]]:
     for name in (MAIN_KEYS, NODE_KEYS):
         if not (folder / f"{name}.secret").exists() and not (folder / f"{name}.public").exists():
             write_keys(folder, name, make_keys())
-
-    # Looked up at every handshake: the key of a further node can be put into the folder while the cluster runs, or taken out.
-    def known(public: str) -> bool:
-        names = sorted(path.stem for path in folder.glob("*.public"))
-        return any(read_public(folder, name) == public for name in names if name != MAIN_KEYS)
-
-    return read_keys(folder, MAIN_KEYS), known
+    return read_keys(folder, MAIN_KEYS), KnownKeys(folder, MAIN_KEYS, log)
 
 
 def cores() -> int:

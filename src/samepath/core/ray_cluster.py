@@ -15,12 +15,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Final
 
 import psutil
 
-from samepath.core.errors import ClusterError
+from samepath.core.errors import ClusterError, InputError
+from samepath.core.trust import read_trusted
 
 # The module ``ray``, and what it makes: nothing of it is known before it is imported.
 Ray = Any
@@ -32,7 +34,8 @@ ANSWER_S: Final = 60.0
 _REACH_S: Final = 5.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost")
 # Ray writes here where the cluster is that was started last on this machine; «auto» means that one.
-_LAST_STARTED: Final = Path("/tmp/ray/ray_current_cluster")  # noqa: S108 - Ray's choice, and only read
+_LAST_STARTED: Final = Path("/tmp/ray/ray_current_cluster")  # noqa: S108 - Ray's choice, and believed only if it is ours
+_ADDRESS_MOST_BYTES: Final = 300
 # Read once, when Ray is imported: no statistics sent, no ten minutes of trying in vain.
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -78,6 +81,8 @@ def import_ray(missing: str) -> Ray:
 
 def connect(address: str, missing: str) -> Ray:
     """Join a cluster and return Ray; ``missing`` is what to tell where Ray is not installed."""
+    if find_spec("ray") is None:
+        raise ClusterError(missing)
     reachable = _checked(address)
     ray = import_ray(missing)
     with overheard() as said, own_signals():
@@ -116,11 +121,14 @@ def overheard() -> Iterator[IO[bytes]]:
 
 
 def _checked(address: str) -> str:
-    """Return the address that Ray is to be given; refuse what it cannot reach, at once and in one line."""
+    """Return the address that Ray is to be given; refuse what it cannot reach, at once and in one line.
+
+    Ray is never left to look for a cluster itself: it believes a file that anybody may have written, and after that the
+    command line of any process of any user that calls itself a raylet. What answers there is sent code and gets to run its own.
+    """
+    _check_token()
     if address == "auto":
-        address = os.environ.get("RAY_ADDRESS", "") or _last_started() or address
-        if address == "auto":
-            return address
+        address = os.environ.get("RAY_ADDRESS", "") or _last_started()
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise ClusterError(
@@ -142,9 +150,29 @@ def _checked(address: str) -> str:
 
 def _last_started() -> str:
     try:
-        return _LAST_STARTED.read_text("utf-8").strip()
+        found = read_trusted(_LAST_STARTED, _ADDRESS_MOST_BYTES, follow=False).decode("utf-8", "replace").strip()
+    except InputError as error:
+        raise ClusterError(f"--ray auto: {error}; or give the cluster's address as --ray HOST:PORT") from error
+    except FileNotFoundError:
+        found = ""
+    except OSError as error:
+        raise ClusterError(f"--ray auto: {_LAST_STARTED} cannot be read: {error.strerror}; give --ray HOST:PORT") from error
+    if not found:
+        raise ClusterError(_no_entry("auto", "Could not find any running Ray instance", ""))
+    return found
+
+
+def _check_token() -> None:
+    """Refuse a token that somebody else may have put there, or can read: with it one runs code on the cluster as this user."""
+    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_MODE", "token").lower() != "token":
+        return
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+    try:
+        read_trusted(path, 1, secret=True)
+    except InputError as error:
+        raise ClusterError(f"--ray: the token {error}") from error
     except OSError:
-        return ""
+        return  # there is none, or Ray will say so
 
 
 def _answers(host: str, port: int) -> bool:

@@ -3,7 +3,9 @@
 import pytest
 
 from samepath.cluster.link import Keys, make_keys, read_keys, read_public, write_keys
+from samepath.cluster.link.keys import KnownKeys
 from samepath.core.errors import InputError
+from tests.support.foreign import given_away
 
 
 def test_keys_come_back_as_they_were_written_and_only_the_owner_can_read_the_secret(tmp_path):
@@ -54,3 +56,73 @@ def test_a_name_is_no_path(tmp_path, name):
     for action in (lambda: write_keys(tmp_path, name, make_keys()), lambda: read_keys(tmp_path, name)):
         with pytest.raises(InputError, match=r"^a key's name has letters"):
             action()
+
+
+def cluster_folder(folder):
+    """Keys of a main server and two nodes, and what else may lie about; returns the nodes' public keys."""
+    names = {name: make_keys() for name in ("main", "node", "other")}
+    for name, keys in names.items():
+        write_keys(folder, name, keys)
+    return names["node"].public, names["other"].public
+
+
+def test_a_file_that_is_no_key_keeps_nobody_out_and_is_told_of_once(tmp_path):
+    folder, lines = tmp_path / "keys", []
+    node, other = cluster_folder(folder)
+    (folder / "a copy of node.public").write_text(node)
+    (folder / "aaa.public").write_text("no key at all")
+    (folder / "bad\nname.public").write_text(node)
+    (folder / "folder.public").mkdir()
+    (folder / "gone.public").symlink_to(folder / "nowhere")
+    known = KnownKeys(folder, "main", lines.append)
+    for _ in range(3):
+        assert known(node)
+        assert known(other)
+        assert not known(make_keys().public)
+        assert not known(read_public(folder, "main")), "the main server is no node"
+    assert len(lines) == 5
+    assert all(line.startswith("keys: left out: ") and "\n" not in line for line in lines)
+    (folder / "other.public").unlink()
+    assert not known(other)
+
+
+def test_a_key_that_somebody_else_put_there_lets_nobody_in(tmp_path, monkeypatch):
+    folder, lines = tmp_path / "keys", []
+    node, other = cluster_folder(folder)
+    known = KnownKeys(folder, "main", lines.append)
+    (folder / "other.public").chmod(0o666)
+    assert known(node)
+    assert not known(other)
+    assert lines == [
+        f"keys: left out: {folder}/other.public can be written by other users: chmod go-w it, after a look at what is there"
+    ]
+    given_away(monkeypatch, folder / "node.public")
+    assert not known(node)
+    assert "belongs to user" in lines[-1]
+
+
+def test_a_folder_that_others_can_write_lets_nobody_in_and_takes_no_secret(tmp_path):
+    folder, lines = tmp_path / "keys", []
+    node, _ = cluster_folder(folder)
+    folder.chmod(0o777)
+    known = KnownKeys(folder, "main", lines.append)
+    assert not known(node)
+    assert not known(node)
+    assert len(lines) == 1
+    for action in (
+        lambda: read_keys(folder, "main"),
+        lambda: read_public(folder, "main"),
+        lambda: write_keys(folder, "new", make_keys()),
+    ):
+        with pytest.raises(
+            InputError, match=r"^.*keys can be written by other users: chmod go-w it, after a look at what is there$"
+        ):
+            action()
+    assert not (folder / "new.secret").exists()
+
+
+def test_a_pair_that_belongs_to_somebody_else_is_refused(tmp_path, monkeypatch):
+    write_keys(tmp_path / "keys", "main", make_keys())
+    given_away(monkeypatch, tmp_path / "keys" / "main.secret")
+    with pytest.raises(InputError, match=r"belongs to user \d+, neither to you nor to root: chown it"):
+        read_keys(tmp_path / "keys", "main")

@@ -1,17 +1,21 @@
 """Key pairs of the link: who may talk to whom is decided by public keys, never by addresses.
 
 A pair lies in two files: ``NAME.public`` may be read by all, ``NAME.secret`` by its owner only. A key is one line of Z85 text.
+Folder and files must belong to this user or to root, and nobody else may write them: whoever can, lets nodes in.
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from samepath.core.errors import InputError
+from samepath.core.errors import InputError, printable
 from samepath.core.files import make_folder, write_atomically
+from samepath.core.trust import check_folder, read_trusted
 
 _CHARACTERS: Final = 40
+_SAID_MOST: Final = 100
 _Z85: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#")
 
 
@@ -49,6 +53,7 @@ def write_keys(folder: Path, name: str, keys: Keys) -> None:
     if not folder.exists():
         make_folder(folder)
         folder.chmod(0o700)
+    check_folder(folder)
     _write(folder / f"{name}.secret", keys.secret, 0o600)
     _write(folder / f"{name}.public", keys.public, 0o644)
 
@@ -56,19 +61,49 @@ def write_keys(folder: Path, name: str, keys: Keys) -> None:
 def read_keys(folder: Path, name: str) -> Keys:
     """Read both files; a secret that others may read is refused."""
     _check_name(name)
-    path = folder / f"{name}.secret"
-    try:
-        if path.stat().st_mode & 0o077:
-            raise InputError(f"{path} can be read by other users: chmod 600 it, or make a new pair")
-    except OSError as error:
-        raise _absent(path, error) from None
-    return Keys(read_public(folder, name), _read(path))
+    secret = _read(folder, f"{name}.secret", secret=True)
+    return Keys(read_public(folder, name), secret)
 
 
 def read_public(folder: Path, name: str) -> str:
     """Read a public key."""
     _check_name(name)
-    return _read(folder / f"{name}.public")
+    return _read(folder, f"{name}.public")
+
+
+class KnownKeys:
+    """Who is let in: whoever has a public key in a folder, but for the one called ``own``, the main server's.
+
+    Looked up at every handshake, so that a node's key can be put there or taken out while the cluster runs. A file that is no
+    key, or not to be believed, keeps nobody else out: it is left out, and ``log`` is told once. A folder that is not to be
+    believed lets nobody in.
+    """
+
+    def __init__(self, folder: Path, own: str, log: Callable[[str], None]) -> None:
+        self._folder, self._own, self._log = folder, own, log
+        self._said: set[str] = set()
+
+    def __call__(self, public: str) -> bool:
+        try:
+            check_folder(self._folder)
+            names = sorted(path.name.removesuffix(".public") for path in self._folder.glob("*.public"))
+        except (InputError, OSError) as error:
+            self._say(f"keys: nobody is let in by {self._folder}: {error}")
+            return False
+        return any(self._key(name) == public for name in names if name != self._own)
+
+    def _key(self, name: str) -> str | None:
+        try:
+            return read_public(self._folder, name)
+        except InputError as error:
+            self._say(f"keys: left out: {printable(str(error))}")
+            return None
+
+    def _say(self, line: str) -> None:
+        # Strangers decide how often they knock, and whoever can write here how many files there are.
+        if line not in self._said and len(self._said) < _SAID_MOST:
+            self._said.add(line)
+            self._log(line)
 
 
 def _write(path: Path, key: str, mode: int) -> None:
@@ -81,14 +116,14 @@ def _write(path: Path, key: str, mode: int) -> None:
     write_atomically(path, fill)
 
 
-def _read(path: Path) -> str:
+def _read(folder: Path, name: str, *, secret: bool = False) -> str:
+    path = folder / name
     try:
-        with path.open(encoding="ascii") as file:
-            key = file.read(_CHARACTERS + 2).strip()
-    except UnicodeDecodeError:
-        key = ""
+        check_folder(folder)
+        content = read_trusted(path, _CHARACTERS + 2, secret=secret)
     except OSError as error:
         raise _absent(path, error) from None
+    key = content.decode("ascii", "replace").strip()
     if not _is_key(key):
         raise InputError(f"{path} should hold one line of {_CHARACTERS} characters of Z85 and does not; make a new pair")
     return key
