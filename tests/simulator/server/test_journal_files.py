@@ -310,6 +310,28 @@ def test_a_part_is_read_only_behind_the_one_that_it_follows():
     assert tail.why == "part 0 of the journal is damaged: what came after it is lost"
 
 
+def test_what_did_not_lead_to_where_the_server_was_is_set_aside():
+    """Else a snapshot would be believed next time, when the part that spoke against it is no longer there."""
+    disk = SimulatedDisk()
+    session = Session(disk, durable=False, seed=1)
+    session.begin()
+    session.happen()
+    session.files.store(b"no snapshot", "frame 1", HEAD)
+    session.happen()
+    session.background.drain()
+    first = part_path(FOLDER, 0)
+    disk.truncate(disk.open(first), len(disk.read(first)) - 1)
+    count, start, tail = recovered(disk)
+    assert (count, start, tail.part) == (0, 0, 0)
+    cut(FOLDER, start, tail, disk)
+    assert disk.names(FOLDER) == ["part-000000.journal", "part-000001.lost", "snapshot-000001.lost"]
+    again = Session(disk, durable=False, seed=1, number=tail.part + 1)
+    again.begin()
+    again.happen()
+    assert recovered(disk)[0] == again.happened
+    assert numbers_of(FOLDER, disk) == ([0, 1], [1])
+
+
 def test_parts_are_found_beyond_a_million():
     disk = SimulatedDisk()
     for number in (999_999, 1_000_000, 3):
@@ -381,14 +403,13 @@ def test_the_background_does_one_thing_after_the_other_and_survives_an_error_of_
     assert done == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("durable", [False, True])
-def test_an_episode_is_continued_after_a_power_cut_as_it_was(tmp_path, durable):
-    disk, background = SimulatedDisk(), HandBackground()
+def journaled(folder, disk, background, *, durable=False):
+    """An episode whose journal is kept on a simulated disk."""
     desk = Desk(map_name="t-junction", clock=background.clock())
-    files = JournalFiles(tmp_path / "journal", desk.lines.append, durable=durable, disk=disk, background=background)
+    files = JournalFiles(folder, desk.lines.append, durable=durable, disk=disk, background=background)
     context = desk.episode.context
     journal = EpisodeJournal(
-        tmp_path / "journal",
+        folder,
         JournalOrigin("t-junction", data_folder=context.data_folder, limits=context.limits),
         desk.lines.append,
         JournalSettings(every_s=None, every_ticks=6, durable=durable),
@@ -399,6 +420,28 @@ def test_an_episode_is_continued_after_a_power_cut_as_it_was(tmp_path, durable):
     desk.runner._journal = desk.journal = journal
     desk.runner._outbox.before = journal.flush
     desk.ask("set_episode_settings", [True, False, [True, 0.05], True, 0.01, 10, 0.0, False, 2000.0, 2000.0, False])
+    return desk
+
+
+def test_a_snapshot_that_is_due_while_the_disk_is_busy_is_taken_when_it_is_not(tmp_path):
+    disk, background = SimulatedDisk(), HandBackground()
+    desk = journaled(tmp_path / "journal", disk, background)
+    assert desk.journal.snapshot(desk.episode)
+    assert not desk.journal.snapshot(desk.episode)
+    assert numbers_of(FOLDER, disk) == ([0, 1], [])
+    background.drain()
+    desk.ask("tick_cue")  # long before the next one is due
+    assert numbers_of(FOLDER, disk) == ([1, 2], [1, 2])
+    desk.ask("tick_cue")
+    assert numbers_of(FOLDER, disk) == ([1, 2], [1, 2])
+    desk.close()
+    Desk.open.clear()
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_an_episode_is_continued_after_a_power_cut_as_it_was(tmp_path, durable):
+    disk, background = SimulatedDisk(), HandBackground()
+    desk = journaled(tmp_path / "journal", disk, background, durable=durable)
     spot = desk.ask("get_map_info")[1][0]
     car = desk.ask("spawn_actor", [0, "vehicle.audi.tt", []], spot)[0]
     desk.ask("apply_control_to_vehicle", car, [0.8, 0.1, 0.0, False, False, False, 0])

@@ -8,8 +8,9 @@ later part before the end of an earlier one. A row is read up to the first thing
 
 Who waits for what:
 
-- The episode's thread hands records to the kernel (:meth:`JournalFiles.flush`), begins parts, and never waits for the disk,
-  unless the journal is ``durable``: then it does before every answer.
+- The episode's thread hands records to the kernel (:meth:`JournalFiles.flush`), begins parts, and does not wait for the disk
+  (but at the start, and where an error makes it write a part anew), unless the journal is ``durable``: then it does before
+  every answer.
 - A second thread syncs the part, ``sync_every_s`` after the first record that is not on disk. It also puts snapshots away, in
   this order: the end of the part before; the snapshot, under another name; its name; the head of the part that follows it. Only
   when all of that is on disk is anything older removed, and the snapshot before is kept even then, with all that followed it.
