@@ -17,8 +17,8 @@ import os, signal, sys, time
 with open(sys.argv[1], "a") as notes:
     notes.write(sys.argv[2] + "\\n")
 if "silent" not in sys.argv[2]:
-    from samepath.core.supervisor import Heartbeat
-    Heartbeat(lambda: "")
+    from samepath.core.supervisor import Pulse
+    Pulse(lambda: "")
 if sys.argv[2] == "waits":
     print("ready", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -151,7 +151,7 @@ def read_aliases(given: list[str]) -> dict[str, str]:
 
 async def _serve(settings: "ServerSettings", end: ShutdownSignals, probe_port: int | None, stall_s: float) -> None:
     from samepath.core.probes import PATH, serve_probe
-    from samepath.core.supervisor import Heartbeat
+    from samepath.core.supervisor import Pulse
     from samepath.simulator.server.server import SimulatorServer
 
     over, failures = asyncio.Event(), list[str]()
@@ -169,7 +169,7 @@ async def _serve(settings: "ServerSettings", end: ShutdownSignals, probe_port: i
     def complaint() -> str:
         return server.health().complaint(stall_s)
 
-    Heartbeat(complaint)
+    Pulse(complaint)
     if probe_port is not None:
         probe = await serve_probe(complaint, settings.host, probe_port, _log)
         _log(f"probe: http://{settings.host}:{probe.port}{PATH}")

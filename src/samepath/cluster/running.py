@@ -23,7 +23,7 @@ from samepath.cluster.settings import MainSettings
 from samepath.core.errors import EpisodeFailedError, InputError
 from samepath.core.network import is_everywhere, is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
-from samepath.core.supervisor import Heartbeat
+from samepath.core.supervisor import Pulse
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.journal import JournalSettings
 from samepath.simulator.server.resume import JournalConfig, origin_of
@@ -161,7 +161,7 @@ class _Cluster:
         keys, known = _keys(plan.keys, self._log) if plan.keys is not None else (None, None)
         self._main = MainServer(plan.main, self._log, self._placement, keys=keys, known=known, failed=self._fail)
         await self._main.start()
-        Heartbeat(self._complaint)
+        Pulse(self._complaint)
         monitor: MonitorServer | None = None
         try:
             monitor = self._start_monitor()

@@ -1,6 +1,6 @@
 """Starts a server again when it has failed or hangs, and leaves it alone when it was told to end.
 
-The server is a child process. It says once a second over a pipe that it is well (:class:`Heartbeat`); one that has said nothing
+The server is a child process. It says once a second over a pipe that it is well (:class:`Pulse`); one that has said nothing
 for too long is killed, because what hangs cannot be asked to end. A child that ends with ``EpisodeFailedError.exit_code`` or by
 a signal is started again, with the command that goes on from its journal; any other end is the user's business (a mistyped
 option does not get better by being repeated). Several failures in a row within seconds mean that starting again does not help:
@@ -39,7 +39,7 @@ class RestartPolicy:
     first_wait_s: float = 1.0
 
 
-class Heartbeat:
+class Pulse:
     """The child's side: tells the supervisor that all is well, as long as ``complaint`` is empty. None needed: does nothing."""
 
     def __init__(self, complaint: Callable[[], str]) -> None:
