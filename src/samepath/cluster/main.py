@@ -35,9 +35,10 @@ from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.server.commands import NodeLeft
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.rendering import RenderRequest
-from samepath.simulator.server.rpc import Call
+from samepath.simulator.server.rpc import Call, Caller
 from samepath.simulator.server.runner import (
     AnswerEvent,
+    FairQueue,
     InboxEvent,
     ListenerExpected,
     Outbox,
@@ -268,7 +269,7 @@ class MainServer(SimulatorServer):
 
 
 class ClusterInbox:
-    """What the episode's thread is to do: calls of this server's own clients, and of those of nodes, in order of arrival."""
+    """What the episode's thread is to do: calls of this server's own clients, and of those of nodes, who take turns alike."""
 
     def __init__(
         self, membership: Membership, scheduler: Scheduler, counters: Counters, between_calls: Callable[[], None]
@@ -278,6 +279,7 @@ class ClusterInbox:
         self._counters = counters
         self._between_calls = between_calls
         self._own: deque[tuple[InboxEvent, float]] = deque()
+        self._fair = FairQueue()
 
     def put(self, event: InboxEvent) -> None:
         """Add something; from any thread."""
@@ -305,16 +307,21 @@ class ClusterInbox:
             self._membership.attend(_POLL_S if left_s is None else min(left_s, _POLL_S))
 
     def _next(self) -> InboxEvent | None:
-        queues = [queue for queue in (self._own, self._membership.work) if queue]
-        if not queues:
+        while queues := [queue for queue in (self._own, self._membership.work) if queue]:
+            self._fair.add(*min(queues, key=lambda queue: queue[0][1]).popleft())
+        found = self._fair.pop()
+        if found is None:
             return None
-        event, at_s = min(queues, key=lambda queue: queue[0][1]).popleft()
+        event, at_s = found
         if isinstance(event, Call):
             self._counters.commands.begin(event, at_s)
         return event
 
     def empty(self) -> bool:
-        return not self._own and not self._membership.work
+        return not self._own and not self._membership.work and not self._fair
+
+    def has_more(self, caller: Caller) -> bool:
+        return caller in self._fair
 
 
 class ClusterOutbox(Outbox):

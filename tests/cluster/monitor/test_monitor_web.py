@@ -288,6 +288,76 @@ def test_clients_that_say_nothing_do_not_keep_others_out(web):
             connection.close()
 
 
+def test_however_many_trickle_the_page_is_within_reach(web):
+    half_said = []
+    try:
+        for _ in range(100):
+            half_said.append(socket.create_connection(("127.0.0.1", web.port), timeout=20))
+            half_said[-1].sendall(b"GET / HTTP/1.0\r\nX-Slow: ")
+        for _ in range(5):
+            assert ask(web, "GET", "/status.json")[0] == 200
+        # Whoever came first had to give way.
+        assert half_said[0].recv(100) == b""
+    finally:
+        for connection in half_said:
+            connection.close()
+
+
+def test_who_does_not_fetch_the_answer_gives_way_too():
+    with watched(working, thumbnail=lambda sensor: bytes(32 << 20)) as web:
+        lazy = [socket.create_connection(("127.0.0.1", web.port), timeout=20) for _ in range(40)]
+        try:
+            for connection in lazy:
+                connection.sendall(b"GET /thumbnails/200.png HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            assert ask(web, "GET", "/status.json")[0] == 200
+        finally:
+            for connection in lazy:
+                connection.close()
+
+
+def test_a_request_that_comes_byte_by_byte_is_broken_off_in_time(monkeypatch):
+    from samepath.cluster.monitor import web as module
+
+    monkeypatch.setattr(module, "_REQUEST_S", 0.2)
+    monkeypatch.setattr(module, "_LOOK_S", 0.02)
+    with watched(working) as web, socket.create_connection(("127.0.0.1", web.port), timeout=0.01) as trickling:
+        trickling.sendall(b"GET / HTTP/1.0\r\nX-Slow: ")
+        is_over = False
+        while not is_over:
+            try:
+                trickling.sendall(b"x")
+                is_over = trickling.recv(100) == b""
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                is_over = True
+        assert ask(web, "GET", "/status.json")[0] == 200
+
+
+def test_nobody_who_waits_for_us_has_to_give_way():
+    begun, go_on, answers = threading.Semaphore(0), threading.Event(), []
+
+    def slow(sensor):
+        begun.release()
+        go_on.wait(20)
+        return b"png"
+
+    with watched(working, thumbnail=slow) as web:
+        waiting = [
+            threading.Thread(target=lambda: answers.append(ask(web, "GET", "/thumbnails/200.png")[0])) for _ in range(32)
+        ]
+        for thread in waiting:
+            thread.start()
+        for _ in waiting:
+            assert begun.acquire(timeout=20)
+        with socket.create_connection(("127.0.0.1", web.port), timeout=20) as too_many:
+            assert too_many.recv(100) == b""
+        go_on.set()
+        for thread in waiting:
+            thread.join(20)
+    assert answers == [200] * 32
+
+
 def test_a_client_that_leaves_in_the_middle_leaves_no_trace(web, capfd):
     for _ in range(5):
         line = socket.create_connection(("127.0.0.1", web.port))

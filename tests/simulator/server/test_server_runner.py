@@ -1,13 +1,26 @@
-"""Time in asynchronous mode, on a clock of the test's own: ticks are due when they are due, and lost time is lost."""
+"""The episode's thread: time in asynchronous mode, on a clock of the test's own; whose call is next; when answers go out."""
+
+import queue
+import threading
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from samepath.simulator.server.commands import CallerGone, NodeLeft, StreamUnheard
+from samepath.simulator.server.methods import methods
+from samepath.simulator.server.rpc import Call
 from samepath.simulator.server.runner import (
     FRAME_S,
     AnswerEvent,
+    CallAnswered,
+    EpisodeRunner,
+    FairQueue,
     ListenerExpected,
+    LocalInbox,
     Outbox,
     StatePrepared,
+    StopRequested,
     StreamEnded,
     StreamMessage,
     TickPacer,
@@ -118,3 +131,160 @@ def test_mail_is_handed_over_in_the_order_it_was_written():
         StatePrepared(b"fresh"),
         StreamEnded(5),
     ]
+
+
+class Client:
+    """Somebody who calls; answers come as ``(id, result)``."""
+
+    def __init__(self, home=0):
+        self.home, self.stream_port, self.answers = home, None, queue.SimpleQueue()
+
+    def answer(self, call_id, result):
+        self.answers.put((call_id, result))
+
+
+def calls(client, *numbers, method="get_episode_settings", arguments=()):
+    return [Call(client, number, methods()[method], arguments) for number in numbers]
+
+
+def order(fair):
+    """Who is served in which order: (client, number), or the event itself where it is no call."""
+    found = []
+    while fair and not isinstance(event := fair.pop()[0], StopRequested):
+        found.append((event.caller, event.id) if isinstance(event, Call) else event)
+    return found
+
+
+def filled(*events):
+    fair = FairQueue()
+    for event in events:
+        fair.add(event)
+    return fair
+
+
+def test_clients_take_turns_and_each_keeps_the_order_of_its_calls():
+    a, b, c = Client(), Client(), Client()
+    fair = filled(*calls(a, 1, 2, 3, 4), *calls(b, 1, 2), *calls(c, 1))
+    assert order(fair) == [(a, 1), (b, 1), (c, 1), (a, 2), (b, 2), (a, 3), (a, 4)]
+    assert not fair
+
+
+def test_at_most_one_call_of_each_other_client_is_done_before_mine():
+    greedy, other, mine = Client(), Client(), Client()
+    fair = filled(*calls(mine, 0), *calls(greedy, *range(50)), *calls(other, *range(50)))
+    for _ in range(7):
+        fair.pop()
+    for event in calls(mine, 1):
+        fair.add(event)
+    assert (mine, 1) in order(fair)[:3]
+
+
+def test_who_was_served_longest_ago_is_next_also_after_a_pause():
+    a, b = Client(), Client()
+    fair = filled(*calls(b, 0), *calls(a, 0, 1, 2))
+    for _ in range(3):
+        fair.pop()
+    for event in calls(b, 1):
+        fair.add(event)
+    assert order(fair) == [(b, 1), (a, 2)]
+
+
+def test_who_connects_anew_for_every_call_does_not_overtake_those_who_wait():
+    waiting, fresh = Client(), [Client() for _ in range(5)]
+    fair = filled(*calls(waiting, 1, 2))
+    assert fair.pop()[0].id == 1
+    for client in fresh:
+        for event in (*calls(client, 1), CallerGone(client)):
+            fair.add(event)
+    assert order(fair).index((waiting, 2)) == 0
+    assert not fair._served.keys() & set(fresh)  # who is gone leaves nothing behind
+
+
+def test_a_client_that_goes_has_its_calls_done_first_and_stopping_comes_last():
+    a, b = Client(), Client()
+    fair = filled(*calls(a, 1, 2), CallerGone(a), *calls(b, 1), StopRequested(), *calls(b, 2))
+    assert order(fair) == [(a, 1), (b, 1), (a, 2), CallerGone(a)]
+    assert isinstance(fair.pop()[0], StopRequested)
+
+
+def test_what_is_nobodys_call_is_done_at_once_in_its_order():
+    a = Client()
+    answered = CallAnswered(a, 9, b"")
+    fair = filled(*calls(a, 1), StreamUnheard(5), answered, StreamUnheard(6))
+    assert order(fair) == [StreamUnheard(5), answered, StreamUnheard(6), (a, 1)]
+
+
+def test_a_node_leaves_behind_the_calls_of_its_clients():
+    here, there, elsewhere = Client(), Client(home=2), Client(home=3)
+    fair = filled(*calls(there, 1, 2), *calls(here, 1), *calls(elsewhere, 1), CallerGone(there), NodeLeft(2))
+    found = order(fair)
+    assert found.index(NodeLeft(2)) > found.index((there, 2))
+    assert not fair._served.keys() & {there}
+    assert order(filled(*calls(here, 1), NodeLeft(2))) == [NodeLeft(2), (here, 1)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 3) | st.none(), max_size=60))
+def test_however_calls_come_nobody_waits_for_two_of_another_and_none_is_lost(steps):
+    """A number: that client makes a call; None: one call is done."""
+    clients, fair, made, done = [Client() for _ in range(4)], FairQueue(), [0] * 4, []
+    waits = [[] for _ in clients]  # for each client that has calls waiting: who was served since its last turn
+    for step in [*steps, *[None] * len(steps)]:
+        if step is not None:
+            if made[step] == [caller for caller, _ in done].count(step):
+                waits[step] = []
+            made[step] += 1
+            for event in calls(clients[step], made[step]):
+                fair.add(event)
+        elif fair:
+            event = fair.pop()[0]
+            served = clients.index(event.caller)
+            done.append((served, event.id))
+            for number in range(4):
+                waits[number] = [] if number == served else [*waits[number], served]
+        for number in range(4):
+            if made[number] > [caller for caller, _ in done].count(number):
+                assert len(waits[number]) == len(set(waits[number]))
+    for number in range(4):
+        assert [at for caller, at in done if caller == number] == list(range(1, made[number] + 1))
+
+
+class HeldInbox(LocalInbox):
+    """An inbox that says when the thread is to begin, so that all that was put in is there."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin = threading.Event()
+
+    def get(self, timeout_s):
+        assert self.begin.wait(20)
+        return super().get(timeout_s)
+
+
+def test_an_answer_that_is_waited_for_is_handed_over_before_others_calls_are_done():
+    busy, waiting = Client(), Client()
+    done, handed = [], []
+    host = episode()
+
+    def deliver(events):
+        handed.append((len(done), [(event.caller, event.id) for event in events if isinstance(event, AnswerEvent)]))
+
+    inbox = HeldInbox()
+    runner = EpisodeRunner(host, Outbox(deliver), pytest.fail, inbox)
+    apply = runner._apply
+    runner._apply = lambda command: (done.append(command), apply(command))[1]
+    for event in (*calls(busy, *range(1, 11)), *calls(waiting, 1)):
+        runner.submit(event)
+    runner.start()
+    inbox.begin.set()
+    runner.stop()
+    when = next(count for count, answers in handed if (waiting, 1) in answers)
+    assert when == 2  # after the first of the busy one, and its own
+
+
+def test_large_answers_are_not_collected():
+    outbox = Outbox(lambda events: None)
+    outbox.answer("caller", 1, bytes(5 << 20))
+    assert outbox.is_full
+    outbox.post()
+    assert not outbox.is_full

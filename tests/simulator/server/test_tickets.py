@@ -98,13 +98,62 @@ def test_results_are_kept_up_to_so_many_bytes_and_the_newest_always():
     assert len(huge.done) == 2
 
 
-def test_one_client_too_many_is_refused_and_the_others_go_on():
+def client(number):
+    return f"{number:032x}"
+
+
+def test_of_too_many_clients_the_one_that_has_not_called_for_longest_is_forgotten_and_refused_by_name():
     work = Work(ServerLimits(ticket_clients=2))
     work.do(A, 1)
     work.do(B, 1)
-    with pytest.raises(CallError, match="2 clients have called by ticket already"):
-        work.do("c" * 32, 1)
+    work.do(A, 1)  # a retry is a call too
+    work.do(client(1), 1)
+    for number in (1, 2, 3):
+        with pytest.raises(
+            CallError, match=f"^ticket {number} of client {B} cannot be told from one that was done: .*connect anew"
+        ):
+            work.do(B, number)
+        with pytest.raises(CallError, match="was forgotten"):
+            work.store.find(TicketId(B, number))
     assert work.do(A, 2).frame == 2
+    assert work.done == [(A, 1), (B, 1), (client(1), 1), (A, 2)]
+    assert len(work.store) == 3  # what came of B's call is not kept either
+
+
+def test_clients_come_and_go_without_end_and_none_of_their_calls_is_done_twice():
+    work = Work(ServerLimits(ticket_clients=10))
+    for number in range(500):
+        work.do(client(number), 1)
+    for number in range(490):
+        with pytest.raises(CallError, match="was forgotten"):
+            work.do(client(number), 1)
+    assert [work.do(client(number), 1).frame for number in range(490, 500)] == [1] * 10
+    assert len(work.done) == 500
+
+
+def test_who_was_forgotten_stays_forgotten_when_the_world_is_saved_and_the_next_to_be_forgotten_is_the_same():
+    limits = ServerLimits(ticket_clients=3)
+    work = Work(limits)
+    for number in (1, 2, 3, 4, 2):
+        work.do(client(number), 1)
+    saved = msgpack.unpackb(msgpack.packb(work.store.state()))
+    resumed = Work(limits)
+    resumed.store.restore(saved)
+    assert msgpack.unpackb(msgpack.packb(resumed.store.state())) == saved
+    for store in (work.store, resumed.store):
+        store.do(TicketId(client(5), 1), lambda: CallOutcome(Status.SUCCESS))
+        for number, is_known in ((1, False), (2, True), (3, False), (4, True)):
+            if is_known:
+                assert store.find(TicketId(client(number), 1)).frame == 1
+            else:
+                with pytest.raises(CallError, match="was forgotten"):
+                    store.find(TicketId(client(number), 1))
+
+
+def test_a_store_that_has_forgotten_nobody_is_saved_as_it_always_was():
+    work = Work()
+    work.do(A, 1)
+    assert len(work.store.state()) == 2
 
 
 def test_while_it_is_being_done_a_call_is_pending():
@@ -177,6 +226,8 @@ def test_a_call_that_was_being_done_when_the_world_was_saved_is_not_done_again()
         [[], [[A, 1, "success", "", b"", 0]]],
         [[[A, 1, 1]], [[A, 1, "done", "", b"", 0]]],
         [[[A, 1, 1 << 63]], []],
+        [[], [], b"too short"],
+        [[], [], "no bytes"],
     ],
 )
 def test_a_store_that_makes_no_sense_is_not_restored(state):

@@ -408,8 +408,8 @@ class FairQueue:
         if isinstance(event, StopRequested):
             self._stop = event, at_s
         elif isinstance(event, NodeLeft) and (left := [at for one, at in self._waiting.items() if one.home == event.home]):
-            for waiting in left:
-                waiting.append((event, at_s))
+            for calls in left:
+                calls.append((event, at_s))
         elif not isinstance(event, Call | CallerGone):
             self._at_once.append((event, at_s))
         elif (waiting := self._waiting.get(event.caller)) is not None:
@@ -421,6 +421,11 @@ class FairQueue:
     def _line_up(self, caller: Caller, served: int) -> None:
         heappush(self._next, (served, next(self._numbers), caller))
 
+    def served(self, caller: Caller) -> None:
+        """A call of this client is done now."""
+        self._turn += 1
+        self._served[caller] = self._turn
+
     def pop(self) -> tuple[InboxEvent, float] | None:
         """Take out what is next, and when it came; the request to stop comes last."""
         if self._at_once:
@@ -430,8 +435,7 @@ class FairQueue:
         caller = heappop(self._next)[2]
         waiting = self._waiting[caller]
         found = waiting.popleft()
-        self._turn += 1
-        self._served[caller] = self._turn
+        self.served(caller)
         if waiting:
             self._line_up(caller, self._turn)
         else:
@@ -454,9 +458,13 @@ class LocalInbox:
     def get(self, timeout_s: float | None) -> InboxEvent | None:
         if not self._fair:
             try:
-                self._fair.add(self._queue.get(timeout=timeout_s))
+                event = self._queue.get(timeout=timeout_s)
             except queue.Empty:
                 return None
+            if isinstance(event, Call) and self._queue.empty():
+                self._fair.served(event.caller)  # there is nobody to take turns with
+                return event
+            self._fair.add(event)
         for _ in range(self._queue.qsize()):
             self._fair.add(self._queue.get())
         found = self._fair.pop()

@@ -7,6 +7,7 @@ that still has an older message to fetch misses the newer ones, as in CARLA.
 
 A client first asks for a stream's token (a call) and then connects here: what is sent in between would be lost, and a script
 that ticks at once would wait for its first frame for ever. So messages are kept from the call on, for each client that asked.
+Both, what is kept for a listener on its way and what a slow one has not fetched, count in the :class:`MemoryBudget` of all.
 
 :class:`StreamHub` and :class:`StreamConnection` live in the event loop. :class:`Subscriptions` is the episode's own record of
 who listens, kept by calls and by what the hub reports through the inbox; it lives in the episode's thread, so that what is
@@ -20,6 +21,7 @@ from typing import Final
 
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM, framed
+from samepath.simulator.server.memory import GRAIN_BYTES, MemoryBudget
 
 MAIN_SERVER: Final = 0
 """The home of clients that are connected to this server itself; those of a node have the node's number."""
@@ -29,21 +31,36 @@ _ID_BYTES: Final = 4
 class StreamHub:
     """All streams of a server or a node."""
 
-    def __init__(self, limits: ServerLimits, unheard: Callable[[int], None], log: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        limits: ServerLimits,
+        unheard: Callable[[int], None],
+        log: Callable[[str], None],
+        memory: MemoryBudget | None = None,
+    ) -> None:
         self.limits = limits
         self.log = log
+        self.memory = memory or MemoryBudget(limits.memory_bytes, log)
         self._unheard = unheard
         self._listeners: dict[int, set[StreamConnection]] = {}
-        # For everybody who is on their way to a stream, in the order in which they asked, what was sent since.
-        self._early: dict[int, deque[deque[bytes]]] = {}
+        self._early: dict[int, _EarlyMessages] = {}
         self._latest_state = b""
         self._count = 0
 
     def expect(self, stream_id: int) -> None:
         """Somebody asked for this stream: keep its messages until they connect, whoever else connects before."""
-        if stream_id != WORLD_STREAM:
-            coming = self._early.setdefault(stream_id, deque(maxlen=self.limits.subscriptions))
-            coming.append(deque())
+        if stream_id == WORLD_STREAM:
+            return
+        if stream_id not in self._early:
+            self._early[stream_id] = _EarlyMessages(stream_id, self.limits, self._give_up)
+            self.memory.join(self._early[stream_id])
+        self._early[stream_id].expect()
+
+    def _give_up(self, stream_id: int) -> None:
+        """Nobody came in time for what was kept."""
+        self.forget(stream_id)
+        if not self._listeners.get(stream_id):
+            self._unheard(stream_id)
 
     def prepare(self, payload: bytes) -> None:
         """Keep a state for those who will connect, without a word to those who are connected.
@@ -59,20 +76,13 @@ class StreamHub:
             self._latest_state = message
         for listener in tuple(self._listeners.get(stream_id, ())):
             listener.send(message, lossless=lossless)
-        coming = self._early.get(stream_id)
-        if coming is None:
-            return
-        for early in coming:
-            early.append(message)
-        while coming and self._is_too_much(coming[0]):
-            coming.popleft()
-        if not coming:
-            del self._early[stream_id]
-            if not self._listeners.get(stream_id):
-                self._unheard(stream_id)
-
-    def _is_too_much(self, early: deque[bytes]) -> bool:
-        return len(early) > self.limits.early_messages or sum(map(len, early)) > self.limits.early_bytes
+        early = self._early.get(stream_id)
+        if early is not None:
+            early.add(message)
+            if early.is_expected:
+                self.memory.update(early, early.hold_bytes())
+            else:
+                self._give_up(stream_id)
 
     def is_heard(self, stream_id: int) -> bool:
         """Does somebody listen, or is somebody on their way?"""
@@ -80,7 +90,9 @@ class StreamHub:
 
     def forget(self, stream_id: int) -> None:
         """The sensor is gone. Its listeners stay connected, in silence: they would only connect again."""
-        self._early.pop(stream_id, None)
+        early = self._early.pop(stream_id, None)
+        if early is not None:
+            self.memory.leave(early)
 
     def admit(self) -> bool:
         """Is there room for one more connection?"""
@@ -100,12 +112,12 @@ class StreamHub:
             if self._latest_state:
                 listener.send(self._latest_state, lossless=True)
             return
-        coming = self._early.get(stream_id)
-        if coming is not None:
-            for message in coming.popleft():
+        early = self._early.get(stream_id)
+        if early is not None:
+            for message in early.fetch():
                 listener.send(message, lossless=True)
-            if not coming:
-                del self._early[stream_id]
+            if not early.is_expected:
+                self.forget(stream_id)
 
     def part(self, stream_id: int, listener: "StreamConnection") -> None:
         """A listener has gone."""
@@ -123,6 +135,61 @@ class StreamHub:
                 listener.abort()
 
 
+class _EarlyMessages:
+    """What was sent on a stream since somebody asked for it, kept once however many are on their way."""
+
+    def __init__(self, stream_id: int, limits: ServerLimits, give_up: Callable[[int], None]) -> None:
+        self.name = f"who asked for stream {stream_id} and has not connected"
+        self.held_bytes = 0
+        self._stream_id = stream_id
+        self._limits = limits
+        self._give_up = give_up
+        self._messages: deque[bytes] = deque()
+        self._size_bytes = 0
+        self._dropped = 0  # messages before those that are kept
+        # How many messages there had been when each of those asked who are on their way; the first to ask is the first to come.
+        self._asked: deque[int] = deque(maxlen=limits.subscriptions)
+
+    @property
+    def is_expected(self) -> bool:
+        return bool(self._asked)
+
+    def expect(self) -> None:
+        self._asked.append(self._dropped + len(self._messages))
+        self._trim()  # where too many are on their way the first of them was forgotten
+
+    def add(self, message: bytes) -> None:
+        """Keep a message; who has not come for too long is not waited for any more."""
+        self._messages.append(message)
+        self._size_bytes += len(message)
+        while self._asked and (
+            len(self._messages) > self._limits.early_messages or self._size_bytes > self._limits.early_bytes
+        ):
+            self._asked.popleft()
+            self._trim()
+
+    def fetch(self) -> list[bytes]:
+        """Somebody has come: what was sent since they asked."""
+        if not self._asked:
+            return []
+        found = list(self._messages)[self._asked.popleft() - self._dropped :]
+        self._trim()
+        return found
+
+    def _trim(self) -> None:
+        first = self._asked[0] if self._asked else self._dropped + len(self._messages)
+        while self._dropped < first:
+            self._size_bytes -= len(self._messages.popleft())
+            self._dropped += 1
+
+    def hold_bytes(self) -> int:
+        return self._size_bytes
+
+    def cut_off(self) -> None:
+        """The memory is needed elsewhere."""
+        self._give_up(self._stream_id)
+
+
 class StreamConnection(asyncio.Protocol):
     """One connection of the streaming port."""
 
@@ -133,6 +200,8 @@ class StreamConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._admitted = False
+        self.name = "a listener"
+        self.held_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the id of the stream."""
@@ -142,6 +211,10 @@ class StreamConnection(asyncio.Protocol):
         self._admitted = self._hub.admit()
         if not self._admitted:
             self._hub.log(f"a stream was refused: {self._hub.limits.subscriptions} are listened to already")
+            transport.abort()
+            return
+        if self._hub.memory.is_spent:
+            self._hub.log("a stream was refused: the memory for clients is spent")
             transport.abort()
             return
         self._deadline = asyncio.get_running_loop().call_later(self._hub.limits.idle_hello_s, self.abort)
@@ -156,6 +229,9 @@ class StreamConnection(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         self._stream_id = int.from_bytes(self._hello[:_ID_BYTES], "little")
+        peer = self._transport.get_extra_info("peername") or ("?", 0)
+        self.name = f"{peer[0]}:{peer[1]}, a listener of stream {self._stream_id},"
+        self._hub.memory.join(self)
         self._hub.join(self._stream_id, self)
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -166,6 +242,7 @@ class StreamConnection(asyncio.Protocol):
         if self._admitted:
             self._hub.leave()
         if self._stream_id is not None:
+            self._hub.memory.leave(self)
             self._hub.part(self._stream_id, self)
 
     def send(self, message: bytes, *, lossless: bool) -> None:
@@ -183,6 +260,17 @@ class StreamConnection(asyncio.Protocol):
             transport.abort()
             return
         transport.write(message)
+        unsent_bytes = transport.get_write_buffer_size()
+        if not -GRAIN_BYTES < unsent_bytes - self.held_bytes < GRAIN_BYTES:
+            self._hub.memory.update(self, unsent_bytes)
+
+    def hold_bytes(self) -> int:
+        """What was written and not fetched."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def cut_off(self) -> None:
+        """The memory is needed elsewhere."""
+        self.abort()
 
     def abort(self) -> None:
         """Disconnect."""

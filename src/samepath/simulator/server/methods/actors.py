@@ -72,22 +72,20 @@ def get_spectator(episode: Episode) -> r.Actor:
 
 @TABLE.query(r.actor_ids, sender=True)
 def get_actors_by_id(episode: Episode, sender: Sender, ids: tuple[int, ...]) -> list[r.Actor]:
-    """Actors in the order in which they were asked for; unknown ids are left out, and one asked for twice is there twice.
+    """Actors in the order in which they were asked for, each once; unknown ids are left out.
 
-    That is what CARLA's server does with repeated ids. As few bytes ask for many, the answer is measured before it is made.
+    CARLA's server repeats an actor whose id is repeated, and its client, which keeps actors by id, does nothing with the second
+    one (``CachedActorList``). Repeated they would be a lever: few bytes of ids would ask for hundreds of megabytes. Records can
+    be long by themselves, as clients choose the attributes, so the answer is measured before it is made.
     """
     found: list[r.Actor] = []
-    shown: dict[int, tuple[r.Actor, int]] = {}
     size_bytes, most_bytes = 0, episode.context.limits.answer_bytes
-    for actor_id in ids:
-        if actor_id not in shown:
-            entry = episode.actors.find(actor_id)
-            if entry is None:
-                continue
-            record = episode.shown(entry.record, sender)
-            shown[actor_id] = record, len(pack(record))
-        record, record_bytes = shown[actor_id]
-        size_bytes += record_bytes
+    for actor_id in dict.fromkeys(ids):
+        entry = episode.actors.find(actor_id)
+        if entry is None:
+            continue
+        record = episode.shown(entry.record, sender)
+        size_bytes += len(pack(record))
         if size_bytes > most_bytes:
             raise CallError(
                 f"get_actors_by_id: an answer of at most {most_bytes} bytes was wanted, but these {len(ids)} ids make a "
