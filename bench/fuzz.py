@@ -19,8 +19,10 @@ import struct
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -36,6 +38,7 @@ from samepath.core.streams import stream
 from samepath.simulator.carla import blueprints, codec
 from samepath.simulator.carla import records as commands
 from samepath.simulator.carla import records as r
+from samepath.simulator.carla.codec import CallError
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.commands import apply
 from samepath.simulator.server.episode import Episode, EpisodeContext
@@ -43,12 +46,18 @@ from samepath.simulator.server.maps import SENT, MapLibrary, ServedMap, served_m
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import Call, Connection, RpcServer
 from tests.support import ROOT
+from tests.support.fuzzed_main import FuzzedMain
+from tests.support.grammars.node_messages import message_of_node
 from tests.support.grammars.opendrive import opendrive_document
 from tests.support.serving import call, described, episode
 
 INPUTS = 1_000_000
 MAPS = int(os.environ.get("SAMEPATH_BENCH_MAPS", "100000"))
 MAPS_PER_PROCESS = 1000
+NODE_MESSAGES = 200_000
+# Of one message of a node, besides a hundred times its own bytes and a call for each: joining anew, for one that was taken out.
+NODE_MESSAGE_BYTES = 4 << 20
+NODE_MESSAGE_CALLS = 20_000
 MAP_PROCESS = (sys.executable, "-m", "bench.fuzz")
 # Of one map. Town04, the largest of CARLA's, takes 9 s and 140 MiB, and the server's own limits are 60 s and 1 GiB: a map that
 # comes near them with a few thousand bytes of text has found something that the estimate of work does not count.
@@ -532,7 +541,8 @@ def _use(host: Episode, scene: ServedMap) -> None:
     ):
         call(host, name, *arguments)
     for point in scene.spawn_points[:1]:
-        call(host, "spawn_actor", described("vehicle.tesla.model3"), point)
+        with suppress(CallError):  # a pole may stand there
+            call(host, "spawn_actor", described("vehicle.tesla.model3"), point)
         call(host, "tick_cue")
     if not np.isfinite(host.actors.states.rows["motion"]).all():
         raise ValueError("an actor is nowhere")
@@ -543,9 +553,86 @@ def _use(host: Episode, scene: ServedMap) -> None:
         _ = road_map.next(here, 0.5), road_map.previous(here, 0.5), road_map.left_lane(here), road_map.right_lane(here)
 
 
+@dataclass(frozen=True)
+class NodeMessageFigures:
+    """What came of messages of a node: it stayed, or was taken out; frames of it that were delivered, and what one cost at most.
+
+    ``failures`` names the messages after which something happened that must not, or that cost too much.
+    """
+
+    taken: int
+    refused: int
+    delivered: int
+    most_bytes: int
+    most_calls: int
+    failures: tuple[str, ...]
+
+
+def run_node_messages(count: int, seed: int, folder: Path) -> NodeMessageFigures:
+    """Let a node of a cluster say what a grammar makes; counted are its main server's memory and calls of functions."""
+    target = FuzzedMain(folder)
+    taken = most_bytes = most_calls = calls = 0
+    failures: list[str] = []
+
+    def note(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    target.hear(*message_of_node(seed, 0))  # imports and first uses are nobody's cost
+    tracemalloc.start()
+    try:
+        for number in range(count):
+            content, bulk = message_of_node(seed, number)
+            size_bytes = len(content) + sum(map(len, bulk))
+            before_bytes, calls = tracemalloc.get_traced_memory()[0], 0
+            tracemalloc.reset_peak()
+            sys.setprofile(note)
+            try:
+                taken += target.hear(content, bulk)
+            except Exception as error:
+                failures.append(f"message {number} of seed {seed}: {type(error).__name__}: {error}")
+            finally:
+                sys.setprofile(None)
+            spent_bytes = tracemalloc.get_traced_memory()[1] - before_bytes
+            most_bytes, most_calls = max(most_bytes, spent_bytes), max(most_calls, calls)
+            if spent_bytes > NODE_MESSAGE_BYTES + 100 * size_bytes or calls > NODE_MESSAGE_CALLS + size_bytes:
+                failures.append(f"message {number} of seed {seed}: {size_bytes} bytes cost {spent_bytes} bytes and {calls} calls")
+    finally:
+        tracemalloc.stop()
+    return NodeMessageFigures(taken, count - taken, target.delivered, most_bytes, most_calls, tuple(failures))
+
+
+def _node_messages() -> bool:
+    start_s = SYSTEM_CLOCK.monotonic_s()
+    with tempfile.TemporaryDirectory() as folder:
+        found = run_node_messages(NODE_MESSAGES, 1, Path(folder))
+    per_s = NODE_MESSAGES / (SYSTEM_CLOCK.monotonic_s() - start_s)
+    met = not found.failures and found.taken > 0
+    show(
+        "messages of a node, from a grammar",
+        ["messages", "per second", "taken", "refused", "failures", "most memory and calls of one", ""],
+        [
+            [
+                f"{NODE_MESSAGES:,}",
+                f"{per_s:,.0f}",
+                f"{found.taken:,}",
+                f"{found.refused:,}",
+                f"{len(found.failures):,}",
+                f"{found.most_bytes:,} bytes, {found.most_calls:,}",
+                verdict(met=met),
+            ]
+        ],
+    )
+    for line in found.failures[:20]:
+        print(line)
+    save("fuzz_node_messages", {"messages": NODE_MESSAGES, "per_s": per_s, **asdict(found)})
+    return met
+
+
 def main() -> bool:
-    """Feed a million inputs and a hundred thousand maps; return whether nothing happened."""
+    """Feed a million inputs, a hundred thousand maps and messages of nodes; return whether nothing happened."""
     met = _messages()
+    met = _node_messages() and met
     return _maps() and met
 
 

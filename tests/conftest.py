@@ -63,7 +63,7 @@ TIERS = {
         "instrument/traces/test_store.py",
         "scenarios/test_same_bits.py", "simulator/dataset", "simulator/sensors", "simulator/server/test_fuzz.py",
         "simulator/server/test_journal.py", "simulator/server/test_journal_kill.py", "simulator/server/test_managers.py",
-        "simulator/server/test_map_fuzz.py",
+        "simulator/server/test_map_fuzz.py", "simulator/server/test_resources.py", "simulator/server/test_shutdown.py",
         "simulator/server/test_map_trial.py", "simulator/server/test_recordings.py", "simulator/server/test_remote_faults.py",
         "simulator/server/test_sensors_served.py", "simulator/server/test_walkers_on_the_mesh.py",
         "simulator/server/test_wheel.py", "simulator/server/test_wheel_coming_and_going.py",
