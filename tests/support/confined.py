@@ -28,6 +28,12 @@ def confined(function, *arguments, memory_mib, cpu_s):
     return json.loads(done.stdout)
 
 
+def spin():
+    """For ever."""
+    while True:
+        pass
+
+
 def main():
     """Load what is needed, then take no more from the host than this."""
     name, memory_mib, cpu_s, arguments = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), json.loads(sys.argv[4])

@@ -16,5 +16,8 @@ def resume(
     ray: Ray = None,
     json: Json = False,
 ) -> None:
-    """Run what a study has left, failed repeats included, then report as ``study`` does. The study file is not needed."""
+    """Run what a study has left, failed repeats included, then report as ``study`` does. The study file is not needed.
+
+    What the folder's study.json names is run with your rights: resume no folder that you would not run.
+    """
     run_and_print(lambda: resume_study(folder, tolerance=tolerance, ray=ray, command=command_line()), json=json)

@@ -44,7 +44,10 @@ def study(
     ray: Ray = None,
     json: Json = False,
 ) -> None:
-    """Run every cell of a study as often as it says, analyse it, write the report. Run again to continue."""
+    """Run every cell of a study as often as it says, analyse it, write the report. Run again to continue.
+
+    A study is code: the programs and Python modules that it names are run with your rights, with --dry-run too.
+    """
     if dry:
         if json:
             raise StudyError("--dry-run prints text only: leave out --json")

@@ -155,7 +155,7 @@ def read_record(folder: Path) -> StudyRecord:
         if version != _VERSION:
             raise StoreError(f"{path}: version {version}, but this samepath reads {_VERSION}: use the samepath that wrote it")
         return StudyRecord(
-            plan=Plan.from_dict(fields["plan"]),
+            plan=_plan_of(fields["plan"]),
             command=fields["command"],
             provenance=fields["provenance"],
             commands=tuple(fields["commands"]),
@@ -167,6 +167,15 @@ def read_record(folder: Path) -> StudyRecord:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}; a study folder was wanted") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{path} is damaged ({error}): restore it or run the study again") from error
+
+
+def _plan_of(fields: dict[str, Any]) -> Plan:
+    """Read a plan. The folder may be somebody else's: its cells are read and written in it, and nowhere else."""
+    plan = Plan.from_dict(fields)
+    for cell in plan.cells:
+        if Path(cell.folder).name != cell.folder or cell.folder in ("", ".", ".."):
+            raise ValueError(f"a cell in folder {cell.folder!r}, but a name without path was wanted")
+    return plan
 
 
 def stored_cells(plan: Plan, folder: Path) -> list[StoredCell]:
