@@ -12,7 +12,7 @@ from importlib import import_module
 from bench.tools import code_measured
 
 BENCHMARKS = ("spread", "store", "controls", "sim", "engines", "repeats", "load", "cameras", "lidar", "isolation", "kills")
-BENCHMARKS += ("server", "fuzz", "sensors", "opengl", "deadlock", "link", "cluster", "faults", "engine_overhead")
+BENCHMARKS += ("server", "calls", "fuzz", "sensors", "opengl", "deadlock", "link", "cluster", "faults", "engine_overhead")
 # Takes options of its own (see --help) and up to an hour; only when it is named, and alone.
 THESIS = "thesis"
 

@@ -8,6 +8,9 @@ Maps come from a grammar of OpenDRIVE (``tests/support/grammars``). Each is refu
 map is made: lanes, surfaces, spawn points, the mesh for walkers, a world that ticks. Anything else is a failure, and so is
 taking longer or more memory than any real town: batches run in processes of their own, whose limits the kernel enforces.
 ``python -m bench.fuzz SEED FIRST COUNT`` tries some maps again; SAMEPATH_BENCH_MAPS says how many there are in all.
+
+Recordings and tables (CSV, Parquet) come from grammars, too. Each is described, imported, analysed and played, or refused in
+one line, in processes with limits. SAMEPATH_BENCH_FILES says how many there are of each.
 """
 
 import asyncio
@@ -20,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import tracemalloc
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -46,6 +50,7 @@ from samepath.simulator.server.maps import SENT, MapLibrary, ServedMap, served_m
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import Call, Connection, RpcServer
 from tests.support import ROOT
+from tests.support.confined import confined
 from tests.support.fuzzed_main import FuzzedMain
 from tests.support.grammars.node_messages import message_of_node
 from tests.support.grammars.opendrive import opendrive_document
@@ -55,6 +60,11 @@ INPUTS = 1_000_000
 MAPS = int(os.environ.get("SAMEPATH_BENCH_MAPS", "100000"))
 MAPS_PER_PROCESS = 1000
 NODE_MESSAGES = 200_000
+FILES = int(os.environ.get("SAMEPATH_BENCH_FILES", "20000"))  # of each kind
+FILES_PER_PROCESS = 500
+# Of a whole batch, the interpreter apart; a single file takes some 15 ms.
+FILES_CPU_S = 60
+FILES_MIB = 800
 # Of one message of a node, besides a hundred times its own bytes and a call for each: joining anew, for one that was taken out.
 NODE_MESSAGE_BYTES = 4 << 20
 NODE_MESSAGE_CALLS = 20_000
@@ -555,7 +565,7 @@ def _use(host: Episode, scene: ServedMap) -> None:
 
 @dataclass(frozen=True)
 class NodeMessageFigures:
-    """What came of messages of a node: it stayed, or was taken out; frames of it that were delivered, and what one cost at most.
+    """What came of messages of a node: it stayed, or was taken out; its frames that were delivered, and what one cost at most.
 
     ``failures`` names the messages after which something happened that must not, or that cost too much.
     """
@@ -596,7 +606,9 @@ def run_node_messages(count: int, seed: int, folder: Path) -> NodeMessageFigures
             spent_bytes = tracemalloc.get_traced_memory()[1] - before_bytes
             most_bytes, most_calls = max(most_bytes, spent_bytes), max(most_calls, calls)
             if spent_bytes > NODE_MESSAGE_BYTES + 100 * size_bytes or calls > NODE_MESSAGE_CALLS + size_bytes:
-                failures.append(f"message {number} of seed {seed}: {size_bytes} bytes cost {spent_bytes} bytes and {calls} calls")
+                failures.append(
+                    f"message {number} of seed {seed}: {size_bytes} bytes cost {spent_bytes} bytes and {calls} calls"
+                )
     finally:
         tracemalloc.stop()
     return NodeMessageFigures(taken, count - taken, target.delivered, most_bytes, most_calls, tuple(failures))
@@ -633,7 +645,49 @@ def main() -> bool:
     """Feed a million inputs, a hundred thousand maps and messages of nodes; return whether nothing happened."""
     met = _messages()
     met = _node_messages() and met
+    met = _files() and met
     return _maps() and met
+
+
+def _files() -> bool:
+    """Recordings and tables from grammars, in processes with limits; what fails names its file."""
+    batches = [(kind, first) for kind in ("recordings", "tables") for first in range(0, FILES, FILES_PER_PROCESS)]
+
+    def read(batch: tuple[str, int]) -> tuple[Counter[str], list[str]]:
+        kind, first = batch
+        try:
+            found = confined(
+                f"tests.support.reading:read_{kind}", 1, first, FILES_PER_PROCESS, memory_mib=FILES_MIB, cpu_s=FILES_CPU_S
+            )
+        except AssertionError as error:
+            return Counter(), [f"{kind} from {first}: {error}"]
+        return Counter({f"{kind}_{what}": count for what, count in found.items()}), []
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        done = list(pool.map(read, batches))
+    counts = sum((count for count, _ in done), Counter[str]())
+    failures = [line for _, lines in done for line in lines]
+    kinds = ("recordings", "tables")
+    met = not failures and all(counts[f"{kind}_read"] and counts[f"{kind}_refused"] for kind in kinds)
+    show(
+        "recordings and tables from grammars",
+        ["files", "read", "refused in a line", "failures", "aim", ""],
+        [
+            [
+                f"{FILES:,} {kind}",
+                f"{counts[f'{kind}_read']:,}",
+                f"{counts[f'{kind}_refused']:,}",
+                f"{sum(line.startswith(kind) for line in failures):,}",
+                f"no failure, {FILES_PER_PROCESS} in {FILES_CPU_S} s and {FILES_MIB} MiB",
+                verdict(met=met),
+            ]
+            for kind in kinds
+        ],
+    )
+    for line in failures[:20]:
+        print(line)
+    save("fuzz_files", {"files": FILES, **counts, "failures": failures})
+    return met
 
 
 def _maps() -> bool:

@@ -371,6 +371,8 @@ class Membership:
         request = parse(raw, self._limits)
         client = member.clients.get(message.client)
         if client is None:
+            if len(member.clients) >= self._limits.connections:  # a node lets in no more
+                raise codec.WireError(f"a call of a client beyond the {self._limits.connections} that a node may have")
             client = member.clients[message.client] = NodeClient(member, message.client, self._reply)
         try:
             call = checked_call(self._methods, request, client, raw)

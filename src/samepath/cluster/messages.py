@@ -29,6 +29,9 @@ Word = Annotated[str, _Meta(max_length=256)]
 # Comparisons with NaN are false, so a bound on both sides also refuses what is not finite. Nobody draws for eleven days.
 Duration = Annotated[float, _Meta(ge=0.0, le=1e6)]
 Clock = Annotated[float, _Meta(ge=0.0, le=1e12)]
+LINE_MOST: Final = 2000
+Line = Annotated[str, _Meta(max_length=LINE_MOST)]
+RESULTS_MOST: Final = 5000  # of one message: as many as there may be actors; a round of requests is shorter
 Digest = Annotated[bytes, _Meta(max_length=64)]
 
 
@@ -68,7 +71,7 @@ class SensorResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
     sensor: Uint32
     has_payload: bool
-    error: str
+    error: Line
     has_memory: bool
     cost_s: Duration
 
@@ -82,7 +85,7 @@ class TickResult(_Record, frozen=True):
     frame: Count
     digest: Digest
     busy_s: Duration
-    results: tuple[SensorResult, ...]
+    results: Annotated[tuple[SensorResult, ...], _Meta(max_length=RESULTS_MOST)]
 
 
 class ClientCall(_Record, frozen=True):
@@ -231,6 +234,7 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _from_node: Final[msgspec.msgpack.Decoder[FromNode]] = msgspec.msgpack.Decoder(FromNode)
 _from_main: Final[msgspec.msgpack.Decoder[FromMain]] = msgspec.msgpack.Decoder(FromMain)
 _M = TypeVar("_M")
+_WORDS_MOST: Final = 300
 
 
 def encode(message: FromNode | FromMain) -> bytes:
@@ -252,7 +256,9 @@ def _decode(decoder: "msgspec.msgpack.Decoder[_M]", data: bytes) -> _M:
     try:
         return decoder.decode(data)
     except ValueError as error:  # msgspec's own errors, and text that is no UTF-8
-        raise WireError(f"a message of a cluster was wanted: {error}") from None
+        # It may quote what came, which is then a part of a line in the main server's log.
+        words = str(error).encode("unicode_escape").decode()[:_WORDS_MOST]
+        raise WireError(f"a message of a cluster was wanted: {words}") from None
 
 
 def join_tick(state: bytes, view: bytes) -> bytes:

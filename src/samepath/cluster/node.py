@@ -494,7 +494,7 @@ class RenderThread:
                 own.append((request.stream, request.head + made.payload))
             if made.memory:
                 bulk.append(made.memory)
-            results.append(m.SensorResult(made.sensor, has_payload, made.error, bool(made.memory), made.cost_s))
+            results.append(m.SensorResult(made.sensor, has_payload, made.error[: m.LINE_MOST], bool(made.memory), made.cost_s))
         return TickRendered(m.TickResult(work.frame, digest, busy_s, tuple(results)), tuple(bulk), tuple(own), work.lossless)
 
 

@@ -410,4 +410,23 @@ def command(value: object) -> BatchCommand:
         return BrokenCommand(str(error))
 
 
-batch: Final = array_of(command, _LIMITS.batch_commands)
+_commands: Final = array_of(command, _LIMITS.batch_commands)
+
+
+def batch(value: object) -> tuple[BatchCommand, ...]:
+    """Read the commands of a batch. Those that follow others count too: few bytes could hold twenty times as many."""
+    total, todo = 0, [value]
+    while todo:
+        level = todo.pop()
+        if type(level) is not list:
+            continue  # that it is no array is said below
+        total += len(level)
+        if total > _LIMITS.batch_commands:
+            raise WireError(
+                f"at most {_LIMITS.batch_commands} commands were wanted, those behind others included, but more came"
+            )
+        for one in level:
+            match one:
+                case [[0, [_, _, _, _, _, after]]]:
+                    todo.append(after)
+    return _commands(value)
