@@ -72,7 +72,7 @@ def overhead(figures: dict[str, Any]) -> bool:
                 rig.cameras(cars[:OVERHEAD_CAMERAS], *size)
                 rig.tick(WARM_UP)
                 rounds = [rig.tick(ROUND_TICKS) for _ in range(ROUNDS)]
-                state_bytes = len(rig.main.scheduler.state)
+                state_bytes = len(rig.main.shell.last_state)
                 one = _overhead(count, size, rounds) | {"local_ms": _local_ms(rig)}
                 found.append(one)
                 rows.append(
@@ -263,7 +263,7 @@ def balance(figures: dict[str, Any]) -> bool:
             rig.cameras(cars[:BALANCE_CAMERAS], *MIDDLE)
             rig.tick(WARM_UP)
             rounds = [rig.tick(25) for _ in range(4)]
-            placed = list(rig.main.scheduler.balancer.placed().values())
+            placed = list(rig.main.shell.state.balance.where.values())
             shares = [placed.count(one.number) for one in rig.members()]
         work_s, _ = _undisturbed([one.work_s for ticks in rounds for one in ticks])
         rates[policy] = {"images_per_s": BALANCE_CAMERAS / work_s, "work_ms": 1e3 * work_s, "cameras_by_node": shares}

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from bench.thesis.wire import RpcConnection, ServerAddress
 from samepath.cluster.main import MainServer
-from samepath.cluster.membership import Member
+from samepath.cluster import coordinator as c
 from samepath.cluster.messages import TickResult
 from samepath.cluster.placement.processes import ProcessPlacement
 from samepath.cluster.placement.records import NodeSpec
@@ -100,7 +100,7 @@ class Rig:
 
     def members(self) -> list[Member]:
         """The nodes that draw."""
-        return self.main.membership.renderers()
+        return c.renderers(self.main.shell.state)
 
     def wait_for(self, nodes: int) -> None:
         """Wait until so many nodes draw."""

@@ -73,7 +73,7 @@ def test_event_cameras_that_move_between_nodes_send_the_same_events():
     assert len(alone) >= TICKS
     with clustered(3, main_changes={"policy": "random"}) as cluster:
         assert events(cluster, main_doors(cluster)) == alone
-        assert cluster.main.scheduler.balancer.moved > 0
+        assert cluster.main.shell.state.balance.moved > 0
         assert cluster.main.counters.reissued == 0
 
 
@@ -103,7 +103,7 @@ def test_a_node_that_builds_another_map_is_not_taken_for_one_that_hangs():
 
 def test_nothing_is_kept_of_sensors_that_are_gone():
     with clustered(1) as cluster, RawClient(cluster) as client:
-        main, scheduler = cluster.main, cluster.main.scheduler
+        main, shell = cluster.main, cluster.main.shell
         synchronous(client)
         cars = spawn_cars(client, 1)
         records = [spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=cars[0], **RGB) for _ in range(2)]
@@ -111,17 +111,17 @@ def test_nothing_is_kept_of_sensors_that_are_gone():
         main.thumbnail(records[0][0])
         main.thumbnail(records[1][0])
         drive(client, cars, listeners, 2)
-        assert set(scheduler.thumbnails) == set(scheduler.balancer.placed()) == {record[0] for record in records}
+        assert set(shell.thumbnails) == set(shell.state.balance.where) == {record[0] for record in records}
         main.thumbnail(records[0][0])
         client.value("destroy_actor", records[0][0])
         left = {records[1][0]}
-        assert set(scheduler.thumbnails) == set(scheduler.balancer.placed()) == set(main.counters.sensor_frames) == left
-        assert not scheduler.thumbnails_wanted
+        assert set(shell.thumbnails) == set(shell.state.balance.where) == set(main.counters.sensor_frames) == left
+        assert not shell.thumbnails_wanted
         client.ask("load_new_episode", "oval", True, 0xFFFF)
-        assert not scheduler.thumbnails
-        assert not scheduler.balancer.placed()
+        assert not shell.thumbnails
+        assert not shell.state.balance.where
         assert not main.counters.sensor_frames
-        assert main._runner._outbox._delivered == {}
+        assert shell.state.delivered == {}
         for listener in listeners:
             listener.socket.close()
 
@@ -243,7 +243,7 @@ def test_a_node_that_has_not_joined_yet_is_stopped_when_it_is_wanted_no_more():
         cluster.main.scale(1)
         wait_for(lambda: ("stop", "node-2") in placement.asked, placement.asked)
         assert placement.asked == [("start", "node-1"), ("start", "node-2"), ("stop", "node-2")]
-        assert cluster.main.membership.missing() == ("node-1",)
+        assert cluster.main.shell._missing() == ("node-1",)
     finally:
         cluster.main._placed.clear()
         cluster.close()

@@ -30,7 +30,7 @@ def refused(cluster, words, **changes):
     started = ThreadedNode(cluster, changes.pop("name", "node-9"), **changes)
     assert started.ended.result(60) == REFUSED
     wait_for(lambda: any(words in line for line in cluster.lines), cluster.lines)
-    assert not cluster.main.membership.all()
+    assert not cluster.main.shell.members()
     return [line for line in cluster.lines if words in line]
 
 
@@ -57,7 +57,7 @@ def test_a_node_that_draws_another_picture_is_refused(cluster, monkeypatch):
     second = ThreadedNode(cluster, "node-2")
     assert second.ended.result(60) == REFUSED
     assert any("test picture" in line for line in cluster.lines)
-    assert [member.name for member in cluster.main.membership.all()] == ["node-1"]
+    assert [member.name for member in cluster.main.shell.members()] == ["node-1"]
 
 
 def test_a_key_that_nobody_knows_is_refused(cluster):
@@ -74,7 +74,7 @@ def test_another_main_servers_key_is_refused(cluster):
     lost = ThreadedNode(cluster, "lost")
     cluster.main.keys = right
     assert lost.ended.result(60) == REFUSED
-    assert not cluster.main.membership.all()
+    assert not cluster.main.shell.members()
 
 
 def test_a_name_that_is_taken_is_refused(cluster):
@@ -107,7 +107,7 @@ def test_a_node_ends_when_its_main_server_has_gone(cluster):
 def test_a_node_ends_well_when_it_is_told_to(cluster):
     started = cluster.add()
     assert started.stop() == LEFT
-    wait_for(lambda: not cluster.main.membership.all(), "the main server knows")
+    wait_for(lambda: not cluster.main.shell.members(), "the main server knows")
 
 
 def test_the_first_picture_is_what_all_others_are_held_against():

@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
-from samepath.cluster import membership
+from samepath.cluster import shell
+from samepath.cluster.coordinator import by_name
 from samepath.cluster.link.wire import LinkLimits
 from samepath.simulator.server import rendering
 from tests.support.clustering import clustered, wait_for
@@ -31,7 +32,7 @@ FLOW = "sensor.camera.optical_flow"
 
 
 def states(cluster):
-    return [member.state for member in cluster.main.membership.all()]
+    return [member.state for member in cluster.main.shell.members()]
 
 
 @pytest.mark.slow
@@ -102,18 +103,18 @@ def test_a_node_that_reads_in_bursts_is_sent_the_rest_when_it_has_read_on():
             last = client.value("tick_cue")
             assert [frame_of(one.message()) for one in listeners] == [last] * len(listeners)
         assert states(cluster) == ["working", "working"]
-        assert all(not member.unsent and not member.unsent_bytes for member in cluster.main.membership.all())
+        assert all(not handle.unsent and not handle.unsent_bytes for handle in cluster.main.shell.handles.values())
 
 
 def never_reads(cluster, name):
     """A node as main sees one that lives and takes nothing off its link."""
-    stuck = cluster.main.membership.by_name(name)
+    stuck = by_name(cluster.main.shell.state, name)
     cluster.main.link._peers[stuck.peer].flow._limits = LinkLimits(waiting_bytes=0)
     return stuck
 
 
 def test_a_node_that_never_reads_on_is_taken_out_before_it_fills_the_memory(monkeypatch):
-    monkeypatch.setattr(membership, "_UNSENT_BYTES", 20_000)
+    monkeypatch.setattr(shell, "_UNSENT_BYTES", 20_000)
     with clustered(2) as cluster, RawClient(Doors(cluster.main.port, cluster.main.stream_port)) as client:
         never_reads(cluster, "node-2")
         for k in range(8):
@@ -154,9 +155,10 @@ def test_nothing_is_kept_anywhere_of_sensors_that_have_come_and_gone():
         main = cluster.main
         wait_for(lambda: not any(node.node._delivered for node in cluster.nodes), "nodes forget the streams")
         wait_for(lambda: not any(node.node._hub._early or node.node._hub._listeners for node in cluster.nodes), "and listeners")
-        assert main._outbox._delivered == {}
-        assert main.scheduler.balancer.placed() == {}
-        assert main.scheduler.balancer.costs.known() == ()
+        assert main.shell.state.delivered == {}
+        assert main.shell.state.balance.where == {}
+        assert main.shell.state.balance.costs.sensor_s == {}
         assert main.counters.sensor_frames == {}
-        assert main.scheduler.thumbnails == {}
-        assert not any(member.pending or member.unsent for member in main.membership.all())
+        assert main.shell.thumbnails == {}
+        assert not any(member.pending for member in main.shell.members())
+        assert not any(handle.unsent for handle in main.shell.handles.values())

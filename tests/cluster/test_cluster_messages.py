@@ -169,7 +169,7 @@ def test_a_node_with_an_impossible_process_number_is_cut_off_and_main_lives(clus
     rogue = Rogue(cluster, pid=2**40)
     assert rogue.heard() == []
     wait_for(lambda: any("was cut off" in line and "cannot be read" in line for line in cluster.lines), cluster.lines)
-    assert cluster.main.membership.all() == []
+    assert cluster.main.shell.members() == []
     assert main_works(cluster)
     cluster.add()
     assert cluster.is_working("node-1")
@@ -178,10 +178,10 @@ def test_a_node_with_an_impossible_process_number_is_cut_off_and_main_lives(clus
 @pytest.mark.parametrize("busy_s", [math.nan, math.inf, -1.0, 1e300])
 def test_a_node_whose_times_mean_nothing_is_fenced_and_main_lives(cluster, busy_s):
     rogue = Rogue(cluster)
-    wait_for(lambda: cluster.main.membership.by_name("rogue") is not None, "the node is a member")
+    wait_for(lambda: by_name(cluster.main.shell.state, "rogue") is not None, "the node is a member")
     rogue.send(m.TickResult(1, b"", busy_s, ()))
     assert isinstance(rogue.heard()[0], m.Welcome)
     wait_for(lambda: any("rogue was taken out" in line for line in cluster.lines), cluster.lines)
-    assert cluster.main.membership.all() == []
+    assert cluster.main.shell.members() == []
     assert cluster.main.counters.fenced == 1
     assert main_works(cluster)

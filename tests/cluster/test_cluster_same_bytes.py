@@ -52,7 +52,7 @@ def test_a_node_of_another_machine_gets_its_bytes_over_the_wire(alone):
     with clustered(1) as cluster:
         cluster.add(shared_memory=False)
         link = cluster.main.link
-        assert [link.is_local(member.peer) for member in cluster.main.membership.all()] == [True, False]
+        assert [link.is_local(member.peer) for member in cluster.main.shell.members()] == [True, False]
         assert scenario(main_doors(cluster)) == alone
 
 
@@ -78,7 +78,7 @@ def test_nodes_come_and_go_while_it_drives(alone):
 
         found = scenario(main_doors(cluster), before_tick=change)
         assert found == alone
-        assert [member.name for member in cluster.main.membership.all()] == ["node-2"]
+        assert [member.name for member in cluster.main.shell.members()] == ["node-2"]
 
 
 def test_a_drained_node_draws_no_more_and_goes(alone):

@@ -26,7 +26,7 @@ def is_alive(cluster, client):
     before = client.value("tick_cue")
     assert client.value("tick_cue") == before + 1
     assert cluster.main._runner._thread.is_alive()
-    assert [member.state for member in cluster.main.membership.all()] == ["working"] * len(cluster.nodes)
+    assert [member.state for member in cluster.main.shell.members()] == ["working"] * len(cluster.nodes)
     return True
 
 

@@ -103,7 +103,7 @@ class Cluster:
         return node
 
     def is_working(self, name):
-        return any(member.name == name and member.state == "working" for member in self.main.membership.all())
+        return any(member.name == name and member.state == "working" for member in self.main.shell.members())
 
     @property
     def port(self):

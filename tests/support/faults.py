@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from samepath.cluster.main import MainServer
-from samepath.cluster.membership import WORKING
+from samepath.cluster.coordinator import by_name
 from samepath.cluster.monitor.status import ClusterStatus
 from samepath.cluster.placement.processes import ProcessPlacement
 from samepath.cluster.placement.records import NodeSpec
@@ -345,7 +345,7 @@ class _FaultRun:
 
     def _await_nodes(self, count: int) -> None:
         end_s = SYSTEM_CLOCK.monotonic_s() + _JOIN_S
-        while sum(member.state == WORKING for member in self._main.membership.all()) < count:
+        while sum(member.state == "working" for member in self._main.shell.members()) < count:
             if SYSTEM_CLOCK.monotonic_s() > end_s:
                 raise ClusterError(f"{count} nodes were wanted, but only some joined within {_JOIN_S:g} s")
             SYSTEM_CLOCK.sleep_s(0.02)
@@ -353,7 +353,7 @@ class _FaultRun:
     def _listen(self, world: TicketClient, scene: Scene) -> int:
         """Listen to all sensors; every second one through a node, if clients are to be there too. Returns the first frame."""
         main = self._main
-        spared = main.membership.by_name(_SPARED)
+        spared = by_name(main.shell.state, _SPARED)
         through = None
         if self._settings.listen_at_node and spared is not None:
             through = connect(spared.address)
@@ -390,12 +390,12 @@ class _FaultRun:
         """Let something go wrong with a node of ours."""
         spare = (_SPARED,) if self._settings.listen_at_node else ()
         if fault.kind == "add":
-            number = max(member.number for member in self._main.membership.all()) + 1 if self._main.membership.all() else 1
+            number = max(member.number for member in self._main.shell.members()) + 1 if self._main.shell.members() else 1
             if number <= 2 * self._settings.nodes + 2:
                 self._main.place(self._spec(number))
                 self._injected.append(str(fault))
             return
-        there = [member for member in self._main.membership.all() if member.state == WORKING and member.name not in spare]
+        there = [member for member in self._main.shell.members() if member.state == "working" and member.name not in spare]
         if not there:
             return
         member = there[int(fault.pick * len(there))]

@@ -17,18 +17,19 @@ from functools import partial
 from typing import Final
 
 from samepath import __version__
+from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
+from samepath.cluster.identity import boot_id, fingerprint
 from samepath.cluster.link.keys import Keys, make_keys
 from samepath.cluster.link.main_link import MainLink
 from samepath.cluster.link.memory import hold_memory
-from samepath.cluster.membership import DRAINING, JOINING, Member, Membership, NodeClient
 from samepath.cluster.monitor.counters import Counters
 from samepath.cluster.monitor.reporting import status_of
 from samepath.cluster.monitor.status import ClusterStatus, StatusBoard
 from samepath.cluster.monitor.web import thumbnail_png
 from samepath.cluster.placement.records import NodeKeys, NodeSpec, Placement
-from samepath.cluster.scheduler import NodeMissingError, Scheduler
 from samepath.cluster.settings import MainSettings, link_limits
+from samepath.cluster.shell import ClusterShell, NodeClient
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError
 from samepath.simulator.carla.streams import WORLD_STREAM
@@ -47,7 +48,6 @@ from samepath.simulator.server.runner import (
     StreamEnded,
     StreamMessage,
 )
-from samepath.simulator.server.sensors import SensorEntry, VisualSensor
 from samepath.simulator.server.server import EpisodeParts, SimulatorServer
 from samepath.simulator.server.streams import MAIN_SERVER
 
@@ -108,11 +108,11 @@ class MainServer(SimulatorServer):
             log=log,
         )
         self._has_link = True
-        self.membership = Membership(self, self.link, self.counters, main.timeouts, settings.aliases, settings.limits, log)
-        self.scheduler = Scheduler(self, self.membership, self.counters, main.timeouts, main.policy)
-        self._outbox = ClusterOutbox(deliver, self.membership, self.scheduler, lambda: self.episode)
-        inbox = ClusterInbox(self.membership, self.scheduler, self.counters, self._between_calls)
-        return EpisodeParts(self._outbox, self.scheduler, inbox, self.counters.commands.on_command)
+        config = c.ClusterConfig(__version__, fingerprint(), boot_id(), dict(settings.aliases), main.timeouts)
+        self.shell = ClusterShell(self, self.link, self.counters, config, main.policy, settings.limits, log)
+        self._outbox = ClusterOutbox(deliver, self.shell, self.counters, lambda: self.episode)
+        inbox = ClusterInbox(self.shell, self.counters, self._between_calls)
+        return EpisodeParts(self._outbox, self.shell, inbox, self.counters.commands.on_command)
 
     def _lets_in(self, public: str) -> bool:
         return public in tuple(self._allowed.values()) or self._known(public)
@@ -122,9 +122,9 @@ class MainServer(SimulatorServer):
 
     async def stop(self) -> None:
         """Tell all nodes to go, close the ports, end the episode."""
-        self.scheduler.stopping = True
+        self.shell.stopping = True
         await super().stop()
-        self.membership.dismiss_all("the main server stops")
+        self.shell.feed(c.StopWanted("the main server stops"))
         # The episode's thread has ended, so the link is this thread's now.
         self.link.poll(_FAREWELL_S)
         self.link.close()
@@ -141,20 +141,15 @@ class MainServer(SimulatorServer):
     def expected_nodes(self) -> tuple[str, ...]:
         return tuple(self._placed)
 
-    def on_tick_result(self, member: Member, result: m.TickResult, bulk: tuple[bytes, ...], now_s: float) -> None:
-        self.scheduler.on_tick_result(member, result, bulk, now_s)
-
-    def on_sensors_gone(self, sensors: tuple[int, ...] | None) -> None:
-        self.scheduler.on_sensors_gone(sensors)
-
-    def on_node_lost(self, member: Member, *, failed: bool) -> None:
+    def on_node_lost(self, member: c.Member, *, failed: bool) -> None:
         # In its turn, behind a tick that is under way: a resumed server plays it there too.
         self._runner.submit(NodeLeft(member.number))
-        self.scheduler.on_node_lost(member)
-        if failed:
-            self.membership.restarts[member.name] = self.membership.restarts.get(member.name, 0) + 1
-            if self._placement is not None and member.name in self._placed:
-                self._placement.restart(member.name)
+        if failed and self._placement is not None and member.name in self._placed:
+            self._placement.restart(member.name)
+
+    def on_node_drained(self, name: str) -> None:
+        if self._placement is not None and name not in self._placed:
+            self._placement.stop(name)
 
     def answer_aside(self, call: Call) -> None:
         self._answer_aside(call)
@@ -165,28 +160,15 @@ class MainServer(SimulatorServer):
     def deliver(self, request: RenderRequest, payload: bytes, drawn_by: int) -> None:
         self._outbox.send_frame(request, payload, drawn_by)
 
-    def remember(self, sensor: int, memory: bytes) -> None:
-        entry = self.episode.actors.find(sensor)
-        if isinstance(entry, SensorEntry) and isinstance(entry.model, VisualSensor):
-            entry.model.memory = memory
-
-    def on_tick_failed(self, error: NodeMissingError) -> None:
-        self._failed(str(error))
-
     def while_waiting(self) -> None:
         now_s = SYSTEM_CLOCK.monotonic_s()
         if self.board.due(now_s):
             self.board.publish(self._status(now_s), now_s)
 
     def _between_calls(self) -> None:
-        """Carry out requests of other threads, let drained nodes go, publish the status."""
+        """Carry out requests of other threads, publish the status."""
         while self._requests:
             self._requests.pop(0)()
-        for member in self.membership.all():
-            if member.state == DRAINING and not member.pending and not member.clients:
-                self.membership.dismiss(member, "it was drained")
-                if self._placement is not None and member.name not in self._placed:
-                    self._placement.stop(member.name)
         if self._placement is not None:
             for ended in self._placement.ended():
                 if not ended.restarts:
@@ -207,7 +189,7 @@ class MainServer(SimulatorServer):
 
     def drain(self, name: str) -> str:
         """Give a node nothing more; it goes when it owes nothing and has no clients."""
-        names = [member.name for member in self.membership.all()]
+        names = [member.name for member in self.shell.members()]
         if name not in names:
             raise InputError(f"there is no node {name}: there are {', '.join(names) or 'none'}")
         self._requests.append(partial(self._drain, name))
@@ -217,14 +199,10 @@ class MainServer(SimulatorServer):
     def _drain(self, name: str) -> None:
         placed = self._placed.pop(name, None)
         self._allowed.pop(name, None)
-        member = self.membership.by_name(name)
-        if member is not None and member.state != JOINING:
-            self.scheduler.drain(member)
-            return
-        if member is not None:
-            self.membership.dismiss(member, "it was drained")
-        if placed is not None and self._placement is not None:
-            self._placement.stop(name)  # it does not draw yet
+        if c.by_name(self.shell.state, name) is not None:
+            self.shell.feed(c.DrainWanted(name))
+        elif placed is not None and self._placement is not None:
+            self._placement.stop(name)  # it has not even come
 
     def scale(self, nodes: int) -> str:
         """Have so many nodes."""
@@ -245,9 +223,7 @@ class MainServer(SimulatorServer):
     # Looking on.
 
     def _status(self, now_s: float) -> ClusterStatus:
-        return status_of(
-            self.main_settings.name, __version__, self.episode, self.membership, self.scheduler, self.counters, now_s
-        )
+        return status_of(self.main_settings.name, __version__, self.episode, self.shell, self.counters, now_s)
 
     def look(self) -> ClusterStatus:
         """How the cluster stands right now; for whoever knows that no tick is under way."""
@@ -259,23 +235,20 @@ class MainServer(SimulatorServer):
 
     def thumbnail(self, sensor: int) -> bytes | None:
         """A small picture of what a camera saw last, as PNG; from any thread. The first time it is only asked for."""
-        self.scheduler.thumbnails_wanted.add(sensor)
-        kept = self.scheduler.thumbnails.get(sensor)
+        self.shell.thumbnails_wanted.add(sensor)
+        kept = self.shell.thumbnails.get(sensor)
         return None if kept is None else thumbnail_png(kept[0].type_id, kept[1])
 
     def joined(self) -> int:
         """How many nodes draw."""
-        return sum(member.state != JOINING for member in self.membership.all())
+        return len(c.followers(self.shell.state))
 
 
 class ClusterInbox:
     """What the episode's thread is to do: calls of this server's own clients, and of those of nodes, who take turns alike."""
 
-    def __init__(
-        self, membership: Membership, scheduler: Scheduler, counters: Counters, between_calls: Callable[[], None]
-    ) -> None:
-        self._membership = membership
-        self._scheduler = scheduler
+    def __init__(self, shell: ClusterShell, counters: Counters, between_calls: Callable[[], None]) -> None:
+        self._shell = shell
         self._counters = counters
         self._between_calls = between_calls
         self._own: deque[tuple[InboxEvent, float]] = deque()
@@ -284,12 +257,12 @@ class ClusterInbox:
     def put(self, event: InboxEvent) -> None:
         """Add something; from any thread."""
         self._own.append((event, SYSTEM_CLOCK.monotonic_s()))
-        self._membership.link.wake()
+        self._shell.link.wake()
 
     def get(self, timeout_s: float | None) -> InboxEvent | None:
         """Wait for something; meanwhile nodes come, go and answer."""
         found = self._get(timeout_s)
-        self._scheduler.began_s = SYSTEM_CLOCK.monotonic_s()  # a tick's time counts from its call, not from the wait for it
+        self._shell.began_s = SYSTEM_CLOCK.monotonic_s()  # a tick's time counts from its call, not from the wait for it
         return found
 
     def _get(self, timeout_s: float | None) -> InboxEvent | None:
@@ -302,12 +275,12 @@ class ClusterInbox:
                 return found
             left_s = None if deadline_s is None else deadline_s - clock.monotonic_s()
             if left_s is not None and left_s <= 0.0:
-                self._membership.attend(0.0)
+                self._shell.attend(0.0)
                 return self._next()
-            self._membership.attend(_POLL_S if left_s is None else min(left_s, _POLL_S))
+            self._shell.attend(_POLL_S if left_s is None else min(left_s, _POLL_S))
 
     def _next(self) -> InboxEvent | None:
-        while queues := [queue for queue in (self._own, self._membership.work) if queue]:
+        while queues := [queue for queue in (self._own, self._shell.work) if queue]:
             self._fair.add(*min(queues, key=lambda queue: queue[0][1]).popleft())
         found = self._fair.pop()
         if found is None:
@@ -318,7 +291,7 @@ class ClusterInbox:
         return event
 
     def empty(self) -> bool:
-        return not self._own and not self._membership.work and not self._fair
+        return not self._own and not self._shell.work and not self._fair
 
     def has_more(self, caller: Caller) -> bool:
         return caller in self._fair
@@ -330,52 +303,45 @@ class ClusterOutbox(Outbox):
     def __init__(
         self,
         to_own_clients: Callable[[list[OutboxEvent]], None],
-        membership: Membership,
-        scheduler: Scheduler,
+        shell: ClusterShell,
+        counters: Counters,
         episode: Callable[[], Episode],
     ) -> None:
         super().__init__(self._dispatch)
         self._to_own_clients = to_own_clients
-        self._membership = membership
-        self._scheduler = scheduler
+        self._shell = shell
+        self._counters = counters
         self._episode = episode
-        self._delivered: dict[int, int] = {}  # by stream the last frame: none is sent twice, and none after a later one
 
     def publish(self, stream_id: int, payload: bytes) -> None:
         """Send a message to all who listen to a stream; nodes get the state with the tick."""
         if stream_id == WORLD_STREAM:
-            self._scheduler.state = self._membership.last_state = payload
+            self._shell.last_state = payload
         super().publish(stream_id, payload)
 
     def prepare(self, payload: bytes) -> None:
-        self._membership.last_state = payload
+        self._shell.last_state = payload
         super().prepare(payload)
 
     def post(self) -> None:
         """Hand everything over, changes first: an answer must not name what a node does not know yet."""
-        if self._membership.publish_changes():
-            self._membership.sync()
+        if self._shell.publish_changes():
+            self._shell.sync()
         super().post()
 
     def send_frame(self, request: RenderRequest, payload: bytes, drawn_by: int) -> None:
         """Send a frame to where it is listened to; a node that drew it for its own listeners has given it to them."""
         message, frame = request.head + payload, request.frame
-        homes = self._episode().connections.subscriptions.homes(request.stream)
-        if homes:
-            if frame <= self._delivered.get(request.stream, 0):
-                self._scheduler.on_overtaken()
-                return
-            self._delivered[request.stream] = frame
-        for home in homes:
+        for home in self._episode().connections.subscriptions.homes(request.stream):
             if home == MAIN_SERVER:
                 self._to_own_clients([StreamMessage(request.stream, message, self.lossless)])
             elif home != drawn_by:
-                member = self._membership.by_number(home)
-                if member is not None and member.unsent and not self.lossless:
-                    self._scheduler.on_overtaken()  # it cannot keep up: in real time it misses frames, and is not held up more
+                member = self._shell.by_number(home)
+                if member is not None and self._shell.has_unsent(member) and not self.lossless:
+                    self._counters.lateness.drop()  # it cannot keep up: in real time it misses frames, and is not held up more
                 elif member is not None:
-                    self._membership.send(member, m.StreamData(request.stream, frame, self.lossless), message)
-        self._scheduler.keep_thumbnail(request, payload)
+                    self._shell.send(member, m.StreamData(request.stream, frame, self.lossless), message)
+        self._shell.keep_thumbnail(request, payload)
 
     def _dispatch(self, events: list[OutboxEvent]) -> None:
         here: list[OutboxEvent] = []
@@ -385,18 +351,17 @@ class ClusterOutbox(Outbox):
             elif isinstance(event, StreamMessage) and event.stream_id != WORLD_STREAM:
                 self._send_stream(event, here)
             elif isinstance(event, ListenerExpected) and event.home != MAIN_SERVER:
-                member = self._membership.by_number(event.home)
+                member = self._shell.by_number(event.home)
                 if member is not None:
-                    self._membership.send(member, m.ExpectListener(event.stream_id))
+                    self._shell.send(member, m.ExpectListener(event.stream_id))
             else:
                 here.append(event)
                 if isinstance(event, StreamEnded):
-                    self._delivered.pop(event.stream_id, None)
-                    for member in self._membership.followers():
-                        self._membership.send(member, m.StreamClosed(event.stream_id))
+                    for member in c.followers(self._shell.state):
+                        self._shell.send(member, m.StreamClosed(event.stream_id))
                 elif isinstance(event, StatePrepared):
-                    for member in self._membership.followers():
-                        self._membership.send(member, m.LatestState(self._episode().frame), event.payload)
+                    for member in c.followers(self._shell.state):
+                        self._shell.send(member, m.LatestState(self._episode().frame), event.payload)
         if here:
             self._to_own_clients(here)
 
@@ -404,8 +369,8 @@ class ClusterOutbox(Outbox):
         """An event or a measurement that was made here."""
         homes = self._episode().connections.subscriptions.homes(event.stream_id)
         for home in homes:
-            member = self._membership.by_number(home) if home != MAIN_SERVER else None
+            member = self._shell.by_number(home) if home != MAIN_SERVER else None
             if member is not None:
-                self._membership.send(member, m.StreamData(event.stream_id, 0, event.lossless), event.payload)
+                self._shell.send(member, m.StreamData(event.stream_id, 0, event.lossless), event.payload)
         if MAIN_SERVER in homes or not homes:
             here.append(event)

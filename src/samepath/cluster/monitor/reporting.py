@@ -1,9 +1,9 @@
 """The status of a cluster, put together from what the main server knows."""
 
-from samepath.cluster.membership import JOINING, Member, Membership
+from samepath.cluster import coordinator as c
 from samepath.cluster.monitor.counters import Counters
 from samepath.cluster.monitor.status import ClusterStatus, NodeStatus, SensorStatus
-from samepath.cluster.scheduler import Scheduler
+from samepath.cluster.shell import ClusterShell
 from samepath.simulator.carla.records import Description
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.sensors import SensorEntry, VisualSensor
@@ -11,10 +11,10 @@ from samepath.simulator.server.streams import MAIN_SERVER
 
 
 def status_of(
-    name: str, version: str, episode: Episode, membership: Membership, scheduler: Scheduler, counters: Counters, now_s: float
+    name: str, version: str, episode: Episode, shell: ClusterShell, counters: Counters, now_s: float
 ) -> ClusterStatus:
     """How everything stands now."""
-    members = membership.all()
+    members = [member for member in shell.members() if member.peer in shell.handles]
     ticks = counters.ticks
     return ClusterStatus(
         name=name,
@@ -29,17 +29,17 @@ def status_of(
         ticks_per_s=ticks.per_s(now_s),
         frames_per_s=counters.frames.per_s(now_s),
         frames=counters.frames.total,
-        nodes=tuple(_node(member, membership, scheduler, now_s) for member in members),
-        sensors=_sensors(episode, membership, scheduler, counters),
+        nodes=tuple(_node(member, shell, now_s) for member in members),
+        sensors=_sensors(episode, shell, counters),
         commands=counters.commands.stats.status(),
         late_frames=counters.lateness.late_frames,
         dropped_frames=counters.lateness.dropped_frames,
         worst_lateness_s=counters.lateness.worst_s,
         reissued=counters.reissued,
-        moved=scheduler.balancer.moved,
+        moved=shell.state.balance.moved,
         compared=counters.compared,
         desynchronised=counters.desynchronised,
-        waiting_for=scheduler.waiting_for,
+        waiting_for=shell.waiting_for,
         problems=counters.problems.lines,
         recent_tick_s=ticks.recent.values,
         tick_times=ticks.buckets.histogram(),
@@ -47,37 +47,38 @@ def status_of(
     )
 
 
-def _node(member: Member, membership: Membership, scheduler: Scheduler, now_s: float) -> NodeStatus:
-    slowness = [scheduler.balancer.costs.slowness(other.number) for other in membership.all()]
+def _node(member: c.Member, shell: ClusterShell, now_s: float) -> NodeStatus:
+    costs, handle = shell.state.balance.costs, shell.handle(member)
+    slowness = [costs.slowness(other.number) for other in shell.members()]
     return NodeStatus(
         name=member.name,
         ordinal=member.number,
         host=member.hello.host,
         pid=member.hello.pid,
         state=member.state,
-        address=member.address,
-        clients=member.connected,
-        sensors=sum(node == member.number for node in scheduler.balancer.placed().values()),
-        speed=min(slowness) / scheduler.balancer.costs.slowness(member.number) if member.frames.total else None,
-        busy=min(member.busy_us.per_s(now_s) / 1e6, 1.0),
-        frames=member.frames.total,
-        frames_per_s=member.frames.per_s(now_s),
-        step_s=member.step_s,
-        late_frames=member.late_frames,
-        dropped_frames=member.dropped_frames,
-        compared=member.compared,
-        desynchronised=member.desynchronised,
-        restarts=membership.restarts.get(member.name, 0),
-        silent_s=max(now_s - member.heard_s, 0.0) if member.state != JOINING else 0.0,
-        steps=member.steps,
-        steps_s=member.steps_s,
-        busy_s=member.busy_s,
+        address=f"{member.hello.rpc_host}:{member.hello.rpc_port}",
+        clients=handle.connected,
+        sensors=sum(node == member.number for node in shell.state.balance.where.values()),
+        speed=min(slowness) / costs.slowness(member.number) if handle.frames.total else None,
+        busy=min(handle.busy_us.per_s(now_s) / 1e6, 1.0),
+        frames=handle.frames.total,
+        frames_per_s=handle.frames.per_s(now_s),
+        step_s=handle.step_s,
+        late_frames=handle.late_frames,
+        dropped_frames=handle.dropped_frames,
+        compared=handle.compared,
+        desynchronised=handle.desynchronised,
+        restarts=shell.restarts.get(member.name, 0),
+        silent_s=max(now_s - member.heard_s, 0.0) if member.follows else 0.0,
+        steps=handle.steps,
+        steps_s=handle.steps_s,
+        busy_s=handle.busy_s,
     )
 
 
-def _sensors(episode: Episode, membership: Membership, scheduler: Scheduler, counters: Counters) -> tuple[SensorStatus, ...]:
-    names = {member.number: member.name for member in membership.all()} | {MAIN_SERVER: "main"}
-    placed, costs = scheduler.balancer.placed(), scheduler.balancer.costs
+def _sensors(episode: Episode, shell: ClusterShell, counters: Counters) -> tuple[SensorStatus, ...]:
+    names = {member.number: member.name for member in shell.members()} | {MAIN_SERVER: "main"}
+    placed, costs = shell.state.balance.where, shell.state.balance.costs
     return tuple(
         SensorStatus(
             id=entry.id,
@@ -85,7 +86,7 @@ def _sensors(episode: Episode, membership: Membership, scheduler: Scheduler, cou
             node=names.get(placed.get(entry.id, -1)),
             width=_pixels(entry.record.description, "image_size_x"),
             height=_pixels(entry.record.description, "image_size_y"),
-            cost_s=costs.known_s(entry.id),
+            cost_s=costs.sensor_s.get(entry.id),
             frames=counters.sensor_frames.get(entry.id, 0),
             homes=tuple(names[home] for home in episode.connections.subscriptions.homes(entry.stream_id) if home in names),
         )

@@ -1,0 +1,989 @@
+"""Who is in the cluster and who draws what, as a state machine: ``step(state, event, now_s) -> state, effects``.
+
+No socket, no clock, no thread, no callback. What happened comes in as an event, what is to be done goes out as effects, in the
+order in which they are to be done, and the time is an argument. The main server carries the effects out over a real link
+(``shell.py``); a simulator of whole clusters carries them out in virtual time (``tests/support/cluster_world.py``).
+So whatever a schedule of faults does to this code can be done again, to the bit.
+
+**Members.** A node goes through ``joining`` (it builds the map), ``working``, perhaps ``draining`` (no new work, its clients
+may stay), and is then gone (it left or its process ended) or *fenced* (taken out). Fencing is the answer to a node that may be
+wrong: one that is silent, hangs, holds another state or sends what cannot be read. Its connection is cut and its name
+remembered, so that nothing it sent before or will send later is acted on; only then is its work given to others. A node that
+comes back is a new member with a new connection: there is no way back into an old one.
+
+**A tick in lockstep** is over when every due frame exists, whatever happens to nodes meanwhile. Three rules keep frames exact:
+
+* *At least once, delivered once.* A request that is late is also given to another node (both draw the same bytes). The first
+  result counts, the second is dropped.
+* *Only this tick's results count.* A result belongs to an assignment that is still pending; what nobody waits for is ignored,
+  and a fenced node has no assignments.
+* *State before frames.* Every tick is sent to all nodes, also to those that draw nothing, and its digest comes back: a node
+  that holds another state is fenced at the first tick that shows it.
+
+**In real time** a tick is over at once; frames come when they come, what is late or left out is counted.
+
+Dictionaries in the state are never changed, only replaced.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from samepath.cluster import messages as m
+from samepath.cluster.assignment import Balance, NodeShare, assign, forget_node, forget_sensors, learn, shares_of, spread
+from samepath.cluster.settings import Timeouts
+from samepath.simulator.server.rendering import RenderRequest, RenderResult, rounds
+
+NodeState = Literal["joining", "working", "draining"]
+_replace: Final = msgspec.structs.replace
+# Now and then every request is measured by itself: costs change as the world does.
+_TIMED_EVERY: Final = 64
+# Digests and deadlines of so many ticks are kept for nodes that are behind.
+_TICKS_KEPT: Final = 64
+# A node sends a heartbeat twice a second, also while it draws: with two missed and some slack it is taken for frozen.
+_FROZEN_S: Final = 1.2
+# How much longer a node may hang that still sends heartbeats: it is slow rather than frozen, and another one may be as slow.
+_SLOW_FACTOR: Final = 10.0
+# How long a refused node stays connected, so that it can read why.
+_REFUSED_S: Final = 2.0
+# How long everybody may take to take in a new map or new settings before the caller is answered all the same: building a map
+# happens elsewhere, this is only reading it. Nodes that are later are behind for a moment, not wrong.
+_SYNC_S: Final = 10.0
+_MEMBERS_MOST: Final = 1024
+_FENCED_MOST: Final = 4096
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """Render requests of a tick that a node was sent and has not answered."""
+
+    frame: int
+    requests: dict[int, RenderRequest]
+    at_s: float
+    expected_s: float
+    timed: bool = False
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A node, from its Hello to its end. ``number`` is fixed by its name; another incarnation is another member."""
+
+    peer: bytes
+    number: int
+    hello: m.Hello
+    same_host: bool
+    heard_s: float
+    state: NodeState = "joining"
+    clients: frozenset[int] = frozenset()
+    pending: tuple[Assignment, ...] = ()
+    sent_episode: int = -1  # whose map it was sent last
+    built_episode: int = -1  # whose map it has built
+    synced: int = 0  # the last Sync that it has answered
+    suspected: bool = False  # it is late, and its requests were given to others as well
+    dismissed: bool = False  # it was told to go
+
+    @property
+    def name(self) -> str:
+        return self.hello.name
+
+    @property
+    def can_render(self) -> bool:
+        """May it be given requests? While it builds another map it may not: that takes as long as it takes."""
+        return self.state == "working" and self.built_episode == self.sent_episode
+
+    @property
+    def follows(self) -> bool:
+        """Is it sent every tick?"""
+        return self.state != "joining"
+
+
+class MapFacts(msgspec.Struct, frozen=True):
+    """The map that is played, as nodes are told."""
+
+    message: m.NewEpisode
+    xodr: bytes
+
+
+class DueFrame(msgspec.Struct, frozen=True):
+    """A frame that is due, and the nodes at which it is listened to (0: the main server itself)."""
+
+    request: RenderRequest
+    homes: tuple[int, ...]
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """A tick in lockstep that is being drawn.
+
+    What is due at once is nearly always one round. Where it is more than the memory of nodes and of this server is meant for,
+    the next round begins when the frames of the last one have left (:class:`SendsDrained`).
+    """
+
+    frame: int
+    homes: dict[int, tuple[int, ...]]
+    rounds: tuple[tuple[RenderRequest, ...], ...]  # that have not begun
+    due: dict[int, RenderRequest] = {}
+    done: dict[int, RenderResult] = {}  # of this round, without payloads: those are delivered at once
+    results: tuple[RenderResult, ...] = ()  # of the rounds before
+    is_sent: bool = False  # to all who follow
+    is_round_over: bool = False
+    no_node_since_s: float | None = None
+
+
+class ClusterConfig(msgspec.Struct, frozen=True):
+    """What a main server is and holds its nodes to."""
+
+    version: str
+    fingerprint: str
+    boot: str
+    aliases: dict[str, str] = {}
+    timeouts: Timeouts = Timeouts()
+
+
+class ClusterState(msgspec.Struct, frozen=True):
+    """Everything that decides what happens next."""
+
+    config: ClusterConfig
+    map: MapFacts
+    balance: Balance = Balance()
+    members: dict[bytes, Member] = {}
+    numbers: dict[str, int] = {}  # by name; a node that comes again has the number it had
+    refused: dict[bytes, float] = {}  # and until when they may read why
+    fenced: tuple[bytes, ...] = ()
+    first_picture: str = ""
+    frame: int = 0
+    ticks: int = 0
+    digests: dict[int, bytes] = {}
+    tick: Tick | None = None
+    real_time: dict[int, tuple[float, float]] = {}  # ticks that may still get frames: when they were sent, and the step
+    delivered: dict[int, int] = {}  # in real time by sensor the last frame: none is delivered after a later one
+    syncs: int = 0
+    sync_until_s: float | None = None
+
+
+# Events.
+
+
+class NodeMessage(msgspec.Struct, frozen=True):
+    """A node has said something; what it said has been read and is well formed."""
+
+    peer: bytes
+    message: m.FromNode
+    bulk: tuple[bytes, ...] = ()
+
+
+class PeerLost(msgspec.Struct, frozen=True):
+    """A node's connection or process has ended; everything it had sent was reported before."""
+
+    peer: bytes
+    why: str
+
+
+class PeerFailed(msgspec.Struct, frozen=True):
+    """Something is wrong with a node: it cannot be sent to, or sent what cannot be read."""
+
+    peer: bytes
+    why: str
+
+
+class NewsMade(msgspec.Struct, frozen=True):
+    """The episode has changed: messages for all who follow, each with its bulk; ``map`` is the one that is played now."""
+
+    items: tuple[tuple[m.FromMain, bytes], ...]
+    map: MapFacts
+
+
+class SyncWanted(msgspec.Struct, frozen=True):
+    """Somebody waits until all nodes have taken in what they were sent."""
+
+
+class TickDue(msgspec.Struct, frozen=True):
+    """The world has ticked: what is due, and the digest of what every node must hold."""
+
+    frame: int
+    digest: bytes
+    frames: tuple[DueFrame, ...]
+    lockstep: bool
+    step_s: float
+
+
+class SendsDrained(msgspec.Struct, frozen=True):
+    """What a round of frames led to has left for the nodes."""
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """Nothing has happened, but it is later. Comes after everything that had arrived by then."""
+
+
+class DrainWanted(msgspec.Struct, frozen=True):
+    """A node is to be given nothing more; it goes when it owes nothing and has no clients."""
+
+    name: str
+
+
+class StopWanted(msgspec.Struct, frozen=True):
+    """All nodes are to go."""
+
+    why: str
+
+
+Event = (
+    NodeMessage | PeerLost | PeerFailed | NewsMade | SyncWanted | TickDue | SendsDrained | TimePassed | DrainWanted | StopWanted
+)
+
+
+# Effects.
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send a node a message."""
+
+    peer: bytes
+    message: m.FromMain
+    bulk: tuple[bytes, ...] = ()
+
+
+class TickOrder(msgspec.Struct, frozen=True):
+    """What one node gets of a tick; ``again``: it has the tick, and only the requests are new."""
+
+    peer: bytes
+    requests: tuple[RenderRequest, ...] = ()
+    homes: tuple[tuple[int, ...], ...] = ()
+    timed: bool = False
+    again: bool = False
+
+
+class SendTick(msgspec.Struct, frozen=True):
+    """Send nodes the tick of this frame, whose bytes are the same for all."""
+
+    frame: int
+    lockstep: bool
+    orders: tuple[TickOrder, ...]
+
+
+class Disconnect(msgspec.Struct, frozen=True):
+    """Cut a connection; nothing more is heard from it."""
+
+    peer: bytes
+
+
+class NodeMet(msgspec.Struct, frozen=True):
+    """A node is a member from now on. ``pid``: the end of this process of this host is to be reported as :class:`PeerLost`."""
+
+    peer: bytes
+    pid: int | None
+
+
+class Introduce(msgspec.Struct, frozen=True):
+    """A node has joined: send it settings, actors and the latest state, then that it has joined."""
+
+    peer: bytes
+    name: str
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """A member has said something that is no matter of this machine's: a client's call or end, a stream that nobody hears."""
+
+    member: Member
+    message: m.FromNode
+    bulk: tuple[bytes, ...]
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """Send a frame to where it is listened to; the node that drew it has given it to its own clients."""
+
+    request: RenderRequest
+    payload: bytes
+    drawn_by: int
+
+
+class Remember(msgspec.Struct, frozen=True):
+    """Keep what a sensor is to know at its next request; in lockstep that comes with the tick's results."""
+
+    sensor: int
+    memory: bytes
+
+
+class RoundOver(msgspec.Struct, frozen=True):
+    """All frames of a round are there: :class:`SendsDrained` is wanted when what they led to has left."""
+
+
+class TickOver(msgspec.Struct, frozen=True):
+    """Everything that was due exists, in the order in which it was asked for."""
+
+    frame: int
+    results: tuple[RenderResult, ...]
+
+
+class TickFailed(msgspec.Struct, frozen=True):
+    """There is no node to draw, and the run stops."""
+
+    why: str
+
+
+class SyncOver(msgspec.Struct, frozen=True):
+    """All nodes have taken in what they were sent, or have had time enough."""
+
+
+class NodeLost(msgspec.Struct, frozen=True):
+    """A node is no longer a member. ``failed``: it was let in and should be replaced; ``fenced``: we have taken it out."""
+
+    member: Member
+    failed: bool
+    fenced: bool
+
+
+class NodeDrained(msgspec.Struct, frozen=True):
+    """A node that was to be drained has been told to go: it is not to be started again."""
+
+    name: str
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A line for the log and for whoever watches the cluster."""
+
+    line: str
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """A line for the log."""
+
+    line: str
+
+
+class FrameDrawn(msgspec.Struct, frozen=True):
+    """A frame came; ``late_s`` is counted from the end of its step, in real time."""
+
+    node: int
+    late_s: float = 0.0
+
+
+class FramesDropped(msgspec.Struct, frozen=True):
+    """Nobody will get these frames; ``node`` is where they should have been drawn, if that is known."""
+
+    count: int
+    node: int | None = None
+
+
+class Reissued(msgspec.Struct, frozen=True):
+    """Requests were given to another node as well; ``duplicate``: a frame that is there came a second time."""
+
+    count: int = 0
+    duplicate: bool = False
+
+
+class StepMeasured(msgspec.Struct, frozen=True):
+    """How long a node took for its share of a tick, and how long of that it drew."""
+
+    node: int
+    step_s: float
+    busy_s: float
+
+
+class StateCompared(msgspec.Struct, frozen=True):
+    """A node's state was held against the main server's."""
+
+    node: int
+    is_equal: bool
+
+
+Effect = (
+    Send | SendTick | Disconnect | NodeMet | NodeDrained | Introduce | Accepted | Deliver | Remember | RoundOver | TickOver | TickFailed
+    | SyncOver | NodeLost | Problem | LogLine | FrameDrawn | FramesDropped | Reissued | StepMeasured | StateCompared
+)  # fmt: skip
+
+
+def step(state: ClusterState, event: Event, now_s: float) -> tuple[ClusterState, tuple[Effect, ...]]:
+    """What an event leads to."""
+    run = _Step(state, now_s)
+    run.on(event)
+    return run.state, tuple(run.effects)
+
+
+def in_order(state: ClusterState) -> list[Member]:
+    """All members, by number."""
+    return sorted(state.members.values(), key=lambda member: member.number)
+
+
+def followers(state: ClusterState) -> list[Member]:
+    """Those that are sent every tick, by number."""
+    return [member for member in in_order(state) if member.follows]
+
+
+def renderers(state: ClusterState) -> list[Member]:
+    """Those that may be given requests, by number."""
+    return [member for member in in_order(state) if member.can_render]
+
+
+def by_number(state: ClusterState, number: int) -> Member | None:
+    """The node that follows under a number."""
+    return next((member for member in state.members.values() if member.number == number and member.follows), None)
+
+
+def by_name(state: ClusterState, name: str) -> Member | None:
+    return next((member for member in state.members.values() if member.name == name), None)
+
+
+def waiting_for(state: ClusterState) -> tuple[str, ...]:
+    """The nodes that owe something of the tick that is being drawn."""
+    if state.tick is None:
+        return ()
+    return tuple(member.name for member in in_order(state) if _owed(member, state.tick.frame))
+
+
+def deadline_s(state: ClusterState) -> float | None:
+    """When :class:`TimePassed` is wanted at the latest; None: not before something else happens."""
+    times, limits = state.config.timeouts, []
+    for member in state.members.values():
+        limits.append(member.heard_s + (times.joining_s if member.state == "joining" else times.silent_s))
+        limits += [_hangs_at_s(member, times)] if member.pending else []
+        if state.tick is not None and not member.suspected:
+            limits += [_late_at_s(owed, times) for owed in _owed(member, state.tick.frame)]
+    limits += state.refused.values()
+    if state.tick is not None and state.tick.no_node_since_s is not None:
+        limits.append(state.tick.no_node_since_s + times.no_node_s)
+    if state.sync_until_s is not None:
+        limits.append(state.sync_until_s)
+    return min(limits, default=None)
+
+
+def number_for(name: str, taken: Iterable[int]) -> int:
+    """A new node's number: the one at the end of its name where that is free, else the next."""
+    used = frozenset(taken)
+    tail = name.rpartition("-")[2]
+    found = int(tail) if tail.isdecimal() and tail.isascii() and len(tail) < 5 else 0
+    if found and found not in used:
+        return found
+    return next(number for number in range(1, len(used) + 2) if number not in used)
+
+
+def _owed(member: Member, frame: int) -> list[Assignment]:
+    """What a node owes of a tick; one that was slow may owe frames of earlier ones, which others have drawn."""
+    return [assignment for assignment in member.pending if assignment.frame == frame]
+
+
+def _late_at_s(assignment: Assignment, times: Timeouts) -> float:
+    return assignment.at_s + times.reissue_s + times.reissue_factor * assignment.expected_s
+
+
+def _hangs_at_s(member: Member, times: Timeouts) -> float:
+    """When a node that owes something has owed it for too long: sooner if it does not even send heartbeats."""
+    oldest = member.pending[0]
+    due_s = oldest.at_s + oldest.expected_s
+    frozen_s = max(due_s + times.fence_s, member.heard_s + min(_FROZEN_S, times.fence_s))
+    return min(frozen_s, due_s + _SLOW_FACTOR * times.fence_s)
+
+
+class _Step:
+    """One step: the state as it becomes, and the effects so far."""
+
+    def __init__(self, state: ClusterState, now_s: float) -> None:
+        self.state = state
+        self.now_s = now_s
+        self.effects: list[Effect] = []
+        self._homes: dict[int, tuple[int, ...]] = {}  # of what is due in real time
+
+    def on(self, event: Event) -> None:
+        match event:
+            case NodeMessage():
+                self._on_message(event)
+            case PeerLost():
+                self._drop(event.peer, event.why)
+            case PeerFailed():
+                self._fail(event.peer, event.why)
+            case NewsMade():
+                self._on_news(event)
+            case SyncWanted():
+                self._on_sync_wanted()
+            case TickDue():
+                self._on_tick_due(event)
+            case SendsDrained():
+                self._on_drained()
+            case TimePassed():
+                self._on_time()
+            case DrainWanted():
+                self._on_drain(event.name)
+            case StopWanted():
+                for member in in_order(self.state):
+                    self._do(Send(member.peer, m.Leave(event.why)))
+
+    def _do(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def _set(self, **changes: object) -> None:
+        self.state = _replace(self.state, **changes)
+
+    def _put(self, member: Member) -> None:
+        self._set(members={**self.state.members, member.peer: member})
+
+    # Coming.
+
+    def _on_message(self, event: NodeMessage) -> None:
+        peer, message = event.peer, event.message
+        member = self.state.members.get(peer)
+        if member is None:
+            if peer in self.state.fenced or peer in self.state.refused:
+                return
+            if isinstance(message, m.Hello):
+                self._on_hello(peer, message)
+            else:
+                self._do(Disconnect(peer))
+            return
+        member = _replace(member, heard_s=self.now_s)
+        match message:
+            case m.TickResult():
+                self._put(member)
+                self._on_result(member, message, event.bulk)
+            case m.Synced():
+                self._put(_replace(member, synced=max(member.synced, message.number)))
+                self._check_synced()
+            case m.MapReady():
+                self._put(member)
+                self._on_map_ready(member, message)
+            case m.Hello():
+                self._fail(peer, "it sent a message Hello that does not belong here")
+            case m.ClientCall() if event.bulk:
+                member = _replace(member, clients=member.clients | {message.client})
+                self._put(member)
+                self._do(Accepted(member, message, event.bulk))
+            case m.ClientCall():
+                self._fail(peer, "it sent a client's call without the call")
+            case m.ClientGone():
+                known = message.client in member.clients
+                member = _replace(member, clients=member.clients - {message.client})
+                self._put(member)
+                if known:
+                    self._do(Accepted(member, message, event.bulk))
+                self._let_go(member)
+            case _:
+                self._put(member)
+                self._do(Accepted(member, message, event.bulk))
+
+    def _on_hello(self, peer: bytes, hello: m.Hello) -> None:
+        state, config = self.state, self.state.config
+        other = by_name(state, hello.name)
+        why = ""
+        if hello.version != config.version:
+            why = f"it runs samepath {hello.version}, the main server {config.version}: install the same version"
+        elif hello.fingerprint != config.fingerprint:
+            why = (
+                f"its fingerprint is {hello.fingerprint}, the main server's {config.fingerprint}: "
+                "the code of samepath or the version of numpy, numba, llvmlite or msgpack differs"
+            )
+        elif other is not None:
+            why = f"there is a node called {hello.name} already: choose another --name"
+        elif len(state.members) >= _MEMBERS_MOST:
+            why = f"there are {_MEMBERS_MOST} nodes already"
+        if why:
+            self._refuse(peer, hello.name, why)
+            return
+        number = state.numbers.get(hello.name) or number_for(hello.name, state.numbers.values())
+        same_host = bool(config.boot) and hello.boot == config.boot
+        member = Member(peer, number, hello, same_host, self.now_s)
+        self._set(numbers={**state.numbers, hello.name: number})
+        self._do(NodeMet(peer, hello.pid if same_host else None))
+        self._do(Send(peer, m.Welcome(number, same_host, config.aliases)))
+        self._send_map(member)
+
+    def _send_map(self, member: Member) -> None:
+        self._put(_replace(member, sent_episode=self.state.map.message.episode))
+        self._do(Send(member.peer, self.state.map.message, (self.state.map.xodr,)))
+
+    def _on_map_ready(self, member: Member, message: m.MapReady) -> None:
+        wanted = self.state.map.message
+        if message.episode != wanted.episode:
+            if member.sent_episode != wanted.episode:
+                self._send_map(member)  # the map changed while it was building the one before
+            return
+        picture = self.state.first_picture or message.picture_digest
+        why = ""
+        if message.map_digest != wanted.map_digest:
+            why = f"its map {wanted.real} is another one: {message.map_digest}, the main server's {wanted.map_digest}"
+        elif message.picture_digest != picture:
+            why = f"its test picture is another one than the first node's: {message.picture_digest}, not {picture}"
+        if why:
+            self._refuse(member.peer, member.name, why)
+            return
+        self._set(first_picture=picture)
+        has_joined = member.state != "joining"
+        member = _replace(member, built_episode=message.episode, state=member.state if has_joined else "working")
+        self._put(member)
+        if not has_joined:
+            self._do(Introduce(member.peer, member.name))
+        self._go_on()
+
+    # Going.
+
+    def _refuse(self, peer: bytes, name: str, why: str) -> None:
+        self._do(Problem(f"node {name} was refused: {why}"))
+        self._do(Send(peer, m.Refused(why)))
+        # It is cut off a little later, so that it can read why.
+        self._set(refused={**self.state.refused, peer: self.now_s + _REFUSED_S})
+        member = self._remove(peer)
+        if member is not None:
+            self._lose(member, failed=False, fenced=False)
+
+    def _fail(self, peer: bytes, why: str) -> None:
+        member = self.state.members.get(peer)
+        if member is None:
+            if peer not in self.state.refused and peer not in self.state.fenced:
+                self._do(LogLine(f"a node that has not joined was cut off: {why}"))
+            self._cut(peer)
+        elif member.state == "draining" and not member.pending:
+            self._drop(peer, why)
+        else:
+            self._fence(member, why)
+
+    def _fence(self, member: Member, why: str) -> None:
+        """Take a node out: whatever it still says is not heard, and another one takes its place."""
+        self._do(Send(member.peer, m.Leave(f"taken out: {why}")))
+        self._take_out(member, f"{member.name} was taken out: {why}", fenced=True)
+
+    def _drop(self, peer: bytes, why: str) -> None:
+        member = self.state.members.get(peer)
+        if member is not None:
+            self._take_out(member, f"{member.name} is gone: {why}", fenced=False)
+
+    def _take_out(self, member: Member, line: str, *, fenced: bool) -> None:
+        line = f"tick {self.state.frame}: {line}"
+        was_leaving = member.state == "draining" and not member.pending and not fenced
+        self._do(LogLine(line) if was_leaving else Problem(line))
+        self._remove(member.peer)
+        self._cut(member.peer)
+        self._lose(member, failed=True, fenced=fenced)
+
+    def _cut(self, peer: bytes) -> None:
+        self._do(Disconnect(peer))
+        if peer not in self.state.fenced:
+            self._set(fenced=(*self.state.fenced, peer)[-_FENCED_MOST:])
+
+    def _remove(self, peer: bytes) -> Member | None:
+        found = self.state.members.get(peer)
+        if found is not None:
+            self._set(members={other: member for other, member in self.state.members.items() if other != peer})
+        return found
+
+    def _lose(self, member: Member, *, failed: bool, fenced: bool) -> None:
+        """Its clients are gone with it, and what it owed is given to others, or in real time left out."""
+        self._set(balance=forget_node(self.state.balance, member.number))
+        self._do(NodeLost(member, failed, fenced))
+        tick = self.state.tick
+        dropped = sum(
+            len(owed.requests)
+            for owed in member.pending
+            if owed.frame in self.state.real_time and (tick is None or owed.frame != tick.frame)
+        )
+        if dropped:
+            self._do(FramesDropped(dropped))
+        self._go_on()
+        self._check_synced()
+
+    def _on_drain(self, name: str) -> None:
+        member = by_name(self.state, name)
+        if member is None:
+            return
+        if member.state == "joining":
+            self._dismiss(member)
+        elif member.state == "working":
+            member = _replace(member, state="draining")
+            self._put(member)
+            self._set(balance=forget_node(self.state.balance, member.number))
+            self._let_go(member)
+
+    def _let_go(self, member: Member) -> None:
+        """Tell a node that is drained to go, once; it is a member until its connection has ended."""
+        if member.state == "draining" and not member.pending and not member.clients and not member.dismissed:
+            self._dismiss(member)
+
+    def _dismiss(self, member: Member) -> None:
+        self._put(_replace(member, dismissed=True))
+        self._do(Send(member.peer, m.Leave("it was drained")))
+        self._do(NodeDrained(member.name))
+
+    # News.
+
+    def _on_news(self, event: NewsMade) -> None:
+        self._set(map=event.map)
+        for message, bulk in event.items:
+            if isinstance(message, m.NewEpisode):
+                self._set(balance=forget_sensors(self.state.balance, None), delivered={})
+            elif isinstance(message, m.NewActors) and message.gone:
+                gone = frozenset(message.gone)
+                delivered = {sensor: frame for sensor, frame in self.state.delivered.items() if sensor not in gone}
+                self._set(balance=forget_sensors(self.state.balance, gone), delivered=delivered)
+            for member in followers(self.state):
+                if isinstance(message, m.NewEpisode):
+                    self._put(_replace(member, sent_episode=message.episode))
+                self._do(Send(member.peer, message, (bulk,) if bulk else ()))
+
+    def _on_sync_wanted(self) -> None:
+        self._set(syncs=self.state.syncs + 1, sync_until_s=self.now_s + _SYNC_S)
+        for member in followers(self.state):
+            self._do(Send(member.peer, m.Sync(self.state.syncs)))
+        self._check_synced()
+
+    def _check_synced(self) -> None:
+        until_s = self.state.sync_until_s
+        if until_s is None:
+            return
+        behind = any(member.synced < self.state.syncs for member in self.state.members.values() if member.follows)
+        if not behind or self.now_s >= until_s:
+            self._set(sync_until_s=None)
+            self._do(SyncOver())
+
+    # A tick.
+
+    def _on_tick_due(self, event: TickDue) -> None:
+        state = self.state
+        kept = {frame: digest for frame, digest in state.digests.items() if frame > event.frame - _TICKS_KEPT}
+        self._set(frame=event.frame, ticks=state.ticks + 1, digests={**kept, event.frame: event.digest})
+        requests = tuple(due.request for due in event.frames)
+        homes = {due.request.sensor: due.homes for due in event.frames}
+        if event.lockstep:
+            self._set(real_time={}, tick=Tick(event.frame, homes, tuple(rounds(requests)) or ((),)))
+            self._begin_round()
+        else:
+            self._real_time(event, requests, homes)
+            self._do(TickOver(event.frame, ()))
+
+    def _begin_round(self) -> None:
+        """Share out the next round; without anybody to draw it, wait for somebody."""
+        tick = self._tick()
+        part = tick.rounds[0]
+        self._fence_hanging()
+        # A node that hangs would make every tick wait: it is left alone until it has answered, if there is another.
+        able = renderers(self.state)
+        able = [member for member in able if not member.suspected] or able
+        if part and not able:
+            if not tick.is_sent:
+                self._set(tick=_replace(tick, is_sent=True))
+                self._send_tick({}, again=False)
+            self._wait_for_node()
+            return
+        shares: tuple[NodeShare, ...] = ()
+        if part:
+            balance, shares = assign(self.state.balance, part, [member.number for member in able], tick.homes)
+            self._set(balance=balance)
+        due = {request.sensor: request for request in part}
+        self._set(tick=_replace(tick, rounds=tick.rounds[1:], due=due, done={}, is_sent=True, no_node_since_s=None))
+        self._send_tick({share.node: [share] for share in shares}, again=tick.is_sent)
+        self._check_round()
+
+    def _tick(self) -> Tick:
+        if self.state.tick is None:
+            raise ValueError("no tick is being drawn")
+        return self.state.tick
+
+    def _send_tick(self, shares: Mapping[int, Sequence[NodeShare]], *, again: bool, lockstep: bool = True) -> None:
+        """Send the tick to all who follow, and each its requests with it; ``again``: all have it, only the requests are new."""
+        timed = self.state.ticks % _TIMED_EVERY == 1
+        orders = []
+        for member in followers(self.state):
+            parts = [part for share in shares.get(member.number, ()) for part in _parts(share)]
+            if not parts and not again:
+                orders.append(TickOrder(member.peer))
+            for number, share in enumerate(parts):
+                is_new = any(not self.state.balance.costs.is_measured(new.sensor) for new in share.requests)
+                orders.append(
+                    self._order(member.peer, share, timed=number == 0 and (timed or is_new), again=again or number > 0)
+                )
+        if orders:
+            self._do(SendTick(self.state.frame, lockstep, tuple(orders)))
+
+    def _order(self, peer: bytes, share: NodeShare, *, timed: bool, again: bool) -> TickOrder:
+        member = self.state.members[peer]
+        requests = {request.sensor: request for request in share.requests}
+        owed = Assignment(self.state.frame, requests, self.now_s, share.expected_s, timed)
+        self._put(_replace(member, pending=(*member.pending, owed)))
+        homes = self.state.tick.homes if self.state.tick is not None else self._homes
+        return TickOrder(peer, share.requests, tuple(homes[request.sensor] for request in share.requests), timed, again)
+
+    def _on_result(self, member: Member, message: m.TickResult, bulk: tuple[bytes, ...]) -> None:
+        if not self._compare(member, message) or not message.results:
+            return
+        first = message.results[0].sensor
+        owed = next((each for each in _owed(member, message.frame) if first in each.requests), None)
+        if owed is None:
+            return
+        # It answers: it was slow, not frozen.
+        pending = tuple(each for each in member.pending if each is not owed)
+        member = _replace(member, pending=pending, suspected=False)
+        self._put(member)
+        self._do(StepMeasured(member.number, self.now_s - owed.at_s, message.busy_s))
+        each_s = {result.sensor: result.cost_s for result in message.results} if owed.timed else {}
+        costs = learn(self.state.balance.costs, member.number, list(owed.requests.values()), message.busy_s, each_s)
+        self._set(balance=_replace(self.state.balance, costs=costs))
+        parts = iter(bulk)
+        for result in message.results:
+            payload = next(parts, b"") if result.has_payload else b""
+            memory = next(parts, b"") if result.has_memory else b""
+            request = owed.requests.get(result.sensor)
+            if request is not None:
+                self._on_frame(member, message.frame, request, RenderResult(result.sensor, payload, memory, result.error))
+        self._let_go(member)
+        self._check_round()
+
+    def _compare(self, member: Member, message: m.TickResult) -> bool:
+        """Hold a node's state against the main server's; one that holds another is taken out."""
+        wanted = self.state.digests.get(message.frame)
+        if wanted is None or not message.digest:
+            return True
+        is_equal = message.digest == wanted
+        self._do(StateCompared(member.number, is_equal))
+        if not is_equal:
+            self._do(Problem(f"tick {message.frame}: {member.name} holds another state than the main server"))
+            self._fence(member, f"its state of tick {message.frame} is another one")
+        return is_equal
+
+    def _on_frame(self, member: Member, frame: int, request: RenderRequest, result: RenderResult) -> None:
+        tick = self.state.tick
+        if tick is not None and frame == tick.frame and request.sensor in tick.due:
+            if request.sensor in tick.done:
+                self._do(Reissued(duplicate=True))
+                return
+            kept = RenderResult(result.sensor, b"", result.memory, result.error)
+            self._set(tick=_replace(tick, done={**tick.done, request.sensor: kept}))
+            self._do(FrameDrawn(member.number))
+        elif frame in self.state.real_time:
+            if frame <= self.state.delivered.get(request.sensor, 0):
+                self._do(FramesDropped(1, member.number))  # a later one of the same sensor was quicker
+                return
+            sent_s, step_s = self.state.real_time[frame]
+            self._do(FrameDrawn(member.number, max(self.now_s - sent_s - step_s, 0.0)))
+            self._do(Remember(request.sensor, result.memory))
+            self._set(delivered={**self.state.delivered, request.sensor: frame})
+        else:
+            return
+        if result.payload:
+            self._do(Deliver(request, result.payload, member.number))
+
+    def _check_round(self) -> None:
+        tick = self.state.tick
+        if tick is None or tick.is_round_over or not tick.is_sent or tick.no_node_since_s is not None:
+            return
+        if len(tick.done) == len(tick.due):
+            self._set(tick=_replace(tick, is_round_over=True))
+            self._do(RoundOver())
+
+    def _on_drained(self) -> None:
+        tick = self.state.tick
+        if tick is None or not tick.is_round_over:
+            return
+        results = (*tick.results, *(tick.done[sensor] for sensor in tick.due))
+        self._set(tick=_replace(tick, results=results, due={}, done={}, is_round_over=False))
+        if tick.rounds:
+            self._begin_round()
+        else:
+            self._set(tick=None)
+            self._do(TickOver(tick.frame, results))
+
+    # When something is late or lost.
+
+    def _on_time(self) -> None:
+        state, now_s, times = self.state, self.now_s, self.state.config.timeouts
+        for peer in [peer for peer, until_s in state.refused.items() if now_s >= until_s]:
+            self._set(refused={other: until_s for other, until_s in self.state.refused.items() if other != peer})
+            self._cut(peer)
+        for member in in_order(state):
+            silent_s = now_s - member.heard_s
+            if silent_s >= (times.joining_s if member.state == "joining" else times.silent_s):
+                self._fence(member, f"it has said nothing for {silent_s:.1f} s")
+        self._fence_hanging()
+        self._go_on()
+        self._check_synced()
+        tick = self.state.tick
+        if tick is not None and tick.no_node_since_s is not None and now_s - tick.no_node_since_s >= times.no_node_s:
+            frames = len(tick.due) - len(tick.done) + sum(map(len, tick.rounds))
+            self._set(tick=None)
+            self._do(
+                TickFailed(
+                    f"tick {tick.frame} has {frames} frames to draw and no node to draw them for {times.no_node_s:.0f} s"
+                )
+            )
+
+    def _fence_hanging(self) -> None:
+        for member in in_order(self.state):
+            if member.pending and self.now_s >= _hangs_at_s(member, self.state.config.timeouts):
+                first = member.pending[0]
+                self._fence(member, f"it has not drawn tick {first.frame} for {self.now_s - first.at_s:.1f} s")
+
+    def _go_on(self) -> None:
+        """See to it that everything due is being drawn by somebody who is not late."""
+        tick = self.state.tick
+        if tick is None or tick.is_round_over:
+            return
+        if tick.no_node_since_s is not None and tick.rounds and not tick.due:
+            if renderers(self.state):
+                self._begin_round()
+            return
+        times = self.state.config.timeouts
+        for member in in_order(self.state):
+            late = [owed for owed in _owed(member, tick.frame) if self.now_s >= _late_at_s(owed, times)]
+            if late and not member.suspected:
+                self._put(_replace(member, suspected=True))
+        self._cover()
+
+    def _cover(self) -> None:
+        """Give to others what nobody draws, or only nodes that are late."""
+        tick = self._tick()
+        members = in_order(self.state)
+        owing = {
+            sensor: member.suspected
+            for member in sorted(members, key=lambda member: not member.suspected)  # one that is not late counts
+            for owed in _owed(member, tick.frame)
+            for sensor in owed.requests
+        }
+        missing = [request for sensor, request in tick.due.items() if sensor not in tick.done and owing.get(sensor, True)]
+        if not missing:
+            self._set(tick=_replace(tick, no_node_since_s=None))
+            return
+        able = [member for member in members if member.can_render]
+        fresh = [member for member in able if not member.suspected]
+        if not fresh:
+            # All are late: they are as slow as any, so only what nobody draws at all is given out.
+            missing = [request for request in missing if request.sensor not in owing]
+        if not missing:
+            self._set(tick=_replace(tick, no_node_since_s=None))
+            return
+        if not able:
+            self._wait_for_node()
+            return
+        self._set(tick=_replace(tick, no_node_since_s=None))
+        self._do(Reissued(len(missing)))
+        # Not through the balance: where sensors are drawn in an emergency is not where they are at home.
+        nodes = [member.number for member in (fresh or able)]
+        costs = self.state.balance.costs
+        shares = shares_of(costs, missing, nodes, spread(costs, missing, nodes, tick.homes, {}))
+        self._send_tick({share.node: [share] for share in shares}, again=True)
+
+    def _wait_for_node(self) -> None:
+        tick = self._tick()
+        if tick.no_node_since_s is None:
+            self._set(tick=_replace(tick, no_node_since_s=self.now_s))
+
+    # Real time.
+
+    def _real_time(self, event: TickDue, requests: tuple[RenderRequest, ...], homes: dict[int, tuple[int, ...]]) -> None:
+        """Give to who is free, leave out the rest."""
+        self._homes = homes
+        frames = {frame: kept for frame, kept in self.state.real_time.items() if frame > event.frame - _TICKS_KEPT}
+        self._set(tick=None, real_time={**frames, event.frame: (self.now_s, event.step_s)})
+        self._fence_hanging()
+        able = renderers(self.state)
+        free = [member.number for member in able if not member.pending]
+        where = self.state.balance.where
+        # Who is busy misses this tick, with the sensors it holds: moved to a free node for every hiccup, sensors would wander
+        # all the time. Those without a place go to who is free.
+        own = [request for request in requests if len(free) == len(able) or where.get(request.sensor) in (*free, None)]
+        shares: tuple[NodeShare, ...] = ()
+        if own and free:
+            balance, shares = assign(self.state.balance, own, free, homes)
+            self._set(balance=balance)
+        taken = {request.sensor for share in shares for request in share.requests}
+        for request in requests:
+            if request.sensor not in taken:
+                self._do(FramesDropped(1, where.get(request.sensor)))
+        self._send_tick({share.node: [share] for share in shares}, again=False, lockstep=False)
+
+
+def _parts(share: NodeShare) -> list[NodeShare]:
+    """A share in parts that one message each may bring back."""
+    return [NodeShare(share.node, part, share.expected_s) for part in rounds(share.requests)]
