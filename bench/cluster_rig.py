@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from bench.thesis.wire import RpcConnection, ServerAddress
-from samepath.cluster.main import MainServer
 from samepath.cluster import coordinator as c
+from samepath.cluster.main import MainServer
 from samepath.cluster.messages import TickResult
 from samepath.cluster.placement.processes import ProcessPlacement
 from samepath.cluster.placement.records import NodeSpec
@@ -98,7 +98,7 @@ class Rig:
     def _call(self, work: Any) -> Any:  # noqa: ANN401 - any coroutine
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_JOIN_S)
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[c.Member]:
         """The nodes that draw."""
         return c.renderers(self.main.shell.state)
 
@@ -112,8 +112,8 @@ class Rig:
 
     def _watch(self) -> None:
         """Put stop watches around a tick's work and around what nodes say of theirs."""
-        main, scheduler = self.main, self.main.scheduler
-        render, on_tick_result = scheduler.render, main.on_tick_result
+        shell = self.main.shell
+        render, feed = shell.render, shell.feed
 
         def timed_render(view: SceneView, requests: Sequence[RenderRequest]) -> Sequence[RenderResult]:
             self.shown = view, tuple(requests)
@@ -124,13 +124,15 @@ class Rig:
             finally:
                 self.ticks[-1].end_s = SYSTEM_CLOCK.monotonic_s()
 
-        def timed_result(member: Member, result: TickResult, bulk: tuple[bytes, ...], now_s: float) -> None:
-            if result.results and self.ticks:
-                self.ticks[-1].busy_s[member.name] = result.busy_s
-            on_tick_result(member, result, bulk, now_s)
+        def timed_feed(event: c.Event) -> None:
+            if isinstance(event, c.NodeMessage) and isinstance(event.message, TickResult) and event.message.results:
+                member = shell.state.members.get(event.peer)
+                if member is not None and self.ticks:
+                    self.ticks[-1].busy_s[member.name] = event.message.busy_s
+            feed(event)
 
-        scheduler.render = timed_render  # type: ignore[method-assign]
-        main.on_tick_result = timed_result  # type: ignore[method-assign]
+        shell.render = timed_render  # type: ignore[method-assign]
+        shell.feed = timed_feed  # type: ignore[method-assign]
 
     # -- the scene ---------------------------------------------------------------------------------------------------
 

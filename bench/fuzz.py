@@ -27,7 +27,6 @@ import sys
 import tempfile
 import tracemalloc
 from collections import Counter
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -54,7 +53,6 @@ from samepath.simulator.server.maps import SENT, MapLibrary, ServedMap, served_m
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import Call, Connection, RpcServer
 from tests.support import ROOT
-from tests.support.confined import confined
 from tests.support.confined import confined
 from tests.support.fuzzed_main import FuzzedMain
 from tests.support.grammars.node_messages import message_of_node

@@ -8,11 +8,10 @@ import pytest
 pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
-from samepath.cluster.balance import CostModel, LoadBalancer
-from samepath.cluster.membership import WORKING, Assignment, Member
-from samepath.cluster.monitor.counters import Counters, Meter
+from msgspec.structs import replace
+
+from samepath.cluster.assignment import Balance, assign, forget_sensors, learn
 from samepath.cluster.placement.records import NodeSpec
-from samepath.cluster.scheduler import Scheduler
 from samepath.cluster.settings import Timeouts
 from samepath.core.states import Pose
 from samepath.simulator.server.rendering import RenderRequest
@@ -127,16 +126,13 @@ def test_nothing_is_kept_of_sensors_that_are_gone():
 
 
 def test_costs_and_places_of_sensors_are_forgotten():
-    balance = LoadBalancer(CostModel())
     orders = [order(sensor, 1) for sensor in (5, 6, 7)]
-    balance.assign(orders, [1, 2])
-    balance.costs.learn(1, orders, 0.1, {5: 0.1, 6: 0.1, 7: 0.1})
-    balance.forget_sensors([5])
-    assert set(balance.placed()) == set(balance.costs.known()) == {6, 7}
-    balance.forget_sensors(None)
-    assert balance.placed() == {}
-    assert balance.costs.known() == ()
-    assert not balance.costs.is_measured(6)
+    balance, _ = assign(Balance(), orders, [1, 2], {})
+    balance = replace(balance, costs=learn(balance.costs, 1, orders, 0.1, {5: 0.1, 6: 0.1, 7: 0.1}))
+    balance = forget_sensors(balance, [5])
+    assert set(balance.where) == set(balance.costs.sensor_s) == {6, 7}
+    balance = forget_sensors(balance, None)
+    assert balance.where == balance.costs.sensor_s == {}
 
 
 def test_a_tick_that_waits_for_a_node_shows_that_and_ends_when_the_cluster_stops():
@@ -161,55 +157,6 @@ def test_a_tick_that_waits_for_a_node_shows_that_and_ends_when_the_cluster_stops
             asking.join(20)
             assert not asking.is_alive()
     assert cluster.stopped == []
-
-
-class Few:
-    """Nodes of a cluster, without a link."""
-
-    def __init__(self, members):
-        self.members, self.fenced, self.asked = members, [], 0
-
-    def all(self):
-        return self.members
-
-    def attend(self, _):
-        self.asked += 1
-
-    def fence(self, member, why):
-        self.fenced.append((member.name, why))
-
-
-def member(number):
-    return Member(b"%d" % number, number, f"node-{number}", None, WORKING, 0.0, True, Meter(0.0), Meter(0.0))
-
-
-def test_orders_of_an_earlier_tick_are_not_given_again_and_who_still_owes_them_is_taken_out():
-    slow = member(1)
-    slow.pending = [Assignment(7, {5: order(5, 7)}, 0.0, 0.01)]
-    membership = Few([slow, member(2)])
-    scheduler = Scheduler(None, membership, Counters(0.0), Timeouts(reissue_s=0.5, fence_s=2.0), "measured")
-    scheduler.frame, scheduler._due = 7, {5: order(5, 7)}
-    assert scheduler._late_requests(slow, 1.0) == [order(5, 7)]
-    scheduler.frame, scheduler._due = 8, {5: order(5, 8)}
-    assert scheduler._late_requests(slow, 1.0) == []
-    scheduler._fence_hanging(1.9)
-    assert membership.fenced == []
-    scheduler._fence_hanging(2.1)
-    assert membership.fenced == [("node-1", "it has not drawn tick 7 for 2.1 s")]
-    assert membership.asked == 1
-
-
-def test_a_node_that_is_slow_but_speaks_is_given_longer_than_a_frozen_one():
-    slow = member(1)
-    slow.pending = [Assignment(7, {5: order(5, 7)}, 0.0, 0.01)]
-    membership = Few([slow])
-    scheduler = Scheduler(None, membership, Counters(0.0), Timeouts(fence_s=2.0), "measured")
-    slow.heard_s = 4.0
-    scheduler._fence_hanging(4.5)
-    assert membership.fenced == []
-    slow.heard_s = 20.0
-    scheduler._fence_hanging(20.1)
-    assert [name for name, _ in membership.fenced] == ["node-1"]
 
 
 class Ledger:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 pytest.importorskip("zmq")
 
 from samepath.cluster import messages as m
+from samepath.cluster.coordinator import by_name
 from samepath.cluster.identity import boot_id, fingerprint
 from samepath.cluster.link import LinkLostError, NodeLink, Received
 from samepath.simulator.carla.codec import WireError

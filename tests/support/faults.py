@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from samepath.cluster.main import MainServer
 from samepath.cluster.coordinator import by_name
+from samepath.cluster.main import MainServer
 from samepath.cluster.monitor.status import ClusterStatus
 from samepath.cluster.placement.processes import ProcessPlacement
 from samepath.cluster.placement.records import NodeSpec

@@ -136,6 +136,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     boot: str
     aliases: dict[str, str] = {}
     timeouts: Timeouts = Timeouts()
+    clients_most: int = 128  # of one node
 
 
 class ClusterState(msgspec.Struct, frozen=True):
@@ -386,8 +387,9 @@ class StateCompared(msgspec.Struct, frozen=True):
 
 
 Effect = (
-    Send | SendTick | Disconnect | NodeMet | NodeDrained | Introduce | Accepted | Deliver | Remember | RoundOver | TickOver | TickFailed
-    | SyncOver | NodeLost | Problem | LogLine | FrameDrawn | FramesDropped | Reissued | StepMeasured | StateCompared
+    Send | SendTick | Disconnect | NodeMet | NodeDrained | NodeLost | Introduce | Accepted | Deliver | Remember | RoundOver
+    | TickOver | TickFailed | SyncOver | Problem | LogLine | FrameDrawn | FramesDropped | Reissued | StepMeasured
+    | StateCompared
 )  # fmt: skip
 
 
@@ -540,22 +542,27 @@ class _Step:
                 self._on_map_ready(member, message)
             case m.Hello():
                 self._fail(peer, "it sent a message Hello that does not belong here")
-            case m.ClientCall() if event.bulk:
-                member = _replace(member, clients=member.clients | {message.client})
-                self._put(member)
-                self._do(Accepted(member, message, event.bulk))
             case m.ClientCall():
-                self._fail(peer, "it sent a client's call without the call")
+                self._on_call(member, message, event.bulk)
             case m.ClientGone():
-                known = message.client in member.clients
                 member = _replace(member, clients=member.clients - {message.client})
                 self._put(member)
-                if known:
-                    self._do(Accepted(member, message, event.bulk))
+                self._do(Accepted(member, message, event.bulk))
                 self._let_go(member)
             case _:
                 self._put(member)
                 self._do(Accepted(member, message, event.bulk))
+
+    def _on_call(self, member: Member, message: m.ClientCall, bulk: tuple[bytes, ...]) -> None:
+        clients = member.clients | {message.client}
+        if not bulk:
+            self._fail(member.peer, "it sent a client's call without the call")
+        elif len(clients) > self.state.config.clients_most:  # a node lets in no more
+            self._fail(member.peer, f"it sent a call of a client beyond the {self.state.config.clients_most} that it may have")
+        else:
+            member = _replace(member, clients=clients)
+            self._put(member)
+            self._do(Accepted(member, message, bulk))
 
     def _on_hello(self, peer: bytes, hello: m.Hello) -> None:
         state, config = self.state, self.state.config

@@ -108,7 +108,9 @@ class MainServer(SimulatorServer):
             log=log,
         )
         self._has_link = True
-        config = c.ClusterConfig(__version__, fingerprint(), boot_id(), dict(settings.aliases), main.timeouts)
+        config = c.ClusterConfig(
+            __version__, fingerprint(), boot_id(), dict(settings.aliases), main.timeouts, settings.limits.connections
+        )
         self.shell = ClusterShell(self, self.link, self.counters, config, main.policy, settings.limits, log)
         self._outbox = ClusterOutbox(deliver, self.shell, self.counters, lambda: self.episode)
         inbox = ClusterInbox(self.shell, self.counters, self._between_calls)
@@ -131,8 +133,7 @@ class MainServer(SimulatorServer):
         if self._placement is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._placement.close)
 
-    # What membership and scheduler need of each other and of the episode (MembershipHost, SchedulerHost). All of it runs in the
-    # episode's thread.
+    # What the shell needs of this server (ShellHost). All of it runs in the episode's thread.
 
     @property
     def episode(self) -> Episode:

@@ -4,7 +4,8 @@
 the link brings becomes an event, each effect is done in its order, and what goes wrong while doing it is the next event.
 
 For the episode this is a renderer like any other (:class:`~samepath.simulator.server.rendering.SensorRenderer`). It belongs to
-the episode's thread, and with it the link: no lock lies between a result and the tick that waits for it. What clients of nodes ask for becomes work in the same queue as the calls of this server's own clients.
+the episode's thread, and with it the link: no lock lies between a result and the tick that waits for it. What clients of nodes
+ask for becomes work in the same queue as the calls of this server's own clients.
 
 **Nodes that read slowly.** A node that draws and serves many clients reads in bursts: what one tick brings it may be more than
 the link lets wait. The rest waits here, in its order, up to a bound; a node that reads nothing for as long as it may be silent,

@@ -1,7 +1,7 @@
 """What a node is started with, how it ended, and what every placement can do.
 
 A placement starts processes and starts them again; it never decides whether a node works. That is the main server's: it sees a
-node fail within milliseconds (:mod:`samepath.cluster.membership`) and asks for a restart, while Ray alone would take seconds
+node fail within milliseconds (:mod:`samepath.cluster.coordinator`) and asks for a restart, while Ray alone would take seconds
 for a killed process and a minute for a frozen one.
 """
 

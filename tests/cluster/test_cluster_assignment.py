@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from samepath.cluster.balance import CostModel, LoadBalancer, guess_s
+from samepath.cluster.assignment import Balance, assign, guess_s, learn
 from samepath.core.errors import SamepathError
 from samepath.core.states import Pose
 from samepath.simulator.server.rendering import RenderRequest
@@ -17,14 +18,16 @@ def order(sensor, width=180, height=120, type_id="sensor.camera.rgb", frame=1):
 
 
 def run(balance, orders, slowness, cost_s, ticks=200):
-    """Let it learn from nodes of known speed and sensors of known cost; returns the last tick's time."""
+    """Let it learn from nodes of known speed and sensors of known cost; returns what it knows, and the last tick's time."""
     for tick in range(ticks):
-        shares = balance.assign(orders, sorted(slowness))
+        balance, shares = assign(balance, orders, sorted(slowness), {})
         for share in shares:
             true_s = {request.sensor: cost_s[request.sensor] * slowness[share.node] for request in share.requests}
             each_s = true_s if tick % 64 == 1 or any(not balance.costs.is_measured(sensor) for sensor in true_s) else {}
-            balance.costs.learn(share.node, share.requests, sum(true_s.values()), each_s)
-    return max(sum(cost_s[request.sensor] for request in share.requests) * slowness[share.node] for share in shares)
+            costs = learn(balance.costs, share.node, share.requests, sum(true_s.values()), each_s)
+            balance = replace(balance, costs=costs)
+    last_s = max(sum(cost_s[request.sensor] for request in share.requests) * slowness[share.node] for share in shares)
+    return balance, last_s
 
 
 def test_larger_pictures_are_guessed_to_cost_more():
@@ -35,8 +38,8 @@ def test_fast_nodes_get_more():
     orders = [order(k) for k in range(40)]
     cost_s = dict.fromkeys(range(40), 0.001)
     slowness = {1: 1.0, 2: 1.0, 3: 3.0, 4: 3.0}
-    measured_s = run(LoadBalancer(CostModel()), orders, slowness, cost_s)
-    in_turn_s = run(LoadBalancer(CostModel(), "round-robin"), orders, slowness, cost_s)
+    _, measured_s = run(Balance(), orders, slowness, cost_s)
+    _, in_turn_s = run(Balance("round-robin"), orders, slowness, cost_s)
     best_s = 0.040 / (1 + 1 + 1 / 3 + 1 / 3)
     assert measured_s < 1.15 * best_s
     assert in_turn_s == pytest.approx(0.030)
@@ -46,22 +49,20 @@ def test_fast_nodes_get_more():
 def test_dear_sensors_are_found_out_by_measuring():
     orders = [order(k) for k in range(12)]
     cost_s = {k: 0.011 if k == 5 else 0.001 for k in range(12)}
-    assert run(LoadBalancer(CostModel()), orders, {1: 1.0, 2: 1.0}, cost_s) == pytest.approx(0.011, rel=0.1)
+    assert run(Balance(), orders, {1: 1.0, 2: 1.0}, cost_s)[1] == pytest.approx(0.011, rel=0.1)
 
 
 def test_nothing_moves_without_a_reason():
-    balance = LoadBalancer(CostModel())
     orders = [order(k) for k in range(20)]
-    run(balance, orders, {1: 1.0, 2: 1.04}, dict.fromkeys(range(20), 0.001), 50)
-    before = balance.moved
-    run(balance, orders, {1: 1.0, 2: 1.04}, dict.fromkeys(range(20), 0.001), 500)
-    assert balance.moved == before
+    before, _ = run(Balance(), orders, {1: 1.0, 2: 1.04}, dict.fromkeys(range(20), 0.001), 50)
+    after, _ = run(before, orders, {1: 1.0, 2: 1.04}, dict.fromkeys(range(20), 0.001), 500)
+    assert after.moved == before.moved
 
 
 def test_a_sensor_is_drawn_where_it_is_listened_to_if_that_costs_nothing():
     orders = [order(k, 400, 300) for k in range(4)]
     homes = {0: (2,), 1: (1,), 2: (2,), 3: (1,)}
-    shares = LoadBalancer(CostModel()).assign(orders, [1, 2], homes)
+    _, shares = assign(Balance(), orders, [1, 2], homes)
     assert {request.sensor: share.node for share in shares for request in share.requests} == {0: 2, 1: 1, 2: 2, 3: 1}
 
 
@@ -72,13 +73,13 @@ def test_a_sensor_is_drawn_where_it_is_listened_to_if_that_costs_nothing():
 )
 def test_every_order_is_given_to_exactly_one_node(nodes, sizes, policy):
     orders = [order(k, size, size) for k, size in enumerate(sizes)]
-    balance = LoadBalancer(CostModel(), policy)
+    balance = Balance(policy)
     for present in (list(range(1, nodes + 1)), [nodes], list(range(1, nodes + 2))):
-        shares = balance.assign(orders, present)
+        balance, shares = assign(balance, orders, present, {})
         assert sorted(request.sensor for share in shares for request in share.requests) == list(range(len(sizes)))
         assert {share.node for share in shares} <= set(present)
 
 
 def test_a_policy_that_is_none_is_refused():
     with pytest.raises(SamepathError, match="policy"):
-        LoadBalancer(CostModel(), "best")
+        Balance("best")

@@ -1,0 +1,236 @@
+"""Decisions of the cluster, one at a time: an event in, effects out. Whole schedules of faults are in the simulation."""
+
+import pytest
+from msgspec.structs import replace
+
+from samepath.cluster import coordinator as c
+from samepath.cluster import messages as m
+from samepath.cluster.settings import Timeouts
+from samepath.core.states import Pose
+from samepath.simulator.server.rendering import RenderRequest
+
+CONFIG = c.ClusterConfig("1", "same code", "this boot", {}, Timeouts(reissue_s=0.5, fence_s=2.0))
+MAP = c.MapFacts(m.NewEpisode(1, "Town01", "town", "the map"), b"<OpenDRIVE/>")
+DIGEST = b"d" * 16
+
+
+def request(sensor, frame=7):
+    head = bytes(8) + frame.to_bytes(8, "little") + bytes(32)
+    return RenderRequest(sensor, sensor + 100, "sensor.camera.rgb", (), head, Pose(), None, sensor, 1, 0.0, 0.05)
+
+
+def hello(name="node-1", **changes):
+    fields = {
+        "name": name, "version": "1", "fingerprint": "same code", "host": "here", "boot": "this boot", "pid": 5,
+        "rpc_host": "127.0.0.1", "rpc_port": 1, "stream_port": 2, "cores": 1,
+    }  # fmt: skip
+    return m.Hello(**{**fields, **changes})
+
+
+class Run:
+    """A state that goes on, with a clock of the test's own."""
+
+    def __init__(self, **changes):
+        self.state, self.now_s = replace(c.ClusterState(CONFIG, MAP), **changes), 0.0
+
+    def on(self, event, after_s=0.0):
+        self.now_s += after_s
+        self.state, effects = c.step(self.state, event, self.now_s)
+        return effects
+
+    def says(self, peer, message, *bulk, after_s=0.0):
+        return self.on(c.NodeMessage(peer, message, bulk), after_s)
+
+    def join(self, *names):
+        for name in names:
+            self.says(name.encode(), hello(name))
+            self.says(name.encode(), m.MapReady(1, "the map", "a picture"))
+        return self
+
+    def due(self, *sensors, frame=7, homes=(0,), lockstep=True):
+        frames = tuple(c.DueFrame(request(sensor, frame), homes) for sensor in sensors)
+        return self.on(c.TickDue(frame, DIGEST, frames, lockstep, 0.05))
+
+    def result(self, peer, *sensors, frame=7, digest=DIGEST, after_s=0.0):
+        results = tuple(m.SensorResult(sensor, True, "", False, 0.001) for sensor in sensors)
+        payloads = [b"%d at %d" % (sensor, frame) for sensor in sensors]
+        return self.says(peer, m.TickResult(frame, digest, 0.001, results), *payloads, after_s=after_s)
+
+
+def kinds(effects):
+    return [type(effect).__name__ for effect in effects]
+
+
+def only(effects, kind):
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def orders(effects):
+    return {
+        order.peer: [request.sensor for request in order.requests]
+        for sent in only(effects, c.SendTick)
+        for order in sent.orders
+    }
+
+
+def test_a_node_is_welcomed_builds_the_map_and_is_introduced():
+    run = Run()
+    met = run.says(b"node-1", hello())
+    assert kinds(met) == ["NodeMet", "Send", "Send"]
+    assert [type(sent.message).__name__ for sent in only(met, c.Send)] == ["Welcome", "NewEpisode"]
+    assert not c.renderers(run.state)
+    assert kinds(run.says(b"node-1", m.MapReady(1, "the map", "a picture"))) == ["Introduce"]
+    assert [member.name for member in c.renderers(run.state)] == ["node-1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [({"version": "2"}, "install the same version"), ({"fingerprint": "x"}, "fingerprint"), ({"name": "node-9"}, "already")],
+)
+def test_a_node_that_is_another_one_is_refused_and_cut_off_a_little_later(changes, why):
+    run = Run().join("node-9")
+    refused = run.says(b"other", hello(**changes))
+    assert why in only(refused, c.Problem)[0].line
+    assert isinstance(only(refused, c.Send)[0].message, m.Refused)
+    assert run.says(b"other", m.Heartbeat(0)) == ()
+    assert c.deadline_s(run.state) == 2.0
+    assert kinds(run.on(c.TimePassed(), 2.0)) == ["Disconnect"]
+    assert run.says(b"other", hello("node-3")) == ()  # there is no way back into a connection that was cut
+
+
+def test_a_node_with_another_map_or_another_picture_is_refused():
+    run = Run().join("node-1")
+    for peer, ready in ((b"a", m.MapReady(1, "another map", "a picture")), (b"b", m.MapReady(1, "the map", "another picture"))):
+        run.says(peer, hello(peer.decode()))
+        assert kinds(run.says(peer, ready)) == ["Problem", "Send", "NodeLost"]
+    assert [member.name for member in run.state.members.values()] == ["node-1"]
+
+
+def test_a_tick_goes_to_everybody_and_is_over_when_every_frame_is_there():
+    run = Run().join("node-1", "node-2", "node-3")
+    sent = run.due(1, 2)
+    assert sorted(map(len, orders(sent).values())) == [0, 1, 1]
+    first, second = (peer for peer, sensors in orders(sent).items() if sensors)
+    there = run.result(first, *orders(sent)[first])
+    assert [delivered.drawn_by for delivered in only(there, c.Deliver)] == [run.state.members[first].number]
+    assert kinds(run.result(second, *orders(sent)[second]))[-1] == "RoundOver"
+    (over,) = only(run.on(c.SendsDrained()), c.TickOver)
+    assert [result.sensor for result in over.results] == [1, 2]
+    assert run.state.tick is None
+
+
+def test_a_tick_without_frames_is_over_at_once_but_is_shown_to_all():
+    run = Run().join("node-1", "node-2")
+    assert kinds(run.due()) == ["SendTick", "RoundOver"]
+
+
+def test_what_a_lost_node_owed_is_given_to_another_and_its_late_result_has_no_effect():
+    run = Run().join("node-1", "node-2")
+    sent = orders(run.due(1, 2))
+    lost = run.on(c.PeerLost(b"node-1", "its process ended"))
+    assert orders(lost) == {b"node-2": sent[b"node-1"]}
+    assert only(lost, c.NodeLost)[0].failed
+    assert run.result(b"node-1", *sent[b"node-1"]) == ()
+    run.result(b"node-2", *sent[b"node-2"])
+    assert "RoundOver" in kinds(run.result(b"node-2", *sent[b"node-1"]))
+
+
+def test_what_is_late_is_given_to_another_as_well_and_the_second_result_is_dropped():
+    run = Run().join("node-1", "node-2")
+    sent = orders(run.due(1, 2))
+    run.result(b"node-2", *sent[b"node-2"])
+    run.says(b"node-1", m.Heartbeat(0), after_s=0.4)
+    late_s = c.deadline_s(run.state)
+    assert late_s == pytest.approx(0.5 + 4 * run.state.members[b"node-1"].pending[0].expected_s)
+    again = run.on(c.TimePassed(), late_s - run.now_s)
+    assert orders(again) == {b"node-2": sent[b"node-1"]}
+    assert len(only(run.result(b"node-2", *sent[b"node-1"]), c.Deliver)) == 1
+    assert only(run.result(b"node-1", *sent[b"node-1"]), c.Deliver) == []
+
+
+def test_requests_of_an_earlier_tick_are_not_given_again_and_who_still_owes_them_is_taken_out():
+    run = Run().join("node-1", "node-2")
+    sent = orders(run.due(1, 2))
+    run.result(b"node-2", *sent[b"node-2"])
+    run.on(c.TimePassed(), 1.0)
+    run.result(b"node-2", *sent[b"node-1"])
+    run.on(c.SendsDrained())
+    assert orders(run.due(1, 2, frame=8)) == {b"node-1": [], b"node-2": [1, 2]}
+    run.result(b"node-2", 1, 2, frame=8)
+    run.says(b"node-2", m.Heartbeat(0))
+    fenced = run.on(c.TimePassed(), c.deadline_s(run.state) - run.now_s)
+    assert "it has not drawn tick 7" in only(fenced, c.Problem)[0].line
+    assert only(fenced, c.NodeLost)[0].fenced
+
+
+def test_a_node_that_is_slow_but_speaks_is_given_longer_than_a_frozen_one():
+    run = Run().join("node-1")
+    run.due(1)
+    for _ in range(9):
+        assert only(run.says(b"node-1", m.Heartbeat(0), after_s=0.5), c.NodeLost) == []
+        assert only(run.on(c.TimePassed()), c.NodeLost) == []
+    fenced = run.on(c.TimePassed(), 2.0)  # now it has said nothing for longer than two heartbeats
+    assert only(fenced, c.NodeLost)[0].fenced
+
+
+def test_a_node_that_holds_another_state_is_fenced_and_its_frames_do_not_count():
+    run = Run().join("node-1", "node-2")
+    sent = orders(run.due(1, 2))
+    wrong = run.result(b"node-1", *sent[b"node-1"], digest=b"other")
+    assert only(wrong, c.Deliver) == []
+    assert only(wrong, c.NodeLost)[0].fenced
+    assert orders(wrong) == {b"node-2": sent[b"node-1"]}
+
+
+def test_without_a_node_a_tick_waits_and_then_fails_by_name():
+    run = Run()
+    assert kinds(run.due(1)) == []
+    assert c.deadline_s(run.state) == 60.0
+    run.join("node-1")
+    assert orders(c.step(run.state, c.TimePassed(), 0.0)[1]) == {}
+    assert run.state.members[b"node-1"].pending
+    alone = Run()
+    alone.due(1)
+    assert "1 frames to draw and no node" in only(alone.on(c.TimePassed(), 60.0), c.TickFailed)[0].why
+
+
+def test_a_drained_node_gets_nothing_more_and_goes_when_it_owes_nothing_and_has_no_clients():
+    run = Run().join("node-1", "node-2")
+    run.says(b"node-1", m.ClientCall(3, 0.0), b"a call")
+    assert run.on(c.DrainWanted("node-1")) == ()
+    assert orders(run.due(1, 2)) == {b"node-1": [], b"node-2": [1, 2]}
+    assert "NodeDrained" in kinds(run.says(b"node-1", m.ClientGone(3)))
+    lost = run.on(c.PeerLost(b"node-1", "its connection ended"))
+    assert only(lost, c.Problem) == []
+
+
+def test_in_real_time_who_is_busy_misses_the_tick_and_no_frame_overtakes_another():
+    run = Run().join("node-1")
+    assert kinds(run.due(1, lockstep=False)) == ["SendTick", "TickOver"]
+    assert only(run.due(1, frame=8, lockstep=False), c.FramesDropped)[0].count == 1
+    late = run.result(b"node-1", 1, after_s=0.2)
+    assert only(late, c.FrameDrawn)[0].late_s == pytest.approx(0.15)
+    assert only(late, c.Remember)
+    assert len(only(late, c.Deliver)) == 1
+
+
+def test_news_are_waited_for_by_all_who_follow_but_not_for_ever():
+    run = Run().join("node-1", "node-2")
+    run.on(c.NewsMade(((m.NewSettings(b"", b""), b""),), MAP))
+    assert [type(sent.message).__name__ for sent in only(run.on(c.SyncWanted()), c.Send)] == ["Sync", "Sync"]
+    assert run.says(b"node-1", m.Synced(1)) == ()
+    assert kinds(run.says(b"node-2", m.Synced(1))) == ["SyncOver"]
+    run.on(c.SyncWanted())
+    for peer in (b"node-1", b"node-2"):
+        run.says(peer, m.Heartbeat(0), after_s=4.0)
+    assert "SyncOver" in kinds(run.on(c.TimePassed(), 2.0))
+
+
+def test_a_map_that_changed_while_a_node_built_another_is_sent_again():
+    run = Run()
+    run.says(b"node-1", hello())
+    other = c.MapFacts(m.NewEpisode(2, "x", "x", "map 2"), b"<OpenDRIVE/>")
+    run.on(c.NewsMade(((other.message, other.xodr),), other))
+    (sent,) = only(run.says(b"node-1", m.MapReady(1, "the map", "a picture")), c.Send)
+    assert sent.message.episode == 2
+    assert "Introduce" in kinds(run.says(b"node-1", m.MapReady(2, "map 2", "a picture")))
