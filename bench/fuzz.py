@@ -11,9 +11,6 @@ taking longer or more memory than any real town: batches run in processes of the
 
 Recordings and tables (CSV, Parquet) come from grammars, too. Each is described, imported, analysed and played, or refused in
 one line, in processes with limits. SAMEPATH_BENCH_FILES says how many there are of each.
-
-Recordings and tables (CSV, Parquet) come from grammars, too. Each is described, imported, analysed and played, or refused in
-one line, in processes with limits. SAMEPATH_BENCH_FILES says how many there are of each.
 """
 
 import asyncio
@@ -26,7 +23,6 @@ import subprocess
 import sys
 import tempfile
 import tracemalloc
-from collections import Counter
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +51,6 @@ from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import Call, Connection, RpcServer
 from tests.support import ROOT
 from tests.support.confined import confined
-from tests.support.confined import confined
 from tests.support.fuzzed_main import FuzzedMain
 from tests.support.grammars.node_messages import message_of_node
 from tests.support.grammars.opendrive import opendrive_document
@@ -64,11 +59,6 @@ from tests.support.serving import call, described, episode
 INPUTS = 1_000_000
 MAPS = int(os.environ.get("SAMEPATH_BENCH_MAPS", "100000"))
 MAPS_PER_PROCESS = 1000
-FILES = int(os.environ.get("SAMEPATH_BENCH_FILES", "20000"))  # of each kind
-FILES_PER_PROCESS = 500
-# Of a whole batch, the interpreter apart; a single file takes some 15 ms.
-FILES_CPU_S = 60
-FILES_MIB = 800
 NODE_MESSAGES = 200_000
 FILES = int(os.environ.get("SAMEPATH_BENCH_FILES", "20000"))  # of each kind
 FILES_PER_PROCESS = 500
@@ -656,49 +646,7 @@ def main() -> bool:
     met = _messages()
     met = _node_messages() and met
     met = _files() and met
-    met = _files() and met
     return _maps() and met
-
-
-def _files() -> bool:
-    """Recordings and tables from grammars, in processes with limits; what fails names its file."""
-    batches = [(kind, first) for kind in ("recordings", "tables") for first in range(0, FILES, FILES_PER_PROCESS)]
-
-    def read(batch: tuple[str, int]) -> tuple[Counter[str], list[str]]:
-        kind, first = batch
-        try:
-            found = confined(
-                f"tests.support.reading:read_{kind}", 1, first, FILES_PER_PROCESS, memory_mib=FILES_MIB, cpu_s=FILES_CPU_S
-            )
-        except AssertionError as error:
-            return Counter(), [f"{kind} from {first}: {error}"]
-        return Counter({f"{kind}_{what}": count for what, count in found.items()}), []
-
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        done = list(pool.map(read, batches))
-    counts = sum((count for count, _ in done), Counter[str]())
-    failures = [line for _, lines in done for line in lines]
-    kinds = ("recordings", "tables")
-    met = not failures and all(counts[f"{kind}_read"] and counts[f"{kind}_refused"] for kind in kinds)
-    show(
-        "recordings and tables from grammars",
-        ["files", "read", "refused in a line", "failures", "aim", ""],
-        [
-            [
-                f"{FILES:,} {kind}",
-                f"{counts[f'{kind}_read']:,}",
-                f"{counts[f'{kind}_refused']:,}",
-                f"{sum(line.startswith(kind) for line in failures):,}",
-                f"no failure, {FILES_PER_PROCESS} in {FILES_CPU_S} s and {FILES_MIB} MiB",
-                verdict(met=met),
-            ]
-            for kind in kinds
-        ],
-    )
-    for line in failures[:20]:
-        print(line)
-    save("fuzz_files", {"files": FILES, **counts, "failures": failures})
-    return met
 
 
 def _files() -> bool:
