@@ -76,7 +76,14 @@ MAP_BYTES = 512 << 20
 _LINE_MOST = 4000
 GROWTH_AIM_MIB = 64.0
 # Small bounds, so that going beyond them costs little.
-LIMITS = ServerLimits(message_bytes=1 << 16, structured_bytes=1 << 12, actors=60, opendrive_bytes=1 << 14, batch_commands=50)
+LIMITS = ServerLimits(
+    message_bytes=1 << 16,
+    structured_bytes=1 << 12,
+    message_aside_bytes=1 << 17,  # all are read at once: the order of what happens must not depend on threads
+    actors=60,
+    opendrive_bytes=1 << 14,
+    batch_commands=50,
+)
 ODD_NUMBERS = (
     0,
     1,
@@ -315,6 +322,9 @@ def _transport() -> type:
 
         def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
             pass
+
+        def get_write_buffer_size(self) -> int:
+            return 0
 
         def is_closing(self) -> bool:
             return False
