@@ -12,7 +12,7 @@ pytest.importorskip("numba")
 
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.methods import methods
-from tests.support.largest_calls import CEILINGS, ceiling_of, cost_of, filled, largest_requests, recorded
+from tests.support.largest_calls import CEILINGS, PER_ACTOR, ceiling_of, cost_of, filled, largest_requests, recorded
 
 LIMITS = ServerLimits()
 SHARE = 0.1
@@ -33,6 +33,7 @@ def test_there_is_a_largest_request_for_every_method(world):
     _, requests = world
     assert {name.partition(":")[0] for name in requests} == set(methods())
     assert set(CEILINGS) <= set(requests)
+    assert set(PER_ACTOR) <= set(methods())
 
 
 @pytest.mark.parametrize("name", sorted(methods(), key=lambda name: (name in LAST, name)))
