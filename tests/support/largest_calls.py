@@ -179,9 +179,26 @@ class Ceiling:
 
 
 MIB = 1 << 20
-ANY = Ceiling(2 * MIB, 10_000, 15.0)
-"""Of every call, whatever it is; to it come an actor's share, and what the list in the request may cost."""
-PER_ACTOR = Ceiling(4096, 250, 0.1)
+ANY = Ceiling(3 * MIB, 12_000, 15.0)
+"""Of every call, whatever it is. To it comes what a list in the request may cost, for those who look at everybody, more."""
+_GLANCE, _LOOK, _TICK = Ceiling(64, 5, 0.001), Ceiling(1024, 100, 0.02), Ceiling(4096, 250, 0.1)
+PER_ACTOR = {
+    "apply_batch": _TICK,
+    "destroy_actor": _GLANCE,
+    "get_actors_by_id": _LOOK,
+    "get_all_level_BBs": _LOOK,
+    "get_group_traffic_lights": _GLANCE,
+    "get_sensor_token": _GLANCE,
+    "get_vehicle_light_states": _GLANCE,
+    "load_new_episode": _TICK,
+    "tick_cue": _TICK,
+    # Twenty ticks of everybody are in the recording.
+    "replay_file": Ceiling(16_384, 2000, 0.5),
+    "show_recorder_actors_blocked": Ceiling(16_384, 2000, 0.5),
+    "show_recorder_collisions": Ceiling(16_384, 2000, 0.5),
+    "show_recorder_file_info": Ceiling(16_384, 3000, 0.5),
+}
+"""What an actor in the world adds, by method: a glance, a look, a tick. All others must not notice how many there are."""
 CEILINGS = {
     "apply_batch: actors that are not there": Ceiling(32 * MIB, 1_000_000, 250.0),
     "apply_batch: more spawned than there may be": Ceiling(64 * MIB, 6_000_000, 3000.0),
@@ -194,22 +211,18 @@ CEILINGS = {
     "get_actors_by_id: nobody": Ceiling(32 * MIB, 1_000_000, 250.0),
     "samepath_call": Ceiling(64 * MIB, 1_000_000, 250.0),
     "update_lights_state": Ceiling(64 * MIB, 3_000_000, 600.0),
-    # Of a recording of twenty ticks; what is read is a file of the user's, and its text is bounded.
-    "replay_file": Ceiling(64 * MIB, 6_000_000, 1000.0),
-    "show_recorder_actors_blocked": Ceiling(64 * MIB, 6_000_000, 1000.0),
-    "show_recorder_collisions": Ceiling(64 * MIB, 6_000_000, 1000.0),
-    "show_recorder_file_info": Ceiling(64 * MIB, 9_000_000, 1500.0),
 }
 """What the longest list that a request may hold costs, by request; without one it is only what every call may cost."""
 
 
 def ceiling_of(name, actors, share=1.0):
     """The ceiling of a request in a world of so many actors, with lists of that share of their length."""
-    own = CEILINGS.get(name, Ceiling(0, 0, 0.0))
+    nothing = Ceiling(0, 0, 0.0)
+    own, each = CEILINGS.get(name, nothing), PER_ACTOR.get(name.partition(":")[0], nothing)
     return Ceiling(
-        int(ANY.peak_bytes + actors * PER_ACTOR.peak_bytes + share * own.peak_bytes),
-        int(ANY.calls + actors * PER_ACTOR.calls + share * own.calls),
-        ANY.work + actors * PER_ACTOR.work + share * own.work,
+        int(ANY.peak_bytes + actors * each.peak_bytes + share * own.peak_bytes),
+        int(ANY.calls + actors * each.calls + share * own.calls),
+        ANY.work + actors * each.work + share * own.work,
     )
 
 

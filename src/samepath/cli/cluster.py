@@ -34,6 +34,7 @@ from samepath.cli.serve import (
 from samepath.cli.serve import Port as ServePort
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError, printable
+from samepath.core.log_lines import LineLimiter
 from samepath.core.network import is_loopback
 from samepath.core.units import format_duration
 
@@ -343,7 +344,7 @@ def logger(name: str) -> Callable[[str], None]:
         sys.stderr.write(f"{name}: {plain}\n")
         sys.stderr.flush()
 
-    return log
+    return LineLimiter(log)
 
 
 def running(folder: Path | None) -> "MonitorAddress":

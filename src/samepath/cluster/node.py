@@ -197,8 +197,7 @@ class Node:
     def _close_ports(self) -> None:
         for server in self._servers:
             server.close()
-        for connection in tuple(self._rpc.connections):
-            connection.abort()
+        self._rpc.close()
         self._hub.close()
 
     async def _send_heartbeats(self) -> None:

@@ -437,3 +437,9 @@ def test_names_of_a_parquet_file_may_be_bytes_or_categories(tmp_path):
     assert [actor.type for actor in cell.actors] == ["ego", "npc"]
     (cell,) = read(large(tmp_path / "b.parquet", actor=pa.array(["7", "8"] * 2).dictionary_encode()))
     assert cell.actor_ids.tolist() == [7, 8]
+
+
+def test_a_column_whose_name_is_no_utf8_is_refused(tmp_path):
+    path = large(tmp_path / "a.parquet", battery_charge_ratio=[1.0] * 4)
+    path.write_bytes(path.read_bytes().replace(b"battery_charge_ratio", b"battery_charge_rati\xdf"))
+    assert "not a whole Parquet file" in refusal(path)

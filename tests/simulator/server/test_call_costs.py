@@ -6,13 +6,17 @@ thread just before, and many times what was found. Long lists are a tenth as lon
 ``python -m bench calls`` makes them all, in a world of 5000.
 """
 
+import tracemalloc
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("numba")
 
+from samepath.simulator.carla import recorder
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.methods import methods
-from tests.support.largest_calls import CEILINGS, ceiling_of, cost_of, filled, largest_requests, recorded
+from tests.support.largest_calls import CEILINGS, PER_ACTOR, ceiling_of, cost_of, filled, largest_requests, recorded
 
 LIMITS = ServerLimits()
 SHARE = 0.1
@@ -33,6 +37,7 @@ def test_there_is_a_largest_request_for_every_method(world):
     _, requests = world
     assert {name.partition(":")[0] for name in requests} == set(methods())
     assert set(CEILINGS) <= set(requests)
+    assert set(PER_ACTOR) <= set(methods())
 
 
 @pytest.mark.parametrize("name", sorted(methods(), key=lambda name: (name in LAST, name)))
@@ -50,3 +55,23 @@ def test_commands_behind_commands_are_counted_with_the_others(world):
     host, requests = world
     cost = cost_of(host, "apply_batch", requests["apply_batch: more commands than there may be, behind others"])
     assert "at most 20000 commands" in cost.failed
+
+
+def test_of_actors_that_stop_in_every_frame_of_a_long_recording_only_those_that_are_shown_are_kept(monkeypatch):
+    monkeypatch.setattr(recorder, "LINES_MAX", 100)
+
+    def frames():
+        for number in range(4_000):
+            placed = [recorder.LogPose(actor, float(number), 0.0, 0.0, 0.0, 0.0, 0.0) for actor in range(1, 6)]
+            yield SimpleNamespace(elapsed_s=0.05 * number, duration_s=0.05, content=SimpleNamespace(added=(), placed=placed))
+
+    header = SimpleNamespace(version=1, map_name="town", started_unix_s=0)
+    log = SimpleNamespace(header=header, frames=frames, extent=(4_000, 200.0), is_cut=False)
+    tracemalloc.start()
+    try:
+        text = recorder.blocked_text(log, 0.0, 0.0)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "... and more" in text
+    assert peak_bytes < 500_000  # twenty thousand stops would be five times as much

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import socket
+import threading
 
 import msgpack
 import pytest
@@ -207,6 +208,11 @@ def connected(server):
     return connection, wire
 
 
+async def until(fact):
+    while not fact():
+        await asyncio.sleep(0)
+
+
 def test_no_deadline_passes_for_a_message_that_it_is_us_who_do_not_read():
     """The world is busy, so a client with calls that wait is read no further; half a message of it may lie here for long."""
     limits = ServerLimits(message_s=0.02, calls_waiting=2)
@@ -245,14 +251,18 @@ def test_calls_that_wait_are_weighed_and_a_client_with_heavy_ones_is_read_no_fur
         server = RpcServer(methods(), submitted.append, lambda _: None, submitted.append, lambda _: None, print, limits)
         connection, wire = connected(server)
         connection.data_received(batch * 10)
+        assert wire.is_paused
+        await until(lambda: submitted)
         assert len(submitted) == 1
         assert wire.is_paused
         assert server.memory.held_bytes > 20_000 * 100
-        for _ in range(10):
+        for number in range(1, 11):
+            await until(lambda number=number: len(submitted) == number)
             connection.answer(1, b"\xc0")
-        assert len(submitted) == 10
         assert server.memory.held_bytes == 0
+        assert not wire.is_paused
         connection.connection_lost(None)
+        server.close()
         return server.memory.held_bytes
 
     assert asyncio.run(run()) == 0
@@ -267,14 +277,61 @@ def test_a_client_that_was_cut_off_counts_until_its_calls_are_done():
         server = RpcServer(methods(), submitted.append, lambda _: None, submitted.append, lambda _: None, lines.append, limits)
         connection, wire = connected(server)
         connection.data_received(batch)
-        assert wire.is_aborted
+        await until(lambda: wire.is_aborted)
         connection.connection_lost(None)
         assert server.memory.held_bytes > MIB
         connection.answer(1, b"\xc0")
         assert server.memory.held_bytes == 0
+        server.close()
         return lines
 
     assert len(asyncio.run(run())) == 1
+
+
+def heavy(number, count=20_000):
+    return msgpack.packb([0, number, "apply_batch", [[False], [7] * count, False]])
+
+
+def test_large_messages_are_read_beside_the_event_loop_and_calls_keep_their_order():
+    """While one client's batch is read, another's call is made at once; calls of one client do not overtake its batch."""
+
+    async def run():
+        submitted, gone = [], []
+        server = RpcServer(methods(), submitted.append, lambda _: None, submitted.append, gone.append, print, ServerLimits())
+        go_on = threading.Event()
+        server.reader.submit(go_on.wait, 20)  # whatever is read takes as long as this
+        (one, _), (other, _) = connected(server), connected(server)
+        one.data_received(heavy(1) + msgpack.packb([0, 2, "get_spectator", [[False]]]))
+        other.data_received(msgpack.packb([0, 3, "get_spectator", [[False]]]))
+        assert [(call.caller, call.id) for call in submitted] == [(other, 3)]
+        go_on.set()
+        await until(lambda: len(submitted) == 3)
+        assert [(call.caller, call.id) for call in submitted[1:]] == [(one, 1), (one, 2)]
+        # A client that goes while its batch is read: the batch is done, and then it has gone.
+        other.data_received(heavy(4))
+        other.connection_lost(None)
+        assert gone == []
+        await until(lambda: gone)
+        assert submitted[-1].id == 4
+        # One that is cut off while its batch is read: nothing of it is done.
+        one.data_received(heavy(5))
+        one.cut_off()
+        one.connection_lost(None)
+        await until(lambda: one in gone)
+        assert submitted[-1].id == 4
+        server.close()
+
+    asyncio.run(run())
+
+
+def test_a_large_message_that_is_no_call_closes_its_connection_and_one_with_wrong_arguments_is_refused():
+    with served() as server, RawClient(server) as bad, RawClient(server) as wrong:
+        bad.socket.sendall(msgpack.packb([5] * 50_000))
+        assert bad.is_closed()
+        error, _ = wrong.ask("get_actors_by_id", ["x"] * 50_000)
+        assert "a whole number" in error
+        assert wrong.value("version") == "0.9.16"
+        assert len([line for line in server.lines if "was disconnected" in line]) == 1
 
 
 def test_a_connection_keeps_no_buffers_of_a_long_message_that_is_over():

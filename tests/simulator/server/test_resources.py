@@ -85,6 +85,7 @@ def test_without_descriptors_those_who_are_there_are_served_and_new_ones_wait_or
                 stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=HANGS_S))
         frame = client.value("tick_cue")
         quiet(server)
+        assert len(server.lines) < 60, "one line for each of the many that were refused"
         assert client.value("tick_cue") == frame + 1
         stack.close()
         # Those who left have made room.

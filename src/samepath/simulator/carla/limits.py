@@ -13,6 +13,7 @@ class ServerLimits:
 
     message_bytes: int = 32 * _MIB  # one message on the RPC port; longer ones close their connection
     structured_bytes: int = 2 * _MIB  # of which numbers, lists, ...: all but the text or bytes of a single argument
+    message_aside_bytes: int = 1 << 14  # longer ones are read beside the event loop: those of 500 commands and more
     connections: int = 128  # clients at once
     subscriptions: int = 2048  # streams listened to at once, all clients together
     message_s: float = 60.0  # for the rest of a message that has begun to come; between two a connection may be silent for ever

@@ -7,6 +7,7 @@ recording are in CARLA's wording and columns. A client names files only inside t
 """
 
 import contextlib
+import heapq
 import itertools
 import math
 import os
@@ -539,8 +540,20 @@ def blocked_text(log: Log, least_s: float, least_cm: float) -> str:
     """Which actors moved less than ``least_cm`` for at least ``least_s``, the longest first."""
     lines = _Lines(log, f"{'Time':>8} {'Id':>6} {'Actor':<35} {'Duration':>10}")
     types: dict[int, str] = {}
+    long = ((for_s, since_s, actor) for for_s, since_s, actor in _stops(log, least_cm, types) if for_s >= least_s)
+    # No more are kept than are shown: with 0 cm everybody stops in every frame, which is twenty million times in a long file.
+    for for_s, since_s, actor in heapq.nsmallest(LINES_MAX + 1, long, key=lambda row: (-row[0], row[1], row[2])):
+        if lines.is_full:
+            break
+        lines.add(
+            f"{since_s:>8.0f} {actor:>6} {types.get(actor, ''):<35} {for_s:>10.0f}", f"with those who stood for {for_s:.0f} s"
+        )
+    return lines.text()
+
+
+def _stops(log: Log, least_cm: float, types: dict[int, str]) -> Iterator[tuple[float, float, int]]:
+    """For how long, since when and who: every stay of every actor within ``least_cm``. Fills in the types of actors."""
     stopped: dict[int, tuple[LogPose, float, float]] = {}  # where, since when, for how long
-    found: list[tuple[float, float, int]] = []
     for frame in log.frames():
         types.update({actor.actor: actor.type for actor in frame.content.added})
         for pose in frame.content.placed:
@@ -548,16 +561,9 @@ def blocked_text(log: Log, least_s: float, least_cm: float) -> str:
             if _apart_cm(place, pose) < least_cm or pose is place:
                 stopped[pose.actor] = (place, since_s, for_s + max(frame.duration_s, 0.0))
             else:
-                found.append((for_s, since_s, pose.actor))
+                yield for_s, since_s, pose.actor
                 stopped[pose.actor] = (pose, frame.elapsed_s, max(frame.duration_s, 0.0))
-    found.extend((for_s, since_s, actor) for actor, (_, since_s, for_s) in stopped.items())
-    for for_s, since_s, actor in sorted(found, key=lambda row: (-row[0], row[1], row[2])):
-        if not for_s >= least_s or lines.is_full:
-            break
-        lines.add(
-            f"{since_s:>8.0f} {actor:>6} {types.get(actor, ''):<35} {for_s:>10.0f}", f"with those who stood for {for_s:.0f} s"
-        )
-    return lines.text()
+    yield from ((for_s, since_s, actor) for actor, (_, since_s, for_s) in stopped.items())
 
 
 def _apart_cm(a: LogPose, b: LogPose) -> float:

@@ -5,17 +5,19 @@ shape are known first: a client must not make the server allocate more than :cla
 What is no MessagePack, too long or no call closes that connection, with one line in the log; a call with wrong arguments is
 answered with an error and the connection goes on.
 
-Everything here runs in the event loop. Three things keep a client from holding up the others or filling the memory: at most
-``calls_waiting`` of its calls wait for the world, it is read no further while more of its messages wait here, and it is read no
-further while it does not fetch its answers. All three stop reading from its socket, so that TCP tells the client to wait.
-What waits nevertheless counts in the :class:`MemoryBudget` of all clients. A connection may be silent for hours, as those of
-CARLA's clients are; but a message that has begun must come to its end within ``message_s``.
+Everything here runs in the event loop, but for reading large messages, which a thread beside it does, one after the other: a
+batch of 20,000 commands takes a tenth of a second to read, and all clients would wait for it. Three things keep a client from
+holding up the others or filling the memory: at most ``calls_waiting`` of its calls wait for the world, it is read no further
+while more of its messages wait here, and it is read no further while it does not fetch its answers. All three stop reading from
+its socket, so that TCP tells the client to wait. What waits nevertheless counts in the :class:`MemoryBudget` of all clients. A
+connection may be silent for hours, as those of CARLA's clients are; but a message that has begun must end within ``message_s``.
 """
 
 import asyncio
 import gc
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgpack
@@ -80,6 +82,13 @@ class Call(NamedTuple):
     raw: bytes = b""
 
 
+class RefusedRequest(NamedTuple):
+    """A request that is no call: the id to answer with, and what is wrong."""
+
+    id: int | None
+    why: str
+
+
 class RpcServer:
     """What the connections of one server, or of one rendering node, share.
 
@@ -107,8 +116,15 @@ class RpcServer:
         self.log = log
         self.limits = limits
         self.memory = memory or MemoryBudget(limits.memory_bytes, log)
+        self.reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="samepath messages")
         self.connections: set[Connection] = set()
         self.managers = TrafficManagers(log)
+
+    def close(self) -> None:
+        """Disconnect everybody."""
+        for connection in tuple(self.connections):
+            connection.cut_off()  # what it has sent and nobody has looked at is not read any more
+        self.reader.shutdown(wait=False, cancel_futures=True)
 
 
 class Connection(asyncio.Protocol):
@@ -119,6 +135,8 @@ class Connection(asyncio.Protocol):
         self._framer = Framer(server.limits)
         self._messages: deque[bytes] = deque()  # whole ones that have not been looked at
         self._messages_bytes = 0
+        self._reading_bytes = 0  # of a large one that is being read; the next ones wait for it
+        self._has_left = False
         self._transport: asyncio.Transport | None = None
         self._waiting = 0  # calls that have not been answered
         self._waiting_sizes: deque[int] = deque()  # the bytes that each of them takes, in the order of the calls; and the sum
@@ -127,6 +145,7 @@ class Connection(asyncio.Protocol):
         self._unread = False  # the client does not fetch its answers
         self._heeded = True  # a traffic manager is being woken: its calls wait
         self._paused = False
+        self._is_cut_off = False  # by us
         self._deadline: asyncio.TimerHandle | None = None  # of a message that has begun
         self.held_bytes = 0
         self.name = "somebody"
@@ -159,7 +178,9 @@ class Connection(asyncio.Protocol):
         if self in self._server.connections:  # not if it was turned away
             self._server.connections.discard(self)
             self._server.managers.gone(self)
-            self._server.gone(self)
+            self._has_left = True
+            if not self._reading_bytes:  # else that call comes first
+                self._server.gone(self)
             self._update_memory()
 
     def _let_go(self) -> None:
@@ -208,10 +229,11 @@ class Connection(asyncio.Protocol):
     def hold_bytes(self) -> int:
         """What the server keeps for this client: see :class:`MemoryBudget`."""
         unsent_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        return unsent_bytes + self._messages_bytes + self._framer.memory_bytes + self._waiting_bytes
+        unread_bytes = self._messages_bytes + self._reading_bytes + self._framer.memory_bytes
+        return unsent_bytes + unread_bytes + self._waiting_bytes
 
     def _update_memory(self) -> None:
-        if self._transport is None and not self._waiting:
+        if self._transport is None and not self._waiting and not self._reading_bytes:
             self._server.memory.leave(self)
             return
         size_bytes = self.hold_bytes()
@@ -220,10 +242,12 @@ class Connection(asyncio.Protocol):
 
     def cut_off(self) -> None:
         """The memory is needed elsewhere."""
+        self._is_cut_off = True
         self._let_go()
 
     def _close(self, why: str) -> None:
         self._server.log(f"{self.name} was disconnected: it sent {why}")
+        self._is_cut_off = True
         self._let_go()
 
     def _make_calls(self) -> None:
@@ -232,19 +256,49 @@ class Connection(asyncio.Protocol):
             while (
                 self._messages
                 and not self._unread
+                and not self._reading_bytes
                 and self._waiting < limits.calls_waiting
                 and self._waiting_bytes < limits.calls_waiting_bytes
             ):
                 message = self._messages.popleft()
                 self._messages_bytes -= len(message)
-                self._call(parse(message, limits), message)
+                if len(message) < limits.message_aside_bytes:
+                    self._take(self._read(message))
+                else:
+                    self._reading_bytes = len(message)
+                    reading = asyncio.get_running_loop().run_in_executor(self._server.reader, self._read, message)
+                    reading.add_done_callback(self._was_read)
         except MalformedCallError as error:
             self._close(str(error))
         self._throttle()
 
+    def _read(self, message: bytes) -> "Call | RefusedRequest":
+        """Make a call of a message; in any thread."""
+        request = parse(message, self._server.limits)
+        try:
+            return checked_call(self._server.methods, request, self, message)
+        except codec.WireError as error:
+            return RefusedRequest(request.id, str(error))
+
+    def _was_read(self, reading: "asyncio.Future[Call | RefusedRequest]") -> None:
+        self._reading_bytes = 0
+        if reading.cancelled():
+            return
+        try:
+            # Of a client that has gone by itself meanwhile the call is done all the same, as if it had been read at once.
+            found = reading.result()
+            if not self._is_cut_off:
+                self._take(found)
+        except MalformedCallError as error:
+            self._close(str(error))
+        if self._has_left:
+            self._server.gone(self)
+        self._make_calls()
+        self._update_memory()
+
     def _throttle(self) -> None:
         """Read on only when what came before has been taken up."""
-        hold = bool(self._messages) or self._unread or not self._heeded
+        hold = bool(self._messages) or bool(self._reading_bytes) or self._unread or not self._heeded
         if self._transport is None or hold == self._paused:
             return
         self._paused = hold
@@ -253,16 +307,15 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
-    def _call(self, request: "RpcRequest", message: bytes) -> None:
-        server, name = self._server, request.name
-        try:
-            call = checked_call(server.methods, request, self, message)
-        except codec.WireError as error:
-            if request.id is not None:
-                self._send(codec.refusal(request.id, str(error)))
+    def _take(self, call: "Call | RefusedRequest") -> None:
+        """Have a call done, or say why it cannot be."""
+        if isinstance(call, RefusedRequest):
+            if call.id is not None:
+                self._send(codec.refusal(call.id, call.why))
             return
-        method, arguments = call.method, call.arguments
-        server.managers.called(self, name, arguments)
+        server, method = self._server, call.method
+        name = method.name
+        server.managers.called(self, name, call.arguments)
         result = server.answer_now(call) if method.quick and self._may_overtake(name) else None
         if result is None:
             self._waiting += 1
@@ -270,11 +323,11 @@ class Connection(asyncio.Protocol):
             self._waiting_sizes.append(size_bytes)
             self._waiting_bytes += size_bytes
             if name in NOTED:
-                self._noted[request.id] = name
+                self._noted[call.id] = name
             (server.answer_aside if method.aside else server.submit)(call)
             return
-        if request.id is not None:
-            self._send(codec.answer(request.id, result))
+        if call.id is not None:
+            self._send(codec.answer(call.id, result))
         if name == ASKS:
             server.managers.settled(self)
 

@@ -241,8 +241,7 @@ class SimulatorServer:
         self._streams.close()
         # In another thread: the loop must go on while the episode finishes what it has.
         await asyncio.get_running_loop().run_in_executor(None, self._runner.stop)
-        for connection in tuple(self._rpc.connections):
-            connection.abort()
+        self._rpc.close()
         self._hub.close()
         self._readers.close()
 

@@ -44,6 +44,8 @@ COLUMNS_MAX: Final = 2000
 _HEAD_BYTES: Final = 1 << 16
 _BATCH_ROWS: Final = 1 << 16
 _CODE_BYTES: Final = 4  # of a text, as its number in a dictionary
+# What pyarrow raises for a file that is not what it says; the last one for names of columns.
+_DAMAGE: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
 _DIGITS: Final = re.compile(r"[+-]?[0-9]+")
 
 
@@ -65,7 +67,7 @@ class TableFile:
                 if taken_bytes + size_bytes > options.memory_bytes:
                     raise too_large(str(self.path), taken_bytes + size_bytes, options)
                 kept.append(batch)
-        except (pa.ArrowException, OSError) as error:
+        except _DAMAGE as error:
             reason = printable(str(error).partition("\n")[0])
             if self.delimiter:
                 raise InputError(f"{self.path} cannot be read as CSV ({reason})") from error
@@ -231,7 +233,7 @@ def _open_parquet(path: Path) -> TableFile:
     try:
         with pq.ParquetFile(path) as file:
             names = tuple(name.strip() for name in file.schema_arrow.names)
-    except (pa.ArrowException, OSError) as error:
+    except _DAMAGE as error:
         reason = printable(str(error).partition("\n")[0])
         raise InputError(f"{path} is not a whole Parquet file ({reason}): copy or export it again") from error
     _check_names(path, names)
