@@ -35,7 +35,7 @@ from samepath.simulator.maps import RoadMap
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.rendering import RenderRequest, RenderResult, SceneView, pack_requests, rounds
 from samepath.simulator.server.streams import MAIN_SERVER
-from samepath.simulator.server.ticking import step_of
+from samepath.simulator.server.ticking import TickAbandonedError, step_of
 
 # In every so-many-th tick nodes measure each request by itself, which draws cameras one by one and is slower.
 _TIMED_EVERY: Final = 64
@@ -56,7 +56,7 @@ class NodeMissingError(SamepathError):
     """A frame cannot be made because a node is missing; the run stops."""
 
 
-class StoppedError(SamepathError):
+class StoppedError(TickAbandonedError):
     """The cluster stops before a tick has been drawn."""
 
 

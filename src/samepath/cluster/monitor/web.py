@@ -161,7 +161,7 @@ class MonitorServer:
         except ValueError:
             return False
 
-    def _show(self, path: str) -> HttpAnswer:
+    def _show(self, path: str) -> HttpAnswer:  # noqa: PLR0911 - one return per address
         if path == "/":
             page = live_page()
             return HttpAnswer(HTTPStatus.OK, page.html, "text/html; charset=utf-8", (("Content-Security-Policy", page.policy),))
