@@ -124,3 +124,9 @@ def test_every_path_of_ours_that_a_page_names_is_there():
         for named in ours.findall(path.read_text("utf-8")):
             places = (ROOT / named, *(ROOT / "src" / "samepath" / part / named for part in PARTS))
             assert any(place.exists() for place in places), f"{path.name}: {named}"
+
+
+def test_the_table_of_limits_is_the_limits():
+    from tests.support.limits_table import PAGE, written
+
+    assert PAGE.read_text("utf-8") == written(), "write it anew: python -m tests.support.limits_table"

@@ -130,7 +130,7 @@ def test_a_tick_does_not_wait_for_ever_for_a_node_that_never_reads_on():
         ThreadPoolExecutor(1) as other,
     ):
         synchronous(client)
-        stuck = never_reads(cluster, "node-2")
+        stuck = cluster.main.shell.handle(never_reads(cluster, "node-2"))
         ticked = other.submit(client.value, "tick_cue")
         wait_for(lambda: stuck.unsent, "the tick waits for node-2")
         stuck.read_on_s -= 3600.0

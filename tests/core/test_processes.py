@@ -3,10 +3,11 @@
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from samepath.core.network import is_everywhere, is_loopback
-from samepath.core.processes import this_machine
+from samepath.core.processes import return_freed_memory, this_machine
 
 WATCHES = """
 import sys, signal
@@ -57,3 +58,20 @@ def test_processes_of_one_machine_agree_that_they_are():
 )
 def test_which_addresses_let_others_in(host, loopback, everywhere):
     assert (is_loopback(host), is_everywhere(host)) == (loopback, everywhere)
+
+
+def test_memory_that_was_freed_goes_back_to_the_system():
+    # Blocks below the size that gets pages of its own, each with a small one behind it that stays: nothing is at the end.
+    blocks, kept = [], []
+    for _ in range(1000):
+        blocks.append(bytearray(100_000))
+        kept.append(bytearray(600))
+    blocks.clear()
+    held_mib = memory_mib()
+    return_freed_memory()
+    assert held_mib - memory_mib() > 50.0
+    assert len(kept) == 1000
+
+
+def memory_mib():
+    return psutil.Process().memory_info().rss / (1 << 20)

@@ -41,7 +41,7 @@ from samepath.simulator.server.rpc import Call, MalformedCallError, checked_call
 from samepath.simulator.server.runner import InboxEvent
 from samepath.simulator.server.sensors import SensorEntry, VisualSensor
 from samepath.simulator.server.streams import MAIN_SERVER
-from samepath.simulator.server.ticking import step_of
+from samepath.simulator.server.ticking import TickAbandonedError, step_of
 
 # How long to wait for messages at a time: a stop or the status are looked at so often.
 _POLL_S: Final = 0.05
@@ -57,7 +57,7 @@ class NodeMissingError(SamepathError):
     """A frame cannot be made because a node is missing; the run stops."""
 
 
-class StoppedError(SamepathError):
+class StoppedError(TickAbandonedError):
     """The cluster stops before a tick has been drawn."""
 
 

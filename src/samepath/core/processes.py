@@ -1,4 +1,4 @@
-"""Processes: children that end with whoever started them, exit codes in words, and signals that ask a program to end.
+"""Processes: children that end with whoever started them, exit codes in words, memory, and signals that ask one to end.
 
 Signals, for programs that serve: the first SIGINT or SIGTERM asks them to end, the second ends them, whatever they are doing.
 Python runs signal handlers in the main thread, between two steps of its own code. A main thread that sits in compiled code runs
@@ -7,6 +7,7 @@ to a pipe the moment it arrives (:func:`signal.set_wakeup_fd`). A thread reads t
 """
 
 import ctypes
+import gc
 import os
 import select
 import signal
@@ -69,6 +70,20 @@ def this_machine() -> str:
     spaces = [str(Path(f"/proc/self/ns/{space}").stat().st_ino) for space in ("pid", "net")]
     memory = Path("/dev/shm")  # noqa: S108 - looked at, not written to
     return "/".join([boot, *spaces, str(memory.stat().st_dev if memory.is_dir() else 0)])
+
+
+def return_freed_memory() -> None:
+    """Give memory that nobody uses back to the system, where the C library can (glibc). Takes about as long as a large tick.
+
+    Worlds and maps are objects that refer to each other, which Python finds when it has made very many others; arrays do not
+    count as such, however large they are. And the C library keeps what was freed between blocks that are still used, for later.
+    Both are fine for what comes and goes in a tick. After something large was replaced, such as a map, they are most of a
+    process: a server that had been sent sixty maps held 496 MiB, of which it used 312.
+    """
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 class ShutdownSignals:

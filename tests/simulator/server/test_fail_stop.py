@@ -116,14 +116,14 @@ def test_an_error_in_the_event_loop_on_the_way_to_somebody_ends_the_server(monke
 def test_an_error_in_one_connection_costs_that_connection_alone(monkeypatch):
     with served() as server, RawClient(server) as good, RawClient(server) as bad:
         asked(bad, "version")
-        real = Connection._call
+        real = Connection._take
 
-        def fail_for_bad(self, request, message):
-            if request.name == "get_available_maps":
+        def fail_for_bad(self, call):
+            if call.method.name == "get_available_maps":
                 raise ZeroDivisionError("ours")
-            real(self, request, message)
+            real(self, call)
 
-        monkeypatch.setattr(Connection, "_call", fail_for_bad)
+        monkeypatch.setattr(Connection, "_take", fail_for_bad)
         bad.send("get_available_maps")
         assert bad.is_closed()
         assert asked(good, "version")[1] == "0.9.16"

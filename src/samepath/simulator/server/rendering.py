@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError, SamepathError
+from samepath.core.processes import return_freed_memory
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla.codec import NOT_SUPPORTED, CallError, WireError
 from samepath.simulator.carla.limits import ServerLimits
@@ -379,8 +380,11 @@ class LocalRenderer:
     def prepare(self, road_map: RoadMap) -> None:
         """Build what renders a map, unless it is there."""
         if self._tools is None or self._map is not road_map:
+            is_first = self._map is None
             self.close()
             self._map, self._tools = road_map, tools_of(road_map, self._threads, self._renderer)
+            if not is_first:
+                return_freed_memory()  # of the map before: its meshes, and pictures of it
 
     def render(self, view: SceneView, requests: Sequence[RenderRequest], *, timed: bool = False) -> list[RenderResult]:
         """Make everything that is due; all images in one go, so that what several cameras share is computed once.

@@ -28,7 +28,7 @@ from samepath.core.clock import Clock
 from samepath.simulator.server.commands import CallerGone, Command, NodeLeft, WorldStep, apply, describe, perform
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.rpc import Call, Caller
-from samepath.simulator.server.ticking import prepare
+from samepath.simulator.server.ticking import TickAbandonedError, prepare
 
 if TYPE_CHECKING:
     from samepath.simulator.server.journal import EpisodeJournal
@@ -121,6 +121,9 @@ class EpisodeRunner:
     def _run(self) -> None:
         try:
             self._work()
+        except TickAbandonedError as error:
+            self._log(str(error))
+            self._end_at(str(error))
         except BaseException as error:  # whatever it is: nothing more may happen to this episode
             self._stop_at(error)
 
@@ -160,16 +163,20 @@ class EpisodeRunner:
         for line in (self.failure.words, *self.failure.traceback):
             self._log(line)
         try:
-            self._outbox.roll_back()
             if self._journal is not None:
                 self._journal.failed(command, "\n".join((self.failure.words, *self.failure.traceback)))
-            if isinstance(command, Call):
-                self._outbox.answer(command.caller, command.id, command.method.error(self.failure.words))
-            self._outbox.post()
-            self.episode.end_recording()
+            self._end_at(self.failure.words)
         except BaseException as second:  # the cause counts, and it must be reported
             self._log(f"and while that was written down: {type(second).__name__}: {second}")
         self._failed(self.failure)
+
+    def _end_at(self, words: str) -> None:
+        """Take back half of a command, tell whoever made it, send what came before it, and close what is open."""
+        self._outbox.roll_back()
+        if isinstance(self._command, Call):
+            self._outbox.answer(self._command.caller, self._command.id, self._command.method.error(words))
+        self._outbox.post()
+        self.episode.end_recording()
 
     def _send_answers(self, answers: "list[AnswerEvent]") -> None:
         for answer in answers:

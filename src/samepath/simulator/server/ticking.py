@@ -50,6 +50,10 @@ _SUBSTEPS_MAX: Final = 100
 _BOTTOM_M: Final = -500.0
 
 
+class TickAbandonedError(Exception):
+    """The server stops, and a tick that waits for something is not waited for. The episode is over, but nothing has failed."""
+
+
 class TickFailedError(Exception):
     """A tick did not come to its end. No :class:`SamepathError`, because no client can mend it: the episode is over."""
 
