@@ -86,6 +86,11 @@ class Member(msgspec.Struct, frozen=True):
         return self.hello.name
 
     @property
+    def address(self) -> str:
+        """Where clients reach it."""
+        return f"{self.hello.rpc_host}:{self.hello.rpc_port}"
+
+    @property
     def can_render(self) -> bool:
         """May it be given requests? While it builds another map it may not: that takes as long as it takes."""
         return self.state == "working" and self.built_episode == self.sent_episode

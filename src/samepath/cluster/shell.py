@@ -456,8 +456,7 @@ class ClusterShell:
         if self.last_state:
             self._send_message(c.Send(peer, m.LatestState(episode.frame), (self.last_state,)))
         self._send_message(c.Send(peer, m.Joined(episode.frame)))
-        address = f"{member.hello.rpc_host}:{member.hello.rpc_port}"
-        self._log(f"{name} has joined at tick {episode.frame}: clients reach it at {address}")
+        self._log(f"{name} has joined at tick {episode.frame}: clients reach it at {member.address}")
 
     # What clients of nodes ask for.
 

@@ -56,7 +56,7 @@ def _node(member: c.Member, shell: ClusterShell, now_s: float) -> NodeStatus:
         host=member.hello.host,
         pid=member.hello.pid,
         state=member.state,
-        address=f"{member.hello.rpc_host}:{member.hello.rpc_port}",
+        address=member.address,
         clients=handle.connected,
         sensors=sum(node == member.number for node in shell.state.balance.where.values()),
         speed=min(slowness) / costs.slowness(member.number) if handle.frames.total else None,
