@@ -234,3 +234,74 @@ def test_a_map_that_changed_while_a_node_built_another_is_sent_again():
     (sent,) = only(run.says(b"node-1", m.MapReady(1, "the map", "a picture")), c.Send)
     assert sent.message.episode == 2
     assert "Introduce" in kinds(run.says(b"node-1", m.MapReady(2, "map 2", "a picture")))
+
+
+# What the simulation of whole clusters found, each as short as it can be told.
+
+
+def test_who_joins_while_others_take_in_news_is_not_waited_for():
+    """It was never asked, so the whole world stood still for the ten seconds that nodes may take."""
+    run = Run().join("node-1")
+    run.says(b"node-2", hello("node-2"))
+    run.on(c.SyncWanted())
+    run.says(b"node-2", m.MapReady(1, "the map", "a picture"))
+    assert kinds(run.says(b"node-1", m.Synced(1))) == ["SyncOver"]
+
+
+def test_a_node_that_was_late_and_answers_is_given_what_only_late_ones_draw():
+    """It was left idle until the others were taken out, twenty seconds later."""
+    run = Run().join("node-1", "node-2")
+    sent = orders(run.due(1, 2))
+    run.on(c.TimePassed(), 0.6)
+    assert [member.suspected for member in c.in_order(run.state)] == [True, True]
+    assert orders(run.result(b"node-1", *sent[b"node-1"])) == {b"node-1": sent[b"node-2"]}
+
+
+def test_what_a_late_node_says_of_a_sensor_that_is_gone_is_not_kept():
+    run = Run().join("node-1")
+    run.due(1, lockstep=False)
+    run.on(c.NewsMade(((m.NewActors((), (1,), 0), b""),), MAP))
+    run.result(b"node-1", 1)
+    assert not run.state.members[b"node-1"].pending
+    assert not run.state.balance.costs.sensor_s
+    assert not run.state.delivered
+
+
+def test_what_a_late_node_says_of_the_sensors_of_another_map_is_not_kept():
+    run = Run().join("node-1")
+    run.due(1, lockstep=False)
+    run.on(c.NewsMade(((m.NewEpisode(2, "Town02", "town", "the map"), b""),), MAP))
+    run.result(b"node-1", 1)
+    assert not run.state.balance.costs.sensor_s
+    assert not run.state.delivered
+
+
+def test_nobody_is_late_while_the_frames_of_a_round_wait_to_be_sent():
+    """The deadline of a second result that nobody needs was in the past, and was waited for again and again."""
+    run = Run().join("node-1", "node-2")
+    sent = orders(run.due(1, 2))
+    run.on(c.TimePassed(), 0.6)
+    run.says(b"node-3", hello("node-3"))
+    run.says(b"node-3", m.MapReady(1, "the map", "a picture"))
+    there = run.result(b"node-1", *sent[b"node-1"])
+    there += run.result(b"node-2", *sent[b"node-2"])
+    assert "RoundOver" in kinds(there)
+    assert run.state.members[b"node-3"].pending
+    assert c.deadline_s(run.state) >= run.now_s + 1.0
+
+
+@pytest.mark.parametrize("heard_s", [4.38, 14.22, 11.4])
+def test_at_the_deadline_of_a_silent_node_it_is_taken_out_whatever_is_rounded(heard_s):
+    run = Run().join("node-1")
+    run.now_s = heard_s
+    run.says(b"node-1", m.Heartbeat(0))
+    run.now_s = c.deadline_s(run.state)
+    assert "NodeLost" in kinds(run.on(c.TimePassed()))
+
+
+def test_a_node_that_was_told_to_go_while_it_built_the_map_does_not_join():
+    run = Run()
+    run.says(b"node-1", hello())
+    assert "NodeDrained" in kinds(run.on(c.DrainWanted("node-1")))
+    assert run.says(b"node-1", m.MapReady(1, "the map", "a picture")) == ()
+    assert not c.renderers(run.state)

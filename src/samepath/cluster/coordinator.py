@@ -62,6 +62,7 @@ class Assignment(msgspec.Struct, frozen=True):
     at_s: float
     expected_s: float
     timed: bool = False
+    gone: frozenset[int] = frozenset()  # sensors that are there no more: what comes of them is forgotten, not learned
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -442,7 +443,9 @@ def deadline_s(state: ClusterState) -> float | None:
     for member in state.members.values():
         limits.append(member.heard_s + (times.joining_s if member.state == "joining" else times.silent_s))
         limits += [_hangs_at_s(member, times)] if member.pending else []
-        if state.tick is not None and not member.suspected:
+        # Once all frames are there nobody is late any more, whatever still waits to be sent; and while nobody can draw a round,
+        # nothing of it is owed. A deadline that nothing comes of would be waited for again and again.
+        if state.tick is not None and state.tick.due and not state.tick.is_round_over and not member.suspected:
             limits += [_late_at_s(owed, times) for owed in _owed(member, state.tick.frame)]
     limits += state.refused.values()
     if state.tick is not None and state.tick.no_node_since_s is not None:
@@ -601,6 +604,8 @@ class _Step:
 
     def _on_map_ready(self, member: Member, message: m.MapReady) -> None:
         wanted = self.state.map.message
+        if member.dismissed:
+            return  # it was told to go while it built; its connection will end
         if message.episode != wanted.episode:
             if member.sent_episode != wanted.episode:
                 self._send_map(member)  # the map changed while it was building the one before
@@ -617,6 +622,9 @@ class _Step:
         self._set(first_picture=picture)
         has_joined = member.state != "joining"
         member = _replace(member, built_episode=message.episode, state=member.state if has_joined else "working")
+        if not has_joined:
+            # All news are part of its introduction: who waits now for nodes to take them in must not wait for it, too.
+            member = _replace(member, synced=self.state.syncs)
         self._put(member)
         if not has_joined:
             self._do(Introduce(member.peer, member.name))
@@ -716,15 +724,25 @@ class _Step:
         self._set(map=event.map)
         for message, bulk in event.items:
             if isinstance(message, m.NewEpisode):
-                self._set(balance=forget_sensors(self.state.balance, None), delivered={})
+                self._forget(None)
             elif isinstance(message, m.NewActors) and message.gone:
-                gone = frozenset(message.gone)
-                delivered = {sensor: frame for sensor, frame in self.state.delivered.items() if sensor not in gone}
-                self._set(balance=forget_sensors(self.state.balance, gone), delivered=delivered)
+                self._forget(frozenset(message.gone))
             for member in followers(self.state):
                 if isinstance(message, m.NewEpisode):
                     self._put(_replace(member, sent_episode=message.episode))
                 self._do(Send(member.peer, message, (bulk,) if bulk else ()))
+
+    def _forget(self, gone: frozenset[int] | None) -> None:
+        """Sensors are gone, or all of them (None): also for nodes that are late with them, or they would be learned anew."""
+        delivered = {} if gone is None else {key: frame for key, frame in self.state.delivered.items() if key not in gone}
+        self._set(balance=forget_sensors(self.state.balance, gone), delivered=delivered)
+        for member in in_order(self.state):
+            pending = tuple(
+                _replace(owed, gone=owed.gone | (owed.requests.keys() if gone is None else owed.requests.keys() & gone))
+                for owed in member.pending
+            )
+            if pending:
+                self._put(_replace(member, pending=pending))
 
     def _on_sync_wanted(self) -> None:
         self._set(syncs=self.state.syncs + 1, sync_until_s=self.now_s + _SYNC_S)
@@ -817,20 +835,25 @@ class _Step:
             return
         # It answers: it was slow, not frozen.
         pending = tuple(each for each in member.pending if each is not owed)
+        was_suspected = member.suspected
         member = _replace(member, pending=pending, suspected=False)
         self._put(member)
         self._do(StepMeasured(member.number, self.now_s - owed.at_s, message.busy_s))
-        each_s = {result.sensor: result.cost_s for result in message.results} if owed.timed else {}
-        costs = learn(self.state.balance.costs, member.number, list(owed.requests.values()), message.busy_s, each_s)
-        self._set(balance=_replace(self.state.balance, costs=costs))
+        if not owed.gone:
+            each_s = {result.sensor: result.cost_s for result in message.results} if owed.timed else {}
+            costs = learn(self.state.balance.costs, member.number, list(owed.requests.values()), message.busy_s, each_s)
+            self._set(balance=_replace(self.state.balance, costs=costs))
         parts = iter(bulk)
         for result in message.results:
             payload = next(parts, b"") if result.has_payload else b""
             memory = next(parts, b"") if result.has_memory else b""
             request = owed.requests.get(result.sensor)
             if request is not None:
-                self._on_frame(member, message.frame, request, RenderResult(result.sensor, payload, memory, result.error))
+                made = RenderResult(result.sensor, payload, memory, result.error)
+                self._on_frame(member, message.frame, request, made, is_gone=result.sensor in owed.gone)
         self._let_go(member)
+        if was_suspected:
+            self._go_on()  # it is free for what only nodes draw that are late
         self._check_round()
 
     def _compare(self, member: Member, message: m.TickResult) -> bool:
@@ -845,7 +868,7 @@ class _Step:
             self._fence(member, f"its state of tick {message.frame} is another one")
         return is_equal
 
-    def _on_frame(self, member: Member, frame: int, request: RenderRequest, result: RenderResult) -> None:
+    def _on_frame(self, member: Member, frame: int, request: RenderRequest, result: RenderResult, *, is_gone: bool) -> None:
         tick = self.state.tick
         if tick is not None and frame == tick.frame and request.sensor in tick.due:
             if request.sensor in tick.done:
@@ -854,7 +877,7 @@ class _Step:
             kept = RenderResult(result.sensor, b"", result.memory, result.error)
             self._set(tick=_replace(tick, done={**tick.done, request.sensor: kept}))
             self._do(FrameDrawn(member.number))
-        elif frame in self.state.real_time:
+        elif frame in self.state.real_time and not is_gone:
             if frame <= self.state.delivered.get(request.sensor, 0):
                 self._do(FramesDropped(1, member.number))  # a later one of the same sensor was quicker
                 return
@@ -895,14 +918,14 @@ class _Step:
             self._set(refused={other: until_s for other, until_s in self.state.refused.items() if other != peer})
             self._cut(peer)
         for member in in_order(state):
-            silent_s = now_s - member.heard_s
-            if silent_s >= (times.joining_s if member.state == "joining" else times.silent_s):
-                self._fence(member, f"it has said nothing for {silent_s:.1f} s")
+            # The very sums of deadline_s: a difference may be rounded to just below what it was at the deadline.
+            if now_s >= member.heard_s + (times.joining_s if member.state == "joining" else times.silent_s):
+                self._fence(member, f"it has said nothing for {now_s - member.heard_s:.1f} s")
         self._fence_hanging()
         self._go_on()
         self._check_synced()
         tick = self.state.tick
-        if tick is not None and tick.no_node_since_s is not None and now_s - tick.no_node_since_s >= times.no_node_s:
+        if tick is not None and tick.no_node_since_s is not None and now_s >= tick.no_node_since_s + times.no_node_s:
             frames = len(tick.due) - len(tick.done) + sum(map(len, tick.rounds))
             self._set(tick=None)
             self._do(
