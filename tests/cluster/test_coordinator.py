@@ -305,3 +305,20 @@ def test_a_node_that_was_told_to_go_while_it_built_the_map_does_not_join():
     assert "NodeDrained" in kinds(run.on(c.DrainWanted("node-1")))
     assert run.says(b"node-1", m.MapReady(1, "the map", "a picture")) == ()
     assert not c.renderers(run.state)
+
+
+def test_a_round_that_begins_because_somebody_joined_begins_once_even_if_another_hangs():
+    """Taking out who hangs goes on with the tick, too: the newcomer was asked for every frame twice."""
+    run = Run().join("node-1")
+    run.due(1)
+    run.join("node-2")
+    run.on(c.TimePassed(), 0.6)
+    run.result(b"node-2", 1)
+    run.on(c.SendsDrained())
+    run.on(c.DrainWanted("node-1"))  # which still owes its frame of tick 7
+    run.on(c.PeerLost(b"node-2", "its process ended"))
+    run.due(1, frame=8)
+    run.says(b"node-3", hello("node-3"))
+    joined = run.says(b"node-3", m.MapReady(1, "the map", "a picture"), after_s=30.0)
+    assert [member.name for member in (lost.member for lost in only(joined, c.NodeLost))] == ["node-1"]
+    assert [orders([sent]) for sent in only(joined, c.SendTick)] == [{b"node-3": [1]}]

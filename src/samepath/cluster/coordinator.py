@@ -776,9 +776,12 @@ class _Step:
 
     def _begin_round(self) -> None:
         """Share out the next round; without anybody to draw it, wait for somebody."""
-        tick = self._tick()
-        part = tick.rounds[0]
+        waiting = len(self._tick().rounds)
         self._fence_hanging()
+        tick = self._tick()
+        if len(tick.rounds) < waiting:
+            return  # taking out who hung has begun it
+        part = tick.rounds[0]
         # A node that hangs would make every tick wait: it is left alone until it has answered, if there is another.
         able = renderers(self.state)
         able = [member for member in able if not member.suspected] or able
