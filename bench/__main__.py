@@ -15,8 +15,8 @@ BENCHMARKS = ("spread", "store", "controls", "sim", "engines", "repeats", "load"
 BENCHMARKS += ("server", "calls", "fuzz", "sensors", "opengl", "deadlock", "link", "cluster", "faults", "engine_overhead")
 # Takes an hour, and is about time itself: only when it is named.
 WHEN_NAMED = ("soak",)
-# Takes options of its own (see --help) and up to an hour; only when it is named, and alone.
-THESIS = "thesis"
+# Take options of their own (see --help) and up to an hour; only when they are named, and alone.
+ALONE = {"thesis": "bench.thesis.command", "cluster-simulation": "bench.cluster_simulation"}
 
 
 def main(arguments: list[str]) -> int | str:
@@ -24,12 +24,12 @@ def main(arguments: list[str]) -> int | str:
     if arguments == ["--code"]:
         print(json.dumps(code_measured(), indent=1))
         return 0
-    if arguments[:1] == [THESIS]:
-        return 0 if import_module("bench.thesis.command").main(arguments[1:]) else 1
+    if arguments and arguments[0] in ALONE:
+        return 0 if import_module(ALONE[arguments[0]]).main(arguments[1:]) else 1
     chosen = [name for name in arguments if name != "--dirty"] or list(BENCHMARKS)
     unknown = [name for name in chosen if name not in (*BENCHMARKS, *WHEN_NAMED)]
     if unknown:
-        return f"unknown benchmark {unknown[0]!r}; known: {', '.join((*BENCHMARKS, *WHEN_NAMED, THESIS))}"
+        return f"unknown benchmark {unknown[0]!r}; known: {', '.join((*BENCHMARKS, *WHEN_NAMED, *ALONE))}"
     code = code_measured()
     if not code["clean"] and "--dirty" not in arguments:
         what = (

@@ -1,0 +1,96 @@
+"""Whole clusters on virtual time: no schedule of faults breaks a promise, and every deliberate bug is found.
+
+``python -m bench cluster-simulation`` plays tens of thousands; here are some hundred, and the proof that they see something.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from bench import __main__ as bench
+from bench.cluster_mutations import MUTATIONS, mutated
+from tests.support import ROOT
+from tests.support.cluster_world import KINDS, drawn, run_schedule
+
+SCHEDULES = 400
+# A bug must be found within so many schedules, from a first seed at which it takes few.
+WITHIN = 20
+FIRST_SEEDS = {
+    "lost-work-not-reissued": 70, "ticket-not-journalled": 20, "answer-before-the-disk": 55, "late-joiner-waited-for": 110,
+    "free-node-not-asked": 110, "deadline-without-end": 35,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def played():
+    return [run_schedule(seed) for seed in range(SCHEDULES)]
+
+
+def test_no_schedule_breaks_a_promise(played):
+    assert [(outcome.seed, outcome.violation) for outcome in played if outcome.violation is not None] == []
+    assert sum(outcome.ticks for outcome in played) > 10 * SCHEDULES
+
+
+def test_every_kind_of_trouble_has_happened_and_was_survived(played):
+    lines = "\n".join(line for outcome in played for line in outcome.log)
+    assert [kind for kind, _ in KINDS if f"trouble {kind}" not in lines] == []
+    for what in ("main died True", "main died False", "it was drained", "taken out: it has not drawn", "taken out: its state"):
+        assert what in lines
+    assert max(drawn(outcome.seed).nodes for outcome in played) == 40
+
+
+@pytest.mark.parametrize("seed", [3, 20, 77])
+def test_a_seed_is_a_schedule_to_the_bit(seed, played):
+    again = run_schedule(seed)
+    assert again.log == played[seed].log
+    assert again == played[seed]
+
+
+def test_an_option_fixes_what_would_be_drawn_and_moves_nothing_else():
+    assert drawn(5, nodes=2) == drawn(5)._replace(nodes=2)
+    assert run_schedule(5, nodes=2, troubles=()).violation is None
+
+
+@pytest.mark.slow
+def test_a_schedule_is_the_same_in_another_process_with_other_hashes(played):
+    code = "from tests.support.cluster_world import run_schedule; print(*(run_schedule(seed).digest for seed in range(40)))"
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={"PYTHONHASHSEED": "7", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.split() == [outcome.digest for outcome in played[:40]]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_deliberate_bug_is_found(mutation):
+    first = FIRST_SEEDS.get(mutation, 0)
+    with mutated(mutation):
+        violations = (run_schedule(seed).violation for seed in range(first, first + WITHIN))
+        found = next((violation for violation in violations if violation is not None), None)
+    assert found is not None
+    assert "error of ours" not in found  # a promise is broken, not just the code
+
+
+def test_a_bug_is_there_only_while_it_is_wanted():
+    def decisions():
+        return {(owner, name): getattr(owner, name) for owner, name, _ in (make() for make in MUTATIONS.values())}
+
+    before = decisions()
+    for mutation in MUTATIONS:
+        with mutated(mutation):
+            assert decisions() != before
+    assert decisions() == before
+
+
+def test_the_benchmark_prints_counts_as_json_and_tells_how_to_see_a_violation_again(capsys):
+    assert bench.main(["cluster-simulation", "--schedules", "3", "--seed", "8", "--json", "--processes", "1"]) == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert list(counts) == ["schedules", "violations", "events", "first_violation_seed"]
+    assert counts == {"schedules": 3, "violations": 0, "events": counts["events"], "first_violation_seed": None}
+    seeded = ["cluster-simulation", "--schedules", "3", "--seed", "8", "--json", "--mutate", "barrier-early"]
+    assert bench.main(seeded) == 0
+    told = capsys.readouterr()
+    first = json.loads(told.out)["first_violation_seed"]
+    assert f"--schedules 1 --seed {first} --mutate barrier-early" in told.err
