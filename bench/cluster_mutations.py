@@ -181,6 +181,17 @@ def _node_does_not_dedup() -> Patch:
     return VirtualNode, "deliver", deliver
 
 
+def _own_frames_after_the_result() -> Patch:
+    """A node tells the main server first, and its own clients a moment later."""
+
+    def hand_out(self: VirtualNode, answer: m.TickResult, bulk: tuple[bytes, ...], own: list[tuple[int, bytes]]) -> None:
+        self.connection.to_main(answer, bulk)
+        for sensor, payload in own:
+            self.world.at(0.01, self.deliver, sensor, payload, answer.frame)
+
+    return VirtualNode, "hand_out", hand_out
+
+
 def _ticket_not_journalled() -> Patch:
     """Calls that spawn something are not written to the journal."""
     real = VirtualMain.journal
@@ -280,6 +291,7 @@ MUTATIONS: Final[dict[str, Callable[[], Patch]]] = {
     "never-to-main": _never_to_main,
     "only-to-the-first-home": _only_to_the_first_home,
     "node-does-not-dedup": _node_does_not_dedup,
+    "own-frames-after-the-result": _own_frames_after_the_result,
     "ticket-not-journalled": _ticket_not_journalled,
     "answer-before-the-disk": _answer_before_the_disk,
     "late-joiner-waited-for": _late_joiner_waited_for,

@@ -80,6 +80,7 @@ def main(arguments: Sequence[str] = ()) -> bool:
         parser.error(str(unknown("mutation", options.mutate, list(MUTATIONS))))
     if options.schedules < 1 or options.seed < 0 or options.processes < 1:
         parser.error("at least one schedule and one process were wanted, and a seed that is not negative")
+    code_measured()  # what is measured is the code as it is now
     seeds = range(options.seed, options.seed + options.schedules)
     processes = min(options.processes, -(-len(seeds) // CHUNK))
     # Spawned, not forked: a child of a process with threads may inherit a lock that nobody gives back.

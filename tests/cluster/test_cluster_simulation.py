@@ -6,11 +6,14 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from bench import __main__ as bench
 from bench.cluster_mutations import MUTATIONS, mutated
+from samepath.cluster import messages as m
+from samepath.cluster.node import Node, TickRendered
 from tests.support import ROOT
 from tests.support.cluster_world import KINDS, drawn, run_schedule
 
@@ -61,6 +64,16 @@ def test_a_schedule_is_the_same_in_another_process_with_other_hashes(played):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert found.stdout.split() == [outcome.digest for outcome in played[:40]]
+
+
+def test_a_node_hands_frames_to_its_own_clients_before_the_main_server_hears_of_them():
+    """As in the simulation; the other way round the next tick's state could overtake them."""
+    done = []
+    loop = SimpleNamespace(call_soon_threadsafe=lambda call, output: done.append("own clients"))
+    node = SimpleNamespace(_loop=loop, _deliver_own=None, _send_soon=lambda result, *bulk: done.append("main server"))
+    result = m.TickResult(7, b"", 0.0, ())
+    Node._rendered(node, TickRendered(result, (), ((3, b"a picture"),), True))
+    assert done == ["own clients", "main server"]
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)

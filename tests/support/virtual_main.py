@@ -42,6 +42,9 @@ from tests.support.virtual_episode import (
 SYNC_EVERY_S = 1.0
 SYNC_LIMIT_S = 10.0  # how long the coordinator lets nodes take in news
 LIMITS = ServerLimits()
+# What the coordinator may keep: of ticks, and what one node may owe of them; of those that were cut off.
+TICKS_MOST = 65
+FENCED_MOST = 4096
 
 
 class RunStopped(Exception):  # noqa: N818 - no error
@@ -214,9 +217,9 @@ class VirtualMain:
         peer = getattr(event, "peer", None)
         message = event.message if isinstance(event, c.NodeMessage) else None
         world.note(type(event).__name__, peer.decode() if peer else "", type(message).__name__ if message else "", len(effects))
-        if message is not None and peer in self._cut:
+        if message is not None and (peer in self._cut or peer in before.refused):
             silent = self.state == before and all(isinstance(effect, c.Disconnect) for effect in effects)
-            check(silent, f"{type(message).__name__} of {peer.decode()}, which was cut off, leads to something")
+            check(silent, f"{type(message).__name__} of {peer.decode()}, which was cut off or refused, leads to something")
         self._asked_now.clear()
         for effect in effects:
             self._carry_out(effect)
@@ -224,8 +227,11 @@ class VirtualMain:
 
     def _check_bounds(self):
         state = self.state
-        check(len(state.digests) <= 65 and len(state.real_time) <= 65, "ticks of long ago are kept")
+        check(len(state.digests) <= TICKS_MOST and len(state.real_time) <= TICKS_MOST, "ticks of long ago are kept")
         check(len(state.refused) + len(state.members) <= len(self.world.peers), "who never came is kept")
+        check(len(state.fenced) <= FENCED_MOST, "who was cut off is kept for ever")
+        for member in state.members.values():
+            check(len(member.pending) <= TICKS_MOST, f"{member.name} owes {len(member.pending)} answers, and is given more")
         sensors = self.episode.sensors
         for kept in (state.delivered, state.balance.where, state.balance.costs.sensor_s):
             if len(kept) > len(sensors) + 16 or not self.is_busy:

@@ -269,9 +269,13 @@ class VirtualNode:
                 own.append((request.stream, payload))
             results.append(m.SensorResult(request.sensor, has_payload, error, bool(memory), cost_s if message.timed else 0.0))
         answer = m.TickResult(message.frame, digest("tick", held), sum(costs_s), tuple(results))
-        self.connection.to_main(answer, tuple(bulk))
+        self.hand_out(answer, tuple(bulk), own)
+
+    def hand_out(self, answer, bulk, own):
+        """Own clients first: once the main server has the result, the next tick's state may be here before their frames."""
         for sensor, payload in own:
-            self.deliver(sensor, payload, message.frame)
+            self.deliver(sensor, payload, answer.frame)
+        self.connection.to_main(answer, bulk)
 
     def deliver(self, sensor, payload, frame):
         listener = self.heard.get(sensor)

@@ -370,9 +370,10 @@ class Node:
             digest = map_digest(self._road_map) if self._road_map is not None else ""
             self._send_soon(m.MapReady(output.episode, digest, output.picture))
             return
-        self._send_soon(output.result, *output.bulk)
+        # Own clients first: once the main server has the result, the next tick's state may be here before their frames.
         if output.own:
             self._loop.call_soon_threadsafe(self._deliver_own, output)
+        self._send_soon(output.result, *output.bulk)
 
     def _render_failed(self, error: BaseException) -> None:
         self._end(LOST, f"error of ours while drawing: {type(error).__name__}: {error}")
