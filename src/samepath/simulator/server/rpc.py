@@ -444,18 +444,23 @@ class Framer:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Add bytes; yield every object that is complete."""
-        self._buffer += data
-        self._largest_bytes = max(self._largest_bytes, len(self._buffer))
-        if len(self._buffer) > self._most + len(data):
+        # Nearly always a message comes whole and alone: then it is passed on as it came, and nothing is copied.
+        held: bytes | bytearray = data
+        if self._buffer:
+            self._buffer += data
+            held = self._buffer
+        self._largest_bytes = max(self._largest_bytes, len(held))
+        if len(held) > self._most + len(data):
             raise MalformedCallError(f"a message of more than {self._most} bytes")
+        at = 0
         try:
             self._scanner.feed(data)
             while True:
                 self._scanner.skip()
                 end = self._scanner.tell()
                 size = end - self._start
-                message = bytes(self._buffer[:size])
-                del self._buffer[:size]
+                message = data if held is data and size == len(data) else bytes(held[at : at + size])
+                at += size
                 self._start = end
                 self.messages += 1
                 yield message
@@ -465,6 +470,10 @@ class Framer:
             raise MalformedCallError(f"a message of more than {self._most} bytes") from None
         except (ValueError, msgpack.UnpackException) as error:
             raise MalformedCallError(f"no MessagePack ({type(error).__name__})") from None
+        if held is self._buffer:
+            del self._buffer[:at]
+        elif at < len(data):
+            self._buffer += data[at:]
         if len(self._buffer) > self._most:
             raise MalformedCallError(f"a message of more than {self._most} bytes")
         if self._largest_bytes > _KEPT_BYTES and not self._buffer:
