@@ -17,7 +17,6 @@ from samepath.instrument.execution.hosts import LocalHost, RepeatFailed, RepeatF
 from samepath.instrument.study.records import Isolation
 from samepath.instrument.traces.records import Repeat
 from tests.support.plans import marked_processes, work
-from tests.support.processes_left import wait_until_gone
 
 
 @pytest.fixture(scope="module")
@@ -174,8 +173,8 @@ def test_other_instances_run_beside_the_measured_one_and_end_with_it(tmp_path, m
         while runner._instances.count() == 3:
             pass
         runner.hold(what)
-            assert runner._instances.count() == 3, "one that died is replaced"
-    wait_until_gone(marked_processes(mark))  # the one that was killed has a parent that reaps it in its own time
+        assert runner._instances.count() == 3, "one that died is replaced"
+    assert left_after_a_moment(mark, 0) == []
 
 
 def test_how_a_process_ended_is_said_in_words():
