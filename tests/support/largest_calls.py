@@ -246,8 +246,11 @@ def cost_of(host, name, arguments):
         except WireError as error:
             return str(error), len(method.error(str(error)))
         caller = Somebody()
-        failed, result = method.attempt(host, Sender(caller, caller.home), read, host.context.log, method.result)
-        return failed or "", len(result if failed is None else method.error(failed))
+        try:
+            return "", len(method.result(method.call(host, Sender(caller, caller.home), read)))
+        except Exception as error:
+            words = method.words(error, host.context.log)
+            return words, len(method.error(words))
 
     gc.disable()  # what is collected meanwhile was somebody else's
     unit_s = _unit_s()

@@ -1,4 +1,4 @@
-"""The table of the server's limits in docs/security.md, from the limits themselves: ``python -m tests.support.limits_table``."""
+"""The table of limits in docs/security.md, from the limits themselves: ``python -m tests.support.limits_table``."""
 
 import dataclasses
 import inspect

@@ -126,10 +126,10 @@ class MainServer(SimulatorServer):
         """Tell all nodes to go, close the ports, end the episode."""
         self.shell.stopping = True
         await super().stop()
-        self.shell.feed(c.StopWanted("the main server stops"))
-        # The episode's thread has ended, so the link is this thread's now.
-        self.link.poll(_FAREWELL_S)
-        self.link.close()
+        if self._has_ended:  # then the link is this thread's now; else nodes see it end with the process
+            self.shell.feed(c.StopWanted("the main server stops"))
+            self.link.poll(_FAREWELL_S)
+            self.link.close()
         if self._placement is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._placement.close)
 

@@ -174,7 +174,7 @@ def test_other_instances_run_beside_the_measured_one_and_end_with_it(tmp_path, m
             pass
         runner.hold(what)
         assert runner._instances.count() == 3, "one that died is replaced"
-    assert marked_processes(mark) == []
+    assert left_after_a_moment(mark, 0) == []
 
 
 def test_how_a_process_ended_is_said_in_words():

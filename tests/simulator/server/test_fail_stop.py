@@ -118,10 +118,10 @@ def test_an_error_in_one_connection_costs_that_connection_alone(monkeypatch):
         asked(bad, "version")
         real = Connection._take
 
-        def fail_for_bad(self, call):
+        def fail_for_bad(self, call, ready):
             if call.method.name == "get_available_maps":
                 raise ZeroDivisionError("ours")
-            real(self, call)
+            real(self, call, ready)
 
         monkeypatch.setattr(Connection, "_take", fail_for_bad)
         bad.send("get_available_maps")

@@ -269,14 +269,22 @@ def test_an_answer_that_is_waited_for_is_handed_over_before_others_calls_are_don
     def deliver(events):
         handed.append((len(done), [(event.caller, event.id) for event in events if isinstance(event, AnswerEvent)]))
 
-    inbox = HeldInbox()
+    inbox, all_done = HeldInbox(), threading.Event()
     runner = EpisodeRunner(host, Outbox(deliver), pytest.fail, inbox)
     apply = runner._apply
-    runner._apply = lambda command: (done.append(command), apply(command))[1]
+
+    def watched(command):
+        done.append(command)
+        if len(done) == 11:
+            all_done.set()
+        return apply(command)
+
+    runner._apply = watched
     for event in (*calls(busy, *range(1, 11)), *calls(waiting, 1)):
         runner.submit(event)
     runner.start()
     inbox.begin.set()
+    assert all_done.wait(20)
     runner.stop()
     when = next(count for count, answers in handed if (waiting, 1) in answers)
     assert when == 2  # after the first of the busy one, and its own
@@ -288,3 +296,30 @@ def test_large_answers_are_not_collected():
     assert outbox.is_full
     outbox.post()
     assert not outbox.is_full
+
+
+def test_what_waits_when_the_server_stops_is_not_begun():
+    begun, go_on = threading.Event(), threading.Event()
+    done, client = [], Client()
+    inbox = HeldInbox()
+    runner = EpisodeRunner(episode(), Outbox(lambda events: None), pytest.fail, inbox)
+
+    def held(command):
+        done.append(command)
+        begun.set()
+        assert go_on.wait(20)
+        return b""
+
+    runner._apply = held
+    for event in calls(client, *range(1, 50)):
+        runner.submit(event)
+    runner.start()
+    inbox.begin.set()
+    assert begun.wait(20)
+    ending = threading.Thread(target=runner.stop)
+    ending.start()
+    while not runner._stopping:
+        pass
+    go_on.set()
+    ending.join(20)
+    assert len(done) == 1

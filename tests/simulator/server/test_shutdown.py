@@ -132,6 +132,18 @@ def test_in_a_backlog_of_calls(compiled, tmp_path, number):
 
 
 @SIGNALS
+def test_in_a_backlog_of_ticks_with_cameras(compiled, tmp_path, number):
+    with compiled.serve(tmp_path) as server, server.ready().client() as first, ExitStack() as stack:
+        listening(server, first, stack, with_cameras(first, 2, 800, 600))
+        clients = [first, *(stack.enter_context(server.client()) for _ in range(7))]
+        for client in clients:
+            for _ in range(64):
+                client.send("tick_cue")
+        assert first.receive()[1] is None
+        ends_well(server, number)
+
+
+@SIGNALS
 def test_with_clients_that_do_not_read(compiled, tmp_path, number):
     with compiled.serve(tmp_path) as server, server.ready().client() as client, ExitStack() as stack:
         streams = with_cameras(client, 1, 1280, 720)

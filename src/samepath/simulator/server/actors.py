@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from samepath.core.catalogue import VehicleType
 from samepath.core.states import Pose
@@ -19,6 +20,7 @@ from samepath.simulator.carla.records import (
     WalkerControl,
 )
 from samepath.simulator.carla.streams import ACTIVE, ActorStates
+from samepath.simulator.world.signals import Signals
 from samepath.simulator.world.world import STATE_FIELDS, World
 
 _STILL_MPS: Final = 0.1
@@ -200,6 +202,15 @@ class SignEntry(ActorEntry):
 Kind = TypeVar("Kind", bound=ActorEntry)
 
 
+class WrittenLights(NamedTuple):
+    """Which state of the traffic lights stands in the table, and where: their rows, and their places in the plan."""
+
+    signals: Signals
+    version: int
+    rows: NDArray[np.int64]
+    lights: NDArray[np.int64]
+
+
 class ActorRegistry:
     """All actors by id, and the table of their states."""
 
@@ -211,6 +222,7 @@ class ActorRegistry:
         self._stale = True
         self._kinds: dict[type[ActorEntry], list[Any]] = {}
         self.version = 0  # counts who came and went
+        self.lights: WrittenLights | None = None  # None: none since somebody came or went
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -255,6 +267,7 @@ class ActorRegistry:
         self.version += 1
         self._stale = True
         self._kinds = {}
+        self.lights = None
 
     def row(self, actor_id: int) -> int:
         """An actor's row in the table."""

@@ -5,7 +5,7 @@ was sent: each is a :data:`Command`, and :func:`apply` is the only way in which 
 applies it. The runner does, live, and writes it to the journal; a resume reads the journal and applies the same commands again.
 So what a resumed world went through cannot differ from what the first one did.
 
-**What may go wrong.** A client's mistake is an answer to that client (``Method.attempt``). Everything else is raised by
+**What may go wrong.** A client's mistake is an answer to that client (``Method.words``). Everything else is raised by
 :func:`apply`, ``BaseException`` included, and means that the episode is over: a world that was changed by half of a command
 would go on, look well, and be wrong. Whoever applies commands must let nothing more happen to that episode.
 """
@@ -58,13 +58,13 @@ Command = Call | WorldStep | StreamUnheard | CallerGone | NodeLeft | MapReceived
 
 def apply(episode: Episode, command: Command) -> bytes:
     """Let a command happen; returns the packed answer, if it is a call. What is raised: see the top of this module."""
+    if isinstance(command, Call):
+        result, more = perform(episode, command)
+        if more is not None:
+            apply(episode, more)
+        return result
     connections = episode.connections
     match command:
-        case Call():
-            result, more = perform(episode, command)
-            if more is not None:
-                apply(episode, more)
-            return result
         case WorldStep():
             tick(episode, command.step_s)
         case StreamUnheard():
@@ -86,16 +86,14 @@ def perform(episode: Episode, call: Call) -> tuple[bytes, MapReceived | None]:
     Besides :func:`apply`, whoever answers a call that only reads (``Method.reads``) may do this, in any thread: to send a map
     is such a call, because reading it takes seconds, and what it changes is the command.
     """
-    made: list[MapReceived] = []
-
-    def pack(value: object) -> bytes:
-        if isinstance(value, MapReceived):
-            made.append(value)
-        return call.method.result(value)
-
-    sender = Sender(call.caller, call.caller.home)
-    error, result = call.method.attempt(episode, sender, call.arguments, episode.context.log, pack)
-    return (result if error is None else call.method.error(error)), (made[0] if made else None)
+    method, sender, log = call.method, Sender(call.caller, call.caller.home), episode.context.log
+    if not method.aside:
+        return method.run(episode, sender, call.arguments, log), None
+    try:
+        value = method.call(episode, sender, call.arguments)
+        return method.result(value), value if isinstance(value, MapReceived) else None
+    except Exception as error:
+        return method.error(method.words(error, log)), None
 
 
 def describe(command: Command | None) -> str:

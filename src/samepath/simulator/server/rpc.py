@@ -205,11 +205,11 @@ class Connection(asyncio.Protocol):
                 self._messages_bytes += len(message)
         except MalformedCallError as error:
             self._close(str(error))
+            self._update_memory()
         else:
-            self._make_calls()
             if self._framer.size_bytes and self._deadline is None:
                 self._await_rest()
-        self._update_memory()
+            self._make_calls()
 
     def _await_rest(self) -> None:
         """Give what is left of a message that has begun its time, unless it is us who do not read."""
@@ -251,7 +251,8 @@ class Connection(asyncio.Protocol):
         self._let_go()
 
     def _make_calls(self) -> None:
-        limits = self._server.limits
+        """Make calls of the messages that came, as many at once as a client may have waiting."""
+        limits, ready = self._server.limits, list[Call]()
         try:
             while (
                 self._messages
@@ -263,7 +264,7 @@ class Connection(asyncio.Protocol):
                 message = self._messages.popleft()
                 self._messages_bytes -= len(message)
                 if len(message) < limits.message_aside_bytes:
-                    self._take(self._read(message))
+                    self._take(self._read(message), ready)
                 else:
                     self._reading_bytes = len(message)
                     reading = asyncio.get_running_loop().run_in_executor(self._server.reader, self._read, message)
@@ -271,6 +272,10 @@ class Connection(asyncio.Protocol):
         except MalformedCallError as error:
             self._close(str(error))
         self._throttle()
+        self._update_memory()
+        # Last of all: this wakes the episode's thread, which would then wait for the interpreter until we are done.
+        for call in ready:
+            (self._server.answer_aside if call.method.aside else self._server.submit)(call)
 
     def _read(self, message: bytes) -> "Call | RefusedRequest":
         """Make a call of a message; in any thread."""
@@ -288,7 +293,10 @@ class Connection(asyncio.Protocol):
             # Of a client that has gone by itself meanwhile the call is done all the same, as if it had been read at once.
             found = reading.result()
             if not self._is_cut_off:
-                self._take(found)
+                ready = list[Call]()
+                self._take(found, ready)
+                for call in ready:
+                    (self._server.answer_aside if call.method.aside else self._server.submit)(call)
         except MalformedCallError as error:
             self._close(str(error))
         if self._has_left:
@@ -307,8 +315,8 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
-    def _take(self, call: "Call | RefusedRequest") -> None:
-        """Have a call done, or say why it cannot be."""
+    def _take(self, call: "Call | RefusedRequest", ready: list[Call]) -> None:
+        """Answer a call, or say why it cannot be done; what must wait for the world goes to ``ready``."""
         if isinstance(call, RefusedRequest):
             if call.id is not None:
                 self._send(codec.refusal(call.id, call.why))
@@ -324,7 +332,7 @@ class Connection(asyncio.Protocol):
             self._waiting_bytes += size_bytes
             if name in NOTED:
                 self._noted[call.id] = name
-            (server.answer_aside if method.aside else server.submit)(call)
+            ready.append(call)
             return
         if call.id is not None:
             self._send(codec.answer(call.id, result))
@@ -444,18 +452,23 @@ class Framer:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Add bytes; yield every object that is complete."""
-        self._buffer += data
-        self._largest_bytes = max(self._largest_bytes, len(self._buffer))
-        if len(self._buffer) > self._most + len(data):
+        # Nearly always a message comes whole and alone: then it is passed on as it came, and nothing is copied.
+        held: bytes | bytearray = data
+        if self._buffer:
+            self._buffer += data
+            held = self._buffer
+        self._largest_bytes = max(self._largest_bytes, len(held))
+        if len(held) > self._most + len(data):
             raise MalformedCallError(f"a message of more than {self._most} bytes")
+        at = 0
         try:
             self._scanner.feed(data)
             while True:
                 self._scanner.skip()
                 end = self._scanner.tell()
                 size = end - self._start
-                message = bytes(self._buffer[:size])
-                del self._buffer[:size]
+                message = data if held is data and size == len(data) else bytes(held[at : at + size])
+                at += size
                 self._start = end
                 self.messages += 1
                 yield message
@@ -465,6 +478,10 @@ class Framer:
             raise MalformedCallError(f"a message of more than {self._most} bytes") from None
         except (ValueError, msgpack.UnpackException) as error:
             raise MalformedCallError(f"no MessagePack ({type(error).__name__})") from None
+        if held is self._buffer:
+            del self._buffer[:at]
+        elif at < len(data):
+            self._buffer += data[at:]
         if len(self._buffer) > self._most:
             raise MalformedCallError(f"a message of more than {self._most} bytes")
         if self._largest_bytes > _KEPT_BYTES and not self._buffer:

@@ -44,6 +44,8 @@ _POST_AFTER: Final = 64
 _POST_AFTER_BYTES: Final = 4 << 20
 # How long a client has to read a state before it is told of an actor in it. Who spawns one after the other gets one per frame.
 _READ_S: Final = FRAME_S / 2
+# How long the end of a server may wait for the world: SIGTERM ends it within 5 s.
+_STOP_S: Final = 3.0
 # How long the world stands still after a load, in real time: the client that loaded is changing its streams.
 _REST_S: Final = 0.05
 
@@ -67,6 +69,7 @@ class EpisodeRunner:
             outbox.before = journal.flush
         self._log = episode.context.log
         self._failed = failed
+        self._stopping = False
         self._clock = episode.context.clock
         self._command: Command | None = None  # that is being applied
         self._busy_since_s: float | None = None
@@ -83,12 +86,22 @@ class EpisodeRunner:
         """Have something done in the episode's thread; from any thread."""
         self._inbox.put(event)
 
-    def stop(self) -> None:
-        """End the thread and wait for it. What was submitted before is done, what comes after is not."""
+    def stop(self) -> bool:
+        """End the thread, and wait for it; was it at an end in time?
+
+        What is being done is finished, what waits is not begun: nobody would be there for the answers, and a backlog of ticks may
+        take minutes. A call that takes longer than we may wait (a large map) is left to the end of the process: the journal
+        holds everything that was answered, and is whole without a word of farewell.
+        """
+        self._stopping = True
         self._inbox.put(StopRequested())
-        self._thread.join()
+        self._thread.join(_STOP_S)
+        if self._thread.is_alive():
+            self._log(f"what the world is busy with did not end within {_STOP_S:g} s: the process ends without it")
+            return False
         if self._journal is not None:
             self._journal.close()
+        return True
 
     def answer_now(self, call: Call) -> bytes:
         """Answer a ``quick`` call in the caller's thread, see the top of this module."""
@@ -135,7 +148,7 @@ class EpisodeRunner:
             self._busy_since_s = None
             event = self._inbox.get(min(waits_s, default=None))
             self._busy_since_s = self._clock.monotonic_s()
-            if isinstance(event, StopRequested):
+            if self._stopping or isinstance(event, StopRequested):
                 break
             if event is not None:
                 self._do(event)

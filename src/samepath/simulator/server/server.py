@@ -102,6 +102,7 @@ class SimulatorServer:
         self._log = log
         self._failed = failed
         self._closing = False
+        self._has_ended = True  # the episode's thread, when the server has been stopped
         self._loop_beat_s = SYSTEM_CLOCK.monotonic_s()
         self._readers = _Readers()
         self.port = 0
@@ -240,7 +241,7 @@ class SimulatorServer:
         self._calls.close()
         self._streams.close()
         # In another thread: the loop must go on while the episode finishes what it has.
-        await asyncio.get_running_loop().run_in_executor(None, self._runner.stop)
+        self._has_ended = await asyncio.get_running_loop().run_in_executor(None, self._runner.stop)
         self._rpc.close()
         self._hub.close()
         self._readers.close()

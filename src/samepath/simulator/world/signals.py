@@ -227,6 +227,8 @@ class Signals:
 
     def __init__(self, plan: SignalPlan) -> None:
         self.plan = plan
+        self.version = 0
+        """Another one after every change but the passing of time."""
         self._shows = [TrafficLightState.RED] * len(plan.lights)
         times_s = [GREEN_S, YELLOW_S, RED_S]
         self._groups = [
@@ -252,6 +254,7 @@ class Signals:
                 self._enter(phase, phase.stage + 1)
 
     def _enter(self, phase: _ControllerState, stage: int) -> None:
+        self.version += 1
         phase.stage, phase.elapsed_s = stage, 0.0
         for light in phase.lights:
             self._shows[light] = _STAGES[stage]
@@ -264,6 +267,11 @@ class Signals:
     def states(self) -> tuple[TrafficLightStatus, ...]:
         """All lights, in the order of the plan."""
         return tuple(self._state(number) for number in range(len(self.plan.lights)))
+
+    def elapsed_s(self) -> list[float]:
+        """How long each light's controller has been in its stage, in the order of the plan."""
+        groups = self._groups
+        return [groups[light.group].phases[light.phase].elapsed_s for light in self.plan.lights]
 
     def _state(self, number: int) -> TrafficLightStatus:
         group, phase = self._place(number)
@@ -278,6 +286,7 @@ class Signals:
     def set_shown(self, light: int, shows: TrafficLightState) -> None:
         """Make one light show something, until its controller next changes; freeze its junction to keep it."""
         self._known(light)
+        self.version += 1
         self._shows[light] = shows
 
     def set_times(
@@ -285,6 +294,7 @@ class Signals:
     ) -> None:
         """Change how long the light's controller stays in a stage."""
         _, phase = self._place(light)
+        self.version += 1
         for stage, time_s in enumerate((green_s, yellow_s, red_s)):
             if time_s is not None:
                 if not 0.0 <= time_s <= 1e6:
@@ -293,10 +303,12 @@ class Signals:
 
     def freeze(self, light: int, *, frozen: bool) -> None:
         """Stop or start the clock of the light's junction."""
+        self.version += 1
         self._place(light)[0].frozen = frozen
 
     def freeze_all(self, *, frozen: bool) -> None:
         """Stop or start all clocks."""
+        self.version += 1
         for group in self._groups:
             group.frozen = frozen
 

@@ -232,10 +232,11 @@ def _attempt(episode: Episode, sender: Sender, name: str, arguments: bytes) -> t
     except WireError as error:
         return str(error), b""
 
-    def packed_value(value: object) -> bytes:
-        """What the handler returned, without CARLA's wrapping: whether it worked is said beside it."""
+    try:
+        value = call.method.call(episode, sender, call.arguments)
         if isinstance(value, MapReceived):
             apply(episode, value)
-        return pack(None if call.method.shape == VOID else value)
-
-    return call.method.attempt(episode, sender, call.arguments, episode.context.log, packed_value)
+        # Without CARLA's wrapping: whether it worked is said beside it.
+        return None, pack(None if call.method.shape == VOID else value)
+    except Exception as error:
+        return call.method.words(error, episode.context.log), b""

@@ -26,7 +26,7 @@ class Method:
     clients must be able to make the call, but in this simulator there is nothing that it could change.
 
     ``reads``: the handler changes nothing, so that an error of ours in it is answered like any other and the server goes on.
-    Where a handler may have changed half of what it should, it must not, see :meth:`attempt`. ``sender``: the handler is told
+    Where a handler may have changed half of what it should, it must not, see :meth:`words`. ``sender``: the handler is told
     who calls, behind the episode.
     """
 
@@ -60,7 +60,7 @@ class Method:
         """Pack an error in the shape of this method."""
         return codec.void_error(message) if self.shape == VOID else codec.value_error(message)
 
-    def call(self, host: object, sender: "Sender", arguments: tuple[Any, ...]) -> object:
+    def call(self, host: object, sender: "Sender", arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401 - any answer
         """Call the handler. ``host`` is the episode, or what a rendering node knows of it."""
         if self.handler is None:
             raise codec.CallError(f"{NOT_SUPPORTED}: {self.name}: {self.missing}")
@@ -68,33 +68,25 @@ class Method:
 
     def run(self, host: object, sender: "Sender", arguments: tuple[Any, ...], report: Callable[[str], None]) -> bytes:
         """Call the handler and return the packed result, or the packed error; what is no answer is raised."""
-        error, result = self.attempt(host, sender, arguments, report, self.result)
-        return result if error is None else self.error(error)
+        try:
+            return self.result(self.call(host, sender, arguments))
+        except Exception as error:
+            return self.error(self.words(error, report))
 
-    def attempt(
-        self,
-        host: object,
-        sender: "Sender",
-        arguments: tuple[Any, ...],
-        report: Callable[[str], None],
-        pack: Callable[[object], bytes],
-    ) -> tuple[str | None, bytes]:
-        """Call the handler; gives what went wrong, or nothing and the result packed as told.
+    def words(self, error: Exception, report: Callable[[str], None]) -> str:
+        """What a client is told of an error in the handler; one that must not be answered is raised again.
 
         What a client did wrong is an answer to that client. Anything else is an error of ours. One in a method that only reads
         is reported and answered. One in a method that changes the world has left it half changed, and what follows from that
         would be wrong without a sign: it is raised, and whoever runs the episode stops (see ``commands.py``). So is the end of
         memory, and what is no ``Exception``, such as a panic of the physics.
         """
-        try:
-            return None, pack(self.call(host, sender, arguments))
-        except SamepathError as error:
-            return str(error), b""
-        except Exception as error:
-            if not self.reads or isinstance(error, MemoryError):
-                raise
-            report(f"error of ours in {self.name}: {type(error).__name__}: {error}")
-            return f"internal error of samepath in {self.name}: {type(error).__name__}: {error}", b""
+        if isinstance(error, SamepathError):
+            return str(error)
+        if not self.reads or isinstance(error, MemoryError):
+            raise error
+        report(f"error of ours in {self.name}: {type(error).__name__}: {error}")
+        return f"internal error of samepath in {self.name}: {type(error).__name__}: {error}"
 
 
 @dataclass
