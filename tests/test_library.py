@@ -72,6 +72,18 @@ def test_a_report_shows_itself_in_a_notebook_with_its_figures_and_is_short_in_a_
     assert json.loads(report.to_json())["command"] == f"samepath analyse {tmp_path / 'log.csv'}"
 
 
+def test_what_is_at_the_end_of_a_cell_of_a_notebook_is_short(tmp_path):
+    (tmp_path / "log.csv").write_text(LOG)
+    (cell,) = samepath.load(tmp_path / "log.csv")
+    assert repr(cell) == "<MemoryCell 'log' of 'log': imported log, log>"
+    (folder,) = samepath.store([cell], tmp_path / "traces")
+    assert repr(samepath.load(folder)) == "[<StoredCell 'log' of 'log': imported log, log>]"
+    result = samepath.analyse(cell).cells[0]
+    assert repr(result) == (
+        "<CellAnalysis 'log' of 'log': exceeds-tolerance, 2 repeats, max sigma 35.4 cm, max deviation 25 cm, tolerance 1 cm>"
+    )
+
+
 STUDY = {
     "name": "tiny",
     "design": {
@@ -94,6 +106,9 @@ def test_a_study_can_be_run_watched_interrupted_and_resumed(tmp_path):
         samepath.run_study(STUDY, tmp_path / "s", progress=stop)
     partial = interrupted.value.result
     assert partial.interrupted
+    kept = f"5 of 6 repeats are kept in {tmp_path / 's'}: go on with samepath.resume_study({str(tmp_path / 's')!r})"
+    assert str(interrupted.value) == kept
+    assert repr(partial) == f"<StudyResult 'tiny' in {tmp_path / 's'}: within-tolerance, 0 problems, interrupted>"
     assert [cell.repeats for cell in partial.report.cells] == [3, 2]
     assert "Continue with: samepath resume" in partial.report.partial
     seen = []
@@ -113,6 +128,8 @@ def test_a_preview_says_what_a_study_takes_and_keeps_nothing(tmp_path):
     preview = samepath.preview_study(STUDY, tmp_path / "s", progress=False)
     assert preview.fits
     assert preview.estimate.repeats == 6
+    assert repr(preview).startswith(f"<StudyPreview 'tiny' in {tmp_path / 's'}: 6 repeats to run, about ")
+    assert repr(preview).endswith(" free, 0 cells not applicable>")
     assert not (tmp_path / "s").exists()
 
 

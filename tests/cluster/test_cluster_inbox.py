@@ -27,10 +27,11 @@ def call_of(client, number):
 @pytest.fixture
 def inbox():
     begun = []
-    membership = SimpleNamespace(work=deque(), link=SimpleNamespace(wake=lambda: None), attend=lambda timeout_s: None)
+    link = SimpleNamespace(wake=lambda: None)
+    shell = SimpleNamespace(work=deque(), link=link, attend=lambda timeout_s: None, began_s=0.0)
     counters = SimpleNamespace(commands=SimpleNamespace(begin=lambda call, at_s: begun.append(at_s)))
-    found = ClusterInbox(membership, SimpleNamespace(began_s=0.0), counters, lambda: None)
-    found.work, found.begun = membership.work, begun
+    found = ClusterInbox(shell, counters, lambda: None)
+    found.work, found.begun = shell.work, begun
     return found
 
 

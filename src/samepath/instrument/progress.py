@@ -1,15 +1,15 @@
 """What a person sees while the instrument works: bars on a terminal or in a notebook, a line now and then elsewhere.
 
 Whoever runs something long is given a :class:`Display`: a silent one, or one that writes to stderr, because stdout belongs to
-results. On a terminal the display moves at most once a second: drawing more often would be load on the very machine that is
-being measured.
+results. The display moves at most once a second: drawing more often would be load on the very machine that is being measured.
 """
 
-import importlib.util
+import html
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -54,18 +54,24 @@ class Display:
 class StderrDisplay(Display):
     """Shows everything on stderr, or below the cell of a notebook."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._line = _NotebookLine()  # one for all stages: each of its own would leave an output in the notebook that is saved
+
     def say(self, line: str) -> None:
         sys.stderr.write(f"samepath: {line}\n")  # plain: names in it may look like rich's markup
 
     @contextmanager
     def steps(self, what: str, total: int) -> Iterator[Advance]:
-        with progress_bar(what, total) as advance:
+        notebook = stderr_console().is_jupyter and total > 1
+        with self._line.steps(what, total) if notebook else progress_bar(what, total) as advance:
             yield advance
 
     @contextmanager
     def study(self, total: int) -> Iterator[ShowStudy]:
         console = stderr_console()
-        with _moving(console, total) if _moves(console) else _in_lines(console) as show:
+        elsewhere = _moving(console, total) if console.is_terminal else _in_lines(console)
+        with self._line.study(total) if console.is_jupyter else elsewhere as show:
             yield show
 
 
@@ -83,7 +89,7 @@ def stderr_console() -> Console:
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Advance]:
-    """Show a bar on stderr where it can move and there is more than one step."""
+    """Show a bar on stderr where that is a terminal and there is more than one step."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -92,7 +98,7 @@ def progress_bar(what: str, total: int) -> Iterator[Advance]:
         TimeRemainingColumn(),
     )
     console = stderr_console()
-    with Progress(*columns, console=console, transient=True, disable=not _moves(console) or total < 2) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal or total < 2) as bar:
         task = bar.add_task(what, total=total)
 
         def advance(description: str, completed: int | None = None) -> None:
@@ -101,9 +107,56 @@ def progress_bar(what: str, total: int) -> Iterator[Advance]:
         yield advance
 
 
-def _moves(console: Console) -> bool:
-    """Can something already printed be drawn again? A notebook needs ipywidgets for that; without, it gets lines."""
-    return console.is_terminal or (console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None)
+class _NotebookLine:
+    """A bar and a line below the cell of a notebook, drawn again in place.
+
+    By IPython's own display handle, which every notebook has, and not by rich, which needs ipywidgets to draw again: without
+    them it appends, and a night's study left thousands of lines. What was drawn last stays in the notebook that is saved.
+    """
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._drawn_s = float("-inf")
+        self._waiting: dict[str, str] | None = None
+
+    @contextmanager
+    def steps(self, what: str, total: int) -> Iterator[Advance]:
+        done = 0
+
+        def advance(description: str, completed: int | None = None) -> None:
+            nonlocal done
+            done = done + 1 if completed is None else completed
+            self._show(f"{what} {description}, {done} of {total}", done, total)
+
+        try:
+            yield advance
+        finally:
+            self._draw()
+
+    @contextmanager
+    def study(self, total: int) -> Iterator[ShowStudy]:
+        try:
+            yield lambda now: self._show(", ".join([study_head(now), *parts(now)]), now.total_done, total)
+        finally:
+            self._draw()  # the last word, which may have come within a second of the one before
+
+    def _show(self, words: str, done: int, total: int) -> None:
+        line = f"samepath: {words}"
+        bar = f'<progress value="{done}" max="{total}"></progress> {html.escape(line)}'
+        self._waiting = {"text/plain": line, "text/html": bar}
+        now_s = SYSTEM_CLOCK.monotonic_s()
+        if now_s - self._drawn_s >= _REFRESH_S:
+            self._drawn_s = now_s
+            self._draw()
+
+    def _draw(self) -> None:
+        if self._waiting is None:
+            return
+        if self._handle is None:
+            self._handle = import_module("IPython.display").display(self._waiting, raw=True, display_id=True)
+        else:
+            self._handle.update(self._waiting, raw=True)
+        self._waiting = None
 
 
 @contextmanager
@@ -128,10 +181,14 @@ def _in_lines(console: Console) -> Iterator[ShowStudy]:
         nonlocal last_s
         if SYSTEM_CLOCK.monotonic_s() - last_s >= _LINE_S:
             last_s = SYSTEM_CLOCK.monotonic_s()
-            head = f"samepath: {now.stage}, {now.total_done} of {now.total} repeats"
-            console.print(", ".join([head, *parts(now)]), soft_wrap=True, markup=False, highlight=False)
+            words = ", ".join([study_head(now), *parts(now)])
+            console.print(f"samepath: {words}", soft_wrap=True, markup=False, highlight=False)
 
     yield show
+
+
+def study_head(now: "StudyProgress") -> str:
+    return f"{now.stage}, {now.total_done} of {now.total} repeats"
 
 
 def parts(now: "StudyProgress") -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from samepath.core.errors import StoreError
+from samepath.core.units import format_duration
 from samepath.engines import registry
 from samepath.instrument.evaluation import Report, study_report, tolerance_in_m
 from samepath.instrument.execution.folder import (
@@ -28,6 +29,7 @@ from samepath.instrument.execution.folder import (
     free_bytes,
     locked,
     read_record,
+    size,
 )
 from samepath.instrument.execution.ray_hosts import RayHosts, ray_hosts
 from samepath.instrument.execution.rehearsal import (
@@ -83,14 +85,18 @@ class StudyResult:
     def __repr__(self) -> str:
         # Not the dataclass's own: that would print the whole plan.
         verdict = "no figures" if self.report is None else self.report.verdict.value
-        return f"<StudyResult {self.plan.name!r} in {self.folder}: {verdict}, {len(self.problems)} problems>"
+        ended = ", interrupted" if self.interrupted else ""
+        return f"<StudyResult {self.plan.name!r} in {self.folder}: {verdict}, {len(self.problems)} problems{ended}>"
 
 
 class StudyInterrupted(KeyboardInterrupt):
     """Ctrl-C while a study ran: ``result`` covers the repeats that were finished, and they are kept."""
 
     def __init__(self, result: StudyResult) -> None:
-        super().__init__()
+        # In words: in a notebook the last line of the traceback is all that most people read.
+        kept = sum(map(len, _done(result.plan, result.folder).values()))
+        words = f"{kept} of {result.plan.repeats} repeats are kept in {result.folder}"
+        super().__init__(f"{words}: go on with samepath.resume_study({str(result.folder)!r})")
         self.result = result
 
 
@@ -120,6 +126,14 @@ class StudyPreview:
     def fits(self) -> bool:
         """Is there room for it on the disk?"""
         return self.estimate.needed_bytes <= self.free_bytes
+
+    def __repr__(self) -> str:
+        # Not the dataclass's own: that would print the whole plan.
+        figures = self.estimate
+        time = f"{figures.repeats} repeats to run, about {format_duration(figures.total_s)}"
+        room = f"at most {size(figures.stored_bytes + figures.spool_bytes)} of {size(self.free_bytes)} free"
+        left_out = f"{len(self.not_applicable)} cells not applicable"
+        return f"<StudyPreview {self.plan.name!r} in {self.folder}: {time}, {room}, {left_out}>"
 
 
 def run_study(

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
+from samepath.core.units import format_length
 from samepath.instrument.analysis.conditions import ConditionCheck, PaceFinder, ProcessPosition, RunPace, read_host
 from samepath.instrument.analysis.divergence import (
     Finding,
@@ -103,6 +104,14 @@ class CellAnalysis:
     def divergent(self) -> int:
         """How many repeats are not of the largest outcome."""
         return self.bounds.divergent
+
+    def __repr__(self) -> str:
+        # Not the dataclass's own: that prints every array, 3 MB of text for nine small cells at the end of a notebook's input.
+        figures = (("max sigma", self.summary.max_sigma_m), ("max deviation", self.summary.max_deviation_m))
+        known = [f"{name} {format_length(figure_m)}" for name, figure_m in figures if figure_m is not None]
+        words = [self.judgement.verdict.value, f"{self.repeats} repeats", *known]
+        limit = format_length(self.options.tolerance_m)
+        return f"<CellAnalysis {self.header.cell!r} of {self.header.experiment!r}: {', '.join(words)}, tolerance {limit}>"
 
 
 def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> CellAnalysis:

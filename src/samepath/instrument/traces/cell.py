@@ -60,6 +60,11 @@ class CellTrace(ABC):
 
     header: Header
 
+    def __repr__(self) -> str:
+        # Of the header alone: to show a cell at the end of a notebook's input must not read its files.
+        told = self.header
+        return f"<{type(self).__name__} {told.cell!r} of {told.experiment!r}: {told.simulator}, {told.scenario}>"
+
     @property
     @abstractmethod
     def runs(self) -> tuple[RunInfo, ...]:

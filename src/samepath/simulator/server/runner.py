@@ -89,8 +89,8 @@ class EpisodeRunner:
     def stop(self) -> bool:
         """End the thread, and wait for it; was it at an end in time?
 
-        What is being done is finished, what waits is not begun: nobody would be there for the answers, and a backlog of ticks may
-        take minutes. A call that takes longer than we may wait (a large map) is left to the end of the process: the journal
+        What is being done is finished, what waits is not begun: nobody would be there for the answers, and a backlog of ticks
+        may take minutes. A call that takes longer than we may wait (a large map) is left to the end of the process: the journal
         holds everything that was answered, and is whole without a word of farewell.
         """
         self._stopping = True
