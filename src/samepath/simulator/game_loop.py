@@ -153,6 +153,7 @@ class GameLoop:
         threaded = self.settings.controllers == "thread" and not self.simulation.replays
         decider = ThreadedDecider(self.simulation.decide) if threaded else InlineDecider(self.simulation.decide)
         before_s = self._clock.monotonic_s()
+        # As if a frame on time had gone before: with no time passed the first frame would have nothing to simulate.
         passed_s = frame_s = pacer.first_wall_s
         try:
             while True:
@@ -160,11 +161,14 @@ class GameLoop:
                 if due.steps_s:
                     frame = self._frame(due, frame_s, decider)
                     frame_s = 0.0
+                    # What the caller does with a frame counts as a part of it, like output does: the clock is read when he asks
+                    # for the next.
                     yield frame
                     if frame.ended:
                         return
                 else:
                     self._clock.sleep_s(due.wait_s)
+                # Read once for both: time between two readings would belong to no frame.
                 now_s = self._clock.monotonic_s()
                 before_s, passed_s = now_s, now_s - before_s
                 frame_s += passed_s
@@ -173,6 +177,8 @@ class GameLoop:
 
     def _frame(self, due: "DueSteps", wall_s: float, decider: "Decider") -> LoopFrame:
         simulation, start_s = self.simulation, self.simulation.world.time_s
+        # Once for the frame: steps that make up for lost time are made on the same inputs, which is what parts late runs from
+        # those on time.
         commands = {} if simulation.replays else decider.commands(self._view())
         results: list[StepResult] = []
         for step_s in due.steps_s:
@@ -183,6 +189,7 @@ class GameLoop:
             self._on_step(results[-1])
             if results[-1].ended:
                 break
+        # After the steps, as an engine renders what physics has made; it delays the next frame, not this one.
         self._work()
         world = simulation.world
         self.frame_count += 1
@@ -195,6 +202,7 @@ class GameLoop:
         view = self.simulation.view()
         if self.settings.is_fixed:
             return view
+        # The margin is for the rounding of a sum of steps: a period that is over must not count as not quite over.
         return replace(view, tick=int(view.time_s / self.simulation.world.settings.step_s + 1e-9))
 
 
@@ -231,6 +239,7 @@ class StepPacer:
         owed_s, most = self._owed_s, settings.catch_up_steps if settings.mode == "semi-fixed" else 1
         if owed_s < _LEAST_STEP_S:
             return DueSteps((), wait_s=_LEAST_STEP_S / settings.time_scale)
+        # What is beyond the caps is lost, not owed: owed, a slow machine would fall behind further with every frame.
         self._owed_s = 0.0
         taken_s, steps_s = min(owed_s, most * settings.max_step_s), []
         while taken_s >= _LEAST_STEP_S:
@@ -242,6 +251,7 @@ class StepPacer:
     def _fixed_steps(self) -> DueSteps:
         # The margin is far below a clock's resolution and above the rounding of a sum of frames.
         steps = int(self._owed_s / self.step_s + 1e-9)
+        # All steps that were due, also those beyond ``catch_up_steps``: they are given up, or lateness would never end.
         self._owed_s = max(0.0, self._owed_s - steps * self.step_s)
         if not steps:
             return DueSteps((), wait_s=(self.step_s - self._owed_s) / self.settings.time_scale)
@@ -267,6 +277,7 @@ class InlineDecider:
         self._commands: dict[int, Command] = {}
 
     def commands(self, view: WorldView) -> dict[int, Command]:
+        # By period, not by frame: short frames must not let agents decide more often than their period says.
         if view.tick > self._period:
             self._period, self._commands = view.tick, self._decide(view)
         return self._commands
@@ -295,6 +306,7 @@ class ThreadedDecider:
     def commands(self, view: WorldView) -> dict[int, Command]:
         """Publish the view and return what has arrived so far."""
         with self._changed:
+            # Raised here, in the loop's own thread: an error in a thread that nobody joins would only be printed.
             if self._error is not None:
                 raise self._error
             self._view = view
@@ -306,18 +318,22 @@ class ThreadedDecider:
         with self._changed:
             self._stopped = True
             self._changed.notify()
+        # The decision in hand still uses the simulation's agents: it must be over before anybody else does.
         self._thread.join()
 
     def _run(self) -> None:
         period = -1
         while True:
             with self._changed:
+                # Sleeps until a newer period is published; views that came meanwhile are skipped, as a client that is too slow
+                # skips frames.
                 while not self._stopped and (self._view is None or self._view.tick <= period):
                     self._changed.wait()
                 view = self._view
             if self._stopped or view is None:
                 return
             period = view.tick
+            # Without the lock: how long it takes to decide must not hold up a frame.
             try:
                 commands = self._decide(view)
             except Exception as error:  # told to the loop, which raises it in the caller's thread

@@ -56,6 +56,7 @@ class Peer:
 
     def cut(self) -> None:
         """End the connection, for both sides, and free its memory."""
+        # Shut down, not only closed: ZeroMQ has a descriptor of its own, and the connection would live on in it.
         with suppress(OSError):
             self.handle.shutdown(socket.SHUT_RDWR)
         self.handle.close()
@@ -127,6 +128,7 @@ class MainLink:
         others have theirs.
         """
         failed: dict[bytes, LinkError] = {}
+        # Looked at once: it is too large for all of them, and nobody must be sent a part of a tick.
         if len(bulk) > self._limits.bulk_bytes:
             error = TooLargeError(
                 f"{len(bulk)} bytes for all nodes are beyond the limit of the link, {self._limits.bulk_bytes} bytes"
@@ -152,6 +154,7 @@ class MainLink:
                 )
                 self._send_frames(found, frames, size, extent)
             except LinkError as error:
+                # One that is gone or stuck keeps nobody else from the tick.
                 failed[peer] = error
         self._grow()
         return failed
@@ -197,6 +200,7 @@ class MainLink:
 
         This is at once: what was sent to it a moment before may not arrive any more.
         """
+        # Messages of it may lie in ZeroMQ's queue already: they are dropped by its name.
         self._fence(peer)
         found = self._peers.pop(peer, None)
         if found is not None:
@@ -235,6 +239,7 @@ class MainLink:
                     self.disconnect(gone.identity)
                     events.append(Disconnected(gone.identity))
         for peer in self._peers.values():
+            # A node to which nothing is sent for a while would run out of arena, although all that it wrote was read.
             if peer.flow.owes_ack(peer.memory.arena_bytes):
                 with suppress(LinkError):
                     self._send_control(peer, PacketKind.ACK, b"")
@@ -281,6 +286,7 @@ class MainLink:
         after: list[bytes] = []
         while self._socket.getsockopt(zmq.RCVMORE):
             frame = self._socket.recv()
+            # One more than is allowed is kept, so that what is too much is found malformed and not cut to size.
             if len(after) <= self._limits.bulk_parts:
                 after.append(frame)
         return after
@@ -295,6 +301,7 @@ class MainLink:
             offer = self._memory.accept(peer.memory, wire.unpack_control(wire.SegmentReply, packet.message))
         else:
             wanted = wire.unpack_control(wire.GrowRequest, packet.message).size
+            # Only to who has proved to be on this host: anybody else could make main take memory for nothing.
             offer = self._memory.offer_arena(peer.memory, wanted) if peer.memory.broadcast >= 0 else None
         self._offer(peer, offer)
 
@@ -310,6 +317,7 @@ class MainLink:
         try:
             if len(content) > 1 and content[0] != wire.VERSION and content[1] == PacketKind.HELLO:
                 self._log(f"a node was refused: its link has version {content[0]}, this one {wire.VERSION}")
+                # The only answer to a stranger: it carries our version, so that the other side can say which ones do not fit.
                 self._socket.send_multipart([identity, wire.pack(PacketKind.REFUSED, 0, b"")], zmq.DONTWAIT)
                 return
             hello = _read_hello(content, self._limits)
@@ -362,6 +370,7 @@ class MainLink:
             for frame in frames[:-1]:
                 self._socket.send(frame, zmq.DONTWAIT | zmq.SNDMORE)
             self._socket.send(frames[-1], zmq.DONTWAIT)
+        # Nothing was sent in either case: ZeroMQ takes a message whole, and decides at its first frame.
         except zmq.Again:
             raise self._stuck(peer) from None
         except zmq.ZMQError as error:
@@ -385,6 +394,7 @@ class MainLink:
     def _in_use(self, generation: int) -> Iterator[int]:
         """The positions of the broadcast segment from which on nodes may still read."""
         for peer in self._peers.values():
+            # The slowest reader holds the memory of all: what it has not acknowledged it may be reading now.
             start = peer.flow.oldest(generation)
             if start is not None:
                 yield start

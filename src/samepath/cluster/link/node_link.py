@@ -51,6 +51,7 @@ class NodeLink:
         log: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.endpoint = endpoint
+        # New for every connection: main tells incarnations of a node apart by it, and drops what still comes from a former one.
         self.identity = b"n" + os.urandom(wire.IDENTITY_BYTES - 1)
         self._limits = limits or LinkLimits()
         self._log = log
@@ -73,6 +74,7 @@ class NodeLink:
             self._context.destroy(linger=0)
             raise
         self._poller = Poller(self._socket, self._monitor)
+        # ZeroMQ keeps it until there is a connection: nothing here waits for one.
         self._send_control(PacketKind.HELLO, wire.pack_control(wire.LinkHello(shared_memory)))
 
     @property
@@ -88,12 +90,14 @@ class NodeLink:
 
     def send(self, message: bytes, bulk: Sequence[wire.Buffer] = ()) -> None:
         """Send to main. Waits only if very much was sent that main has not read; then for a bounded time."""
+        # Before the bulk is put away: what is read while waiting also frees room in the arena.
         if self._flow.is_full():
             self._await_room()
         if self._failure is not None:
             raise self._failure
         frames, size, extent = wire.pack_bulk(self._flow.received, message, bulk, self._store, self._limits)
         self._send_frames(frames, size, extent)
+        # Once for each arena: main answers with a new one, or not at all where there is no more memory.
         if self._grow_to and not self._grow_asked:
             self._grow_asked = True
             self._send_control(PacketKind.GROW, wire.pack_control(wire.GrowRequest(self._grow_to)))
@@ -104,13 +108,17 @@ class NodeLink:
         while True:
             now_s = SYSTEM_CLOCK.monotonic_s()
             left_s = None if deadline_s is None else max(0.0, deadline_s - now_s)
+            # Something is there already, or all that is left is to read what came before the end.
             wait_s = 0.0 if self._kept or self._ended or self._failure is not None else left_s
+            # The wait ends with the time to connect too, whatever the caller asked for: a main server that is not there must be
+            # told of.
             if not self._connected:
                 until_s = max(0.0, self._deadline_s - now_s)
                 wait_s = until_s if wait_s is None else min(wait_s, until_s)
             events = [*self._kept]
             self._kept.clear()
             self._poll_once(wait_s, events)
+            # Events before the failure: work that arrived is handed out, whatever ended the link behind it.
             if events:
                 return events
             if self._failure is not None:
@@ -149,6 +157,7 @@ class NodeLink:
             self._failure = LinkRefusedError(
                 f"no main server answered at {self.endpoint} within {self._limits.connect_s:g} s: is it running there?"
             )
+        # Only when nothing else has gone out for long: every packet that is sent acknowledges by itself.
         if self._failure is None and self._flow.owes_ack(self.memory_bytes[0]):
             self._send_control(PacketKind.ACK, b"")
 
@@ -167,6 +176,8 @@ class NodeLink:
                 self._refused("does not know this node's key: start the node with the keys that the main server gave out")
             elif kind in {zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL}:
                 self._refused("is not the one whose public key this node has, or no main server: compare the keys")
+            # Before the handshake ZeroMQ tries again by itself; after it a connection that ended is never resumed (see
+            # ``wire``).
             elif kind == zmq.EVENT_DISCONNECTED and self._connected:
                 self._ended = True
 
@@ -181,6 +192,7 @@ class NodeLink:
                 frame, *after = self._socket.recv_multipart(zmq.DONTWAIT)
             except zmq.Again:
                 return True
+            # Before it is taken apart: of another version only the first byte is known to mean the same.
             if frame[:1] != bytes([wire.VERSION]):
                 version = frame[0] if frame else "none"
                 self._refused(
@@ -191,6 +203,7 @@ class NodeLink:
             try:
                 packet = wire.unpack(frame, len(after), self._limits)
                 freed = self._flow.on_read_by_peer(packet.read)
+                # Of an arena that was replaced nothing needs to be freed: it is gone as a whole.
                 if freed is not None and self._arena is not None and freed.generation == self._arena.generation:
                     self._arena.ring.release(freed.end)
                 if packet.kind == PacketKind.DATA:
@@ -202,10 +215,12 @@ class NodeLink:
             except MalformedError as error:
                 # Main is trusted; what it sends and cannot be read must not be passed over.
                 self._failure = LinkLostError(f"the main server at {self.endpoint} sent what is no message: {error}")
+            # Malformed or not, it was read: both sides count packets, and must go on counting the same ones.
             self._flow.on_received(size)
         return False
 
     def _fetch(self, reference: PartRef) -> bytes | None:
+        # Offsets mean nothing in another generation: bytes of another tick would pass for a state.
         if self._broadcast is None or self._broadcast[0] != reference.generation:
             return None
         return self._broadcast[1].read(reference.offset, reference.length)
@@ -251,6 +266,8 @@ class NodeLink:
                 raise PeerStuckError(
                     f"the main server at {self.endpoint} has not read for {self._limits.stuck_s:g} s: {waiting}"
                 )
+            # Reading goes on meanwhile: main's acknowledgements come with what it sends, and without them the wait would never
+            # end.
             self._poll_once(min(left_s, 1.0), self._kept)
 
     def _send_control(self, kind: PacketKind, message: bytes) -> None:

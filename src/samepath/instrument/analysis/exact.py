@@ -42,8 +42,11 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _LARGEST: Final = 2.0**1020
+# Rows at a time: squares of 22-bit numbers have 44 bits, sums of 2**8 of them 52, and float64 holds 53.
 _ROWS: Final = 256
+# Shorter rows of additions lose less: this is the 64 in the bounds below.
 _SUMMED_ROWS: Final = 64
+# With 256 rows of float64 each of the three working arrays has 2 MiB, however wide a study is.
 _COLUMNS: Final = 1024
 # Adding and subtracting this leaves the multiple of 2**-22 nearest to a number of size at most 1.
 _SPLITTER: Final = 1.5 * 2.0**30
@@ -78,12 +81,14 @@ class Spread:
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    # Knuth's: right whichever of the two is larger, so that no column needs a branch.
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def _two_product(a: Floats, b: Floats | float) -> tuple[Floats, Floats]:
+    # Dekker's, with Veltkamp's split by 2**27 + 1 into halves whose products are exact: numpy has no fused multiply-add.
     product = a * b
     a_big = a * 134217729.0
     a_high = a_big - (a_big - a)
@@ -150,6 +155,8 @@ class SpreadAccumulator:
             count += values.shape[0]
         else:
             if new.any():
+                # The first value that is there: any would do for the proof, but the same one must be taken for all blocks to
+                # come.
                 candidate = values[present.argmax(axis=0), np.arange(values.shape[1])]
                 self._first[part] = np.where(new & present.any(axis=0), candidate, self._first[part])
             count += present.sum(axis=0)
@@ -163,6 +170,7 @@ class SpreadAccumulator:
         np.maximum(self._max[part], high, out=self._max[part], where=some)
         with np.errstate(over="ignore", invalid="ignore"):
             largest = np.maximum(high - first, first - low)
+        # Nothing but the first value: all sums stay as they are, and identical repeats cost next to nothing.
         if not largest.any():
             return
         # Near the end of float64's range sums of a few values overflow: such columns are left to fractions.
@@ -192,20 +200,24 @@ class SpreadAccumulator:
         exponent = np.frexp(largest)[1].astype(np.int64)
         np.subtract(values, first, out=difference)
         error = None
+        # The rounding error of the subtraction, itself exact (Knuth's two-sum); scaled like the difference it belongs to.
         if not exact:
             other = difference - values
             error = (values - (difference - other)) - (first + other)
             error = np.ldexp(error, -exponent)
+        # 2**-exponent is a normal number here: a product with it gives what ``ldexp`` gives, some 20 times quicker.
         if int(exponent.min()) > -1000 and int(exponent.max()) < 1000:
             np.multiply(difference, np.ldexp(1.0, -exponent), out=difference)
         else:
             np.ldexp(difference, -exponent, out=difference)
+        # Three arrays are used over and over, so the order is what it is: d + s must be taken before d gives way to r.
         np.add(difference, _SPLITTER, out=coarse)
         np.subtract(coarse, _SPLITTER, out=coarse)
         np.add(difference, coarse, out=product)
         fine = np.subtract(difference, coarse, out=difference)
         if error is not None:
             np.add(fine, error, out=fine)
+        # Exact, in whatever order numpy adds; only the fine sums need the order that their bound speaks of.
         sum_coarse = np.add.reduce(coarse, axis=0)
         sum_fine = _sum_rows(fine)
         squares_fine = _sum_rows(np.multiply(product, fine, out=product))
@@ -230,6 +242,7 @@ class SpreadAccumulator:
         for value in squares:
             total_squares[:] = _add(total_squares[0], total_squares[1], np.ldexp(value, 2 * lower_new))
         self._exponent[part] = common
+        # The bound grows with the chunks that were rounded, and one without a difference was not.
         self._chunks[part] += largest > 0
 
     def result(self) -> Spread:
@@ -249,6 +262,7 @@ class SpreadAccumulator:
         variance_high = variance_high + variance_low
         nothing = self._count == 0
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # overflowed columns are uncertified
+            # The root before the scale: sigma may be a float64 where the variance overflows or underflows.
             sigma = np.ldexp(np.sqrt(np.maximum(variance_high, 0.0)), exponent)
             variance = np.ldexp(variance_high, 2 * exponent)
             mean, rest = _two_sum(self._first, np.ldexp(mean_high, exponent))
@@ -271,6 +285,7 @@ class SpreadAccumulator:
         """Is the bound of the absolute error of the numerator below an eighth of an ulp of it?"""
         error = self._chunks * (_SQUARE_ERROR + 2 * np.abs(mean) * _LINEAR_ERROR)
         error = error + _TOTAL_ERROR * (1 + self._chunks) * (self._squares[0] + 1e-300)
+        # The first half: all values identical, zero is exact, and no bound is below an eighth of nothing.
         proved: Bools = ((numerator == 0) & (self._squares[0] == 0)) | (error < numerator * 2.0**-56)
         return proved
 
@@ -344,6 +359,7 @@ def sqrt_fraction(value: Fraction) -> float:
     """Square root of a fraction, within one ulp, without overflow or underflow on the way."""
     if value == 0:
         return 0.0
+    # Brought near 1 first: of a huge or tiny fraction the float itself would be infinite or 0, though its root is neither.
     shift = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
     try:
         return math.ldexp(math.sqrt(float(value / Fraction(4) ** shift)), shift)

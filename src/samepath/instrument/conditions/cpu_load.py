@@ -63,11 +63,13 @@ class CpuLoad:
         self._workers: WorkerPool | None = None
         self._stress: StressNg | None = None
         self._loop = ControlLoop(CONTROL_S, self._begin, self._step, self._end)
+        # The first guess: right on an idle machine, and too high by what the simulator takes, which the loop takes off again.
         self._demand = target
         self._strained = 0
         self._mark = self._before = read_cores()
 
     def __enter__(self) -> Self:
+        # A level of 0 is the machine as it is: not even idle workers, or a loop that wakes up four times a second.
         if self.target > 0:
             self.start()
         return self
@@ -100,12 +102,14 @@ class CpuLoad:
         if self.tool == stress_ng.NAME:
             self._stress = StressNg(self._scheduling)
             self._stress.run_at(_percent(bulk_of(self._demand)))
+        # Only now: starting interpreters keeps cores busy too, and must not be taken for load that has to be corrected.
         self._before = self._read_cores()
         self._share_out()
 
     def _step(self) -> None:
         if self._workers is None:
             return
+        # Before the reading: a worker that died looks like too little load, and the others would be driven up in its place.
         self._workers.check()
         if self._stress is not None:
             self._stress.check()
@@ -121,6 +125,7 @@ class CpuLoad:
     def _share_out(self) -> None:
         if self._workers is None:
             return
+        # What stress-ng really runs at, in whole percents: our workers make up for the rounding.
         bulk = 0.0 if self._stress is None else self._stress.percent / 100
         if self._stress is not None:
             # Our workers follow the demand at once; stress-ng only where it has moved for good, not for a burst.
@@ -128,6 +133,7 @@ class CpuLoad:
             if self._strained >= PATIENCE:
                 self._strained, bulk = 0, bulk_of(self._demand)
                 self._stress.run_at(_percent(bulk))
+        # Workers can add and not take away: while stress-ng alone is above the demand they rest, until it is started anew.
         self._workers.share = max(0.0, self._demand - bulk)
 
     def _end(self) -> None:
@@ -144,8 +150,10 @@ class CpuLoad:
         start_s = SYSTEM_CLOCK.monotonic_s()
         # Twice in a row: a single reading may pass through the target on its way elsewhere.
         while self.target > 0 and near < 2 and SYSTEM_CLOCK.monotonic_s() - start_s < longest_s:
+            # Readings of its own, twice as long as a step of the loop: good to 2 points a core, well within ``TOLERANCE``.
             before = self._read_cores()
             SYSTEM_CLOCK.sleep_s(0.5)
+            # A load that has ended would never settle: its reason is raised now, not found as a missed target later.
             self.check()
             measured = busy_ratio(before, self._read_cores()) or 0.0
             near = near + 1 if abs(measured - self.target) <= TOLERANCE else 0
@@ -179,6 +187,8 @@ def busy_ratio(before: tuple[CoreTimes, ...], now: tuple[CoreTimes, ...]) -> flo
     """Return the busy share of all cores between two readings; None if the counters have not moved or cores came or went."""
     if len(before) != len(now):
         return None
+    # Seconds of all cores are added before they are divided: a core whose counters stood still must not weigh as much as the
+    # others.
     busy_s = sum(b.busy_s - a.busy_s for a, b in zip(before, now, strict=True))
     idle_s = sum(b.idle_s - a.idle_s for a, b in zip(before, now, strict=True))
     return None if busy_s + idle_s <= 1e-6 else min(1.0, max(0.0, busy_s / (busy_s + idle_s)))
@@ -187,6 +197,8 @@ def busy_ratio(before: tuple[CoreTimes, ...], now: tuple[CoreTimes, ...]) -> flo
 def suits(demand: float, bulk: float) -> bool:
     """Say whether stress-ng at ``bulk`` leaves our workers a rest they can correct in both directions."""
     if bulk == 0:
+        # Higher than where ``bulk_of`` begins with stress-ng: a demand that moves about that edge must not start and end it
+        # again and again.
         return demand <= BULK_LEAST + REST_MOST
     return REST_LEAST <= demand - bulk <= REST_MOST
 

@@ -166,7 +166,8 @@ class LocalHost:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        # Each of these has processes to end, whatever goes wrong with the others.
+        # Each of these has processes to end, whatever goes wrong with the others. Repeats and instances before the launcher: it
+        # is the fork server that ends and reaps them.
         try:
             self._stop_repeats()
         finally:
@@ -186,6 +187,7 @@ class LocalHost:
     def wait(self) -> tuple[str, HostReply | Exception]:
         try:
             return THIS_MACHINE, self.reply(self._request)
+        # What can go wrong with a cell is a reply about that cell; anything else is ours, and ends the study.
         except (WorkerLostError, StudyError, SimulatorError) as error:
             return THIS_MACHINE, error
 
@@ -207,6 +209,7 @@ class LocalHost:
 
     def hold(self, work: Work) -> dict[str, Scalar]:
         """Bring the machine into the condition that ``work`` asks for and return what is measured there."""
+        # Instances before loads: the CPU's controller counts in what they take, and settles beside them.
         self._instances.hold(work.job, work.isolation)
         self._loads.hold(work.job.condition)
         return self._loads.measured()
@@ -238,6 +241,7 @@ class LocalHost:
         Closing the generator ends its processes.
         """
         waiting, busy = deque(numbers), list[Worker]()
+        # Inline there is one process, this one.
         at_once = 1 if work.isolation is Isolation.INLINE else work.processes
         try:
             while waiting or busy:
@@ -246,6 +250,8 @@ class LocalHost:
                     try:
                         busy.append(self._launcher.start(work.job, work.isolation, number, work.watchdog_s))
                     except WorkerLostError as error:
+                        # A worker that cannot be started fails its repeat, not the others: a fork server that was killed is
+                        # started anew for the next.
                         yield RepeatFailed(number, str(error))
                 for worker in self._wait_for_any(busy):
                     result = self._take(worker, work)
@@ -261,6 +267,7 @@ class LocalHost:
                         worker.move_on(waiting.popleft())
                         self._start_repeat(worker)
         finally:
+            # No grace: nobody wants their results any more, and a simulator in the middle of a run would use all of it.
             for worker in busy:
                 worker.end(0.0)
 
@@ -270,9 +277,11 @@ class LocalHost:
 
     def _wait_for_any(self, busy: list[Worker]) -> list[Worker]:
         """Wait until a worker has a reply or has run out of time, and return those that have."""
+        # An inline worker has done its work when it was asked: there is nothing to wait on.
         at_once = [worker for worker in busy if worker.waitable is None]
         if at_once:
             return at_once
+        # Until the nearest deadline: a worker that hangs is found when its time is up, whether or not others reply.
         left_s = max(0.0, min((worker.deadline_s for worker in busy), default=0.0) - self._clock.monotonic_s())
         replied = wait([worker.waitable for worker in busy if worker.waitable is not None], left_s)
         now_s = self._clock.monotonic_s()
@@ -283,10 +292,12 @@ class LocalHost:
         try:
             match worker.receive():
                 case Ready(measured):
+                    # Kept until the repeat is done: conditions are read back when they are set, in the process itself.
                     worker.measured = measured
                     self._start_repeat(worker)
                     return None
                 case RepeatDone(repeat, seconds):
+                    # Read before anything else is done: what this process does with the repeat is no load that the repeat had.
                     host = replace(repeat.host, measured=self._measured(worker, work))
                     cost_s = self._clock.monotonic_s() - worker.begun_s
                     return RepeatFinished(replace(repeat, host=host), seconds, cost_s)
@@ -309,6 +320,8 @@ class LocalHost:
 
     def _measured(self, worker: Worker, work: Work) -> dict[str, Scalar]:
         asked = work.job.condition
+        # What was really done, beside what was asked in the cell's header: isolation may be another (``real_isolation``), and
+        # an instance may have died.
         found: dict[str, Scalar] = {**self._loads.measured(), **worker.measured}
         found |= {"isolation": work.isolation.value, "position": worker.position}
         if "instances" in asked:
@@ -329,11 +342,13 @@ class Instances:
     def hold(self, job: Job, isolation: Isolation) -> None:
         """Have ``instances`` - 1 of ``job`` running; those of another job are ended, those that died are replaced."""
         wanted = int(job.condition.get("instances", 1)) - 1
+        # Another job's instances would be another load: the condition is so many of *this* simulator.
         if job != self._job:
             self.close()
         self._job = job
         self._drop_dead()
         while len(self._workers) < wanted:
+            # Never inline: the first of them would run for ever in this process.
             self._workers.append(self._start(job, Isolation.COLD if isolation is Isolation.COLD else Isolation.PROCESS))
 
     def count(self) -> int:
@@ -350,6 +365,7 @@ class Instances:
     def _start(self, job: Job, isolation: Isolation) -> Worker:
         worker = self._launcher.start(job, isolation, watchdog_s=_START_S)
         connection = worker.waitable
+        # Waited for: the condition is simulators that run beside the measured one, not interpreters that still import.
         ready = connection is None or connection.poll(_START_S)
         reply = worker.receive() if ready else ErrorReply(f"not ready in {_START_S:g} s")
         if not isinstance(reply, Ready):

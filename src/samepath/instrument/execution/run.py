@@ -114,6 +114,7 @@ def run_plan(
     Interrupting keeps every finished repeat; calling again continues.
     """
     _sweep(make_folder(folder))
+    # Before the journal: a folder that is refused gets no line in it.
     states = open_cells(plan, folder, rehearsals, left_out)
     execution = plan.execution
     with (
@@ -126,6 +127,7 @@ def run_plan(
         try:
             study.run()
         except KeyboardInterrupt:
+            # A full disk must not turn an interrupt into an error.
             with suppress(StoreError):
                 journal.add("interrupted", stored=study.total_done)
             raise
@@ -233,12 +235,14 @@ class _StudyRun:
                 self._step(host, reply)
         finally:
             for active in self._active.values():
+                # A slot that is closed closes its store: its lock must be free for whoever resumes in this process.
                 active.steps.close()
         # What still waits now was permitted only by hosts that were lost on the way.
         for slot in self._queue.waiting:
             left = self._states.get(slot.cell)
             if left is not None and not left.complete and not left.given_up:
                 self._fail(left, None, "no host that permits it is left: go on with samepath resume when one is back")
+        # Incomplete cells too: what waits in the spool survives a kill, but only parts survive a power cut.
         for state in self._states.values():
             self._compact(state)
 
@@ -250,6 +254,7 @@ class _StudyRun:
                 if slot is None:
                     break
                 state = self._states.get(slot.cell)
+                # Slots of a cell that was given up are taken and dropped: its later blocks would fail in the same way.
                 if state is None or state.given_up:
                     continue
                 missing = [number for number in range(slot.first, slot.stop) if number not in state.done]
@@ -262,6 +267,8 @@ class _StudyRun:
         """Let a slot take the reply of its host and ask the next thing."""
         active = self._active[host]
         try:
+            # Thrown inside of the slot, which knows what its cell makes of an error. A lost host it does not know: that comes
+            # out again, and is about more cells than one.
             request = active.steps.throw(reply) if isinstance(reply, Exception) else active.steps.send(reply)
         except StopIteration:
             del self._active[host]
@@ -275,6 +282,7 @@ class _StudyRun:
     def _lose(self, host: str, active: _ActiveSlot, error: HostLostError) -> None:
         """A host is gone: cells without a repeat go to another one, the others wait until it is back."""
         self._journal.add("host lost", host=host, cell=active.state.cell.name, reason=str(error))
+        # In its old place, so that a study that lost a host still goes by the plan's order.
         self._queue.put_back(active.slot)
         for cell in self._queue.cells_of(host):
             state = self._states.get(cell)
@@ -285,11 +293,14 @@ class _StudyRun:
                 self._fail(state, None, f"host {host} was lost with {count} run: {_GO_ON}")
 
     def _run_slot(self, host: str, slot: Slot, state: CellState, missing: list[int]) -> Steps:
+        # A generator's body begins with its first step: by then it is in the table.
         active = self._active[host]
         self._show("settling", state)
         with _writing(state) as writer:
             try:
                 work = yield from self._work(state, writer)
+                # Held anew for every slot: another cell may have been at this host in between. What is held already runs on
+                # undisturbed.
                 active.measured = loads_in((yield HoldConditions(work)))
                 active.settled = True
                 asked = loads_in(state.cell.condition)
@@ -323,6 +334,7 @@ class _StudyRun:
                 )
             yield HoldConditions(work)
             commands = yield RecordCommands(work)
+            # On disk before the first repeat that replays them: repeats of one cell must never replay two recordings.
             save_commands(writer.folder, commands)
         return replace(work, job=replace(work.job, commands=commands))
 
@@ -334,6 +346,8 @@ class _StudyRun:
             match outcome:
                 case RepeatFinished(repeat, seconds):
                     measured = repeat.host.measured
+                    # The store, then the journal, then the next request. A line about a repeat that is not stored would be a
+                    # lie; the other way round, a kill in between costs a line.
                     state.store(repeat, writer)
                     fields = {"digest": repeat.digest, "seconds": round(seconds, 6), "measured": measured}
                     self._journal.add("repeat", cell=name, repeat=repeat.repeat, **fields)
@@ -343,6 +357,7 @@ class _StudyRun:
                         yield StopRepeats()
                         return
             now_s = SYSTEM_CLOCK.monotonic_s()
+            # From one repeat to the next, storing included: that is what the rest will take.
             state.spent_s, state.run_now, since_s = state.spent_s + now_s - since_s, state.run_now + 1, now_s
             self._show("running", state)
             outcome = yield NextRepeat()
@@ -361,6 +376,7 @@ class _StudyRun:
         """Move finished repeats into their parts: once a cell is complete, or when too many wait on disk."""
         if state.complete:
             self._compact(state)
+        # A cell that is being run has its store open and locked, also against this process.
         being_run = [active.slot.cell for active in self._active.values()]
         waiting = [cell for index, cell in self._states.items() if index not in being_run]
         waiting.sort(key=lambda cell: -cell.spool_bytes)
@@ -384,9 +400,11 @@ class _StudyRun:
         states = list(self._states.values())
         guesses = [cell.left_s() for cell in states]
         left_s = None
+        # One cell without a guess makes the whole a guess at nothing: then no time is shown.
         if None not in guesses:
             unsettled = [active.slot for active in self._active.values() if not active.settled]
             settling_s = settle_time_s(self._plan, (*unsettled, *self._queue.waiting))
+            # Hosts work side by side, but all slots of a cell go to one of them: more hosts than cells do not help.
             at_once = max(1, min(len(self._hosts.names), sum(not cell.complete for cell in states)))
             left_s = (sum(guess for guess in guesses if guess is not None) + settling_s) / at_once
         here = {host: active for host, active in self._active.items() if active.state is state}
@@ -448,6 +466,7 @@ def open_cells(plan: Plan, folder: Path, rehearsals: Sequence[Rehearsal], left_o
             header = header_of(plan, cell, simulator.described(cell.settings))
         place = folder / "cells" / cell.folder
         done = _stored(place, header)
+        # Not cut off in silence: whoever asks for fewer may not know what lies there.
         if any(number >= cell.repeats for number in done):
             raise StudyError(
                 f"{place} holds {len(done)} repeats already, more than the {cell.repeats} asked for: "
@@ -476,6 +495,7 @@ def _stored(place: Path, header: Header) -> set[int]:
     if not (place / HEADER_FILE).exists():
         return set()
     found = StoredCell(place).header
+    # First and by itself, because it has a remedy of its own.
     if found.simulator_version != header.simulator_version:
         was, now = f"{found.simulator} {found.simulator_version}", header.simulator_version
         raise StudyError(f"{place} holds repeats of {was}, but {now} is installed: use that, or choose another --out folder")
@@ -508,6 +528,7 @@ class SlotQueue:
             cell = self._slots[index].cell
             if self._homes.get(cell) == host or (cell not in self._homes and cell in permitted):
                 self._waiting.remove(index)
+                # From the first slot on, before there is a repeat: two hosts must not begin the same cell.
                 self._homes[cell] = host
                 return self._slots[index]
         return None

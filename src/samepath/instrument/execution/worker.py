@@ -47,6 +47,8 @@ class Session:
             self._simulator = registry.create(job.simulator)
             self._info = self._simulator.described(job.settings)
             self.first = Ready(measured)
+        # SystemExit too: a simulator that calls sys.exit() has failed, and its worker must say so. KeyboardInterrupt passes:
+        # inline this is samepath's own process.
         except (Exception, SystemExit) as error:
             self.first = error_reply(error)
 
@@ -70,6 +72,7 @@ class Session:
         with HostSampler() as sampler:
             start_s = SYSTEM_CLOCK.monotonic_s()
             self._simulator.run(self._job.request(number), recorder, sampler.tick)
+            # Before the digests are worked out: this is the simulator's time, not the instrument's.
             seconds = SYSTEM_CLOCK.monotonic_s() - start_s
         return RepeatDone(recorder.finish(sampler.log()), seconds)
 
@@ -84,6 +87,7 @@ def error_reply(error: BaseException) -> ErrorReply:
     if isinstance(error, SamepathError):
         return ErrorReply(str(error))
     words = " ".join(str(error).split())
+    # The innermost place, as a rule in the simulator's code: the lines above it are ours.
     place = traceback.extract_tb(error.__traceback__)[-1]
     reason = f"{type(error).__name__}: {words}" if words else type(error).__name__
     detail = "".join(traceback.format_exception(error))
@@ -96,10 +100,12 @@ def serve(connection: Connection) -> None:
     session: Session | None = None
     try:
         job: Job = connection.recv()
+        # Before the simulator is looked for: it may lie beside the study, where only the parent's path leads.
         sys.path[:] = job.path
         session = Session(job)
         connection.send(session.first)
         while True:
+            # One request at a time, and idle in between: while the parent stores a repeat nothing runs here.
             connection.send(session.reply(connection.recv()))
     except (EOFError, ConnectionError):
         if session is not None:
@@ -109,6 +115,7 @@ def serve(connection: Connection) -> None:
 def main() -> NoReturn:
     """Serve the connection whose number, with the parent's, is on the command line."""
     handle, parent = int(sys.argv[1]), int(sys.argv[2])
+    # First: should the parent be gone already, nothing of this must start.
     die_with_parent(parent)
     serve(Connection(handle))
     sys.stderr.flush()

@@ -65,6 +65,7 @@ class Worker(ABC):
 
     def receive(self) -> WorkerReply:
         """Return the next reply; where it is not there by now the worker is killed. Wait on ``waitable`` first."""
+        # A connection that was closed can be read too: a crash is told as a crash, and only silence as a time-out.
         if self.waitable is not None and not self.waitable.poll(0):
             self.end(0.0)
             limit = f"{self._watchdog_s:g} s"
@@ -98,6 +99,7 @@ class InlineWorker(Worker):
 
     def __init__(self, job: Job, number: int, watchdog_s: float, clock: Clock) -> None:
         super().__init__(number, watchdog_s, clock)
+        # Conditions of a process would stay with samepath itself, and with every cell after this one.
         self._session = Session(job, set_conditions=False)
         self._reply = self._session.first
 
@@ -124,6 +126,7 @@ class _Branch:
         """Send a request, perhaps with a file descriptor, and return the answer."""
         if self.lost:
             raise WorkerLostError("the process that loads the simulator died")
+        # Looked at here: the server would read a part of it, and take the whole branch down over one cell's settings.
         message = json.dumps(request).encode()
         if len(message) > MAX_REQUEST_BYTES:
             size = f"{len(message)} bytes came, {MAX_REQUEST_BYTES} is the most"
@@ -133,6 +136,7 @@ class _Branch:
         try:
             socket.send_fds(self.channel, [message], [] if handle is None else [handle])
             data = self.channel.recv(1 << 12)
+        # ``lost`` stays set in all three: the answer may still come, and would be taken for that to the next request.
         except TimeoutError as error:
             raise WorkerLostError(f"loading the simulator took longer than {longest_s:g} s") from error
         except OSError as error:
@@ -163,9 +167,12 @@ class ProcessWorker(Worker):
 
     def end(self, grace_s: float = GRACE_S) -> str:
         if not self._ended:
+            # First: the end of its connection is what tells a worker to end by itself.
             self._connection.close()
             try:
                 request = {"do": "end", "pid": self.pid, "grace_s": grace_s}
+                # The fork server is its parent, and alone can learn how it ended. It waits ``grace_s``, then kills; our own
+                # limit is for a server that is stuck.
                 self._ended = describe_exit(self._branch.ask(request, longest_s=grace_s + ANSWER_S)["status"])
             except WorkerLostError:
                 self._ended = "died with the process that it was forked from"
@@ -210,11 +217,13 @@ class Launcher:
             here.close()
             raise
         finally:
+            # Our copy of the child's end: as long as it were open, a child that dies would leave no end of file here.
             there.close()
         return ProcessWorker(job, here, pid, branch, number, watchdog_s, self._clock)
 
     def close(self) -> None:
         """End the fork server and all it has forked."""
+        # Branches first: each ends its own workers when its channel closes.
         for branch in self._branches.values():
             branch.channel.close()
         self._branches.clear()
@@ -231,10 +240,12 @@ class Launcher:
         if self._root is not None and (self._root.lost or self._process is None or self._process.poll() is not None):
             self.close()
         if self._root is None:
+            # Sequenced packets: one send is one request, with the descriptor that belongs to it.
             here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with there:
                 numbers = [str(there.fileno()), str(os.getpid())]
-                # What children print goes to stderr: stdout is for results.
+                # What children print goes to stderr: stdout is for results. A process group of its own: Ctrl-C at the terminal
+                # is samepath's alone to handle, which then ends its children in order.
                 self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
                     [sys.executable, "-m", "samepath.instrument.execution.fork_server", *numbers],
                     stdin=subprocess.DEVNULL,
@@ -247,7 +258,10 @@ class Launcher:
 
     def _branch(self, job: Job) -> _Branch:
         """Return the branch of a job's simulator, scenario and settings; conditions and commands are the worker's own."""
+        # Without conditions, since a branch must not have what a worker sets; so all levels of a condition start from one
+        # state.
         prepared = {**asdict(replace(job, commands=None, condition={}, path=())), "settings": dict(job.settings)}
+        # Sorted: the same settings in another order are the same branch.
         name = json.dumps(prepared, sort_keys=True)
         root = self._running_root()
         if name in self._branches and self._branches[name].lost:
@@ -261,6 +275,7 @@ class Launcher:
                     pid = root.ask({"do": "branch", "job": prepared, "path": list(job.path)}, there.fileno())["pid"]
                 except WorkerLostError:
                     here.close()
+                    # Nobody knows how far the root got with it: the next start begins with a new one.
                     self.close()
                     raise
             self._branches[name] = _Branch(here, pid)

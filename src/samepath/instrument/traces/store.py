@@ -68,6 +68,7 @@ class StoreWriter:
         except OSError as error:
             self._lock.close()
             raise StoreError(f"{folder} is being written by another samepath: wait for it or choose another folder") from error
+        # Under the lock: of two writers that begin an empty folder at once, one writes the header and the other is refused.
         existing = folder / HEADER_FILE
         if existing.exists():
             found = schema.header_from_json(existing.read_text("utf-8"), str(existing))
@@ -86,11 +87,14 @@ class StoreWriter:
         """Store one finished repeat, whole or not at all; return how many bytes it takes until it is in a part."""
         if repeat.channels != self.header.channels:
             raise StoreError(f"repeat {repeat.repeat} has channels {repeat.channels}, the cell {self.header.channels}")
+        # Run and host travel inside the file of the states: one rename makes all of a repeat exist, and none can be there
+        # without its end.
         extra = {"run": schema.run_row(info_of(repeat)), "host": schema.host_row(repeat.repeat, repeat.host)}
         table = schema.states_table(self.header, repeat).replace_schema_metadata({"repeat": json.dumps(extra)})
         path = _spool_path(self.folder, repeat.repeat)
         # Frames first: the repeat exists once its states do.
         sensors_size = spool_frames(self.folder, repeat)
+        # Not durable: see «What survives» above.
         write_atomically(path, lambda partial: _write_arrow(partial, table), durable=False)
         return path.stat().st_size + sensors_size
 
@@ -103,6 +107,8 @@ class StoreWriter:
     def _compact_part(self, part: int) -> None:
         spooled = [p for p in sorted((self.folder / "spool").glob("*.arrow")) if int(p.stem) // REPEATS_PER_PART == part]
         fresh = {int(path.stem): path for path in spooled}
+        # The part as it is on disk, also what a spool file replaces: a compaction that was killed after ``runs`` and before its
+        # spool was gone is done again here, with the same bytes.
         old = StoredCell(self.folder, only_part=part)
         # Both are read one repeat at a time and merged: a part of a thousand repeats never has to be in memory.
         kept = (repeat for repeat in old.each_in_parts() if repeat.repeat not in fresh)
@@ -110,6 +116,7 @@ class StoreWriter:
         runs: list[dict[str, object]] = []
         hosts: list[dict[str, object]] = []
 
+        # ``runs`` and ``hosts`` fill up as the states go by: they are whole only when the states are written.
         def collected() -> Iterator[pa.Table]:
             for repeat in heapq.merge(kept, added, key=lambda repeat: repeat.repeat):
                 runs.append(schema.run_row(info_of(repeat)))
@@ -160,10 +167,13 @@ class StoredCell(CellTrace):
     @cached_property
     def _part_runs(self) -> list[tuple[int, tuple[RunInfo, ...]]]:
         """The parts and the repeats in them, less those that a newer spool file replaces."""
+        # A compaction reads one part and decides by itself what its spool files replace; everybody else believes the spool.
         spool = {} if self._only_part is not None else self._spool
         found = []
         for path in _parts(self.folder, "runs"):
             part = int(path.name.split(".")[0].removeprefix("part-"))
+            # Parts are found by their ``runs``: ``states`` without one are of a compaction that was killed, and count for
+            # nothing.
             if self._only_part in (None, part):
                 found.append((part, tuple(info for info in _read_runs(path) if info.repeat not in spool)))
         return found
@@ -188,6 +198,7 @@ class StoredCell(CellTrace):
         found = [np.empty(0, np.int64)]
         for part, _ in self._part_runs:
             with _open(_part_path(self.folder, part, "states")) as file:
+                # One column, one group at a time: the ticks of all repeats are needed before the first block can be laid out.
                 groups = (file.read_row_group(group, columns=["tick"]) for group in range(file.num_row_groups))
                 found += [np.unique(table["tick"].to_numpy()) for table in groups]
         found += [np.unique(_read_spool(self.header, path).tick) for path in self._spool.values()]
@@ -200,6 +211,7 @@ class StoredCell(CellTrace):
             wanted = np.array([info.repeat for info in infos], np.int64)
             with _open(_part_path(self.folder, part, "states")) as file:
                 for group in range(file.num_row_groups):
+                    # A group holds whole repeats (see :func:`_write_states`), so it can be laid out without its neighbours.
                     block = self._block(file.read_row_group(group, columns=names), wanted, channels, digests=digests)
                     if block is not None:
                         yield block
@@ -222,6 +234,7 @@ class StoredCell(CellTrace):
             number = number[keep]
         if len(number) == 0:
             return None
+        # Repeats of one group come in order and none is in two groups, so the numbers of a block rise like those of the cell.
         repeats, row_repeat = np.unique(number, return_inverse=True)
         positions, present = place(self, table["tick"].to_numpy(), table["actor"].to_numpy(), row_repeat, len(repeats))
         values = {name: scatter(_floats(table[name]), positions, present) for name in channels}
@@ -244,9 +257,11 @@ class StoredCell(CellTrace):
             rows = self._rows_of_part(part)
             number, table = next(rows, (-1, None))
             for info in infos:
+                # ``states`` may be newer than ``runs``: rows of a repeat that is not listed are passed over.
                 while table is not None and number < info.repeat:
                     number, table = next(rows, (-1, None))
                 states = table if number == info.repeat else None
+                # A run that ended before its first state has no rows, but it is a repeat.
                 if states is None:
                     states = schema.states_schema(self.header).empty_table()
                 yield schema.repeat_from_tables(self.header, states, info, hosts.get(info.repeat, HostLog()))
@@ -255,6 +270,7 @@ class StoredCell(CellTrace):
         with _open(_part_path(self.folder, part, "states")) as file:
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group)
+                # Rows are sorted by repeat: each is one slice of the table, and nothing is copied.
                 numbers, starts = np.unique(table["repeat"].to_numpy(), return_index=True)
                 ends = [*starts[1:].tolist(), table.num_rows]
                 for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
@@ -287,11 +303,13 @@ def stored_repeats(folder: Path) -> frozenset[int]:
     for path in _parts(folder, "runs"):
         with _open(path) as file:
             parts.update(file.read(columns=["repeat"])["repeat"].to_pylist())
+    # A union: between ``runs`` of a part and the last file of its spool a repeat is in both.
     return frozenset(spooled | parts)
 
 
 def spooled_bytes(folder: Path) -> int:
     """Return the size of the repeats of a cell's folder that are not in a part yet."""
+    # By the first digit: what a killed writer left half written begins with a dot.
     return sum(path.stat().st_size for path in (folder / "spool").glob("[0-9]*"))
 
 
@@ -359,6 +377,8 @@ def _read_spool(header: Header, path: Path) -> Repeat:
         with pa.OSFile(str(path), "rb") as source:
             table = pa.ipc.open_file(source).read_all()
         extra: dict[str, Any] = json.loads(table.schema.metadata[b"repeat"])
+    # Spool files are not flushed: a power cut leaves them empty, short or full of zeros. Whatever is wrong is one error that
+    # names the file.
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} is damaged ({error}): delete it and run the study again to repeat that run") from error
     return schema.repeat_from_tables(header, table, schema.run_from_row(extra["run"]), schema.host_from_row(extra["host"]))
@@ -376,6 +396,7 @@ def _write_states(path: Path, header: Header, tables: Iterator[pa.Table]) -> Non
             if rows >= ROWS_PER_GROUP:
                 writer = _write_group(writer, path, header, waiting)
                 waiting, rows = [], 0
+        # A part of repeats without a single row still gets its file: readers open ``states`` of every part that has ``runs``.
         if waiting or writer is None:
             writer = _write_group(writer, path, header, waiting)
     finally:
@@ -388,6 +409,7 @@ def _write_group(writer: pq.ParquetWriter | None, path: Path, header: Header, wa
     table = pa.concat_tables(waiting).unify_dictionaries() if waiting else full.empty_table()
     if writer is None:
         writer = pq.ParquetWriter(path, full, data_page_version="2.0", **_encodings(header, table), **_COMPRESSION)
+    # Exactly one group per call, so that no repeat is cut in two; pyarrow refuses groups of 0 rows, even of an empty table.
     writer.write_table(table, row_group_size=max(1, table.num_rows))
     return writer
 
@@ -395,6 +417,8 @@ def _write_group(writer: pq.ParquetWriter | None, path: Path, header: Header, wa
 def _encodings(header: Header, table: pa.Table) -> dict[str, Any]:
     """Choose per channel by its first row group: repeated values as a dictionary, noise split by bytes (both lossless)."""
     noisy = []
+    # By the numbers alone: the choice must come out the same for equal runs. Where more than half of the values are different a
+    # dictionary would be longer than the column itself.
     for name in ("time_s", *header.channels):
         sample = table[name].slice(0, 1 << 16)
         if len(sample) and len(sample.unique()) > len(sample) // 2:

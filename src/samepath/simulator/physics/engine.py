@@ -29,7 +29,8 @@ from samepath.simulator.physics.actors import (
 from samepath.simulator.physics.drivetrain import GRAVITY_MPS2, apply_forces, drive
 from samepath.simulator.physics.frames import Triple, forward_of, mirrored, mirrored_spin, quaternion_of
 
-# Tags of colliders (Rapier's user data): an actor's id, 0 for the ground, or scenery by its number beyond this bit.
+# Tags of colliders (Rapier's user data): an actor's id, 0 for the ground, or scenery by its number beyond this bit, which
+# is far above any id of an actor (CARLA's have 32 bits).
 GROUND: Final = 0
 SCENERY_BIT: Final = 1 << 40
 
@@ -103,6 +104,7 @@ class Physics:
             raise SimulatorError(f"actor id {actor_id} must be above all before it: ids are never reused")
         body, collider = parts_of(kind)
         body = body.position(isometry(pose))
+        # Contacts are told from the lightest touch on: the impulse of a collision is the sum of all of it.
         handle = self._world.add_body(
             body, [collider.user_data(actor_id).active_events(_EVENTS).contact_force_event_threshold(0.0)]
         )
@@ -147,10 +149,13 @@ class Physics:
         settings = self.settings
         count = settings.substeps if substeps is None else substeps
         bodies = self._world.rigid_bodies
+        # In the order of ``_bodies``, that of ids unless a scenario chose otherwise before its first tick: no set, no order of
+        # Rapier's.
         moving = [(body, bodies[body.handle]) for body in self._bodies.values() if body.simulated]
         dt = (settings.step_s if step_s is None else step_s) / count
         vehicles = [self._set_drive(body, rigid, dt) for body, rigid in moving if body.vehicle is not None]
         walkers = [(body, rigid) for body, rigid in moving if isinstance(body.kind, WalkerType) and not body.fallen]
+        # Once a tick: a leap is one push, however finely the tick is divided.
         for body, rigid in walkers:
             _prepare_walk(body, rigid)
         for body, rigid in moving:
@@ -165,10 +170,12 @@ class Physics:
             # Wheels first: the forces of their springs belong to the step that follows.
             for vehicle in vehicles:
                 vehicle.update_vehicle(dt, *parts, self._fixed_only)
+            # In every substep, since contacts of the one before have changed it.
             for body, rigid in walkers:
                 _walk(body, rigid)
             world.step()
             contacts.add(dt)
+            # At once: by the next substep a NaN would have reached whoever it touches.
             self._check_finite()
         # Wheels only feel what never moves, so that queries need not follow every substep.
         world.update_query_pipeline()
@@ -189,6 +196,7 @@ class Physics:
             raise SimulatorError(f"{kind.name} is not a vehicle")
         rotation, velocity = rigid.rotation, rigid.linvel
         forward = forward_of((rotation.w, rotation.i, rotation.j, rotation.k))
+        # Forward is in our frame, the velocity in Rapier's: y has the other sign.
         speed_mps = velocity.x * forward[0] - velocity.y * forward[1] + velocity.z * forward[2]
         friction = kind.mean_friction if body.friction is None else body.friction
         forces = drive(kind, command, speed_mps, body.gear, friction, body.weight)
@@ -307,11 +315,13 @@ class Physics:
     def set_simulated(self, actor_id: int, *, on: bool) -> None:
         """Let physics move a body, or leave it where it is put; others still bump into it."""
         body, types = self._bodies[actor_id], rapier3d.RigidBodyType
+        # What has no mass is fixed: there is nothing to switch.
         if body.simulated == on or not getattr(body.kind, "mass_kg", 0.0):
             return
         body.simulated = on
         rigid = self._rigid(actor_id)
         rigid.body_type = types.DYNAMIC if on else types.KINEMATIC_POSITION_BASED
+        # What stands still by decree must not tell of a speed it had.
         if not on:
             rigid.linvel = rapier3d.Vec3(0.0, 0.0, 0.0)
             rigid.angvel = rapier3d.Vec3(0.0, 0.0, 0.0)
@@ -337,6 +347,7 @@ class Physics:
         points = np.asarray(vertices, np.float64) * np.array([1.0, -1.0, 1.0])
         # The mirror turns every triangle over; turned back, its upper side is the one that carries.
         triangles = np.asarray(triangles)[:, ::-1]
+        # A body that slides over the seam of two triangles would bump into the edge between them, which is not there.
         flags = rapier3d.TriMeshFlags.FIX_INTERNAL_EDGES
         collider = rapier3d.Collider.trimesh(points, np.asarray(triangles, np.uint32), flags).friction(0.9)
         self._add_fixed(name, collider, ground=ground)
@@ -387,6 +398,7 @@ class Physics:
             return True
 
         self._world.query_pipeline.intersect_shape(isometry(pose, lift), shape, note)
+        # Sorted: a query reports in an order of its own, and the refusal names one. The ground is where everybody stands.
         tags = sorted(tag for tag in found if tag != GROUND)
         if not tags:
             return None
@@ -410,6 +422,7 @@ class Physics:
 
         ray = rapier3d.Ray(mirrored(*start), mirrored(*direction))
         self._world.query_pipeline.intersect_ray(ray, reach_m, True, note)
+        # Where two begin at the same distance their names decide, not the order in which the query came upon them.
         return tuple(sorted(found, key=lambda hit: (hit.distance_m, str(hit.what))))
 
     def sweep_ball(
@@ -436,6 +449,7 @@ class Physics:
     def snapshot(self) -> tuple[dict[str, Any], list[bytes]]:
         """Return plain data and blobs from which :meth:`restore` goes on bit for bit."""
         blobs = [self._world.snapshot()]
+        # Rapier's snapshot knows bodies and contacts; wheels, gears and commands are kept outside of it and go along.
         bodies = [body.to_data(number, blobs) for number, body in self._bodies.items()]
         return {"settings": self.settings.__dict__, "scenery": self._scenery, "bodies": bodies}, blobs
 
@@ -464,6 +478,7 @@ class ContactSum:
         if not len(self._events):
             return
         forces = self._events.drain_contact_force_events()
+        # Nobody wants these, but they would pile up.
         self._events.drain_collision_events()
         found = []
         for event in forces:
@@ -475,6 +490,7 @@ class ContactSum:
             # Rapier's force acts on the second collider; ours on the lower tag.
             sign = 1.0 if a > b else -1.0
             found.append((min(a, b), max(a, b), sign * total.x, sign * total.y, sign * total.z))
+        # Sums of floats depend on their order.
         for a, b, x, y, z in sorted(found):
             impulse = self._sums.setdefault((a, b), [0.0, 0.0, 0.0])
             impulse[0] += x * dt_s

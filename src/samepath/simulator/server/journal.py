@@ -85,6 +85,7 @@ class JournalOrigin:
 
 def states_sum(episode: Episode) -> int:
     """A checksum of the state of everybody, as clients see it."""
+    # A checksum is enough: it is compared with what the same code makes of the same calls, not with what somebody made up.
     return zlib.crc32(episode.actors.states.tobytes())
 
 
@@ -126,6 +127,7 @@ class EpisodeJournal:
         """Begin with an episode that was just made, in a folder that holds no journal yet."""
         make_folder_durably(self.folder)
         self._lock = lock(self.folder)
+        # Under the lock: a journal that is empty now may be that of a server that has just begun.
         self._drop_empty()
         if any(numbers_of(self.folder)):
             self.close()
@@ -151,6 +153,7 @@ class EpisodeJournal:
         if handle is None:
             self._log(f"{self.folder} is read-only: the server goes on without a journal")
             return
+        # A snapshot at once: whoever resumes next need not play again what was played just now.
         packed = self._take(episode)
         self._files.begin(number, self._head(), [(RecordKind.RESUMED,)], packed, f"frame {episode.frame}")
 
@@ -163,14 +166,18 @@ class EpisodeJournal:
         if not self.is_on:
             return
         match command:
+            # Quick calls only look at what the episode has published: nothing follows from them.
             case Call() if not command.method.quick:
                 self._add(RecordKind.CALL, self._caller(command.caller), command.raw)
+                # What cannot be played again would let a resume come out elsewhere: better no journal from here on than one
+                # that lies.
                 if not command.raw:
                     self._files.end(f"a call of {command.method.name} came without its bytes")
             case WorldStep():
                 self._add(RecordKind.STEP, command.step_s)
             case StreamUnheard():
                 self._add(RecordKind.UNHEARD, command.stream_id, command.home)
+            # Who never called is not known here, and has left nothing behind.
             case CallerGone() if id(command.caller) in self._callers:
                 self._add(RecordKind.GONE, self._callers.pop(id(command.caller))[1])
             case NodeLeft():
@@ -183,6 +190,7 @@ class EpisodeJournal:
         """The episode is over because a command failed: it is written down for whoever looks for the cause, never played."""
         raw = command.raw if isinstance(command, Call) else b""
         self._add(RecordKind.FAILED, describe(command), raw, words)
+        # At once: there will be no answer to wait for it, and the process is about to end.
         self.flush()
 
     def _after(self, episode: Episode) -> None:
@@ -190,6 +198,7 @@ class EpisodeJournal:
         if episode.frame == self._frame:
             return
         self._frame = episode.frame
+        # Behind the call that ticked: a resume applies that call, then holds the world against this record.
         self._add(RecordKind.TICK, episode.frame, bytes.fromhex(episode.world.digest), states_sum(episode))
         self.flush()
         was_playing, self._playing = self._playing, episode.player is not None and not episode.player.is_over
@@ -224,6 +233,7 @@ class EpisodeJournal:
             return True
         if every_ticks is not None and episode.frame - self._snapshot_frame >= every_ticks:
             return True
+        # The wall clock may decide when a snapshot is taken, because taking one changes nothing of the world.
         return every_s is not None and self._clock.monotonic_s() - self._snapshot_s >= every_s
 
     def snapshot(self, episode: Episode) -> bool:
@@ -235,10 +245,12 @@ class EpisodeJournal:
         packed = None if self._snapshot_is_late else self._take(episode)
         if packed is None:
             return False
+        # A part is read without those before its snapshot: who is there already is introduced again.
         others = [_introduction(caller, number) for caller, number in self._callers.values()]
         return self._files.store(packed, f"frame {episode.frame}", self._head(), others)
 
     def _take(self, episode: Episode) -> bytes | None:
+        # Also where it fails: what prevents it is tried again when the next is due, not at every tick.
         self._snapshot_s, self._snapshot_frame = self._clock.monotonic_s(), episode.frame
         try:
             packed = snapshot.take(episode)
@@ -257,6 +269,7 @@ class EpisodeJournal:
 
     def close(self) -> None:
         """The server stops; it can be resumed all the same."""
+        # The lock last: whoever gets it finds a journal that nobody writes to.
         self._files.close()
         handle, self._lock = self._lock, None
         if handle is not None:

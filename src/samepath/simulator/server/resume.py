@@ -108,6 +108,7 @@ class _ReplayRenderer:
     wants_every_tick = False
 
     def __init__(self, real: SensorRenderer) -> None:
+        # In a cluster no node is there yet: main, which never draws otherwise, does so until the world is where it was.
         self._renderer = real if isinstance(real, LocalRenderer) else LocalRenderer()
         self.episode: Episode | None = None  # that is played; its map may change on the way
 
@@ -118,7 +119,10 @@ class _ReplayRenderer:
         wanted = [request for request in requests if request.type_id == EVENTS or request.memory]
         if not wanted or self.episode is None:
             return []
+        # At every picture: the calls that are played may load another map, and nobody tells this renderer. The map it has costs
+        # nothing.
         self._renderer.prepare(self.episode.scene.road_map)
+        # Only what the sensor remembers is of use: the picture itself went out before the crash.
         return [replace(result, payload=b"") for result in self._renderer.render(view, wanted)]
 
     def idle(self) -> None:
@@ -176,6 +180,7 @@ def resume(folder: Path, context: EpisodeContext, *, whole_ticks: bool = False) 
 
     That is after the last call that anybody can have had an answer to; with ``whole_ticks`` after the last tick.
     """
+    # Before the lock, which makes a file: a folder that is no journal, or that of other code, stays as it is.
     origin = origin_of(folder)
     handle = lock(folder, reading=True)
     parts, snapshots = numbers_of(folder)
@@ -183,13 +188,16 @@ def resume(folder: Path, context: EpisodeContext, *, whole_ticks: bool = False) 
     rehearsing = replace(
         context, outbox=_NullPublisher(), log=_silent, renderer=renderer, on_command=lambda _actor, _rank: None
     )
+    # The newest first, since least has to be played from it; part 0 needs no snapshot, it begins with a new world.
     for start in [*reversed(snapshots), *(_START for part in parts if part == _START)]:
+        # Also the map that an attempt before this one took from its journal: each begins with nothing.
         context.maps.forget()
         tail = read_tail(folder, start, whole_ticks=whole_ticks)
         try:
             episode = _start(folder, start, origin, rehearsing)
             renderer.episode = episode
             _play(episode, tail.records)
+        # Refused, not broken: other code made it, and an earlier snapshot would be refused as well.
         except InputError:
             raise
         except SamepathError as error:
@@ -199,6 +207,8 @@ def resume(folder: Path, context: EpisodeContext, *, whole_ticks: bool = False) 
         if tail.why:
             context.log(tail.why)
         if handle is not None:
+            # Before the episode goes live: what is answered from then on must not be written behind bytes that nobody was
+            # answered to.
             cut(folder, start, tail)
         snapshot.go_live(episode, context)
         context.log(f"resumed from {f'snapshot {start}' if start else 'the beginning'}: frame {episode.frame}")
@@ -211,6 +221,7 @@ def resume(folder: Path, context: EpisodeContext, *, whole_ticks: bool = False) 
 def _start(folder: Path, number: int, origin: JournalOrigin, context: EpisodeContext) -> Episode:
     if number == _START:
         episode = Episode(context, origin.map_name)
+        # It has all happened before: no file is touched, so that recordings are not written twice.
         episode.rehearsed = True
         return episode
     try:
@@ -240,6 +251,8 @@ def _play(episode: Episode, records: Sequence[JournalRecord]) -> None:
 
 
 def _check_tick(episode: Episode, frame: int, digest: bytes, states: int) -> None:
+    # The digest is that of the whole history, of the world alone; the sum also covers what clients see beside it, such as
+    # lights.
     came = (episode.frame, bytes.fromhex(episode.world.digest), states_sum(episode))
     if came != (frame, digest, states):
         raise _DifferentError(f"frame {frame} came out differently when it was played again")
@@ -258,6 +271,7 @@ def _map(episode: Episode, _: _Callers, xodr: str) -> Command:
 
 
 def _resumed(_: Episode, callers: _Callers) -> Command:
+    # The server that went on then counted its clients from 1 again: the same numbers, other people.
     callers.clear()
     return ServerResumed()
 

@@ -69,6 +69,7 @@ _OTHERS: Final = frozenset(
         "debug", "spectator",
     }
 )  # fmt: skip
+# By name and from a closed list: a snapshot names classes, and must not be able to name any other.
 _KINDS: Final[dict[str, type[ActorEntry]]] = {
     kind.__name__: kind for kind in (ActorEntry, VehicleEntry, WalkerEntry, SignEntry, SensorEntry)
 }
@@ -122,6 +123,7 @@ def obstacle(episode: Episode) -> str:
     """Why no snapshot can be taken now; empty: it can."""
     if episode.player is not None and not episode.player.is_over:
         return "a recording is being played"
+    # Asked of the live object: a field that somebody adds and forgets here stops snapshots at once, and a test with them.
     unknown = sorted(set(vars(episode)) - set(_FIELDS) - _OTHERS)
     strangers = sorted({type(entry).__name__ for entry in episode.actors} - set(_KINDS))
     if unknown or strangers:
@@ -155,6 +157,7 @@ def take(episode: Episode) -> bytes:
             world=episode.world.snapshot(),
         )
     )
+    # The digest is about damage, not about trust: whoever can write the file can write its digest.
     return MAGIC + link(MAGIC, content) + content
 
 
@@ -163,6 +166,7 @@ def restore(packed: bytes, context: EpisodeContext) -> Episode:
     start = len(MAGIC) + LINK_BYTES
     if not packed.startswith(MAGIC):
         raise SimulatorError(f"a {MAGIC.decode().strip()!r} snapshot was wanted, but {packed[:20]!r} came")
+    # Before anything is decoded: a torn file is called damaged, not one of strange content.
     if link(MAGIC, packed[start:]) != packed[len(MAGIC) : start]:
         raise SimulatorError("the snapshot is damaged: its digest does not fit")
     content = _decoded(packed[start:])
@@ -185,9 +189,11 @@ def _decoded(data: bytes) -> _Content:
 
 def _build(content: _Content, context: EpisodeContext) -> Episode:
     maps = context.maps
+    # Tried when they were sent: to try a map again takes a process of its own, and whoever resumes waits for it.
     if content.loaded is not None:
         maps.keep(maps.read(content.loaded, tried=True))
     episode = Episode(context, content.map)
+    # Behind the episode's own: the library keeps one map, and the one that was sent last may not be the one that is loaded.
     if content.sent is not None:
         maps.keep(maps.read(content.sent, tried=True))
     if link(b"", episode.scene.road_map.xodr.encode()) != content.map_digest:
@@ -197,6 +203,7 @@ def _build(content: _Content, context: EpisodeContext) -> Episode:
         setattr(episode, name, msgspec.msgpack.decode(content.fields[name], type=kind))
     episode.world = World.restore(content.world)
     episode.actors = ActorRegistry()
+    # In the order they were kept, which is that of the registry: everything that walks over actors walks in it.
     for kept in content.actors:
         episode.actors.add(_entry(episode, kept))
     episode.spectator = episode.actors.get(content.spectator, ActorEntry, "the spectator")
@@ -210,6 +217,7 @@ def _build(content: _Content, context: EpisodeContext) -> Episode:
     if content.recorder is not None:
         name, state = content.recorder
         episode.recorder = EpisodeRecorder.restore(inside(context.data_folder, name), state, context.limits.recording_bytes)
+    # Not kept, because it follows from the rest: clients' states and their sum in the journal are of this table.
     write_states(episode)
     return episode
 
@@ -222,6 +230,7 @@ def go_live(episode: Episode, context: EpisodeContext) -> None:
     recorder = episode.recorder
     if recorder is None:
         return
+    # A recording is a file beside the world: if it is gone, the world goes on without it.
     try:
         recorder.go_on()
     except SamepathError as error:
@@ -252,6 +261,7 @@ def _entry(episode: Episode, kept: _KeptEntry) -> ActorEntry:
     blueprint = None if kept.blueprint is None else blueprints.find(kept.blueprint)
     entry = _KINDS[kept.kind](blueprint=blueprint, **dict(zip(names, decoder.decode(kept.fields), strict=True)))
     if isinstance(entry, SensorEntry) and kept.sensor is not None:
+        # Counted from the first actor of the episode, as when it was spawned: a sensor's noise belongs to that number.
         entry.model = build_sensor(entry.record.description, entry.id - episode.first_actor_id)
         entry.model.restore(kept.sensor)
         # The port of the streams may be another than that of the server that died.
@@ -270,6 +280,7 @@ def made_by() -> Mapping[str, str]:
     digest = hashlib.blake2b(digest_size=LINK_BYTES)
     for folder in _FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
+            # With its path: code that moves between modules without a change of text is other code.
             digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
     return {"samepath": samepath.__version__, **versions, "source": digest.hexdigest()}
@@ -278,6 +289,7 @@ def made_by() -> Mapping[str, str]:
 def check_made_by(found: Mapping[str, str], what: str) -> None:
     """Refuse what another samepath made, by the name of the first difference."""
     here = made_by()
+    # Both ways: a library that only one of them knows is a difference too.
     for name in (*here, *found):
         if found.get(name) != here.get(name):
             raise InputError(

@@ -28,6 +28,7 @@ from samepath.simulator.physics.frames import angles_of, axes_of, quaternion_of
 
 SNAPSHOT_MAGIC: Final = b"samepath world 2\n"
 STATE_FIELDS: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION)
+# Higher than any map: a patch without a height of its own holds at every height.
 _TALL_M: Final = 1e6
 
 
@@ -89,6 +90,7 @@ class World:
         self._volumes: dict[int, FrictionVolume] = {}
         self._next_volume = 1
         self._held: dict[int, Vector] = {}
+        # The place is in it: worlds of two places never share a digest, not even before the first tick.
         self._digest = first_link("world", place)
         empty = True
         for mesh in statics:
@@ -117,6 +119,7 @@ class World:
         A place that is taken is refused, unless the actor may be ``overlapping`` others.
         """
         kind = actor_type(type_name)
+        # Before anything is changed: a refusal leaves the world, its ids and its digest as they were.
         taken = None if overlapping else self._physics.occupant(kind, pose)
         if taken is not None:
             who = f"actor {taken}" if isinstance(taken, int) else taken
@@ -143,6 +146,7 @@ class World:
         """Take an actor out of the world."""
         self._known(actor_id)
         self._physics.remove(actor_id)
+        # With its commands: a word to somebody who is gone must not reach physics at the next tick.
         for table in (self._actors, self._states, self._commands, self._held):
             table.pop(actor_id, None)
         self._digest = link(self._digest, f"destroy {actor_id}".encode())
@@ -150,6 +154,7 @@ class World:
     def kind(self, actor_id: int) -> ActorType:
         """Return an actor's type, as it is now."""
         self._known(actor_id)
+        # Asked of physics, which may have refitted it; the actor's record keeps the name it was spawned under.
         return self._physics.kind(actor_id)
 
     def apply(self, actor_id: int, command: Command) -> None:
@@ -158,6 +163,8 @@ class World:
         wanted: type[VehicleCommand] | type[WalkerCommand] = VehicleCommand if isinstance(kind, VehicleType) else WalkerCommand
         if isinstance(kind, PropType) or not isinstance(command, wanted):
             raise SimulatorError(f"actor {actor_id} is a {kind.name}: a {type(command).__name__} does not move it")
+        # Not chained into the digest: a command shows in what it does at the next tick, and one that was overruled before that
+        # never was.
         self._commands[actor_id] = command
 
     def tick(self, step_s: float | None = None, substeps: int | None = None) -> tuple[Collision, ...]:
@@ -166,6 +173,7 @@ class World:
         for number, command in sorted(self._commands.items()):
             self._physics.command(number, command)
         for number, local in sorted(self._held.items()):
+            # Turned into the world anew at every tick, since the actor turns.
             axes = axes_of(quaternion_of(self._states[number].pose))
             self._physics.set_velocity(number, Vector(*(_along(axes, local, part) for part in range(3))))
         if self._volumes:
@@ -175,6 +183,8 @@ class World:
         self.tick_count += 1
         for number, before in self._states.items():
             self._states[number] = self._read(number, before, step_s)
+        # Summed up, not tick times step: steps of a game loop differ. In lockstep the sum is the same to the bit at every
+        # repeat.
         self.time_s += self.settings.step_s if step_s is None else step_s
         self._digest = link(self._digest, self._content(collisions))
         return collisions
@@ -191,8 +201,10 @@ class World:
         velocity = Vector(*body.velocity_mps)
         x, y, z = body.spin_radps
         spin = Vector(to_degrees(x), to_degrees(y), to_degrees(z))
+        # None before: one that was just put somewhere, or was given a velocity, has not accelerated by it.
         acceleration = Vector()
         if before is not None:
+            # Over the step that was really made, which a game loop chooses.
             dt, old = step_s or self.settings.step_s, before.velocity_mps
             acceleration = Vector((velocity.x - old.x) / dt, (velocity.y - old.y) / dt, (velocity.z - old.z) / dt)
         return ActorState(actor_id, Pose(*body.position_m, roll, pitch, yaw), velocity, spin, acceleration)
@@ -340,6 +352,7 @@ class World:
     def remove_friction_volume(self, number: int) -> None:
         """Take a box of other friction away."""
         del self._volumes[number]
+        # Now: without any volume left, ticks do not look at frictions any more, and tyres would keep the last one.
         self._set_frictions()
         self._digest = link(self._digest, f"no friction {number}".encode())
 
@@ -348,12 +361,14 @@ class World:
             kind = self.kind(number)
             if isinstance(kind, VehicleType):
                 pose = state.pose
+                # By where a vehicle was after the last tick, like every decision.
                 inside = (volume.friction for volume in self._volumes.values() if volume.holds(pose.x_m, pose.y_m, pose.z_m))
                 self._physics.set_tyre_friction(number, next(inside, None))
 
     def show_scenery(self, names: frozenset[str], *, on: bool) -> None:
         """Put pieces of scenery back in their place, or take them away."""
         self._physics.show_scenery(names, on=on)
+        # Sorted: a set has no order of its own, its text would follow the hash seed.
         self._digest = link(self._digest, f"scenery {sorted(names)!r} {on}".encode())
 
     def add_box(self, name: str, pose: Pose, size_m: tuple[float, float, float]) -> None:
@@ -396,6 +411,7 @@ class World:
             "time_s": self.time_s,
             "next_id": self._next_id,
             "actors": [[actor.id, actor.type] for actor in self._actors.values()],
+            # Beside physics, which has poses and velocities: the next acceleration is worked out against these.
             "states": [_row(state) for state in self._states.values()],
             "commands": commands,
             "volumes": [[number, volume.__dict__] for number, volume in self._volumes.items()],
@@ -421,6 +437,7 @@ class World:
             )
         try:
             data, blobs = unpack_snapshot(packed[len(SNAPSHOT_MAGIC) :])
+            # Not through ``__init__``: that would put a ground into a world that has one.
             world = cls.__new__(cls)
             world._physics = Physics.restore(data["physics"], blobs)
         except SimulatorError:
@@ -463,6 +480,7 @@ def pack_snapshot(data: dict[str, Any], blobs: list[bytes]) -> bytes:
 
     JSON and raw bytes, no pickle: a snapshot may come from elsewhere, and nothing in it is ever executed.
     """
+    # A NaN is refused: it would come back, but is no JSON, and no state of a world either.
     head = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
     sizes = [len(head), *(len(blob) for blob in blobs)]
     return b"".join([len(sizes).to_bytes(4, "little"), *(size.to_bytes(8, "little") for size in sizes), head, *blobs])
@@ -472,6 +490,7 @@ def unpack_snapshot(content: bytes) -> tuple[dict[str, Any], list[bytes]]:
     """Unpack what :func:`pack_snapshot` made."""
     count = int.from_bytes(content[:4], "little")
     sizes = [int.from_bytes(content[4 + 8 * i : 12 + 8 * i], "little") for i in range(count)]
+    # Looked at before anything is cut out: sizes of a damaged file may say anything.
     if count < 1 or 4 + 8 * count + sum(sizes) != len(content):
         raise SimulatorError("the snapshot is cut short or damaged: its parts do not add up")
     parts, at = [], 4 + 8 * count

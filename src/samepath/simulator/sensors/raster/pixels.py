@@ -47,6 +47,7 @@ from samepath.simulator.sensors.raster.shading import (
 
 Ray = tuple[Number, Number, Number]
 
+# Written as float32: a plain 1.0 is a float64, and one of them makes the whole expression float64, with other bits.
 ONE, ZERO = np.float32(1.0), np.float32(0.0)
 
 # Added before cutting to whole numbers, so that they are never negative: to cells of noise, to windows and storeys.
@@ -55,6 +56,7 @@ _LIFT, _CELLS = np.float32(65536.0), np.float32(1024.0)
 # In 1/z: fine grain is seen up to 1 / 0.03 metres, as it would flicker farther away; nothing is farther than 1 / 0.0001.
 _FINE, _FARTHEST = np.float32(0.03), np.float32(1e-4)
 _MIDDLE, _SOFT = np.uint32(TILE * TILE), np.uint32(2 * TILE * TILE)
+# Indices are unsigned: of a signed one compiled code first asks whether it counts from the end, for every pixel.
 _1, _2, _3, _4, _5 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
 
 _BYTE, _OPAQUE = np.uint32(0x000000FF), np.uint32(0xFF000000)
@@ -117,6 +119,7 @@ def paint(views: CameraArrays, c: Number, width: Number, height: Number, focal: 
                     locate(place, base, step, depth, first_new, located, line)
                 _paint_run(shade, rows, mark, base, step, depth, column, end, line)
             column = end
+        # Over the whole row at once: fog depends on a pixel's own depth and ray, not on the run it belongs to.
         _fog(shade, stands[2], base[2], step[2], depth, width, line)
         _pack(line, width, to[start + row * width : start + (row + 1) * width])
 
@@ -128,6 +131,7 @@ def _paint_run(shade: LightArrays, rows: FaceRows, mark: Number, base: Ray, step
     face = np.uint64(mark & ROW_MASK)
     blue, green, red = rows.colour[face, 0], rows.colour[face, 1], rows.colour[face, 2]
     material = rows.material[face]
+    # Plain, body and glass have one colour for the whole face; they are the materials below this number.
     if material < FOLIAGE:
         for at in range(first, last):
             line.blue[at], line.green[at], line.red[at] = blue, green, red
@@ -137,11 +141,14 @@ def _paint_run(shade: LightArrays, rows: FaceRows, mark: Number, base: Ray, step
     elif material == FOLIAGE:
         paint_leaves(shade.noise, blue, green, red, depth, first, last, line)
     else:
+        # In shadow. A factor of the finished colour, the same for all colours of ground: a pixel no longer knows what light it
+        # was made of.
         if mark >> ROW_BITS != 0:
             blue, green, red = blue * shade.flat[1, 0], green * shade.flat[1, 1], red * shade.flat[1, 2]
         paint_flat(shade.noise, material, blue, green, red, depth, first, last, line)
         if shade.numbers[NIGHT] > 0.0:
             light_flat(shade, first, last, line)
+        # Last: water mirrors over whatever light lies on the ground below it.
         if shade.numbers[WET] > 0.0:
             mirror(shade, material, base, step, first, last, line)
 
@@ -151,6 +158,7 @@ def sky_nodes(sky: U32, axes: F64, focal: Number, width: Number, height: Number,
     """The sky at every ``stride``-th pixel of a row: blue, green, red one behind the other, and a node beyond the end."""
     pitch = 1.0 / focal
     down = (row + 0.5 - 0.5 * height) * pitch
+    # Two more than whole strides: the last pixels are mixed with the node behind the end of the row.
     for k in range(width // stride + 2):
         right = (k * stride + 0.5 - 0.5 * width) * pitch
         to[3 * k], to[3 * k + 1], to[3 * k + 2] = sky_at(
@@ -170,6 +178,7 @@ def paint_sky(upper: F32, lower: F32, part: Number, first: Number, last: Number,
     while at < last:
         block = at // stride
         k, end = np.uint64(3) * block, min((block + np.uint64(1)) * stride, last)
+        # Mixed down the picture first, then across: once per node instead of once per pixel.
         b, g, r = upper[k], upper[k + _1], upper[k + _2]
         b, g, r = b + (lower[k] - b) * part, g + (lower[k + _1] - g) * part, r + (lower[k + _2] - r) * part
         b1, g1, r1 = upper[k + _3], upper[k + _4], upper[k + _5]
@@ -191,7 +200,10 @@ def locate(place: Ray, base: Ray, step: Ray, depth: F32, first: Number, last: Nu
     """
     xs, ys, zs, soft, fine, near = line.x, line.y, line.z, line.soft, line.fine, line.near
     for at in range(first, last):
+        # Through int32, which a processor turns into float32 several at a time; exact, as columns stay far below 2**24.
         right, w = np.float32(np.int32(at)), depth[at]
+        # A block may reach over sky, where 1/z is 0: an infinite place could not become a whole number (see the rules on
+        # arithmetic).
         w = w if w > _FARTHEST else _FARTHEST
         far = ONE / w
         x, y = place[0] + (base[0] + step[0] * right) * far, place[1] + (base[1] + step[1] * right) * far
@@ -200,6 +212,7 @@ def locate(place: Ray, base: Ray, step: Ray, depth: F32, first: Number, last: Nu
         soft[at] = ((j & np.int32(255)) << np.int32(8)) | (i & np.int32(255))
         i, j = np.int32(x * np.float32(22.0) + _LIFT), np.int32(y * np.float32(22.0) + _LIFT)
         fine[at] = ((j & np.int32(255)) << np.int32(8)) | (i & np.int32(255))
+        # Fades to 0 at the limit and goes to 1 close by: what simply stopped would show as an edge on the road.
         off = w - _FINE
         near[at] = (off if off > ZERO else ZERO) / (w + _FINE)
 
@@ -229,6 +242,7 @@ def light_flat(shade: LightArrays, first: Number, last: Number, line: RowBuffer)
     """Add the light of lamps to a run of ground: the grid is read between its four cells."""
     n, glow = shade.numbers, shade.glow
     x0, y0, per_m = np.float32(n[GLOW_X]), np.float32(n[GLOW_Y]), np.float32(n[GLOW_PER_M])
+    # One less than there are: the neighbour to the right and below must be in the grid too.
     bright, columns, rows = np.float32(1.0 / n[DARK]), np.float32(glow.shape[1] - 1), np.float32(glow.shape[0] - 1)
     for at in range(first, last):
         x, y = (line.x[at] - x0) * per_m, (line.y[at] - y0) * per_m
@@ -260,6 +274,7 @@ def mirror(shade: LightArrays, material: Number, base: Ray, step: Ray, first: Nu
         pool = min(max((puddles - level / np.float32(255.0)) * np.float32(6.0), ZERO), ONE)
         part = (np.float32(0.03) + np.float32(0.62) * away * away) * wet
         part = share * min(part + pool * (np.float32(0.12) + np.float32(0.55) * away), np.float32(0.9))
+        # Flat ground throws a ray back with its z turned over.
         b, g, r = sky_at(shade.sky, x, y, -z if z < ZERO else z)
         line.blue[at] = line.blue[at] + (b - line.blue[at]) * part
         line.green[at] = line.green[at] + (g - line.green[at]) * part
@@ -285,6 +300,7 @@ def paint_wall(
     """A run of a wall with windows: glass that mirrors the sky by day, some of it lit at night."""
     m, tile, dark = shade.walls[wall], shade.noise, np.float32(shade.numbers[NIGHT])
     ux, uy, uz, u0, vx, vy, vz, v0 = m[0], m[1], m[2], m[3] + _CELLS, m[4], m[5], m[6], m[7] + _CELLS
+    # One direction for all windows, some 20 degrees up: a true mirror image would take a look into the sky for every pixel.
     sky_b, sky_g, sky_r = sky_at(shade.sky, ZERO, np.float32(0.94), np.float32(0.34))
     frame = np.float32(0.045)
     for at in range(first, last):
@@ -302,6 +318,8 @@ def paint_wall(
                 (j * np.int32(59) + np.int32(17)) & np.int32(255),
                 (i * np.int32(37) + np.int32(wall * 11)) & np.int32(255),
             )
+            # Which window is lit depends on storey, window and wall alone, so that it is the same from everywhere and at every
+            # tick.
             luck = tile[np.uint32((pick_j << np.int32(8)) + pick_i)]
             part = np.float32(0.19) + np.float32(0.00066) * np.float32(luck) + np.float32(0.14) * dv
             b, g, r = sky_b * part + np.float32(14.0), sky_g * part + np.float32(10.0), sky_r * part + np.float32(7.0)
@@ -337,9 +355,11 @@ def _fog(
     n = shade.numbers
     fog_b, fog_g, fog_r = np.float32(tone(n[FOG + 2])), np.float32(tone(n[FOG + 1])), np.float32(tone(n[FOG]))
     per_m, from_m, falloff = np.float32(0.25 * n[FOG_PER_M]), np.float32(n[FOG_FROM_M]), np.float32(0.5 * n[FALLOFF])
+    # ``above`` is the height of the camera plus that of the point, twice the mean height of the ray: hence the halved falloff.
     high, blue, green, red = np.float32(2.0 * height_m), line.blue, line.green, line.red
     for at in range(np.uint64(width)):
         w = depth[at]
+        # Sky counts as no distance at all: its fog is in its picture already.
         far = ONE / (w if w > np.float32(1e-6) else np.float32(1e6))
         above = high + (base_z + step_z * np.float32(np.int32(at))) * far
         above = above if above > ZERO else ZERO
@@ -414,7 +434,10 @@ def measure(
 def _flow(
     views: CameraArrays, c: Number, placed: InstanceArrays, rows: FaceRows, scratch: Scratch, to: F32, start: Number
 ) -> None:
-    """Where each pixel has come from, back along its instance's motion and the camera's; the sky only turns. Float64."""
+    """Where each pixel has come from, back along its instance's motion and the camera's; the sky only turns.
+
+    Float64: flow is the small difference of two nearly equal directions.
+    """
     width, height, focal = views.size[c, 0], views.size[c, 1], views.focal[c]
     axes, place, was_axes, was_place = views.axes[c], views.place[c], views.was_axes[c], views.was_place[c]
     for row in range(height):
@@ -424,6 +447,8 @@ def _flow(
             x = axes[0, 0] + right * axes[1, 0] - down * axes[2, 0]
             y = axes[0, 1] + right * axes[1, 1] - down * axes[2, 1]
             z = axes[0, 2] + right * axes[1, 2] - down * axes[2, 2]
+            # Everything is divided by the depth instead of multiplied: then the sky, infinitely far, is the same sum without
+            # the places.
             w = scratch.depth[at]
             if w > 0.0:
                 far = 1.0 / np.float64(w)
@@ -438,6 +463,7 @@ def _flow(
                 x = was[0, 0] * lx + was[1, 0] * ly + was[2, 0] * lz + (placed.was_position[i, 0] - was_place[0]) / far
                 y = was[0, 1] * lx + was[1, 1] * ly + was[2, 1] * lz + (placed.was_position[i, 1] - was_place[1]) / far
                 z = was[0, 2] * lx + was[1, 2] * ly + was[2, 2] * lz + (placed.was_position[i, 2] - was_place[2]) / far
+            # What was beside or behind the camera has no place in the picture before: it gets a large motion, cut to 2 below.
             ahead = max(was_axes[0, 0] * x + was_axes[0, 1] * y + was_axes[0, 2] * z, 1e-3)
             was_right = (was_axes[1, 0] * x + was_axes[1, 1] * y + was_axes[1, 2] * z) / ahead
             was_down = -(was_axes[2, 0] * x + was_axes[2, 1] * y + was_axes[2, 2] * z) / ahead
@@ -490,6 +516,7 @@ def rain(to: U32, start: Number, width: Number, height: Number, strength: Number
     Where streaks cross, the later one is mixed into the result of the earlier one in whole numbers, so they must be laid in the
     order of ``k``.
     """
+    # Whole numbers from the noise tile and the tick: rain repeats like everything else, and takes no random numbers.
     streaks = np.int64(width * strength * 0.9)
     for k in range(streaks):
         a, b = tile[_cell(k * 7 + tick * 13, (k >> 8) * 31)], tile[_cell(k * 3 + 91, tick * 29 + k)]

@@ -57,6 +57,8 @@ class StaticScene:
 
     @classmethod
     def of(cls, shapes: Shapes, fixed: MeshInstances) -> "StaticScene":
+        # Every instance gets rows for all of its levels at once, drawn or not: the row of a fixed face is the same for as long
+        # as the map is.
         sizes = _faces_per_level(shapes, levels_of(shapes))
         rows, total = _rows(sizes[fixed.mesh], 0)
         walls, shifts = _walls(shapes, fixed)
@@ -76,6 +78,7 @@ class StaticScene:
     def place(self, moving: MeshInstances) -> tuple[InstanceArrays, int]:
         """All instances together, and how many rows their faces need."""
         fixed = self.fixed
+        # Behind all fixed ones: those keep their rows, and their light, whoever comes and goes.
         rows, total = _rows(self.sizes[moving.mesh], self.first_moving_row)
         both = {name: np.concatenate([getattr(fixed, name), getattr(moving, name)]) for name in MeshInstances.__slots__}
         both["rows"] = np.concatenate([self.fixed_rows, rows])
@@ -106,10 +109,12 @@ class ScenePreparer:
         static = self._static
         if static is None or static.shapes is not scene.shapes or static.fixed is not scene.fixed:
             static = self._static = StaticScene.of(scene.shapes, scene.fixed)
+            # Another map, nothing of it is lit yet: street lamps lie in the light, and their glow in the new scene.
             self._shade_key = None
         key = (scene.weather, scene.street_lamps_on)
         if self._shade is None or self._shade_key != key:
             self._shade, self._shade_key = light_arrays_of(scene), key
+            # Under other light every kept row is wrong.
             static.lit[:] = 0
             static.light_streets(self._shade.lamps, dark=self._shade.numbers[NIGHT] > 0.0)
         # Here, because a NaN would not fail later: its triangles would silently not be drawn.
@@ -118,6 +123,7 @@ class ScenePreparer:
         placed, total = static.place(scene.moving)
         if not scene.street_lamps_on:
             placed = placed._replace(lamps=placed.lamps & np.uint16(0xFFFF ^ int(Lamp.STREET)))
+        # A copy: the light is kept from tick to tick, and a back end writes into what it is given.
         numbers = self._shade.numbers.copy()
         numbers[TICK] = scene.tick % 65536
         shade = self._shade._replace(beams=head_lamps(scene), walls=static.walls, numbers=numbers)
@@ -144,6 +150,7 @@ def camera_arrays_of(cameras: Sequence[Camera], offsets: I64) -> CameraArrays:
     place, axes = places_and_axes([camera.pose for camera in cameras])
     if not np.isfinite(place).all():
         raise InputError("finite coordinates were wanted for a camera, but others came")
+    # A camera's first picture has none before it: nothing has moved.
     was_place, was_axes = places_and_axes([camera.was or camera.pose for camera in cameras])
     sizes = np.array([(camera.width, camera.height, camera.samples) for camera in cameras], np.int64)
     focal, vignette = np.array([camera.focal_px for camera in cameras]), np.array([camera.vignette for camera in cameras])
@@ -152,6 +159,7 @@ def camera_arrays_of(cameras: Sequence[Camera], offsets: I64) -> CameraArrays:
 
 def _rows(sizes: I32, first: int) -> tuple[I32, int]:
     """The first row of each instance and level when all stand one behind the other, and where the next would begin."""
+    # 64 bits: a scene that is too large must be found by its size, not wrap around to one that fits.
     ends = np.cumsum(sizes.ravel(), dtype=np.int64)
     starts = np.concatenate([[0], ends])[:-1].reshape(sizes.shape) + first
     return starts.astype(np.int32), first + (int(ends[-1]) if len(ends) else 0)
@@ -159,6 +167,7 @@ def _rows(sizes: I32, first: int) -> tuple[I32, int]:
 
 def _walls(shapes: Shapes, fixed: MeshInstances) -> tuple[F32, I32]:
     """The mappings of fixed walls in the world, and for each instance what to add to a face's mapping to find them."""
+    # At least one row, also on a map without walls: nothing cannot be concatenated.
     found: list[np.ndarray] = [np.zeros((1, 8))]
     shifts = np.zeros(len(fixed), np.int32)
     total = 1
@@ -168,6 +177,7 @@ def _walls(shapes: Shapes, fixed: MeshInstances) -> tuple[F32, I32]:
         if not len(used):
             continue
         low, high = int(used.min()), int(used.max()) + 1
+        # Into the world here, once and in float64: a pixel knows where in the world it is, not where on its wall.
         own = shapes.mapping[low:high].astype(np.float64)
         axes, position = fixed.axes[i], fixed.position[i]
         world = np.zeros_like(own)
@@ -184,6 +194,7 @@ def _walls(shapes: Shapes, fixed: MeshInstances) -> tuple[F32, I32]:
 
 def mesh_arrays_of(shapes: Shapes) -> MeshArrays:
     """Lay shapes out; distances of planes are worked out in float64 from the float32 corners."""
+    # One array for each coordinate: vertices are transformed several at a time.
     x, y, z = (np.ascontiguousarray(shapes.vertices[:, k]) for k in range(3))
     corner = shapes.vertices[shapes.faces[:, 0]].astype(np.float64)
     normals = shapes.normals.astype(np.float64)
@@ -217,6 +228,7 @@ def levels_of(shapes: Shapes) -> I32:
 
 def _faces_per_level(shapes: Shapes, levels: I32) -> I32:
     counts = np.diff(shapes.first_face)
+    # A level of -1 reads the last mesh's count, which is then not taken.
     return np.where(levels >= 0, counts[levels], 0).astype(np.int32)
 
 

@@ -89,6 +89,7 @@ def light_arrays_of(scene: RenderScene) -> LightArrays:
     numbers[FALLOFF] = _FOG_DECAY_PER_M * max(scene.weather.fog_falloff, 0.0) if scene.weather.fog_density > 0.0 else 0.0
     numbers[SHADOWS], numbers[NIGHT], numbers[WET] = light.shadows, light.night, light.wet
     numbers[PUDDLES], numbers[RAIN], numbers[TICK] = light.puddles, light.rain, scene.tick % 65536
+    # Divided by in ``light_flat``: never 0, however dark the night.
     numbers[DARK] = max(0.3 * light.above[0] + 0.5 * light.above[1] + 0.2 * light.above[2], 0.01)
     sky = np.zeros((SKY_SIZE + 1) ** 2, np.uint32)
     build_sky(sky, noise_tile(), _sky_numbers(light))
@@ -108,6 +109,7 @@ def _flat_factors(light: SceneLight) -> F32:
     lit = [max(light.to_sun[2], 0.0) * part for part in light.sun]
     for k in range(3):
         base = tone_of(_GREY * (light.above[k] + lit[k]))
+        # At least half a step of 255: a night without light would divide nothing by nothing.
         factors[1, 2 - k] = tone_of(_GREY * (SHADOW_SKY * light.above[k] + SHADOW_SUN * lit[k])) / max(base, 0.5)
     return factors
 
@@ -147,6 +149,7 @@ def light_rows(
     count = 0
     for i in range(first, last):
         mesh = placed.mesh[i]
+        # Rows of a coarser level are rows of their own: two cameras may see one instance in different detail within a tick.
         for level in range(LEVELS):
             if mesh < 0:
                 break
@@ -179,6 +182,7 @@ def _light_face(
     lamp = 0.0
     if shade.lamps.shape[0] + shade.beams.shape[0] > 0:
         a, b, c = meshes.faces[face, 0], meshes.faces[face, 1], meshes.faces[face, 2]
+        # The first is widened, and with it the whole sum.
         mx = (np.float64(meshes.x[a]) + meshes.x[b] + meshes.x[c]) / 3.0
         my = (np.float64(meshes.y[a]) + meshes.y[b] + meshes.y[c]) / 3.0
         mz = (np.float64(meshes.z[a]) + meshes.z[b] + meshes.z[c]) / 3.0
@@ -188,6 +192,7 @@ def _light_face(
             z = mx * turn[0, 2] + my * turn[1, 2] + mz * turn[2, 2] + placed.position[i, 2]
             lamp = _lamp_light(shade.lamps, x, y, z, nx, ny, nz) + _lamp_light(shade.beams, x, y, z, nx, ny, nz)
     glows, is_signal = (meshes.lamps[face] & placed.lamps[i]) != 0, (meshes.lamps[face] & SIGNAL) != 0
+    # Only what lies flat gets wet: it alone mirrors the sky later, and is darker under the water.
     wet = n[WET] * (0.42 if material == ROAD else 0.3) if material >= ROAD else 0.0
     for k in range(3):
         own = np.float64(meshes.colours[face, k])
@@ -212,7 +217,9 @@ def _light_face(
     rows.colour[row, 3] = np.float32(wall)
     label = placed.label[i]
     rows.label[row] = label if label != 0 else meshes.labels[face]
+    # Two bytes, as in CARLA's pictures; ids of fixed things count down from the top of them.
     rows.instance[row] = np.uint16(placed.id[i] & 65535)
+    # Without a mapping there is no row of ``walls`` to look into: such a facade is painted plain.
     rows.material[row] = material if material != FACADE or wall >= 0 else PLAIN
     rows.normal[row, 0] = np.int8(np.rint(127.0 * nx))
     rows.normal[row, 1] = np.int8(np.rint(127.0 * ny))
@@ -227,6 +234,7 @@ def _lamp_light(lamps: F32, x: Number, y: Number, z: Number, nx: Number, ny: Num
     for k in range(lamps.shape[0]):
         dx, dy, dz = x - lamps[k, 0], y - lamps[k, 1], z - lamps[k, 2]
         square, reach = dx * dx + dy * dy + dz * dz, np.float64(lamps[k, 6])
+        # The most frequent way out comes before the square root: nearly all lamps are far from nearly all faces.
         if square >= reach * reach:
             continue
         # The small number keeps a face in the very middle of a lamp from dividing by zero.
@@ -238,6 +246,7 @@ def _lamp_light(lamps: F32, x: Number, y: Number, z: Number, nx: Number, ny: Num
         if lamps[k, 3] != 0.0 or lamps[k, 4] != 0.0:
             along = (dx * lamps[k, 3] + dy * lamps[k, 4] + dz * lamps[k, 5]) / far
             cone = min(max((along - 0.75) * 6.0, 0.0), 1.0)
+        # Falls to 0 at the reach, with its slope: a light that ended in a step would draw a circle.
         fade = 1.0 - square / (reach * reach)
         total += lamps[k, 7] * facing * cone * fade * fade / (1.0 + 0.02 * square)
     return total
@@ -253,6 +262,8 @@ def near_lamps(placed: InstanceArrays, meshes: MeshArrays, lamps: F32, last: Num
         y = middle[0] * turn[0, 1] + middle[1] * turn[1, 1] + middle[2] * turn[2, 1] + placed.position[i, 1]
         near[i] = 0
         for k in range(lamps.shape[0]):
+            # On the ground alone, which is never more than the true distance, and a centimetre for rounding: marking too many
+            # costs time, leaving one out would leave old light on it.
             dx, dy, reach = x - lamps[k, 0], y - lamps[k, 1], 0.01 + lamps[k, 6] + meshes.radius[mesh]
             if dx * dx + dy * dy < reach * reach:
                 near[i] = 1
@@ -297,11 +308,14 @@ class GlowGrid:
     @classmethod
     def over(cls, shapes: Shapes, fixed: MeshInstances) -> "GlowGrid":
         """A grid over everything fixed of ordinary size; coarser where the map is larger than 1 km."""
+        # The ground reaches far beyond the map: a grid over all of it would have its cells where nobody drives.
         inside = shapes.radius[fixed.mesh] < _EDGE_M
         places = fixed.position[inside, :2] if inside.any() else np.zeros((1, 2))
         low, high = places.min(axis=0) - _MARGIN_M, places.max(axis=0) + _MARGIN_M
         size = high - low
+        # At most 2048 cells a side, 16 MiB, whatever the size of the map.
         cell_m = max(_CELL_M, float(size.max()) / (_CELLS_MAX - 2))
+        # Two to spare: pixels are read between a cell and its neighbours.
         columns, rows = (math.ceil(float(side_m) / cell_m) + 2 for side_m in size)
         return cls(float(low[0]), float(low[1]), 1.0 / cell_m, rows, columns)
 
@@ -317,6 +331,7 @@ def add_lamps(glow: F32, x_m: Number, y_m: Number, cells_per_m: Number, lamps: F
         x, y, reach, strength = np.float64(lamps[k, 0]), np.float64(lamps[k, 1]), np.float64(lamps[k, 6]), lamps[k, 7]
         dx, dy = np.float64(lamps[k, 3]), np.float64(lamps[k, 4])
         beam = dx != 0.0 or dy != 0.0
+        # Cut off towards zero below 0, which does not matter: those are outside of the grid.
         first_row: Number = max(np.int64((y - reach - y_m) * cells_per_m), 0)
         last_row: Number = min(np.int64((y + reach - y_m) * cells_per_m) + 2, rows)
         first_column: Number = max(np.int64((x - reach - x_m) * cells_per_m), 0)
@@ -356,6 +371,7 @@ def build_sky(sky: U32, tile: U8, n: F64) -> None:
             blend = 1.0 - up
             blend = blend * blend * blend * (0.6 + 0.4 * blend)
             toward = max(x * n[_SUN] + y * n[_SUN + 1] + z * n[_SUN + 2], 0.0)
+            # Powers are products (see the top): the 8th for the glow, the 512th for the disc.
             halo = toward * toward
             halo = halo * halo
             halo = halo * halo
@@ -363,6 +379,7 @@ def build_sky(sky: U32, tile: U8, n: F64) -> None:
             disc = disc * disc * disc * disc
             disc = disc * disc * disc * disc
             disc = disc * disc
+            # Clouds lie on a level high above: they crowd together towards the horizon, and stay finite at it.
             flat = 1.0 / (up + 0.22)
             cover = 0.0
             if n[_CLOUDS] > 0.0:
@@ -390,6 +407,7 @@ def build_sky(sky: U32, tile: U8, n: F64) -> None:
 @compiled
 def soft(tile: U8, layer: Number, x: Number, y: Number) -> Number:
     """Noise of a layer at a place in cells, between its four neighbours; 0..1."""
+    # Rounded down, not cut off: directions have both signs.
     x0, y0 = np.floor(x), np.floor(y)
     i, j = np.int64(x0) & 255, np.int64(y0) & 255
     i1, j1 = (i + 1) & 255, (j + 1) & 255
@@ -408,12 +426,14 @@ def sky_at(sky: U32, x: Number, y: Number, z: Number) -> Number:
     """
     half, scale, limit = np.float32(0.5 * SKY_SIZE), np.float32(0.5 * SKY_SIZE / REACH), np.float32(SKY_SIZE - 0.01)
     size = np.sqrt(x * x + y * y + z * z)
+    # Straight down the scale would divide by 0; below the horizon there is nothing to tell apart anyway.
     lowest = np.float32(-0.1) * size
     gain = scale / (size + (z if z > lowest else lowest))
     u, v = x * gain + half, y * gain + half
     u, v = (u if u > np.float32(0.0) else np.float32(0.0)), (v if v > np.float32(0.0) else np.float32(0.0))
+    # A hundredth of a texel inside: the neighbour to the right and below is still in the table, which has one more a side.
     u, v = (u if u < limit else limit), (v if v < limit else limit)
-    # Red and blue lie 16 bits apart, so that one product mixes both.
+    # Red and blue lie 16 bits apart, so that one product mixes both: weights add up to 256, and 255 * 256 stays below 2**16.
     p, q = np.uint32(np.int32(u * np.float32(16.0))), np.uint32(np.int32(v * np.float32(16.0)))
     du, dv = p & np.uint32(15), q & np.uint32(15)
     at = (q >> np.uint32(4)) * np.uint32(_ROW) + (p >> np.uint32(4))
@@ -442,6 +462,7 @@ def noise_tile() -> U8:
     grid_y, grid_x = np.mgrid[0:TILE, 0:TILE]
     plain = _hash(grid_x, grid_y, 1) >> np.uint64(24)
     tiles = [plain.astype(np.uint8)]
+    # Each octave has a whole number of cells in the tile: that is why it repeats without a seam.
     for salt, octaves in ((2, ((16, 128), (8, 96), (4, 32))), (3, ((64, 96), (32, 64), (16, 48), (8, 32), (4, 16)))):
         total = np.zeros((TILE, TILE), np.int64)
         for cell, weight in octaves:
@@ -474,6 +495,7 @@ def _smooth(x: np.ndarray, y: np.ndarray, cell: int, salt: int) -> np.ndarray:
 def _hash(x: np.ndarray, y: np.ndarray, salt: int) -> np.ndarray:
     """Well mixed 32 bits of two integers."""
     h = (x.astype(np.uint64) * 0x9E3779B1 + y.astype(np.uint64) * 0x85EBCA77 + np.uint64(salt) * 0xC2B2AE3D) & 0xFFFFFFFF
+    # Masked to 32 bits after every product, so that the next fits into 64: numpy's overflow is never relied on.
     for shift, factor in ((15, 0x2C1B3C6D), (12, 0x297A2D39), (15, 1)):
         h = ((h ^ (h >> np.uint64(shift))) * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
     return h

@@ -90,6 +90,7 @@ class SoftwareRenderer:
     def render(self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None) -> FrameBatch:
         """Draw all cameras."""
         layout = [(camera.width, camera.height, camera.channels) for camera in cameras]
+        # Written over only where the caller has handed it back: frames of the tick before may still be under way to somebody.
         batch = out if isinstance(out, FrameBatch) and out.layout == layout else FrameBatch(cameras)
         batch.cameras = cameras
         if not cameras:
@@ -98,6 +99,7 @@ class SoftwareRenderer:
         views = camera_arrays_of(cameras, batch.offsets)
         seen, used = visible_instances(views, static, placed, self._detail)
         self._light(scene, static, shade, placed, used)
+        # For the largest of all cameras, not for each: a thread draws one after the other in the same memory.
         fine = max(camera.width * camera.height * camera.samples**2 for camera in cameras)
         averaged = fine if any(camera.samples > 1 for camera in cameras) else 1
         widest = max(camera.width * camera.samples for camera in cameras)
@@ -106,6 +108,7 @@ class SoftwareRenderer:
         jobs = [
             (views, order, static.meshes, placed, self._rows, seen, shade, scratch, batch.arrays, NEAR_M, FAR_M,
              SHADOW_REACH_M, int(Label.SKY))
+            # With fewer cameras than threads some have nothing to do.
             for order, scratch in zip(orders, self._threads.scratches, strict=False)
         ]  # fmt: skip
         if self._threads.pool is None or len(jobs) == 1:
@@ -119,6 +122,7 @@ class SoftwareRenderer:
 
     def _prepare(self, scene: RenderScene) -> tuple[StaticScene, LightArrays, InstanceArrays]:
         static, shade, placed, total = self._preparer.prepare(scene)
+        # A pixel has 24 bits for its row: one more face would be seen as another.
         if total > ROW_MASK:
             raise InputError(f"a scene of at most {ROW_MASK} faces was wanted, but {total} came")
         if static is not self._static:
@@ -127,6 +131,7 @@ class SoftwareRenderer:
         numbers, glow, grid = shade.numbers, static.street_glow, static.grid
         numbers[GLOW_X], numbers[GLOW_Y], numbers[GLOW_PER_M] = grid.x_m, grid.y_m, grid.cells_per_m
         if len(shade.beams):
+            # Added to a copy, and never taken off again: a float32 sum does not come back to the bits it had.
             glow = glow.copy()
             add_lamps(glow, grid.x_m, grid.y_m, grid.cells_per_m, shade.beams)
         return static, shade._replace(glow=glow), placed
@@ -140,6 +145,7 @@ class SoftwareRenderer:
         beam has just left are lit again as well: they still have its light.
         """
         fixed = len(scene.fixed)
+        # By day neither, and nothing of this is done.
         if len(shade.beams) or static.touched.any():
             near = np.zeros(fixed, np.uint8)
             near_lamps(placed, static.meshes, shade.beams, fixed, near)
@@ -213,6 +219,7 @@ def draw_frames(
         more = False
         for k in range(1, 6):
             more = more or views.offset[c, k] >= 0
+        # With one sample a pixel, colours come from the same pass as what is measured.
         if more or (start >= 0 and samples == 1):
             _draw(views, c, 1, meshes, placed, rows, seen, shade, scratch, near_m, reach_m, start >= 0)
             measure(views, c, placed, rows, scratch, out, far_m, sky_label)
@@ -227,6 +234,7 @@ def draw_frames(
                 scratch.colour, 0,
             )  # fmt: skip
             average(scratch.colour, out.colour, start, width, height, samples)
+        # Last, on the averaged picture: rain and lens are as coarse as the pixels that are delivered.
         lay_over(
             out.colour, start, width, height, shade.numbers[RAIN], np.int64(shade.numbers[TICK]), shade.noise,
             views.vignette[c],
@@ -265,6 +273,7 @@ def _draw(
             turn[2, 0] * x + turn[2, 1] * y + turn[2, 2] * z,
             True, near_m, width, height, scratch, corners, placed.rows[i, level], True, rows.material, ROAD,
         )  # fmt: skip
+    # After all faces: a shadow falls on what is seen, so what hides the ground must have been drawn.
     if shadows and shade.numbers[SHADOWS] > 0.0:
         _shadows(
             meshes, placed, views, c, focal, width, height, near_m, scratch, matrix, corners, scratch.turn, scratch.position,
@@ -300,17 +309,21 @@ def _shadows(
         up = middle[0] * turn[0, 2] + middle[1] * turn[1, 2] + middle[2] * turn[2, 2] + position[2] - ground
         x, y, radius = x - lean_x * up, y - lean_y * up, meshes.radius[mesh] * stretch
         dx, dy = x - views.place[c, 0], y - views.place[c, 1]
+        # Whichever is nearer: too far, or too small to be seen. Plus the radius, as it is the nearest edge that counts.
         reach = min(reach_m, far_per_m * radius) + radius
         if dx * dx + dy * dy > reach * reach or _outside(views, c, x, y, ground, radius, half_x, half_y):
             continue
         for k in range(3):
             flat_turn[k, 0], flat_turn[k, 1] = turn[k, 0] - lean_x * turn[k, 2], turn[k, 1] - lean_y * turn[k, 2]
             flat_turn[k, 2] = 0.0
+        # The instance's own matrix, sheared along the sun's rays and with its height taken out: the same drawing code does the
+        # rest.
         high = position[2] - ground
         flat_position[0], flat_position[1], flat_position[2] = position[0] - lean_x * high, position[1] - lean_y * high, ground
         view_matrix(matrix, views.axes[c], views.place[c], focal, flat_turn, flat_position)
         draw_mesh(
             meshes, mesh, matrix,
+            # A direction, not a point: seen from the sun, faces turned away lie behind those turned to it.
             turn[0, 0] * lean_x + turn[0, 1] * lean_y + turn[0, 2],
             turn[1, 0] * lean_x + turn[1, 1] * lean_y + turn[1, 2],
             turn[2, 0] * lean_x + turn[2, 1] * lean_y + turn[2, 2],

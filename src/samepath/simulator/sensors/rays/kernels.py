@@ -145,6 +145,7 @@ def _elevation_share(sine: F64, cosine: F64) -> F64:
 
 def _before(shares: F64, low: float, high: float) -> I32:
     """How many of the rising ``shares`` lie in ranges before each of ``BINS`` equal ones."""
+    # Clipped: a share of exactly ``high`` would fall behind the last range.
     ranges = np.clip(((shares - low) * (BINS / (high - low))).astype(np.int64), 0, BINS - 1)
     return np.searchsorted(ranges, np.arange(BINS + 1)).astype(np.int32)
 
@@ -178,6 +179,7 @@ def cast(
         tx, ty, tz = position[i, 0], position[i, 1], position[i, 2]
         x, y, z = centre[shape, 0], centre[shape, 1], centre[shape, 2]
         mx, my, mz = x * fx + y * rx + z * ux + tx, x * fy + y * ry + z * uy + ty, x * fz + y * rz + z * uz + tz
+        # Before its vertices are transformed: what no ray can meet costs a look at one sphere.
         if _out_of_sight((mx, my, mz, radius[shape]), reach, rays, from_column, to_column):
             continue
         start = first_vertex[shape]
@@ -185,6 +187,7 @@ def cast(
             x, y, z = vertices[start + k, 0], vertices[start + k, 1], vertices[start + k, 2]
             px, py, pz = x * fx + y * rx + z * ux + tx, x * fy + y * ry + z * uy + ty, x * fz + y * rz + z * uz + tz
             points[k, 0], points[k, 1], points[k, 2] = px, py, pz
+            # Per vertex, not per face: a vertex belongs to several faces.
             ground[k], share[k] = np.sqrt(px * px + py * py), azimuth_share(px, py)
         for k in range(first_face[shape], first_face[shape + 1]):
             a, b, c = faces[k, 0] - start, faces[k, 1] - start, faces[k, 2] - start
@@ -202,6 +205,7 @@ def _out_of_sight(ball: tuple[float, float, float, float], reach: float, rays: R
     start, end = _row_range(z - radius, z + radius, max(ground - radius, 0.0), ground + radius, rows_before)
     if start >= end:
         return True
+    # So near that it may lie around the sensor: then it has no left and right end.
     if ground <= 1.5 * radius:
         return False
     # The two ends of the diameter across the line of sight, moved towards the origin by the radius.
@@ -236,17 +240,20 @@ def _face(
     ab = (bx - ax) * (bx - ax) + (by - ay) * (by - ay)
     bc = (cx - bx) * (cx - bx) + (cy - by) * (cy - by)
     ca = (ax - cx) * (ax - cx) + (ay - cy) * (ay - cy)
-    # A chord between two points at least ``near`` away comes nearer by at most what its half allows.
+    # A chord between two points at least ``near`` away comes nearer by at most what its half allows: a quarter of its square,
+    # and a little more for rounding.
     near = near * near - 0.2500001 * max(ab, bc, ca)
     near = np.sqrt(near) if near > 0.0 and not around else 0.0
     start, end = _row_range(min(az, bz, cz), max(az, bz, cz), near, far, rows_before)
     if start >= end:
         return
     corner_a, corner_b, corner_c = (ax, ay, az), (bx, by, bz), (cx, cy, cz)
+    # The sensor stands above or below it: it covers every azimuth.
     if around:
         _stop(corner_a, corner_b, corner_c, code, rays, start, end, from_column, to_column, inverse, met)
         return
     least, most, through = _spread(share[a], share[b], share[c])
+    # Across the azimuth where shares begin anew: two ranges of columns.
     if through:
         _, high = _column_range(0.0, most, columns_before)
         if high > from_column:
@@ -274,12 +281,18 @@ def _stop(
     # The back of a face, one seen from the side, or one with a NaN stops nothing.
     if not facing < 0.0:
         return
+    # Divided once per face, so that 1/t of a ray is products and sums alone; a nearer hit is then a greater number, and no ray
+    # divides.
     nx, ny, nz = nx / facing, ny / facing, nz / facing
+    # A neighbour has the same edge from its other end: each product is the same, only their places are swapped, and so is the
+    # sign.
     px, py, pz = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
     qx, qy, qz = by * cz - bz * cy, bz * cx - bx * cz, bx * cy - by * cx
     rx, ry, rz = cy * az - cz * ay, cz * ax - cx * az, cx * ay - cy * ax
     for row in range(start, end):
         cosine, sine = row_cos[row], row_sin[row]
+        # Row first, then column. This order of products is part of the specification: (n cos) x and n (cos x) round
+        # differently.
         nx0, ny0, nz0 = nx * cosine, ny * cosine, nz * sine
         px0, py0, pz0 = px * cosine, py * cosine, pz * sine
         qx0, qy0, qz0 = qx * cosine, qy * cosine, qz * sine
@@ -301,6 +314,7 @@ def _stop(
 def _spread(a: float, b: float, c: float) -> tuple[float, float, bool]:
     """From three azimuth shares within half a turn: the low and high end, and whether the range runs through 0."""
     low, high = min(a, b, c), max(a, b, c)
+    # A face that is not around the origin spans less than half a turn, 2 of 4: more says that the range runs through 0.
     if high - low <= 2.0:
         return low, high, False
     low, high = 4.0, 0.0
@@ -315,6 +329,8 @@ def _spread(a: float, b: float, c: float) -> tuple[float, float, bool]:
 @compiled
 def _row_range(low: float, high: float, near: float, far: float, before: I32) -> tuple[int, int]:
     """The rows that something between two heights and two distances on the ground can meet."""
+    # The highest look at something above is that at its nearest point, at something below that at its farthest; the lowest look
+    # is the other way round.
     ground = near if high > 0.0 else far
     top = high / (abs(high) + ground) if high != 0.0 else 0.0
     ground = near if low < 0.0 else far
@@ -367,6 +383,8 @@ def lidar_points(
         for column in range(number.shape[1]):
             ray = number[channel, column]
             away = distance[ray]
+            # Written so that a NaN is no point either. Random numbers belong to channel and column, drawn or not: what one ray
+            # meets must not move the noise of another.
             if not away < np.inf or (general > 0.0 and by_rate[channel, column] < general):
                 continue
             exponent = -attenuation * away
@@ -376,6 +394,7 @@ def lidar_points(
                 continue
             if deviation > 0.0:
                 at = channel * number.shape[1] + column
+                # Box and Muller. Uniform numbers are below 1 and may be 0: taken from 1 they have a logarithm.
                 size = math.sqrt(-2.0 * log_of(1.0 - by_noise[0, at]))
                 away += deviation * size * cos_of_turn(by_noise[1, at])
             flat = away * cos_e[channel]
@@ -393,8 +412,10 @@ def exp_below_one(x: float) -> float:
     power = math.floor(x * _PER_LN2 + 0.5)
     rest = x - power * _LN2
     total = 0.0
+    # The rest is at most half of ln 2: the first term left out is below 2**-57.
     for n in range(13, -1, -1):
         total = total * rest + _FACTORS[n]
+    # From a table: a product with a power of two is exact, and no library is asked.
     return total * float(_POWERS[1022 + int(power)])
 
 
@@ -407,6 +428,7 @@ def log_of(x: float) -> float:
     ratio = (mantissa - 1.0) / (mantissa + 1.0)
     square = ratio * ratio
     series = 0.0
+    # The ratio is at most 0.172: the first term left out is below 2**-60 of the sum.
     for n in range(12, -1, -1):
         series = series * square + 1.0 / (2 * n + 1)
     return 2.0 * ratio * series + power * _LN2
@@ -420,6 +442,7 @@ def cos_of_turn(turn: float) -> float:
     square = angle * angle
     total = 0.0
     odd = int(quarter) & 1
+    # The angle is at most an eighth of a turn: the first term left out is below 2**-56.
     for n in range(8, -1, -1):
         total = _FACTORS[2 * n + odd] - total * square
     if odd:
