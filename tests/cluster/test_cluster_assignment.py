@@ -83,3 +83,17 @@ def test_every_order_is_given_to_exactly_one_node(nodes, sizes, policy):
 def test_a_policy_that_is_none_is_refused():
     with pytest.raises(SamepathError, match="policy"):
         Balance("best")
+
+
+def test_a_node_that_became_slow_counts_as_slow_once():
+    """Schedule 48292 of the simulation: 700 times by its ticks and 700 times by its requests, half a million times in all."""
+    requests = [order(k) for k in range(4)]
+    costs = Balance().costs
+    for request in requests:
+        costs = learn(costs, 2, [request], guess_s(request), {request.sensor: guess_s(request)})
+    usual_s = sum(costs.cost_s(request) for request in requests)
+    for _ in range(30):
+        costs = learn(costs, 1, requests, 700 * usual_s, {})
+    assert costs.slowness(1) == pytest.approx(700, rel=0.01)
+    costs = learn(costs, 1, requests, 0.0, {request.sensor: 700 * costs.cost_s(request) for request in requests})
+    assert costs.slowness(1) == pytest.approx(700, rel=0.01)

@@ -73,9 +73,14 @@ def learn(costs: Costs, node: int, requests: Sequence[RenderRequest], busy_s: fl
             return costs
         # The node is as slow as most of its requests say (their median); one that took longer than that is expensive.
         slow = _follow(costs.by_request.get(node), median(each_s[new.sensor] / costs.cost_s(new) for new in timed))
+        # How long whole ticks take is known relative to this: it stays what it is, or a node that became slow would count so
+        # twice, by its ticks and by its requests, and be waited for as long as both together say.
+        by_tick = dict(costs.by_tick)
+        if node in by_tick:
+            by_tick[node] *= costs.by_request.get(node, 1.0) / slow
         sensors = {new.sensor: _follow(costs.sensor_s.get(new.sensor), each_s[new.sensor] / slow) for new in timed}
         return msgspec.structs.replace(
-            costs, sensor_s={**costs.sensor_s, **sensors}, by_request={**costs.by_request, node: slow}
+            costs, sensor_s={**costs.sensor_s, **sensors}, by_request={**costs.by_request, node: slow}, by_tick=by_tick
         )
     expected_s = sum(costs.cost_s(request) for request in requests) * costs.by_request.get(node, 1.0)
     if expected_s <= 0.0 or busy_s <= 0.0:
