@@ -322,3 +322,16 @@ def test_a_round_that_begins_because_somebody_joined_begins_once_even_if_another
     joined = run.says(b"node-3", m.MapReady(1, "the map", "a picture"), after_s=30.0)
     assert [member.name for member in (lost.member for lost in only(joined, c.NodeLost))] == ["node-1"]
     assert [orders([sent]) for sent in only(joined, c.SendTick)] == [{b"node-3": [1]}]
+
+
+def test_a_node_that_joins_during_a_tick_has_no_listeners_of_that_tick():
+    """Schedule 35933 of the simulation: it may have the number of a node that was lost in this tick, and had some."""
+    run = Run().join("node-1", "node-2")
+    run.due(1, homes=(1,))
+    run.on(c.PeerLost(b"node-1", "its process ended"))
+    run.on(c.PeerLost(b"node-2", "its process ended"))
+    run.says(b"again", hello("node-1"))
+    given = run.says(b"again", m.MapReady(1, "the map", "a picture"))
+    assert [order.homes for sent in only(given, c.SendTick) for order in sent.orders] == [((),)]
+    assert not c.listens(run.state.members[b"again"], 7)
+    assert c.listens(run.state.members[b"again"], 8)

@@ -201,19 +201,18 @@ class World:
             client = Client(self, number)
             self.clients.append(client)
             self.at(0.01 * number, client.connect)
-        resting = False
+        end_s, ticks = None, 0
         while True:
             try:
-                while not self.is_done():
-                    self.next_event()
-                    self.main.work_off()
-                if resting:
+                if not self.is_done():
+                    end_s = None
+                elif end_s is None or self.ticks != ticks:
+                    # What is under way arrives. A tick that was still asked for (a whole one within one step) begins this anew.
+                    end_s, ticks = self.now_s + 3.0, self.ticks
+                elif self.now_s >= end_s:
                     break
-                resting = True  # what is under way to nodes arrives, and nothing more is asked for
-                end_s = self.now_s + 3.0
-                while self.now_s < end_s:
-                    self.next_event()
-                    self.main.work_off()
+                self.next_event()
+                self.main.work_off()
             except MainDied as death:
                 self._bury_main(death)
         self.main.at_rest()

@@ -308,7 +308,7 @@ class VirtualMain:
                 self.hear(request, payload)
             elif home != drawn_by:
                 member = c.by_number(self.state, home)
-                if member is not None:
+                if member is not None and c.listens(member, request.frame):
                     self._send(member.peer, m.StreamData(request.stream, request.frame, self.episode.lockstep), (payload,))
 
     def hear(self, request, payload):

@@ -78,6 +78,7 @@ class Member(msgspec.Struct, frozen=True):
     pending: tuple[Assignment, ...] = ()
     sent_episode: int = -1  # whose map it was sent last
     built_episode: int = -1  # whose map it has built
+    joined_frame: int = 0  # the tick during or after which it joined: nobody listened there before
     synced: int = 0  # the last Sync that it has answered
     suspected: bool = False  # it is late, and its requests were given to others as well
     dismissed: bool = False  # it was told to go
@@ -426,6 +427,15 @@ def by_number(state: ClusterState, number: int) -> Member | None:
     return next((member for member in state.members.values() if member.number == number and member.follows), None)
 
 
+def listens(member: Member, frame: int) -> bool:
+    """Can somebody at this node be waiting for a frame of this tick?
+
+    Who listened at a node that is gone is known by the node's number until the tick is over, and a node that joins meanwhile
+    may have that number.
+    """
+    return frame > member.joined_frame
+
+
 def by_name(state: ClusterState, name: str) -> Member | None:
     return next((member for member in state.members.values() if member.name == name), None)
 
@@ -621,10 +631,10 @@ class _Step:
             return
         self._set(first_picture=picture)
         has_joined = member.state != "joining"
-        member = _replace(member, built_episode=message.episode, state=member.state if has_joined else "working")
+        member = _replace(member, built_episode=message.episode)
         if not has_joined:
             # All news are part of its introduction: who waits now for nodes to take them in must not wait for it, too.
-            member = _replace(member, synced=self.state.syncs)
+            member = _replace(member, state="working", joined_frame=self.state.frame, synced=self.state.syncs)
         self._put(member)
         if not has_joined:
             self._do(Introduce(member.peer, member.name))
@@ -827,7 +837,9 @@ class _Step:
         owed = Assignment(self.state.frame, requests, self.now_s, share.expected_s, timed)
         self._put(_replace(member, pending=(*member.pending, owed)))
         homes = self.state.tick.homes if self.state.tick is not None else self._homes
-        return TickOrder(peer, share.requests, tuple(homes[request.sensor] for request in share.requests), timed, again)
+        late = {other.number for other in self.state.members.values() if not listens(other, self.state.frame)}
+        heard = tuple(tuple(home for home in homes[request.sensor] if home not in late) for request in share.requests)
+        return TickOrder(peer, share.requests, heard, timed, again)
 
     def _on_result(self, member: Member, message: m.TickResult, bulk: tuple[bytes, ...]) -> None:
         if not self._compare(member, message) or not message.results:

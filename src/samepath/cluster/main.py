@@ -338,6 +338,8 @@ class ClusterOutbox(Outbox):
                 self._to_own_clients([StreamMessage(request.stream, message, self.lossless)])
             elif home != drawn_by:
                 member = self._shell.by_number(home)
+                if member is not None and not c.listens(member, frame):
+                    continue
                 if member is not None and self._shell.has_unsent(member) and not self.lossless:
                     self._counters.lateness.drop()  # it cannot keep up: in real time it misses frames, and is not held up more
                 elif member is not None:
