@@ -21,6 +21,7 @@ MOUNT = ((1.5, 0.0, 2.0), (0.0, 0.0, 0.0))
 LINES_MOST = 200
 IDLE_S = 0.5
 IDLE_CPU_S = 0.15
+WHILES = 8
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +50,16 @@ def value_of(answer):
 
 
 def quiet(server):
-    """Nothing is asked of it: it must not use the processor, and it must not have flooded its log."""
-    before_s = server.cpu_s()
-    select.select([], [], [], IDLE_S)  # how much it does in a while is the question, so a while must pass
-    assert server.cpu_s() - before_s < IDLE_CPU_S, "it spins"
+    """Nothing is asked of it: it comes to rest, and it must not have flooded its log.
+
+    What was asked before may still be under way on a busy machine. One that spins does so in every one of these whiles.
+    """
+    used_s = []
+    while not used_s or (used_s[-1] >= IDLE_CPU_S and len(used_s) < WHILES):
+        before_s = server.cpu_s()
+        select.select([], [], [], IDLE_S)  # how much it does in a while is the question, so a while must pass
+        used_s.append(server.cpu_s() - before_s)
+    assert used_s[-1] < IDLE_CPU_S, f"it spins: {used_s}"
     assert len(server.lines) < LINES_MOST, server.lines
 
 
