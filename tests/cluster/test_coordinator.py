@@ -335,3 +335,14 @@ def test_a_node_that_joins_during_a_tick_has_no_listeners_of_that_tick():
     assert [order.homes for sent in only(given, c.SendTick) for order in sent.orders] == [((),)]
     assert not c.listens(run.state.members[b"again"], 7)
     assert c.listens(run.state.members[b"again"], 8)
+
+
+def test_a_node_has_not_drawn_for_longer_than_it_was_waited_for():
+    """What it says of itself decides when it is late: one that is wrong about it would get all the time in the world."""
+    run = Run().join("node-1")
+    run.due(1)
+    results = (m.SensorResult(1, True, "", False, 1e6),)
+    run.says(b"node-1", m.TickResult(7, DIGEST, 1e6, results), b"a picture", after_s=0.1)
+    run.on(c.SendsDrained())
+    run.due(1, frame=8)
+    assert run.state.members[b"node-1"].pending[0].expected_s <= 0.1

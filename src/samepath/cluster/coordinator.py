@@ -855,8 +855,11 @@ class _Step:
         self._put(member)
         self._do(StepMeasured(member.number, self.now_s - owed.at_s, message.busy_s))
         if not owed.gone:
-            each_s = {result.sensor: result.cost_s for result in message.results} if owed.timed else {}
-            costs = learn(self.state.balance.costs, member.number, list(owed.requests.values()), message.busy_s, each_s)
+            # It cannot have drawn for longer than it was waited for, whatever its clock says: deadlines follow from this.
+            waited_s = self.now_s - owed.at_s
+            each_s = {result.sensor: min(result.cost_s, waited_s) for result in message.results} if owed.timed else {}
+            busy_s = min(message.busy_s, waited_s)
+            costs = learn(self.state.balance.costs, member.number, list(owed.requests.values()), busy_s, each_s)
             self._set(balance=_replace(self.state.balance, costs=costs))
         parts = iter(bulk)
         for result in message.results:
