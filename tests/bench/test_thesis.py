@@ -23,6 +23,8 @@ from samepath.simulator.maps import load_map
 from tests.support.clustering import clustered
 from tests.support.serving import call, described, episode
 
+pytestmark = pytest.mark.slow
+
 THUMB = Resolution(60, 40)
 PLAN = Plan((2,), (1, 3), (THUMB, Resolution(72, 48)), map_name="oval", settle_s=0.05, ticks=6, episode_s=0.4)
 

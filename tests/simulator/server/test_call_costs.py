@@ -18,6 +18,8 @@ from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.methods import methods
 from tests.support.largest_calls import CEILINGS, PER_ACTOR, ceiling_of, cost_of, filled, largest_requests, recorded
 
+pytestmark = pytest.mark.slow
+
 LIMITS = ServerLimits()
 SHARE = 0.1
 WORLDS = {"small": (3, "t-junction"), "full": (300, "town")}
