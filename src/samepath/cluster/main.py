@@ -1,13 +1,13 @@
 """The main server: a server that never draws. It owns the world, and has the nodes draw what is due.
 
-It is the server of :mod:`samepath.simulator.server` with three parts exchanged: the renderer is the :class:`Scheduler`, the
-inbox also waits for the link, and the outbox sends to clients of nodes as well. All three run in the episode's thread; so do
-:class:`Membership` and the link. Other threads (clients' event loop, the monitor's web server) only read what is published, or
-leave a request that the episode's thread carries out between two ticks.
+It is the server of :mod:`samepath.simulator.server` with three parts exchanged: the renderer is the :class:`ClusterShell`, the
+inbox also waits for the link, and the outbox sends to clients of nodes as well. All three run in the episode's thread, and so
+does the link. Other threads (clients' event loop, the monitor's web server) only read what is published, or leave a request that
+the episode's thread carries out between two ticks.
 
-The way of one camera frame: the episode's tick calls ``Scheduler.render``, which sends the tick to all nodes (one hop, through
+The way of one camera frame: the episode's tick calls ``ClusterShell.render``, which sends the tick to all nodes (one hop, through
 shared memory on one host). The node that draws a frame gives it to its own clients at once. If it is listened to elsewhere, it
-comes back over the link to ``Scheduler.on_tick_result`` and from there goes to ``ClusterOutbox.send_frame``, which sends it on.
+comes back over the link, becomes an event of the coordinator's, and its effect is ``ClusterOutbox.send_frame``, which sends it on.
 """
 
 import asyncio
