@@ -2,12 +2,12 @@
 
 It is the server of :mod:`samepath.simulator.server` with three parts exchanged: the renderer is the :class:`ClusterShell`, the
 inbox also waits for the link, and the outbox sends to clients of nodes as well. All three run in the episode's thread, and so
-does the link. Other threads (clients' event loop, the monitor's web server) only read what is published, or leave a request that
-the episode's thread carries out between two ticks.
+does the link. Other threads (clients' event loop, the monitor's web server) only read what is published, or leave a request
+that the episode's thread carries out between two ticks.
 
-The way of one camera frame: the episode's tick calls ``ClusterShell.render``, which sends the tick to all nodes (one hop, through
-shared memory on one host). The node that draws a frame gives it to its own clients at once. If it is listened to elsewhere, it
-comes back over the link, becomes an event of the coordinator's, and its effect is ``ClusterOutbox.send_frame``, which sends it on.
+The way of one camera frame: the episode's tick calls ``ClusterShell.render``, which sends the tick to all nodes (one hop,
+through shared memory on one host). The node that draws a frame gives it to its own clients at once. If it is listened to
+elsewhere, it comes back over the link, becomes an event of the coordinator's, and goes on by ``ClusterOutbox.send_frame``.
 """
 
 import asyncio
