@@ -63,9 +63,14 @@ class Input:
 
 @dataclass
 class InputLog:
-    """The inputs of one run; entries are added in the order of their steps."""
+    """The inputs of one run; entries are added in the order of their steps.
+
+    ``covers``: the kinds of which every single one was taken down. Of any other, nothing in the log means nothing: it may have
+    gone in unseen. Our own world covers them all; an adapter of a foreign engine says what it can see.
+    """
 
     entries: list[Input] = field(default_factory=list)
+    covers: frozenset[InputKind] = frozenset(InputKind)
 
     def add(self, entry: Input) -> None:
         """Take down an entry; steps never go back."""

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from samepath.core.inputs import InputLog
 from samepath.instrument.traces.records import (
     Actor,
     Event,
@@ -21,6 +22,7 @@ from samepath.instrument.traces.records import (
     Repeat,
     RunEnd,
     Sample,
+    log_digest,
     samples_of,
     tables_of,
 )
@@ -95,6 +97,14 @@ class CellTrace(ABC):
         """The contents that were kept of some frames, by digest."""
         return {}
 
+    def input_digests(self) -> dict[int, str]:
+        """Which repeats had the same inputs to the bit, by digest; without those of which nobody took down what went in."""
+        return {}
+
+    def inputs(self, repeat: int) -> InputLog | None:
+        """What went into one repeat; None where nobody took it down."""
+        return None
+
     @cached_property
     def actors(self) -> tuple[Actor, ...]:
         """Every actor of any repeat, by id (an id that changes its type between repeats stands there twice)."""
@@ -149,6 +159,12 @@ class MemoryCell(CellTrace):
     def sensor_samples(self, digests: frozenset[bytes]) -> dict[bytes, Sample]:
         kept = samples_of(frame for repeat in self.repeats for frame in repeat.sensors)
         return {digest: sample for digest, sample in kept if digest in digests}
+
+    def input_digests(self) -> dict[int, str]:
+        return {repeat.repeat: log_digest(repeat.inputs) for repeat in self.repeats if repeat.inputs is not None}
+
+    def inputs(self, repeat: int) -> InputLog | None:
+        return self.load(repeat).inputs
 
 
 def info_of(repeat: Repeat) -> RunInfo:

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.channels import LARGEST, POSITION, check_channels
 from samepath.core.errors import SimulatorError, nearest
+from samepath.core.inputs import InputLog
 from samepath.instrument.traces.records import (
     Actor,
     Event,
@@ -23,6 +24,8 @@ from samepath.instrument.traces.records import (
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+# Of one run: about 1 GB in memory. An hour of ten actors commanded twenty times a second is a seventh of it.
+INPUTS_MOST: Final = 5_000_000
 # Ticks, actors, times and values of rows.
 _Block = tuple[Ints, Ints, Floats, Floats]
 
@@ -51,6 +54,7 @@ class Recorder:
         self._end: RunEnd | None = None
         self._last: dict[int, int] = {}
         self._frames: dict[str, list[SensorFrame]] = {}
+        self._inputs: InputLog | None = None
 
     def actor(self, actor_id: int, actor_type: str, tick: int = 0) -> None:
         """Announce an actor; its id has never been used in this run. Records a spawn event."""
@@ -166,6 +170,18 @@ class Recorder:
             raise SimulatorError(f"repeat {self.repeat}: sensor {name!r} was {was}, it cannot be {kind} at tick {tick}")
         frames.append(frame_of(tick, name, kind, values, keep=keep))
 
+    def inputs(self, log: InputLog) -> None:
+        """Keep what went into the run, so that it can be told why runs part; once, before :meth:`end`.
+
+        Never part of the run's digest: the same states are the same run, whatever led there.
+        """
+        self._open()
+        if self._inputs is not None:
+            raise SimulatorError(f"repeat {self.repeat}: what went into the run was given before; give one log")
+        if len(log) > INPUTS_MOST:
+            raise SimulatorError(f"repeat {self.repeat}: at most {INPUTS_MOST} inputs of a run are kept, but {len(log)} came")
+        self._inputs = InputLog(list(log.entries), log.covers)
+
     def end(self, tick: int, reason: str, *, completed: bool = True) -> None:
         """Close the run; nothing may follow."""
         self._open()
@@ -191,6 +207,7 @@ class Recorder:
             digests=row_digests(actors, self.channels, tick, actor, time_s, values),
             host=host or HostLog(),
             sensors=tuple(frame for _, frames in sorted(self._frames.items()) for frame in frames),
+            inputs=self._inputs,
         )
 
     def _ordered(self) -> _Block:

@@ -3,7 +3,7 @@
 Digests make «bit-identical» cheap to decide and impossible to get wrong by rounding. Every (tick, actor) row has one, chained
 over all that the actor did until then (:func:`row_digests`): two repeats are equal up to a tick exactly if their digests at
 that tick are, so that the first difference is found by looking at digests alone. A run's digest covers rows, events and end;
-it leaves out what the host did and what sensors saw, which are compared on their own.
+it leaves out what the host did, what sensors saw and what went in, which are compared on their own.
 
 Sensors: a frame is an array (an image u8[height, width, channels], points f32[n, 4], numbers f64[n]). Its digest covers type,
 shape and every bit. Whole contents are kept of some frames only, as samples, to tell by how much frames differ; equal ones are
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.digests import LINK_BYTES, array_digest, first_link, link
+from samepath.core.inputs import InputLog
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -151,7 +152,10 @@ class SensorFrame:
 
 @dataclass(frozen=True)
 class Repeat:
-    """One run: rows sorted by tick, then actor id; ``values[row, channel]``; NaN means the channel does not apply."""
+    """One run: rows sorted by tick, then actor id; ``values[row, channel]``; NaN means the channel does not apply.
+
+    ``inputs`` is what went in, which tells why two runs part; None where nobody took it down.
+    """
 
     repeat: int
     actors: tuple[Actor, ...]
@@ -165,10 +169,11 @@ class Repeat:
     digests: Digests
     host: HostLog = field(default_factory=HostLog)
     sensors: tuple[SensorFrame, ...] = ()
+    inputs: InputLog | None = None
 
     @property
     def digest(self) -> str:
-        """Name of the whole run: states, events and end, without host samples and sensors; 32 hex digits."""
+        """Name of the whole run: states, events and end, without host samples, sensors and inputs; 32 hex digits."""
         chain = link(first_link("run", *self.channels), self.digests.tobytes())
         for event in self.events:
             chain = link(chain, event.to_bytes())
@@ -194,6 +199,11 @@ def row_digests(
         chains[actor_id] = chain
         digests[row * LINK_BYTES : (row + 1) * LINK_BYTES] = chain
     return np.frombuffer(bytes(digests), np.uint8).reshape(-1, LINK_BYTES)
+
+
+def log_digest(log: InputLog) -> str:
+    """Name a log: what is in it, and what it covers. Two that cover other kinds do not say the same."""
+    return link(first_link("log", *sorted(log.covers)), log.digest.encode()).hex()
 
 
 def frame_of(tick: int, sensor: str, kind: str, values: NDArray[Any], *, keep: bool) -> SensorFrame:

@@ -5,8 +5,10 @@
     part-000000.runs.parquet
     part-000000.host.parquet
     part-000000.sensors.parquet   only where something was sensed; with part-000000.samples.parquet
+    part-000000.inputs.parquet    only where somebody took down what went into the runs
     spool/000017.arrow            a finished repeat that is not in a part yet
     spool/000017.sensors          its sensor frames, if there are any
+    spool/000017.inputs           what went into it, if somebody took it down
     .lock                         held (flock) by the writer, let go by the kernel when that ends in any way
 
 What survives. Every file is written beside its place and renamed into it: a reader, or a killed writer, sees the old file or
@@ -16,13 +18,14 @@ measured: a power cut may lose repeats that are in no part yet, and a torn one i
 file and folder.
 
 Order of writes. A repeat counts as stored when its ``.arrow`` is in the spool, or when ``runs`` of a part lists it. Hence its
-sensor frames are spooled before its states, and ``runs`` is written last of a part; only then are spool files deleted, states
-before frames. Between any two of these steps the spool has the last word: readers leave out of parts what is spooled, and the
-next compaction does the same work again with the same result.
+sensor frames and inputs are spooled before its states, and ``runs`` is written last of a part; only then are spool files
+deleted, states before the others. Between any two of these steps the spool has the last word: readers leave out of parts what
+is spooled, and the next compaction does the same work again with the same result.
 
 Equal runs are equal files. Parts hold fixed ranges of repeats in a fixed order with fixed encodings, and no time stamps; so
 equal runs give byte-identical ``states`` and ``runs`` files, however often the writer was interrupted. That is why a part that
-gets new repeats is written anew, never appended to. What differs from run to run by nature (``host``) has a file of its own.
+gets new repeats is written anew, never appended to. What differs from run to run by nature (``host``, and ``inputs`` where a
+clock drives the runs) has a file of its own.
 """
 
 import fcntl
@@ -42,8 +45,10 @@ from numpy.typing import NDArray
 
 from samepath.core.errors import StoreError
 from samepath.core.files import make_folder, sync_folder, write_atomically, write_text_atomically
+from samepath.core.inputs import InputLog
 from samepath.instrument.traces import tables as schema
 from samepath.instrument.traces.cell import Block, CellTrace, RunInfo, dense_block, info_of, place, scatter, scatter_digests
+from samepath.instrument.traces.inputs import inputs_spool_path, pack_inputs, spool_inputs, stored_input_digests, stored_inputs
 from samepath.instrument.traces.records import FrameTable, Header, HostLog, Repeat, Sample
 from samepath.instrument.traces.tables import pack_frames, spool_frames, spool_path, stored_samples, stored_tables
 
@@ -92,11 +97,11 @@ class StoreWriter:
         extra = {"run": schema.run_row(info_of(repeat)), "host": schema.host_row(repeat.repeat, repeat.host)}
         table = schema.states_table(self.header, repeat).replace_schema_metadata({"repeat": json.dumps(extra)})
         path = _spool_path(self.folder, repeat.repeat)
-        # Frames first: the repeat exists once its states do.
-        sensors_size = spool_frames(self.folder, repeat)
+        # Frames and inputs first: the repeat exists once its states do.
+        beside = spool_frames(self.folder, repeat) + spool_inputs(self.folder, repeat)
         # Not durable: see «What survives» above.
         write_atomically(path, lambda partial: _write_arrow(partial, table), durable=False)
-        return path.stat().st_size + sensors_size
+        return path.stat().st_size + beside
 
     def compact(self) -> None:
         """Move spooled repeats into parts."""
@@ -126,13 +131,15 @@ class StoreWriter:
         # ``runs`` last: a part is whole when it is there, and readers begin with it.
         write_atomically(_part_path(self.folder, part, "states"), lambda path: _write_states(path, self.header, collected()))
         pack_frames(self.folder, part, fresh)
+        pack_inputs(self.folder, part, fresh)
         tables = {"host": (hosts, schema.HOST), "runs": (runs, schema.RUNS)}
         for name, (rows, table_schema) in tables.items():
             write_atomically(_part_path(self.folder, part, name), partial(_write_rows, rows, table_schema))
-        # The part is whole and on disk; only now may the spool go, states before frames.
+        # The part is whole and on disk; only now may the spool go, states before what belongs to them.
         for number, path in fresh.items():
             path.unlink()
             spool_path(self.folder, number).unlink(missing_ok=True)
+            inputs_spool_path(self.folder, number).unlink(missing_ok=True)
 
     def close_lock(self) -> None:
         """Let go of the folder."""
@@ -289,6 +296,12 @@ class StoredCell(CellTrace):
 
     def sensor_samples(self, digests: frozenset[bytes]) -> dict[bytes, Sample]:
         return stored_samples(self.folder, frozenset(self._spool), digests)
+
+    def input_digests(self) -> dict[int, str]:
+        return stored_input_digests(self.folder, frozenset(self._spool))
+
+    def inputs(self, repeat: int) -> InputLog | None:
+        return stored_inputs(self.folder, repeat // REPEATS_PER_PART, repeat, spooled=repeat in self._spool)
 
     def _part_hosts(self, part: int) -> Iterator[tuple[int, HostLog]]:
         with _open(_part_path(self.folder, part, "host")) as file:
