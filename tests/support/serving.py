@@ -61,17 +61,17 @@ def served(**changes):
 
 
 class RawClient(RawRpc):
-    """Speaks MessagePack-RPC by hand to a server of this process."""
+    """Speaks MessagePack-RPC by hand to a server of this process, or of a host."""
 
     def __init__(self, server, timeout_s=20.0):
-        super().__init__("127.0.0.1", server.port, timeout_s)
+        super().__init__(getattr(server, "host", "127.0.0.1"), server.port, timeout_s)
 
 
 class RawListener:
     """Listens to a stream by hand."""
 
     def __init__(self, server, stream_id, timeout_s=20.0):
-        self.socket = socket.create_connection(("127.0.0.1", server.stream_port), timeout=timeout_s)
+        self.socket = socket.create_connection((getattr(server, "host", "127.0.0.1"), server.stream_port), timeout=timeout_s)
         self.socket.sendall(struct.pack("<I", stream_id))
 
     def __enter__(self):
