@@ -66,11 +66,13 @@ class InputLog:
     """The inputs of one run; entries are added in the order of their steps.
 
     ``covers``: the kinds of which every single one was taken down. Of any other, nothing in the log means nothing: it may have
-    gone in unseen. Our own world covers them all; an adapter of a foreign engine says what it can see.
+    gone in unseen. Our own world covers them all; an adapter of a foreign engine says what it can see. ``step_s`` is how long
+    a step is of which no entry says how long; None: a tick of the trace.
     """
 
     entries: list[Input] = field(default_factory=list)
     covers: frozenset[InputKind] = frozenset(InputKind)
+    step_s: float | None = None
 
     def add(self, entry: Input) -> None:
         """Take down an entry; steps never go back."""

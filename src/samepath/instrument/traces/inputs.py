@@ -25,6 +25,7 @@ LOGS: Final = pa.schema(
         ("digest", pa.string()),
         ("repeats", pa.list_(pa.int64())),
         ("covers", pa.list_(pa.string())),
+        ("step_s", pa.float64()),
         ("step", pa.list_(pa.int64())),
         ("kind", pa.list_(pa.string())),
         ("name", pa.list_(pa.string())),
@@ -34,7 +35,7 @@ LOGS: Final = pa.schema(
         ("decided_step", pa.list_(pa.int64())),
     ]
 )
-_ENTRY: Final = LOGS.names[3:]
+_ENTRY: Final = LOGS.names[4:]
 _COMPRESSION: Final = {"compression": "zstd", "compression_level": 3}
 
 
@@ -110,7 +111,7 @@ def part_path(folder: Path, part: int) -> Path:
 
 def _row(repeat: int, log: InputLog) -> dict[str, Any]:
     columns: dict[str, Any] = {name: [getattr(entry, name) for entry in log] for name in _ENTRY}
-    return {"digest": log_digest(log), "repeats": [repeat], "covers": sorted(log.covers), **columns}
+    return {"digest": log_digest(log), "repeats": [repeat], "covers": sorted(log.covers), "step_s": log.step_s, **columns}
 
 
 def _log(row: dict[str, Any], where: Path) -> InputLog:
@@ -120,7 +121,7 @@ def _log(row: dict[str, Any], where: Path) -> InputLog:
             Input(step, InputKind(kind), name, actor, tuple(values), text, decided)
             for step, kind, name, actor, values, text, decided in columns
         ]
-        log = InputLog(entries, frozenset(InputKind(kind) for kind in row["covers"]))
+        log = InputLog(entries, frozenset(InputKind(kind) for kind in row["covers"]), row["step_s"])
     except (InputError, ValueError, TypeError) as error:
         raise StoreError(f"{where}: a log of inputs cannot be read ({error}): run the study again") from error
     if log_digest(log) != row["digest"]:

@@ -180,7 +180,7 @@ class Recorder:
             raise SimulatorError(f"repeat {self.repeat}: what went into the run was given before; give one log")
         if len(log) > INPUTS_MOST:
             raise SimulatorError(f"repeat {self.repeat}: at most {INPUTS_MOST} inputs of a run are kept, but {len(log)} came")
-        self._inputs = InputLog(list(log.entries), log.covers)
+        self._inputs = InputLog(list(log.entries), log.covers, log.step_s)
 
     def end(self, tick: int, reason: str, *, completed: bool = True) -> None:
         """Close the run; nothing may follow."""

@@ -203,7 +203,7 @@ def row_digests(
 
 def log_digest(log: InputLog) -> str:
     """Name a log: what is in it, and what it covers. Two that cover other kinds do not say the same."""
-    return link(first_link("log", *sorted(log.covers)), log.digest.encode()).hex()
+    return link(first_link("log", str(log.step_s), *sorted(log.covers)), log.digest.encode()).hex()
 
 
 def frame_of(tick: int, sensor: str, kind: str, values: NDArray[Any], *, keep: bool) -> SensorFrame:
