@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from samepath.core.errors import SamepathError, SimulatorError
 from samepath.core.states import Pose, Vector, VehicleCommand, WalkerCommand
 from samepath.simulator.physics.engine import PhysicsSettings
-from samepath.simulator.world.world import STATE_FIELDS, FrictionVolume, World
+from samepath.simulator.world.state_table import STATE_FIELDS
+from samepath.simulator.world.world import FrictionVolume, World
 
 VEHICLES = ["vehicle.audi.a2", "vehicle.mercedes.sprinter", "vehicle.bh.crossbike", "vehicle.yamaha.yzf"]
 ratio = st.floats(0, 1, width=32)

@@ -5,6 +5,7 @@ are summed, the step is a fixed float, and no number passes through libm. One th
 what threads report in any order (contacts, hits of a ray) is sorted before it is used.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
@@ -224,11 +225,20 @@ class Physics:
 
     def state(self, actor_id: int) -> BodyState:
         """Read one body."""
-        rigid = self._world.rigid_bodies[self._bodies[actor_id].handle]
-        at, turn, speed, spin = rigid.translation, rigid.rotation, rigid.linvel, rigid.angvel
-        return BodyState(
-            (at.x, -at.y, at.z), (turn.w, turn.i, turn.j, turn.k), (speed.x, -speed.y, speed.z), (-spin.x, spin.y, -spin.z)
-        )
+        return self.states((actor_id,))[0]
+
+    def states(self, actor_ids: Iterable[int]) -> list[BodyState]:
+        """Read many bodies."""
+        bodies, rigid_bodies, found = self._bodies, self._world.rigid_bodies, []
+        for actor_id in actor_ids:
+            rigid = rigid_bodies[bodies[actor_id].handle]
+            # One call for all parts of a vector: with a hundred bodies, reading part by part is a tenth of a tick.
+            x, y, z = rigid.translation.to_tuple()
+            i, j, k, w = rigid.rotation.to_tuple()
+            vx, vy, vz = rigid.linvel.to_tuple()
+            ax, ay, az = rigid.angvel.to_tuple()
+            found.append(BodyState((x, -y, z), (w, i, j, k), (vx, -vy, vz), (-ax, ay, -az)))
+        return found
 
     def velocity_at(self, actor_id: int, point_m: Vector) -> Vector:
         """Return how fast a point of the world would move if it were fixed to a body."""

@@ -21,7 +21,8 @@ from samepath.simulator.carla.records import (
 )
 from samepath.simulator.carla.streams import ACTIVE, ActorStates
 from samepath.simulator.world.signals import Signals
-from samepath.simulator.world.world import STATE_FIELDS, World
+from samepath.simulator.world.state_table import STATE_FIELDS
+from samepath.simulator.world.world import World
 
 _STILL_MPS: Final = 0.1
 _MAX_ACCELERATION_MPS2: Final = 3.0

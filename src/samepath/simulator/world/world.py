@@ -9,7 +9,6 @@ histories, not only equal states. What goes into the digest is the ``repr`` of r
 """
 
 import json
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,16 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.catalogue import ActorType, PropType, VehicleType, WalkerType, actor_type
-from samepath.core.channels import ACCELERATION, ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
 from samepath.core.digests import first_link, link
 from samepath.core.errors import SimulatorError
 from samepath.core.states import ActorState, Collision, Command, Pose, Vector, VehicleCommand, WalkerCommand
-from samepath.core.trig import sincos_deg, to_degrees, to_radians
+from samepath.core.trig import sincos_deg, to_radians
 from samepath.simulator.physics.engine import BodyRef, Physics, PhysicsSettings, RayHit
-from samepath.simulator.physics.frames import angles_of, axes_of, quaternion_of
+from samepath.simulator.physics.frames import axes_of, quaternion_of
+from samepath.simulator.world.state_table import StateTable, moved, state_of
 
 SNAPSHOT_MAGIC: Final = b"samepath world 2\n"
-STATE_FIELDS: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION)
 # Higher than any map: a patch without a height of its own holds at every height.
 _TALL_M: Final = 1e6
 
@@ -85,7 +83,7 @@ class World:
         self.time_s = 0.0
         self._next_id = 1
         self._actors: dict[int, WorldActor] = {}
-        self._states: dict[int, ActorState] = {}
+        self._states = StateTable()
         self._commands: dict[int, Command] = {}
         self._volumes: dict[int, FrictionVolume] = {}
         self._next_volume = 1
@@ -134,11 +132,11 @@ class World:
         self._next_id = max(self._next_id, number + 1)
         self._physics.add(number, kind, pose, in_order=in_order)
         self._actors[number] = WorldActor(number, kind.name)
-        self._states[number] = self._read(number, None)
+        self._states.put(self._read(number))
         # Everything that walks over these tables does so by id.
         if not in_order:
             self._actors = dict(sorted(self._actors.items()))
-            self._states = dict(sorted(self._states.items()))
+            self._states.sort()
         self._digest = link(self._digest, f"spawn {number} {kind.name} {pose!r}".encode())
         return number
 
@@ -147,7 +145,8 @@ class World:
         self._known(actor_id)
         self._physics.remove(actor_id)
         # With its commands: a word to somebody who is gone must not reach physics at the next tick.
-        for table in (self._actors, self._states, self._commands, self._held):
+        self._states.remove(actor_id)
+        for table in (self._actors, self._commands, self._held):
             table.pop(actor_id, None)
         self._digest = link(self._digest, f"destroy {actor_id}".encode())
 
@@ -181,8 +180,8 @@ class World:
         # From here on the tick happens: what was set above takes effect for all actors at once.
         collisions = tuple(self._physics.step(step_s, substeps))
         self.tick_count += 1
-        for number, before in self._states.items():
-            self._states[number] = self._read(number, before, step_s)
+        # Accelerations are over the step that was really made, which a game loop chooses.
+        self._states.advance(self._physics.states(self._states), step_s or self.settings.step_s)
         # Summed up, not tick times step: steps of a game loop differ. In lockstep the sum is the same to the bit at every
         # repeat.
         self.time_s += self.settings.step_s if step_s is None else step_s
@@ -190,24 +189,13 @@ class World:
         return collisions
 
     def _content(self, collisions: tuple[Collision, ...]) -> bytes:
-        numbers = [number for state in self._states.values() for number in _row(state)]
         # Eight bytes for each number: the digest sees every bit of every state, not a rounded text.
-        packed = struct.pack(f"<{len(self._states)}q{len(numbers)}d", *self._states, *numbers)
+        packed = self._states.to_bytes()
         return packed + repr(collisions).encode() if collisions else packed
 
-    def _read(self, actor_id: int, before: ActorState | None, step_s: float | None = None) -> ActorState:
-        body = self._physics.state(actor_id)
-        roll, pitch, yaw = angles_of(body.rotation)
-        velocity = Vector(*body.velocity_mps)
-        x, y, z = body.spin_radps
-        spin = Vector(to_degrees(x), to_degrees(y), to_degrees(z))
-        # None before: one that was just put somewhere, or was given a velocity, has not accelerated by it.
-        acceleration = Vector()
-        if before is not None:
-            # Over the step that was really made, which a game loop chooses.
-            dt, old = step_s or self.settings.step_s, before.velocity_mps
-            acceleration = Vector((velocity.x - old.x) / dt, (velocity.y - old.y) / dt, (velocity.z - old.z) / dt)
-        return ActorState(actor_id, Pose(*body.position_m, roll, pitch, yaw), velocity, spin, acceleration)
+    def _read(self, actor_id: int) -> ActorState:
+        """The state of one who was just put somewhere, or was given a velocity."""
+        return moved(actor_id, self._physics.state(actor_id), None, self.settings.step_s)
 
     def state(self, actor_id: int) -> ActorState:
         """Return an actor's state after the last tick."""
@@ -216,16 +204,15 @@ class World:
 
     def states(self) -> dict[int, ActorState]:
         """Return the states of all actors after the last tick, by id."""
-        return dict(self._states)
+        return self._states.records()
 
     def state_row(self, actor_id: int) -> list[float]:
         """Return an actor's ``STATE_FIELDS``."""
-        return _row(self._states[actor_id])
+        return self._states.row(actor_id)
 
     def state_array(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return ids and ``STATE_FIELDS`` of all actors, by id."""
-        ids = np.array(list(self._states), np.int64)
-        return ids, np.array([_row(state) for state in self._states.values()], np.float64).reshape(-1, len(STATE_FIELDS))
+        return self._states.array()
 
     def gear(self, actor_id: int) -> int:
         """Return a vehicle's gear; -1 is reverse."""
@@ -257,19 +244,19 @@ class World:
     def set_pose(self, actor_id: int, pose: Pose) -> None:
         self._known(actor_id)
         self._physics.set_pose(actor_id, pose)
-        self._states[actor_id] = self._read(actor_id, None)
+        self._states.put(self._read(actor_id))
         self._digest = link(self._digest, f"pose {actor_id} {pose!r}".encode())
 
     def set_velocity(self, actor_id: int, velocity_mps: Vector) -> None:
         self._known(actor_id)
         self._physics.set_velocity(actor_id, velocity_mps)
-        self._states[actor_id] = self._read(actor_id, None)
+        self._states.put(self._read(actor_id))
         self._digest = link(self._digest, f"velocity {actor_id} {velocity_mps!r}".encode())
 
     def set_spin(self, actor_id: int, spin_degps: Vector) -> None:
         self._known(actor_id)
         self._physics.set_spin(actor_id, Vector(*(to_radians(rate) for rate in spin_degps)))
-        self._states[actor_id] = self._read(actor_id, None)
+        self._states.put(self._read(actor_id))
         self._note("spin", actor_id, spin_degps)
 
     def hold_velocity(self, actor_id: int, velocity_mps: Vector | None) -> None:
@@ -307,7 +294,7 @@ class World:
         """Let physics move an actor, or leave it where it is put; others still bump into it."""
         self._known(actor_id)
         self._physics.set_simulated(actor_id, on=on)
-        self._states[actor_id] = self._read(actor_id, None)
+        self._states.put(self._read(actor_id))
         self._note("simulated", actor_id, on)
 
     def set_collisions(self, actor_id: int, *, on: bool) -> None:
@@ -357,7 +344,7 @@ class World:
         self._digest = link(self._digest, f"no friction {number}".encode())
 
     def _set_frictions(self) -> None:
-        for number, state in self._states.items():
+        for number, state in self._states.records().items():
             kind = self.kind(number)
             if isinstance(kind, VehicleType):
                 pose = state.pose
@@ -412,7 +399,7 @@ class World:
             "next_id": self._next_id,
             "actors": [[actor.id, actor.type] for actor in self._actors.values()],
             # Beside physics, which has poses and velocities: the next acceleration is worked out against these.
-            "states": [_row(state) for state in self._states.values()],
+            "states": self._states.array()[1].tolist(),
             "commands": commands,
             "volumes": [[number, volume.__dict__] for number, volume in self._volumes.items()],
             "next_volume": self._next_volume,
@@ -449,7 +436,9 @@ class World:
         world.time_s = data["time_s"]
         world._next_id = data["next_id"]
         world._actors = {number: WorldActor(number, name) for number, name in data["actors"]}
-        world._states = {number: _state(number, row) for (number, _), row in zip(data["actors"], data["states"], strict=True)}
+        world._states = StateTable()
+        for (number, _), row in zip(data["actors"], data["states"], strict=True):
+            world._states.put(state_of(number, row))
         kinds: dict[str, type[VehicleCommand] | type[WalkerCommand]] = {
             "VehicleCommand": VehicleCommand,
             "WalkerCommand": WalkerCommand,
@@ -460,14 +449,6 @@ class World:
         world._held = {number: Vector(*velocity) for number, *velocity in data["held"]}
         world._digest = bytes.fromhex(data["digest"])
         return world, data["extra"]
-
-
-def _row(state: ActorState) -> list[float]:
-    return [*state.pose, *state.velocity_mps, *state.angular_velocity_degps, *state.acceleration_mps2]
-
-
-def _state(actor_id: int, row: list[float]) -> ActorState:
-    return ActorState(actor_id, Pose(*row[:6]), Vector(*row[6:9]), Vector(*row[9:12]), Vector(*row[12:15]))
 
 
 def _along(axes: tuple[tuple[float, float, float], ...], local: Vector, part: int) -> float:

@@ -1,0 +1,88 @@
+"""States as arrays and one by one: the same bits, whatever is asked in between."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from samepath.core.states import Pose, Vector, VehicleCommand
+from samepath.core.streams import stream
+from samepath.simulator.physics.actors import BodyState
+from samepath.simulator.physics.engine import PhysicsSettings
+from samepath.simulator.world import state_table
+from samepath.simulator.world.state_table import StateTable, moved, moved_rows, row_of, state_of
+from samepath.simulator.world.world import World
+
+
+def bodies_of(count: int) -> list[BodyState]:
+    """Bodies in every attitude, those along the axes and at rest among them; 32-bit numbers, as physics has them."""
+    chance = stream(1, "bodies")
+    numbers = chance.normal(0.0, 20.0, (count, 13)).astype(np.float32).astype(np.float64)
+    turns = numbers[:, 3:7]
+    turns /= np.sqrt((turns * turns).sum(axis=1))[:, None]
+    turns[: min(count, 8)] = [
+        (1, 0, 0, 0), (0, 0, 0, 1), (-1, -0.0, 0, 0), (0.5**0.5, 0, 0, 0.5**0.5),
+        (0.5**0.5, 0, 0, -(0.5**0.5)), (0.5**0.5, 0, 0.5**0.5, 0), (0, 1, 0, 0), (1, -0.0, -0.0, -0.0),
+    ][:count]  # fmt: skip
+    numbers[3:6, 7:] = 0.0
+    numbers[6:8, 7:] = -0.0
+    return [
+        BodyState(tuple(row[:3]), tuple(row[3:7]), tuple(row[7:10]), tuple(row[10:13]))  # type: ignore[arg-type]
+        for row in numbers.tolist()
+    ]
+
+
+def test_arrays_give_the_bits_of_single_states() -> None:
+    bodies = bodies_of(2000)
+    before = [moved(number, body, None, 0.05) for number, body in enumerate(bodies[::-1])]
+    single = [row_of(moved(number, body, old, 0.05)) for (number, body), old in zip(enumerate(bodies), before, strict=True)]
+    together = moved_rows(bodies, np.array([state.velocity_mps for state in before]), 0.05)
+    assert together.tobytes() == b"".join(struct.pack("<15d", *row) for row in single)
+
+
+def drive(count: int, ticks: int = 30) -> tuple[str, list[list[float]]]:
+    world = World(PhysicsSettings(step_s=0.05, substeps=5))
+    for index in range(count):
+        number = world.spawn("vehicle.tesla.model3", Pose(12.0 * (index % 10), 12.0 * (index // 10), 0.03, yaw_deg=index * 7.0))
+        world.apply(number, VehicleCommand(throttle=0.5, steer=0.3))
+    for tick in range(ticks):
+        world.tick()
+        if tick == 10:
+            world.set_velocity(2, Vector(3.0, 1.0, 0.0))
+        if tick == 15:
+            world.destroy(3)
+        if tick == 20:
+            world = World.restore(world.snapshot())
+    return world.digest, [world.state_row(actor.id) for actor in world.actors]
+
+
+def test_a_world_has_one_digest_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    as_arrays = drive(state_table.MANY + 4)
+    monkeypatch.setattr(state_table, "MANY", 1 << 30)
+    assert drive(len(as_arrays[1]) + 1) == as_arrays
+
+
+@pytest.mark.parametrize("many", [1, 1 << 30])
+def test_records_rows_and_arrays_agree_whatever_is_asked_first(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_table, "MANY", many)
+    table, bodies = StateTable(), bodies_of(20)
+    for number, body in zip((5, 3, *range(6, 24)), bodies, strict=True):
+        table.put(moved(number, body, None, 0.05))
+    table.sort()
+    assert list(table) == [3, 5, *range(6, 24)]
+    table.advance(bodies[::-1], 0.05)
+    one = table[7]
+    records = table.records()
+    assert records[7] == one == state_of(7, table.row(7))
+    ids, rows = table.array()
+    assert ids.tolist() == list(records) == list(table)
+    assert rows.tolist() == [row_of(state) for state in records.values()]
+    assert table.to_bytes() == ids.tobytes() + rows.tobytes()
+    table.remove(5)
+    assert len(table) == 19
+    assert list(table.records()) == list(table)
+    table.put(state_of(7, [1.0] * 15))
+    assert table[7].pose.x_m == 1.0
+    assert table.array()[1][list(table).index(7)].tolist() == [1.0] * 15
+    with pytest.raises(KeyError):
+        table[5]
