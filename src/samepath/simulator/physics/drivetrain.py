@@ -3,9 +3,8 @@
 A wheel is a ray with a spring and a damper (Rapier's ray-cast vehicle): it feels only what never moves.
 """
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import rapier3d
 
@@ -24,8 +23,7 @@ _CREEP_MPS: Final = 0.5
 _HALVINGS: Final = 24
 
 
-@dataclass(frozen=True)
-class DriveForces:
+class DriveForces(NamedTuple):
     """What acts for one tick: along the vehicle for its driven wheels, at the brakes of all and of the rear, and drag."""
 
     engine_n: float

@@ -195,10 +195,11 @@ class Physics:
         command = body.command if isinstance(body.command, VehicleCommand) else VehicleCommand()
         if not isinstance(kind, VehicleType) or vehicle is None:
             raise SimulatorError(f"{kind.name} is not a vehicle")
-        rotation, velocity = rigid.rotation, rigid.linvel
-        forward = forward_of((rotation.w, rotation.i, rotation.j, rotation.k))
+        i, j, k, w = rigid.rotation.to_tuple()
+        x_mps, y_mps, z_mps = rigid.linvel.to_tuple()
+        forward = forward_of((w, i, j, k))
         # Forward is in our frame, the velocity in Rapier's: y has the other sign.
-        speed_mps = velocity.x * forward[0] - velocity.y * forward[1] + velocity.z * forward[2]
+        speed_mps = x_mps * forward[0] - y_mps * forward[1] + z_mps * forward[2]
         friction = kind.mean_friction if body.friction is None else body.friction
         forces = drive(kind, command, speed_mps, body.gear, friction, body.weight)
         body.gear = forces.gear
