@@ -228,7 +228,7 @@ class ResampledRun:
 
 def _frame_of(simulation: "Simulation") -> EngineFrame:
     """Where everybody is now, and the commands that led there."""
-    from samepath.simulator.world.world import STATE_FIELDS
+    from samepath.simulator.world.state_table import STATE_FIELDS
 
     ids, values = simulation.world.state_array()
     states = {n: dict(zip(STATE_FIELDS, row, strict=True)) for n, row in zip(ids.tolist(), values.tolist(), strict=True)}
