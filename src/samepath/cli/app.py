@@ -27,6 +27,7 @@ VERBS: Final = {
     "doctor": ("doctor", "Screen this host: memory, CPU, load, limits, GPU."),
     "analyse": ("analyse", "Measure how far the paths of repeated runs spread."),
     "check": ("check", "Gate for CI: exit 0 within the tolerance, 1 beyond it."),
+    "golden": ("golden:app", "Keep a run in a small file, and check that it still comes out the same."),
     "report": ("report", "Write the report of traces or logs again."),
     "import": ("convert", "Convert logs into traces that are quick to read."),
     "simulators": ("simulators", "List the simulators that can be measured from here."),
