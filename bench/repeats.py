@@ -67,7 +67,7 @@ def _plan(repeats: int, settings: str):  # noqa: ANN202
     cells = "\n".join(
         f"    - {{simulator: samepath, scenario: {name}, name: {name}, settings: {settings}}}" for name in built_in_scenarios()
     )
-    run = "execution: {isolation: process, processes: 2}"
+    run = f"execution: {{isolation: process, processes: {len(os.sched_getaffinity(0))}}}"
     return make_plan(f"name: repeats\ndesign:\n  repeats: {repeats}\n  log_every: 2\n  cells:\n{cells}\n{run}\n", "bench")
 
 
