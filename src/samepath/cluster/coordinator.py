@@ -32,10 +32,13 @@ import msgspec
 
 from samepath.cluster import messages as m
 from samepath.cluster.assignment import Balance, NodeShare, assign, forget_node, forget_sensors, learn, shares_of, spread
+from samepath.cluster.link.wire import ArenaPart
 from samepath.cluster.settings import Timeouts
 from samepath.simulator.server.rendering import RenderRequest, RenderResult, rounds
 
 NodeState = Literal["joining", "working", "draining"]
+# What a frame holds, or where that lies in the memory of the node that drew it: here it is only passed on.
+Payload = bytes | ArenaPart
 _replace: Final = msgspec.structs.replace
 # Now and then every request is measured by itself: costs change as the world does.
 _TIMED_EVERY: Final = 64
@@ -171,11 +174,14 @@ class ClusterState(msgspec.Struct, frozen=True):
 
 
 class NodeMessage(msgspec.Struct, frozen=True):
-    """A node has said something; what it said has been read and is well formed."""
+    """A node has said something; what it said has been read and is well formed.
+
+    Of the bulk only payloads of frames may be elsewhere than here: whoever they are for reads them there.
+    """
 
     peer: bytes
     message: m.FromNode
-    bulk: tuple[bytes, ...] = ()
+    bulk: tuple[Payload, ...] = ()
 
 
 class PeerLost(msgspec.Struct, frozen=True):
@@ -299,7 +305,7 @@ class Deliver(msgspec.Struct, frozen=True):
     """Send a frame to where it is listened to; the node that drew it has given it to its own clients."""
 
     request: RenderRequest
-    payload: bytes
+    payload: Payload
     drawn_by: int
 
 
@@ -561,15 +567,15 @@ class _Step:
             case m.Hello():
                 self._fail(peer, "it sent a message Hello that does not belong here")
             case m.ClientCall():
-                self._on_call(member, message, event.bulk)
+                self._on_call(member, message, _here(event.bulk))
             case m.ClientGone():
                 member = _replace(member, clients=member.clients - {message.client})
                 self._put(member)
-                self._do(Accepted(member, message, event.bulk))
+                self._do(Accepted(member, message, _here(event.bulk)))
                 self._let_go(member)
             case _:
                 self._put(member)
-                self._do(Accepted(member, message, event.bulk))
+                self._do(Accepted(member, message, _here(event.bulk)))
 
     def _on_call(self, member: Member, message: m.ClientCall, bulk: tuple[bytes, ...]) -> None:
         clients = member.clients | {message.client}
@@ -841,7 +847,7 @@ class _Step:
         heard = tuple(tuple(home for home in homes[request.sensor] if home not in late) for request in share.requests)
         return TickOrder(peer, share.requests, heard, timed, again)
 
-    def _on_result(self, member: Member, message: m.TickResult, bulk: tuple[bytes, ...]) -> None:
+    def _on_result(self, member: Member, message: m.TickResult, bulk: tuple[Payload, ...]) -> None:
         if not self._compare(member, message) or not message.results:
             return
         first = message.results[0].sensor
@@ -864,11 +870,11 @@ class _Step:
         parts = iter(bulk)
         for result in message.results:
             payload = next(parts, b"") if result.has_payload else b""
-            memory = next(parts, b"") if result.has_memory else b""
+            memory = b"".join(_here((next(parts, b""),))) if result.has_memory else b""
             request = owed.requests.get(result.sensor)
             if request is not None:
-                made = RenderResult(result.sensor, payload, memory, result.error)
-                self._on_frame(member, message.frame, request, made, is_gone=result.sensor in owed.gone)
+                made = RenderResult(result.sensor, b"", memory, result.error)
+                self._on_frame(member, message.frame, request, made, payload, is_gone=result.sensor in owed.gone)
         self._let_go(member)
         if was_suspected:
             self._go_on()  # it is free for what only nodes draw that are late
@@ -886,14 +892,15 @@ class _Step:
             self._fence(member, f"its state of tick {message.frame} is another one")
         return is_equal
 
-    def _on_frame(self, member: Member, frame: int, request: RenderRequest, result: RenderResult, *, is_gone: bool) -> None:
+    def _on_frame(
+        self, member: Member, frame: int, request: RenderRequest, result: RenderResult, payload: Payload, *, is_gone: bool
+    ) -> None:
         tick = self.state.tick
         if tick is not None and frame == tick.frame and request.sensor in tick.due:
             if request.sensor in tick.done:
                 self._do(Reissued(duplicate=True))
                 return
-            kept = RenderResult(result.sensor, b"", result.memory, result.error)
-            self._set(tick=_replace(tick, done={**tick.done, request.sensor: kept}))
+            self._set(tick=_replace(tick, done={**tick.done, request.sensor: result}))
             self._do(FrameDrawn(member.number))
         elif frame in self.state.real_time and not is_gone:
             if frame <= self.state.delivered.get(request.sensor, 0):
@@ -905,8 +912,8 @@ class _Step:
             self._set(delivered={**self.state.delivered, request.sensor: frame})
         else:
             return
-        if result.payload:
-            self._do(Deliver(request, result.payload, member.number))
+        if payload:
+            self._do(Deliver(request, payload, member.number))
 
     def _check_round(self) -> None:
         tick = self.state.tick
@@ -1035,6 +1042,11 @@ class _Step:
             if request.sensor not in taken:
                 self._do(FramesDropped(1, where.get(request.sensor)))
         self._send_tick({share.node: [share] for share in shares}, again=False, lockstep=False)
+
+
+def _here(bulk: Iterable[Payload]) -> tuple[bytes, ...]:
+    """What is not elsewhere."""
+    return tuple(part for part in bulk if isinstance(part, bytes))
 
 
 def _parts(share: NodeShare) -> list[NodeShare]:

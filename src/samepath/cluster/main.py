@@ -158,7 +158,7 @@ class MainServer(SimulatorServer):
     def flush(self) -> None:
         self._outbox.post()
 
-    def deliver(self, request: RenderRequest, payload: bytes, drawn_by: int) -> None:
+    def deliver(self, request: RenderRequest, payload: c.Payload, drawn_by: int) -> None:
         self._outbox.send_frame(request, payload, drawn_by)
 
     def while_waiting(self) -> None:
@@ -331,11 +331,16 @@ class ClusterOutbox(Outbox):
             self._shell.sync()
         super().post()
 
-    def send_frame(self, request: RenderRequest, payload: bytes, drawn_by: int) -> None:
-        """Send a frame to where it is listened to; a node that drew it for its own listeners has given it to them."""
-        message, frame = request.head + payload, request.frame
+    def send_frame(self, request: RenderRequest, payload: c.Payload, drawn_by: int) -> None:
+        """Send a frame to where it is listened to; a node that drew it for its own listeners has given it to them.
+
+        Another node of the same host is told where the frame lies in the memory of the one that drew it: the decision is made
+        here, in the order of everything else that nodes are told, and the bytes go from node to node.
+        """
+        frame = request.frame
         for home in self._episode().connections.subscriptions.homes(request.stream):
             if home == MAIN_SERVER:
+                message = request.head + (payload if isinstance(payload, bytes) else payload.read())
                 self._to_own_clients([StreamMessage(request.stream, message, self.lossless)])
             elif home != drawn_by:
                 member = self._shell.by_number(home)
@@ -344,7 +349,7 @@ class ClusterOutbox(Outbox):
                 if member is not None and self._shell.has_unsent(member) and not self.lossless:
                     self._counters.lateness.drop()  # it cannot keep up: in real time it misses frames, and is not held up more
                 elif member is not None:
-                    self._shell.send(member, m.StreamData(request.stream, frame, self.lossless), message)
+                    self._shell.send(member, m.StreamData(request.stream, frame, self.lossless), request.head, payload)
         self._shell.keep_thumbnail(request, payload)
 
     def _dispatch(self, events: list[OutboxEvent]) -> None:

@@ -186,7 +186,10 @@ class TickMessage(_Record, frozen=True):
 
 
 class StreamData(_Record, frozen=True):
-    """A message of a stream for the node's listeners. Bulk: the message. ``frame`` is 0 where several of one tick may come."""
+    """A message of a stream for the node's listeners. Bulk: the message, in one part or two (its head, what was measured).
+
+    ``frame`` is 0 where several of one tick may come.
+    """
 
     stream: Uint32
     frame: Count

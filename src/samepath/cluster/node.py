@@ -257,9 +257,21 @@ class Node:
         self._send_soon(m.StreamUnused(stream))
 
     def _send_soon(self, message: m.FromNode, *bulk: bytes) -> None:
-        """Send something to the main server; from any thread."""
+        """Send something to the main server; from any thread.
+
+        On the main server's host whoever has something writes it to the pipe. What cannot be sent so, and whatever comes while
+        such a thing waits, is left to the link's thread: the order stays that in which it was handed over here.
+        """
+        if not self._outgoing and self._try_send(message, bulk):
+            return
         self._outgoing.append((message, bulk))
         self._link.wake()
+
+    def _try_send(self, message: m.FromNode, bulk: tuple[bytes, ...]) -> bool:
+        try:
+            return self._link.try_send(m.encode(message), bulk)
+        except TooLargeError:
+            return False  # the link's thread says why
 
     # In the link's thread.
 
@@ -277,7 +289,9 @@ class Node:
                     if isinstance(event, Received):
                         self._receive(m.from_main(event.message), event.bulk)
                 while self._outgoing:
-                    self._send(*self._outgoing.popleft())
+                    # It stays in front until it is sent: what comes meanwhile must not overtake it.
+                    self._send(*self._outgoing[0])
+                    self._outgoing.popleft()
         except LinkError as error:
             lost = isinstance(error, LinkLostError)
             self._end(LOST if lost else REFUSED, str(error))
@@ -310,7 +324,7 @@ class Node:
             case m.CallResult():
                 in_loop(self._answer_client, message, bulk[0])
             case m.StreamData():
-                in_loop(self._deliver, message.stream, bulk[0], message.frame, message.lossless)
+                in_loop(self._deliver, message.stream, b"".join(bulk), message.frame, message.lossless)
             case m.NewActors():
                 in_loop(self._replica.change, [read_actor(actor) for actor in message.came], message.gone, message.spectator)
             case m.NewSettings():

@@ -25,7 +25,16 @@ from samepath.cluster import messages as m
 from samepath.cluster.assignment import Balance
 from samepath.cluster.identity import tick_digest
 from samepath.cluster.link.main_link import MainLink
-from samepath.cluster.link.wire import Disconnected, LinkError, LinkEvent, Readable, Received, TooLargeError
+from samepath.cluster.link.wire import (
+    ArenaPart,
+    Disconnected,
+    LinkError,
+    LinkEvent,
+    Readable,
+    Received,
+    ReceivedInPlace,
+    TooLargeError,
+)
 from samepath.cluster.monitor.counters import Counters, Meter
 from samepath.cluster.replica import ReplicaFeed
 from samepath.core.clock import SYSTEM_CLOCK
@@ -114,7 +123,7 @@ class ShellHost(Protocol):
         """Send what waits for clients and nodes; before a tick, so that nodes know all that the tick refers to."""
         ...
 
-    def deliver(self, request: RenderRequest, payload: bytes, drawn_by: int) -> None:
+    def deliver(self, request: RenderRequest, payload: c.Payload, drawn_by: int) -> None:
         """A frame has come: send it to where it is listened to."""
         ...
 
@@ -216,7 +225,7 @@ class ClusterShell:
     def _carry_out(self, effect: c.Effect) -> None:  # noqa: PLR0912 - one branch per effect
         match effect:
             case c.Send():
-                self._send_message(effect)
+                self._send_message(effect.peer, effect.message, effect.bulk)
             case c.SendTick():
                 self._send_tick(effect)
             case c.Deliver():
@@ -259,14 +268,14 @@ class ClusterShell:
         if deadline_s is not None:
             left_s = max(deadline_s - SYSTEM_CLOCK.monotonic_s(), 0.0)
             timeout_s = left_s if timeout_s is None else min(left_s, timeout_s)
-        for event in self.link.poll(timeout_s):
+        for event in self.link.poll(timeout_s, in_place=True):
             self._on_link_event(event)
         self._send_unsent()
         if deadline_s is not None and SYSTEM_CLOCK.monotonic_s() >= deadline_s:
             self.feed(c.TimePassed())
 
     def _on_link_event(self, event: LinkEvent) -> None:
-        if isinstance(event, Received):
+        if isinstance(event, Received | ReceivedInPlace):
             try:
                 message = m.from_node(event.message)
             except SamepathError as error:
@@ -278,7 +287,7 @@ class ClusterShell:
             if isinstance(message, m.Hello | m.MapReady):
                 # News of this moment first, for everybody: what a node is told then is the state that all others have.
                 self.publish_changes()
-            self.feed(c.NodeMessage(event.peer, message, event.bulk))
+            self.feed(c.NodeMessage(event.peer, message, _copied(message, event.bulk)))
         elif isinstance(event, Disconnected):
             self.feed(c.PeerLost(event.peer, "its connection ended"))
         elif isinstance(event, Readable) and isinstance(event.key, bytes):
@@ -291,17 +300,17 @@ class ClusterShell:
 
     # Sending.
 
-    def send(self, member: c.Member, message: m.FromMain, *bulk: bytes) -> None:
+    def send(self, member: c.Member, message: m.FromMain, *bulk: c.Payload) -> None:
         """Send something to a node. What the link does not take is left out: that is no fault of the node's."""
-        self._send_message(c.Send(member.peer, message, bulk))
+        self._send_message(member.peer, message, bulk)
 
-    def _send_message(self, effect: c.Send) -> None:
+    def _send_message(self, peer: bytes, message: m.FromMain, bulk: tuple[c.Payload, ...]) -> None:
         try:
-            self._send(effect.peer, m.encode(effect.message), effect.bulk)
+            self._send(peer, m.encode(message), bulk)
         except TooLargeError as error:
-            self._report(f"{type(effect.message).__name__} for a node was left out: {error}")
+            self._report(f"{type(message).__name__} for a node was left out: {error}")
 
-    def _send(self, peer: bytes, data: bytes, bulk: tuple[bytes, ...]) -> None:
+    def _send(self, peer: bytes, data: bytes, bulk: tuple[c.Payload, ...]) -> None:
         """Send at once, or as soon as the node has read enough of what it was sent before; a TooLargeError, or nothing."""
         self.link.check(data, bulk)
         handle = self.handles.get(peer)
@@ -319,7 +328,8 @@ class ClusterShell:
             return
         if not handle.unsent:
             handle.read_on_s = SYSTEM_CLOCK.monotonic_s()
-        handle.unsent.append((data, bulk))
+        # What waits is copied: where it lies it can be read only now, and its writer needs the room.
+        handle.unsent.append((data, tuple(part if isinstance(part, bytes) else part.read() for part in bulk)))
         handle.unsent_bytes += size_bytes
 
     def _is_behind(self, peer: bytes, handle: NodeHandle) -> bool:
@@ -452,10 +462,10 @@ class ClusterShell:
     def _introduce(self, peer: bytes, name: str) -> None:
         episode, member = self._host.episode, self.state.members[peer]
         for news, bulk in self._feed.everything(episode):
-            self._send_message(c.Send(peer, news, (bulk,) if bulk else ()))
+            self._send_message(peer, news, (bulk,) if bulk else ())
         if self.last_state:
-            self._send_message(c.Send(peer, m.LatestState(episode.frame), (self.last_state,)))
-        self._send_message(c.Send(peer, m.Joined(episode.frame)))
+            self._send_message(peer, m.LatestState(episode.frame), (self.last_state,))
+        self._send_message(peer, m.Joined(episode.frame), ())
         self._log(f"{name} has joined at tick {episode.frame}: clients reach it at {member.address}")
 
     # What clients of nodes ask for.
@@ -576,17 +586,31 @@ class ClusterShell:
             self.thumbnails.pop(sensor, None)
             frames.pop(sensor, None)
 
-    def keep_thumbnail(self, request: RenderRequest, payload: bytes) -> None:
+    def keep_thumbnail(self, request: RenderRequest, payload: c.Payload) -> None:
         """Keep a payload that the main server itself asked for."""
         if request.sensor in self.thumbnails_wanted:
             self.thumbnails_wanted.discard(request.sensor)
             self.thumbnails.pop(request.sensor, None)
-            self.thumbnails[request.sensor] = (replace(request, memory=b""), payload)
+            kept = payload if isinstance(payload, bytes) else payload.read()
+            self.thumbnails[request.sensor] = (replace(request, memory=b""), kept)
             kept_bytes = sum(len(kept) for _, kept in self.thumbnails.values())
             for oldest in tuple(self.thumbnails):
                 if kept_bytes <= _THUMBNAILS_BYTES:
                     break
                 kept_bytes -= len(self.thumbnails.pop(oldest)[1])
+
+
+def _copied(message: m.FromNode, bulk: tuple[bytes | ArenaPart, ...]) -> tuple[c.Payload, ...]:
+    """The bulk of a message, copied out of the node's memory but for payloads, which other nodes may be meant to read there."""
+    if not isinstance(message, m.TickResult):
+        return tuple(part.read() if isinstance(part, ArenaPart) else part for part in bulk)
+    parts, kept = iter(bulk), []
+    for result in message.results:
+        kept += [part for part in (next(parts, None),) if part is not None] if result.has_payload else []
+        memory = next(parts, None) if result.has_memory else None
+        if memory is not None:
+            kept.append(memory.read() if isinstance(memory, ArenaPart) else memory)
+    return tuple(kept)
 
 
 def _has_ended(pidfd: int) -> bool:

@@ -5,6 +5,7 @@ from samepath.cluster.link.main_link import MainLink
 from samepath.cluster.link.memory import hold_memory
 from samepath.cluster.link.node_link import NodeLink
 from samepath.cluster.link.wire import (
+    ArenaPart,
     Disconnected,
     LinkCounts,
     LinkError,
@@ -16,10 +17,12 @@ from samepath.cluster.link.wire import (
     PeerStuckError,
     Readable,
     Received,
+    ReceivedInPlace,
     Woken,
 )
 
 __all__ = [
+    "ArenaPart",
     "Disconnected",
     "Keys",
     "LinkCounts",
@@ -34,6 +37,7 @@ __all__ = [
     "PeerStuckError",
     "Readable",
     "Received",
+    "ReceivedInPlace",
     "Woken",
     "hold_memory",
     "make_keys",

@@ -3,24 +3,30 @@
 Who is connected is decided by three things that arrive separately: ZeroMQ's handshake (which key), its reports on connections
 (which file descriptor ended), and the node's first packet (that it is a node). A peer exists from its first packet until its
 connection has ended *and* everything it sent has been read; only then is it reported as :class:`Disconnected`.
+
+A node of this host is moved to a pair of pipes (``channel.py``) as soon as it has proved to be one. Its packets are read in the
+order of the pipe from then on; what comes from it over ZeroMQ waits for its place in there.
 """
 
 import os
 import socket
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from samepath.cluster.link import wire
+from samepath.cluster.link.channel import PACKET_MOST, Channel, OfferedPipes
 from samepath.cluster.link.keys import Keys
-from samepath.cluster.link.memory import MainMemory, PeerMemory
+from samepath.cluster.link.memory import MainMemory, PeerMemory, Segment
 from samepath.cluster.link.sockets import Authenticator, Poller, listen
 from samepath.cluster.link.wire import (
+    ArenaPart,
     Disconnected,
     Extent,
     FlowControl,
+    Lease,
     LinkCounts,
     LinkError,
     LinkEvent,
@@ -30,8 +36,13 @@ from samepath.cluster.link.wire import (
     PartRef,
     PeerGoneError,
     PeerStuckError,
+    Readable,
     Received,
+    ReceivedInPlace,
+    SegmentReply,
+    SegmentUse,
     TooLargeError,
+    Woken,
     zmq,
 )
 from samepath.core.clock import SYSTEM_CLOCK
@@ -39,9 +50,16 @@ from samepath.core.clock import SYSTEM_CLOCK
 # Names of disconnected peers that are remembered, so that what still comes from them is dropped silently. ZeroMQ reconnects by
 # itself under the same name; nodes do not, so this only has to outlast a stray reconnection or two.
 _FENCED_MOST: Final = 4096
+# A node that does not read lets its pipe fill up: how often it is looked whether there is room again.
+_FULL_PIPE_S: Final = 0.005
+# Packets of a node with a pipe that came over ZeroMQ before their marks: a mark is written first, so there are hardly any.
+_UNMARKED_MOST: Final = 1024
 
 
-@dataclass(slots=True)
+_OF_NODES: Final = frozenset({PacketKind.MAPPED, PacketKind.GROW, PacketKind.PIPED})
+
+
+@dataclass(slots=True, eq=False)
 class Peer:
     """One connection of a node."""
 
@@ -53,14 +71,21 @@ class Peer:
     memory: PeerMemory
     wants_memory: bool
     malformed: int = 0
+    offered: OfferedPipes | None = None
+    channel: Channel | None = None
+    over_wire: deque[tuple[bytes, list[bytes]]] = field(default_factory=deque)  # of whoever has a channel, for their marks
 
     def cut(self) -> None:
-        """End the connection, for both sides, and free its memory."""
+        """End the connection, for both sides."""
         # Shut down, not only closed: ZeroMQ has a descriptor of its own, and the connection would live on in it.
         with suppress(OSError):
             self.handle.shutdown(socket.SHUT_RDWR)
         self.handle.close()
-        self.memory.drop(lambda _: True)
+        self.flow.end()
+        if self.offered is not None:
+            self.offered.close()
+        if self.channel is not None:
+            self.channel.close()
 
 
 class MainLink:
@@ -84,6 +109,12 @@ class MainLink:
         self._by_fd: dict[int, Peer] = {}
         self._fenced: OrderedDict[bytes, None] = OrderedDict()
         self._ended: list[Peer] = []
+        self._leaves_in_place = False
+        self._in_place: list[Lease] = []  # of what was handed out by the last poll
+        self._discarded: list[tuple[int, Segment]] = []  # arenas that are not used any more, but for that
+        self._behind: list[Peer] = []  # whose pipes were not read to the end
+        self._pipes = shared_memory and hasattr(os, "pipe2")
+        self._by_pipe: dict[int, Peer] = {}
         self._closed = False
         self.counts = LinkCounts()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -98,19 +129,41 @@ class MainLink:
         self._memory = MainMemory(self._limits, self._in_use, log) if shared_memory else None
         self._poller = Poller(self._socket, self._authenticator.zap, self._authenticator.monitor)
 
-    def send(self, peer: bytes, message: bytes, bulk: Sequence[wire.Buffer] = ()) -> None:
-        """Send without ever waiting; PeerGoneError, PeerStuckError or TooLargeError say that nothing was sent."""
+    def send(self, peer: bytes, message: bytes, bulk: Sequence[wire.Buffer | ArenaPart] = ()) -> None:
+        """Send without ever waiting; PeerGoneError, PeerStuckError or TooLargeError say that nothing was sent.
+
+        A part that lies in the arena of another node of the same host is read by its receiver there; else it is copied here.
+        """
         found = self._ready_peer(peer)
         memory = self._memory
         store = None
         if memory is not None and memory.is_read_by(found.memory):
             memory.begin()
             store = memory.store
-        frames, size, extent = wire.pack_bulk(found.flow.received, message, bulk, store, self._limits)
-        self._send_frames(found, frames, size, extent)
+        leases: list[Lease] = []
+
+        def reads(part: ArenaPart) -> bool:
+            if not self._reads_neighbour(found, part):
+                return False
+            leases.append(part.lease)
+            self.counts.passed_bytes += len(part)
+            return True
+
+        frames, size, extent = wire.pack_bulk(found.flow.read, message, bulk, store, self._limits, reads)
+        self._send_frames(found, frames, size, extent, leases)
         self._grow()
 
-    def check(self, message: bytes, bulk: Sequence[wire.Buffer] = ()) -> None:
+    def _reads_neighbour(self, reader: Peer, part: ArenaPart) -> bool:
+        """Can a node read this part where it lies? The first time it is told where that is, and gets a copy."""
+        generation = part.reference.generation
+        is_open = reader.memory.neighbours.get(generation)
+        if is_open is None and self._memory is not None and reader.memory.broadcast >= 0:
+            for writer in self._peers.values():
+                self._offer(reader, self._memory.offer_neighbour(reader.memory, writer.memory, generation))
+        # What one slow reader has not read keeps all of the writer's memory: beyond a half of what there is, it gets copies.
+        return bool(is_open) and reader.flow.waiting_bytes < self._limits.waiting_bytes // 2
+
+    def check(self, message: bytes, bulk: Sequence[wire.Buffer | ArenaPart] = ()) -> None:
         """A TooLargeError for what no peer could be sent."""
         wire.check_sizes(message, bulk, self._limits)
 
@@ -149,9 +202,7 @@ class MainLink:
                 found = self._ready_peer(peer)
                 shares = memory is not None and memory.is_read_by(found.memory)
                 parts = (bulk, *(own or {}).get(peer, ()))
-                frames, size, extent = wire.pack_bulk(
-                    found.flow.received, message, parts, store if shares else None, self._limits
-                )
+                frames, size, extent = wire.pack_bulk(found.flow.read, message, parts, store if shares else None, self._limits)
                 self._send_frames(found, frames, size, extent)
             except LinkError as error:
                 # One that is gone or stuck keeps nobody else from the tick.
@@ -159,14 +210,28 @@ class MainLink:
         self._grow()
         return failed
 
-    def poll(self, timeout_s: float | None) -> list[LinkEvent]:
-        """Wait until something happens, and say what; an empty list if nothing did in that time."""
+    def poll(self, timeout_s: float | None, *, in_place: bool = False) -> list[LinkEvent]:
+        """Wait until something happens, and say what; an empty list if nothing did in that time.
+
+        ``in_place``: messages with bulk in shared memory come as :class:`ReceivedInPlace`, which is valid until the next poll.
+        """
+        self._take_back()
+        self._leaves_in_place = in_place
         deadline_s = None if timeout_s is None else SYSTEM_CLOCK.monotonic_s() + timeout_s
         while True:
             left_s = None if deadline_s is None else max(0.0, deadline_s - SYSTEM_CLOCK.monotonic_s())
-            events = self._poll_once(0.0 if self._ended else left_s)
+            events = self._poll_once(0.0 if self._ended or self._behind else self._flushed(left_s))
             if events or left_s == 0.0:
                 return events
+
+    def _flushed(self, wait_s: float | None) -> float | None:
+        """Write what full pipes did not take; while something is left, waiting is short."""
+        unsent = [peer.channel for peer in self._by_pipe.values() if peer.channel is not None and peer.channel.has_unsent]
+        for channel in unsent:
+            channel.flush()
+        if not any(channel.has_unsent for channel in unsent):
+            return wait_s
+        return _FULL_PIPE_S if wait_s is None else min(wait_s, _FULL_PIPE_S)
 
     def wake(self) -> None:
         """Make the current or next poll return with ``Woken``; any thread may call it."""
@@ -206,7 +271,9 @@ class MainLink:
         if found is not None:
             if self._by_fd.get(found.fd) is found:
                 del self._by_fd[found.fd]
+            self._forget_pipe(found)
             found.cut()
+            self._discarded += found.memory.drop(lambda _: True)
 
     def close(self) -> None:
         """End all connections and free all memory; nothing that waits is sent any more."""
@@ -216,20 +283,29 @@ class MainLink:
         self._poller.close()
         for peer in tuple(self._peers):
             self.disconnect(peer)
+        self._take_back()
         if self._memory is not None:
             self._memory.close()
         self._socket.disable_monitor()
         self._context.destroy(linger=0)
 
     def _poll_once(self, timeout_s: float | None) -> list[LinkEvent]:
-        ready, happened = self._poller.wait(timeout_s)
+        ready, found = self._poller.wait(timeout_s)
         events: list[LinkEvent] = []
+        happened = [event for event in found if not (isinstance(event, Readable) and isinstance(event.key, Peer))]
+        # A process whose end is seen may have written to its pipe after it was looked at, so then all of them are read.
+        piped = [event.key for event in found if isinstance(event, Readable) and isinstance(event.key, Peer)]
+        piped += [peer for peer in self._behind if peer not in piped]
+        if self._ended or len(happened) > sum(isinstance(event, Woken) for event in happened):
+            piped = list(self._by_pipe.values())
         if self._authenticator.zap in ready:
             self._authenticator.answer()
         if self._authenticator.monitor in ready:
             self._note_ended()
         ended = tuple(self._ended)  # those that end while messages are read wait for the next poll
         dry = self._drain(events)
+        self._behind = [peer for peer in piped if not self._drain_pipe(peer, events)]
+        dry = dry and not self._behind
         events += happened  # after the messages: a process that has ended may have sent its work before
         if dry:
             # All that the ended connections had brought has been read: only now may it be said that they are gone.
@@ -258,28 +334,87 @@ class MainLink:
                 continue
             frame = self._socket.recv()
             after = self._rest()
-            self.counts.received += 1
-            size = len(frame) + sum(map(len, after))
-            self.counts.wire_bytes += size
-            try:
-                packet = wire.unpack(frame, len(after), self._limits)
-                peer.flow.on_read_by_peer(packet.read)
-                if packet.kind == PacketKind.DATA:
-                    bulk, shared_bytes = wire.unpack_bulk(packet, after, peer.memory.fetch)
-                    size += shared_bytes
-                    self.counts.shared_bytes += shared_bytes
-                    events.append(Received(identity, packet.message, bulk))
-                else:
-                    self._on_control(peer, packet)
-            except MalformedError as error:
-                self.counts.malformed += 1
-                peer.malformed += 1
-                if peer.malformed == 1:  # once: a node must not be able to fill the log
-                    self._log(f"a message of node {_short(identity)} was dropped, and so will others: {error}")
-            except LinkError as error:
-                self._log(f"node {_short(identity)}: {error}")
-            peer.flow.on_received(size)
+            self.counts.wire_bytes += len(frame) + sum(map(len, after))
+            if peer.channel is None:
+                self._on_packet(peer, frame, after, events)
+            else:
+                if len(peer.over_wire) > _UNMARKED_MOST:
+                    self._complain(peer, MalformedError("packets for which there are no marks"))
+                    continue
+                peer.over_wire.append((frame, after))
+                self._drain_pipe(peer, events)
         return False
+
+    def _drain_pipe(self, peer: Peer, events: list[LinkEvent]) -> bool:
+        """Read what has come through a node's pipe, up to a bound; returns whether that was all."""
+        channel = peer.channel
+        for _ in range(self._limits.messages_per_poll if channel is not None else 0):
+            if channel is None or self._peers.get(peer.identity) is not peer:
+                return True
+            try:
+                frame = channel.take()
+            except MalformedError as error:
+                self._complain(peer, error)
+                frame = None
+            if channel.read_fd < 0:
+                self._forget_pipe(peer)
+            if frame is None:
+                return True
+            if frame:
+                self._on_packet(peer, frame, [], events)
+            elif peer.over_wire:
+                self._on_packet(peer, *peer.over_wire.popleft(), events)
+            else:
+                channel.put_back_mark()
+                return True
+        return channel is None
+
+    def _forget_pipe(self, peer: Peer) -> None:
+        for fd in [fd for fd, other in self._by_pipe.items() if other is peer]:
+            self._poller.unwatch(fd)
+            del self._by_pipe[fd]
+
+    def _on_packet(self, peer: Peer, frame: bytes, after: list[bytes], events: list[LinkEvent]) -> None:
+        self.counts.received += 1
+        size = len(frame) + sum(map(len, after))
+        try:
+            packet = wire.unpack(frame, len(after), self._limits)
+            peer.flow.on_read_by_peer(packet.read)
+            if packet.kind == PacketKind.DATA:
+                size += self._on_data(peer, packet, after, events)
+            else:
+                self._on_control(peer, packet)
+        except MalformedError as error:
+            self._complain(peer, error)
+        except LinkError as error:
+            self._log(f"node {_short(peer.identity)}: {error}")
+        peer.flow.on_received(size)
+
+    def _on_data(self, peer: Peer, packet: wire.Packet, after: list[bytes], events: list[LinkEvent]) -> int:
+        """A message; returns how much of it lies in shared memory."""
+        if any(part.via == wire.Via.NEIGHBOUR for part in packet.parts):
+            raise MalformedError("a node names the memory of another one")
+        if not self._leaves_in_place or not any(part.via == wire.Via.SHARED for part in packet.parts):
+            bulk, shared_bytes = wire.unpack_bulk(packet, after, peer.memory.fetch)
+            events.append(Received(peer.identity, packet.message, bulk))
+        else:
+            lease = peer.flow.lease()
+            self._in_place.append(lease)
+
+            def place(reference: PartRef) -> ArenaPart | None:
+                segment = peer.memory.find(reference)
+                return None if segment is None else ArenaPart(reference, segment, lease)
+
+            parts, shared_bytes = wire.unpack_bulk(packet, after, place)
+            events.append(ReceivedInPlace(peer.identity, packet.message, parts))
+        self.counts.shared_bytes += shared_bytes
+        return shared_bytes
+
+    def _complain(self, peer: Peer, error: MalformedError) -> None:
+        self.counts.malformed += 1
+        peer.malformed += 1
+        if peer.malformed == 1:  # once: a node must not be able to fill the log
+            self._log(f"a message of node {_short(peer.identity)} was dropped, and so will others: {error}")
 
     def _rest(self) -> list[bytes]:
         """The further frames of a message; those beyond any bound are read and let go."""
@@ -293,17 +428,62 @@ class MainLink:
 
     def _on_control(self, peer: Peer, packet: wire.Packet) -> None:
         """What a node's link says to ours."""
-        if self._memory is None or not peer.wants_memory or packet.kind not in {PacketKind.MAPPED, PacketKind.GROW}:
+        if self._memory is None or not peer.wants_memory or packet.kind not in _OF_NODES:
             if packet.kind != PacketKind.ACK:
                 raise MalformedError(f"a packet of kind {packet.kind}")
             return
-        if packet.kind == PacketKind.MAPPED:
-            offer = self._memory.accept(peer.memory, wire.unpack_control(wire.SegmentReply, packet.message))
-        else:
+        if packet.kind == PacketKind.PIPED:
+            self._on_pipes_opened(peer, opened=wire.unpack_control(wire.PipesReply, packet.message).opened)
+        elif packet.kind == PacketKind.GROW:
             wanted = wire.unpack_control(wire.GrowRequest, packet.message).size
             # Only to who has proved to be on this host: anybody else could make main take memory for nothing.
-            offer = self._memory.offer_arena(peer.memory, wanted) if peer.memory.broadcast >= 0 else None
-        self._offer(peer, offer)
+            self._offer(peer, self._memory.offer_arena(peer.memory, wanted) if peer.memory.broadcast >= 0 else None)
+        else:
+            reply = wire.unpack_control(SegmentReply, packet.message)
+            if reply.use == SegmentUse.BROADCAST:
+                was_local = peer.memory.broadcast >= 0
+                self._offer(peer, self._memory.accept(peer.memory, reply))
+                if peer.memory.broadcast >= 0 and not was_local:
+                    self._offer_pipes(peer)
+            else:
+                self._discarded += self._memory.accept_arena(peer.memory, reply)
+
+    def _offer_pipes(self, peer: Peer) -> None:
+        if not self._pipes or peer.offered is not None:
+            return
+        try:
+            peer.offered = OfferedPipes()
+        except OSError as error:
+            self._log(f"there are no pipes for node {_short(peer.identity)} ({error}): it is spoken to over the wire")
+            return
+        with suppress(LinkError):
+            self._send_control(peer, PacketKind.PIPES, wire.pack_control(peer.offered.offer()))
+
+    def _on_pipes_opened(self, peer: Peer, *, opened: bool) -> None:
+        offered, peer.offered = peer.offered, None
+        if offered is None:
+            raise MalformedError("pipes that were not offered")
+        if not opened:
+            offered.close()
+            return
+        # What this node sends is in the pipe's order from its reply on; what it is sent, from this packet on.
+        self._send_control(peer, PacketKind.PIPED, b"")
+        peer.channel = offered.accept()
+        self._by_pipe[peer.channel.read_fd] = peer
+        self._poller.watch(peer.channel.read_fd, peer)
+
+    def _take_back(self) -> None:
+        """What the last poll left in place is read no more; arenas that are gone are closed, also by other nodes."""
+        for lease in self._in_place:
+            lease.release()
+        self._in_place.clear()
+        for generation, segment in self._discarded:
+            segment.close()
+            for reader in self._peers.values():
+                if reader.memory.neighbours.pop(generation, None) is not None:
+                    with suppress(LinkError):
+                        self._send_control(reader, PacketKind.UNMAP, wire.pack_control(wire.Unmap(generation)))
+        self._discarded.clear()
 
     def _on_first_packet(self, identity: bytes) -> None:
         """The first message of a connection; of anything but a greeting nothing is kept."""
@@ -361,10 +541,23 @@ class MainLink:
                 self._ended.append(found)
 
     def _send_control(self, peer: Peer, kind: int, message: bytes) -> None:
-        packet = wire.pack(kind, peer.flow.received, message)
+        packet = wire.pack(kind, peer.flow.read, message)
         self._send_frames(peer, [packet], len(packet), None)
 
-    def _send_frames(self, peer: Peer, frames: Sequence[wire.Buffer], size: int, extent: Extent | None) -> None:
+    def _send_frames(
+        self, peer: Peer, frames: Sequence[wire.Buffer], size: int, extent: Extent | None, leases: Sequence[Lease] = ()
+    ) -> None:
+        channel, first = peer.channel, frames[0]
+        if channel is not None and len(frames) == 1 and isinstance(first, bytes) and len(first) <= PACKET_MOST:
+            channel.put(first)
+        else:
+            self._send_over_wire(peer, frames)
+            if channel is not None:
+                channel.put_mark()
+        self.counts.sent += 1
+        peer.flow.on_sent(size, extent, leases)
+
+    def _send_over_wire(self, peer: Peer, frames: Sequence[wire.Buffer]) -> None:
         try:
             self._socket.send(peer.identity, zmq.DONTWAIT | zmq.SNDMORE)
             for frame in frames[:-1]:
@@ -375,8 +568,6 @@ class MainLink:
             raise self._stuck(peer) from None
         except zmq.ZMQError as error:
             raise PeerGoneError(f"node {_short(peer.identity)} is no longer connected: {error}") from None
-        self.counts.sent += 1
-        peer.flow.on_sent(size, extent)
 
     def _grow(self) -> None:
         memory = self._memory

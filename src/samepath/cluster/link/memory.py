@@ -10,8 +10,8 @@ The first page holds an identity, which main tells, and a nonce, which it does n
 is how main learns that a node is on its host; addresses and host names lie in containers.
 
 There is one **broadcast** segment, which main writes and all nodes read, and one **arena** per node, which the node writes and
-main reads. One that is too small is replaced by the next generation, never resized. Only copies are handed out, so a segment
-can be closed at any time without leaving views behind.
+main reads, and so may other nodes for which something in it is meant. One that is too small is replaced by the next generation,
+never resized. Only copies are handed out, so a segment can be closed at any time without leaving views behind.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ import mmap
 import os
 import stat
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 from samepath.cluster.link.wire import Buffer, Extent, LinkLimits, PartRef, SegmentOffer, SegmentReply, SegmentUse, Via
@@ -165,25 +165,30 @@ class PeerMemory:
     offered: tuple[int, bytes] = (-1, b"")  # the broadcast segment last offered: its generation, and the nonce to be proved
     broadcast: int = -1  # generation of the broadcast segment that the node has proved to read
     arenas: tuple[tuple[int, Segment], ...] = ()  # by generation
+    neighbours: dict[int, bool] = field(default_factory=dict)  # generations of others' arenas that it was offered: open there?
+
+    def find(self, reference: PartRef) -> Segment | None:
+        """The arena that a part of the bulk lies in; None for what is not within one, as a peer may say anything."""
+        for generation, segment in self.arenas:
+            if generation == reference.generation and reference.offset + reference.length <= segment.size:
+                return segment
+        return None
 
     def fetch(self, reference: PartRef) -> bytes | None:
         """Copy a part of the bulk out of the arena it lies in."""
-        for generation, segment in self.arenas:
-            if generation == reference.generation:
-                return segment.read(reference.offset, reference.length)
-        return None
+        segment = self.find(reference)
+        return None if segment is None else segment.read(reference.offset, reference.length)
 
     @property
     def arena_bytes(self) -> int:
         """The size of the latest arena."""
         return self.arenas[-1][1].size if self.arenas else 0
 
-    def drop(self, unwanted: Callable[[int], bool]) -> None:
-        """Free the arenas of those generations."""
-        for generation, segment in self.arenas:
-            if unwanted(generation):
-                segment.close()
+    def drop(self, unwanted: Callable[[int], bool]) -> list[tuple[int, Segment]]:
+        """Let go of the arenas of those generations; what was handed out of them may still be read, so they are not closed."""
+        dropped = [arena for arena in self.arenas if unwanted(arena[0])]
         self.arenas = tuple(arena for arena in self.arenas if not unwanted(arena[0]))
+        return dropped
 
 
 class MainMemory:
@@ -222,14 +227,31 @@ class MainMemory:
         peer.arenas = (*peer.arenas, (self._arenas, segment))
         return segment.offer(SegmentUse.ARENA, self._arenas)
 
-    def accept(self, peer: PeerMemory, reply: SegmentReply) -> SegmentOffer | None:
-        """A node says what it read in a segment: proof or not. Returns what to offer it next."""
-        if reply.use == SegmentUse.ARENA:
-            if not reply.opened:
-                peer.drop(lambda generation: generation == reply.generation)
-            elif any(generation == reply.generation for generation, _ in peer.arenas):
-                peer.drop(lambda generation: generation < reply.generation)  # it writes to the new one from now on
+    def offer_neighbour(self, reader: PeerMemory, writer: PeerMemory, generation: int) -> SegmentOffer | None:
+        """Where a node finds an arena of another one; once for each."""
+        if generation in reader.neighbours or reader.broadcast < 0:
             return None
+        for known, segment in writer.arenas:
+            if known == generation:
+                reader.neighbours[generation] = False
+                return segment.offer(SegmentUse.NEIGHBOUR, generation)
+        return None
+
+    def accept_arena(self, peer: PeerMemory, reply: SegmentReply) -> list[tuple[int, Segment]]:
+        """A node says whether it could open an arena; returns those that are let go of."""
+        if reply.use == SegmentUse.NEIGHBOUR:
+            # Who names one that it was not offered, or that is gone, has only lost a way to be sent something.
+            if reply.generation in peer.neighbours:
+                peer.neighbours[reply.generation] = reply.opened
+            return []
+        if not reply.opened:
+            return peer.drop(lambda generation: generation == reply.generation)
+        if any(generation == reply.generation for generation, _ in peer.arenas):
+            return peer.drop(lambda generation: generation < reply.generation)  # it writes to the new one from now on
+        return []
+
+    def accept(self, peer: PeerMemory, reply: SegmentReply) -> SegmentOffer | None:
+        """A node says what it read in the broadcast segment: proof or not. Returns what to offer it next."""
         if self._broadcast is not None and peer.offered[0] != self._broadcast.generation:
             return self.offer_broadcast(peer)  # it was replaced while the node was looking for it
         if reply.generation != peer.offered[0]:

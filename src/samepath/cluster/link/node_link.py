@@ -2,13 +2,19 @@
 
 Unlike main, a node may wait: it has one peer, and a main server that does not read for a minute is of no use to it. Also unlike
 main it does not forgive: main is trusted, so bytes from it that make no sense mean that something is broken here or there.
+
+On main's host packets go through a pair of pipes (``channel.py``). A pipe may be written by any thread, so what fits into it is
+sent by whoever has it (``try_send``), without a detour through the link's own thread. A lock keeps the count of packets, the
+arena and the pipe in one order; it is never held while somebody waits.
 """
 
 import os
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Final
 
-from samepath.cluster.link import wire
+from samepath.cluster.link import channel, wire
+from samepath.cluster.link.channel import PACKET_MOST, Channel
 from samepath.cluster.link.keys import Keys, check_key
 from samepath.cluster.link.memory import Segment, SegmentWriter, power_of_two
 from samepath.cluster.link.sockets import Poller, configure
@@ -24,6 +30,7 @@ from samepath.cluster.link.wire import (
     PacketKind,
     PartRef,
     PeerStuckError,
+    Readable,
     Received,
     SegmentReply,
     SegmentUse,
@@ -34,11 +41,15 @@ from samepath.core.errors import InputError
 
 MAIN: Final = b""  # the peer of everything a node receives
 _NO_NONCE: Final = bytes(16)
+_FULL_PIPE_S: Final = 0.005  # how often it is looked whether a full pipe has room again
 _MONITOR_MS: Final = 200  # ZeroMQ refuses to send a little before it reports that the connection has ended
 
 
 class NodeLink:
-    """A node's end. Belongs to one thread, ``wake`` excepted. Making it does not wait; what goes wrong ``poll`` raises."""
+    """A node's end. Belongs to one thread, ``wake`` and ``try_send`` excepted.
+
+    Making it does not wait; what goes wrong ``poll`` raises.
+    """
 
     def __init__(
         self,
@@ -56,6 +67,12 @@ class NodeLink:
         self._limits = limits or LinkLimits()
         self._log = log
         self._flow = FlowControl(self._limits)
+        self._lock = Lock()  # of the count of packets, the arena and what is written to the pipe
+        self._channel: Channel | None = None
+        self._reads_pipe = False  # main's packets come in the order of its pipe
+        self._pipe_fd = -1
+        self._is_behind = False  # more has come than was handed out
+        self._neighbours: dict[int, Segment] = {}  # arenas of other nodes, by generation
         self._broadcast: tuple[int, Segment] | None = None
         self._arena: SegmentWriter | None = None
         self._grow_to = 0  # the arena is too small: one of so many bytes is wanted
@@ -95,12 +112,31 @@ class NodeLink:
             self._await_room()
         if self._failure is not None:
             raise self._failure
-        frames, size, extent = wire.pack_bulk(self._flow.received, message, bulk, self._store, self._limits)
-        self._send_frames(frames, size, extent)
+        with self._lock:
+            frames, size, extent = wire.pack_bulk(self._flow.read, message, bulk, self._store, self._limits)
+            self._send_frames(frames, size, extent)
         # Once for each arena: main answers with a new one, or not at all where there is no more memory.
         if self._grow_to and not self._grow_asked:
             self._grow_asked = True
             self._send_control(PacketKind.GROW, wire.pack_control(wire.GrowRequest(self._grow_to)))
+
+    def try_send(self, message: bytes, bulk: Sequence[wire.Buffer] = ()) -> bool:
+        """Send, from any thread, if that can be done at once and through the pipe; else nothing has happened."""
+        with self._lock:
+            # All of this is the link's thread's own, but for what the lock is for: looked at, it may only lead to a no.
+            if self._channel is None or self._failure is not None or self._closed or self._flow.is_full():
+                return False
+            ring = None if self._arena is None else self._arena.ring
+            before = (0, 0) if ring is None else (ring.head, ring.tail)
+            frames, size, extent = wire.pack_bulk(self._flow.read, message, bulk, self._store, self._limits)
+            if len(frames) > 1 or len(frames[0]) > PACKET_MOST:
+                if ring is not None:
+                    ring.head, ring.tail = before  # what was put there is nobody's
+                return False
+            self._send_frames(frames, size, extent)
+            if self._channel.has_unsent:
+                self.wake()
+        return True
 
     def poll(self, timeout_s: float | None) -> list[LinkEvent]:
         """Wait until something happens, and say what; a LinkError when the link has ended and all has been read."""
@@ -109,7 +145,7 @@ class NodeLink:
             now_s = SYSTEM_CLOCK.monotonic_s()
             left_s = None if deadline_s is None else max(0.0, deadline_s - now_s)
             # Something is there already, or all that is left is to read what came before the end.
-            wait_s = 0.0 if self._kept or self._ended or self._failure is not None else left_s
+            wait_s = 0.0 if self._kept or self._is_behind or self._ended or self._failure is not None else self._flushed(left_s)
             # The wait ends with the time to connect too, whatever the caller asked for: a main server that is not there must be
             # told of.
             if not self._connected:
@@ -134,24 +170,39 @@ class NodeLink:
         """End the connection; what was sent and is still here is given so long to leave."""
         if self._closed:
             return
-        self._closed = True
-        self._poller.close()
-        if self._arena is not None:
-            self._arena.segment.close()
-        if self._broadcast is not None:
-            self._broadcast[1].close()
-        self._arena = self._broadcast = None
+        with self._lock:
+            self._closed = True
+            if self._channel is not None:
+                self._channel.close(linger_s)
+            self._poller.close()
+            for segment in self._neighbours.values():
+                segment.close()
+            self._neighbours.clear()
+            if self._arena is not None:
+                self._arena.segment.close()
+            if self._broadcast is not None:
+                self._broadcast[1].close()
+            self._arena = self._broadcast = None
         self._socket.disable_monitor()
         self._context.destroy(linger=round(linger_s * 1000.0))
 
+    def _flushed(self, wait_s: float | None) -> float | None:
+        """Write what a full pipe did not take; while something is left, waiting is short."""
+        if self._channel is None or not self._channel.has_unsent:
+            return wait_s
+        with self._lock:
+            self._channel.flush()
+        return _FULL_PIPE_S if wait_s is None else min(wait_s, _FULL_PIPE_S)
+
     def _poll_once(self, timeout_s: float | None, events: list[LinkEvent]) -> None:
         ready, happened = self._poller.wait(timeout_s)
-        events += happened
+        events += [event for event in happened if not isinstance(event, Readable)]
         if self._monitor in ready:
             self._read_monitor()
         # Asked before the last message is read: what came before the end is handed out before it is raised.
         ended = self._ended
-        if self._drain(events) and ended and self._failure is None:
+        self._is_behind = not self._drain(events)
+        if not self._is_behind and ended and self._failure is None:
             self._failure = LinkLostError(f"the main server at {self.endpoint} has gone, or has cut this node off")
         if not self._connected and self._failure is None and SYSTEM_CLOCK.monotonic_s() >= self._deadline_s:
             self._failure = LinkRefusedError(
@@ -188,10 +239,10 @@ class NodeLink:
     def _drain(self, events: list[LinkEvent]) -> bool:
         """Read what has come, up to a bound; returns whether that was all."""
         for _ in range(self._limits.messages_per_poll):
-            try:
-                frame, *after = self._socket.recv_multipart(zmq.DONTWAIT)
-            except zmq.Again:
+            found = self._next()
+            if found is None:
                 return True
+            frame, after = found
             # Before it is taken apart: of another version only the first byte is known to mean the same.
             if frame[:1] != bytes([wire.VERSION]):
                 version = frame[0] if frame else "none"
@@ -201,25 +252,80 @@ class NodeLink:
                 continue
             size = len(frame) + sum(map(len, after))
             try:
-                packet = wire.unpack(frame, len(after), self._limits)
-                freed = self._flow.on_read_by_peer(packet.read)
-                # Of an arena that was replaced nothing needs to be freed: it is gone as a whole.
-                if freed is not None and self._arena is not None and freed.generation == self._arena.generation:
-                    self._arena.ring.release(freed.end)
-                if packet.kind == PacketKind.DATA:
-                    bulk, shared_bytes = wire.unpack_bulk(packet, after, self._fetch)
-                    size += shared_bytes
-                    events.append(Received(MAIN, packet.message, bulk))
-                elif packet.kind == PacketKind.MAP:
-                    self._map(wire.unpack_control(wire.SegmentOffer, packet.message))
+                size += self._on_packet(wire.unpack(frame, len(after), self._limits), after, events)
             except MalformedError as error:
                 # Main is trusted; what it sends and cannot be read must not be passed over.
                 self._failure = LinkLostError(f"the main server at {self.endpoint} sent what is no message: {error}")
             # Malformed or not, it was read: both sides count packets, and must go on counting the same ones.
-            self._flow.on_received(size)
+            with self._lock:
+                self._flow.on_received(size)
         return False
 
+    def _next(self) -> tuple[bytes, list[bytes]] | None:
+        """The next packet, if there is one: from the pipe, once main writes to it, or where that says so over ZeroMQ."""
+        pipe = self._channel if self._reads_pipe else None
+        if pipe is not None:
+            try:
+                packet = pipe.take()
+            except MalformedError as error:
+                self._failure = LinkLostError(f"the main server at {self.endpoint} sent what is no message: {error}")
+                packet = None
+            if pipe.read_fd < 0 and self._pipe_fd >= 0:
+                self._poller.unwatch(self._pipe_fd)
+                self._pipe_fd = -1
+            if packet is None:
+                return None
+            if packet:
+                return packet, []
+        try:
+            frame, *after = self._socket.recv_multipart(zmq.DONTWAIT)
+        except zmq.Again:
+            if pipe is not None:
+                pipe.put_back_mark()
+            return None
+        return frame, after
+
+    def _on_packet(self, packet: wire.Packet, after: list[bytes], events: list[LinkEvent]) -> int:
+        """Take in a packet; returns how much of it came through shared memory."""
+        with self._lock:
+            freed = self._flow.on_read_by_peer(packet.read)
+            # Of an arena that was replaced nothing needs to be freed: it is gone as a whole.
+            if freed is not None and self._arena is not None and freed.generation == self._arena.generation:
+                self._arena.ring.release(freed.end)
+        if packet.kind == PacketKind.DATA:
+            bulk, shared_bytes = wire.unpack_bulk(packet, after, self._fetch)
+            events.append(Received(MAIN, packet.message, bulk))
+            return shared_bytes
+        if packet.kind == PacketKind.MAP:
+            self._map(wire.unpack_control(wire.SegmentOffer, packet.message))
+        elif packet.kind == PacketKind.UNMAP:
+            gone = self._neighbours.pop(wire.unpack_control(wire.Unmap, packet.message).generation, None)
+            if gone is not None:
+                gone.close()
+        elif packet.kind == PacketKind.PIPES:
+            self._open_pipes(wire.unpack_control(wire.PipesOffer, packet.message))
+        elif packet.kind == PacketKind.PIPED and self._channel is not None:
+            self._reads_pipe = True
+            self._pipe_fd = self._channel.read_fd
+            self._poller.watch(self._pipe_fd, "pipe")
+        return 0
+
+    def _open_pipes(self, offer: wire.PipesOffer) -> None:
+        """Main offers pipes. Our answer is the last packet that is not in the pipe's order."""
+        try:
+            found = channel.opened(offer)
+        except OSError as error:
+            self._log(f"pipes of the main server cannot be used ({error}): ticks travel over the wire instead")
+            self._send_control(PacketKind.PIPED, wire.pack_control(wire.PipesReply(False)))
+            return
+        self._send_control(PacketKind.PIPED, wire.pack_control(wire.PipesReply(True)))
+        with self._lock:
+            self._channel = found
+
     def _fetch(self, reference: PartRef) -> bytes | None:
+        if reference.via == wire.Via.NEIGHBOUR:
+            neighbour = self._neighbours.get(reference.generation)
+            return None if neighbour is None else neighbour.read(reference.offset, reference.length)
         # Offsets mean nothing in another generation: bytes of another tick would pass for a state.
         if self._broadcast is None or self._broadcast[0] != reference.generation:
             return None
@@ -235,10 +341,13 @@ class NodeLink:
             self._send_control(PacketKind.MAPPED, wire.pack_control(reply))
             return
         if offer.use == SegmentUse.ARENA:
-            if self._arena is not None:
-                self._arena.segment.close()  # main has it open as long as packets that name it may be under way
-            self._arena = SegmentWriter(segment, offer.generation)
-            self._grow_to, self._grow_asked = 0, False
+            with self._lock:
+                if self._arena is not None:
+                    self._arena.segment.close()  # main has it open as long as packets that name it may be under way
+                self._arena = SegmentWriter(segment, offer.generation)
+                self._grow_to, self._grow_asked = 0, False
+        elif offer.use == SegmentUse.NEIGHBOUR:
+            self._neighbours[offer.generation] = segment
         else:
             if self._broadcast is not None:
                 self._broadcast[1].close()  # packets come in order: whatever named the old one has been read
@@ -271,14 +380,21 @@ class NodeLink:
             self._poll_once(min(left_s, 1.0), self._kept)
 
     def _send_control(self, kind: PacketKind, message: bytes) -> None:
-        packet = wire.pack(kind, self._flow.received, message)
-        self._send_frames([packet], len(packet), None)
+        with self._lock:
+            packet = wire.pack(kind, self._flow.read, message)
+            self._send_frames([packet], len(packet), None)
 
     def _send_frames(self, frames: Sequence[wire.Buffer], size: int, extent: Extent | None) -> None:
-        try:
-            self._socket.send_multipart(frames, zmq.DONTWAIT)
-        except zmq.Again:
-            raise self._why_stuck() from None
+        pipe, first = self._channel, frames[0]
+        if pipe is not None and len(frames) == 1 and isinstance(first, bytes) and len(first) <= PACKET_MOST:
+            pipe.put(first)
+        else:
+            try:
+                self._socket.send_multipart(frames, zmq.DONTWAIT)
+            except zmq.Again:
+                raise self._why_stuck() from None
+            if pipe is not None:
+                pipe.put_mark()
         self._flow.on_sent(size, extent)
 
     def _why_stuck(self) -> LinkError:

@@ -11,6 +11,11 @@ What the link guarantees, and where:
   read (:class:`FlowControl`); main never waits for a node, it fails the send instead.
 * **Shared memory.** On one host bulk is written once into a memory segment and only its place is sent. A place is reused when
   every reader has acknowledged the packet that named it, never earlier.
+* **From node to node.** What a node wrote for another node of the same host stays where it is: main passes on its place
+  (:class:`ArenaPart`), and acknowledges the packet that brought it only when the other node has read it (:class:`Lease`). So
+  the order is main's, and the bytes never pass through main.
+* **Pipes.** On one host packets go through a pair of pipes rather than ZeroMQ's own threads and sockets (``channel.py``). What
+  does not fit into one goes over ZeroMQ, and a mark in the pipe says where it belongs: there is one order of all packets.
 
 A **packet** is one ZeroMQ frame: a header, one :class:`PartRef` for each part of the bulk, the message, and the small parts of
 the bulk. Large parts follow as frames of their own or lie in shared memory. Every header also acknowledges: it says how many
@@ -22,7 +27,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Annotated, Final, NamedTuple, TypeVar
+from typing import Annotated, Final, NamedTuple, Protocol, TypeVar
 
 from samepath.core.errors import InputError, SamepathError
 
@@ -101,6 +106,15 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
+class ReceivedInPlace:
+    """The same, with large parts of the bulk left where the node wrote them: they can be read until the next poll."""
+
+    peer: bytes
+    message: bytes
+    bulk: "tuple[bytes | ArenaPart, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Woken:
     """Another thread has called ``wake``, once or more often."""
 
@@ -119,7 +133,7 @@ class Disconnected:
     peer: bytes
 
 
-LinkEvent = Received | Woken | Readable | Disconnected
+LinkEvent = Received | ReceivedInPlace | Woken | Readable | Disconnected
 
 
 @dataclass(slots=True)
@@ -129,6 +143,7 @@ class LinkCounts:
     sent: int = 0
     received: int = 0
     shared_bytes: int = 0  # bulk of nodes that came through shared memory
+    passed_bytes: int = 0  # of that what other nodes read where it lay, and never came here
     wire_bytes: int = 0  # everything of nodes that came over the wire
     dropped: int = 0  # messages of disconnected or unknown peers
     malformed: int = 0
@@ -136,7 +151,7 @@ class LinkCounts:
 
 # Raised whenever a packet or one of the control messages below changes. It is the first byte of every packet, so that two
 # versions can at least tell each other why they do not talk.
-VERSION: Final = 2
+VERSION: Final = 3
 IDENTITY_BYTES: Final = 16
 
 Buffer = bytes | memoryview
@@ -152,6 +167,9 @@ class PacketKind(IntEnum):
     MAPPED = 4  # the node's reply to the offer
     GROW = 5  # the node wants a larger arena
     REFUSED = 6  # main speaks another version
+    UNMAP = 7  # main: an arena that another node wrote is not named any more
+    PIPES = 8  # main offers a pair of pipes
+    PIPED = 9  # the sender's last packet that is not in the pipe's order; a node's says whether it could open the pipes
 
 
 class Via(IntEnum):
@@ -160,6 +178,7 @@ class Via(IntEnum):
     INLINE = 0
     FRAME = 1
     SHARED = 2
+    NEIGHBOUR = 3  # in the arena of another node of this host; only main says so
 
 
 class PartRef(NamedTuple):
@@ -206,13 +225,13 @@ def unpack(frame: bytes, frames_after: int, limits: LinkLimits) -> Packet:
     if len(frame) < _HEADER.size:
         raise MalformedError(f"{len(frame)} bytes are no packet")
     version, kind, count, read = _HEADER.unpack_from(frame)
-    if version != VERSION or kind > PacketKind.REFUSED:
+    if version != VERSION or kind > PacketKind.PIPED:
         raise MalformedError(f"version {version}, kind {kind}")
     start = _HEADER.size + count * _PART.size
     if len(frame) < start or count > limits.bulk_parts:
         raise MalformedError(f"{count} parts in {len(frame)} bytes")
     parts = tuple(PartRef._make(fields) for fields in _PART.iter_unpack(frame[_HEADER.size : start])) if count else ()
-    if any(part.via > Via.SHARED or part.length > limits.bulk_bytes for part in parts):
+    if any(part.via > Via.NEIGHBOUR or part.length > limits.bulk_bytes for part in parts):
         raise MalformedError("a part of an unknown kind, or too large")
     if sum(part.via == Via.FRAME for part in parts) != frames_after:
         raise MalformedError(f"{frames_after} frames follow")
@@ -228,14 +247,14 @@ def unpack(frame: bytes, frames_after: int, limits: LinkLimits) -> Packet:
     return Packet(kind, read, message, parts, tuple(inline))
 
 
-def check_sizes(message: bytes, bulk: Sequence[Buffer], limits: LinkLimits) -> list[int]:
+def check_sizes(message: bytes, bulk: "Sequence[Buffer | ArenaPart]", limits: LinkLimits) -> list[int]:
     """The sizes of the parts of the bulk; a TooLargeError for what the link does not take."""
     if len(message) > limits.message_bytes or len(bulk) > limits.bulk_parts:
         raise TooLargeError(
             f"a message of {len(message)} bytes with {len(bulk)} parts is beyond the limits of the link, "
             f"{limits.message_bytes} bytes and {limits.bulk_parts} parts"
         )
-    sizes = [len(part) if isinstance(part, bytes) else part.nbytes for part in bulk]
+    sizes = [part.nbytes if isinstance(part, memoryview) else len(part) for part in bulk]
     if max(sizes, default=0) > limits.bulk_bytes:
         raise TooLargeError(f"a part of {max(sizes)} bytes is beyond the limit of the link, {limits.bulk_bytes} bytes")
     return sizes
@@ -244,13 +263,15 @@ def check_sizes(message: bytes, bulk: Sequence[Buffer], limits: LinkLimits) -> l
 def pack_bulk(
     read: int,
     message: bytes,
-    bulk: Sequence[Buffer],
+    bulk: "Sequence[Buffer | ArenaPart]",
     store: Callable[[Buffer, int], tuple[PartRef, Extent] | None] | None,
     limits: LinkLimits,
+    neighbours: "Callable[[ArenaPart], bool] | None" = None,
 ) -> tuple[list[Buffer], int, Extent | None]:
     """The frames of a DATA packet, its size in all, and the shared memory it refers to.
 
     ``store`` copies a part into shared memory, or returns None where there is no room; then the part goes over the wire.
+    ``neighbours`` says whether the receiver can read a part of another node's arena where it lies.
     """
     # Looked at before anything is put into shared memory: what is refused leaves nothing behind.
     sizes = check_sizes(message, bulk, limits)
@@ -261,8 +282,13 @@ def pack_bulk(
     for part, length in zip(bulk, sizes, strict=True):
         if length <= limits.inline_bytes:
             parts.append(PartRef(Via.INLINE, 0, 0, length))
-            inline.append(part)
+            inline.append(part.read() if isinstance(part, ArenaPart) else part)
             continue
+        if isinstance(part, ArenaPart):
+            if neighbours is not None and neighbours(part):
+                parts.append(part.reference._replace(via=Via.NEIGHBOUR))
+                continue
+            part = part.read()  # noqa: PLW2901 - the same bytes
         stored = store(part, length) if store is not None else None
         if stored is None:
             parts.append(PartRef(Via.FRAME, 0, 0, length))
@@ -275,14 +301,18 @@ def pack_bulk(
     return [first, *frames], sum(sizes) + len(first), Extent(generation, start, end) if start >= 0 else None
 
 
+_P = TypeVar("_P")
+
+
 def unpack_bulk(
-    packet: Packet, after: Sequence[bytes], fetch: Callable[[PartRef], bytes | None]
-) -> tuple[tuple[bytes, ...], int]:
-    """The bulk of a packet, and how much of it came through shared memory, from which ``fetch`` copies (None: not there)."""
-    bulk: list[bytes] = []
+    packet: Packet, after: Sequence[bytes], fetch: Callable[[PartRef], _P | None]
+) -> tuple[tuple[bytes | _P, ...], int]:
+    """The bulk of a packet, and how much of it came through shared memory, which ``fetch`` reads (None: it is not there)."""
+    bulk: list[bytes | _P] = []
     frames, inline, shared_bytes = iter(after), iter(packet.inline), 0
+    part: bytes | _P | None
     for reference in packet.parts:
-        if reference.via == Via.SHARED:
+        if reference.via >= Via.SHARED:
             part = fetch(reference)
             if part is None:
                 raise MalformedError(f"memory that is not there: {reference}")
@@ -296,10 +326,14 @@ def unpack_bulk(
 
 
 class SegmentUse(IntEnum):
-    """A segment is either the one that main writes for all nodes of its host, or the one that a single node writes."""
+    """A segment is either the one that main writes for all nodes of its host, or the one that a single node writes.
+
+    A node may also read the arena that another one writes, its neighbour's.
+    """
 
     BROADCAST = 0
     ARENA = 1
+    NEIGHBOUR = 2
 
 
 _Generation = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
@@ -342,10 +376,34 @@ class GrowRequest(_Control, frozen=True):
     size: Annotated[int, msgspec.Meta(ge=0, le=2**48)]
 
 
+class Unmap(_Control, frozen=True):
+    """A neighbour's arena that will not be named any more."""
+
+    generation: _Generation
+
+
+_Descriptor = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class PipesOffer(_Control, frozen=True):
+    """Two pipes that main has made, and how a process of this host finds them: the node reads ``down`` and writes ``up``."""
+
+    pid: _Descriptor
+    down: _Descriptor
+    up: _Descriptor
+    names: tuple[Annotated[str, msgspec.Meta(max_length=64)], Annotated[str, msgspec.Meta(max_length=64)]]
+
+
+class PipesReply(_Control, frozen=True):
+    """Whether a node has opened the pipes."""
+
+    opened: bool
+
+
 _C = TypeVar("_C", bound=_Control)
 
 
-def pack_control(message: LinkHello | SegmentOffer | SegmentReply | GrowRequest) -> bytes:
+def pack_control(message: _Control) -> bytes:
     """A control message as bytes."""
     return msgspec.msgpack.encode(message)
 
@@ -356,6 +414,52 @@ def unpack_control(kind: type[_C], data: bytes) -> _C:
         return msgspec.msgpack.decode(data, type=kind)
     except ValueError as error:  # of msgspec, and of text that is no UTF-8
         raise MalformedError(f"no {kind.__name__}: {error}") from None
+
+
+class Lease:
+    """A packet that was read but is not acknowledged: parts of its bulk are still read where they lie, by so many."""
+
+    __slots__ = ("_flow", "_holders", "_number")
+
+    def __init__(self, flow: "FlowControl", number: int) -> None:
+        self._flow = flow
+        self._number = number
+        self._holders = 1
+
+    def hold(self) -> None:
+        self._holders += 1
+
+    def release(self) -> None:
+        self._holders -= 1
+        if self._holders == 0:
+            self._flow.on_released(self._number)
+
+
+class SharedSegment(Protocol):
+    """Memory that another process writes."""
+
+    def read(self, offset: int, length: int) -> bytes | None: ...
+
+
+class ArenaPart:
+    """A part of the bulk where its node wrote it. It stays there until its lease has ended."""
+
+    __slots__ = ("_segment", "lease", "reference")
+
+    def __init__(self, reference: PartRef, segment: SharedSegment, lease: Lease) -> None:
+        self.reference = reference
+        self.lease = lease
+        self._segment = segment
+
+    def __len__(self) -> int:
+        return self.reference.length
+
+    def read(self) -> bytes:
+        """A copy of it."""
+        found = self._segment.read(self.reference.offset, self.reference.length)
+        if found is None:
+            raise ValueError(f"a part that is not within its arena: {self.reference}")
+        return found
 
 
 class FlowControl:
@@ -375,6 +479,22 @@ class FlowControl:
         self.received = 0
         self._acknowledged = 0
         self._unacknowledged_bytes = 0
+        self._held: dict[int, None] = {}  # packets that were read and are not done with, in their order
+        self._lent: deque[tuple[int, Lease]] = deque()  # by packets sent, what its reader may be reading elsewhere
+
+    @property
+    def read(self) -> int:
+        """How many packets of the peer are read and done with: what the next header acknowledges."""
+        return next(iter(self._held)) - 1 if self._held else self.received
+
+    def lease(self) -> Lease:
+        """Hold the packet that is being read: it is acknowledged when the lease has ended."""
+        number = self.received + 1
+        self._held[number] = None
+        return Lease(self, number)
+
+    def on_released(self, number: int) -> None:
+        self._held.pop(number, None)
 
     @property
     def waiting(self) -> int:
@@ -385,14 +505,19 @@ class FlowControl:
         """Is so much waiting that nothing more should be sent?"""
         return self.waiting >= self._limits.waiting_messages or self.waiting_bytes >= self._limits.waiting_bytes
 
-    def on_sent(self, size: int, extent: Extent | None) -> None:
-        """A packet was sent; its header has acknowledged all that was received."""
+    def on_sent(self, size: int, extent: Extent | None, leases: Sequence[Lease] = ()) -> None:
+        """A packet was sent; its header has acknowledged all that was read. ``leases`` end when the peer has read it."""
         self.sent += 1
+        for lease in leases:
+            lease.hold()
+            self._lent.append((self.sent, lease))
         self.waiting_bytes += size
         self._sizes.append(size)
         if extent is not None:
             self._extents.append((self.sent, extent))
-        self._acknowledged, self._unacknowledged_bytes = self.received, 0
+        self._acknowledged = self.read
+        if not self._held:
+            self._unacknowledged_bytes = 0
 
     def on_read_by_peer(self, read: int) -> Extent | None:
         """The peer has read so many packets in all; returns the last extent of memory that this sets free."""
@@ -404,7 +529,14 @@ class FlowControl:
         freed = None
         while self._extents and self._extents[0][0] <= read:
             freed = self._extents.popleft()[1]
+        while self._lent and self._lent[0][0] <= read:
+            self._lent.popleft()[1].release()
         return freed
+
+    def end(self) -> None:
+        """The peer is gone: it reads nothing any more."""
+        while self._lent:
+            self._lent.popleft()[1].release()
 
     def oldest(self, generation: int) -> int | None:
         """Where the oldest memory of a generation begins that this peer may still read."""
@@ -420,6 +552,8 @@ class FlowControl:
 
         A quarter of its memory: late enough to cost nothing, early enough that it never has to wait.
         """
-        if self.received - self._acknowledged >= self._limits.ack_messages:
+        if self.read <= self._acknowledged:
+            return False  # there is nothing to tell
+        if self.read - self._acknowledged >= self._limits.ack_messages:
             return True
         return self._unacknowledged_bytes >= max(memory_bytes, self._limits.broadcast_bytes) // 4
