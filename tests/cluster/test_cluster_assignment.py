@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from samepath.cluster.assignment import Balance, assign, guess_s, learn
+from samepath.cluster.assignment import Balance, assign, forget_sensors, guess_s, learn
 from samepath.core.errors import SamepathError
 from samepath.core.states import Pose
 from samepath.simulator.server.rendering import RenderRequest
@@ -50,6 +50,23 @@ def test_dear_sensors_are_found_out_by_measuring():
     orders = [order(k) for k in range(12)]
     cost_s = {k: 0.011 if k == 5 else 0.001 for k in range(12)}
     assert run(Balance(), orders, {1: 1.0, 2: 1.0}, cost_s)[1] == pytest.approx(0.011, rel=0.1)
+
+
+def test_what_a_kind_of_sensor_costs_is_known_before_a_new_one_of_it_is_measured():
+    """Lidars cost twelve times their guess here, cameras what was guessed; both are spawned anew, under other numbers."""
+    cameras, lidars = (
+        [order(k, type_id=kind) for k in range(first, first + 6)] for kind, first in (("camera", 0), ("lidar", 6))
+    )
+    cost_s = {request.sensor: guess_s(request) * (12.0 if request.type_id == "lidar" else 1.0) for request in cameras + lidars}
+    balance, _ = run(Balance(), cameras + lidars, {1: 1.0, 2: 1.0}, cost_s)
+    assert balance.costs.kinds["lidar"] / balance.costs.kinds["camera"] == pytest.approx(12.0, rel=0.05)
+    balance = forget_sensors(balance, None)
+    assert not balance.costs.sensor_s
+    fresh = [order(20, type_id="lidar"), *(order(k, type_id="camera") for k in range(21, 33))]
+    assert [balance.costs.is_measured(request.sensor) for request in fresh] == [False] * 13
+    _, shares = assign(balance, fresh, [1, 2], {})
+    assert [len(share.requests) for share in shares] in ([1, 12], [12, 1])  # one lidar is as much as twelve cameras
+    assert sorted(len(share.requests) for share in assign(Balance(), fresh, [1, 2], {})[1]) == [6, 7]
 
 
 def test_nothing_moves_without_a_reason():

@@ -25,10 +25,12 @@ from samepath.cli.serve import (
     JournalDurable,
     Map,
     MapMemory,
+    Maps,
     MapSeconds,
     Restart,
     journal_config,
     read_aliases,
+    read_maps,
     run_supervised,
 )
 from samepath.cli.serve import Port as ServePort
@@ -53,6 +55,13 @@ Nodes = Annotated[
     int | None,
     typer.Option("--nodes", min=0, max=1024, help="How many nodes; 0: none, start them by hand. [default: one per core]"),
 ]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        "--scale", metavar="LEAST..MOST", help="Add nodes when steps take longer than --target-step-ms, let them go when not."
+    ),
+]
+TargetStep = Annotated[float, typer.Option("--target-step-ms", help="How long a step may take, for --scale.")]
 PlacementOption = Annotated[
     Literal["ray", "processes"],
     typer.Option("--placement", help="Who starts nodes and keeps them going: Ray, or plain processes of this one."),
@@ -144,6 +153,7 @@ def start(
     host: Host = "127.0.0.1",
     port: Port = 2000,
     map_name: Map = "t-junction",
+    maps: Maps = None,
     alias: Alias = None,
     data: Data = DATA_FOLDER,
     draw_debug: Debug = False,
@@ -163,8 +173,11 @@ def start(
     map_seconds: MapSeconds = MAP_SECONDS,
     map_mib: MapMemory = MAP_MIB,
     restart: Restart = False,
+    scale: Scale = None,
+    target_step_ms: TargetStep = 20.0,
 ) -> None:
     """Serve one world whose sensors are drawn by many nodes; clients connect to any. Ctrl-C ends it, a second one at once."""
+    from samepath.cluster.autoscale import read_scale
     from samepath.cluster.running import STALL_S, ClusterPlan, cores
     from samepath.cluster.settings import MainSettings
     from samepath.simulator.carla.limits import ServerLimits
@@ -177,11 +190,13 @@ def start(
         given = [argument for argument in sys.argv[1:] if argument != "--restart"]
         again = ["cluster", "resume", str(journal), "--run", str(run)]
         raise typer.Exit(run_supervised(given, again, journal, STALL_S, logger("samepath cluster")))
+    map_name, map_files = read_maps(map_name, maps or [])
     server = ServerSettings(
         host=host,
         port=port,
         map_name=map_name,
         aliases=read_aliases(alias or []),
+        map_files=map_files,
         data_folder=data,
         limits=ServerLimits(map_s=map_seconds, map_bytes=map_mib << 20),
         draw_debug=draw_debug,
@@ -196,15 +211,17 @@ def start(
         page_host=page_host,
         page_port=page_port,
     )
+    rule = None if scale is None else read_scale(scale, target_step_ms)
     plan = ClusterPlan(
         main=main,
-        nodes=cores() if nodes is None else nodes,
+        nodes=nodes if nodes is not None else cores() if rule is None else rule.nodes_least,
         placement=placement,
         ray=ray,
         node_host=node_host,
         node_port=node_port,
         threads=threads,
         keys=keys,
+        scale=rule,
     )
     kept = journal_config(journal, durable=journal_durable)
     begin(plan if kept is None else plan.keeping(kept))

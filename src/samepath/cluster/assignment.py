@@ -1,9 +1,9 @@
 """Who draws what: measured costs in, an assignment out. Frozen records and functions of them: the time is measured elsewhere.
 
-A sensor's cost is its time on a node of speed 1, learned from measurements and guessed from its pixels before the first. A
-node's slowness is how many times as long as expected its ticks take. The assignment changes nothing but the time: bytes are the
-same wherever they are made. So it may be approximate, but it should be calm: a sensor that moves costs its new node a cold
-cache, and event cameras carry their memory along.
+A sensor's cost is its time on a node of speed 1, learned from measurements. Before the first it is guessed from its pixels or
+rays, and from how far such guesses were off for others of its kind. A node's slowness is how many times as long as expected its
+ticks take. The assignment changes nothing but the time: bytes are the same wherever they are made. So it may be approximate,
+but it should be calm: a sensor that moves costs its new node a cold cache, and event cameras carry their memory along.
 
 Dictionaries in these records are never changed, only replaced.
 """
@@ -49,13 +49,14 @@ class Costs(msgspec.Struct, frozen=True):
     """
 
     sensor_s: dict[int, float] = {}  # measured by themselves
+    kinds: dict[str, float] = {}  # how many times its guess a sensor of this kind costs; outlives the sensors
     by_request: dict[int, float] = {}  # how slow nodes are by that
     by_tick: dict[int, float] = {}
 
     def cost_s(self, request: RenderRequest) -> float:
         """What a request costs on a node of speed 1."""
         found = self.sensor_s.get(request.sensor)
-        return guess_s(request) if found is None else found
+        return guess_s(request) * self.kinds.get(request.type_id, 1.0) if found is None else found
 
     def is_measured(self, sensor: int) -> bool:
         return sensor in self.sensor_s
@@ -79,8 +80,16 @@ def learn(costs: Costs, node: int, requests: Sequence[RenderRequest], busy_s: fl
         if node in by_tick:
             by_tick[node] *= costs.by_request.get(node, 1.0) / slow
         sensors = {new.sensor: _follow(costs.sensor_s.get(new.sensor), each_s[new.sensor] / slow) for new in timed}
+        off: dict[str, list[float]] = {}
+        for new in timed:
+            off.setdefault(new.type_id, []).append(each_s[new.sensor] / slow / guess_s(new))
+        kinds = {kind: _follow(costs.kinds.get(kind), median(ratios)) for kind, ratios in off.items()}
         return msgspec.structs.replace(
-            costs, sensor_s={**costs.sensor_s, **sensors}, by_request={**costs.by_request, node: slow}, by_tick=by_tick
+            costs,
+            sensor_s={**costs.sensor_s, **sensors},
+            kinds={**costs.kinds, **kinds},
+            by_request={**costs.by_request, node: slow},
+            by_tick=by_tick,
         )
     expected_s = sum(costs.cost_s(request) for request in requests) * costs.by_request.get(node, 1.0)
     if expected_s <= 0.0 or busy_s <= 0.0:

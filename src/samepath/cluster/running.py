@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from samepath.cluster.autoscale import ScaleRule, ScaleState, SetNodes, decide, leaving, seen_of
 from samepath.cluster.link.keys import Keys, KnownKeys, make_keys, read_keys, write_keys
 from samepath.cluster.main import MainServer
 from samepath.cluster.monitor.client import RUN_FOLDER, new_token, publish_address, remove_address
@@ -34,6 +35,8 @@ NODE_KEYS: Final = "node"
 _EXTRA: Final = "cluster"
 # How long one call or tick of the main server may take before probes fail: longer than it waits for a node to draw.
 STALL_S: Final = 90.0
+# How often it is looked whether nodes are to be added or let go: as often as the status is made.
+_LOOK_S: Final = 0.25
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class ClusterPlan:
 
     ``ray`` is the address of an existing Ray cluster, None: a Ray of our own. Nodes listen on ``node_host``. Each has the port
     ``node_port``, for one node per host; None: the k-th has those 2 k above the main server's, or any if that has any. ``keys``
-    is the folder of keys for nodes started by hand.
+    is the folder of keys for nodes started by hand. ``scale`` has nodes added and let go by load, beginning with ``nodes``.
     """
 
     main: MainSettings = field(default_factory=MainSettings)
@@ -53,8 +56,14 @@ class ClusterPlan:
     node_port: int | None = None
     threads: int = 1
     keys: Path | None = None
+    scale: ScaleRule | None = None
 
     def __post_init__(self) -> None:
+        if self.scale is not None and not self.scale.nodes_least <= self.nodes <= self.scale.nodes_most:
+            raise InputError(
+                f"--nodes {self.nodes} is outside --scale {self.scale.nodes_least}..{self.scale.nodes_most}: "
+                "leave --nodes out, or choose a number within"
+            )
         if self.ray is not None and self.placement != "ray":
             raise InputError(f"--ray {self.ray} asks for Ray, --placement {self.placement} for something else: leave one out")
         if is_everywhere(self.main.link_host):
@@ -74,6 +83,7 @@ class ClusterPlan:
             "node_port": self.node_port,
             "threads": self.threads,
             "keys": None if self.keys is None else str(self.keys.absolute()),
+            "scale": None if self.scale is None else [self.scale.nodes_least, self.scale.nodes_most, self.scale.target_s],
             "host": main.server.host,
             "port": main.server.port,
             "map_s": main.server.limits.map_s,
@@ -104,6 +114,7 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         port=said["port"],
         map_name=origin.map_name,
         aliases=origin.aliases,
+        map_files=origin.map_files,
         data_folder=origin.data_folder,
         limits=ServerLimits(map_s=said["map_s"], map_bytes=said["map_bytes"]),
         draw_debug=origin.draw_debug,
@@ -128,6 +139,7 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         node_port=said["node_port"],
         threads=said["threads"],
         keys=None if said["keys"] is None else Path(said["keys"]),
+        scale=None if said.get("scale") is None else ScaleRule(*said["scale"]),  # journals of before have none
     )
 
 
@@ -163,12 +175,18 @@ class _Cluster:
         await self._main.start()
         Pulse(self._complaint)
         monitor: MonitorServer | None = None
+        scaling: asyncio.Task[None] | None = None
         try:
             monitor = self._start_monitor()
             await self._begin()
+            if plan.scale is not None:
+                scaling = asyncio.create_task(self._scale(plan.scale))
+                scaling.add_done_callback(self._on_scaling_ended)
             await self._over.wait()
             self._log("stopping")
         finally:
+            if scaling is not None:
+                scaling.cancel()  # before nodes go: it would ask for others
             if monitor is not None:
                 monitor.stop()
                 remove_address(plan.main.run_folder or RUN_FOLDER)
@@ -197,6 +215,30 @@ class _Cluster:
         )
         for ordinal in range(1, plan.nodes + 1):
             main.place(first.another(ordinal))
+
+    async def _scale(self, rule: ScaleRule) -> None:
+        """Look at the status as often as it is made, and have nodes added or let go."""
+        main, state = self._main, ScaleState()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            status, placed = main.status(), main.expected_nodes()
+            if status is None:
+                continue
+            state, actions = decide(rule, state, seen_of(status, placed), status.at_s)
+            for action in actions:
+                if not isinstance(action, SetNodes):
+                    self._log(action.line)
+                    continue
+                self._log(f"{action.nodes} nodes instead of {len(placed)}: {action.why}")
+                if action.nodes > len(placed):
+                    main.scale(action.nodes)
+                for name in leaving(status, placed, action.nodes):
+                    main.drain(name)
+
+    def _on_scaling_ended(self, scaling: "asyncio.Task[None]") -> None:
+        """Nobody would notice otherwise: a cluster that no longer follows its load must say so."""
+        if not scaling.cancelled() and (error := scaling.exception()) is not None:
+            self._fail(f"error of ours while scaling: {type(error).__name__}: {error}")
 
     def _start_monitor(self) -> MonitorServer | None:
         settings = self._plan.main
