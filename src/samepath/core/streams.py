@@ -21,4 +21,14 @@ def stream(seed: int, *key: str | int) -> np.random.Generator:
 
 def unseeded() -> np.random.Generator:
     """Return a generator keyed by the operating system's entropy: never the same twice. For sources of non-determinism only."""
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(os.urandom(16), "little")))
+    return keyed(entropy_key())
+
+
+def entropy_key() -> int:
+    """Draw a key from the operating system's entropy. Written down, it gives the stream again: see :func:`keyed`."""
+    return int.from_bytes(os.urandom(16), "little")
+
+
+def keyed(key: int) -> np.random.Generator:
+    """Return the generator of a key of 128 bits."""
+    return np.random.Generator(np.random.Philox(key=key))

@@ -16,6 +16,7 @@ from typing import Final, Self
 
 from samepath.core.channels import POSITION
 from samepath.core.errors import InputError, SimulatorError, nearest, unknown
+from samepath.core.inputs import InputLog
 from samepath.instrument.traces.recorder import Recorder
 
 Scalar = str | float | int | bool
@@ -31,6 +32,7 @@ FIRST_COLLISION: Final = "first collision"
 TIME_OVER: Final = "simulated time is over"
 # What drives an engine's time, the setting ``mode``: fixed steps as fast as they go, while nothing looks at the wall clock; or
 # frames on the wall clock, with drivers asked once a frame, as games do it.
+_WHO_CAN: Final = "samepath simulators tells which can (inputs)"
 SYNCHRONOUS: Final = "synchronous"
 GAME_LOOP: Final = "game-loop"
 
@@ -42,6 +44,7 @@ class Capabilities:
     ``deterministic``: the same request gives the same bits, whichever repeat it is. ``lossless``: the recorder gets the
     simulator's own numbers, unrounded. ``collisions``: collisions are reported as events. ``durations``: a run ends at
     ``RunRequest.duration_s``. ``replays``: controllers' commands can be recorded, and replayed without the controllers.
+    ``inputs``: what goes into a run is taken down (``Recorder.inputs``), and a run can be played again from that alone.
     """
 
     deterministic: bool = False
@@ -49,6 +52,7 @@ class Capabilities:
     collisions: bool = False
     durations: bool = False
     replays: bool = False
+    inputs: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ class RunRequest:
     """One repeat: what to run. Only ``repeat`` differs between the repeats of a cell.
 
     ``duration_s`` ends the run at that simulated time, if it has not ended before: see :func:`last_tick`. With ``commands`` no
-    controller is asked: what they once decided is replayed.
+    controller is asked: what they once decided is replayed, by simulated time. With ``inputs`` a whole run is played again by
+    its steps: neither a clock nor a controller nor chance is asked, so that nothing but the simulator's own work can differ.
     """
 
     scenario: str
@@ -99,6 +104,7 @@ class RunRequest:
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     duration_s: float | None = None
     commands: CommandLog | None = None
+    inputs: InputLog | None = None
 
 
 def no_tick(tick: int) -> None:
@@ -179,6 +185,8 @@ def _check_abilities(info: SimulatorInfo, request: RunRequest) -> None:
         raise SimulatorError(f"{info.name} cannot end a run at a time of ours: leave out the duration")
     if request.commands is not None and not info.capabilities.replays:
         raise SimulatorError(f"{info.name} cannot replay commands: leave out controller=replayed")
+    if request.inputs is not None and not info.capabilities.inputs:
+        raise SimulatorError(f"{info.name} cannot play a run again from what went into it: {_WHO_CAN}")
 
 
 def last_tick(info: SimulatorInfo, request: RunRequest) -> int | None:

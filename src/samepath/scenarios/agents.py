@@ -156,6 +156,20 @@ class StandingAgent(Agent):
         return True
 
 
+class FedAgent(Agent):
+    """Says what somebody outside once said: whoever replays a run sets ``command`` before every step."""
+
+    def __init__(self, actor_id: int) -> None:
+        super().__init__(actor_id)
+        self.command: Command | None = None
+
+    def decide(self, view: WorldView) -> Command:
+        """Pass on what was said."""
+        if self.command is None:
+            raise SimulatorError(f"no command was recorded for actor {self.actor_id} at tick {view.tick}: record the run again")
+        return self.command
+
+
 class CallableAgent(Agent):
     """Asks a Python callable named ``module:function``: ``function(view, actor_id) -> command``."""
 
@@ -246,12 +260,12 @@ def _plain(state: ActorState) -> dict[str, Any]:
     return {"id": state.id, **{name: part._asdict() for name, part in parts.items()}}
 
 
-_VEHICLE: Final = (*VEHICLE_CONTROL[:5], "manual_gear_bool", "manual_gear_index")
-_WALKER: Final = (*WALKER_CONTROL[:2], WALKER_CONTROL[3], "jump_bool", "face_ahead_bool")
+VEHICLE_CHANNELS: Final = (*VEHICLE_CONTROL[:5], "manual_gear_bool", "manual_gear_index")
+WALKER_CHANNELS: Final = (*WALKER_CONTROL[:2], WALKER_CONTROL[3], "jump_bool", "face_ahead_bool")
 # What a vehicle and what a walker is told, whether there is a command at all, and whether nothing is left to do.
-CHANNELS: Final = (*_VEHICLE, *_WALKER, "given_bool", "finished_bool")
-_NO_VEHICLE: Final = (0.0,) * len(_VEHICLE)
-_NO_WALKER: Final = (0.0,) * len(_WALKER)
+CHANNELS: Final = (*VEHICLE_CHANNELS, *WALKER_CHANNELS, "given_bool", "finished_bool")
+_NO_VEHICLE: Final = (0.0,) * len(VEHICLE_CHANNELS)
+_NO_WALKER: Final = (0.0,) * len(WALKER_CHANNELS)
 _BITS: Final = struct.Struct(f"<{len(CHANNELS)}d")
 _UNDECIDED: Final = _BITS.pack(*[0.0] * len(CHANNELS))
 # More than the rounding of a sum of steps, less than any step.
@@ -337,9 +351,9 @@ def _values(command: Command | None, finished: bool) -> tuple[float, ...]:
 
 def _command(values: Sequence[float], *, drives: bool) -> Command:
     if drives:
-        throttle, steer, brake, hand_brake, reverse, manual, gear = values[: len(_VEHICLE)]
+        throttle, steer, brake, hand_brake, reverse, manual, gear = values[: len(VEHICLE_CHANNELS)]
         return VehicleCommand(throttle, steer, brake, bool(hand_brake), bool(reverse), int(gear) if manual else None)
-    x, y, speed_mps, jump, face_ahead = values[len(_VEHICLE) : -2]
+    x, y, speed_mps, jump, face_ahead = values[len(VEHICLE_CHANNELS) : -2]
     return WalkerCommand(x, y, speed_mps, bool(jump), bool(face_ahead))
 
 

@@ -179,13 +179,18 @@ class GameLoop:
         simulation, start_s = self.simulation, self.simulation.world.time_s
         # Once for the frame: steps that make up for lost time are made on the same inputs, which is what parts late runs from
         # those on time.
-        commands = {} if simulation.replays else decider.commands(self._view())
+        step = simulation.world.tick_count
+        commands = {} if simulation.replays else decider.commands(self._view(), step)
+        decided_step = step if simulation.replays else decider.decided_step
         results: list[StepResult] = []
         for step_s in due.steps_s:
             for disturbance in self._disturbances:
                 disturbance.before_step(simulation)
             # A replay goes by simulated time, whichever frame a step falls into.
-            results.append(simulation.step(step_s) if simulation.replays else simulation.advance(commands, step_s))
+            if simulation.replays:
+                results.append(simulation.step(step_s))
+            else:
+                results.append(simulation.advance(commands, step_s, decided_step))
             self._on_step(results[-1])
             if results[-1].ended:
                 break
@@ -261,8 +266,11 @@ class StepPacer:
 class Decider(Protocol):
     """Runs the agents."""
 
-    def commands(self, view: WorldView) -> dict[int, Command]:
-        """Return what holds in the frame that begins with ``view``."""
+    decided_step: int | None
+    """The step before which those saw the world who decided what :meth:`commands` returned; None: nobody has decided yet."""
+
+    def commands(self, view: WorldView, step: int = 0) -> dict[int, Command]:
+        """Return what holds in the frame that begins with ``view``, before this step."""
 
     def close(self) -> None:
         """Stop."""
@@ -275,11 +283,12 @@ class InlineDecider:
         self._decide = decide
         self._period = -1
         self._commands: dict[int, Command] = {}
+        self.decided_step: int | None = None
 
-    def commands(self, view: WorldView) -> dict[int, Command]:
+    def commands(self, view: WorldView, step: int = 0) -> dict[int, Command]:
         # By period, not by frame: short frames must not let agents decide more often than their period says.
         if view.tick > self._period:
-            self._period, self._commands = view.tick, self._decide(view)
+            self._period, self._commands, self.decided_step = view.tick, self._decide(view), step
         return self._commands
 
     def close(self) -> None:
@@ -296,21 +305,25 @@ class ThreadedDecider:
     def __init__(self, decide: Decide) -> None:
         self._decide = decide
         self._changed = Condition()
-        self._view: WorldView | None = None
+        self._view: tuple[WorldView, int] | None = None
         self._commands: dict[int, Command] = {}
+        self._commands_step: int | None = None
+        self.decided_step: int | None = None
         self._error: BaseException | None = None
         self._stopped = False
         self._thread = Thread(target=self._run, name="controllers", daemon=True)
         self._thread.start()
 
-    def commands(self, view: WorldView) -> dict[int, Command]:
+    def commands(self, view: WorldView, step: int = 0) -> dict[int, Command]:
         """Publish the view and return what has arrived so far."""
         with self._changed:
             # Raised here, in the loop's own thread: an error in a thread that nobody joins would only be printed.
             if self._error is not None:
                 raise self._error
-            self._view = view
+            self._view = view, step
             self._changed.notify()
+            # Both under the lock, or commands might be told with the step of those before them.
+            self.decided_step = self._commands_step
             return self._commands
 
     def close(self) -> None:
@@ -327,11 +340,12 @@ class ThreadedDecider:
             with self._changed:
                 # Sleeps until a newer period is published; views that came meanwhile are skipped, as a client that is too slow
                 # skips frames.
-                while not self._stopped and (self._view is None or self._view.tick <= period):
+                while not self._stopped and (self._view is None or self._view[0].tick <= period):
                     self._changed.wait()
-                view = self._view
-            if self._stopped or view is None:
+                seen = self._view
+            if self._stopped or seen is None:
                 return
+            view, step = seen
             period = view.tick
             # Without the lock: how long it takes to decide must not hold up a frame.
             try:
@@ -340,7 +354,7 @@ class ThreadedDecider:
                 self._error = error
                 return
             with self._changed:
-                self._commands = commands
+                self._commands, self._commands_step = commands, step
 
 
 def frame_work(cost_s: float) -> Callable[[], None]:

@@ -26,6 +26,7 @@ from samepath.scenarios.agents import (
     DecisionReplay,
     Decisions,
     DrivingAgent,
+    FedAgent,
     ProcessAgent,
     StandingAgent,
     WalkingAgent,
@@ -35,6 +36,7 @@ from samepath.scenarios.astar import Grid, rasterise
 from samepath.scenarios.drivers import Steering, VehicleFollower, VehicleSettings
 from samepath.scenarios.model import ActorSpec, ScenarioSpec, build_scenario
 from samepath.scenarios.paths import Path, interpolate
+from samepath.scenarios.run_inputs import InputFeed, InputRecorder, driven_from_outside
 from samepath.scenarios.walkers import WalkerFollower, WalkerSettings
 from samepath.simulator.maps import Mesh, load_map
 from samepath.simulator.physics.engine import PhysicsSettings
@@ -78,9 +80,11 @@ class StepResult:
 
 
 class Simulation:
-    """A scenario in its world. With ``decisions`` there are no agents: what they once decided is replayed.
+    """A scenario in its world. With ``decisions`` there are no agents: what they once decided is replayed by simulated time.
 
-    ``record_to`` takes down what is applied in every step, and who has finished.
+    ``record_to`` takes down what is applied in every step, and who has finished; ``inputs`` all that went into the run.
+    With a ``feed`` that is played again, by step; ``open_loop`` says that it has the commands of everybody, so that there are
+    no agents, and otherwise it has those from outside.
     """
 
     def __init__(
@@ -91,7 +95,13 @@ class Simulation:
         *,
         decisions: Decisions | None = None,
         record_to: DecisionRecorder | None = None,
+        inputs: InputRecorder | None = None,
+        feed: InputFeed | None = None,
+        open_loop: bool = True,
     ) -> None:
+        self.inputs = inputs
+        self.feed = feed
+        self._is_open_loop = feed is not None and open_loop
         self.scenario = scenario
         self._arrangement = arrangement or Arrangement()
         self.settings = settings or SimulationSettings()
@@ -117,10 +127,13 @@ class Simulation:
     @property
     def replays(self) -> bool:
         """Are there no agents, only what they once decided?"""
-        return self._replay is not None
+        return self._replay is not None or self._is_open_loop
 
     def _agents(self) -> dict[int, Agent]:
-        return {} if self.replays else {spec.id: self._agent(spec) for spec in self.scenario.actors}
+        if self.replays:
+            return {}
+        fed = driven_from_outside(self.scenario) if self.feed is not None else frozenset[int]()
+        return {spec.id: FedAgent(spec.id) if spec.id in fed else self._agent(spec) for spec in self.scenario.actors}
 
     def _note_types(self) -> None:
         self._types = {spec.id: actor_type(spec.type).name for spec in self.scenario.actors}
@@ -179,14 +192,25 @@ class Simulation:
         """Ask every agent that is still there, by id; or look up what was decided by this time."""
         if self._replay is not None:
             return self._replay.commands(view)
+        if self.feed is not None:
+            step = self.world.tick_count
+            if self._is_open_loop:
+                return self.feed.commands(step, view.states)
+            # Before anybody is asked: these know nothing of steps.
+            for agent in self.agents.values():
+                if isinstance(agent, FedAgent):
+                    agent.command = self.feed.command(step, agent.actor_id)
         return {number: agent.decide(view) for number, agent in sorted(self.agents.items()) if number in view.states}
 
     def step(self, step_s: float | None = None) -> StepResult:
         """Advance by one tick: agents decide from what they see now, physics moves everything, collisions take effect."""
         return self.advance(self.decide(self.view()), step_s)
 
-    def advance(self, commands: dict[int, Command], step_s: float | None = None) -> StepResult:
-        """Apply commands and advance by one tick, of the fixed step unless a game loop gives another."""
+    def advance(self, commands: dict[int, Command], step_s: float | None = None, decided_step: int | None = None) -> StepResult:
+        """Apply commands and advance by one tick, of the fixed step unless a game loop gives another.
+
+        ``decided_step`` says before which step those who decided saw the world; None: before this one.
+        """
         self.commands = commands
         here, start_s = self.world.states(), self.world.time_s
         for number, command in sorted(commands.items()):
@@ -197,12 +221,16 @@ class Simulation:
         finished = self._finished(start_s)
         if self._record_to is not None:
             self._record_to.note(start_s, here, commands, finished.union(destroyed))
+        if self.inputs is not None:
+            self.inputs.step(self.world.tick_count - 1, step_s, here, commands, decided_step, finished)
         return StepResult(self.world.tick_count, collisions, destroyed, self._end(collisions, finished))
 
     def _finished(self, start_s: float) -> frozenset[int]:
         """Who has nothing left to do? Asked once a step: agents in a thread may finish at any moment."""
         if self._replay is not None:
             return self._replay.finished(start_s)
+        if self.feed is not None and self._is_open_loop:
+            return self.feed.finished(self.world.tick_count - 1)
         return frozenset(number for number, agent in self.agents.items() if agent.finished)
 
     def _is_new(self, collision: Collision) -> bool:
@@ -257,12 +285,15 @@ class Simulation:
         return self.world.snapshot(extra)
 
     @classmethod
-    def restore(cls, packed: bytes) -> "Simulation":
-        """Go on from a snapshot, bit for bit, also in another process."""
+    def restore(cls, packed: bytes, feed: InputFeed | None = None, *, open_loop: bool = True) -> "Simulation":
+        """Go on from a snapshot, bit for bit, also in another process; one of a replay needs its ``feed``."""
         world, extra = World.restore_with_extra(packed)
         if not isinstance(extra, dict) or "scenario" not in extra:
             raise SimulatorError("the snapshot is of a world without a scenario: use World.restore")
         simulation = cls.__new__(cls)
+        simulation.inputs = None
+        simulation.feed = feed
+        simulation._is_open_loop = feed is not None and open_loop
         simulation.scenario = build_scenario(extra["scenario"], "snapshot")
         simulation.settings = SimulationSettings(**extra["settings"])
         simulation.world = world
@@ -275,7 +306,8 @@ class Simulation:
         simulation._replay = DecisionReplay(Decisions(**decisions), simulation._types) if decisions else None
         simulation.agents = simulation._agents()
         for number, plain in extra["agents"].items():
-            simulation.agents[int(number)].recall(plain)
+            if int(number) in simulation.agents:
+                simulation.agents[int(number)].recall(plain)
         return simulation
 
 

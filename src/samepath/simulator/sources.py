@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Barrier, Lock, Thread
 from typing import Final, Protocol, TypeVar
 
@@ -21,13 +22,21 @@ from numpy.typing import NDArray
 from samepath.core.catalogue import VehicleType
 from samepath.core.errors import InputError, unknown
 from samepath.core.states import ActorState, Vector
-from samepath.core.streams import stream, unseeded
+from samepath.core.streams import entropy_key, keyed, stream, unseeded
 from samepath.core.trig import sincos_deg
 from samepath.scenarios.model import ActorSpec
+from samepath.scenarios.run_inputs import InputFeed, InputRecorder
 from samepath.simulator.maps import Mesh, load_map
 from samepath.simulator.simulation import Arrangement, Simulation, SimulationSettings, merged
 from samepath.simulator.world.world import StaticMesh
 
+# What the sources' inputs are called: orders, draws, pushes (see samepath.core.inputs).
+ACTORS: Final = "actors"
+MESHES: Final = "meshes"
+LOTS: Final = "walker-lots"
+GUST: Final = "gust"
+PANELS: Final = "panels"
+FLIP: Final = "bit-flip"
 DEFAULT_GUSTS_N: Final = 50.0
 DEFAULT_PANELS: Final = 64
 # A flip of a bit strikes one of so many lowest bits of the mantissa, of one of these numbers of a state.
@@ -101,42 +110,97 @@ def simulation_with(settings: SimulationSettings, names: tuple[str, ...]) -> Sim
     return replace(settings, queue=wanted[0]) if wanted else settings
 
 
-def arrangement_with(names: tuple[str, ...]) -> Arrangement:
-    """Return how the scenario is put together."""
+def arrangement_with(names: tuple[str, ...], inputs: InputRecorder | None = None) -> Arrangement:
+    """Return how the scenario is put together; ``inputs`` is told what came of it."""
     arrangement = Arrangement()
     if "hash-order" in names and "load-order" in names:
         raise InputError("sources: hash-order and load-order both order the actors: choose one")
     if "hash-order" in names:
-        arrangement = replace(arrangement, order=hash_order)
+        arrangement = replace(arrangement, order=partial(_ordered, hash_order, inputs))
     if "load-order" in names:
-        arrangement = replace(arrangement, order=loaded_actors, statics=loaded_statics)
+        statics = partial(loaded_statics, inputs=inputs)
+        arrangement = replace(arrangement, order=partial(_ordered, loaded_actors, inputs), statics=statics)
     if "random-queue" in names:
-        arrangement = replace(arrangement, chance=_entropy)
+        arrangement = replace(arrangement, chance=partial(_entropy, inputs))
     return arrangement
 
 
+def arrangement_fed(names: tuple[str, ...], feed: InputFeed) -> Arrangement:
+    """Return how the scenario was put together in a run that is replayed: orders and lots as they fell then."""
+    arrangement = arrangement_with(names)
+    actors, meshes = feed.order(ACTORS), feed.order(MESHES)
+
+    def in_order(specs: tuple[ActorSpec, ...]) -> Sequence[ActorSpec]:
+        return [specs[index - 1] for index in _whole(actors, [spec.id for spec in specs], ACTORS)]
+
+    def statics(map_name: str) -> tuple[StaticMesh, ...]:
+        found = load_map(map_name).meshes if map_name != "flat" else ()
+        return merged([found[index] for index in _whole(meshes, range(len(found)), MESHES)]) if found else ()
+
+    def lots(seed: int, purpose: str, actor_id: int, plans: int) -> np.random.Generator:
+        key = feed.text(LOTS, actor_id, str(plans))
+        if key is None and feed.fork_seed is not None:
+            return stream(feed.fork_seed, "lots of a fork", actor_id, plans)
+        if key is None:
+            raise InputError(f"inputs: lots for plan {plans} of walker {actor_id} were wanted, but none were written down")
+        return keyed(int(key, 16))
+
+    if {"hash-order", "load-order"} & set(names):
+        arrangement = replace(arrangement, order=in_order)
+    if "load-order" in names:
+        arrangement = replace(arrangement, statics=statics)
+    return replace(arrangement, chance=lots) if "random-queue" in names else arrangement
+
+
+def _whole(order: tuple[int, ...] | None, wanted: Sequence[int], name: str) -> tuple[int, ...]:
+    """Refuse an order that is not one of exactly these: it would lose somebody, or name a stranger."""
+    if wanted and (order is None or sorted(order) != sorted(wanted)):
+        raise InputError(f"inputs: an order of the {len(wanted)} {name} was wanted, but {order} came: record the run again")
+    return order or ()
+
+
 def disturbances_with(
-    names: tuple[str, ...], *, gusts_n: float = 0.0, panels: int = 0, seed: int = 0, ticks: int = 0
+    names: tuple[str, ...],
+    *,
+    gusts_n: float = 0.0,
+    panels: int = 0,
+    seed: int = 0,
+    ticks: int = 0,
+    feed: InputFeed | None = None,
 ) -> tuple[Disturbance, ...]:
     """Return what meddles before each step. ``gusts_n`` and ``panels`` alone give the deterministic twins.
 
-    ``ticks``: a bit flips before one of the first so many.
+    ``ticks``: a bit flips before one of the first so many. With a ``feed`` what is left to chance and threads is what it was in
+    the run that is replayed.
     """
     if not gusts_n >= 0 or panels < 0:
         raise InputError(f"gusts_n and panels of at least 0 were wanted, but {gusts_n} and {panels} came")
     found: list[Disturbance] = []
     unseeded_gusts, parallel = "unseeded-random" in names, "parallel-accumulation" in names
     if gusts_n or unseeded_gusts:
-        found.append(Gusts(gusts_n or DEFAULT_GUSTS_N, None if unseeded_gusts else seed))
+        found.append(Gusts(gusts_n or DEFAULT_GUSTS_N, None if unseeded_gusts else seed, feed))
     if panels or parallel:
-        found.append(Panels(panels or DEFAULT_PANELS, parallel=parallel))
+        found.append(FedPanels(feed) if parallel and feed else Panels(panels or DEFAULT_PANELS, parallel=parallel))
     if "bit-flip" in names:
-        found.append(BitFlip(ticks, None))
+        found.append(FedBitFlip(feed) if feed else BitFlip(ticks, None))
     return tuple(found)
 
 
-def _entropy(*key: str | int) -> np.random.Generator:
-    return unseeded()
+def _ordered(
+    order: Callable[[tuple[ActorSpec, ...]], Sequence[ActorSpec]], inputs: InputRecorder | None, actors: tuple[ActorSpec, ...]
+) -> Sequence[ActorSpec]:
+    found = order(actors)
+    if inputs is not None:
+        inputs.order(ACTORS, (actor.id for actor in found))
+    return found
+
+
+def _entropy(inputs: InputRecorder | None, seed: int, purpose: str, actor_id: int, plans: int) -> np.random.Generator:
+    """Lots for a walker's plan. The key is what is written down: a search draws as many of them as it likes."""
+    key = entropy_key()
+    if inputs is not None:
+        inputs.draw(LOTS, actor_id, text=f"{plans} {key:032x}")
+    return keyed(key)
 
 
 class BitFlip:
@@ -164,13 +228,41 @@ class BitFlip:
         walks = actor.type.startswith("walker.")
         name = _NUMBERS[int(draw.integers(2 if walks else len(_NUMBERS)))]
         bit = int(draw.integers(LOW_BITS))
-        state = world.state(actor.id)
-        if name in ("x_m", "y_m"):
-            world.set_pose(actor.id, state.pose._replace(**{name: flipped(getattr(state.pose, name), bit)}))
-        else:
-            velocity = state.velocity_mps
-            world.set_velocity(actor.id, velocity._replace(**{name: flipped(getattr(velocity, name), bit)}))
+        _flip(simulation, actor.id, name, bit)
         self.struck = f"bit {bit} of {name} of actor {actor.id} before tick {world.tick_count + 1}"
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _flip(simulation: Simulation, actor_id: int, name: str, bit: int) -> None:
+    world, state = simulation.world, simulation.world.state(actor_id)
+    if name in ("x_m", "y_m"):
+        value = flipped(getattr(state.pose, name), bit)
+        world.set_pose(actor_id, state.pose._replace(**{name: value}))
+    else:
+        value = flipped(getattr(state.velocity_mps, name), bit)
+        world.set_velocity(actor_id, state.velocity_mps._replace(**{name: value}))
+    if simulation.inputs is not None:
+        simulation.inputs.push(FLIP, actor_id, (value,), f"{name} bit {bit}")
+
+
+class FedBitFlip:
+    """Strikes where, when and as a flip of a run that is replayed did."""
+
+    def __init__(self, feed: InputFeed) -> None:
+        self._feed = feed
+
+    def before_step(self, simulation: Simulation) -> None:
+        for push in self._feed.pushes(simulation.world.tick_count, FLIP):
+            name, _, bit = push.text.partition(" bit ")
+            if push.actor is None or name not in _NUMBERS or not (bit.isdecimal() and int(bit) < LOW_BITS):
+                raise InputError(
+                    f"inputs: a bit of an actor's state was wanted at step {push.step}, but {push.text[:80]!r} came"
+                )
+            if push.actor in simulation.world.states():
+                # The bit, not the value: where a fork has led elsewhere, a cosmic ray still turns one bit over.
+                _flip(simulation, push.actor, name, int(bit))
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -188,26 +280,60 @@ class Gusts:
     Pushes every vehicle sideways, in every step, by a normally distributed force of standard deviation ``size_n``.
 
     With a seed, the stream is named by vehicle and tick, and repeats. With ``seed`` None it comes from the operating system's
-    entropy: the simulation is as it was, but nobody wrote down the seed.
+    entropy: the simulation is as it was, but nobody wrote down the seed. A ``feed`` has what was drawn then.
     """
 
-    def __init__(self, size_n: float, seed: int | None) -> None:
+    def __init__(self, size_n: float, seed: int | None, feed: InputFeed | None = None) -> None:
         self._size_n = size_n
         self._seed = seed
+        self._feed = feed
 
     def before_step(self, simulation: Simulation) -> None:
         world = simulation.world
         for actor in world.actors:
             if isinstance(world.kind(actor.id), VehicleType):
-                force_n = self._size_n * float(self._generator(actor.id, world.tick_count).standard_normal())
+                drawn = self._drawn(actor.id, world.tick_count)
+                # Of a seeded stream nothing is written down: its name gives the same numbers again.
+                if self._seed is None and simulation.inputs is not None:
+                    simulation.inputs.draw(GUST, actor.id, (drawn,))
+                force_n = self._size_n * drawn
                 sine, cosine = sincos_deg(world.state(actor.id).pose.yaw_deg)
                 world.add_force(actor.id, Vector(-force_n * sine, force_n * cosine))
 
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _generator(self, actor_id: int, tick: int) -> np.random.Generator:
-        return unseeded() if self._seed is None else stream(self._seed, "gust", actor_id, tick)
+    def _drawn(self, actor_id: int, tick: int) -> float:
+        if self._seed is not None:
+            return float(stream(self._seed, "gust", actor_id, tick).standard_normal())
+        if self._feed is None:
+            return float(unseeded().standard_normal())
+        drawn = self._feed.drawn(tick, GUST, actor_id)
+        if drawn is None and self._feed.fork_seed is not None:
+            return float(stream(self._feed.fork_seed, "gust of a fork", actor_id, tick).standard_normal())
+        if drawn is None:
+            raise InputError(f"inputs: a gust on actor {actor_id} was wanted at step {tick}, but none was written down")
+        return drawn
+
+
+class FedPanels:
+    """Pushes as parallel panels did in a run that is replayed: the sums came from the order in which threads finished."""
+
+    def __init__(self, feed: InputFeed) -> None:
+        self._feed = feed
+
+    def before_step(self, simulation: Simulation) -> None:
+        for push in self._feed.pushes(simulation.world.tick_count, PANELS):
+            if push.actor is None or len(push.values) != 3:
+                raise InputError(f"inputs: a force on an actor was wanted at step {push.step}, but {push} came")
+            if push.actor not in simulation.world.states():
+                continue  # gone in a fork, though not in the run that is replayed
+            simulation.world.add_force(push.actor, Vector(*push.values))
+            if simulation.inputs is not None:
+                simulation.inputs.push(PANELS, push.actor, push.values, push.text)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
 
 def hash_order(actors: tuple[ActorSpec, ...]) -> Sequence[ActorSpec]:
@@ -229,20 +355,24 @@ def loaded_actors(actors: tuple[ActorSpec, ...]) -> Sequence[ActorSpec]:
     return in_order_of_completion(packed, lambda asset: ActorSpec.model_validate_json(zlib.decompress(asset).rstrip()))
 
 
-def loaded_statics(map_name: str) -> tuple[StaticMesh, ...]:
+def loaded_statics(map_name: str, inputs: InputRecorder | None = None) -> tuple[StaticMesh, ...]:
     """Return a map's meshes, merged in the order in which several threads have unpacked them."""
     if map_name == "flat":
         return ()
-    packed = [(mesh, zlib.compress(mesh.vertices.tobytes())) for mesh in load_map(map_name).meshes]
-    return merged(in_order_of_completion(packed, _unpacked))
+    meshes = load_map(map_name).meshes
+    packed = [(index, mesh, zlib.compress(mesh.vertices.tobytes())) for index, mesh in enumerate(meshes)]
+    order = in_order_of_completion(packed, _unpacked)
+    if inputs is not None:
+        inputs.order(MESHES, order)
+    return merged([meshes[index] for index in order])
 
 
-def _unpacked(asset: tuple[Mesh, bytes]) -> Mesh:
-    mesh, packed = asset
+def _unpacked(asset: tuple[int, Mesh, bytes]) -> int:
+    index, mesh, packed = asset
     points = np.frombuffer(zlib.decompress(packed), mesh.vertices.dtype).reshape(mesh.vertices.shape)
     if not np.isfinite(points).all():
         raise ValueError(f"mesh {mesh.name} has a vertex that is no number")
-    return mesh
+    return index
 
 
 def in_order_of_completion(items: Sequence[Packed], load: Callable[[Packed], Loaded]) -> list[Loaded]:
@@ -294,7 +424,11 @@ class Panels:
         world = simulation.world
         for actor in world.actors:
             if isinstance(world.kind(actor.id), VehicleType):
-                world.add_force(actor.id, self._force(world.state(actor.id)))
+                force_n = self._force(world.state(actor.id))
+                world.add_force(actor.id, force_n)
+                # Where one thread adds in order, the force follows from the state.
+                if self._pool is not None and simulation.inputs is not None:
+                    simulation.inputs.push(PANELS, actor.id, tuple(force_n), "added as threads finished")
 
     def close(self) -> None:
         """End the workers."""

@@ -45,7 +45,6 @@ from samepath.instrument.traces.recorder import Recorder
 
 if TYPE_CHECKING:  # the simulator itself is imported when a run begins: describing it must be quick
     from samepath.scenarios.agents import DecisionRecorder
-    from samepath.simulator.game_loop import LoopSettings
     from samepath.simulator.simulation import Simulation, StepResult
 
 # What describing a run needs to know of the loop without importing it: which modes have steps of one length, which of them asks
@@ -105,25 +104,20 @@ class SamepathGameLoop(EmbeddedSimulator):
         on_tick: Callable[[int], None] = no_tick,
     ) -> None:
         """Run a scenario frame by frame."""
-        from samepath.simulator import game_loop, sources
-        from samepath.simulator.simulation import Simulation, number, settings_from, whole
+        from samepath.simulator import game_loop
+        from samepath.simulator.run_setup import RunSetup
+        from samepath.simulator.simulation import number
 
         info = self.info()
         values = check_scripted_request(info, request)
-        until_s, last = run_time_s(info, request), last_tick(info, request)
-        names = sources.parse_sources(str(values["sources"]))
-        loop = _loop_settings(values).with_sources(names)
-        settings = sources.simulation_with(settings_from(values, request.seed, until_s), names)
-        per_tick = steps_per_tick(number(values, "step_s"))
-        gusts_n, panels = number(values, "gusts_n", 0.0), whole(values, "panels", 0, 1_000_000)
-        scenario = checked_scenario(request.scenario)
+        last = last_tick(info, request)
+        scenario, per_tick = checked_scenario(request.scenario), steps_per_tick(number(values, "step_s"))
         ticks = scenario.ticks if last is None else min(last, scenario.ticks)
-        disturbances = sources.disturbances_with(
-            names, gusts_n=gusts_n, panels=panels, seed=request.seed, ticks=ticks * per_tick // 2
-        )
-        simulation = Simulation(
-            scenario, settings, sources.arrangement_with(names), decisions=decisions_of(request.commands), record_to=decisions
-        )
+        setup = RunSetup.of_values(scenario, values, request.seed, run_time_s(info, request), ticks * per_tick // 2)
+        loop, replayed, inputs = setup.loop, decisions_of(request.commands), setup.recorder()
+        again = None if request.inputs is None else setup.fed(request.inputs, inputs, replayed)
+        simulation = again.simulation if again else setup.simulation(inputs, decisions=replayed, record_to=decisions)
+        disturbances = () if again else setup.disturbances()
         for actor in simulation.world.actors:
             recorder.actor(actor.id, actor.type)
         resampled = None if loop.is_fixed else ResampledRun(simulation, recorder, on_tick, last)
@@ -145,34 +139,27 @@ class SamepathGameLoop(EmbeddedSimulator):
 
         loop_run = game_loop.GameLoop(simulation, loop, self._clock, disturbances=disturbances, on_step=on_step)
         try:
-            for _ in loop_run.frames():
-                pass
+            if again is None:
+                for _ in loop_run.frames():
+                    pass
+            else:
+                for result in again.steps():
+                    on_step(result)
             # Late or not, the fixed steps of a replay are the same: nothing of it reaches the world.
             if loop_run.deadline_misses and not (loop.is_fixed and simulation.replays):
                 late = f"{loop_run.deadline_misses} of {loop_run.frame_count} frames came late"
                 recorder.event(end_tick, "late-frames", detail=late)
             if resampled is not None:
                 recorder.event(end_tick, "note", detail=resampled.note)
+            recorder.inputs(inputs.log)
             recorder.end(end_tick, reason)
         finally:
             sensing.close()
             simulation.close()
             for disturbance in disturbances:
                 disturbance.close()
-
-
-def _loop_settings(values: Mapping[str, Scalar]) -> "LoopSettings":
-    from samepath.simulator.game_loop import LoopSettings
-    from samepath.simulator.simulation import number, whole
-
-    return LoopSettings(
-        mode=str(values["mode"]),
-        time_scale=number(values, "time_scale"),
-        max_step_s=number(values, "max_step_s"),
-        catch_up_steps=whole(values, "catch_up_steps", 1, 1_000_000),
-        frame_cost_s=number(values, "frame_cost_s"),
-        controllers=str(values["controllers"]),
-    )
+            if again is not None:
+                again.close()
 
 
 class ResampledRun:

@@ -115,15 +115,19 @@ class Samepath(EmbeddedSimulator):
     ) -> None:
         """Run a scenario in lockstep."""
         from samepath.simulator.game_loop import frame_work
-        from samepath.simulator.simulation import Simulation, number, settings_from
+        from samepath.simulator.run_setup import RunSetup
+        from samepath.simulator.simulation import number
 
         info = self.info()
         values = check_scripted_request(info, request)
-        settings = settings_from(values, request.seed, run_time_s(info, request))
+        setup = RunSetup.of_values(checked_scenario(request.scenario), values, request.seed, run_time_s(info, request))
         per_tick = steps_per_tick(number(values, "step_s"))
         work = frame_work(number(values, "frame_cost_s", 0.0))
-        scenario = checked_scenario(request.scenario)
-        simulation = Simulation(scenario, settings, decisions=decisions_of(request.commands), record_to=decisions)
+        replayed, inputs = decisions_of(request.commands), setup.recorder()
+        if request.inputs is None:
+            simulation = setup.simulation(inputs, decisions=replayed, record_to=decisions)
+        else:
+            simulation = setup.fed(request.inputs, inputs, replayed).simulation
         sensing = Sensing(simulation, recorder, values, STEP_S)
         try:
             for actor in simulation.world.actors:
@@ -134,6 +138,7 @@ class Samepath(EmbeddedSimulator):
                 sensing.after_step()
                 tick, ended = record_step(simulation, result, recorder, on_tick, per_tick), result.ended
                 work()
+            recorder.inputs(inputs.log)
             recorder.end(tick, ended)
         finally:
             sensing.close()
@@ -151,7 +156,9 @@ def describe(name: str, summary: str, settings: Mapping[str, Scalar], *, determi
         scenarios=tuple(built_in_scenarios()),
         step_s=STEP_S,
         channels=STANDARD,
-        capabilities=Capabilities(deterministic=deterministic, lossless=True, collisions=True, durations=True, replays=True),
+        capabilities=Capabilities(
+            deterministic=deterministic, lossless=True, collisions=True, durations=True, replays=True, inputs=True
+        ),
         settings=settings,
     )
 
