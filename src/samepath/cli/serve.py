@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 Host = Annotated[str, typer.Option("--host", help="Address to listen on; anything but loopback lets others in.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65534, help="RPC port; streams use the next one. 0: any two.")]
-Map = Annotated[str, typer.Option("--map", help="The map to begin with.")]
+Map = Annotated[str, typer.Option("--map", metavar="NAME|FILE", help="The map to begin with: a name, or a file FILE.xodr.")]
+Maps = Annotated[
+    list[Path] | None,
+    typer.Option("--maps", metavar="FOLDER", help="Offer the OpenDRIVE files of a folder, each as NAME and NAME_Opt."),
+]
 Alias = Annotated[
     list[str] | None,
-    typer.Option("--alias", metavar="NAME=MAP", help="Serve a map of ours under another name, such as Town03=town."),
+    typer.Option("--alias", metavar="NAME=MAP", help="Serve a map under another name, such as Town03=town or 'Town*=town'."),
 ]
 Data = Annotated[Path, typer.Option("--data", help="The only folder clients can write recordings to and read them from.")]
 Debug = Annotated[bool, typer.Option("--draw-debug", help="Draw clients' debug shapes into the pictures of colour cameras.")]
@@ -80,6 +84,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 2000,
     map_name: Map = "t-junction",
+    maps: Maps = None,
     alias: Alias = None,
     data: Data = DATA_FOLDER,
     draw_debug: Debug = False,
@@ -100,6 +105,7 @@ def serve(
     from samepath.simulator.server.server import ServerSettings
 
     aliases = read_aliases(alias or [])
+    map_name, map_files = read_maps(map_name, maps or [])
     if restart:
         if journal is None or not port:
             what = "a journal to go on from (--journal FOLDER)" if journal is None else "a port that stays the same (--port)"
@@ -111,11 +117,13 @@ def serve(
             raise InputError("--resume: the journal to go on with was wanted, but none came: give --journal FOLDER")
         begun = origin_of(journal)
         map_name, aliases, data, draw_debug = begun.map_name, dict(begun.aliases), begun.data_folder, begun.draw_debug
+        map_files = dict(begun.map_files)
     settings = ServerSettings(
         host=host,
         port=port,
         map_name=map_name,
         aliases=aliases,
+        map_files=map_files,
         data_folder=data,
         limits=ServerLimits(map_s=map_seconds, map_bytes=map_mib << 20, memory_bytes=memory_mib << 20),
         draw_debug=draw_debug,
@@ -160,6 +168,21 @@ def read_aliases(given: list[str]) -> dict[str, str]:
             raise InputError(f"--alias: {name} was given twice")
         found[name] = target
     return found
+
+
+def read_maps(map_name: str, folders: list[Path]) -> tuple[str, dict[str, Path]]:
+    """Read ``--map`` and ``--maps``: the name to begin with, and the user's files by name."""
+    from samepath.simulator.maps import available_maps
+    from samepath.simulator.maps.files import asked_file, map_files, name_of
+
+    files = map_files(folders, available_maps())
+    alone = asked_file(map_name)
+    if alone is None:
+        return map_name, files
+    name = name_of(alone)
+    if files.get(name) != alone.absolute():
+        files |= map_files([alone], (*available_maps(), *files))
+    return name, files
 
 
 async def _serve(settings: "ServerSettings", end: ShutdownSignals, probe_port: int | None, stall_s: float) -> None:

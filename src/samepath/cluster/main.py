@@ -109,7 +109,7 @@ class MainServer(SimulatorServer):
         )
         self._has_link = True
         config = c.ClusterConfig(
-            __version__, fingerprint(), boot_id(), dict(settings.aliases), main.timeouts, settings.limits.connections
+            __version__, fingerprint(), boot_id(), settings.map_names, main.timeouts, settings.limits.connections
         )
         self.shell = ClusterShell(self, self.link, self.counters, config, main.policy, settings.limits, log)
         self._outbox = ClusterOutbox(deliver, self.shell, self.counters, lambda: self.episode)

@@ -19,7 +19,7 @@ from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.records import Actor, Settings, WeatherParameters, write_settings
 from samepath.simulator.maps import available_maps, load_map, parse_map
 from samepath.simulator.server.episode import Episode
-from samepath.simulator.server.maps import SENT, MapLibrary, ServedMap, served_map
+from samepath.simulator.server.maps import MapLibrary, ServedMap, named_maps, served_map
 from samepath.simulator.server.rendering import packed, unpacked
 from samepath.simulator.server.rpc import Call, Sender
 
@@ -86,19 +86,15 @@ def read_settings(message: NewSettings) -> tuple[r.Settings, r.WeatherParameters
 
 
 def scene_sent(shown: str, real: str, xodr: str) -> ServedMap:
-    """The scene of a map that the main server named; one of our own is this node's own copy, whose digest is compared."""
-    if real == SENT:
-        return served_map(shown, parse_map(xodr, SENT))
-    if real in available_maps():
-        return served_map(shown, load_map(real))
-    raise WireError(f"a map of ours was wanted, but {real[:80]!r} came")
+    """The scene of a map that the main server named: this node's copy of one of ours (digests are compared), or what was sent."""
+    return served_map(shown, load_map(real) if real in available_maps() else parse_map(xodr, real))
 
 
 class Replica:
     """An episode as far as a node knows it; it belongs to the event loop. ``ready`` says whether it is all there."""
 
     def __init__(self, aliases: Mapping[str, str], stream_port: int, limits: ServerLimits, log: Callable[[str], None]) -> None:
-        self.context = ReplicaContext(MapLibrary(aliases, log, limits), stream_port, limits)
+        self.context = ReplicaContext(named_maps(aliases, log, limits), stream_port, limits)
         self.id = 0
         self.scene: ServedMap
         self.settings = r.Settings()

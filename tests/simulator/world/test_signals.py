@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from samepath.core.errors import SimulatorError
 from samepath.simulator.maps import load_map, parse_map
-from samepath.simulator.world.signals import Signals, StopLines, TrafficLightState, plan_of, sign_type, trigger_box
+from samepath.simulator.world.signals import Signals, StopLines, TrafficLightState, actor_yaw_deg, plan_of, sign_type, trigger_box
 
 STEP_S = 0.05
 
@@ -163,7 +163,7 @@ def ahead(plan, light, back_m, speed_mps, aside_m=0.0, turned_deg=0.0):
     x_m = stop.x_m - back_m * stop.forward_x - aside_m * stop.forward_y
     y_m = stop.y_m - back_m * stop.forward_y + aside_m * stop.forward_x
     numbers = (x_m, y_m, stop.yaw_deg + turned_deg, 2.0, speed_mps)
-    return StopLines(plan).lights_ahead(*(np.array([number]) for number in numbers)).tolist()[0]
+    return StopLines(plan.lights).lights_ahead(*(np.array([number]) for number in numbers)).tolist()[0]
 
 
 @pytest.mark.parametrize("light", range(23))
@@ -182,22 +182,48 @@ def test_many_vehicles_are_told_apart(plan):
     rows = [(light.stops[-1], number) for number, light in enumerate(plan.lights)]
     x, y, yaw = (np.array([getattr(stop, name) for stop, _ in rows]) for name in ("x_m", "y_m", "yaw_deg"))
     half = np.full(len(rows), 0.1)
-    assert StopLines(plan).lights_ahead(x, y, yaw, half, half).tolist() == [number for _, number in rows]
+    assert StopLines(plan.lights).lights_ahead(x, y, yaw, half, half).tolist() == [number for _, number in rows]
     empty = np.empty(0)
-    assert StopLines(plan).lights_ahead(empty, empty, empty, empty, empty).size == 0
-    dark = StopLines(plan_of(load_map("t-junction")))
+    assert StopLines(plan.lights).lights_ahead(empty, empty, empty, empty, empty).size == 0
+    dark = StopLines(plan_of(load_map("t-junction")).lights)
     assert dark.lights_ahead(x, y, yaw, half, half).tolist() == [-1] * len(rows)
 
 
-def test_the_trigger_lies_before_the_line_on_the_lane(plan):
-    for light in plan.lights:
+def test_the_trigger_lies_across_all_lanes_before_the_line(plan):
+    for light in (*plan.lights, *(sign for sign in plan.signs if sign.stops)):
         (x, y, _), half = trigger_box(light)
-        yaw = np.radians(light.signal.yaw_deg)
-        stop = light.stops[0]
+        yaw = np.radians(actor_yaw_deg(light))
         world_x = light.signal.x_m + x * np.cos(yaw) - y * np.sin(yaw)
         world_y = light.signal.y_m + x * np.sin(yaw) + y * np.cos(yaw)
-        assert (world_x, world_y) == pytest.approx((stop.x_m - 3.0 * stop.forward_x, stop.y_m - 3.0 * stop.forward_y))
-        assert half == (1.5, 0.875, 1.0)
+        # As CARLA's clients look for lanes: along the actor's x axis, nine tenths of the box.
+        for stop in light.stops:
+            back = (stop.x_m - 3.0 * stop.forward_x - world_x, stop.y_m - 3.0 * stop.forward_y - world_y)
+            assert abs(back[0] * np.cos(yaw) + back[1] * np.sin(yaw)) < 0.9 * half[0]
+            assert abs(back[1] * np.cos(yaw) - back[0] * np.sin(yaw)) < 1e-3
+        assert half == pytest.approx((1.75 * len(light.stops) - 0.875, 1.5, 1.0))
+
+
+def test_a_light_looks_across_its_traffic(plan):
+    for light in (*plan.lights, *(sign for sign in plan.signs if sign.stops)):
+        along, across = np.radians(light.stops[0].yaw_deg), np.radians(actor_yaw_deg(light))
+        assert np.cos(across - along) == pytest.approx(0.0, abs=1e-4)
+        assert np.sin(across - along) == pytest.approx(1.0)
+        assert -180.0 <= actor_yaw_deg(light) <= 180.0
+
+
+def test_lanes_that_are_named_count_more_than_an_orientation_that_leaves_none():
+    """RoadRunner's files, which CARLA's towns are, say of a signal where its face looks."""
+    inside = '<signalReference id="5" s="4" t="0" orientation="{}"><validity fromLane="{}" toLane="{}"/></signalReference>'
+    for orientation in ("+", "-", "none"):
+        plan = plan_of(lit({1: NOBODYS, 2: inside.format(orientation, -1, -1)}))
+        ((light,),) = (plan.lights,)
+        assert [(stop.road_id, stop.lane_id, stop.s_m) for stop in light.stops] == [(1, -1, 49.5)]
+    # A signal for lane 0 speaks to nobody; its references do.
+    assert plan_of(lit({1: NOBODYS})).lights[0].stops == ()
+    assert plan_of(lit({1: NOBODYS, 2: inside.format("-", 0, 0)})).lights[0].stops == ()
+    # Where lanes of both sides are named, the orientation says which.
+    both = plan_of(lit({1: SIGNAL.format(5, 40).replace("/>", '><validity fromLane="-9" toLane="9"/></signal>', 1)}))
+    assert [stop.lane_id for stop in both.lights[0].stops] == [-1]
 
 
 def test_signs_have_carlas_names():
@@ -226,6 +252,7 @@ def lit(signals, top="", junction=""):
 
 
 SIGNAL = '<signal id="{}" dynamic="yes" type="1000001" s="{}" t="-4" orientation="+"/>'
+NOBODYS = SIGNAL.format(5, 10).replace("/>", '><validity fromLane="0" toLane="0"/></signal>')
 
 
 def test_a_reference_inside_a_junction_means_the_lanes_that_lead_there():

@@ -31,7 +31,7 @@ from samepath.simulator.server.rendering import LocalRenderer, SceneView, Sensor
 from samepath.simulator.server.rpc import Caller, Sender
 from samepath.simulator.server.streams import MAIN_SERVER, Subscriptions
 from samepath.simulator.server.tickets import TicketStore
-from samepath.simulator.world.signals import Signals, sign_type, trigger_box
+from samepath.simulator.world.signals import PrioritySign, Signals, TrafficLight, actor_yaw_deg, sign_type, trigger_box
 from samepath.simulator.world.world import World
 
 if TYPE_CHECKING:
@@ -245,17 +245,20 @@ class Episode:
         return number
 
     def _put_signs(self) -> None:
-        lights = {light.signal.id: number for number, light in enumerate(self.scene.signals.lights)}
+        plan = self.scene.signals
+        lights = {light.signal.id: number for number, light in enumerate(plan.lights)}
+        heeded: tuple[TrafficLight | PrioritySign, ...] = (*plan.lights, *plan.signs)
+        by_signal = {thing.signal: thing for thing in heeded}
         for signal in self.scene.road_map.signals:
             number = self.new_actor_id()
             kind, light = sign_type(signal), lights.get(signal.id)
-            box = BoundingBox()
-            if light is not None:
-                middle, half = trigger_box(self.scene.signals.lights[light])
-                box = BoundingBox(Vector(*middle), Vector(*half))
+            box, yaw_deg, thing = BoundingBox(), signal.yaw_deg, by_signal.get(signal)
+            if thing is not None:
+                middle, half = trigger_box(thing)
+                box, yaw_deg = BoundingBox(Vector(*middle), Vector(*half)), actor_yaw_deg(thing)
             tag = labels.TRAFFIC_LIGHT if light is not None else labels.TRAFFIC_SIGNS
             record = Actor(number, 0, Description(0, kind), box, bytes([tag]), b"")
-            pose = Pose(signal.x_m, signal.y_m, signal.z_m, yaw_deg=signal.yaw_deg)
+            pose = Pose(signal.x_m, signal.y_m, signal.z_m, yaw_deg=yaw_deg)
             self.actors.add(SignEntry(record, None, pose, signal_id=signal.id, light=light))
 
     def _put_spectator(self) -> ActorEntry:

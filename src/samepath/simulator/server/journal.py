@@ -65,6 +65,7 @@ class JournalOrigin:
     draw_debug: bool = False
     limits: ServerLimits = field(default_factory=ServerLimits)
     extra: Mapping[str, Any] = field(default_factory=dict)
+    map_files: Mapping[str, Path] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
         """The origin as plain data."""
@@ -75,12 +76,15 @@ class JournalOrigin:
             "draw_debug": self.draw_debug,
             "limits": asdict(self.limits),
             "extra": dict(self.extra),
+            "map_files": {name: str(path) for name, path in self.map_files.items()},
         }
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "JournalOrigin":
         """The origin of :meth:`plain`."""
-        return cls(**{**data, "data_folder": Path(data["data_folder"]), "limits": ServerLimits(**data["limits"])})
+        files = {name: Path(path) for name, path in data.get("map_files", {}).items()}
+        read = {"data_folder": Path(data["data_folder"]), "limits": ServerLimits(**data["limits"]), "map_files": files}
+        return cls(**{**data, **read})
 
 
 def states_sum(episode: Episode) -> int:

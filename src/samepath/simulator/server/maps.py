@@ -6,9 +6,11 @@ reached this way.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,12 +23,13 @@ from samepath.simulator.carla import labels
 from samepath.simulator.carla.codec import CallError
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.records import BoundingBox, Colour, EnvironmentObject, Rotation, StreetLight, Transform
-from samepath.simulator.maps import Mesh, RoadMap, available_maps, load_map, parse_map
+from samepath.simulator.maps import Mesh, RoadMap, available_maps, load_file, load_map, parse_map
+from samepath.simulator.maps.files import OPTIMISED, without_opt
 from samepath.simulator.maps.lanes import LaneKey
 from samepath.simulator.sensors import inertial as gnss
 from samepath.simulator.server.map_trial import MapTrial
 from samepath.simulator.simulation import merged
-from samepath.simulator.world.signals import SignalPlan, StopLines, plan_of
+from samepath.simulator.world.signals import STOP_SIGN, SignalPlan, StopLines, plan_of
 from samepath.simulator.world.world import StaticMesh
 
 _CELL_M: Final = 8.0
@@ -140,7 +143,13 @@ class ServedMap:
     @cached_property
     def stop_lines(self) -> StopLines:
         """Where vehicles stop for them."""
-        return StopLines(self.signals)
+        return StopLines(self.signals.lights)
+
+    @cached_property
+    def stop_signs(self) -> StopLines | None:
+        """Where vehicles stop whatever comes; None where there are no stop signs."""
+        signs = [sign for sign in self.signals.signs if sign.signal.kind == STOP_SIGN and sign.stops]
+        return StopLines(signs) if signs else None
 
     @cached_property
     def spawn_points(self) -> tuple[Transform, ...]:
@@ -188,7 +197,7 @@ class ServedMap:
 
     def work_out(self) -> None:
         """Work out now what ticks will need, so that no tick waits for it."""
-        _ = self.statics, self.lanes, self.stop_lines, self.objects, self.lamps, self.spawn_points
+        _ = self.statics, self.lanes, self.stop_lines, self.stop_signs, self.objects, self.lamps, self.spawn_points
 
     @cached_property
     def navigation(self) -> tuple[str, bytes]:
@@ -211,22 +220,37 @@ def served_map(name: str, road_map: RoadMap) -> ServedMap:
 
 SENT: Final = "OpenDriveMap"
 _FOLDER: Final = "Carla/Maps"
+_ALIAS_FOLDER: Final = "samepath"
+# Names that CARLA's own maps have. Programs know their coordinates and treat some of them in ways of their own.
+_CARLA_NAMES: Final = "Town[0-9][0-9]*"
 
 
-def check_aliases(aliases: Mapping[str, str]) -> None:
-    """Refuse an alias for a map that is not there, or one that hides a map of ours."""
+def check_aliases(aliases: Mapping[str, str], files: Iterable[str] = ()) -> None:
+    """Refuse an alias for a map that is not there, or one that hides a map; ``files`` are the user's own maps."""
+    known = (*available_maps(), *files)
     for name, target in aliases.items():
-        if not name or "/" in name or name in (SENT, *available_maps()):
+        if not name or "/" in name or name in (SENT, *known):
             raise InputError(f"alias {name!r}: a new name without slashes was wanted, such as Town03")
-        if target not in available_maps():
-            raise InputError(f"alias {name}={target}: there is no map {target!r}; there are: {', '.join(available_maps())}")
+        if target not in known:
+            raise InputError(f"alias {name}={target}: there is no map {target!r}; there are: {', '.join(known)}")
 
 
 class MapLibrary:
-    """The maps that clients can ask for: ours, those the user gave other names to, and the one that a client sent last."""
+    """The maps that clients can ask for: ours, the user's files, other names for them, and the map that a client sent last.
 
-    def __init__(self, aliases: Mapping[str, str], log: Callable[[str], None], limits: ServerLimits) -> None:
-        check_aliases(aliases)
+    Every name may be followed by ``_Opt``, as CARLA calls its maps with layers. An alias may be a pattern, such as ``Town*``; a
+    map or an alias of exactly the name that was asked for counts more, and of several patterns the first.
+    """
+
+    def __init__(
+        self,
+        aliases: Mapping[str, str],
+        log: Callable[[str], None],
+        limits: ServerLimits,
+        files: Mapping[str, Path] | None = None,
+    ) -> None:
+        self._files = dict(files or {})
+        check_aliases(aliases, self._files)
         self._aliases = dict(aliases)
         self._log = log
         self._limits = limits
@@ -239,6 +263,11 @@ class MapLibrary:
         return dict(self._aliases)
 
     @property
+    def files(self) -> Mapping[str, Path]:
+        """The user's own maps."""
+        return dict(self._files)
+
+    @property
     def sent(self) -> RoadMap | None:
         """The map that a client sent last."""
         return self._sent
@@ -247,10 +276,22 @@ class MapLibrary:
         """Forget the map that a client sent."""
         self._sent = None
 
+    def misleading(self) -> str:
+        """A line about aliases that have names of CARLA's maps; empty where there are none."""
+        names = [name for name in self._aliases if fnmatchcase(name, _CARLA_NAMES) or fnmatchcase("Town01", name)]
+        if not names:
+            return ""
+        return (
+            f"{', '.join(f'{name}={self._aliases[name]}' for name in names)}: this is not CARLA's map of that name. Routes, "
+            "scenarios and special cases that programs have for it do not fit; the real one is served with --maps FOLDER"
+        )
+
     def paths(self) -> tuple[str, ...]:
-        """All maps, as CARLA names them."""
+        """All maps, as CARLA names them; what a pattern stands for has no list."""
         sent = (SENT,) if self._sent is not None else ()
-        return tuple(f"/Game/{_FOLDER}/{name}" for name in (*available_maps(), *self._aliases, *sent))
+        files = (name for file in self._files for name in (file, file + OPTIMISED))
+        plain = (name for name in self._aliases if not _is_pattern(name))
+        return tuple(f"/Game/{_FOLDER}/{name}" for name in (*available_maps(), *files, *plain, *sent))
 
     def close(self) -> None:
         """The end: a map that is being tried is given up; from any thread."""
@@ -282,20 +323,44 @@ class MapLibrary:
         name = asked.rsplit("/", 1)[-1]
         if name == SENT and self._sent is not None:
             return name, self._sent
-        target = self._aliases.get(name, name)
-        if target not in available_maps():
-            ours = ", ".join((*available_maps(), *self._aliases))
+        target = self._target(name)
+        if target is None:
+            ours = ", ".join((*available_maps(), *self._files, *self._aliases))
             raise InputError(
-                f"map {name[:80]!r} not found; there are: {ours}; samepath serve --alias {name[:40]}=MAP names one so"
+                f"map {name[:80]!r} not found; there are: {ours}; samepath serve --alias {name[:40]}=MAP names one so, "
+                "--maps FOLDER offers OpenDRIVE files of yours"
             )
-        if target != name:
+        if target != without_opt(name):
             self._log(f"map {name} was asked for: {target} is served in its place")
-        return name, load_map(target)
+        return name, load_file(self._files[target]) if target in self._files else load_map(target)
+
+    def _target(self, name: str) -> str | None:
+        for wanted in (name, without_opt(name)):
+            if wanted in self._files or wanted in available_maps():
+                return wanted
+            if wanted in self._aliases:
+                return self._aliases[wanted]
+        return next((target for pattern, target in self._aliases.items() if fnmatchcase(name, pattern)), None)
 
 
-def shown_path(name: str) -> str:
-    """A map's name in its description."""
-    return f"{_FOLDER}/{name}"
+def named_maps(names: Mapping[str, str], log: Callable[[str], None], limits: ServerLimits) -> MapLibrary:
+    """The library of a rendering node, which is told names alone: aliases, and the user's files, which stand for themselves."""
+    files = {name: Path() for name, target in names.items() if name == target}
+    return MapLibrary({name: target for name, target in names.items() if name not in files}, log, limits, files)
+
+
+def _is_pattern(name: str) -> bool:
+    return any(letter in name for letter in "*?[")
+
+
+def shown_path(scene: ServedMap) -> str:
+    """A map's name in its description.
+
+    Programs look at its last part, and want to find there what they asked for. So that nobody takes an alias for the real
+    thing, the part before says which map it is: ``samepath/town/Town03``.
+    """
+    real = scene.road_map.name
+    return f"{_FOLDER}/{scene.name}" if real == without_opt(scene.name) else f"{_ALIAS_FOLDER}/{real}/{scene.name}"
 
 
 def required_files(scene: ServedMap, folder: str) -> tuple[str, ...]:

@@ -146,7 +146,13 @@ def open_episode(context: EpisodeContext, map_name: str, config: JournalConfig |
         journal.go_on(resumed.episode, resumed.part, resumed.lock)
         return resumed.episode, journal
     origin = JournalOrigin(
-        map_name, context.maps.aliases, context.data_folder, context.draw_debug, context.limits, config.extra
+        map_name,
+        context.maps.aliases,
+        context.data_folder,
+        context.draw_debug,
+        context.limits,
+        config.extra,
+        context.maps.files,
     )
     episode = Episode(context, map_name)
     journal = EpisodeJournal(config.folder, origin, context.log, config.settings, context.clock)

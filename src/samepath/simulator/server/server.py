@@ -61,11 +61,17 @@ class ServerSettings:
     stream_port: int | None = None
     map_name: str = "t-junction"
     aliases: Mapping[str, str] = field(default_factory=dict)
+    map_files: Mapping[str, Path] = field(default_factory=dict)
     data_folder: Path = Path("serve-data")
     limits: ServerLimits = field(default_factory=ServerLimits)
     draw_debug: bool = False
     journal: JournalConfig | None = None
     renderer: str = "software"
+
+    @property
+    def map_names(self) -> dict[str, str]:
+        """What clients may call maps beside the names of ours: aliases, and the user's files, which stand for themselves."""
+        return {**self.aliases, **{name: name for name in self.map_files}}
 
 
 class EpisodeParts(NamedTuple):
@@ -170,9 +176,12 @@ class SimulatorServer:
             if not self._closing:  # after that the loop may be closed, and nobody is left to send to
                 loop.call_soon_threadsafe(self._send, events)
 
+        maps = MapLibrary(settings.aliases, log, settings.limits, settings.map_files)
+        if warning := maps.misleading():
+            self._log(warning)
         parts = self._episode_parts(log, deliver)
         context = EpisodeContext(
-            MapLibrary(settings.aliases, log, settings.limits),
+            maps,
             parts.outbox,
             settings.data_folder,
             self.stream_port,

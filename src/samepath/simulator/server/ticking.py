@@ -43,8 +43,13 @@ _KMH: Final = 3.6
 _NO_LIMIT_KMH: Final = 130.0
 # How far a vehicle moves before its speed limit is looked up again.
 _LOOK_UP_EVERY_M: Final = 2.0
-# Whatever a client or the wall clock asks for, a tick is this long: never 0, never more than a second.
-_LEAST_STEP_S, _LONGEST_STEP_S = 1e-4, 1.0
+# Whatever a client or the wall clock asks for, a tick is this long: never 0, never more than ten seconds.
+_LEAST_STEP_S: Final = 1e-4
+LONGEST_STEP_S: Final = 10.0
+# In a tick of more than a second physics steps no further than this, however few substeps a client wants: at 50 km/h it is
+# 1.4 m, and springs stay springs.
+_LONG_STEP_S: Final = 1.0
+_LONGEST_SUBSTEP_S: Final = 0.1
 _SUBSTEPS_MAX: Final = 100
 # Below this an actor has fallen off the edge of the map.
 _BOTTOM_M: Final = -500.0
@@ -71,7 +76,7 @@ def tick(episode: Episode, step_s: float) -> None:
 
 
 def _tick(episode: Episode, step_s: float) -> None:
-    step_s = min(max(step_s, _LEAST_STEP_S), _LONGEST_STEP_S)
+    step_s = min(max(step_s, _LEAST_STEP_S), LONGEST_STEP_S)
     episode.ranks.clear()
     _drive_ackermann(episode, step_s)
     episode.signals.tick(step_s)
@@ -99,13 +104,17 @@ def step_of(episode: Episode) -> float:
 
 
 def substeps_of(episode: Episode, step_s: float) -> int:
-    """Into how many steps physics divides a tick: steps of at most the wanted size, but not more of them than wanted."""
+    """Into how many steps physics divides a tick: steps of at most the wanted size, but not more of them than wanted.
+
+    Unless they would be longer than physics can bear: a tick of 3 s, as in CARLA's lidar_to_camera.py, is at least 30 steps.
+    """
     settings = episode.settings
+    least = math.ceil(step_s / _LONGEST_SUBSTEP_S - 1e-6) if step_s > _LONG_STEP_S else 1
     if not settings.substepping or settings.max_substep_delta_time <= 0.0:
-        return 1
+        return least
     # A step that is a whole number of substeps up to rounding is divided into exactly so many.
     wanted = math.ceil(step_s / settings.max_substep_delta_time - 1e-6)
-    return max(1, min(wanted, settings.max_substeps, _SUBSTEPS_MAX))
+    return max(least, min(wanted, settings.max_substeps, _SUBSTEPS_MAX))
 
 
 def command_of(control: VehicleControl) -> VehicleCommand:
@@ -225,19 +234,25 @@ def _write_vehicles(episode: Episode) -> None:
     for entry, (x_m, y_m) in zip(vehicles, motion[:, :2].tolist(), strict=True):
         _look_up_limit(episode, entry, x_m, y_m)
     table["speed_limit"][rows] = [entry.speed_limit_kmh for entry in vehicles]
-    if not episode.scene.signals.lights:
+    scene = episode.scene
+    if not scene.signals.lights and scene.stop_signs is None:
         table["light_state"][rows] = int(TrafficLightState.GREEN)
         return
     speed_mps = np.hypot(motion[:, 6], motion[:, 7])
     half_m = np.array([entry.record.bounding_box.extent.x for entry in vehicles])
-    lights = episode.scene.stop_lines.lights_ahead(motion[:, 0], motion[:, 1], motion[:, 4], half_m, speed_mps).tolist()
+    where = (motion[:, 0], motion[:, 1], motion[:, 4], half_m, speed_mps)
+    lights = scene.stop_lines.lights_ahead(*where).tolist()
     signs = {sign.light: sign.id for sign in episode.actors.all(SignEntry) if sign.light is not None}
     for entry, light in zip(vehicles, lights, strict=True):
         entry.light_number = light
+    shown = [int(episode.signals.shows(light) if light >= 0 else TrafficLightState.GREEN) for light in lights]
+    if scene.stop_signs is not None:
+        # At a stop sign CARLA reports red and no light: its traffic manager then lets one vehicle after the other go.
+        stopped = scene.stop_signs.lights_ahead(*where).tolist()
+        red = int(TrafficLightState.RED)
+        shown = [red if light < 0 <= sign else state for light, sign, state in zip(lights, stopped, shown, strict=True)]
     table["at_light"][rows] = [light >= 0 for light in lights]
-    table["light_state"][rows] = [
-        int(episode.signals.shows(light) if light >= 0 else TrafficLightState.GREEN) for light in lights
-    ]
+    table["light_state"][rows] = shown
     table["light_id"][rows] = [signs.get(light, 0) for light in lights]
 
 

@@ -1,12 +1,14 @@
 """Traffic lights: which there are on a map, the deterministic machine that switches them, and who stands at which.
 
-The plan comes from OpenDRIVE's signals, controllers and references. A junction's controllers have their turn one after the
-other, each with its lights green, then yellow, then red; the red at the end of a turn keeps the junction clear. All lights of a
-controller change together. Times are CARLA's: 10, 3, 2 s. Lights are known by their place in the plan, which is their order in
-the file: ids of actors differ from episode to episode, places do not.
+The plan comes from OpenDRIVE's signals, controllers and references. In files of RoadRunner, which CARLA's towns are, the
+``orientation`` of a signal is that of its face and contradicts the lanes it names; there the lanes count, as in CARLA.
+
+A junction's controllers have their turn one after the other, each with its lights green, then yellow, then red; the red at the
+end of a turn keeps the junction clear. All lights of a controller change together. Times are CARLA's: 10, 3, 2 s. Lights are
+known by their place in the plan, which is their order in the file: ids of actors differ from episode to episode, places do not.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
@@ -22,9 +24,11 @@ from samepath.simulator.maps.records import Road, SignalRecord, SignalReference
 from samepath.simulator.maps.scenery import Signal
 
 TRAFFIC_LIGHT: Final = "1000001"
-_SIGNS: Final = {"205": "traffic.yield", "206": "traffic.stop"}
+STOP_SIGN: Final = "206"
+_SIGNS: Final = {"205": "traffic.yield", STOP_SIGN: "traffic.stop"}
 _SPEED_SIGN: Final = "274"
-_BACK_M: Final = 0.5
+# How far before a junction its stop lines are. Town07 has roads of a centimetre between two junctions.
+_BACKS_M: Final = (0.5, 0.1, 0.005)
 
 # CARLA's trigger: a box of 3 m by half the lane that ends 1.5 m before the line.
 _TRIGGER_HALF_M: Final = 1.5
@@ -93,6 +97,14 @@ class TrafficLight:
 
 
 @dataclass(frozen=True, slots=True)
+class PrioritySign:
+    """A stop or yield sign, and where it is to be obeyed."""
+
+    signal: Signal
+    stops: tuple[StopLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LightGroup:
     """Lights that must not be green at once: ``phases`` are lights by number, those of each controller; in turn."""
 
@@ -102,10 +114,11 @@ class LightGroup:
 
 @dataclass(frozen=True, slots=True)
 class SignalPlan:
-    """All lights of a map, in the order of the file, and their groups."""
+    """All lights of a map, in the order of the file, and their groups; and the signs that tell who goes first."""
 
     lights: tuple[TrafficLight, ...]
     groups: tuple[LightGroup, ...]
+    signs: tuple[PrioritySign, ...] = ()
 
     def number(self, signal_id: str) -> int | None:
         """The place of the light with this OpenDRIVE id."""
@@ -152,6 +165,7 @@ def plan_of(road_map: RoadMap) -> SignalPlan:
     return SignalPlan(
         tuple(TrafficLight(signal, tuple(_stops(road_map, signal)), *places[index]) for index, signal in enumerate(signals)),
         tuple(groups),
+        tuple(PrioritySign(signal, tuple(_stops(road_map, signal))) for signal in road_map.signals if signal.kind in _SIGNS),
     )
 
 
@@ -177,30 +191,45 @@ def _lane_points(road_map: RoadMap, road: Road, record: SignalRecord | SignalRef
     s_m = min(max(record.s_m, 0.0), road.length_m)
     section = next(section for section in reversed(road.sections) if section.start_m <= s_m or section.index == 0)
     spans = [tuple(sorted(pair)) for pair in record.lanes] or [(min(lane.id for lane in section.lanes), 100)]
-    for lane in section.lanes:
+    named = [lane for lane in section.lanes if lane.kind == "driving" and any(low <= lane.id <= high for low, high in spans)]
+    facing = [lane for lane in named if record.orientation == "none" or (lane.id > 0) == (record.orientation == "-")]
+    # Lanes that are named count more than an orientation that leaves none of them.
+    for lane in facing or (named if record.lanes else ()):
         against = lane.id > 0
-        if lane.kind != "driving" or not any(low <= lane.id <= high for low, high in spans):
-            continue
-        if record.orientation != "none" and against != (record.orientation == "-"):
-            continue
         point = road_map.waypoint_at(road.id, section.index, lane.id, s_m)
         if road.junction_id is None:
             yield point
         else:
-            back_m = (road.length_m - s_m if against else s_m) + _BACK_M
-            yield from (before for before in road_map.previous(point, back_m) if not before.is_junction)
+            into_m = road.length_m - s_m if against else s_m
+            before = ([w for w in road_map.previous(point, into_m + back_m) if not w.is_junction] for back_m in _BACKS_M)
+            yield from next(filter(None, before), [])
 
 
-def trigger_box(light: TrafficLight) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    """CARLA's trigger volume of a light in the light's own frame: middle and half size; at the first of its lanes."""
+def actor_yaw_deg(light: TrafficLight | PrioritySign) -> float:
+    """Where CARLA's actor of a light or sign looks: across the traffic it speaks to, to the right.
+
+    Its clients count on that: they look for the lanes of a light along this direction. It is worked out from the lanes, where
+    there are any: what a file says of the sign's face may be either side of it.
+    """
+    along_deg = light.stops[0].yaw_deg if light.stops else light.signal.yaw_deg
+    return along_deg + 90.0 if along_deg <= 90.0 else along_deg - 270.0
+
+
+def trigger_box(light: TrafficLight | PrioritySign) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """CARLA's trigger volume in the frame of the light's actor: middle and half size; it covers all lanes beside the first."""
     if not light.stops:
         return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
-    stop, signal = light.stops[0], light.signal
-    sine, cosine = sincos_deg(signal.yaw_deg)
-    dx = stop.x_m - _TRIGGER_BACK_M * stop.forward_x - signal.x_m
-    dy = stop.y_m - _TRIGGER_BACK_M * stop.forward_y - signal.y_m
-    middle = (dx * cosine + dy * sine, dy * cosine - dx * sine, stop.z_m - signal.z_m + 1.0)
-    return middle, (_TRIGGER_HALF_M, 0.5 * stop.half_width_m, 1.0)
+    first, signal = light.stops[0], light.signal
+    sine, cosine = sincos_deg(actor_yaw_deg(light))
+    beside = [stop for stop in light.stops if stop.road_id == first.road_id]
+    across_m = [(stop.x_m - first.x_m) * cosine + (stop.y_m - first.y_m) * sine for stop in beside]
+    right_m = max(at + 0.5 * stop.half_width_m for at, stop in zip(across_m, beside, strict=True))
+    left_m = min(at - 0.5 * stop.half_width_m for at, stop in zip(across_m, beside, strict=True))
+    aside_m = 0.5 * (left_m + right_m)
+    dx = first.x_m - _TRIGGER_BACK_M * first.forward_x + aside_m * cosine - signal.x_m
+    dy = first.y_m - _TRIGGER_BACK_M * first.forward_y + aside_m * sine - signal.y_m
+    middle = (dx * cosine + dy * sine, dy * cosine - dx * sine, first.z_m - signal.z_m + 1.0)
+    return middle, (0.5 * (right_m - left_m), _TRIGGER_HALF_M, 1.0)
 
 
 @dataclass
@@ -364,10 +393,10 @@ class Signals:
 
 
 class StopLines:
-    """Which vehicles are at which light, for all vehicles at once."""
+    """Which vehicles are at which light, or at which sign, for all vehicles at once."""
 
-    def __init__(self, plan: SignalPlan) -> None:
-        stops = [(number, stop) for number, light in enumerate(plan.lights) for stop in light.stops]
+    def __init__(self, lights: Sequence[TrafficLight | PrioritySign]) -> None:
+        stops = [(number, stop) for number, light in enumerate(lights) for stop in light.stops]
         self._light = np.array([number for number, _ in stops], np.int64)
         self._x_m, self._y_m, self._forward_x, self._forward_y, self._yaw_deg, self._half_m = (
             np.array([[getattr(stop, name) for _, stop in stops]], np.float64)
@@ -382,7 +411,7 @@ class StopLines:
         half_length_m: NDArray[np.float64],
         speed_mps: NDArray[np.float64],
     ) -> NDArray[np.int64]:
-        """The light each vehicle is at, by its place in the plan; -1: at none.
+        """The light each vehicle is at, by its place among those given; -1: at none.
 
         A vehicle is at a light on whose lane it drives, when its front is no further from the stop line than it needs to
         brake comfortably. (CARLA has boxes of 3 m there, too short to stop in from 50 km/h with road tyres.)

@@ -14,7 +14,7 @@ from samepath.simulator.server.maps import SENT, requested_file, required_files,
 from samepath.simulator.server.methods.table import VOID, Table
 from samepath.simulator.server.rpc import MalformedCallError, Sender, checked_call, parse
 from samepath.simulator.server.sensors import SensorEntry
-from samepath.simulator.server.ticking import prepare, step_of, tick
+from samepath.simulator.server.ticking import LONGEST_STEP_S, prepare, step_of, tick
 
 if TYPE_CHECKING:
     from samepath.simulator.server.commands import MapReceived
@@ -62,8 +62,8 @@ def get_episode_settings(episode: Episode) -> tuple[object, ...]:
 def set_episode_settings(episode: Episode, settings: r.Settings) -> int:
     """Change the settings from the next tick on."""
     step_s = settings.fixed_delta_seconds
-    if step_s is not None and not 0.0 <= step_s <= 1.0:
-        raise CallError(f"fixed_delta_seconds: a step of at most 1 s was wanted, but {step_s:g} came")
+    if step_s is not None and not 0.0 <= step_s <= LONGEST_STEP_S:
+        raise CallError(f"fixed_delta_seconds: a step of at most {LONGEST_STEP_S:g} s was wanted, but {step_s:g} came")
     if not (settings.max_substep_delta_time > 0.0 and settings.max_substeps >= 1):
         raise CallError("substepping: max_substep_delta_time above 0 and at least 1 of max_substeps were wanted")
     if settings.synchronous_mode != episode.settings.synchronous_mode:
@@ -108,7 +108,7 @@ def copy_opendrive_to_file(episode: Episode, xodr: str, _: r.OpenDriveParameters
 @TABLE.query()
 def get_map_info(episode: Episode) -> tuple[object, ...]:
     """The map's name and spawn points."""
-    return shown_path(episode.scene.name), episode.scene.spawn_points
+    return shown_path(episode.scene), episode.scene.spawn_points
 
 
 @TABLE.query()

@@ -41,7 +41,7 @@ def start_recorder(episode: Episode, name: str, additional: bool) -> str:
         raise InputError(f"{name[:100]} is being replayed: stop the replay, or choose another name")
     episode.end_recording()
     started_s = unix_s(episode.context.clock.utc_iso())
-    recording = LogRecording(path, shown_path(episode.scene.name), started_s, rehearsed=episode.rehearsed)
+    recording = LogRecording(path, shown_path(episode.scene), started_s, rehearsed=episode.rehearsed)
     episode.recorder = EpisodeRecorder(recording, additional=additional, most_bytes=episode.context.limits.recording_bytes)
     episode.context.log(f"recording to {path}")
     return str(path)

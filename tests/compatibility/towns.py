@@ -1,0 +1,175 @@
+"""Traffic in towns that nobody here drew: CARLA's own client and traffic manager on every OpenDRIVE file of a folder.
+
+``python -m tests.compatibility.towns FOLDER``, where FOLDER holds ``*.xodr`` files, such as those of a CARLA installation or of
+Scenic's repository. For each of them a server is started with ``--maps FOLDER``, a fresh process loads the map by its name and
+puts 40 cars under the traffic manager for ten simulated minutes. What is counted, and no more:
+
+- **lights**: how many cars were ever at a traffic light, and how many lights have stop way-points;
+- **collisions**: pairs that touched, each counted once for a second;
+- **off the road**: cars whose middle was on no driving, shoulder or parking lane, looked at every second;
+- **jammed**: cars that moved less than 5 m in the last two minutes: the lights of a junction take one. CARLA's traffic manager
+  takes out cars that stood for 90 s; those are counted with them.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.support import ROOT
+
+PORT = 3760
+LONGEST_S = 3600.0
+
+# Runs in a process of its own: CARLA's client may end it.
+SCRIPT = """
+import json, random, sys
+import carla
+port, name, cars, seconds = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+client = carla.Client("127.0.0.1", port)
+client.set_timeout(120.0)
+world = client.load_world(name)
+settings = world.get_settings()
+settings.synchronous_mode, settings.fixed_delta_seconds, settings.no_rendering_mode = True, 0.05, True
+world.apply_settings(settings)
+chance = random.Random(7)
+manager = client.get_trafficmanager(port + 5)
+manager.set_synchronous_mode(True)
+manager.set_random_device_seed(7)
+manager.set_global_distance_to_leading_vehicle(2.5)
+world.tick()
+places = world.get_map().get_spawn_points()
+chance.shuffle(places)
+blueprints = world.get_blueprint_library()
+kinds = sorted((b for b in blueprints.filter("vehicle.*") if b.get_attribute("base_type") == "car"), key=lambda b: b.id)
+vehicles, spread = [], []
+for place in places:
+    if len(vehicles) == cars:
+        break
+    if all(place.location.distance(other.location) > 12.0 for other in spread):
+        found = world.try_spawn_actor(chance.choice(kinds), place)
+        if found is not None:
+            vehicles.append(found)
+            spread.append(place)
+touched = []
+sensors = []
+def noted(event, me):
+    other = event.other_actor
+    touched.append((event.frame, min(me, other.id), max(me, other.id), other.type_id))
+for vehicle in vehicles:
+    sensor = world.spawn_actor(blueprints.find("sensor.other.collision"), carla.Transform(), attach_to=vehicle)
+    sensor.listen(lambda event, me=vehicle.id: noted(event, me))
+    sensors.append(sensor)
+world.tick()
+for vehicle in vehicles:
+    vehicle.set_autopilot(True, port + 5)
+lights = [light for light in world.get_actors().filter("traffic.traffic_light")]
+with_stops = sum(bool(light.trigger_volume.extent.x > 0 and light.get_stop_waypoints()) for light in lights)
+road_map = world.get_map()
+lanes = carla.LaneType.Driving | carla.LaneType.Shoulder | carla.LaneType.Parking | carla.LaneType.Bidirectional
+at_light, off, trail, driven = set(), {}, {v.id: [] for v in vehicles}, {v.id: 0.0 for v in vehicles}
+last, gone = {}, {}
+for tick in range(round(seconds / 0.05)):
+    frame = world.tick()
+    if tick % 20:
+        continue
+    there = {actor.id for actor in world.get_snapshot()}
+    for vehicle in vehicles:
+        if vehicle.id not in there:  # CARLA's traffic manager takes out who has stood for too long
+            gone.setdefault(vehicle.id, [tick * 0.05, [round(x, 1) for x in (last[vehicle.id].x, last[vehicle.id].y)]])
+            continue
+        if vehicle.is_at_traffic_light():
+            at_light.add(vehicle.id)
+        here = vehicle.get_location()
+        if vehicle.id in last:
+            driven[vehicle.id] += here.distance(last[vehicle.id])
+        last[vehicle.id] = here
+        trail[vehicle.id].append(driven[vehicle.id])
+        if road_map.get_waypoint(here, False, lanes) is None:
+            off[vehicle.id] = off.get(vehicle.id, 0) + 1
+first = frame - round(seconds / 0.05)
+seconds_touched = sorted({((f - first) // 20, a, b, kind) for f, a, b, kind in touched})
+places = {n: [round(x, 1) for x in (place.x, place.y)] for n, place in last.items()}
+jammed = [n for n, way in trail.items() if len(way) > 120 and way[-1] - way[-121] < 5.0]
+print("result: " + json.dumps({
+    "cars": len(vehicles), "lights": len(lights), "lights_with_stops": with_stops, "cars_at_lights": len(at_light),
+    "collisions": len(seconds_touched), "touched": seconds_touched[:40],
+    "off_road": {n: [s, places[n]] for n, s in off.items()}, "jammed": {n: places[n] for n in jammed if n not in gone}, "gone": gone,
+    "driven_m": round(sum(driven.values()) / max(1, len(driven))), "spawn_points": len(road_map.get_spawn_points()),
+}), flush=True)
+import os
+os._exit(0)
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="a folder with *.xodr files")
+    parser.add_argument("--cars", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=600.0, help="simulated seconds on each map")
+    parser.add_argument("--only", nargs="*", help="names of maps")
+    parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument("--json", type=Path, help="write the results there, too")
+    arguments = parser.parse_args()
+    names = [path.stem for path in sorted(arguments.folder.glob("*.xodr"))]
+    if not names:
+        parser.error(f"{arguments.folder}: a folder with *.xodr files was wanted")
+    results = {
+        name: run(arguments.folder, name, arguments.cars, arguments.seconds, arguments.port)
+        for name in names
+        if not arguments.only or name in arguments.only
+    }
+    table = Table("map", "cars", "at a light", "lights with stops", "collisions", "off the road", "jammed", "driven", box=None)
+    for name, found in results.items():
+        if "error" in found:
+            table.add_row(name, found["error"])
+            continue
+        table.add_row(
+            name, str(found["cars"]), str(found["cars_at_lights"]), f"{found['lights_with_stops']} of {found['lights']}",
+            str(found["collisions"]), str(len(found["off_road"])), str(len(found["jammed"]) + len(found["gone"])), f"{found['driven_m']} m",
+        )  # fmt: skip
+    Console(width=140).print(table)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    good = all(
+        "error" not in found and not (found["collisions"] or found["off_road"] or found["jammed"] or found["gone"])
+        for found in results.values()
+    )
+    return 0 if good else 1
+
+
+def run(folder: Path, name: str, cars: int, seconds: float, port: int) -> dict[str, object]:
+    """What was counted on one map, or the line it failed with."""
+    command = [sys.executable, "-m", "samepath", "serve", "--port", str(port), "--map", "oval", "--maps", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    with (
+        tempfile.TemporaryDirectory() as cwd,
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=cwd) as server,
+    ):
+        try:
+            assert server.stderr is not None
+            while "serving map" not in (line := server.stderr.readline()):
+                if not line:
+                    return {"error": "the server did not start"}
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            words = [sys.executable, "-c", SCRIPT, str(port), name, str(cars), str(seconds)]
+            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=log, text=True, timeout=LONGEST_S, check=False)
+            last = done.stdout.strip().rpartition("\n")[2]
+            if last.startswith("result: "):
+                found: dict[str, object] = json.loads(last.removeprefix("result: "))
+                return found
+            log.seek(0)
+            return {"error": f"ended with {done.returncode}: {log.read()[-300:].strip()}"}
+        finally:
+            server.terminate()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
