@@ -12,7 +12,8 @@ order: how long the step is, then orders, chance, commands.
 * ``draw``: chance from the stream ``name``; ``values`` is what it gave.
 * ``command``: what holds for ``actor`` from this step on, in the words of ``name`` (channels, separated by blanks). Only
   changes are listed. ``decided_step`` is the step whose beginning the controller saw: a lower one came late.
-* ``push``: a force or a change of state from outside, that is no command.
+* ``push``: a force or a change of state from outside, that is no command. ``text`` says where it came from; ``RACED``: a sum
+  whose terms were added in the order in which threads finished.
 """
 
 import math
@@ -20,9 +21,12 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from samepath.core.digests import first_link, link
 from samepath.core.errors import InputError
+
+RACED: Final = "added as threads finished"
 
 
 class InputKind(StrEnum):

@@ -199,7 +199,7 @@ def _first_difference(
     differing = np.flatnonzero(np.any(raw != reference, axis=1))
     if differing.size:
         candidates.append(int(spread.ticks[differing[0] // len(spread.actor_ids)]))
-    event = _first_event_difference(run.events, reference_run.events)
+    event = first_event_difference(run.events, reference_run.events)
     if event is not None:
         candidates.append(min(event_side.tick for event_side in event if event_side is not None))
     if run.end != reference_run.end:
@@ -207,9 +207,8 @@ def _first_difference(
     return min(candidates)
 
 
-def _first_event_difference(
-    events: tuple[Event, ...], reference: tuple[Event, ...]
-) -> tuple[Event | None, Event | None] | None:
+def first_event_difference(events: tuple[Event, ...], reference: tuple[Event, ...]) -> tuple[Event | None, Event | None] | None:
+    """The first event that one of two runs has and the other has not, or has otherwise; None: they have the same."""
     for index in range(max(len(events), len(reference))):
         a = events[index] if index < len(events) else None
         b = reference[index] if index < len(reference) else None
@@ -244,7 +243,7 @@ def describe(cell: CellTrace, reference: Repeat, other: Repeat, tick: int) -> Fi
         value=found.value,
         distance_m=found.distance_m,
         differing_fields=found.fields,
-        last_common_event=_last_common_event(reference, other, tick),
+        last_common_event=last_common_event(reference, other, tick),
     )
 
 
@@ -279,9 +278,9 @@ def _state_difference(cell: CellTrace, reference: Repeat, other: Repeat, tick: i
 
 
 def _event_or_end_difference(reference: Repeat, other: Repeat, tick: int) -> _Difference:
-    event = _first_event_difference(other.events, reference.events)
+    event = first_event_difference(other.events, reference.events)
     if event is not None and min(side.tick for side in event if side is not None) == tick:
-        words = ["none" if side is None else _event_words_in_full(side) for side in event]
+        words = ["none" if side is None else event_words_in_full(side) for side in event]
         return _Difference(("event",), words[1], words[0])
     ends = [f"{run.end.reason} at tick {run.end.tick}" for run in (reference, other)]
     return _Difference(("end",), ends[0], ends[1])
@@ -293,26 +292,29 @@ def _rows_at(repeat: Repeat, tick: int) -> dict[int, list[float]]:
     return {int(repeat.actor[row]): [float(repeat.time_s[row]), *repeat.values[row].tolist()] for row in rows}
 
 
-def _last_common_event(reference: Repeat, other: Repeat, tick: int) -> str:
+def last_common_event(reference: Repeat, other: Repeat, tick: int) -> str:
+    """Name the last event that two runs share before they have other ones, no later than ``tick``."""
     common = "start"
     for a, b in zip(reference.events, other.events, strict=False):
         if a.to_bytes() != b.to_bytes() or a.tick > tick:
             break
-        common = _event_words(a)
+        common = event_words(a)
     return common
 
 
-def _event_words(event: Event) -> str:
+def event_words(event: Event) -> str:
+    """Name an event: what, who, with whom, when."""
     who = "" if event.actor is None else f" of actor {event.actor}"
     other = "" if event.other is None else f" with actor {event.other}"
     detail = f" ({event.detail})" if event.detail else ""
     return f"{event.kind}{who}{other} at tick {event.tick}{detail}"
 
 
-def _event_words_in_full(event: Event) -> str:
+def event_words_in_full(event: Event) -> str:
+    """The same with the impulse, to the bit."""
     if event.impulse_ns is None:
-        return _event_words(event)
-    return f"{_event_words(event)} [impulse {', '.join(repr(component) for component in event.impulse_ns)} N s]"
+        return event_words(event)
+    return f"{event_words(event)} [impulse {', '.join(repr(component) for component in event.impulse_ns)} N s]"
 
 
 def _bits(value: float) -> bytes:

@@ -1,0 +1,420 @@
+"""Causes: why two runs parted, from what went into them, and never more than the evidence says.
+
+A deterministic simulator is a function of its inputs. So the question is which input differed in time to part the runs. Only
+inputs of the *window* can have acted: the steps after the last tick at which the two runs were equal, up to the tick at which
+they are not. What differed in it, first in causal order, decides:
+
+* ``step-length``: a step was longer in one run than in the other.
+* ``order``: something was taken up in another order, or a sum was added up in another one.
+* ``random-stream``: chance gave other numbers, or was asked more often.
+* ``late-command``: a command that took effect was decided from an older view in one run, or reached it steps later.
+* ``command-value``: a controller that saw the same gave another command. It is the source.
+* ``sensor-data``: the same, but before that a sensor had shown it something else, of equal states.
+* ``simulator``: a state was changed by no command; or everything that went in was the same. It is the source itself.
+* ``unknown``: the evidence does not tell. Then it is said what to record.
+
+An order, a draw or a plan made from it may differ long before it acts: actors that were spawned in another order part when they
+touch. So where nothing differs in the window, the first difference before it decides; and where a command differs in the window
+that was decided from the same view, an earlier draw or order is what its controller was led by.
+
+Between two logged ticks several steps may lie. A command that was decided within the window may have been decided from states
+that differed already: then nobody can tell the controller from the simulator, and it is ``unknown``.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+from typing import Final
+
+from samepath.core.channels import RESAMPLING
+from samepath.core.inputs import RACED, Input, InputKind, InputLog
+from samepath.instrument.analysis.partings import Part, Parting
+from samepath.instrument.traces.records import Header
+
+_RANK: Final = {kind: rank for rank, kind in enumerate(InputKind)}
+# Inputs that come from outside of a simulator. Where these are not known, it cannot be told from them.
+OUTSIDE: Final = frozenset({InputKind.STEP, InputKind.COMMAND})
+# So many inputs that differ are kept; the first is what decides.
+KEPT: Final = 20
+_RECORD_INPUTS: Final = (
+    "record what goes into the runs (step lengths, commands with the step they were decided at, orders and draws): "
+    "adapters do it with Recorder.inputs"
+)
+
+
+class Cause(StrEnum):
+    """Why two runs part; ``none``: they do not."""
+
+    STEP_LENGTH = "step-length"
+    LATE_COMMAND = "late-command"
+    COMMAND_VALUE = "command-value"
+    RANDOM_STREAM = "random-stream"
+    ORDER = "order"
+    SENSOR_DATA = "sensor-data"
+    SIMULATOR = "simulator"
+    UNKNOWN = "unknown"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class InputDifference:
+    """An input that differs between two runs; None: the run does not have it."""
+
+    step: int
+    kind: InputKind
+    name: str
+    actor: int | None
+    a: Input | None
+    b: Input | None
+
+
+@dataclass(frozen=True)
+class SensedDifference:
+    """The first frame that two runs sensed otherwise."""
+
+    sensor: str
+    tick: int
+
+
+@dataclass(frozen=True)
+class CauseFound:
+    """A cause, the sentences that show it, what to record where it cannot be told, and the inputs that differ first."""
+
+    cause: Cause
+    evidence: tuple[str, ...]
+    to_record: str = ""
+    differences: tuple[InputDifference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Window:
+    """The steps, first to last, that can have acted at the parting; ``common_step``: the world was equal before it."""
+
+    first: int
+    last: int
+    per_tick: float
+
+    @property
+    def common_step(self) -> int:
+        return self.first
+
+
+def find_cause(
+    header: Header,
+    parting: Parting,
+    log_a: InputLog | None,
+    log_b: InputLog | None,
+    sensed: SensedDifference | None = None,
+) -> CauseFound:
+    """Say why two runs parted."""
+    if log_a is None or log_b is None:
+        return _from_traces(header, parting, sensed)
+    window = window_of(header, parting, log_a, log_b)
+    differences = differing_inputs(log_a, log_b, window.last)
+    acting = [one for one in differences if one.step >= window.first]
+    before = [one for one in differences if one.step < window.first]
+    judge = _Judge(header, parting, window, log_a, log_b, sensed, differences)
+    if acting:
+        return judge.of(acting[0], before)
+    if before:
+        return judge.of_earlier(before[0])
+    return judge.without_difference()
+
+
+def window_of(header: Header, parting: Parting, log_a: InputLog, log_b: InputLog) -> Window:
+    """Return which steps can have acted between the last tick at which two runs were equal and the one at which they part."""
+    fixed_s = log_a.step_s or header.step_s
+    common = parting.last_common_tick or 0
+    lengths = {entry.step: entry.values[0] for entry in log_a if entry.kind is InputKind.STEP and entry.values}
+    if not lengths and not any(entry.kind is InputKind.STEP for entry in log_b):
+        per_tick = max(1, round(header.step_s / fixed_s))
+        return Window(common * per_tick, max(0, parting.tick * per_tick - 1), per_tick)
+    # Where steps are of any length they are placed by time. Both runs agree on it up to the first step that differs.
+    last = max((*lengths, *(entry.step for entry in log_b if entry.kind is InputKind.STEP)))
+    ends_s = list(accumulate(lengths.get(step, fixed_s) for step in range(last + 1)))
+    starts_s = [0.0, *ends_s[:-1]]
+    # The margin is for the rounding of a sum of steps.
+    margin_s = 1e-9
+    first = max(0, bisect_right(starts_s, common * header.step_s + margin_s) - 1)
+    until = max(first, bisect_left(starts_s, parting.tick * header.step_s - margin_s) - 1)
+    # A state put between two steps is of both, and how far off it may be also of the step after.
+    slack = 2 if RESAMPLING in header.channels else 0
+    return Window(first, until + slack, header.step_s / (ends_s[-1] / len(ends_s)))
+
+
+def differing_inputs(log_a: InputLog, log_b: InputLog, last_step: int) -> list[InputDifference]:
+    """List the inputs up to a step that differ in any bit, in causal order; when a command was decided belongs to it."""
+    found_a, found_b = (_by_key(log, last_step) for log in (log_a, log_b))
+    differing = []
+    for key in {**found_a, **found_b}:
+        a, b = found_a.get(key), found_b.get(key)
+        if a is None or b is None or a[1].to_bytes() != b[1].to_bytes():
+            places = [place for place, _ in (one for one in (a, b) if one is not None)]
+            step, rank, kind, name, actor, _ = key
+            entries = (None if one is None else one[1] for one in (a, b))
+            differing.append(((step, rank, min(places)), InputDifference(step, InputKind(kind), name, actor, *entries)))
+    return [difference for _, difference in sorted(differing, key=lambda pair: pair[0])]
+
+
+_Key = tuple[int, int, str, str, int | None, int]
+
+
+def _by_key(log: InputLog, last_step: int) -> dict[_Key, tuple[int, Input]]:
+    """Entries by what they are about, each with its place in the log; the n-th of the same is about the n-th of the other."""
+    found: dict[_Key, tuple[int, Input]] = {}
+    for place, entry in enumerate(log):
+        if entry.step > last_step:
+            break
+        # Commands to an actor are about the same thing, in whatever channels they come.
+        name = "" if entry.kind is InputKind.COMMAND and entry.decided_step is not None else entry.name
+        count = 0
+        while (key := (entry.step, _RANK[entry.kind], entry.kind.value, name, entry.actor, count)) in found:
+            count += 1
+        found[key] = (place, entry)
+    return found
+
+
+@dataclass(frozen=True)
+class _Judge:
+    header: Header
+    parting: Parting
+    window: Window
+    log_a: InputLog
+    log_b: InputLog
+    sensed: SensedDifference | None
+    differences: list[InputDifference]
+
+    def of(self, first: InputDifference, before: list[InputDifference]) -> CauseFound:
+        """Judge by the first input that differs where the runs part; ``before``: what differed without acting."""
+        if self._may_follow(first):
+            words = (
+                f"{first.kind.value} {first.name!r} differs at step {first.step}, but the runs are only known to be equal up "
+                f"to step {self.window.common_step}: it may follow from states that differed already"
+            )
+            return self._found(Cause.UNKNOWN, words, to_record=_EVERY_TICK)
+        match first.kind:
+            case InputKind.STEP:
+                return self._found(Cause.STEP_LENGTH, self._step_words(first))
+            case InputKind.ORDER:
+                return self._found(Cause.ORDER, _order_words(first))
+            case InputKind.DRAW:
+                return self._found(Cause.RANDOM_STREAM, *self._draw_words(first))
+            case InputKind.PUSH:
+                return self._pushed(first)
+            case InputKind.COMMAND:
+                return self._commanded(first, before)
+
+    def _may_follow(self, first: InputDifference) -> bool:
+        """May this be a consequence? What only one run has, and what was pushed, may depend on where the actors are."""
+        if first.step <= self.window.common_step:
+            return False
+        alone = first.a is None or first.b is None
+        return first.kind is InputKind.PUSH or (alone and first.kind in (InputKind.ORDER, InputKind.DRAW))
+
+    def of_earlier(self, first: InputDifference) -> CauseFound:
+        """Judge by an input that differed before the runs parted, where nothing differs at the parting itself."""
+        found = self.of(first, [])
+        when = f"it went in at step {first.step} and acted at tick {self.parting.tick}: nothing else that went in differed"
+        return CauseFound(found.cause, (*found.evidence, when), found.to_record, found.differences)
+
+    def without_difference(self) -> CauseFound:
+        """Judge where everything that was taken down was the same."""
+        covered = self.log_a.covers & self.log_b.covers
+        unseen = sorted(kind.value for kind in OUTSIDE - covered)
+        if unseen:
+            words = f"nothing that was taken down differed, but these were not: {', '.join(unseen)}"
+            return self._found(Cause.UNKNOWN, words, to_record=_RECORD_INPUTS)
+        first = self.parting.fields[0] if self.parting.fields else None
+        if first is not None and first.part is Part.COMMAND:
+            if self.window.last > self.window.first:
+                words = (
+                    "commands differ at the first tick that differs, but it is not known from which states they were decided"
+                )
+                return self._found(Cause.UNKNOWN, words, to_record=_EVERY_TICK)
+            return self._sensed_or(
+                Cause.COMMAND_VALUE, f"from equal states the driver of actor {first.actor} decided otherwise"
+            )
+        said = ", ".join(_PLURALS[kind] for kind in InputKind if kind in covered)
+        told = [f"everything that went in was the same to the bit up to tick {self.parting.tick} ({said}), the states were not"]
+        hidden = [_PLURALS[kind] for kind in (InputKind.ORDER, InputKind.DRAW) if kind not in covered]
+        if hidden:
+            told.append(f"its own {' and '.join(hidden)} are not visible from outside: they may be how it came about")
+        return self._found(Cause.SIMULATOR, *told)
+
+    def _pushed(self, first: InputDifference) -> CauseFound:
+        entry = first.a or first.b
+        if entry is not None and entry.text == RACED:
+            words = f"the force {first.name!r} on actor {first.actor} at step {first.step} is a sum {RACED}: another order"
+            return self._found(Cause.ORDER, f"{words}, another rounding ({_both(first)})")
+        what = f" ({entry.text})" if entry is not None and entry.text else ""
+        only = _only_in(first, self.parting)
+        words = f"at step {first.step} the state of actor {first.actor} was changed by {first.name!r}{what}{only}"
+        return self._found(Cause.SIMULATOR, f"{words}: no command did that, and steps, orders and draws were the same")
+
+    def _commanded(self, first: InputDifference, before: list[InputDifference]) -> CauseFound:
+        a, b = first.a, first.b
+        known = [entry for entry in (a, b) if entry is not None]
+        if first.name == _FINISHED and self.header.time_scale is not None:
+            words = f"the controller of actor {first.actor} had finished by step {first.step} in one run and not in the other"
+            return self._found(Cause.LATE_COMMAND, f"{words}{self._clock_words()}")
+        if any(entry.decided_step is None for entry in known):
+            words = f"the command to actor {first.actor} at step {first.step} differs; when it was decided was not taken down"
+            return self._found(Cause.UNKNOWN, words, to_record="the step that controllers saw when they decided (decided_step)")
+        if a is not None and b is not None:
+            if a.decided_step != b.decided_step:
+                words = (
+                    f"the command to actor {first.actor} in step {first.step} was decided from the world before step "
+                    f"{a.decided_step} in repeat {self.parting.a} and before step {b.decided_step} in repeat {self.parting.b}"
+                )
+                return self._found(Cause.LATE_COMMAND, words, self._late_words(abs(_decided(a) - _decided(b))))
+            return self._valued(first, before, _decided(a))
+        return self._in_one_alone(first, before, known[0])
+
+    def _in_one_alone(self, first: InputDifference, before: list[InputDifference], entry: Input) -> CauseFound:
+        """A command changed in one run and not in the other: it comes later there, or it is not what the other decided."""
+        there, other = (self.log_b, self.parting.b) if first.b is None else (self.log_a, self.parting.a)
+        told = [one for one in there if one.kind is InputKind.COMMAND and one.decided_step is not None]
+        arrived = next(
+            (one for one in told if one.actor == first.actor and one.step > entry.step and _same_decision(one, entry)), None
+        )
+        if arrived is not None:
+            late = arrived.step - entry.step
+            words = f"the command to actor {first.actor} of step {first.step} reached repeat {other} {_steps(late)} later"
+            return self._found(Cause.LATE_COMMAND, words, self._late_words(late))
+        asked = any(one.decided_step == entry.decided_step for one in told)
+        if self.header.time_scale is not None and not asked:
+            words = (
+                f"the command to actor {first.actor} of step {first.step} was decided from the world before step "
+                f"{entry.decided_step}; in repeat {other}, which the wall clock drove as well, nobody decided anything from it"
+            )
+            return self._found(Cause.LATE_COMMAND, words)
+        return self._valued(first, before, _decided(entry))
+
+    def _valued(self, first: InputDifference, before: list[InputDifference], decided: int) -> CauseFound:
+        """A controller decided otherwise at the same moment: from the same, or from something that differed already?"""
+        if decided > self.window.common_step:
+            words = (
+                f"the commands to actor {first.actor} at step {first.step} differ, decided from the world before step "
+                f"{decided}, which is only known to be equal up to step {self.window.common_step}"
+            )
+            return self._found(Cause.UNKNOWN, words, to_record=_EVERY_TICK)
+        if before:
+            return self.of_earlier(before[0])
+        words = (
+            f"from the same states, before step {decided}, the controller of actor {first.actor} decided otherwise "
+            f"({_both(first)})"
+        )
+        return self._sensed_or(Cause.COMMAND_VALUE, words)
+
+    def _sensed_or(self, cause: Cause, words: str) -> CauseFound:
+        sensed = self.sensed
+        if sensed is not None and sensed.tick < self.parting.tick:
+            seen = f"{sensed.sensor} had shown something else at tick {sensed.tick}, while the states were still equal"
+            return self._found(Cause.SENSOR_DATA, seen, words)
+        return self._found(cause, words)
+
+    def _found(self, cause: Cause, *evidence: str, to_record: str = "") -> CauseFound:
+        kept = tuple(self.differences[:KEPT])
+        return CauseFound(cause, tuple(words for words in evidence if words), to_record, kept)
+
+    def _step_words(self, first: InputDifference) -> str:
+        lengths = [_seconds(entry) for entry in (first.a, first.b)]
+        return (
+            f"step {first.step} was {lengths[0]} long in repeat {self.parting.a} and {lengths[1]} in repeat {self.parting.b}"
+            f"{self._clock_words()}"
+        )
+
+    def _clock_words(self) -> str:
+        return ": the wall clock drove these runs" if self.header.time_scale is not None else ""
+
+    def _draw_words(self, first: InputDifference) -> Iterable[str]:
+        about = f" for actor {first.actor}" if first.actor is not None else ""
+        yield f"the stream {first.name!r}{about} gave {_both(first)} at step {first.step}"
+        counts = [
+            sum(entry.kind is InputKind.DRAW and entry.name == first.name and entry.step <= self.window.last for entry in log)
+            for log in (self.log_a, self.log_b)
+        ]
+        if counts[0] != counts[1]:
+            more = self.parting.b if counts[1] > counts[0] else self.parting.a
+            yield f"by then repeat {more} had drawn {abs(counts[1] - counts[0])} times more from it"
+
+    def _late_words(self, steps: int) -> str:
+        ticks = steps / self.window.per_tick
+        count = f"{ticks:g} tick{'' if ticks == 1 else 's'}" if ticks >= 1 else f"{steps} steps, less than a tick"
+        return f"that is {count} late{self._clock_words()}"
+
+
+# How a controller's news that it has nothing left to do is named; it is not decided from a view of its own.
+_FINISHED: Final = "finished_bool"
+_EVERY_TICK: Final = "log every step of the simulator (log_every 1), so that it is known up to which step the runs are equal"
+_PLURALS: Final = {
+    InputKind.STEP: "step lengths",
+    InputKind.ORDER: "orders",
+    InputKind.DRAW: "draws",
+    InputKind.COMMAND: "commands",
+    InputKind.PUSH: "pushes",
+}
+
+
+def _from_traces(header: Header, parting: Parting, sensed: SensedDifference | None) -> CauseFound:
+    """Judge where nobody took down what went in: from rows and frames alone."""
+    first = parting.fields[0] if parting.fields else None
+    if first is not None and first.part is Part.TIME and header.lossless and header.simulator:
+        words = f"tick {parting.tick} was at {first.a} s in repeat {parting.a} and at {first.b} s in repeat {parting.b}"
+        return CauseFound(Cause.STEP_LENGTH, (words,))
+    if first is not None and first.part is Part.COMMAND:
+        states = [field for field in parting.fields if field.part is Part.STATE]
+        words = f"at tick {parting.tick} the command to actor {first.actor} differs, and every state before it was equal"
+        if sensed is not None and sensed.tick < parting.tick:
+            seen = f"{sensed.sensor} had shown something else at tick {sensed.tick}, while the states were still equal"
+            return CauseFound(Cause.SENSOR_DATA, (seen, words))
+        late = "it came late, or its controller decided otherwise, or it was decided from states between two logged ticks"
+        moved = f", with {len(states)} fields of states that it moves" if states else ""
+        return CauseFound(Cause.UNKNOWN, (f"{words}{moved}", late), _RECORD_INPUTS)
+    words = "what went into these runs was not taken down: states differ, and steps, commands, draws and orders may have"
+    return CauseFound(Cause.UNKNOWN, (words,), _RECORD_INPUTS)
+
+
+def _order_words(first: InputDifference) -> str:
+    orders = ["none" if entry is None else _short(entry.text) for entry in (first.a, first.b)]
+    return f"the order of {first.name} was {orders[0]} and {orders[1]}"
+
+
+def _only_in(first: InputDifference, parting: Parting) -> str:
+    if first.a is not None and first.b is not None:
+        return f", to {_both(first)}"
+    return f" in repeat {parting.b if first.a is None else parting.a} alone"
+
+
+def _both(first: InputDifference) -> str:
+    return " and ".join("nothing" if entry is None else _values(entry) for entry in (first.a, first.b))
+
+
+def _values(entry: Input) -> str:
+    return _short(", ".join(repr(value) for value in entry.values) or entry.text or entry.name)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _seconds(entry: Input | None) -> str:
+    return "not given" if entry is None else f"{entry.values[0]!r} s"
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'' if count == 1 else 's'}"
+
+
+def _decided(entry: Input) -> int:
+    return entry.step if entry.decided_step is None else entry.decided_step
+
+
+def _same_decision(one: Input, other: Input) -> bool:
+    same_values = Input(0, one.kind, one.name, one.actor, one.values).to_bytes()
+    return (
+        one.decided_step == other.decided_step
+        and same_values == Input(0, other.kind, other.name, other.actor, other.values).to_bytes()
+    )

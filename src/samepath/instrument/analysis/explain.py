@@ -1,0 +1,485 @@
+"""Explaining: where runs part, why, how they come apart and who follows, for a whole cell or for two runs.
+
+Repeats fall into outcomes, classes of equal bits, and outcomes part in a tree: all are one until a tick, then some are not.
+Each fork of that tree is a *parting* between its largest branch and another one; any two outcomes part at one of these, so that
+they tell about every pair. Forks are found by bisection: a tick's name covers all that everybody did until then, so names that
+are equal at a tick are equal before it.
+
+What is bounded is said: of ``OUTCOMES_MOST`` outcomes a tree is grown, ``PARTINGS_MOST`` forks are explained, the earliest
+first.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.digests import link
+from samepath.core.errors import InputError
+from samepath.core.units import format_length
+from samepath.instrument.analysis.causes import Cause, CauseFound, InputDifference, SensedDifference, find_cause
+from samepath.instrument.analysis.growth import Growth, find_growth
+from samepath.instrument.analysis.host_moment import HostMoment, host_at
+from samepath.instrument.analysis.outcomes import Outcome, OutcomeTree, classify
+from samepath.instrument.analysis.partings import FieldDifference, Follower, Part, Parting, find_parting
+from samepath.instrument.analysis.sampling import Sampling, find_sampling
+from samepath.instrument.traces.cell import Block, CellTrace, MemoryCell
+from samepath.instrument.traces.records import Event, Header, Repeat, SensorFrame
+
+Names = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+
+# 16 bytes per outcome and tick: 64 MB for runs of 2000 ticks.
+OUTCOMES_MOST: Final = 2000
+PARTINGS_MOST: Final = 16
+# Of a fork's fields, followers and inputs, so many are told in words; JSON has them all.
+TOLD: Final = 6
+_NODES_MOST: Final = 200
+
+
+@dataclass(frozen=True)
+class ExplainedParting:
+    """One fork: where, why, how it goes on. ``repeats_a`` and ``repeats_b`` are how many repeats are in the two branches."""
+
+    parting: Parting
+    growth: Growth
+    cause: CauseFound
+    host: tuple[HostMoment, ...]
+    sampling: Sampling | None
+    repeats_a: int
+    repeats_b: int
+
+    def words(self) -> str:
+        """Say it in a few lines."""
+        parting = self.parting
+        first = parting.fields[0] if parting.fields else None
+        who = "the run" if parting.actor is None else f"actor {parting.actor} ({parting.actor_type})"
+        apart = "" if not parting.distance_m else f", {format_length(parting.distance_m)} apart"
+        others = self.repeats_b - 1
+        too = f" (as {others} other{'s' if others > 1 else ''} do{'es' if others == 1 else ''})" if others else ""
+        lines = [
+            f"Repeat {parting.b}{too} parts from repeat {parting.a} at tick {parting.tick} ({parting.time_s:g} s): "
+            f"{who}{apart}, {len(parting.fields) + parting.fields_left_out} fields.",
+            f"Cause: {self.cause.cause.value}. {_sentences(self.cause.evidence)}",
+        ]
+        if self.cause.to_record:
+            lines.append(f"To be able to tell: {self.cause.to_record}.")
+        if first is not None:
+            lines.append("What differs, in causal order:")
+            lines += [f"  {field.words()}" for field in parting.fields[:TOLD]]
+            more = len(parting.fields) + parting.fields_left_out - TOLD
+            lines += [f"  and {more} more"] if more > 0 else []
+        lines.append(f"Last common event: {parting.last_common_event}.")
+        lines.append(f"After that {self.growth.words()}.")
+        followers = [one for one in parting.followers if one.actor != parting.actor]
+        if followers:
+            told = "; ".join(_follower_words(one, parting.tick) for one in followers[:TOLD])
+            lines.append(f"Who follows: {told}{f'; {len(followers) - TOLD} more' if len(followers) > TOLD else ''}.")
+        host = [moment.words() for moment in self.host if moment.words()]
+        if host:
+            lines.append(f"The host then: {'; '.join(host)}.")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        parting = self.parting
+        return {
+            "repeats": [parting.a, parting.b],
+            "repeats_in_branches": [self.repeats_a, self.repeats_b],
+            "tick": parting.tick,
+            "time_s": parting.time_s,
+            "last_common_tick": parting.last_common_tick,
+            "actor": parting.actor,
+            "actor_type": parting.actor_type,
+            "distance_m": parting.distance_m,
+            "fields": [_field_json(field) for field in parting.fields],
+            "fields_left_out": parting.fields_left_out,
+            "last_common_event": parting.last_common_event,
+            "cause": self.cause.cause.value,
+            "evidence": list(self.cause.evidence),
+            "to_record": self.cause.to_record,
+            "inputs": [_input_json(difference) for difference in self.cause.differences],
+            "growth": {name: value for name, value in vars(self.growth).items() if value not in (None, "")},
+            "followers": [vars(follower) for follower in parting.followers],
+            "host": [vars(moment) for moment in self.host],
+            "sampling": None if self.sampling is None else {**vars(self.sampling), "same_paths": self.sampling.same_paths},
+        }
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why the runs of a cell part. ``same_inputs`` are two repeats that had the same inputs to the bit and part all the same.
+
+    ``sensed``: where states are equal, the first sensor frame that is not. ``tree`` is None where all runs are one.
+    """
+
+    header: Header
+    repeats: int
+    outcomes: tuple[Outcome, ...]
+    outcomes_left_out: int
+    tree: OutcomeTree | None
+    partings: tuple[ExplainedParting, ...]
+    partings_left_out: int
+    inputs_recorded: int
+    same_inputs: tuple[int, int] | None = None
+    sensed: SensedDifference | None = None
+
+    @property
+    def cause(self) -> str:
+        """Why the first runs part: one of :class:`Cause`; ``none`` where all are the same."""
+        if self.partings:
+            return self.partings[0].cause.cause.value
+        return (Cause.SENSOR_DATA if self.sensed is not None else Cause.NONE).value
+
+    @property
+    def causes(self) -> dict[str, int]:
+        """How many of the forks that were explained each cause has, most frequent first."""
+        return dict(Counter(one.cause.cause.value for one in self.partings).most_common())
+
+    def words(self) -> str:
+        """Say it in plain sentences, the first parting in full."""
+        name = f"{self.header.cell}: {self.repeats} repeats"
+        if not self.partings:
+            if self.sensed is not None:
+                where = f"sensor {self.sensed.sensor} differs from tick {self.sensed.tick} on"
+                return f"{name} with the same states to the bit, but {where}.\nCause: {Cause.SENSOR_DATA.value}."
+            return f"{name} are the same to the bit: nothing to explain."
+        lines = [f"{name} fall into {len(self.outcomes) + self.outcomes_left_out} outcomes.", *self._tree_lines(), ""]
+        lines.append(self.partings[0].words())
+        if self.same_inputs is not None:
+            a, b = self.same_inputs
+            lines += ["", f"Repeats {a} and {b} had the same inputs to the bit and part: the simulator is a source by itself."]
+        rest = self.partings[1:]
+        if rest:
+            lines += ["", "Later partings:" if len(rest) > 1 else "A later parting:"]
+            lines += [
+                f"  tick {one.parting.tick}: repeats {one.parting.a} and {one.parting.b}, {one.cause.cause.value}"
+                for one in rest
+            ]
+        if self.partings_left_out:
+            lines.append(f"  {self.partings_left_out} later ones were left out (at most {PARTINGS_MOST} are explained)")
+        return "\n".join(lines)
+
+    def _tree_lines(self) -> list[str]:
+        """The tree over time, as far as it fits a screen."""
+        lines: list[str] = []
+        for depth, node in _walk(self.tree):
+            if node.children and len(lines) < TOLD + TOLD:
+                sizes = " + ".join(str(child.repeats) for child in node.children[:TOLD])
+                more = " + ..." if len(node.children) > TOLD else ""
+                when = "at their ends" if node.until_tick is None else f"at tick {node.until_tick}"
+                lines.append(f"{'  ' * (depth + 1)}{node.repeats} repeats part {when} into {sizes}{more}")
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; ``cause`` is that of the first parting."""
+        return {
+            "cell": self.header.cell,
+            "experiment": self.header.experiment,
+            "simulator": self.header.simulator,
+            "cause": self.cause,
+            "causes": self.causes,
+            "words": self.words(),
+            "repeats": self.repeats,
+            "inputs_recorded": self.inputs_recorded,
+            "outcomes": [
+                {"repeats": list(outcome.repeats), "digest": outcome.digest} for outcome in self.outcomes[:_NODES_MOST]
+            ],
+            "outcomes_left_out": self.outcomes_left_out + max(0, len(self.outcomes) - _NODES_MOST),
+            "tree": _tree_json(self.tree),
+            "partings": [one.to_json() for one in self.partings],
+            "partings_left_out": self.partings_left_out,
+            "same_inputs": None if self.same_inputs is None else list(self.same_inputs),
+            "sensed": None if self.sensed is None else vars(self.sensed),
+        }
+
+
+def explain_cell(cell: CellTrace) -> Explanation:
+    """Explain where and why the repeats of a cell part."""
+    every = classify(cell)
+    outcomes = every[:OUTCOMES_MOST]
+    digests = cell.input_digests()
+    blank = Explanation(cell.header, len(cell.runs), outcomes, len(every) - len(outcomes), None, (), 0, len(digests))
+    if len(every) == 1:
+        return replace(blank, sensed=_any_sensed(cell, [run.repeat for run in cell.runs]))
+    tree = grow(outcomes, cell)
+    forks = list(_forks(tree, outcomes))
+    loaded: dict[int, Repeat] = {}
+    partings = []
+    for _, a, b, repeats_a, repeats_b in forks[:PARTINGS_MOST]:
+        for repeat in (a, b):
+            if repeat not in loaded:
+                loaded[repeat] = cell.load(repeat)
+        partings.append(_explain_pair(cell, loaded[a], loaded[b], repeats_a, repeats_b))
+    partings.sort(key=lambda one: (one.parting.tick, one.parting.b))
+    return replace(
+        blank,
+        tree=tree,
+        partings=tuple(partings),
+        partings_left_out=max(0, len(forks) - PARTINGS_MOST),
+        same_inputs=_same_inputs(cell, digests),
+    )
+
+
+def explain_pair(cell: CellTrace, a: int, b: int) -> Explanation:
+    """Explain where and why two repeats of a cell part."""
+    known = {run.repeat: run for run in cell.runs}
+    for repeat in (a, b):
+        if repeat not in known:
+            few = ", ".join(map(str, sorted(known)[:8])) + (", ..." if len(known) > 8 else "")
+            raise InputError(f"cell {cell.header.cell!r}: a repeat among {few} was wanted, but {repeat} came")
+    if a == b:
+        raise InputError(f"two repeats were wanted, but {a} came twice: a run never parts from itself")
+    digests = {repeat: name for repeat, name in cell.input_digests().items() if repeat in (a, b)}
+    outcomes = tuple(Outcome(known[repeat].digest, (repeat,)) for repeat in (a, b))
+    blank = Explanation(cell.header, 2, outcomes, 0, None, (), 0, len(digests))
+    if known[a].digest == known[b].digest:
+        return replace(blank, outcomes=(Outcome(known[a].digest, (a, b)),), sensed=_sensed(cell, a, b))
+    found = _explain_pair(cell, cell.load(a), cell.load(b), 1, 1)
+    children = tuple(OutcomeTree((index,), 1, None) for index in range(2))
+    tree = OutcomeTree((0, 1), 2, found.parting.tick, children)
+    same = (a, b) if len(digests) == 2 and len(set(digests.values())) == 1 else None
+    return replace(blank, tree=tree, partings=(found,), same_inputs=same)
+
+
+def pair_of(first: CellTrace, second: CellTrace) -> MemoryCell:
+    """Put the first run of each of two cells into one cell, as repeats 0 and 1, to be explained."""
+    if first.header.channels != second.header.channels or first.header.step_s != second.header.step_s:
+        raise InputError(
+            f"traces with the same channels and step were wanted, but {first.header.cell!r} has {first.header.step_s:g} s and "
+            f"{len(first.header.channels)} channels, {second.header.cell!r} {second.header.step_s:g} s and "
+            f"{len(second.header.channels)}"
+        )
+    return MemoryCell(first.header, [_whole(cell, number) for number, cell in enumerate((first, second))])
+
+
+def _whole(cell: CellTrace, number: int) -> Repeat:
+    repeat = classify(cell)[0].repeats[0]
+    frames = [
+        SensorFrame(tick, table.sensor, table.kind, digest.tobytes())
+        for table in cell.sensor_tables()
+        if repeat in table.by_repeat
+        for tick, digest in zip(
+            table.tick[table.by_repeat[repeat]].tolist(), table.digest[table.by_repeat[repeat]], strict=True
+        )
+    ]
+    return replace(cell.load(repeat), repeat=number, sensors=tuple(frames), inputs=cell.inputs(repeat))
+
+
+def _explain_pair(cell: CellTrace, a: Repeat, b: Repeat, repeats_a: int, repeats_b: int) -> ExplainedParting:
+    header = cell.header
+    parting = find_parting(a, b, header.step_s)
+    if parting is None:  # digests of runs differ, so something does
+        raise InputError(
+            f"cell {header.cell!r}: repeats {a.repeat} and {b.repeat} differ in their digests alone: run them again"
+        )
+    cause = find_cause(header, parting, cell.inputs(a.repeat), cell.inputs(b.repeat), _sensed(cell, a.repeat, b.repeat))
+    sampling = find_sampling(a, b) if cause.cause is Cause.UNKNOWN else None
+    if sampling is not None:
+        cause = replace(cause, evidence=(sampling.words(), *cause.evidence))
+        if sampling.same_paths:
+            to_record = "log at moments of simulated time, such as every second tick, not whenever the script gets round to it"
+            cause = replace(cause, evidence=(sampling.words(),), to_record=to_record)
+    growth = find_growth(parting, a.events, b.events, header.step_s)
+    host = tuple(host_at(run.repeat, run.host, parting.tick) for run in (a, b))
+    known = tuple(moment for moment in host if moment.words())
+    return ExplainedParting(parting, growth, cause, known, sampling, repeats_a, repeats_b)
+
+
+def _same_inputs(cell: CellTrace, digests: dict[int, str]) -> tuple[int, int] | None:
+    """Two repeats whose inputs were the same to the bit and whose states are not, the lowest of them."""
+    first: dict[str, tuple[int, str]] = {}
+    for run in cell.runs:
+        name = digests.get(run.repeat)
+        if name is not None:
+            repeat, digest = first.setdefault(name, (run.repeat, run.digest))
+            if digest != run.digest:
+                return repeat, run.repeat
+    return None
+
+
+def _sensed(cell: CellTrace, a: int, b: int) -> SensedDifference | None:
+    """The first frame that two runs sensed otherwise, by tick, then by name."""
+    found = []
+    for table in cell.sensor_tables():
+        slices = [table.by_repeat.get(repeat, slice(0, 0)) for repeat in (a, b)]
+        ticks = [table.tick[rows] for rows in slices]
+        digests = [table.digest[rows] for rows in slices]
+        shared = min(map(len, ticks))
+        unlike = np.any(digests[0][:shared] != digests[1][:shared], axis=1) | (ticks[0][:shared] != ticks[1][:shared])
+        where = np.flatnonzero(unlike)
+        if len(where):
+            found.append((min(int(one[where[0]]) for one in ticks), table.sensor))
+        elif len(ticks[0]) != len(ticks[1]):
+            found.append((int(max(ticks, key=len)[shared]), table.sensor))
+    return SensedDifference(min(found)[1], min(found)[0]) if found else None
+
+
+def _any_sensed(cell: CellTrace, repeats: Sequence[int]) -> SensedDifference | None:
+    """The first frame at which any repeat sensed something else than the first one."""
+    if not cell.sensor_tables():
+        return None
+    found = [sensed for repeat in repeats[1:] if (sensed := _sensed(cell, repeats[0], repeat)) is not None]
+    return min(found, key=lambda sensed: (sensed.tick, sensed.sensor), default=None)
+
+
+def grow(outcomes: tuple[Outcome, ...], cell: CellTrace) -> OutcomeTree:
+    """Grow the tree of how outcomes part over time, by bisection over the names of ticks."""
+    names = _names(outcomes, cell)
+    ticks = cell.ticks
+    ends = {run.repeat: run.end.tick for run in cell.runs}
+    # Deep trees of a thousand outcomes are no rarity: not by recursion. Groups are cut in the order found, built from the last.
+    groups: list[tuple[list[int], int | None, list[int]]] = []
+    waiting: list[tuple[list[int], int, int | None]] = [(list(range(len(outcomes))), 0, None)]
+    while waiting:
+        group, start, parent = waiting.pop()
+        place = len(groups)
+        groups.append((group, None, []))
+        if parent is not None:
+            groups[parent][2].append(place)
+        if len(group) == 1:
+            continue
+        position = _first_split(names, group, start)
+        if position is None:
+            # Equal to the last logged tick: they differ in how the run ended.
+            until = min(ends[outcomes[index].repeats[0]] for index in group)
+            parts, after = [[index] for index in group], len(ticks)
+        else:
+            until, after = int(ticks[position]), position
+            found: dict[bytes, list[int]] = {}
+            for index in group:
+                found.setdefault(names[index, position].tobytes(), []).append(index)
+            parts = list(found.values())
+        groups[place] = (group, until, [])
+        waiting += [(part, after, place) for part in parts]
+    trees: dict[int, OutcomeTree] = {}
+    for place, (group, cut, children) in reversed(list(enumerate(groups))):
+        grown = sorted(
+            (trees.pop(child) for child in children), key=lambda tree: (-tree.repeats, outcomes[tree.outcomes[0]].repeats[0])
+        )
+        trees[place] = OutcomeTree(tuple(group), sum(len(outcomes[index].repeats) for index in group), cut, tuple(grown))
+    return trees[0]
+
+
+def _first_split(names: Names, group: list[int], start: int) -> int | None:
+    """The first tick at which not all of a group have the same name: names that are equal at a tick are equal before it."""
+    rows = names[group]
+    low, high = start, rows.shape[1]
+    while low < high:
+        middle = (low + high) // 2
+        if np.all(rows[1:, middle] == rows[0, middle]):
+            low = middle + 1
+        else:
+            high = middle
+    return None if low == rows.shape[1] else low
+
+
+def _names(outcomes: tuple[Outcome, ...], cell: CellTrace) -> Names:
+    """Name everything until each tick, by outcome: u64[outcome, tick, 2] from the chained digests of actors and the events.
+
+    A sum of digests, each times an odd number of its own: a false «equal» is as unlikely as between two digests.
+    """
+    ticks, actors = len(cell.ticks), len(cell.actor_ids)
+    place = {outcome.repeats[0]: index for index, outcome in enumerate(outcomes)}
+    names = np.zeros((len(outcomes), ticks, 2), np.uint64)
+    odd = np.arange(1, 4 * actors + 1, 2, dtype=np.uint64).reshape(actors, 2) * np.uint64(0x9E3779B97F4A7C15)
+    for block in cell.blocks([], digests=True):
+        for row, repeat in enumerate(block.repeats):
+            if repeat in place:
+                names[place[repeat]] = np.sum(_carried(block, row, ticks, actors) * odd, axis=1)
+    for run in cell.runs:
+        if run.repeat in place and run.events:
+            names[place[run.repeat]] += _event_names(run.events, cell.ticks)
+    return names
+
+
+def _carried(block: Block, row: int, ticks: int, actors: int) -> Names:
+    """The digests of a run, [tick, actor, 2]; where an actor has no row, its last one: what it did until then stays."""
+    if block.digests is None:
+        raise InputError("blocks with digests were wanted")
+    raw: Names = block.digests[row].reshape(ticks, actors, 2)
+    if block.present is None or bool(block.present[row].all()):
+        return raw
+    there = block.present[row].reshape(ticks, actors)
+    last = np.maximum.accumulate(np.where(there, np.arange(ticks)[:, None], 0), axis=0)
+    carried: Names = np.take_along_axis(raw, last[:, :, None], axis=0)
+    return carried
+
+
+def _event_names(events: tuple[Event, ...], ticks: Ints) -> Names:
+    names = np.zeros((len(ticks), 2), np.uint64)
+    chain = b""
+    for event in events:
+        chain = link(chain, event.to_bytes())
+        # An event belongs to the first logged tick at or after it; one after the last, to the last.
+        names[min(int(np.searchsorted(ticks, event.tick)), len(ticks) - 1) :] = np.frombuffer(chain, np.uint64)
+    return names
+
+
+def _forks(tree: OutcomeTree, outcomes: tuple[Outcome, ...]) -> Iterator[tuple[int, int, int, int, int]]:
+    """Every fork as tick, the two repeats that stand for its branches, and how many repeats these have; the earliest first."""
+    found = []
+    for _, node in _walk(tree):
+        for child in node.children[1:]:
+            a, b = (outcomes[min(branch.outcomes)].repeats[0] for branch in (node.children[0], child))
+            found.append((node.until_tick or 0, a, b, node.children[0].repeats, child.repeats))
+    return iter(sorted(found, key=lambda fork: (fork[0], -fork[4], fork[2])))
+
+
+def _walk(tree: OutcomeTree | None) -> Iterator[tuple[int, OutcomeTree]]:
+    """All nodes with their depth, each before its children."""
+    waiting = [(0, tree)] if tree is not None else []
+    while waiting:
+        depth, node = waiting.pop()
+        yield depth, node
+        waiting += [(depth + 1, child) for child in reversed(node.children)]
+
+
+def _tree_json(tree: OutcomeTree | None) -> list[dict[str, Any]]:
+    """The nodes, each before its children: a list, because a tree of a thousand forks is deeper than JSON can be read."""
+    nodes: list[dict[str, Any]] = []
+    parents: dict[int, int] = {}
+    for depth, node in _walk(tree):
+        if len(nodes) == _NODES_MOST:
+            break
+        parents[depth] = len(nodes)
+        nodes.append(
+            {
+                "parent": parents[depth - 1] if depth else None,
+                "until_tick": node.until_tick,
+                "repeats": node.repeats,
+                "outcomes": len(node.outcomes),
+            }
+        )
+    return nodes
+
+
+def _field_json(field: FieldDifference) -> dict[str, Any]:
+    return {**vars(field), "part": field.part.value}
+
+
+def _input_json(difference: InputDifference) -> dict[str, Any]:
+    sides = {
+        name: None if entry is None else {"values": list(entry.values), "text": entry.text, "decided_step": entry.decided_step}
+        for name, entry in (("a", difference.a), ("b", difference.b))
+    }
+    plain = {"step": difference.step, "kind": difference.kind.value, "name": difference.name, "actor": difference.actor}
+    return {**plain, **sides}
+
+
+def _follower_words(one: Follower, tick: int) -> str:
+    later = one.tick - tick
+    when = "at once" if later == 0 else f"{later} tick{'s' if later > 1 else ''} later, at tick {one.tick}"
+    far = "" if one.max_distance_m is None else f" (up to {format_length(one.max_distance_m)})"
+    return f"actor {one.actor} {when}{far}"
+
+
+def _sentences(evidence: Sequence[str]) -> str:
+    """Sentences out of clauses: a capital first, a full stop last."""
+    return " ".join(f"{words[:1].upper()}{words[1:]}." for words in evidence)
+
+
+__all__ = ["ExplainedParting", "Explanation", "Part", "explain_cell", "explain_pair", "grow", "pair_of"]
