@@ -34,6 +34,7 @@ VERBS: Final = {
     "conformance": ("conformance", "Run the conformance kit on a simulator's adapter."),
     "script": ("script", "Print a scenario as other engines need it."),
     "serve": ("serve", "Serve a repeatable world to CARLA's Python client."),
+    "proxy": ("proxy", "Record what CARLA clients and a server say to each other."),
     "record": ("record", "Write a dataset of what sensors see of a scenario."),
     "cluster": ("cluster:app", "Spread the sensors of one world over rendering nodes."),
 }
