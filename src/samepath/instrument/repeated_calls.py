@@ -1,0 +1,390 @@
+"""What a function gave when it was called n times: the same or not, and where it parts.
+
+For tests. What is compared is what the function returned: a trace (one run, a cell, a path to logs or traces), a report, or
+plain data, numbers and arrays. Traces are analysed as the repeats of a cell, with all that an analysis tells; plain data is
+walked leaf by leaf and compared by its bits, lengths and types first. Nothing is converted to be comparable: an object that is
+neither is refused by its type, because ``==`` of unknown objects may mean anything.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from samepath.core.errors import InputError, SamepathError
+from samepath.core.units import format_length, parse_tolerance_m
+from samepath.core.verdicts import Verdict
+from samepath.instrument.analysis.cell import AnalysisOptions, CellAnalysis, analyse_cell
+from samepath.instrument.analysis.verdict import worst
+from samepath.instrument.evaluation import Report
+from samepath.instrument.study_run import StudyResult
+from samepath.instrument.traces.cell import CellTrace, MemoryCell
+from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.records import Header, Repeat
+from samepath.instrument.traces.store import store_repeats
+
+_DEEPEST: Final = 40
+_MOST_LEAVES: Final = 1_000_000
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True)
+class RepeatedCalls:
+    """What n calls gave. ``lines`` say where they part, the first line first; ``cells`` are their traces, where they gave any.
+
+    ``digest`` names what most calls gave. Deviations are metres for traces, and of plain numbers in whatever unit they have.
+    """
+
+    repeats: int
+    outcomes: int
+    verdict: Verdict
+    tolerance_m: float | None
+    digest: str
+    max_deviation_m: float | None
+    max_sigma_m: float | None
+    lines: tuple[str, ...] = ()
+    cells: tuple[MemoryCell, ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        """Equal to the bit, or near enough where a tolerance was given."""
+        if self.tolerance_m is None:
+            return self.verdict in (Verdict.BIT_IDENTICAL, Verdict.IDENTICAL_AT_RESOLUTION)
+        return self.verdict.passes
+
+    @property
+    def properties(self) -> dict[str, str | int | float]:
+        """The figures that a test's JUnit entry carries; what does not exist is left out."""
+        found = {
+            "verdict": self.verdict.value,
+            "repeats": self.repeats,
+            "outcomes": self.outcomes,
+            "max_deviation_m": self.max_deviation_m,
+            "max_sigma_m": self.max_sigma_m,
+            "tolerance_m": self.tolerance_m,
+            "digest": self.digest,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def words(self) -> str:
+        """Say it, over as many lines as it takes."""
+        limit = "" if self.tolerance_m is None else f", tolerance {format_length(self.tolerance_m)}"
+        head = f"{self.verdict.value}: {self.outcomes} different outcomes in {self.repeats} runs{limit}"
+        return "\n".join([head, *self.lines])
+
+    def keep(self, folder: Path) -> Path | None:
+        """Store the traces, for ``samepath explain`` and the like; None where there are none."""
+        for index, cell in enumerate(self.cells):
+            store_repeats(folder / "cells" / f"cell-{index}", cell.header, cell.repeats)
+        return folder if self.cells else None
+
+
+def call_repeatedly(
+    function: Callable[[], object], repeats: int, tolerance: str | float | None = None, name: str = "calls"
+) -> RepeatedCalls:
+    """Call a function so many times and compare what it returns. What it raises is raised, with a note of which call it was."""
+    values = []
+    for number in range(repeats):
+        try:
+            values.append(function())
+        except BaseException as error:
+            error.add_note(f"samepath: this was run {number + 1} of {repeats}; those before it ended well")
+            raise
+    return compare_values(values, tolerance, name)
+
+
+def compare_values(values: Sequence[object], tolerance: str | float | None = None, name: str = "calls") -> RepeatedCalls:
+    """Compare what several calls returned."""
+    tolerance_m = None if tolerance is None else parse_tolerance_m(str(tolerance))
+    if len(values) < 2:
+        raise InputError(f"{name}: at least 2 runs were wanted to compare, but {len(values)} came")
+    if all(value is None for value in values):
+        raise InputError(f"{name} returned nothing to compare: return a trace, a path to logs, a report, numbers or arrays")
+    traces = [_traces(value) for value in values]
+    if all(traces):
+        return _compare_traces([found for found in traces if found], tolerance_m)
+    reports = [_report(value) for value in values]
+    if all(reports):
+        return _compare_reports([found for found in reports if found], tolerance_m)
+    return _compare_plain(values, tolerance_m, name)
+
+
+def _traces(value: object) -> dict[str, CellTrace] | None:
+    """Return the cells that a value holds, by name; None where it is no trace."""
+    if isinstance(value, Repeat):
+        header = Header("test", "run", "run", value.channels, _step_s(value))
+        return {"run": MemoryCell(header, [value])}
+    if isinstance(value, CellTrace):
+        return {value.header.cell: value}
+    if isinstance(value, os.PathLike) or (isinstance(value, str) and len(value) < 4096 and _exists(value)):
+        cells = load_cells([Path(value)])
+        return {cell.header.cell: cell for cell in cells}
+    if isinstance(value, list | tuple) and value and all(isinstance(one, CellTrace | Repeat) for one in value):
+        found: dict[str, CellTrace] = {}
+        for index, one in enumerate(value):
+            (cell,) = (_traces(one) or {}).values()
+            found[f"{index}: {cell.header.cell}"] = cell
+        return found
+    return None
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # a text that could be no path at all
+        return False
+
+
+def _step_s(repeat: Repeat) -> float:
+    """The length of a tick, from the first row that has one; a run alone does not say it."""
+    rows = np.flatnonzero(repeat.tick > 0)
+    return float(repeat.time_s[rows[0]] / repeat.tick[rows[0]]) if len(rows) and repeat.time_s[rows[0]] > 0 else 1.0
+
+
+def _compare_traces(found: Sequence[dict[str, CellTrace]], tolerance_m: float | None) -> RepeatedCalls:
+    names = list(found[0])
+    for number, cells in enumerate(found):
+        if list(cells) != names:
+            line = f"run {number} has the cells {', '.join(cells)}, run 0 has {', '.join(names)}"
+            return _structural(len(found), tolerance_m, line, [",".join(one) for one in found])
+    pooled, analyses = [], []
+    for name in names:
+        group = [cells[name] for cells in found]
+        head = group[0].header
+        for number, cell in enumerate(group):
+            if (cell.header.channels, cell.header.step_s) != (head.channels, head.step_s):
+                line = f"run {number} logs other channels or another step in {name} than run 0"
+                return _structural(len(found), tolerance_m, line, [str(one.header.channels) for one in group])
+        runs = [cell.load(run.repeat) for cell in group for run in cell.runs]
+        pooled.append(MemoryCell(head, [replace(run, repeat=number) for number, run in enumerate(runs)]))
+        analyses.append(analyse_cell(pooled[-1], AnalysisOptions(tolerance_m=tolerance_m or 0.0)))
+    outcomes = len({tuple(run.digest for name in names for run in cells[name].runs) for cells in found})
+    digests = [",".join(run.digest for name in names for run in cells[name].runs) for cells in found]
+    return RepeatedCalls(
+        repeats=len(found),
+        outcomes=outcomes,
+        verdict=worst([analysis.judgement.verdict for analysis in analyses]),
+        tolerance_m=tolerance_m,
+        digest=_name(_usual(digests)),
+        max_deviation_m=_largest([analysis.summary.max_deviation_m for analysis in analyses]),
+        max_sigma_m=_largest([analysis.summary.max_sigma_m for analysis in analyses]),
+        lines=tuple(line for analysis in analyses for line in _parting(analysis, named=len(analyses) > 1)),
+        cells=tuple(pooled),
+    )
+
+
+def _parting(analysis: CellAnalysis, *, named: bool) -> Iterator[str]:
+    if len(analysis.outcomes) < 2:
+        return
+    before = f"{analysis.header.cell}: " if named else ""
+    yield f"{before}{analysis.judgement.reason}"
+    if analysis.first_divergence is not None:
+        yield analysis.first_divergence.words()
+
+
+def _report(value: object) -> Report | None:
+    if isinstance(value, StudyResult):
+        return value.report
+    return value if isinstance(value, Report) else None
+
+
+def _compare_reports(reports: Sequence[Report], tolerance_m: float | None) -> RepeatedCalls:
+    """Reports are equal where every cell has the same outcomes; one that fails by its own tolerance fails here."""
+    told = [
+        json.dumps([[cell.header.cell, sorted([one.digest, len(one.repeats)] for one in cell.outcomes)] for cell in one.cells])
+        for one in reports
+    ]
+    verdict = worst([report.verdict for report in reports])
+    lines = [f"run {number}: {report!r}" for number, report in enumerate(reports) if not report.passes][:_SHOWN]
+    if len(set(told)) > 1:
+        odd = next(number for number, one in enumerate(told) if one != told[0])
+        lines.append(f"run {odd} found other outcomes than run 0: {_other_cell(reports[0], reports[odd])}")
+        # Reports carry their own tolerance; that they are equal is another question, and only a tolerance for it answers it.
+        least = Verdict.EXCEEDS_TOLERANCE if tolerance_m is None else Verdict.WITHIN_TOLERANCE
+        verdict = max(verdict, least, key=lambda one: one.rank)
+    cells = [cell for report in reports for cell in report.cells]
+    return RepeatedCalls(
+        repeats=len(reports),
+        outcomes=len(set(told)),
+        verdict=verdict,
+        tolerance_m=reports[0].tolerance_m if tolerance_m is None else tolerance_m,
+        digest=_name(_usual(told)),
+        max_deviation_m=_largest([cell.summary.max_deviation_m for cell in cells]),
+        max_sigma_m=_largest([cell.summary.max_sigma_m for cell in cells]),
+        lines=tuple(lines),
+    )
+
+
+def _other_cell(first: Report, other: Report) -> str:
+    before = {cell.header.cell: cell for cell in first.cells}
+    for cell in other.cells:
+        known = before.get(cell.header.cell)
+        if known is None or known.outcomes[0].digest != cell.outcomes[0].digest or len(known.outcomes) != len(cell.outcomes):
+            count = f"{len(cell.outcomes)} outcomes" + ("" if known is None else f" instead of {len(known.outcomes)}")
+            return f"cell {cell.header.cell!r}, {count}"
+    return "other cells"
+
+
+Leaf = tuple[str, str, bytes, Any]
+"""Where it is, what kind, its exact bits, and the number or array itself, None where it is neither."""
+
+
+def _compare_plain(values: Sequence[object], tolerance_m: float | None, name: str) -> RepeatedCalls:
+    walked = [_leaves(value, name) for value in values]
+    digests = [_name(*(place.encode() + kind.encode() + bits for place, kind, bits, _ in leaves)) for leaves in walked]
+    outcomes = len(set(digests))
+    deviation, sigma, numbers_only = _spread(walked)
+    if outcomes == 1:
+        verdict = Verdict.BIT_IDENTICAL
+    elif tolerance_m is not None and numbers_only and deviation is not None and deviation <= tolerance_m:
+        verdict = Verdict.WITHIN_TOLERANCE
+    else:
+        verdict = Verdict.EXCEEDS_TOLERANCE
+    usual = digests.index(_usual(digests))
+    odd = [number for number, digest in enumerate(digests) if digest != digests[usual]]
+    lines = [_first_difference(walked[usual], walked[number], usual, number) for number in odd[:_SHOWN]]
+    if len(odd) > _SHOWN:
+        lines.append(f"{len(odd)} of {len(values)} runs differ from the most frequent outcome")
+    return RepeatedCalls(len(values), outcomes, verdict, tolerance_m, digests[usual], deviation, sigma, tuple(lines))
+
+
+def _leaves(value: object, name: str) -> list[Leaf]:
+    found: list[Leaf] = []
+
+    def walk(one: object, place: str, depth: int) -> None:
+        if depth > _DEEPEST or len(found) > _MOST_LEAVES:
+            raise InputError(f"{name} returned more than can be compared at {place}: {_DEEPEST} levels, {_MOST_LEAVES} values")
+        if dataclasses.is_dataclass(one) and not isinstance(one, type):
+            fields = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+            found.append((place, type(one).__name__, b"", None))
+            for key, inner in fields.items():
+                walk(inner, f"{place}.{key}", depth + 1)
+        elif isinstance(one, Mapping):
+            # Order counts: that of a dict is part of what a program does with it, and of a set it is compared sorted.
+            found.append((place, f"mapping of {len(one)}", b"", None))
+            for key, inner in one.items():
+                walk(inner, f"{place}[{key!r}]", depth + 1)
+        elif isinstance(one, list | tuple):
+            found.append((place, f"sequence of {len(one)}", b"", None))
+            for index, inner in enumerate(one):
+                walk(inner, f"{place}[{index}]", depth + 1)
+        elif isinstance(one, set | frozenset):
+            found.append((place, f"set of {len(one)}", b"", None))
+            for index, inner in enumerate(sorted(one, key=repr)):
+                walk(inner, f"{place}{{{index}}}", depth + 1)
+        else:
+            found.append(_leaf(one, place, name))
+
+    walk(value, "result", 0)
+    return found
+
+
+def _leaf(one: object, place: str, name: str) -> Leaf:
+    if one is None or isinstance(one, bool | str | bytes):
+        return place, type(one).__name__, repr(one).encode(), None
+    if isinstance(one, int):
+        return place, "int", str(one).encode(), float(one) if abs(one) < 2**1000 else None
+    if isinstance(one, float):  # numpy's float64 too
+        return place, "float", struct.pack("<d", math.nan if math.isnan(one) else one), float(one)
+    array = np.asarray(one) if isinstance(one, np.ndarray | np.generic) else None
+    if array is None or array.dtype.hasobject:
+        raise InputError(
+            f"{name} returned a {type(one).__name__} at {place}, which cannot be compared exactly: "
+            "return a trace, a path to logs, numbers, arrays, text, or lists and mappings of these"
+        )
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), np.asarray(np.nan, array.dtype), array)  # one bit pattern for «no number»
+    bits = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+    return place, f"{array.dtype.name}{list(array.shape)}", bits, array if array.dtype.kind in "iuf" else None
+
+
+def _spread(walked: Sequence[list[Leaf]]) -> tuple[float | None, float | None, bool]:
+    """Largest deviation from the mean and largest sigma of any number, and whether numbers are all that differs."""
+    shapes = {tuple((place, kind) for place, kind, _, _ in leaves) for leaves in walked}
+    if len(shapes) > 1:
+        return None, None, False
+    deviation, sigma, numbers_only = 0.0, 0.0, True
+    any_number = False
+    for column in zip(*walked, strict=True):
+        numbers = [leaf[3] for leaf in column]
+        if any(number is None for number in numbers):
+            numbers_only &= len({leaf[2] for leaf in column}) == 1
+            continue
+        any_number = True
+        if len({leaf[2] for leaf in column}) == 1:
+            continue
+        stacked = np.array(numbers, np.float64)
+        away = stacked - stacked[0]  # equal numbers give exactly zero
+        if not np.all(np.isfinite(away)):
+            return math.inf, math.inf, numbers_only
+        deviation = max(deviation, float(np.max(np.abs(away - away.mean(axis=0)), initial=0.0)))
+        sigma = max(sigma, float(np.max(away.std(axis=0, ddof=1), initial=0.0)))
+    return (deviation, sigma, numbers_only) if any_number else (None, None, numbers_only)
+
+
+def _first_difference(usual: list[Leaf], odd: list[Leaf], usual_number: int, number: int) -> str:
+    for before, here in zip(usual, odd, strict=False):
+        if before[:3] != here[:3]:
+            if before[0] != here[0] or before[1] != here[1]:
+                told = f"{here[0]} is a {here[1]} instead of {before[0]}, a {before[1]}"
+            else:
+                told = f"{here[0]} is {_show(here, before)} instead of {_show(before, here)}"
+            return f"run {number} parts from run {usual_number}: {told}"
+    return f"run {number} has {len(odd)} values, run {usual_number} has {len(usual)}"
+
+
+def _show(leaf: Leaf, other: Leaf) -> str:
+    _, _, bits, number = leaf
+    if isinstance(number, np.ndarray) and number.size and len(bits) == len(other[2]):
+        # By bits: 0.0 and -0.0 differ, too.
+        pairs = zip(bits, other[2], strict=True)
+        item = next(index for index, (a, b) in enumerate(pairs) if a != b) // number.dtype.itemsize
+        at = [int(index) for index in np.unravel_index(item, number.shape)]
+        return f"{number.flat[item].item()!r}" + (f" at {at}" if number.ndim else "")
+    if isinstance(number, np.ndarray) or (number is None and not bits[:60].isascii()):
+        return f"{len(bits)} bytes of digest {_name(bits)[:12]}"
+    return repr(number) if number is not None else bits.decode("utf-8", "replace")[:80]
+
+
+def _structural(repeats: int, tolerance_m: float | None, line: str, kinds: Sequence[str]) -> RepeatedCalls:
+    usual = _name(_usual(kinds))
+    return RepeatedCalls(repeats, len(set(kinds)), Verdict.EXCEEDS_TOLERANCE, tolerance_m, usual, None, None, (line,))
+
+
+def _usual(words: Sequence[str]) -> str:
+    """The most frequent, ties by who came first."""
+    return max(dict.fromkeys(words), key=words.count)
+
+
+def _name(*parts: str | bytes) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _largest(figures: Sequence[float | None]) -> float | None:
+    return max((figure for figure in figures if figure is not None), default=None)
+
+
+def explained(folder: Path) -> tuple[str, ...]:
+    """What ``samepath explain`` says of stored traces; nothing where it cannot be asked. Never hides what was found before."""
+    try:
+        import samepath
+
+        explain = getattr(samepath, "explain", None)
+        words: object = () if explain is None else explain(folder).words()
+    except (ImportError, SamepathError):
+        return ()
+    return (
+        tuple(words.splitlines()) if isinstance(words, str) else tuple(map(str, words)) if isinstance(words, Sequence) else ()
+    )
