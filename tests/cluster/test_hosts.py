@@ -1,0 +1,75 @@
+"""Several hosts: network namespaces with addresses of their own and no memory in common give the bytes of a single server."""
+
+import pytest
+
+pytest.importorskip("numba")
+pytest.importorskip("zmq")
+
+from tests.support import namespaces
+from tests.support.hosted import HostedCluster
+from tests.support.namespaces import CELL_5G, LAN, WIFI, WIRE, Hosts, LinkProfile, netem_words
+from tests.support.scenes import scenario
+from tests.support.serving import RawClient, served
+
+pytestmark = pytest.mark.skipif(bool(namespaces.reason_not_to()), reason=namespaces.reason_not_to() or "hosts can be made")
+
+MAP = "t-junction"
+TICKS = 8
+CAMERA = {"image_size_x": "320", "image_size_y": "200"}
+# Pictures large enough to be frames of their own on the wire, and of kinds that compress well and badly.
+EYES = (
+    ("sensor.camera.rgb", CAMERA),
+    ("sensor.camera.optical_flow", CAMERA),
+    ("sensor.lidar.ray_cast", {"points_per_second": "20000"}),
+)
+LOSSY = LinkProfile("lossy", 40.0, 40.0, 5.0, 2.0, 0.02)
+
+
+def again(doors):
+    """A fresh world on the same server."""
+    with RawClient(doors, timeout_s=60.0) as client:
+        assert client.ask("load_new_episode", MAP, True, 0xFFFF)[0] is None
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """What a single server sends, in one world after the other."""
+    found = []
+    with served() as server:
+        for _ in range(2):
+            found.append(scenario(server, ticks=TICKS, eyes=EYES))
+            again(server)
+    return found
+
+
+def run(cluster, number):
+    """A world, seen by a client of another host through two nodes."""
+    first, second = (cluster.doors(host) for host in cluster.hosts.nodes[:2])
+    if number:
+        cluster.hosts.client.call(lambda: again(first))
+    return cluster.hosts.client.call(lambda: scenario(first, ticks=TICKS, eyes=EYES, other_doors=second))
+
+
+def test_three_hosts_send_what_a_single_server_sends_whatever_their_links_are_like(alone, tmp_path):
+    with Hosts(3, WIRE, relay=not namespaces.has_netem()) as hosts, HostedCluster(hosts, tmp_path) as cluster:
+        profiles = [WIRE, LAN, CELL_5G, WIFI, LOSSY]
+        for number, profile in enumerate(profiles):
+            hosts.shape(profile)
+            assert run(cluster, number) == alone[min(number, 1)], profile
+        status = cluster.status()
+        assert [node["state"] for node in status["nodes"]] == ["working"] * 3
+        assert [node["host"] for node in status["nodes"]] == [host.label for host in hosts.nodes]
+        assert all(node["frames"] for node in status["nodes"])
+        assert status["frames"] == len(profiles) * TICKS * 2 * len(EYES)
+        assert status["desynchronised"] == status["dropped_frames"] == 0
+        assert any("on another host" in line or "not on this host" in line for line in cluster.lines), cluster.lines
+        if hosts.switch == "relay":
+            assert hosts.counts()["dropped"] > 0  # packets were lost, and TCP brought them all the same
+
+
+def test_what_tc_is_told_for_each_kind_of_link():
+    assert netem_words(WIRE, 0.0) == []
+    assert netem_words(LinkProfile("slow", 8.0, 8.0), 8.0) == ["tbf", "rate", "8mbit", "burst", "131072", "latency", "50ms"]
+    assert netem_words(WIFI, WIFI.up_mbit) == [
+        "netem", "limit", "10000", "delay", "2ms", "1.5ms", "distribution", "normal", "loss", "0.1%", "rate", "200mbit",
+    ]  # fmt: skip
