@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from samepath.core.errors import SamepathError as SamepathError
     from samepath.core.verdicts import Verdict as Verdict
     from samepath.instrument.analysis.cell import CellAnalysis as CellAnalysis
+    from samepath.instrument.analysis.explain import Explanation as Explanation
     from samepath.instrument.evaluation import Report as Report
     from samepath.instrument.evaluation import analyse as analyse
     from samepath.instrument.evaluation import check as check
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from samepath.instrument.evaluation import store as store
     from samepath.instrument.execution.run import Failure as Failure
     from samepath.instrument.execution.run import StudyProgress as StudyProgress
+    from samepath.instrument.explaining import explain as explain
     from samepath.instrument.study.records import Plan as Plan
     from samepath.instrument.study_run import StudyInterrupted as StudyInterrupted
     from samepath.instrument.study_run import StudyPreview as StudyPreview
@@ -51,6 +53,8 @@ _HOMES = {
     "analyse": "samepath.instrument.evaluation",
     "check": "samepath.instrument.evaluation",
     "Report": "samepath.instrument.evaluation",
+    "explain": "samepath.instrument.explaining",
+    "Explanation": "samepath.instrument.analysis.explain",
     "CellAnalysis": "samepath.instrument.analysis.cell",
     "CellTrace": "samepath.instrument.traces.cell",
     "Failure": "samepath.instrument.execution.run",

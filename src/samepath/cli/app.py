@@ -26,6 +26,7 @@ VERBS: Final = {
     "resume": ("resume", "Run what a study has left, then report."),
     "doctor": ("doctor", "Screen this host: memory, CPU, load, limits, GPU."),
     "analyse": ("analyse", "Measure how far the paths of repeated runs spread."),
+    "explain": ("explain", "Say where and why runs part: tick, actor, fields, cause."),
     "check": ("check", "Gate for CI: exit 0 within the tolerance, 1 beyond it."),
     "golden": ("golden:app", "Keep a run in a small file, and check that it still comes out the same."),
     "report": ("report", "Write the report of traces or logs again."),

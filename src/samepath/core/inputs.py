@@ -11,7 +11,9 @@ order: how long the step is, then orders, chance, commands.
 * ``order``: in which order something was taken up (``name``: actors, meshes, contacts); ``text`` is that order.
 * ``draw``: chance from the stream ``name``; ``values`` is what it gave.
 * ``command``: what holds for ``actor`` from this step on, in the words of ``name`` (channels, separated by blanks). Only
-  changes are listed. ``decided_step`` is the step whose beginning the controller saw: a lower one came late.
+  changes are listed. ``decided_step`` is the step whose beginning the controller saw: a lower one came late. Where steps are
+  of one length, a command is also listed when its age (``step - decided_step``) changes: what holds on with the same age was
+  decided anew, with the same result.
 * ``push``: a force or a change of state from outside, that is no command. ``text`` says where it came from; ``RACED``: a sum
   whose terms were added in the order in which threads finished.
 """

@@ -23,7 +23,7 @@ that differed already: then nobody can tell the controller from the simulator, a
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate
 from typing import Final
@@ -112,15 +112,26 @@ def find_cause(
     if log_a is None or log_b is None:
         return _from_traces(header, parting, sensed)
     window = window_of(header, parting, log_a, log_b)
-    differences = differing_inputs(log_a, log_b, window.last)
-    acting = [one for one in differences if one.step >= window.first]
-    before = [one for one in differences if one.step < window.first]
-    judge = _Judge(header, parting, window, log_a, log_b, sensed, differences)
+    listed = differing_inputs(log_a, log_b, window.last)
+    effective, schedule = effective_inputs(listed, log_a, log_b)
+    acting = [one for one in effective if one.step >= window.first]
+    before = [one for one in effective if one.step < window.first]
+    judge = _Judge(header, parting, window, log_a, log_b, sensed, listed, schedule)
     if acting:
-        return judge.of(acting[0], before)
+        return judge.of(_about(parting, acting), before)
     if before:
         return judge.of_earlier(before[0])
     return judge.without_difference()
+
+
+def _about(parting: Parting, acting: list[InputDifference]) -> InputDifference:
+    """The first difference; of commands to several actors in one step, that to the actor who parts."""
+    first = acting[0]
+    if first.kind is not InputKind.COMMAND:
+        return first
+    return next(
+        (one for one in acting if one.step == first.step and one.actor == parting.actor and one.kind is first.kind), first
+    )
 
 
 def window_of(header: Header, parting: Parting, log_a: InputLog, log_b: InputLog) -> Window:
@@ -158,6 +169,58 @@ def differing_inputs(log_a: InputLog, log_b: InputLog, last_step: int) -> list[I
     return [difference for _, difference in sorted(differing, key=lambda pair: pair[0])]
 
 
+def effective_inputs(
+    listed: list[InputDifference], log_a: InputLog, log_b: InputLog
+) -> tuple[list[InputDifference], list[InputDifference]]:
+    """Tell what reached the world from what did not: of commands, those that hold in a step, whenever they were listed.
+
+    A command that holds in both runs with the same numbers moves nothing, though it was decided at other moments. Such ones are
+    the second list: when controllers were asked, which may lead them elsewhere later on.
+    """
+    held_a, held_b = _HeldCommands(log_a), _HeldCommands(log_b)
+    effective: list[InputDifference] = []
+    schedule: list[InputDifference] = []
+    for one in listed:
+        if one.kind is not InputKind.COMMAND or one.name == _FINISHED or _undated(one):
+            effective.append(one)
+            continue
+        a, b = held_a.at(one.actor, one.step), held_b.at(one.actor, one.step)
+        held = InputDifference(one.step, one.kind, one.name, one.actor, a, b)
+        (schedule if _numbers(a) == _numbers(b) else effective).append(held)
+    return effective, schedule
+
+
+def _undated(one: InputDifference) -> bool:
+    return any(entry is not None and entry.decided_step is None for entry in (one.a, one.b))
+
+
+def _numbers(entry: Input | None) -> bytes:
+    return b"" if entry is None else Input(0, entry.kind, entry.name, entry.actor, entry.values).to_bytes()
+
+
+class _HeldCommands:
+    """Which command an actor is under in any step, with the step it was decided at."""
+
+    def __init__(self, log: InputLog) -> None:
+        # Where steps are of one length, a command is listed again when its age changes: what holds on was decided anew.
+        self._ages = not any(entry.kind is InputKind.STEP for entry in log)
+        self._listed: dict[int | None, tuple[list[int], list[Input]]] = {}
+        for entry in log:
+            if entry.kind is InputKind.COMMAND and entry.decided_step is not None:
+                steps, entries = self._listed.setdefault(entry.actor, ([], []))
+                steps.append(entry.step)
+                entries.append(entry)
+
+    def at(self, actor: int | None, step: int) -> Input | None:
+        steps, entries = self._listed.get(actor, ([], []))
+        index = bisect_right(steps, step) - 1
+        if index < 0:
+            return None
+        entry = entries[index]
+        decided = _decided(entry)
+        return replace(entry, step=step, decided_step=step - entry.step + decided if self._ages else decided)
+
+
 _Key = tuple[int, int, str, str, int | None, int]
 
 
@@ -185,6 +248,7 @@ class _Judge:
     log_b: InputLog
     sensed: SensedDifference | None
     differences: list[InputDifference]
+    schedule: list[InputDifference]
 
     def of(self, first: InputDifference, before: list[InputDifference]) -> CauseFound:
         """Judge by the first input that differs where the runs part; ``before``: what differed without acting."""
@@ -262,35 +326,23 @@ class _Judge:
         if any(entry.decided_step is None for entry in known):
             words = f"the command to actor {first.actor} at step {first.step} differs; when it was decided was not taken down"
             return self._found(Cause.UNKNOWN, words, to_record="the step that controllers saw when they decided (decided_step)")
-        if a is not None and b is not None:
-            if a.decided_step != b.decided_step:
-                words = (
-                    f"the command to actor {first.actor} in step {first.step} was decided from the world before step "
-                    f"{a.decided_step} in repeat {self.parting.a} and before step {b.decided_step} in repeat {self.parting.b}"
-                )
-                return self._found(Cause.LATE_COMMAND, words, self._late_words(abs(_decided(a) - _decided(b))))
-            return self._valued(first, before, _decided(a))
-        return self._in_one_alone(first, before, known[0])
-
-    def _in_one_alone(self, first: InputDifference, before: list[InputDifference], entry: Input) -> CauseFound:
-        """A command changed in one run and not in the other: it comes later there, or it is not what the other decided."""
-        there, other = (self.log_b, self.parting.b) if first.b is None else (self.log_a, self.parting.a)
-        told = [one for one in there if one.kind is InputKind.COMMAND and one.decided_step is not None]
-        arrived = next(
-            (one for one in told if one.actor == first.actor and one.step > entry.step and _same_decision(one, entry)), None
-        )
-        if arrived is not None:
-            late = arrived.step - entry.step
-            words = f"the command to actor {first.actor} of step {first.step} reached repeat {other} {_steps(late)} later"
-            return self._found(Cause.LATE_COMMAND, words, self._late_words(late))
-        asked = any(one.decided_step == entry.decided_step for one in told)
-        if self.header.time_scale is not None and not asked:
-            words = (
-                f"the command to actor {first.actor} of step {first.step} was decided from the world before step "
-                f"{entry.decided_step}; in repeat {other}, which the wall clock drove as well, nobody decided anything from it"
+        if a is None or b is None:
+            if self.header.time_scale is None:
+                return self._valued(first, before, _decided(known[0]))
+            missing = self.parting.a if a is None else self.parting.b
+            words = f"in step {first.step} actor {first.actor} had no command yet in repeat {missing}, and one in the other"
+            return self._found(Cause.LATE_COMMAND, f"{words}{self._clock_words()}")
+        if a.decided_step != b.decided_step:
+            return self._found(
+                Cause.LATE_COMMAND, self._decided_words(first, a, b), self._late_words(abs(_decided(a) - _decided(b)))
             )
-            return self._found(Cause.LATE_COMMAND, words)
-        return self._valued(first, before, _decided(entry))
+        return self._valued(first, before, _decided(a))
+
+    def _decided_words(self, first: InputDifference, a: Input, b: Input) -> str:
+        return (
+            f"the command to actor {first.actor} in step {first.step} was decided from the world before step {_decided(a)} in "
+            f"repeat {self.parting.a} and before step {_decided(b)} in repeat {self.parting.b}"
+        )
 
     def _valued(self, first: InputDifference, before: list[InputDifference], decided: int) -> CauseFound:
         """A controller decided otherwise at the same moment: from the same, or from something that differed already?"""
@@ -300,13 +352,27 @@ class _Judge:
                 f"{decided}, which is only known to be equal up to step {self.window.common_step}"
             )
             return self._found(Cause.UNKNOWN, words, to_record=_EVERY_TICK)
-        if before:
-            return self.of_earlier(before[0])
+        # What the controller remembers: chance that it was given, and when it was asked before. An order is nobody's memory;
+        # it leads a controller only where nothing else did.
+        drawn = [one for one in before if one.kind is not InputKind.ORDER and one.actor in (None, first.actor)]
+        asked = [one for one in self.schedule if one.actor == first.actor and one.step <= first.step]
+        led = sorted([*drawn, *asked], key=lambda one: (one.step, _RANK[one.kind]))
+        if led and led[0] in asked:
+            return self._asked(first, led[0])
+        if led or before:
+            return self.of_earlier((led or before)[0])
         words = (
             f"from the same states, before step {decided}, the controller of actor {first.actor} decided otherwise "
             f"({_both(first)})"
         )
         return self._sensed_or(Cause.COMMAND_VALUE, words)
+
+    def _asked(self, first: InputDifference, earlier: InputDifference) -> CauseFound:
+        words = f"the controller of actor {first.actor}, which remembers, had been asked at other moments before"
+        if earlier.a is None or earlier.b is None:
+            return self._found(Cause.LATE_COMMAND, f"{words}{self._clock_words()}")
+        told = self._decided_words(earlier, earlier.a, earlier.b)
+        return self._found(Cause.LATE_COMMAND, f"{words}: {told}", self._late_words(_apart(earlier)))
 
     def _sensed_or(self, cause: Cause, words: str) -> CauseFound:
         sensed = self.sensed
@@ -404,17 +470,9 @@ def _seconds(entry: Input | None) -> str:
     return "not given" if entry is None else f"{entry.values[0]!r} s"
 
 
-def _steps(count: int) -> str:
-    return f"{count} step{'' if count == 1 else 's'}"
-
-
 def _decided(entry: Input) -> int:
     return entry.step if entry.decided_step is None else entry.decided_step
 
 
-def _same_decision(one: Input, other: Input) -> bool:
-    same_values = Input(0, one.kind, one.name, one.actor, one.values).to_bytes()
-    return (
-        one.decided_step == other.decided_step
-        and same_values == Input(0, other.kind, other.name, other.actor, other.values).to_bytes()
-    )
+def _apart(first: InputDifference) -> int:
+    return 0 if first.a is None or first.b is None else abs(_decided(first.a) - _decided(first.b))
