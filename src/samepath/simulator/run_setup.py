@@ -5,13 +5,12 @@ of them build the same world in the same order.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from samepath.core.errors import InputError
 from samepath.core.inputs import InputKind, InputLog
 from samepath.scenarios.agents import DecisionRecorder, Decisions
-from samepath.scenarios.model import ScenarioSpec, build_scenario
+from samepath.scenarios.model import ScenarioSpec
 from samepath.scenarios.run_inputs import InputFeed, InputRecorder, driven_from_outside
 from samepath.simulator.game_loop import LoopSettings
 from samepath.simulator.simulation import Simulation, SimulationSettings, StepResult, number, settings_from, whole
@@ -112,31 +111,6 @@ class RunSetup:
         """Set the run up again from what went into it; ``decisions`` where it replayed some itself."""
         return FedRun(self, InputFeed(log), inputs, decisions, open_loop=self.is_open_loop(log))
 
-    def plain(self) -> dict[str, Any]:
-        """The setup as plain data, without anything that must be looked up elsewhere."""
-        return {
-            "scenario": self.scenario.model_dump(mode="json"),
-            "settings": asdict(self.settings),
-            "loop": asdict(self.loop),
-            "sources": list(self.sources),
-            "gusts_n": self.gusts_n,
-            "panels": self.panels,
-            "flip_ticks": self.flip_ticks,
-        }
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> "RunSetup":
-        """The setup of :meth:`plain`."""
-        return cls(
-            scenario=build_scenario(data["scenario"], "recording"),
-            settings=SimulationSettings(**data["settings"]),
-            loop=LoopSettings(**data["loop"]),
-            sources=parse_sources(",".join(data["sources"])),
-            gusts_n=float(data["gusts_n"]),
-            panels=int(data["panels"]),
-            flip_ticks=int(data["flip_ticks"]),
-        )
-
 
 class FedRun:
     """A run that is played again from its inputs, step by step: no clock is read, no thread started, no chance drawn."""
@@ -192,6 +166,9 @@ class FedRun:
         """Go back, or on, to where a snapshot of this run's simulation was taken."""
         self.simulation.close()
         self.simulation = Simulation.restore(packed, self.feed, open_loop=self.open_loop)
+        if self.open_loop and self.step_count:
+            # Not in a snapshot, since nothing that follows depends on it: what everybody was told in the step before.
+            self.simulation.commands = self.feed.commands(self.step_count - 1, self.simulation.world.states())
 
     def close(self) -> None:
         """Let go of everything."""

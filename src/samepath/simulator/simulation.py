@@ -106,6 +106,8 @@ class Simulation:
         self._arrangement = arrangement or Arrangement()
         self.settings = settings or SimulationSettings()
         step_s = self.settings.step_s or scenario.step
+        if inputs is not None:
+            inputs.log.step_s = step_s
         physics = PhysicsSettings(
             step_s=step_s,
             substeps=self.settings.substeps or scenario.substeps,

@@ -31,6 +31,7 @@ from samepath.engines.samepath.simulator import (
     SETTINGS,
     STEP_S,
     EmbeddedSimulator,
+    KeptSteps,
     Sensing,
     checked_scenario,
     control_of,
@@ -102,6 +103,7 @@ class SamepathGameLoop(EmbeddedSimulator):
         recorder: Recorder,
         decisions: "DecisionRecorder | None",
         on_tick: Callable[[int], None] = no_tick,
+        kept: KeptSteps | None = None,
     ) -> None:
         """Run a scenario frame by frame."""
         from samepath.simulator import game_loop
@@ -114,7 +116,7 @@ class SamepathGameLoop(EmbeddedSimulator):
         scenario, per_tick = checked_scenario(request.scenario), steps_per_tick(number(values, "step_s"))
         ticks = scenario.ticks if last is None else min(last, scenario.ticks)
         setup = RunSetup.of_values(scenario, values, request.seed, run_time_s(info, request), ticks * per_tick // 2)
-        loop, replayed, inputs = setup.loop, decisions_of(request.commands), setup.recorder()
+        loop, replayed, inputs = setup.loop, decisions_of(request.commands), kept.inputs if kept else setup.recorder()
         again = None if request.inputs is None else setup.fed(request.inputs, inputs, replayed)
         simulation = again.simulation if again else setup.simulation(inputs, decisions=replayed, record_to=decisions)
         disturbances = () if again else setup.disturbances()
@@ -122,12 +124,13 @@ class SamepathGameLoop(EmbeddedSimulator):
             recorder.actor(actor.id, actor.type)
         resampled = None if loop.is_fixed else ResampledRun(simulation, recorder, on_tick, last)
         sensing = Sensing(simulation, recorder, values, STEP_S, last)
-        was_s = simulation.world.time_s
-        end_tick, reason = 0, ""
+        was_s, end_tick, reason = simulation.world.time_s, 0, ""
 
         def on_step(result: "StepResult") -> None:
             nonlocal was_s, end_tick, reason
             now_s = simulation.world.time_s
+            if kept is not None:
+                kept.after_step(simulation.world.digest)
             # Sensors count time by the steps they are told of; the fixed step is not measured, or it would carry rounding.
             sensing.after_step(None if resampled is None else now_s - was_s)
             was_s = now_s

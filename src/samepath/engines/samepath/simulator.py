@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from math import floor
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from samepath import __version__
@@ -36,7 +37,7 @@ from samepath.instrument.traces.recorder import Recorder
 if TYPE_CHECKING:
     from samepath.scenarios.agents import DecisionRecorder, Decisions
     from samepath.scenarios.model import ScenarioSpec
-    from samepath.simulator.sensors.rig import SensorSuite
+    from samepath.simulator.sensors.rig import Rig, SensorSuite
     from samepath.simulator.simulation import Simulation, StepResult
 
 SENSOR_SETTINGS: Final[Mapping[str, Scalar]] = {"sensors": "", "sensor_samples": 20, "renderer": "software"}
@@ -70,8 +71,9 @@ class EmbeddedSimulator(Simulator):
         recorder: Recorder,
         decisions: "DecisionRecorder | None",
         on_tick: Callable[[int], None] = no_tick,
+        kept: "KeptSteps | None" = None,
     ) -> None:
-        """Run a scenario; ``decisions``, if given, takes down what the controllers decide."""
+        """Run a scenario; ``decisions``, if given, takes down what the controllers decide, ``kept`` what a recording needs."""
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         self.play(request, recorder, None, on_tick)
@@ -94,6 +96,20 @@ class EmbeddedSimulator(Simulator):
         load_sensors(scenario, request.settings)
 
 
+class KeptSteps:
+    """What a run leaves for its recording: everybody's commands, and the digest of the world after every step."""
+
+    def __init__(self) -> None:
+        from samepath.scenarios.run_inputs import InputRecorder
+
+        self.inputs = InputRecorder()
+        self.digests = bytearray()
+
+    def after_step(self, digest: str) -> None:
+        """A step was made."""
+        self.digests += bytes.fromhex(digest)
+
+
 class Samepath(EmbeddedSimulator):
     """The simulator that repeats itself. A scenario is one of its own, or the path of a file."""
 
@@ -112,6 +128,7 @@ class Samepath(EmbeddedSimulator):
         recorder: Recorder,
         decisions: "DecisionRecorder | None",
         on_tick: Callable[[int], None] = no_tick,
+        kept: "KeptSteps | None" = None,
     ) -> None:
         """Run a scenario in lockstep."""
         from samepath.simulator.game_loop import frame_work
@@ -123,7 +140,7 @@ class Samepath(EmbeddedSimulator):
         setup = RunSetup.of_values(checked_scenario(request.scenario), values, request.seed, run_time_s(info, request))
         per_tick = steps_per_tick(number(values, "step_s"))
         work = frame_work(number(values, "frame_cost_s", 0.0))
-        replayed, inputs = decisions_of(request.commands), setup.recorder()
+        replayed, inputs = decisions_of(request.commands), kept.inputs if kept else setup.recorder()
         if request.inputs is None:
             simulation = setup.simulation(inputs, decisions=replayed, record_to=decisions)
         else:
@@ -135,6 +152,8 @@ class Samepath(EmbeddedSimulator):
             ended = None
             while ended is None:
                 result = simulation.step()
+                if kept is not None:
+                    kept.after_step(simulation.world.digest)
                 sensing.after_step()
                 tick, ended = record_step(simulation, result, recorder, on_tick, per_tick), result.ended
                 work()
@@ -263,7 +282,7 @@ class Sensing:
     """What a run does about sensors: :meth:`after_step` and :meth:`close`; without a rig, nothing.
 
     A sensor measures at the first step at or after a tick of the trace, if the recorder keeps that tick, and its frame is kept
-    as a whole at every ``sensor_samples``-th of these.
+    as a whole at every ``sensor_samples``-th of these. ``rig`` is what rides along, unless the settings' own does.
     """
 
     def __init__(
@@ -273,6 +292,7 @@ class Sensing:
         values: Mapping[str, Scalar],
         tick_s: float,
         last: int | None = None,
+        rig: "Rig | None" = None,
     ) -> None:
         from samepath.simulator.simulation import whole
 
@@ -283,13 +303,13 @@ class Sensing:
         self._most = sys.maxsize if last is None else last
         self._tick = 0
         self._suite: SensorSuite | None = None
-        if _rig_of(values):
+        if rig is not None or _rig_of(values):
             from samepath.simulator.sensors.sensor import require_sensors
 
             require_sensors()
             from samepath.simulator.sensors import rig as rigs
 
-            rig, boxes = rigs.load_rig(_rig_of(values)), rigs.boxes_of(simulation.scenario)
+            rig, boxes = rig or rigs.load_rig(_rig_of(values)), rigs.boxes_of(simulation.scenario)
             self._suite = rigs.SensorSuite(rig, simulation.world, boxes=boxes, renderer=str(values["renderer"]))
             if values["renderer"] != SENSOR_SETTINGS["renderer"]:
                 # Pictures then depend on a driver: the trace says on which.
@@ -314,6 +334,17 @@ class Sensing:
         """Let go of the sensors."""
         if self._suite is not None:
             self._suite.close()
+
+
+def rig_text(values: Mapping[str, Scalar]) -> str:
+    """The text of the rig that rides along, so that its file need not be there later; empty if none does."""
+    name = _rig_of(values)
+    if not name:
+        return ""
+    from samepath.simulator.sensors.rig import built_in_rigs, load_rig
+
+    load_rig(name)  # refuses what is none
+    return built_in_rigs().get(name) or Path(name).read_text("utf-8")
 
 
 def _rig_of(values: Mapping[str, Scalar]) -> str:
