@@ -29,6 +29,7 @@ VERBS: Final = {
     "explain": ("explain", "Say where and why runs part: tick, actor, fields, cause."),
     "check": ("check", "Gate for CI: exit 0 within the tolerance, 1 beyond it."),
     "golden": ("golden:app", "Keep a run in a small file, and check that it still comes out the same."),
+    "bisect": ("bisect", "Find the setting or the commit that changes the outcome."),
     "report": ("report", "Write the report of traces or logs again."),
     "import": ("convert", "Convert logs into traces that are quick to read."),
     "simulators": ("simulators", "List the simulators that can be measured from here."),
