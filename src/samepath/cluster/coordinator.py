@@ -32,13 +32,14 @@ import msgspec
 
 from samepath.cluster import messages as m
 from samepath.cluster.assignment import Balance, NodeShare, assign, forget_node, forget_sensors, learn, shares_of, spread
+from samepath.cluster.link.compression import PackedPart
 from samepath.cluster.link.wire import ArenaPart
 from samepath.cluster.settings import Timeouts
 from samepath.simulator.server.rendering import RenderRequest, RenderResult, rounds
 
 NodeState = Literal["joining", "working", "draining"]
 # What a frame holds, or where that lies in the memory of the node that drew it: here it is only passed on.
-Payload = bytes | ArenaPart
+Payload = bytes | ArenaPart | PackedPart
 _replace: Final = msgspec.structs.replace
 # Now and then every request is measured by itself: costs change as the world does.
 _TIMED_EVERY: Final = 64

@@ -106,6 +106,7 @@ class MainServer(SimulatorServer):
             shared_memory=main.shared_memory,
             limits=link_limits(settings.limits),
             log=log,
+            compress=main.compress,
         )
         self._has_link = True
         config = c.ClusterConfig(

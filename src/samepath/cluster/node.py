@@ -21,10 +21,12 @@ from typing import Any, Final, NamedTuple
 from samepath import __version__
 from samepath.cluster import messages as m
 from samepath.cluster.identity import boot_id, digest_of, fingerprint, map_digest, understood_digest
+from samepath.cluster.link.compression import Mode
 from samepath.cluster.link.keys import Keys
 from samepath.cluster.link.memory import hold_memory
 from samepath.cluster.link.node_link import NodeLink
 from samepath.cluster.link.wire import LinkError, LinkLostError, Received, TooLargeError
+from samepath.cluster.placement.cores import keep_to_cores
 from samepath.cluster.replica import ANSWERED_HERE, Replica, read_actor, read_settings, scene_sent
 from samepath.cluster.settings import link_limits
 from samepath.core.clock import SYSTEM_CLOCK
@@ -56,7 +58,10 @@ _TEST_SENSORS: Final = (
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """How a node is started. ``handicap`` above 1 makes it draw slower by that factor, for experiments."""
+    """How a node is started. ``handicap`` above 1 makes it draw slower by that factor, for experiments.
+
+    ``compress``: whether frames for other hosts may go compressed. ``cores`` are those that it may use; none: all.
+    """
 
     name: str
     ordinal: int
@@ -69,12 +74,17 @@ class NodeSettings:
     threads: int = 1
     handicap: float = 1.0
     shared_memory: bool = True
+    compress: Mode = "auto"
+    cores: tuple[int, ...] = ()
     limits: ServerLimits = field(default_factory=ServerLimits)
 
 
 def run_node(settings: NodeSettings, log: Callable[[str], None]) -> int:
     """Run a node until it is told to go, or loses the main server; returns how it ended. SIGTERM and Ctrl-C end it."""
     import signal
+
+    if settings.cores:
+        keep_to_cores(settings.cores)  # before any thread is started: they stay where their process is
 
     async def run() -> int:
         node = Node(settings, log)
@@ -178,6 +188,7 @@ class Node:
                 shared_memory=settings.shared_memory,
                 limits=link_limits(settings.limits),
                 log=self._log,
+                compress=settings.compress,
             )
         except BaseException:
             self._close_ports()
@@ -306,7 +317,7 @@ class Node:
 
     def _send(self, message: m.FromNode, bulk: tuple[bytes, ...]) -> None:
         try:
-            self._link.send(m.encode(message), bulk)
+            self._link.send(m.encode(message), bulk, pack=isinstance(message, m.TickResult))
         except TooLargeError as error:
             if not isinstance(message, m.TickResult):
                 raise
@@ -354,7 +365,7 @@ class Node:
         self._replica = Replica(message.aliases, self._stream_port, settings.limits, self._log)
         self._render_thread = RenderThread(
             message.number,
-            LocalRenderer(settings.threads, most_bytes=settings.limits.measurement_bytes),
+            LocalRenderer(settings.threads or len(os.sched_getaffinity(0)), most_bytes=settings.limits.measurement_bytes),
             settings.handicap,
             self._rendered,
             self._render_failed,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from samepath.cluster.link.compression import Mode
 from samepath.cluster.link.memory import power_of_two
 from samepath.cluster.link.wire import LinkLimits
 from samepath.simulator.carla.limits import ServerLimits
@@ -72,7 +73,8 @@ class Timeouts:
 class MainSettings:
     """A main server: what it serves, where nodes find it, how they are treated.
 
-    ``policy`` is how sensors are shared out: ``measured`` or ``round-robin`` or ``random``.
+    ``policy`` is how sensors are shared out: ``measured`` or ``round-robin`` or ``random``. ``compress``: whether large things
+    for nodes of other hosts may go compressed, ``auto`` where that takes less time.
     """
 
     server: ServerSettings = field(default_factory=ServerSettings)
@@ -80,6 +82,7 @@ class MainSettings:
     link_host: str = "127.0.0.1"
     link_port: int = 0
     shared_memory: bool = True
+    compress: Mode = "auto"
     policy: str = "measured"
     timeouts: Timeouts = field(default_factory=Timeouts)
     run_folder: Path | None = None

@@ -24,6 +24,7 @@ from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
 from samepath.cluster.assignment import Balance
 from samepath.cluster.identity import tick_digest
+from samepath.cluster.link.compression import PackedError, PackedPart
 from samepath.cluster.link.main_link import MainLink
 from samepath.cluster.link.wire import (
     ArenaPart,
@@ -37,6 +38,7 @@ from samepath.cluster.link.wire import (
 )
 from samepath.cluster.monitor.counters import Counters, Meter
 from samepath.cluster.replica import ReplicaFeed
+from samepath.cluster.unpacking import owed_by, unpacked
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
 from samepath.simulator.carla import codec
@@ -94,7 +96,7 @@ class NodeHandle:
     frames: Meter
     pidfd: int = -1
     clients: dict[int, NodeClient] = field(default_factory=dict)
-    unsent: deque[tuple[bytes, tuple[bytes, ...]]] = field(default_factory=deque)
+    unsent: deque[tuple[bytes, tuple[bytes | PackedPart, ...]]] = field(default_factory=deque)
     unsent_bytes: int = 0
     read_on_s: float = 0.0  # when the first of it began to wait, or when it last became less
     connected: int = 0
@@ -287,11 +289,23 @@ class ClusterShell:
             if isinstance(message, m.Hello | m.MapReady):
                 # News of this moment first, for everybody: what a node is told then is the state that all others have.
                 self.publish_changes()
-            self.feed(c.NodeMessage(event.peer, message, _copied(message, event.bulk)))
+            try:
+                owed = owed_by(self.state.members.get(event.peer), message)
+                bulk = unpacked(message, event.bulk, owed, self._limits.measurement_bytes, self._passes_on)
+            except PackedError as error:
+                self.feed(c.PeerFailed(event.peer, f"it sent something that cannot be read: {error}"))
+                return
+            self.feed(c.NodeMessage(event.peer, message, _copied(message, bulk)))
         elif isinstance(event, Disconnected):
             self.feed(c.PeerLost(event.peer, "its connection ended"))
         elif isinstance(event, Readable) and isinstance(event.key, bytes):
             self.feed(c.PeerLost(event.key, "its process ended"))
+
+    def _passes_on(self, request: RenderRequest) -> bool:
+        """Is a frame wanted only by nodes of other hosts? Then it goes on as it came, packed if it is."""
+        homes = self._homes(request)
+        there = [self.by_number(home) for home in homes]
+        return MAIN_SERVER not in homes and not any(member is not None and self.link.is_local(member.peer) for member in there)
 
     def _look_for_ended(self) -> None:
         for peer, handle in tuple(self.handles.items()):
@@ -329,7 +343,7 @@ class ClusterShell:
         if not handle.unsent:
             handle.read_on_s = SYSTEM_CLOCK.monotonic_s()
         # What waits is copied: where it lies it can be read only now, and its writer needs the room.
-        handle.unsent.append((data, tuple(part if isinstance(part, bytes) else part.read() for part in bulk)))
+        handle.unsent.append((data, tuple(part.read() if isinstance(part, ArenaPart) else part for part in bulk)))
         handle.unsent_bytes += size_bytes
 
     def _is_behind(self, peer: bytes, handle: NodeHandle) -> bool:
@@ -600,7 +614,7 @@ class ClusterShell:
                 kept_bytes -= len(self.thumbnails.pop(oldest)[1])
 
 
-def _copied(message: m.FromNode, bulk: tuple[bytes | ArenaPart, ...]) -> tuple[c.Payload, ...]:
+def _copied(message: m.FromNode, bulk: tuple[c.Payload, ...]) -> tuple[c.Payload, ...]:
     """The bulk of a message, copied out of the node's memory but for payloads, which other nodes may be meant to read there."""
     if not isinstance(message, m.TickResult):
         return tuple(part.read() if isinstance(part, ArenaPart) else part for part in bulk)

@@ -14,9 +14,10 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from samepath.cluster.link import wire
+from samepath.cluster.link import compression, wire
 from samepath.cluster.link.channel import PACKET_MOST, Channel, OfferedPipes
 from samepath.cluster.link.keys import Keys
 from samepath.cluster.link.memory import MainMemory, PeerMemory, Segment
@@ -73,6 +74,7 @@ class Peer:
     malformed: int = 0
     offered: OfferedPipes | None = None
     channel: Channel | None = None
+    packer: compression.Packer | None = None
     over_wire: deque[tuple[bytes, list[bytes]]] = field(default_factory=deque)  # of whoever has a channel, for their marks
 
     def cut(self) -> None:
@@ -101,8 +103,10 @@ class MainLink:
         shared_memory: bool = True,
         limits: LinkLimits | None = None,
         log: Callable[[str], None] = lambda _: None,
+        compress: compression.Mode = "auto",
     ) -> None:
         """Listen. ``allowed`` says which public keys of nodes are let in, in this thread; None: all."""
+        self._compress: compression.Mode = compress
         self._limits = limits or LinkLimits()
         self._log = log
         self._peers: dict[bytes, Peer] = {}
@@ -129,7 +133,7 @@ class MainLink:
         self._memory = MainMemory(self._limits, self._in_use, log) if shared_memory else None
         self._poller = Poller(self._socket, self._authenticator.zap, self._authenticator.monitor)
 
-    def send(self, peer: bytes, message: bytes, bulk: Sequence[wire.Buffer | ArenaPart] = ()) -> None:
+    def send(self, peer: bytes, message: bytes, bulk: Sequence[wire.Buffer | ArenaPart | compression.PackedPart] = ()) -> None:
         """Send without ever waiting; PeerGoneError, PeerStuckError or TooLargeError say that nothing was sent.
 
         A part that lies in the arena of another node of the same host is read by its receiver there; else it is copied here.
@@ -149,6 +153,9 @@ class MainLink:
             self.counts.passed_bytes += len(part)
             return True
 
+        if store is None and found.packer is not None:
+            self.check(message, bulk)
+            bulk = found.packer.pack([part.read() if isinstance(part, ArenaPart) else part for part in bulk])
         frames, size, extent = wire.pack_bulk(found.flow.read, message, bulk, store, self._limits, reads)
         self._send_frames(found, frames, size, extent, leases)
         self._grow()
@@ -163,7 +170,7 @@ class MainLink:
         # What one slow reader has not read keeps all of the writer's memory: beyond a half of what there is, it gets copies.
         return bool(is_open) and reader.flow.waiting_bytes < self._limits.waiting_bytes // 2
 
-    def check(self, message: bytes, bulk: Sequence[wire.Buffer | ArenaPart] = ()) -> None:
+    def check(self, message: bytes, bulk: Sequence[wire.Buffer | ArenaPart | compression.PackedPart] = ()) -> None:
         """A TooLargeError for what no peer could be sent."""
         wire.check_sizes(message, bulk, self._limits)
 
@@ -523,6 +530,7 @@ class MainLink:
             return
         peer = Peer(identity, key, fd, handle, FlowControl(self._limits), PeerMemory(_short(identity)), wants_memory)
         peer.flow.on_received(0)  # its first packet
+        peer.packer = compression.Packer(self._compress, partial(compression.delivery_rate_b_s, handle))
         self._peers[identity] = self._by_fd[fd] = peer
         if self._memory is not None and wants_memory:
             self._offer(peer, self._memory.offer_broadcast(peer.memory))

@@ -9,11 +9,12 @@ arena and the pipe in one order; it is never held while somebody waits.
 """
 
 import os
+import socket
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Final
 
-from samepath.cluster.link import channel, wire
+from samepath.cluster.link import channel, compression, wire
 from samepath.cluster.link.channel import PACKET_MOST, Channel
 from samepath.cluster.link.keys import Keys, check_key
 from samepath.cluster.link.memory import Segment, SegmentWriter, power_of_two
@@ -60,8 +61,11 @@ class NodeLink:
         shared_memory: bool = True,
         limits: LinkLimits | None = None,
         log: Callable[[str], None] = lambda _: None,
+        compress: compression.Mode = "auto",
     ) -> None:
         self.endpoint = endpoint
+        self._wire: socket.socket | None = None  # our own handle of ZeroMQ's connection, to ask how fast it is
+        self.packer = compression.Packer(compress, lambda: compression.delivery_rate_b_s(self._wire))
         # New for every connection: main tells incarnations of a node apart by it, and drops what still comes from a former one.
         self.identity = b"n" + os.urandom(wire.IDENTITY_BYTES - 1)
         self._limits = limits or LinkLimits()
@@ -105,15 +109,22 @@ class NodeLink:
         down = 0 if self._broadcast is None else self._broadcast[1].size
         return down, 0 if self._arena is None else self._arena.segment.size
 
-    def send(self, message: bytes, bulk: Sequence[wire.Buffer] = ()) -> None:
-        """Send to main. Waits only if very much was sent that main has not read; then for a bounded time."""
+    def send(self, message: bytes, bulk: Sequence[wire.Buffer] = (), *, pack: bool = False) -> None:
+        """Send to main. Waits only if very much was sent that main has not read; then for a bounded time.
+
+        ``pack``: to another host the bulk may go compressed, if that takes less time.
+        """
+        parts: Sequence[wire.Buffer | compression.PackedPart] = bulk
+        if pack and self._arena is None:
+            wire.check_sizes(message, bulk, self._limits)
+            parts = self.packer.pack(bulk)
         # Before the bulk is put away: what is read while waiting also frees room in the arena.
         if self._flow.is_full():
             self._await_room()
         if self._failure is not None:
             raise self._failure
         with self._lock:
-            frames, size, extent = wire.pack_bulk(self._flow.read, message, bulk, self._store, self._limits)
+            frames, size, extent = wire.pack_bulk(self._flow.read, message, parts, self._store, self._limits)
             self._send_frames(frames, size, extent)
         # Once for each arena: main answers with a new one, or not at all where there is no more memory.
         if self._grow_to and not self._grow_asked:
@@ -183,6 +194,9 @@ class NodeLink:
             if self._broadcast is not None:
                 self._broadcast[1].close()
             self._arena = self._broadcast = None
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
         self._socket.disable_monitor()
         self._context.destroy(linger=round(linger_s * 1000.0))
 
@@ -218,10 +232,13 @@ class NodeLink:
 
         while True:
             try:
-                kind = parse_monitor_message(self._monitor.recv_multipart(zmq.DONTWAIT))["event"]
+                said = parse_monitor_message(self._monitor.recv_multipart(zmq.DONTWAIT))
+                kind = said["event"]
             except zmq.Again:
                 return
-            if kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            if kind == zmq.EVENT_CONNECTED:
+                self._hold_wire(said["value"])
+            elif kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._connected = True
             elif kind == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
                 self._refused("does not know this node's key: start the node with the keys that the main server gave out")
@@ -231,6 +248,14 @@ class NodeLink:
             # ``wire``).
             elif kind == zmq.EVENT_DISCONNECTED and self._connected:
                 self._ended = True
+
+    def _hold_wire(self, fd: int) -> None:
+        if self._wire is not None:
+            self._wire.close()
+        try:
+            self._wire = socket.socket(fileno=os.dup(fd))
+        except OSError:
+            self._wire = None  # it has ended already: ZeroMQ connects again
 
     def _refused(self, reason: str) -> None:
         if self._failure is None:
@@ -294,6 +319,12 @@ class NodeLink:
                 self._arena.ring.release(freed.end)
         if packet.kind == PacketKind.DATA:
             bulk, shared_bytes = wire.unpack_bulk(packet, after, self._fetch)
+            try:
+                bulk = tuple(part.read() if isinstance(part, compression.PackedPart) else part for part in bulk)
+            except compression.PackedError as error:
+                # Main passes on what another node has packed: that one lied, and this one goes on without the frame.
+                self._log(f"a frame that was passed on is left out: {error}")
+                return shared_bytes
             events.append(Received(MAIN, packet.message, bulk))
             return shared_bytes
         if packet.kind == PacketKind.MAP:

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, Final, NamedTuple, Protocol, TypeVar
 
+from samepath.cluster.link.compression import PackedPart
 from samepath.core.errors import InputError, SamepathError
 
 try:
@@ -102,7 +103,7 @@ class Received:
 
     peer: bytes
     message: bytes
-    bulk: tuple[bytes, ...] = ()
+    bulk: tuple[bytes | PackedPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class ReceivedInPlace:
 
     peer: bytes
     message: bytes
-    bulk: "tuple[bytes | ArenaPart, ...]" = ()
+    bulk: "tuple[bytes | ArenaPart | PackedPart, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class LinkCounts:
 
 # Raised whenever a packet or one of the control messages below changes. It is the first byte of every packet, so that two
 # versions can at least tell each other why they do not talk.
-VERSION: Final = 3
+VERSION: Final = 4
 IDENTITY_BYTES: Final = 16
 
 Buffer = bytes | memoryview
@@ -179,6 +180,7 @@ class Via(IntEnum):
     FRAME = 1
     SHARED = 2
     NEIGHBOUR = 3  # in the arena of another node of this host; only main says so
+    PACKED = 4  # compressed, in a frame of its own; the generation is the codec, the offset the size of what it contains
 
 
 class PartRef(NamedTuple):
@@ -231,9 +233,11 @@ def unpack(frame: bytes, frames_after: int, limits: LinkLimits) -> Packet:
     if len(frame) < start or count > limits.bulk_parts:
         raise MalformedError(f"{count} parts in {len(frame)} bytes")
     parts = tuple(PartRef._make(fields) for fields in _PART.iter_unpack(frame[_HEADER.size : start])) if count else ()
-    if any(part.via > Via.NEIGHBOUR or part.length > limits.bulk_bytes for part in parts):
+    if any(part.via > Via.PACKED or part.length > limits.bulk_bytes for part in parts):
         raise MalformedError("a part of an unknown kind, or too large")
-    if sum(part.via == Via.FRAME for part in parts) != frames_after:
+    if any(part.via == Via.PACKED and part.offset > limits.bulk_bytes for part in parts):
+        raise MalformedError("a part that is too large when it is unpacked")
+    if sum(part.via in {Via.FRAME, Via.PACKED} for part in parts) != frames_after:
         raise MalformedError(f"{frames_after} frames follow")
     # The message has no length of its own: it is what lies between the references and the inline parts.
     at = len(frame) - sum(part.length for part in parts if part.via == Via.INLINE)
@@ -247,7 +251,7 @@ def unpack(frame: bytes, frames_after: int, limits: LinkLimits) -> Packet:
     return Packet(kind, read, message, parts, tuple(inline))
 
 
-def check_sizes(message: bytes, bulk: "Sequence[Buffer | ArenaPart]", limits: LinkLimits) -> list[int]:
+def check_sizes(message: bytes, bulk: "Sequence[Buffer | ArenaPart | PackedPart]", limits: LinkLimits) -> list[int]:
     """The sizes of the parts of the bulk; a TooLargeError for what the link does not take."""
     if len(message) > limits.message_bytes or len(bulk) > limits.bulk_parts:
         raise TooLargeError(
@@ -263,7 +267,7 @@ def check_sizes(message: bytes, bulk: "Sequence[Buffer | ArenaPart]", limits: Li
 def pack_bulk(
     read: int,
     message: bytes,
-    bulk: "Sequence[Buffer | ArenaPart]",
+    bulk: "Sequence[Buffer | ArenaPart | PackedPart]",
     store: Callable[[Buffer, int], tuple[PartRef, Extent] | None] | None,
     limits: LinkLimits,
     neighbours: "Callable[[ArenaPart], bool] | None" = None,
@@ -279,7 +283,12 @@ def pack_bulk(
     inline: list[Buffer] = []
     frames: list[Buffer] = []
     start, end, generation = -1, -1, 0
-    for part, length in zip(bulk, sizes, strict=True):
+    for number, (part, length) in enumerate(zip(bulk, sizes, strict=True)):
+        if isinstance(part, PackedPart):
+            sizes[number] = len(part.data)
+            parts.append(PartRef(Via.PACKED, part.codec, part.length, len(part.data)))
+            frames.append(part.data)
+            continue
         if length <= limits.inline_bytes:
             parts.append(PartRef(Via.INLINE, 0, 0, length))
             inline.append(part.read() if isinstance(part, ArenaPart) else part)
@@ -306,12 +315,18 @@ _P = TypeVar("_P")
 
 def unpack_bulk(
     packet: Packet, after: Sequence[bytes], fetch: Callable[[PartRef], _P | None]
-) -> tuple[tuple[bytes | _P, ...], int]:
+) -> tuple[tuple[bytes | PackedPart | _P, ...], int]:
     """The bulk of a packet, and how much of it came through shared memory, which ``fetch`` reads (None: it is not there)."""
-    bulk: list[bytes | _P] = []
+    bulk: list[bytes | PackedPart | _P] = []
     frames, inline, shared_bytes = iter(after), iter(packet.inline), 0
     part: bytes | _P | None
     for reference in packet.parts:
+        if reference.via == Via.PACKED:
+            data = next(frames)
+            if len(data) != reference.length:
+                raise MalformedError(f"a part of {len(data)} bytes instead of {reference.length}")
+            bulk.append(PackedPart(data, reference.generation, reference.offset))
+            continue
         if reference.via >= Via.SHARED:
             part = fetch(reference)
             if part is None:
