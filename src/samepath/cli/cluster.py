@@ -87,7 +87,18 @@ NodePort = Annotated[
         "--node-port", min=0, max=65534, help="RPC port of every node, where hosts have one each. [default: 2 k above --port]"
     ),
 ]
-Threads = Annotated[int, typer.Option("--threads", min=1, max=256, help="Threads that each node draws with.")]
+Threads = Annotated[
+    int, typer.Option("--threads", min=0, max=256, help="Threads that each node draws with. 0: one for each core it may use.")
+]
+Compress = Annotated[
+    Literal["auto", "on", "off"],
+    typer.Option("--compress", help="Frames to and from other hosts without loss made smaller: where it saves time, or not."),
+]
+Cores = Annotated[str, typer.Option("--cores", help="Cores that the node may use: 0,2-3. [default: all]", show_default=False)]
+CoreSets = Annotated[
+    str,
+    typer.Option("--cores", help="Cores of one node after the other, in turn: '0;1;2-3'. [default: all]", show_default=False),
+]
 Policy = Annotated[
     Literal["measured", "round-robin"],
     typer.Option("--balance", help="How sensors are shared out: by measured cost, or in turn."),
@@ -175,9 +186,12 @@ def start(
     restart: Restart = False,
     scale: Scale = None,
     target_step_ms: TargetStep = 20.0,
+    compress: Compress = "auto",
+    cores_of_nodes: CoreSets = "",
 ) -> None:
     """Serve one world whose sensors are drawn by many nodes; clients connect to any. Ctrl-C ends it, a second one at once."""
     from samepath.cluster.autoscale import read_scale
+    from samepath.cluster.placement.cores import read_core_sets
     from samepath.cluster.running import STALL_S, ClusterPlan, cores
     from samepath.cluster.settings import MainSettings
     from samepath.simulator.carla.limits import ServerLimits
@@ -206,6 +220,7 @@ def start(
         link_host=link_host,
         link_port=link_port,
         shared_memory=shared_memory,
+        compress=compress,
         policy=balance,
         run_folder=run,
         page_host=page_host,
@@ -222,6 +237,7 @@ def start(
         threads=threads,
         keys=keys,
         scale=rule,
+        core_sets=read_core_sets(cores_of_nodes),
     )
     kept = journal_config(journal, durable=journal_durable)
     begin(plan if kept is None else plan.keeping(kept))
@@ -286,10 +302,13 @@ def node(
     threads: Threads = 1,
     handicap: Handicap = 1.0,
     shared_memory: SharedMemory = True,
+    compress: Compress = "auto",
+    cores: Cores = "",
 ) -> None:
     """Draw for a main server until it says that it is over. Exit 0: told to go; 1: main server lost; 2: refused."""
     from samepath.cluster.link.keys import read_keys, read_public
     from samepath.cluster.node import NodeSettings, run_node
+    from samepath.cluster.placement.cores import read_cores
     from samepath.cluster.running import MAIN_KEYS, NODE_KEYS
 
     ordinal = re.search(r"[0-9]{1,6}$", name)
@@ -308,6 +327,8 @@ def node(
         threads=threads,
         handicap=handicap,
         shared_memory=shared_memory,
+        compress=compress,
+        cores=read_cores(cores) if cores else (),
     )
     raise typer.Exit(run_node(settings, logger(f"samepath cluster node {name}")))
 

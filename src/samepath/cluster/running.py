@@ -46,6 +46,7 @@ class ClusterPlan:
     ``ray`` is the address of an existing Ray cluster, None: a Ray of our own. Nodes listen on ``node_host``. Each has the port
     ``node_port``, for one node per host; None: the k-th has those 2 k above the main server's, or any if that has any. ``keys``
     is the folder of keys for nodes started by hand. ``scale`` has nodes added and let go by load, beginning with ``nodes``.
+    ``core_sets`` are the cores of one node after the other, in turn.
     """
 
     main: MainSettings = field(default_factory=MainSettings)
@@ -57,6 +58,7 @@ class ClusterPlan:
     threads: int = 1
     keys: Path | None = None
     scale: ScaleRule | None = None
+    core_sets: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if self.scale is not None and not self.scale.nodes_least <= self.nodes <= self.scale.nodes_most:
@@ -91,6 +93,8 @@ class ClusterPlan:
             "link_host": main.link_host,
             "link_port": main.link_port,
             "shared_memory": main.shared_memory,
+            "compress": main.compress,
+            "core_sets": [list(cores) for cores in self.core_sets],
             "policy": main.policy,
             "page_host": main.page_host,
             "page_port": main.page_port,
@@ -125,6 +129,7 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         link_host=said["link_host"],
         link_port=said["link_port"],
         shared_memory=said["shared_memory"],
+        compress=said.get("compress", "auto"),  # journals of before have none
         policy=said["policy"],
         run_folder=run_folder,
         page_host=said["page_host"],
@@ -139,7 +144,8 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         node_port=said["node_port"],
         threads=said["threads"],
         keys=None if said["keys"] is None else Path(said["keys"]),
-        scale=None if said.get("scale") is None else ScaleRule(*said["scale"]),  # journals of before have none
+        scale=None if said.get("scale") is None else ScaleRule(*said["scale"]),
+        core_sets=tuple(tuple(cores) for cores in said.get("core_sets", ())),
     )
 
 
@@ -212,6 +218,8 @@ class _Cluster:
             threads=plan.threads,
             shared_memory=plan.main.shared_memory,
             port_step=2 if plan.node_port is None else 0,
+            core_sets=plan.core_sets,
+            compress=plan.main.compress,
         )
         for ordinal in range(1, plan.nodes + 1):
             main.place(first.another(ordinal))

@@ -35,6 +35,8 @@ def become_node(spec: NodeSpec, keys: NodeKeys) -> int:
         threads=spec.threads,
         handicap=spec.handicap,
         shared_memory=spec.shared_memory,
+        compress=spec.compress,
+        cores=spec.cores,
     )
     return run_node(settings, _log)
 

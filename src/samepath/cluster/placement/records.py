@@ -7,7 +7,7 @@ for a killed process and a minute for a frozen one.
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from samepath.core.errors import InputError
 
@@ -32,7 +32,8 @@ class NodeSpec:
 
     ``host`` is the address on which its two CARLA ports listen, ``port`` the first of them (0: any two), ``handicap`` the
     factor by which it draws slower than it could, ``main_endpoint`` where the main server's link listens. ``port_step`` is how
-    far ports of one node and the next are apart; 0: all have the same, each on a host of its own.
+    far ports of one node and the next are apart; 0: all have the same, each on a host of its own. ``core_sets`` are the cores
+    of one node after the other, in turn; none: each may use all. ``compress`` is for frames that go to another host.
     """
 
     name: str
@@ -44,6 +45,13 @@ class NodeSpec:
     handicap: float = 1.0
     shared_memory: bool = True
     port_step: int = 2
+    core_sets: tuple[tuple[int, ...], ...] = ()
+    compress: Literal["auto", "on", "off"] = "auto"
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """The cores that this node may use; none: all."""
+        return tuple(self.core_sets[(self.ordinal - 1) % len(self.core_sets)]) if self.core_sets else ()
 
     def another(self, ordinal: int) -> "NodeSpec":
         """The same for another node of this kind."""
