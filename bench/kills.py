@@ -19,6 +19,7 @@ from samepath.instrument.traces.store import stored_repeats
 KILLS = int(os.environ.get("SAMEPATH_BENCH_KILLS", "50"))
 LONGEST_S = 5.0
 LEFT_S = 5.0
+_SAID = "said.txt"  # what the last process wrote to its standard error
 DETERMINISTIC = ("lockstep", "lockstep-loaded", "noise-by-number")
 STUDY = """
 name: kills
@@ -40,7 +41,7 @@ def main() -> bool:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "x.yaml").write_text(STUDY, encoding="utf-8")
-        _finish(_start(folder, "study", "x.yaml", "--out", "whole"))
+        _finish(folder, _start(folder, "study", "x.yaml", "--out", "whole"))
         kills, left = 0, 0
         for moment_s in moments_s:
             begun = (folder / "killed" / "study.json").exists()
@@ -50,7 +51,7 @@ def main() -> bool:
             process.kill()
             process.wait()
             left += _left_over(folder)
-        _finish(_start(folder, "resume", "killed"))
+        _finish(folder, _start(folder, "resume", "killed"))
         figures = {"kills": kills, "processes_left": left, **_compare(folder)}
     good = left == 0 and figures["repeats_right"] and figures["identical_files"] == figures["files"] > 0
     rows = [[str(figures[key]) for key in ("kills", "resumed", "stored", "files", "identical_files", "processes_left")]]
@@ -63,12 +64,14 @@ def main() -> bool:
 def _start(folder: Path, *arguments: str) -> "subprocess.Popen[bytes]":
     environment = {**os.environ, "SAMEPATH_BENCH_MARK": str(folder)}
     command = [sys.executable, "-m", "samepath", *arguments]
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with (folder / _SAID).open("wb") as said:
+        return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=said)
 
 
-def _finish(process: "subprocess.Popen[bytes]") -> None:
+def _finish(folder: Path, process: "subprocess.Popen[bytes]") -> None:
     if process.wait() != 0:
-        raise SystemExit(f"{' '.join(map(str, process.args))} ended with {process.returncode}")
+        said = (folder / _SAID).read_text("utf-8", errors="replace").strip()[-2000:]
+        raise SystemExit(f"{' '.join(map(str, process.args))} ended with {process.returncode}: {said}")
 
 
 def _left_over(folder: Path) -> int:
