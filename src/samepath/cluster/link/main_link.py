@@ -401,9 +401,9 @@ class MainLink:
         """A message; returns how much of it lies in shared memory."""
         if any(part.via == wire.Via.NEIGHBOUR for part in packet.parts):
             raise MalformedError("a node names the memory of another one")
-        if not self._leaves_in_place or not any(part.via == wire.Via.SHARED for part in packet.parts):
+        if not self._leaves_in_place or not any(part.via in {wire.Via.SHARED, wire.Via.PACKED} for part in packet.parts):
             bulk, shared_bytes = wire.unpack_bulk(packet, after, peer.memory.fetch)
-            events.append(Received(peer.identity, packet.message, bulk))
+            events.append(Received(peer.identity, packet.message, wire.read_parts(bulk)))
         else:
             lease = peer.flow.lease()
             self._in_place.append(lease)

@@ -320,12 +320,10 @@ class NodeLink:
         if packet.kind == PacketKind.DATA:
             bulk, shared_bytes = wire.unpack_bulk(packet, after, self._fetch)
             try:
-                bulk = tuple(part.read() if isinstance(part, compression.PackedPart) else part for part in bulk)
-            except compression.PackedError as error:
+                events.append(Received(MAIN, packet.message, wire.read_parts(bulk)))
+            except MalformedError as error:
                 # Main passes on what another node has packed: that one lied, and this one goes on without the frame.
                 self._log(f"a frame that was passed on is left out: {error}")
-                return shared_bytes
-            events.append(Received(MAIN, packet.message, bulk))
             return shared_bytes
         if packet.kind == PacketKind.MAP:
             self._map(wire.unpack_control(wire.SegmentOffer, packet.message))

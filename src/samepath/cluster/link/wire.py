@@ -24,12 +24,12 @@ packets of the other side its sender has read.
 
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, Final, NamedTuple, Protocol, TypeVar
 
-from samepath.cluster.link.compression import PackedPart
+from samepath.cluster.link.compression import PackedError, PackedPart
 from samepath.core.errors import InputError, SamepathError
 
 try:
@@ -103,12 +103,12 @@ class Received:
 
     peer: bytes
     message: bytes
-    bulk: tuple[bytes | PackedPart, ...] = ()
+    bulk: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedInPlace:
-    """The same, with large parts of the bulk left where the node wrote them: they can be read until the next poll."""
+    """The same, with large parts of the bulk left as they are: where the node wrote them, until the next poll, or packed."""
 
     peer: bytes
     message: bytes
@@ -338,6 +338,14 @@ def unpack_bulk(
                 raise MalformedError(f"a part of {len(part)} bytes instead of {reference.length}")
         bulk.append(part)
     return tuple(bulk), shared_bytes
+
+
+def read_parts(bulk: Iterable[bytes | PackedPart]) -> tuple[bytes, ...]:
+    """The bulk with packed parts unpacked; a MalformedError for one that is not what it says."""
+    try:
+        return tuple(part.read() if isinstance(part, PackedPart) else part for part in bulk)
+    except PackedError as error:
+        raise MalformedError(str(error)) from None
 
 
 class SegmentUse(IntEnum):
