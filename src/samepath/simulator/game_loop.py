@@ -205,10 +205,13 @@ class GameLoop:
     def _view(self) -> WorldView:
         """What agents see. They count control periods: a frame is one only where steps are fixed."""
         view = self.simulation.view()
-        if self.settings.is_fixed:
-            return view
-        # The margin is for the rounding of a sum of steps: a period that is over must not count as not quite over.
-        return replace(view, tick=int(view.time_s / self.simulation.world.settings.step_s + 1e-9))
+        return view if self.settings.is_fixed else periods(view, self.simulation.world.settings.step_s)
+
+
+def periods(view: WorldView, step_s: float) -> WorldView:
+    """Return a view that counts control periods of ``step_s``, for agents in a loop whose steps vary."""
+    # The margin is for the rounding of a sum of steps: a period that is over must not count as not quite over.
+    return replace(view, tick=int(view.time_s / step_s + 1e-9))
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from samepath.core.errors import InputError
 from samepath.core.inputs import InputKind, InputLog
-from samepath.scenarios.agents import DecisionRecorder, Decisions
+from samepath.core.states import Command
+from samepath.scenarios.agents import DecisionRecorder, Decisions, WorldView
 from samepath.scenarios.model import ScenarioSpec
 from samepath.scenarios.run_inputs import InputFeed, InputRecorder, driven_from_outside
-from samepath.simulator.game_loop import LoopSettings
+from samepath.simulator.game_loop import LoopSettings, periods
 from samepath.simulator.simulation import Simulation, SimulationSettings, StepResult, number, settings_from, whole
 from samepath.simulator.sources import (
     Disturbance,
@@ -143,13 +144,18 @@ class FedRun:
         """How many steps were made: the number of the next one."""
         return self.simulation.world.tick_count
 
-    def step(self) -> StepResult:
-        """Make the next step, as long as it was then."""
+    def period_view(self) -> WorldView:
+        """What agents see who are asked now: they count control periods, which are no steps where those vary."""
+        view = self.simulation.view()
+        return view if self.setup.loop.is_fixed else periods(view, self.simulation.world.settings.step_s)
+
+    def step(self, commands: dict[int, Command] | None = None) -> StepResult:
+        """Make the next step, as long as it was then; under these commands, unless those of the feed are to hold."""
         step_s = self.feed.step_s(self.step_count)
         if step_s is None and not self.setup.loop.is_fixed and self.feed.fork_seed is None:
             raise InputError(f"inputs: the length of step {self.step_count} was wanted, but none was written down")
         # In this order, as in a game loop: agents see the world as the step before left it, not as it is pushed.
-        commands = self.simulation.decide(self.simulation.view())
+        commands = self.simulation.decide(self.simulation.view()) if commands is None else commands
         for disturbance in self._disturbances:
             disturbance.before_step(self.simulation)
         return self.simulation.advance(commands, step_s)

@@ -52,8 +52,9 @@ class RunReplay(Replay):
 
     def _forward(self) -> None:
         result = self._run.step()
-        is_last = self.position + 1 == self.steps
-        if bool(result.ended) != is_last and self._checks:
+        # A fork that was cut off has no end of its own.
+        ends = self.position + 1 == self.steps and bool(self.recording.ended)
+        if bool(result.ended) != ends and self._checks:
             how = f"ended ({result.ended})" if result.ended else "goes on"
             raise self._differs(f"the run {how} after step {self.position + 1}, but the recorded one had {self.steps} steps")
 
