@@ -228,6 +228,14 @@ def history(physics, ticks):
     return [(physics.step(), [physics.state(actor) for actor in (1, 2, 3, 4)]) for _ in range(ticks)]
 
 
+def test_a_world_that_grows_large_changes_threads_and_no_bits(monkeypatch):
+    small = history(crash(), 130)
+    monkeypatch.setattr("samepath.simulator.physics.engine._MANY_BODIES", 2)
+    grown = crash()
+    assert grown._threads == 1
+    assert history(grown, 130) == small
+
+
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_any_number_of_threads_gives_the_same_bits(threads):
     assert history(crash(threads), 130) == history(crash(), 130)

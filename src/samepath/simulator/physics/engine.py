@@ -43,6 +43,8 @@ _EVENTS: Final = rapier3d.ActiveEvents.COLLISION_EVENTS | rapier3d.ActiveEvents.
 # Upwards speed of a leap, and how slowly a walker must rise or fall to count as standing.
 _JUMP_MPS: Final = 4.2
 _STANDS_MPS: Final = 0.05
+# From so many bodies on, a pool of one thread takes the steps; measured, see ``Physics._choose_threads``.
+_MANY_BODIES: Final = 200
 
 
 class RayHit(NamedTuple):
@@ -57,8 +59,8 @@ class RayHit(NamedTuple):
 class PhysicsSettings:
     """What is held equal in a run: the step of the world and how finely physics divides it.
 
-    ``threads`` 0 computes in the caller's thread, which is quickest for small worlds: handing a step to a pool of threads of
-    its own costs more than the step. The bits are the same.
+    ``threads`` 0 leaves it to the engine: a small world is computed in the caller's thread, a large one in one thread of its
+    own. The bits are the same, whatever the number.
     """
 
     step_s: float = 0.05
@@ -86,7 +88,8 @@ class Physics:
 
     def _prepare(self) -> None:
         # Called for a new world and for a restored one, so that both are set up alike.
-        self._world.set_num_threads(self.settings.threads or None)
+        self._threads: int | None = 0  # as Rapier was told; nothing yet
+        self._choose_threads()
         parameters = self._world.integration_parameters
         parameters.dt = self.settings.substep_s
         parameters.num_solver_iterations = self.settings.solver_iterations
@@ -95,6 +98,19 @@ class Physics:
         self._fixed_only = rapier3d.QueryFilter.only_fixed()
         self._parts = (self._world.rigid_bodies, self._world.colliders, self._world.query_pipeline)
         self._world.update_query_pipeline()
+
+    def _choose_threads(self) -> None:
+        """Without a wish of the user: Rapier's own way for few bodies, a pool of one thread for many.
+
+        Rapier computes few bodies in the caller's thread, and shares many out over a pool with a thread for every core. Those
+        threads wait for each other dozens of times a step: on 16 cores that took a third longer than one thread alone, and on
+        a machine whose cores are busy it takes as long as the scheduler likes. A pool of one does everything in one go, but a
+        step must be handed to it, which costs more than the step of a few bodies.
+        """
+        wanted = self.settings.threads or (1 if len(self._bodies) >= _MANY_BODIES else None)
+        if wanted != self._threads:
+            self._threads = wanted
+            self._world.set_num_threads(wanted)
 
     def add(self, actor_id: int, kind: ActorType, pose: Pose, *, in_order: bool = True) -> None:
         """Add an actor's body. Ids rise and are never reused, so that the order of bodies is the order of ids.
@@ -112,6 +128,7 @@ class Physics:
         self._bodies[actor_id] = ActorBody(kind, handle)
         if isinstance(kind, VehicleType):
             self._bodies[actor_id].fit(None)
+        self._choose_threads()
         self._world.update_query_pipeline()
 
     def remove(self, actor_id: int) -> None:
