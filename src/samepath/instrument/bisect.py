@@ -24,16 +24,17 @@ from typing import Final
 
 from samepath.core.digests import fingerprint, link
 from samepath.core.documents import read_yaml
-from samepath.core.errors import InputError, SamepathError, SimulatorError, StoreError, StudyError, printable
+from samepath.core.errors import InputError, SamepathError, SimulatorError, StudyError, printable
 from samepath.core.files import make_folder, write_text_atomically
 from samepath.core.units import format_length, parse_tolerance_m
+from samepath.engines import registry
 from samepath.instrument.analysis.outcomes import pair_words
 from samepath.instrument.analysis.verdict import clopper_pearson
 from samepath.instrument.checkouts import Commit, CommitCheckouts
-from samepath.instrument.execution.folder import locked
 from samepath.instrument.pairs import ending_of, farthest_m, parting_words
 from samepath.instrument.progress import Display, display_for
 from samepath.instrument.search import first_change, minimal
+from samepath.instrument.search_folder import SearchFolder, search_folder
 from samepath.instrument.study.records import Plan, Scalar
 from samepath.instrument.subjects import (
     Choice,
@@ -55,9 +56,6 @@ STEPS: Final = 1024
 MOST_STEPS: Final = 1_000_000
 COMMAND_S: Final = 600.0
 MOST_REPEATS: Final = 10_000
-QUESTION_FILE: Final = "bisect.json"
-_FORMAT: Final = "samepath-bisect"
-_VERSION: Final = 1
 # Where a command writes logs, if it does.
 OUT_VARIABLE: Final = "SAMEPATH_OUT"
 # As for git bisect run: this commit cannot be judged, look at another.
@@ -217,13 +215,14 @@ def bisect(
     if setting is not None and subject is not None:
         grid = _Grid.read(setting, steps)
         with _memory(folder, {**held, "setting": setting, "steps": len(grid.values) - 1}) as memory:
-            search = _Search(memory, comparison, repeats, display)
+            search = _Search(memory, comparison, repeats, display, promised=_promised(subject))
             return _bisect_setting(search, subject, grid, scan=scan)
     if settings is not None and subject is not None:
         files = tuple(Path(one) for one in settings)
         sides = _read_settings(files[0]), _read_settings(files[1])
         with _memory(folder, {**held, "settings": list(sides)}) as memory:
-            return _bisect_settings(_Search(memory, comparison, repeats, display), subject, files, sides)
+            search = _Search(memory, comparison, repeats, display, promised=_promised(subject))
+            return _bisect_settings(search, subject, files, sides)
     if controller_repo is None:
         raise InputError("--controller-repo DIR, the repository of the commits, was wanted")
     with CommitCheckouts(Path(controller_repo)) as checkouts:
@@ -244,6 +243,12 @@ def _comparison(by: str, tolerance: str | float | None) -> _Comparison:
     return _Comparison(Yardstick.TOLERANCE, parse_tolerance_m(str(tolerance)))
 
 
+def _promised(subject: Plan) -> bool:
+    """Does the simulator promise the same bits for the same request?"""
+    with registry.create(cell_of(subject).simulator) as simulator:
+        return simulator.described(cell_of(subject).settings).capabilities.deterministic
+
+
 def _held(subject: Plan | None) -> dict[str, object]:
     """What is the same at all points of a search."""
     if subject is None:
@@ -262,8 +267,12 @@ def scenario_content(subject: Plan) -> str:
 class _Search:
     """Asks for points, remembers answers, tells progress."""
 
-    def __init__(self, memory: "_Memory", comparison: _Comparison, repeats: int, display: Display) -> None:
+    def __init__(
+        self, memory: "_Memory", comparison: _Comparison, repeats: int, display: Display, *, promised: bool = False
+    ) -> None:
         self.memory, self.comparison, self.repeats, self.display = memory, comparison, repeats, display
+        # A simulator that promises to repeat itself is held to it elsewhere: its points need no word about chance.
+        self._promised = promised
         self.points: dict[str, BisectPoint] = {}
         self._reference: Repeat | str | None = None
 
@@ -288,7 +297,7 @@ class _Search:
         return alike
 
     def skip(self, name: str, reason: str) -> None:
-        self.points[name] = BisectPoint(name, None, 0, (), reason)
+        self.points[name] = BisectPoint(name, None, 0, (), reason.removeprefix(f"{name}: "))
 
     def _note(self, runs: _Runs, *, same: bool) -> None:
         each = [self.comparison.outcome(run) for run in runs.each()]
@@ -302,7 +311,7 @@ class _Search:
             a, b = pair[0].cell, pair[1].cell
             parting = parting_words(a.header, a.load(a.runs[0].repeat), _unlike(a, b))
         told = [*notes]
-        if pair is not None:
+        if pair is not None and not self._promised:
             rate = clopper_pearson(0, self.repeats, _CONFIDENCE)[1]
             told.append(
                 f"A point counts as the same after {self.repeats} runs that are: one that differs in up to {rate:.0%} of its "
@@ -410,7 +419,7 @@ def _bisect_settings(
         fewer = "None of them alone is enough." if len(found) > 1 else ""
         notes = tuple(filter(None, (fewer, "Were there several such sets, this is one of them.")))
         changed = tuple(_change(name, before, after) for name in found)
-        return search.finish(question, files[0].name, changed, (runs(()), runs(found)), notes)
+        return search.finish(question, f"{files[0].name} as it is", changed, (runs(()), runs(found)), notes)
 
 
 def _change(name: str, before: Mapping[str, Scalar], after: Mapping[str, Scalar]) -> str:
@@ -490,8 +499,9 @@ def _bisect_commits(
 class _Memory:
     """The runs of a search on disk, by the point they belong to."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, found: SearchFolder) -> None:
+        self.folder = found.folder
+        self._found = found
 
     def run(self, subject: Plan, name: str, runner: SubjectRunner, repeats: int, salt: str = "") -> _Runs:
         """Return the runs of a subject, those that are missing run now."""
@@ -539,42 +549,16 @@ class _Memory:
         return _Runs(commit.words(), StoredCell(place))
 
     def finish(self, result: BisectResult) -> None:
-        question = json.loads((self.folder / QUESTION_FILE).read_text("utf-8"))
-        question["result"] = json.loads(result.to_json())
-        write_text_atomically(self.folder / QUESTION_FILE, json.dumps(question, indent=1))
+        self._found.finish(json.loads(result.to_json()))
 
     def _place(self, key: str) -> Path:
-        return self.folder / "points" / key
+        return self._found.place / key
 
 
 @contextmanager
 def _memory(folder: Path, question: Mapping[str, object]) -> Iterator[_Memory]:
-    """Open the memory of a search: that of the same question if it was interrupted, else a new one."""
-    with locked(folder):
-        path = folder / QUESTION_FILE
-        asked = fingerprint(question)
-        if path.exists():
-            found = _read_question(path)
-            # A finished search is not believed again: code and files that it ran may be others by now.
-            if found.get("fingerprint") != asked or "result" in found:
-                shutil.rmtree(folder / "points", ignore_errors=True)
-                path.unlink()
-        elif any(one.name != ".lock" for one in folder.iterdir()):
-            raise StoreError(f"{folder} is not an empty folder and holds no bisection: choose another --out folder")
-        if not path.exists():
-            fields = {"format": _FORMAT, "version": _VERSION, "fingerprint": asked, "question": question}
-            write_text_atomically(path, json.dumps(fields, indent=1, default=str))
-        yield _Memory(folder)
-
-
-def _read_question(path: Path) -> dict[str, object]:
-    try:
-        found = dict(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise StoreError(f"{path} is damaged ({error}): choose another --out folder") from error
-    if (found.get("format"), found.get("version")) != (_FORMAT, _VERSION):
-        raise StoreError(f"{path} is no bisection that this samepath can go on with: choose another --out folder")
-    return found
+    with search_folder(folder, {"verb": "bisect", **question}) as found:
+        yield _Memory(found)
 
 
 def _run_command(commit: Commit, command: tuple[str, ...], folder: Path, logs: Path, timeout_s: float) -> str:
