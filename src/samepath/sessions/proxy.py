@@ -39,9 +39,9 @@ from samepath.sessions.recording import (
     SessionContent,
     SessionFrame,
     SessionHeader,
+    SessionRows,
     SessionState,
     SessionWriter,
-    StateTable,
 )
 from samepath.sessions.wire import (
     ANSWER_BYTES_MOST,
@@ -112,7 +112,7 @@ class SessionProxy:
         self.leaders: dict[int, _ListenerSide] = {}  # of each stream the listener whose messages are written down
         self._synchronous = False
         self._episode = self._state_frame = -1
-        self._table = StateTable()
+        self._table = SessionRows()
         self._tasks: set[asyncio.Task[None]] = set()
         self._flusher: asyncio.TimerHandle | None = None
         self._has_complained = False

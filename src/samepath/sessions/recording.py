@@ -7,7 +7,7 @@ the session ended; without it, or with half of a record at the end, the process 
 to that point, the reader says so, and whoever compares must not take the end of the file for the end of the session.
 
 Values are whole where they are small. A long argument or answer (a map, a library of blueprints) is kept as its digest and
-size: enough to tell that two are equal. Of a state only the rows of actors that changed are written; :class:`StateTable` puts
+size: enough to tell that two are equal. Of a state only the rows of actors that changed are written; :class:`SessionRows` puts
 them together again.
 """
 
@@ -148,7 +148,7 @@ _decoder: Final = msgspec.msgpack.Decoder(
 _header_decoder: Final = msgspec.msgpack.Decoder(SessionHeader)
 
 
-class StateTable:
+class SessionRows:
     """The rows of all actors, kept from state to state."""
 
     def __init__(self) -> None:
@@ -307,7 +307,7 @@ def _assembled(path: Path, contents: Iterator[bytes | _Cut]) -> SessionRecording
     events: list[SessionEvent] = []
     end: SessionEnd | None = None
     truncated = ""
-    table = StateTable()
+    table = SessionRows()
     for content in contents:
         if isinstance(content, _Cut):
             truncated = f"it ends within a record, at byte {content.at_byte}"

@@ -24,8 +24,8 @@ from samepath.sessions.recording import (
     SessionContent,
     SessionFrame,
     SessionRecording,
+    SessionRows,
     SessionState,
-    StateTable,
 )
 from samepath.sessions.wire import SessionWireError, unpacked
 
@@ -115,7 +115,7 @@ class _Builder:
     def __init__(self, recording: SessionRecording) -> None:
         self.recording = recording
         self.ids = Ids()
-        self._rows = StateTable()
+        self._rows = SessionRows()
         self.stretches = [Stretch(False, 0, 0)]
         self.states: list[SessionState] = []
         self.lanes: dict[int, int] = {}
@@ -221,7 +221,7 @@ class StateCursor:
 
     def __init__(self, timeline: Timeline) -> None:
         self._states = iter(timeline.states)
-        self._table = StateTable()
+        self._table = SessionRows()
         self._at = -1
 
     def at(self, number: int) -> Rows:

@@ -1,0 +1,77 @@
+"""``samepath twice``: any CARLA script, n times. The same? If not: the script or the simulator, and why."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from samepath.cli.common import Json
+from samepath.core.errors import InputError, printable
+
+Command = Annotated[
+    list[str] | None, typer.Argument(metavar="-- COMMAND...", help="The script as you run it: python my_script.py ARGS.")
+]
+Runs = Annotated[int, typer.Option("-n", "--runs", min=2, max=1000, help="How often to run it.")]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server", metavar="HOST:PORT", help="A CARLA server that runs already; its map is loaded anew before each run."
+    ),
+]
+Map = Annotated[str, typer.Option("--map", help="The map of the fresh servers.")]
+Port = Annotated[int | None, typer.Option("--port", min=0, max=65534, help="Where the script finds the server. 0: any port.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=1.0, max=604800.0, help="Seconds after which a script is stopped.")]
+Keep = Annotated[Path | None, typer.Option("--keep", help="An empty folder for recordings and what the script printed.")]
+CpuLoad = Annotated[float, typer.Option("--cpu-load", min=0.0, max=1.0, help="Hold the machine at this share of its CPU time.")]
+MemoryLoad = Annotated[float, typer.Option("--memory-load", min=0.0, max=1.0, help="The same for its memory bandwidth.")]
+GpuLoad = Annotated[float, typer.Option("--gpu-load", min=0.0, max=1.0, help="The same for its GPU.")]
+Cause = Annotated[bool, typer.Option("--cause/--no-cause", help="Run the script a few times more to find out why it parts.")]
+Recorded = Annotated[
+    list[Path] | None, typer.Option("--recorded", metavar="FILE", help="Compare recordings instead of running; give it twice.")
+]
+
+
+def twice(
+    command: Command = None,
+    runs: Runs = 2,
+    server: Server = None,
+    map_name: Map = "t-junction",
+    port: Port = None,
+    timeout: Timeout = 600.0,
+    keep: Keep = None,
+    cpu_load: CpuLoad = 0.0,
+    memory_load: MemoryLoad = 0.0,
+    gpu_load: GpuLoad = 0.0,
+    cause: Cause = True,
+    recorded: Recorded = None,
+    json: Json = False,
+) -> None:
+    """Run a CARLA script several times, unchanged, each time against a fresh server. Exit 0: the same, 1: not, 2: bad input."""
+    from samepath.sessions import twice as sessions
+
+    if recorded:
+        if command:
+            raise InputError("twice: either recordings to compare or a script to run was wanted, but both came")
+        report = sessions.compare_recorded(*recorded)
+    else:
+        loads = {"cpu_load": cpu_load, "memory_load": memory_load, "gpu_load": gpu_load}
+        report = sessions.twice(
+            command or [],
+            runs,
+            server=server,
+            map_name=map_name,
+            port=port,
+            timeout_s=timeout,
+            keep=keep,
+            loads={name: level for name, level in loads.items() if level > 0} or None,
+            investigate=cause,
+            log=_log,
+        )
+    typer.echo(report.to_json() if json else report.words())
+    raise typer.Exit(0 if report.same else 1)
+
+
+def _log(line: str) -> None:
+    plain = printable(line)
+    print(f"samepath twice: {plain}", file=sys.stderr, flush=True)
