@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+import lz4.block as lz4_block
 import numpy as np
 import pyarrow as pa
 
@@ -77,7 +78,12 @@ def _planes(inner: Codec) -> Codec:
 
 def codecs() -> list[Codec]:
     """All that are compared."""
-    lz4, zstd = _arrow("lz4_raw"), _arrow("zstd", 1)
+    lz4 = Codec(
+        "lz4",
+        lambda data, _: lz4_block.compress(data, store_size=False),
+        lambda data, size, _: lz4_block.decompress(data, uncompressed_size=size),
+    )
+    zstd = _arrow("zstd", 1)
     return [
         lz4,
         zstd,
@@ -158,10 +164,10 @@ def main() -> bool:
     for (size, mbit), times in sorted(best.items(), key=lambda item: (item[0][1], int(item[0][0].split()[0]))):
         name = min(times, key=lambda name: times[name])
         plain_ms, ms = 1e3 * times["as it is"] / len(CAMERA_KINDS), 1e3 * times[name] / len(CAMERA_KINDS)
-        lz4_ms, zstd_ms = (1e3 * times[one] / len(CAMERA_KINDS) for one in ("lz4_raw", "zstd 1"))
+        lz4_ms, zstd_ms = (1e3 * times[one] / len(CAMERA_KINDS) for one in ("lz4", "zstd 1"))
         cells = [f"{mbit:g} Mbit/s", size, name, f"{ms:.2f}", f"{lz4_ms:.2f}", f"{zstd_ms:.2f}", f"{plain_ms:.2f}"]
         fastest.append(cells)
     title = "ms for a frame from packing to unpacking, mean of six kinds"
-    show(title, ["link", "size", "fastest", "ms", "lz4_raw", "zstd 1", "as it is"], fastest)
+    show(title, ["link", "size", "fastest", "ms", "lz4", "zstd 1", "as it is"], fastest)
     save("compression", {"frames": raw, "fastest": fastest})
     return True

@@ -11,7 +11,7 @@ from tests.support.namespaces import CELL_5G, LAN, WIFI, WIRE, Hosts, LinkProfil
 from tests.support.scenes import scenario
 from tests.support.serving import RawClient, served
 
-pytestmark = pytest.mark.skipif(bool(namespaces.reason_not_to()), reason=namespaces.reason_not_to() or "hosts can be made")
+needs_hosts = pytest.mark.skipif(bool(namespaces.reason_not_to()), reason=namespaces.reason_not_to() or "hosts can be made")
 
 MAP = "t-junction"
 TICKS = 8
@@ -22,6 +22,8 @@ EYES = (
     ("sensor.camera.optical_flow", CAMERA),
     ("sensor.lidar.ray_cast", {"points_per_second": "20000"}),
 )
+# Frames of one node always go compressed, of another never, of the third where it takes less time.
+COMPRESS = (("--compress", "on"), ("--compress", "off"), ("--compress", "auto"))
 LOSSY = LinkProfile("lossy", 40.0, 40.0, 5.0, 2.0, 0.02)
 
 
@@ -50,8 +52,12 @@ def run(cluster, number):
     return cluster.hosts.client.call(lambda: scenario(first, ticks=TICKS, eyes=EYES, other_doors=second))
 
 
+@needs_hosts
 def test_three_hosts_send_what_a_single_server_sends_whatever_their_links_are_like(alone, tmp_path):
-    with Hosts(3, WIRE, relay=not namespaces.has_netem()) as hosts, HostedCluster(hosts, tmp_path) as cluster:
+    with (
+        Hosts(3, WIRE, relay=not namespaces.has_netem()) as hosts,
+        HostedCluster(hosts, tmp_path, start=["--compress", "on"], each=COMPRESS) as cluster,
+    ):
         profiles = [WIRE, LAN, CELL_5G, WIFI, LOSSY]
         for number, profile in enumerate(profiles):
             hosts.shape(profile)

@@ -28,17 +28,23 @@ class HostedCluster:
     """``samepath cluster start --nodes 0`` in the main host and one ``samepath cluster node`` in each of the others."""
 
     def __init__(
-        self, hosts: Hosts, folder: Path, *, map_name: str = "t-junction", start: Sequence[str] = (), node: Sequence[str] = ()
+        self,
+        hosts: Hosts,
+        folder: Path,
+        *,
+        map_name: str = "t-junction",
+        start: Sequence[str] = (),
+        each: Sequence[Sequence[str]] = (),
     ) -> None:
+        """``start`` are options of the main server, ``each`` of one node after the other."""
         self.hosts, self.folder = hosts, folder
         self.lines: list[str] = []
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._readers: list[threading.Thread] = []
-        self._node_options = tuple(node)
         try:
             self.start_main("start", "--nodes", "0", "--placement", "processes", "--map", map_name, "--port", str(PORT), *start)
-            for host in hosts.nodes:
-                self.add(host)
+            for number, host in enumerate(hosts.nodes):
+                self.add(host, *(each[number] if each else ()))
             for host in hosts.nodes:
                 self.wait_for(rf"{host.label} has joined .*{re.escape(host.address)}:{PORT}")
         except BaseException:
@@ -64,7 +70,7 @@ class HostedCluster:
     def add(self, host: Host, *options: str) -> None:
         """Start the node of a host."""
         words = ["cluster", "node", "--main", f"{self.hosts.main.address}:{LINK_PORT}", "--keys", str(self.folder / "keys")]
-        words += ["--name", host.label, "--host", host.address, "--port", str(PORT), *self._node_options, *options]
+        words += ["--name", host.label, "--host", host.address, "--port", str(PORT), *options]
         self._start(host, *words)
 
     def _start(self, host: Host, *words: str) -> None:

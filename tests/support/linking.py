@@ -51,15 +51,16 @@ class Pair:
 
 
 @contextmanager
-def linked(nodes=1, *, shared=True, limits=None, node_shared=None):
+def linked(nodes=1, *, shared=True, limits=None, node_shared=None, compress="auto"):
     with ExitStack() as stack:
         log = []
-        main = MainLink("127.0.0.1", 0, MAIN_KEYS, NODE_KEYS.public.__eq__, shared_memory=shared, limits=limits, log=log.append)
+        same = {"limits": limits, "log": log.append, "compress": compress}
+        main = MainLink("127.0.0.1", 0, MAIN_KEYS, NODE_KEYS.public.__eq__, shared_memory=shared, **same)
         stack.callback(main.close)
         wanted = node_shared or [shared] * nodes
         found = []
         for one in wanted:
-            node = NodeLink(main.endpoint, NODE_KEYS, MAIN_KEYS.public, shared_memory=one, limits=limits, log=log.append)
+            node = NodeLink(main.endpoint, NODE_KEYS, MAIN_KEYS.public, shared_memory=one, **same)
             stack.callback(node.close)
             found.append(node)
         pair = Pair(main, found, log)

@@ -2,8 +2,7 @@
 
 Pictures of a rasteriser are flat areas and repeated rows: measured on our own frames, LZ4 leaves 1 to 40 % of them at several
 hundred MB/s on a core, Zstandard at level 1 about two thirds of that at a third of the speed (``python -m bench compression``).
-The frame before as a reference saves little more and would make nodes remember. Both codecs are in pyarrow, which samepath
-needs anyway.
+The frame before as a reference saves little more and would make nodes remember.
 
 Whether it pays depends on the link: at 10 Gbit/s it never does, at 1 Gbit/s LZ4 does, below some 200 Mbit/s Zstandard. A sender
 therefore compares, for each message, the time it would take as it is and with either codec: packing, sending and unpacking, one
@@ -13,7 +12,7 @@ on what was sent before; now and then the one that was not chosen is tried, beca
 **What may come.** A packed part says how long it was; that, not its packed size, is what a receiver has to allocate. The link
 lets a part through whose length is within its limits and unpacks nothing by itself: :meth:`PackedPart.read` allocates exactly
 that length, and whoever calls it has compared it with what was asked for (a node that owes a frame of 1 MiB cannot make the
-main server allocate two). What unpacks to anything but its length is refused; LZ4 alone would leave the rest as the memory was.
+main server allocate two). What unpacks to anything but its length is refused.
 """
 
 import socket
@@ -32,10 +31,11 @@ Mode = Literal["auto", "on", "off"]
 MODES: Final = ("auto", "on", "off")
 # Smaller parts travel in a packet or two: there is nothing to be saved.
 LEAST_BYTES: Final = 16 << 10
-# By number, as they are named on the wire: pyarrow's name, and the level.
-CODECS: Final[dict[int, tuple[str, int | None]]] = {1: ("lz4_raw", None), 2: ("zstd", 1)}
-# Behind the content, so that a shorter one than was said is found: LZ4 itself does not say how much it wrote.
-_END: Final = b"samepath"
+# As they are named on the wire.
+LZ4: Final = 1
+ZSTANDARD: Final = 2
+CODECS: Final = (LZ4, ZSTANDARD)
+_LEVEL: Final = 1  # of Zstandard
 # What does not become smaller by this part is sent as it is.
 _WORTH_RATIO: Final = 0.95
 _LEARN_RATIO: Final = 0.2
@@ -71,25 +71,41 @@ class PackedPart:
         if self.codec not in CODECS:
             raise PackedError(f"there is no codec {self.codec}")
         try:
-            found: bytes = _codec(self.codec).decompress(self.data, self.length + len(_END), asbytes=True)
+            found = _unpack(self.codec, self.data, self.length)
         except (OSError, ValueError, OverflowError) as error:
             raise PackedError(f"what was packed cannot be unpacked: {error}") from None
-        if found[self.length :] != _END:
+        if len(found) != self.length:
             raise PackedError(f"what was packed is not {self.length} bytes long")
-        return found[: self.length]
+        return found
+
+
+def _unpack(codec: int, data: bytes, length: int) -> bytes:
+    if codec == LZ4:
+        import lz4.block
+
+        # It writes no more than this, and returns no more than it wrote. (pyarrow has LZ4 too, but returns the whole buffer:
+        # what a short part left unwritten is whatever was in that memory before, such as another client's picture.)
+        try:
+            return bytes(lz4.block.decompress(data, uncompressed_size=length))
+        except lz4.block.LZ4BlockError as error:
+            raise ValueError(str(error)) from None
+    return bytes(_zstandard().decompress(data, length, asbytes=True))
 
 
 @cache
-def _codec(number: int) -> "pyarrow.Codec":
+def _zstandard() -> "pyarrow.Codec":
     import pyarrow
 
-    name, level = CODECS[number]
-    return pyarrow.Codec(name) if level is None else pyarrow.Codec(name, compression_level=level)
+    return pyarrow.Codec("zstd", compression_level=_LEVEL)
 
 
 def packed(data: bytes | memoryview, codec: int) -> PackedPart:
     """A part, packed."""
-    return PackedPart(_codec(codec).compress(b"".join((data, _END)), asbytes=True), codec, len(data))
+    if codec == LZ4:
+        import lz4.block
+
+        return PackedPart(bytes(lz4.block.compress(data, store_size=False)), codec, _size(data))
+    return PackedPart(bytes(_zstandard().compress(data, asbytes=True)), codec, _size(data))
 
 
 class Learned(NamedTuple):
@@ -115,7 +131,7 @@ def choose(choice: Choice, rate_b_s: float | None, mode: Mode) -> int:
         if codec not in choice.learned:
             return codec
     if choice.messages % _TRY_EVERY == 0:
-        return list(CODECS)[choice.messages // _TRY_EVERY % len(CODECS)]
+        return CODECS[choice.messages // _TRY_EVERY % len(CODECS)]
     rate = rate_b_s or _FIRST_RATE_B_S
     took_s = {
         codec: known.s_per_byte * (1.0 + 1.0 / _UNPACK_FACTOR) + known.ratio / rate for codec, known in choice.learned.items()
