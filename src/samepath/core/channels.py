@@ -24,6 +24,9 @@ VEHICLE_CONTROL: Final = (
 )
 WALKER_CONTROL: Final = ("walk_x_ratio", "walk_y_ratio", "walk_z_ratio", "walk_speed_mps")
 
+# What somebody tells an actor to do. The gear is the gearbox's, not the driver's.
+COMMANDS: Final = frozenset((*VEHICLE_CONTROL[:-1], *WALKER_CONTROL))
+
 STANDARD: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION, *VEHICLE_CONTROL, *WALKER_CONTROL)
 
 # Angles wrap: 179.9 and -179.9 are 0.2 degrees apart, so their spread is taken after unwrapping about the first repeat.

@@ -13,7 +13,8 @@ order: how long the step is, then orders, chance, commands.
 * ``command``: what holds for ``actor`` from this step on, in the words of ``name`` (channels, separated by blanks). Only
   changes are listed. ``decided_step`` is the step whose beginning the controller saw: a lower one came late. Where steps are
   of one length, a command is also listed when its age (``step - decided_step``) changes: what holds on with the same age was
-  decided anew, with the same result.
+  decided anew, with the same result. ``ASKED`` is no command: ``values`` is the time that controllers were told when they
+  were asked, where a clock says when that is.
 * ``push``: a force or a change of state from outside, that is no command. ``text`` says where it came from; ``RACED``: a sum
   whose terms were added in the order in which threads finished.
 """
@@ -28,6 +29,7 @@ from typing import Final
 from samepath.core.digests import first_link, link
 from samepath.core.errors import InputError
 
+ASKED: Final = "asked_s"
 RACED: Final = "added as threads finished"
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from samepath.core.channels import POSITION, ROTATION, VELOCITY
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.inputs import ASKED, Input, InputKind, InputLog
 from samepath.core.states import VehicleCommand
 from samepath.engines.interface import (
     CAR_SCENARIOS,
@@ -48,6 +49,7 @@ from samepath.engines.interface import (
 )
 from samepath.engines.resampling import RESAMPLING, EngineFrame, Resampler
 from samepath.instrument.traces.recorder import Recorder
+from samepath.scenarios.run_inputs import InputRecorder
 from samepath.scenarios.scripts import (
     STANDING,
     ActorController,
@@ -62,6 +64,7 @@ from samepath.scenarios.scripts import (
 TICK_S: Final = 0.05
 # Besides the modes of the interface: frames on the wall clock, one step as long as the frame took.
 VARIABLE_STEP: Final = "variable-step"
+_RANK: Final = {kind: rank for rank, kind in enumerate(InputKind)}
 # What a driver's command is recorded as, after the channels of a state.
 CONTROLS: Final = ("throttle_ratio", "steer_ratio", "brake_ratio")
 # Everybody sinks onto their wheels, brakes on, before the run begins: fixed steps in every mode.
@@ -316,6 +319,19 @@ class _Reading(NamedTuple):
     commands: tuple[VehicleCommand, ...]
 
 
+class _Frame(NamedTuple):
+    """What went in at a frame of the wall clock: before which step, when drivers were asked, what they said, how many steps.
+
+    ``step_s`` None: steps are of their fixed length.
+    """
+
+    step: int
+    time_s: float
+    commands: tuple[VehicleCommand, ...]
+    steps: int
+    step_s: float | None
+
+
 class InProcessRun:
     """One run of a script from its first step to its last. ``last_tick`` ends it sooner.
 
@@ -340,6 +356,7 @@ class InProcessRun:
         self._contacts: list[tuple[int, InProcessContact]] = []
         self._numbers: list[int] = []
         self._readings: list[_Reading] = []
+        self._frames_made: list[_Frame] = []
         self._ended = ""
         self._tick = 0
 
@@ -361,6 +378,10 @@ class InProcessRun:
                 self._recorder.event(tick, "collision", contact.actor, contact.other, contact.impulse_ns)
         for note in notes:
             self._recorder.event(self._tick, "note", detail=note)
+        if self._settings.mode == SYNCHRONOUS:
+            self._recorder.in_step()
+        else:
+            self._recorder.inputs(self._inputs())
         self._recorder.end(self._tick, self._ended)
 
     def _settle(self) -> None:
@@ -399,7 +420,12 @@ class InProcessRun:
             if made % substeps == 0:
                 self._read(self._tick + 1)
 
-        self._frames(clock, lambda frame_s: world.advance(frame_s, on_step))
+        def advance(frame_s: float) -> tuple[int, None]:
+            before = made
+            world.advance(frame_s, on_step)
+            return made - before, None
+
+        self._frames(clock, advance)
 
     def _play_variable(self, clock: Clock) -> str:
         """Frames end when they end; what a trace has at its ticks lies between them. Returns what was done to the numbers."""
@@ -407,7 +433,7 @@ class InProcessRun:
         resampler = Resampler(TICK_S, EngineFrame(0.0, self._copied()))
         resampler.rest()  # the start itself is no tick of a trace
 
-        def one_step(frame_s: float) -> None:
+        def one_step(frame_s: float) -> tuple[int, float]:
             nonlocal now_s
             world.step_variable(frame_s)
             now_s += frame_s
@@ -416,13 +442,17 @@ class InProcessRun:
             for tick, states in resampler.take(EngineFrame(now_s, self._copied(), self._told())):
                 if not self._ended:
                     self._record(tick, states)
+            return 1, frame_s
 
         self._frames(clock, one_step)
         return resampler.note
 
-    def _frames(self, clock: Clock, go_on: Callable[[float], None]) -> None:
-        """Call ``go_on`` with the time of each frame, from the wall clock; a late frame begins at once."""
-        settings = self._settings
+    def _frames(self, clock: Clock, go_on: Callable[[float], tuple[int, float | None]]) -> None:
+        """Call ``go_on`` with the time of each frame, from the wall clock; a late frame begins at once.
+
+        It says how many steps it has made, and of which length if that varies.
+        """
+        settings, step = self._settings, 0
         last_s = clock.monotonic_s()
         due_s, game_s = last_s + settings.frame_s, 0.0
         while not self._ended:
@@ -436,7 +466,25 @@ class InProcessRun:
             if frame_s > 0:
                 game_s += frame_s
                 self._decide(game_s)
-                go_on(frame_s)
+                told = tuple(self._commands.values())
+                count, step_s = go_on(frame_s)
+                # Kept as it is: what follows from it waits for the end, as with readings.
+                self._frames_made.append(_Frame(step, game_s, told, count, step_s))
+                step += count
+
+    def _inputs(self) -> InputLog:
+        """Return what went in on the wall clock: when drivers were asked, what held in every step, and how long it was."""
+        recorder = InputRecorder()
+        log = recorder.log
+        log.covers, log.step_s = frozenset({InputKind.STEP, InputKind.COMMAND}), self._settings.step_s
+        asked: list[Input] = []
+        for frame in self._frames_made:
+            asked.append(Input(frame.step, InputKind.COMMAND, ASKED, None, (frame.time_s,), decided_step=frame.step))
+            commands = dict(zip(self._drivers, frame.commands, strict=True))
+            for step in range(frame.step, frame.step + frame.steps):
+                recorder.step(step, frame.step_s, self._drivers, commands, frame.step)
+        log.entries = sorted([*log.entries, *asked], key=lambda entry: (entry.step, _RANK[entry.kind]))
+        return log
 
     def _decide(self, time_s: float) -> None:
         world = self._world

@@ -10,14 +10,16 @@ fixes every bit on every machine.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from samepath import __version__
 from samepath.core.channels import POSITION, VELOCITY
+from samepath.core.inputs import Input, InputKind, InputLog
 from samepath.core.streams import stream
 from samepath.engines.interface import (
     DURATION,
@@ -150,6 +152,7 @@ class Exact(Simulator):
         fault = self.fault(request, settings)
         for actor, kind in TYPES.items():
             recorder.actor(actor, kind)
+        recorder.inputs(InputLog(list(self.chance(request, settings)), step_s=STEP_S))
         breaks_off, last = self.breaks_off_at(request), last_tick(info, request)
         gone: set[int] = set()
         for tick, bodies, collision in simulate():
@@ -186,6 +189,10 @@ class Exact(Simulator):
         """Return the displacement of an actor at a tick in this repeat."""
         return lambda tick, actor: (0.0, 0.0)
 
+    def chance(self, request: RunRequest, settings: dict[str, Scalar]) -> Iterable[Input]:
+        """Return what was drawn for the fault: nothing else goes into this world. Faults that no chance makes have none."""
+        return ()
+
     def breaks_off_at(self, request: RunRequest) -> int | None:
         """Return the tick after which the run breaks off, if it does."""
         return None
@@ -193,6 +200,13 @@ class Exact(Simulator):
     def destroys_at(self, tick: int) -> bool:
         """Is the pedestrian destroyed at this tick?"""
         return False
+
+
+def _drawn(name: str, noise: NDArray[np.float64], from_tick: int) -> Iterator[Input]:
+    """The draws of a noise on everybody at every tick: that of a tick goes in before the step that leads to it."""
+    for tick in range(max(1, from_tick), TICKS + 1):
+        for actor in TYPES:
+            yield Input(tick - 1, InputKind.DRAW, name, actor, tuple(noise[tick, actor].tolist()))
 
 
 class Gaussian(Exact):
@@ -205,8 +219,7 @@ class Gaussian(Exact):
 
     def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Displacement:
         """Draw noise from the stream of this repeat."""
-        sigma_m, from_tick = float(settings["sigma_m"]), int(settings["from_tick"])
-        noise = stream(request.seed, "gaussian", request.repeat).normal(0.0, sigma_m, (TICKS + 1, len(TYPES) + 1, 2))
+        from_tick, noise = int(settings["from_tick"]), self._noise(request, settings)
 
         def displacement(tick: int, actor: int) -> tuple[float, float]:
             if tick < from_tick:
@@ -214,6 +227,13 @@ class Gaussian(Exact):
             return float(noise[tick, actor, 0]), float(noise[tick, actor, 1])
 
         return displacement
+
+    def chance(self, request: RunRequest, settings: dict[str, Scalar]) -> Iterable[Input]:
+        return _drawn("gaussian", self._noise(request, settings), int(settings["from_tick"]))
+
+    def _noise(self, request: RunRequest, settings: dict[str, Scalar]) -> NDArray[np.float64]:
+        shape = (TICKS + 1, len(TYPES) + 1, 2)
+        return stream(request.seed, "gaussian", request.repeat).normal(0.0, float(settings["sigma_m"]), shape)
 
 
 class Rare(Exact):
@@ -239,8 +259,14 @@ class TwoOutcomes(Exact):
 
     def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Displacement:
         """Bend the path of actor 2 in half of the repeats."""
-        other_way = bool(stream(request.seed, "two-outcomes", request.repeat).random() < 0.5)
+        other_way = self._coin(request) < 0.5
         return lambda tick, actor: (0.0, 0.02 * (tick - 90)) if other_way and actor == CAR_B and tick > 90 else (0.0, 0.0)
+
+    def chance(self, request: RunRequest, settings: dict[str, Scalar]) -> Iterable[Input]:
+        return (Input(0, InputKind.DRAW, "two-outcomes", CAR_B, (self._coin(request),)),)
+
+    def _coin(self, request: RunRequest) -> float:
+        return float(stream(request.seed, "two-outcomes", request.repeat).random())
 
 
 class LateBystander(Exact):
@@ -252,12 +278,18 @@ class LateBystander(Exact):
 
     def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Displacement:
         """Give actor 3 a drift of its own in every repeat."""
-        drift_m = float(stream(request.seed, "late-bystander", request.repeat).normal(0.0, 0.04))
+        drift_m = self._drift_m(request)
 
         def displacement(tick: int, actor: int) -> tuple[float, float]:
             return (0.0, drift_m * (tick - 150) / 50) if actor == BYSTANDER and tick > 150 else (0.0, 0.0)
 
         return displacement
+
+    def chance(self, request: RunRequest, settings: dict[str, Scalar]) -> Iterable[Input]:
+        return (Input(0, InputKind.DRAW, "late-bystander", BYSTANDER, (self._drift_m(request),)),)
+
+    def _drift_m(self, request: RunRequest) -> float:
+        return float(stream(request.seed, "late-bystander", request.repeat).normal(0.0, 0.04))
 
 
 class EndsEarly(Exact):
@@ -313,9 +345,15 @@ class BelowResolution(Exact):
 
     def fault(self, request: RunRequest, settings: dict[str, Scalar]) -> Displacement:
         """Draw noise that stays within the log's rounding."""
-        noise: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-        noise = stream(request.seed, "below-resolution", request.repeat).uniform(-4e-4, 4e-4, (TICKS + 1, len(TYPES) + 1, 2))
+        noise = self._noise(request)
         return lambda tick, actor: (float(noise[tick, actor, 0]), float(noise[tick, actor, 1]))
+
+    def chance(self, request: RunRequest, settings: dict[str, Scalar]) -> Iterable[Input]:
+        return _drawn("below-resolution", self._noise(request), 1)
+
+    def _noise(self, request: RunRequest) -> NDArray[np.float64]:
+        shape = (TICKS + 1, len(TYPES) + 1, 2)
+        return stream(request.seed, "below-resolution", request.repeat).uniform(-4e-4, 4e-4, shape)
 
     def log(self, body: PointBody, dx_m: float, dy_m: float) -> dict[str, float]:
         """Round like a log with three decimals. The noiseless path lies on the grid, so noise below half a step is lost."""

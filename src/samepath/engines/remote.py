@@ -439,6 +439,8 @@ class RemoteRun:
                 self._recorder.event(_tick_of(contact), "collision", contact.actor, contact.other, detail=detail)
         if note:
             self._recorder.event(self._tick, "note", detail=note)
+        if self._settings.exact:
+            self._recorder.in_step()
         self._recorder.end(self._tick, self._ended)
 
 

@@ -6,9 +6,17 @@ from typing import Final
 
 from samepath.core.channels import ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.inputs import InputKind
 from samepath.engines.interface import SYNCHRONOUS, RunRequest, Scalar, choice, number, one_of
 from samepath.engines.resampling import RESAMPLING
-from samepath.engines.subprocess.project import FrameStats, ProjectEnd, ReceivedStates, SubprocessContact, SubprocessSimulator
+from samepath.engines.subprocess.project import (
+    IN_STEP,
+    FrameStats,
+    ProjectEnd,
+    ReceivedStates,
+    SubprocessContact,
+    SubprocessSimulator,
+)
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import Script
 
@@ -138,6 +146,13 @@ class Babylon(SubprocessSimulator[BabylonSettings]):
     def lossless(self, settings: BabylonSettings) -> bool:
         """What is resampled is not."""
         return not settings.variable_step
+
+    def covers(self, settings: BabylonSettings) -> frozenset[InputKind]:
+        """Its defaults step as long as frames are; in lockstep, drivers that hang on frames are asked by the wall clock."""
+        if settings.variable_step:
+            return frozenset()
+        in_step = settings.synchronous or settings.controller != FRAME
+        return IN_STEP if in_step else frozenset({InputKind.STEP})
 
     def play(
         self,

@@ -170,6 +170,8 @@ class CarlaRun:
         if missed:
             notes.append(f"{missed} frames of the server never arrived")
         self._record_events(ticks.of_report, tick, notes)
+        if settings.synchronous and settings.is_fixed and settings.frames_per_tick == 1:
+            self._recorder.in_step()
         self._recorder.end(tick, ended)
 
     def _ended(self, tick: int, states: States, last_tick: int | None, over: int) -> str:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.inputs import InputKind
 from samepath.engines.interface import GAME_LOOP, SYNCHRONOUS, RunRequest, Scalar, choice, number, one_of
-from samepath.engines.subprocess.project import FrameStats, SubprocessSimulator, record_contacts
+from samepath.engines.subprocess.project import IN_STEP, FrameStats, SubprocessSimulator, record_contacts
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import Script
 
@@ -121,6 +122,11 @@ class Godot(SubprocessSimulator[GodotSettings]):
         from samepath.engines.godot.engine import find_godot, version_of
 
         return version_of(find_godot(settings.program, drawn=settings.drawn))
+
+    def covers(self, settings: GodotSettings) -> frozenset[InputKind]:
+        """Physics has one step in every mode; drivers that hang on frames are asked by the wall clock."""
+        in_step = settings.synchronous or settings.controller == PHYSICS
+        return IN_STEP if in_step else frozenset({InputKind.STEP})
 
     def missing(self, settings: GodotSettings) -> str:
         from samepath.engines.godot.engine import missing

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.errors import InputError, SamepathError, SimulatorError
+from samepath.core.inputs import Input, InputKind, InputLog
 from samepath.core.streams import stream
 from samepath.engines.gymnasium.simulator import CONSTANT, RANDOM, CoordinateSource, EnvironmentSettings
 from samepath.engines.interface import DURATION
@@ -214,9 +215,17 @@ class EnvironmentEpisode:
         self, environment: Environment, act: Callable[[], EnvironmentAction], read: StateReader, on_tick: Callable[[int], None]
     ) -> None:
         tick, reason = 0, ""
+        log, told = InputLog(covers=frozenset({InputKind.STEP, InputKind.COMMAND})), b""
         while not reason:
             tick += 1
-            observation, reward, terminated, truncated, _ = environment.step(act())
+            action = act()
+            values = _numbers(action)
+            if values is None:
+                log.covers = frozenset({InputKind.STEP})
+            elif values.tobytes() != told:
+                told = values.tobytes()
+                log.add(Input(tick - 1, InputKind.COMMAND, "action", None, tuple(values.tolist()), decided_step=tick - 1))
+            observation, reward, terminated, truncated, _ = environment.step(action)
             if isinstance(reward, list | tuple | dict):
                 kind, name = type(reward).__name__, self._settings.environment
                 raise SimulatorError(f"environment {name}: one agent was wanted, but its reward is a {kind}")
@@ -225,6 +234,7 @@ class EnvironmentEpisode:
                 self._recorder.sensor(tick, "observation", "gymnasium.observation", flat(observation))
             on_tick(tick)
             reason = self._why_over(tick, bool(terminated), bool(truncated))
+        self._recorder.inputs(log)
         self._recorder.end(tick, reason)
 
     def _why_over(self, tick: int, terminated: bool, truncated: bool) -> str:
@@ -267,6 +277,15 @@ class EnvironmentEpisode:
                 told.add(pair)
                 self._recorder.event(tick, "collision", number, other, (0.0, 0.0, 0.0))
         self._crashed |= crashed
+
+
+def _numbers(action: EnvironmentAction) -> NDArray[np.float64] | None:
+    """Return an action as it is taken down; None where it is no short row of numbers, such as an image or a text."""
+    try:
+        values = flat(action)
+    except SimulatorError:
+        return None
+    return values if len(values) <= MOST_CHANNELS and np.isfinite(values).all() else None
 
 
 def _is_in(channels: tuple[str, ...]) -> bool:

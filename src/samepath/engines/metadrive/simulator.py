@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from samepath.core.errors import InputError
+from samepath.core.inputs import InputKind
 from samepath.engines.interface import GAME_LOOP, SYNCHRONOUS, RunRequest, Scalar, choice, number, whole
-from samepath.engines.subprocess.project import CAR, REASONS, SubprocessSimulator, TraceReader, record_contacts, rows
+from samepath.engines.subprocess.project import CAR, IN_STEP, REASONS, SubprocessSimulator, TraceReader, record_contacts, rows
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.scripts import Script
 
@@ -120,6 +121,10 @@ class MetaDrive(SubprocessSimulator[MetaDriveSettings]):
             raise InputError(
                 f"scenario {script.name}: an open plain was wanted, but it has boxes: MetaDrive is driven without any"
             )
+
+    def covers(self, settings: MetaDriveSettings) -> frozenset[InputKind]:
+        """Physics has one step in both modes; on the wall clock drivers are asked once a frame."""
+        return IN_STEP if settings.synchronous else frozenset({InputKind.STEP})
 
     def play(
         self,

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from samepath.core.channels import ANGULAR_VELOCITY, POSITION, ROTATION, VELOCITY
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.inputs import InputKind, InputLog
 from samepath.core.trig import to_degrees
 from samepath.core.trig_arrays import atan2
 from samepath.engines.interface import (
@@ -58,6 +59,7 @@ _LONGEST_TOLD: Final = 60
 _START_S: Final = 60.0
 _END_S: Final = 20.0
 
+IN_STEP: Final = frozenset({InputKind.STEP, InputKind.COMMAND})
 CHANNELS: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, "throttle_ratio", "steer_ratio", "brake_ratio")
 # What a project tells of a car, along our axes: place; where forward, up and left point; velocity, spin; how it is driven.
 CAR: Final = np.dtype([("real", "<f4", 18), ("command", "<f8", 3)])
@@ -134,6 +136,13 @@ class SubprocessSimulator(Simulator, Generic[S]):
         """Return what is recorded."""
         return CHANNELS
 
+    def covers(self, settings: S) -> frozenset[InputKind]:
+        """Return which inputs are the same in every run, because nothing outside of the program decides them.
+
+        Steps, where all are of one length; commands, where its drivers are asked by steps and not by frames of the wall clock.
+        """
+        return IN_STEP if settings.synchronous else frozenset()
+
     def lossless(self, settings: S) -> bool:
         """Are the program's own numbers recorded?"""
         return True
@@ -185,6 +194,10 @@ class SubprocessSimulator(Simulator, Generic[S]):
         self.check(script)
         for role in script.roles:
             recorder.actor(role.number, role.type)
+        covers = self.covers(settings)
+        if covers:
+            # Drivers are in the project, and are asked by its steps: nothing that differs can have come from outside.
+            recorder.inputs(InputLog(covers=covers))
         self.play(request, script, settings, last_tick(info, request), recorder, on_tick)
 
 

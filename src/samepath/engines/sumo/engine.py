@@ -19,6 +19,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.inputs import InputKind, InputLog
 from samepath.core.states import VehicleCommand
 from samepath.engines.in_process import (
     CONTROLS,
@@ -236,6 +237,8 @@ def play_grid(
     try:
         with simulator_errors():
             _play(settings.substeps, recorder, on_tick, min(GRID_TICKS, last or GRID_TICKS))
+        # Fixed steps, and everybody is driven by SUMO itself: nothing goes in from outside.
+        recorder.inputs(InputLog(covers=frozenset({InputKind.STEP, InputKind.COMMAND})))
         recorder.end(min(GRID_TICKS, last or GRID_TICKS), DURATION if last and last <= GRID_TICKS else TIME_OVER)
     finally:
         stop()

@@ -7,6 +7,7 @@ from typing import Final
 
 from samepath.core.channels import POSITION, ROTATION, VELOCITY
 from samepath.core.errors import InputError, SimulatorError
+from samepath.core.inputs import InputLog
 from samepath.engines.interface import (
     DURATION,
     SYNCHRONOUS,
@@ -24,7 +25,7 @@ from samepath.engines.interface import (
     whole,
     word,
 )
-from samepath.engines.subprocess.project import ProjectProcess, TraceReader, record_contacts
+from samepath.engines.subprocess.project import IN_STEP, ProjectProcess, TraceReader, record_contacts
 from samepath.instrument.traces.recorder import Recorder
 
 NAME: Final = "TORCS"
@@ -165,6 +166,8 @@ class Torcs(Simulator):
             run = torcs.follow(reader, on_tick)
         recorder.block(range(1, run.tick + 1), numbers, rows(reader.cars()))
         record_contacts(recorder, [in_our_frame(contact) for contact in run.contacts], run.tick)
+        # Steps of 2 ms, as many as are asked for, and drivers of its own: nothing goes in from outside.
+        recorder.inputs(InputLog(covers=IN_STEP))
         recorder.end(run.tick, run.reason)
 
     def _read(self, settings: Mapping[str, Scalar]) -> TorcsSettings:

@@ -29,7 +29,7 @@ from itertools import accumulate
 from typing import Final
 
 from samepath.core.channels import RESAMPLING
-from samepath.core.inputs import RACED, Input, InputKind, InputLog
+from samepath.core.inputs import ASKED, RACED, Input, InputKind, InputLog
 from samepath.instrument.analysis.partings import Part, Parting
 from samepath.instrument.traces.records import Header
 
@@ -186,7 +186,8 @@ def effective_inputs(
             continue
         a, b = held_a.at(one.actor, one.step), held_b.at(one.actor, one.step)
         held = InputDifference(one.step, one.kind, one.name, one.actor, a, b)
-        (schedule if _numbers(a) == _numbers(b) else effective).append(held)
+        moves = _numbers(a) != _numbers(b) and not any(entry is not None and entry.name == ASKED for entry in (a, b))
+        (effective if moves else schedule).append(held)
     return effective, schedule
 
 
@@ -290,21 +291,14 @@ class _Judge:
         if unseen:
             words = f"nothing that was taken down differed, but these were not: {', '.join(unseen)}"
             return self._found(Cause.UNKNOWN, words, to_record=_RECORD_INPUTS)
-        first = self.parting.fields[0] if self.parting.fields else None
-        if first is not None and first.part is Part.COMMAND:
-            if self.window.last > self.window.first:
-                words = (
-                    "commands differ at the first tick that differs, but it is not known from which states they were decided"
-                )
-                return self._found(Cause.UNKNOWN, words, to_record=_EVERY_TICK)
-            return self._sensed_or(
-                Cause.COMMAND_VALUE, f"from equal states the driver of actor {first.actor} decided otherwise"
-            )
         said = ", ".join(_PLURALS[kind] for kind in InputKind if kind in covered)
         told = [f"everything that went in was the same to the bit up to tick {self.parting.tick} ({said}), the states were not"]
         hidden = [_PLURALS[kind] for kind in (InputKind.ORDER, InputKind.DRAW) if kind not in covered]
         if hidden:
             told.append(f"its own {' and '.join(hidden)} are not visible from outside: they may be how it came about")
+        first = self.parting.fields[0] if self.parting.fields else None
+        if first is not None and first.part is Part.COMMAND:
+            told.append(f"its own driver of actor {first.actor} decided otherwise")
         return self._found(Cause.SIMULATOR, *told)
 
     def _pushed(self, first: InputDifference) -> CauseFound:
@@ -346,31 +340,44 @@ class _Judge:
 
     def _valued(self, first: InputDifference, before: list[InputDifference], decided: int) -> CauseFound:
         """A controller decided otherwise at the same moment: from the same, or from something that differed already?"""
+        if (alone := self._asked_alone(first.step)) is not None:
+            return self._asked(first, alone)
+        # What the controller remembers: chance that it was given, and when it was asked before. An order is nobody's memory;
+        # it leads a controller only where nothing else did.
+        drawn = [one for one in before if one.kind is not InputKind.ORDER and one.actor in (None, first.actor)]
+        asked = [one for one in self.schedule if one.actor in (None, first.actor) and one.step <= first.step]
+        led = sorted([*drawn, *asked], key=lambda one: (one.step, _RANK[one.kind]))
+        if led and led[0] in asked:
+            return self._asked(first, led[0])
+        if led:
+            return self.of_earlier(led[0])
         if decided > self.window.common_step:
             words = (
                 f"the commands to actor {first.actor} at step {first.step} differ, decided from the world before step "
                 f"{decided}, which is only known to be equal up to step {self.window.common_step}"
             )
             return self._found(Cause.UNKNOWN, words, to_record=_EVERY_TICK)
-        # What the controller remembers: chance that it was given, and when it was asked before. An order is nobody's memory;
-        # it leads a controller only where nothing else did.
-        drawn = [one for one in before if one.kind is not InputKind.ORDER and one.actor in (None, first.actor)]
-        asked = [one for one in self.schedule if one.actor == first.actor and one.step <= first.step]
-        led = sorted([*drawn, *asked], key=lambda one: (one.step, _RANK[one.kind]))
-        if led and led[0] in asked:
-            return self._asked(first, led[0])
-        if led or before:
-            return self.of_earlier((led or before)[0])
+        if before:
+            return self.of_earlier(before[0])
         words = (
             f"from the same states, before step {decided}, the controller of actor {first.actor} decided otherwise "
             f"({_both(first)})"
         )
         return self._sensed_or(Cause.COMMAND_VALUE, words)
 
+    def _asked_alone(self, step: int) -> InputDifference | None:
+        """The first time that controllers were asked before a step in one run and not in the other: they remember it."""
+        asked = (one for one in self.differences if one.kind is InputKind.COMMAND and one.actor is None and one.step <= step)
+        return next((one for one in asked if (one.a is None) != (one.b is None) and _name(one) == ASKED), None)
+
     def _asked(self, first: InputDifference, earlier: InputDifference) -> CauseFound:
         words = f"the controller of actor {first.actor}, which remembers, had been asked at other moments before"
         if earlier.a is None or earlier.b is None:
-            return self._found(Cause.LATE_COMMAND, f"{words}{self._clock_words()}")
+            told = f"at step {earlier.step} in repeat {self.parting.b if earlier.a is None else self.parting.a} alone"
+            return self._found(Cause.LATE_COMMAND, f"{words}, {told}{self._clock_words()}")
+        if earlier.actor is None:
+            told = f"the first time before step {earlier.step}, at {_times(earlier)}"
+            return self._found(Cause.LATE_COMMAND, f"{words}, {told}{self._clock_words()}")
         told = self._decided_words(earlier, earlier.a, earlier.b)
         return self._found(Cause.LATE_COMMAND, f"{words}: {told}", self._late_words(_apart(earlier)))
 
@@ -472,6 +479,16 @@ def _seconds(entry: Input | None) -> str:
 
 def _decided(entry: Input) -> int:
     return entry.step if entry.decided_step is None else entry.decided_step
+
+
+def _name(first: InputDifference) -> str:
+    entry = first.a or first.b
+    return "" if entry is None else entry.name
+
+
+def _times(first: InputDifference) -> str:
+    """When controllers were asked, on the clock that they are told."""
+    return " and ".join(f"{entry.values[0]:.6g} s" for entry in (first.a, first.b) if entry is not None and entry.values)
 
 
 def _apart(first: InputDifference) -> int:

@@ -7,10 +7,11 @@ The distance d of two runs at a tick is that of the actor farthest apart. From t
 2. Between two neighbouring ticks ln d rises by at least ``JUMPS`` and by at least half of its whole rise: a ``step``. An event
    within a tick of it, in either run, is its name.
 3. Two curves are fitted to ln d, over the ticks until d is half of its largest: exponential, ln d = c + r t, and power,
-   ln d = c + p ln t with t from the tick before the parting. The one with the smaller sum of squares wins. Exponential needs a
-   rise of ``CHAOS`` times at least: over less, the two look alike. It is chaos, with the rate r per second and the time
-   ln 2 / r in which d doubles. A power from ``SLOWEST`` to ``FASTEST`` is ``linear``: a timing that differs (p near 1), or an
-   acceleration (p near 2).
+   ln d = c + p ln t with t from the tick before the parting. It is ``exponential``, chaos, with the rate r per second and the
+   time ln 2 / r in which d doubles, if that curve explains ``SURE`` of the variance, leaves less than half of the squares that
+   the power leaves, and d rises by ``CHAOS`` times at least: over less, the two look alike. It is ``linear``, a timing that
+   differs (p near 1) or an acceleration (p near 2), if the power explains ``FAIR`` of it and p is from ``SLOWEST`` to
+   ``FASTEST``.
 4. Anything else, and less than ``POINTS`` ticks, is ``undecided``.
 """
 
@@ -32,7 +33,8 @@ Ints = NDArray[np.int64]
 
 GROWS: Final = 3.0
 JUMPS: Final = math.log(10.0)
-CHAOS: Final = 30.0
+CHAOS: Final = 1000.0
+SURE, FAIR = 0.9, 0.8
 SLOWEST, FASTEST = 0.5, 3.0
 POINTS: Final = 8
 
@@ -128,11 +130,14 @@ def _fitted(ticks: Ints, d: Floats, sizes: Growth, step_s: float) -> Growth:
     if len(d) < POINTS:
         return sizes
     since_s = (ticks - ticks[0] + 1) * step_s
-    rate_per_s, exponential = _fit(since_s, np.log(d))
-    power, powered = _fit(np.log(since_s), np.log(d))
-    if rate_per_s > 0 and exponential < powered and sizes.max_m >= CHAOS * sizes.first_m:
+    y = np.log(d)
+    whole = float(np.sum((y - y.mean()) ** 2))
+    rate_per_s, exponential = _fit(since_s, y)
+    power, powered = _fit(np.log(since_s), y)
+    rises = sizes.max_m >= CHAOS * sizes.first_m
+    if rises and rate_per_s > 0 and exponential < 0.5 * powered and exponential <= (1 - SURE) * whole:
         return replace(sizes, kind=GrowthKind.EXPONENTIAL, rate_per_s=rate_per_s, doubling_s=math.log(2.0) / rate_per_s)
-    if SLOWEST <= power <= FASTEST:
+    if SLOWEST <= power <= FASTEST and powered <= (1 - FAIR) * whole:
         return replace(sizes, kind=GrowthKind.LINEAR, speed_mps=float(np.median(d / since_s)), power=power)
     return sizes
 

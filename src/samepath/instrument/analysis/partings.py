@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from samepath.core.channels import (
     ACCELERATION,
     ANGULAR_VELOCITY,
+    COMMANDS,
     POSITION,
     RESAMPLING,
     ROTATION,
     VEHICLE_CONTROL,
     VELOCITY,
-    WALKER_CONTROL,
     unit_of,
 )
 from samepath.instrument.analysis.divergence import event_words_in_full, first_event_difference, last_common_event
@@ -34,8 +34,6 @@ Ints = NDArray[np.int64]
 
 # A tick of hundreds of actors that all differ in twenty channels tells no more than its first so many.
 FIELDS_MOST: Final = 200
-# The gear is the gearbox's, not the driver's; everything before it in the list is what a driver says.
-COMMANDS: Final = frozenset((*VEHICLE_CONTROL[:-1], *WALKER_CONTROL))
 _RANKS: Final = (
     ("command", COMMANDS),
     ("state", frozenset((*ACCELERATION, VEHICLE_CONTROL[-1]))),

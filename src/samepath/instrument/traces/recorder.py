@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.core.channels import LARGEST, POSITION, check_channels
+from samepath.core.channels import COMMANDS, LARGEST, POSITION, check_channels
 from samepath.core.errors import SimulatorError, nearest
-from samepath.core.inputs import InputLog
+from samepath.core.inputs import Input, InputKind, InputLog
 from samepath.instrument.traces.records import (
     Actor,
     Event,
@@ -55,6 +55,7 @@ class Recorder:
         self._last: dict[int, int] = {}
         self._frames: dict[str, list[SensorFrame]] = {}
         self._inputs: InputLog | None = None
+        self._is_in_step = False
 
     def actor(self, actor_id: int, actor_type: str, tick: int = 0) -> None:
         """Announce an actor; its id has never been used in this run. Records a spawn event."""
@@ -182,6 +183,17 @@ class Recorder:
             raise SimulatorError(f"repeat {self.repeat}: at most {INPUTS_MOST} inputs of a run are kept, but {len(log)} came")
         self._inputs = InputLog(list(log.entries), log.covers, log.step_s)
 
+    def in_step(self) -> None:
+        """Say that the run goes in step: a tick is a step of its fixed length, before which every controller was asked once.
+
+        Then the commands in the rows are all that goes in, and the log of inputs is made from them. Nothing else may drive the
+        run: no clock, no thread. Instead of :meth:`inputs`, before :meth:`end`.
+        """
+        self._open()
+        if self._inputs is not None:
+            raise SimulatorError(f"repeat {self.repeat}: what went into the run was given before; give one log")
+        self._is_in_step = True
+
     def end(self, tick: int, reason: str, *, completed: bool = True) -> None:
         """Close the run; nothing may follow."""
         self._open()
@@ -207,8 +219,27 @@ class Recorder:
             digests=row_digests(actors, self.channels, tick, actor, time_s, values),
             host=host or HostLog(),
             sensors=tuple(frame for _, frames in sorted(self._frames.items()) for frame in frames),
-            inputs=self._inputs,
+            inputs=self._step_inputs(tick, actor, values) if self._is_in_step else self._inputs,
         )
+
+    def _step_inputs(self, tick: Ints, actor: Ints, values: Floats) -> InputLog:
+        """Return the commands in the rows of a run in step: that of tick t went in before step t - 1, and was decided there."""
+        log = InputLog(covers=frozenset({InputKind.STEP, InputKind.COMMAND}), step_s=self.step_s)
+        names = [name for name in self.channels if name in COMMANDS]
+        if self.log_every != 1:
+            # What was commanded between two rows is not known.
+            return InputLog(covers=frozenset({InputKind.STEP}), step_s=self.step_s)
+        columns = [self._index[name] for name in names]
+        told: dict[int, bytes] = {}
+        # As bytes, because two «does not apply» are the same command and NaN equals nothing.
+        commands = np.ascontiguousarray(values[:, columns])
+        for row, (at, actor_id) in enumerate(zip(tick.tolist(), actor.tolist(), strict=True)):
+            bits = commands[row].tobytes()
+            if at > 0 and columns and told.get(actor_id) != bits:
+                told[actor_id] = bits
+                known = tuple(commands[row].tolist())
+                log.add(Input(at - 1, InputKind.COMMAND, " ".join(names), actor_id, known, decided_step=at - 1))
+        return log
 
     def _ordered(self) -> _Block:
         """Return all rows by tick, then actor."""
