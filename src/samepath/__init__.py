@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from samepath.instrument.execution.run import Failure as Failure
     from samepath.instrument.execution.run import StudyProgress as StudyProgress
     from samepath.instrument.explaining import explain as explain
+    from samepath.instrument.replaying import OpenLoop as OpenLoop
+    from samepath.instrument.replaying import open_loop as open_loop
+    from samepath.instrument.replaying import replay as replay
     from samepath.instrument.study.records import Plan as Plan
     from samepath.instrument.study_run import StudyInterrupted as StudyInterrupted
     from samepath.instrument.study_run import StudyPreview as StudyPreview
@@ -59,6 +62,9 @@ _HOMES = {
     "CellTrace": "samepath.instrument.traces.cell",
     "Failure": "samepath.instrument.execution.run",
     "StudyProgress": "samepath.instrument.execution.run",
+    "replay": "samepath.instrument.replaying",
+    "open_loop": "samepath.instrument.replaying",
+    "OpenLoop": "samepath.instrument.replaying",
     "Plan": "samepath.instrument.study.records",
     "SamepathError": "samepath.core.errors",
     "Verdict": "samepath.core.verdicts",

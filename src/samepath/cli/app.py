@@ -27,6 +27,8 @@ VERBS: Final = {
     "doctor": ("doctor", "Screen this host: memory, CPU, load, limits, GPU."),
     "analyse": ("analyse", "Measure how far the paths of repeated runs spread."),
     "explain": ("explain", "Say where and why runs part: tick, actor, fields, cause."),
+    "replay": ("replay", "Play a recorded run again, to the bit; stop, go back, look."),
+    "fork": ("fork", "Change a command of a recorded run, and compare the futures."),
     "check": ("check", "Gate for CI: exit 0 within the tolerance, 1 beyond it."),
     "golden": ("golden:app", "Keep a run in a small file, and check that it still comes out the same."),
     "bisect": ("bisect", "Find the setting or the commit that changes the outcome."),

@@ -5,8 +5,12 @@ outside, so that any repeat can be played again later and written to a file of i
 and sensor frames are held against the stored trace: a recording of something else is never written.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from samepath.core.digests import first_link, link
@@ -14,11 +18,9 @@ from samepath.core.errors import InputError, SimulatorError
 from samepath.engines.interface import RunRequest, Simulator, check_scripted_request, last_tick, no_tick
 from samepath.engines.samepath.game_loop import SamepathGameLoop
 from samepath.engines.samepath.simulator import (
-    STEP_S,
     EmbeddedSimulator,
     KeptSteps,
     Samepath,
-    Sensing,
     checked_scenario,
     rig_text,
     run_time_s,
@@ -29,6 +31,7 @@ from samepath.instrument.traces.records import Repeat
 
 if TYPE_CHECKING:
     from samepath.simulator.replay.recording import RunRecording
+    from samepath.simulator.replay.timeline import Replay
 
 ENGINES: Final[dict[str, type[EmbeddedSimulator]]] = {"samepath": Samepath, "samepath-game-loop": SamepathGameLoop}
 # What a trace says of the host's clock, which a replay has none of.
@@ -64,14 +67,21 @@ def engine_of(name: str) -> EmbeddedSimulator:
     return ENGINES[name]()
 
 
-def record(request: RunRequest, simulator: Simulator, *, log_every: int = 1, origin: str = "") -> tuple["RunRecording", Repeat]:
+def record(
+    request: RunRequest,
+    simulator: Simulator,
+    *,
+    log_every: int = 1,
+    origin: str = "",
+    on_tick: Callable[[int], None] = no_tick,
+) -> tuple["RunRecording", Repeat]:
     """Run once and return the recording and the trace; only for simulators of ours."""
     if not isinstance(simulator, EmbeddedSimulator):
         raise InputError(f"recordings are kept of {' and '.join(ENGINES)}, but {simulator.info().name} came")
     info = simulator.described(request.settings)
     recorder = Recorder(request.repeat, info.channels, info.step_s, log_every)
     kept = KeptSteps()
-    simulator.play(request, recorder, None, no_tick, kept)
+    simulator.play(request, recorder, None, on_tick, kept)
     repeat = recorder.finish()
     return _recording(request, simulator, kept, repeat, log_every, origin), repeat
 
@@ -120,43 +130,71 @@ def _recording(
 
 @dataclass(frozen=True)
 class CheckedRecording:
-    """What was held against a recording, and was the same to the bit."""
+    """What was held against a recording, and was the same to the bit; ``repeat`` is its trace, as a study would have it."""
 
     steps: int
     frames: int
+    repeat: Repeat
 
 
-def check(recording: "RunRecording", name: str, on_step: Callable[[int], None] = no_tick) -> CheckedRecording:
-    """Play a recording with all that rode along; every step and every frame must be what was recorded."""
+@contextmanager
+def request_of(recording: "RunRecording", repeat: int = 0) -> Iterator[RunRequest]:
+    """Return what to ask a simulator for to play a recording; its scenario and rig are files as long as that lasts."""
+    with TemporaryDirectory(prefix="samepath-replay-") as folder:
+        scenario, rig = Path(folder) / "scenario.yaml", Path(folder) / "rig.yaml"
+        scenario.write_text(json.dumps(recording.scenario.model_dump(mode="json")), encoding="utf-8")
+        rig.write_text(recording.rig, encoding="utf-8")
+        settings = {**recording.values, "sensors": str(rig) if recording.rig else ""}
+        yield RunRequest(str(scenario), repeat, recording.seed, settings, recording.duration_s, None, recording.inputs)
+
+
+def check(recording: "RunRecording", name: str, on_tick: Callable[[int], None] = no_tick) -> CheckedRecording:
+    """Play a recording with all that rode along; every step, every event and every frame must be what was recorded."""
+    from samepath.core.digests import LINK_BYTES
+    from samepath.simulator.replay.timeline import ReplayDiffersError
+
+    recording.check_map()
+    with request_of(recording) as request:
+        again, repeat = record(request, engine_of(recording.simulator), log_every=recording.log_every, on_tick=on_tick)
+    if again.digests != recording.digests:
+        steps = min(again.steps, recording.steps)
+        same = next((k for k in range(1, steps + 1) if again.digest_after(k) != recording.digest_after(k)), steps + 1)
+        what = f"step {same} of {len(recording.digests) // LINK_BYTES} came out differently"
+        raise ReplayDiffersError(f"{name}: {what} from what was recorded; made with {_words(recording)}, here {_words(again)}")
+    if recording.trace_digest and again.trace_digest != recording.trace_digest:
+        raise ReplayDiffersError(f"{name}: every state is as it was, but events, resampled states or the end are not")
+    came, wanted = ({(frame.tick, frame.sensor, frame.digest) for frame in one.sensors} for one in (again, recording))
+    if recording.sensors and came != wanted:
+        tick, sensor, _ = min(came ^ wanted)
+        raise ReplayDiffersError(f"{name}: sensor {sensor} measured something else at tick {tick} than was recorded")
+    return CheckedRecording(again.steps, len(came), repeat)
+
+
+def _words(recording: "RunRecording") -> str:
+    return ", ".join(f"{name} {version}" for name, version in recording.made_by.items())
+
+
+def read(path: Path) -> "RunRecording":
+    """Read the recording of a run from its file."""
+    from samepath.simulator.replay.recording import read_run
+
+    return read_run(path)
+
+
+def check_file(path: Path) -> CheckedRecording:
+    """Play the recording in a file with all that rode along, see :func:`check`."""
+    return check(read(path), str(path))
+
+
+def replay_of(recording: "RunRecording", name: str) -> "Replay":
+    """Open a recording that is in memory."""
     from samepath.simulator.replay.replay import RunReplay
-    from samepath.simulator.replay.timeline import Replay, ReplayDiffersError
 
-    setup, info = recording.setup, engine_of(recording.simulator).described(recording.values)
-    with RunReplay(recording, name) as replay:
-        recorder = Recorder(0, info.channels, info.step_s, recording.log_every)
-        rig, most = None, None if recording.duration_s is None else round(recording.duration_s / STEP_S)
-        if recording.rig:
-            from samepath.simulator.sensors.rig import parse_rig
+    return RunReplay(recording, name)
 
-            rig = parse_rig(recording.rig, f"{name}: rig")
-        values = {**recording.values, "sensors": ""}
-        sensing = Sensing(replay.simulation, recorder, values, STEP_S, most, rig)
-        was_s = replay.time_s
 
-        def follow(now: Replay) -> None:
-            nonlocal was_s
-            sensing.after_step(None if setup.loop.is_fixed else now.time_s - was_s)
-            was_s = now.time_s
-            on_step(now.position)
+def open_replay(path: Path) -> "Replay":
+    """Open a file, of a run or of what a server did."""
+    from samepath.simulator.replay.opening import open_file
 
-        try:
-            replay.play(follow)
-        finally:
-            sensing.close()
-        recorder.end(replay.tick, recording.ended)
-        came = [(frame.tick, frame.sensor, frame.digest) for frame in recorder.finish().sensors]
-    wanted = sorted((frame.tick, frame.sensor, frame.digest) for frame in recording.sensors)
-    if sorted(came) != wanted:
-        first = min(set(came) ^ set(wanted))
-        raise ReplayDiffersError(f"{name}: sensor {first[1]} measured something else at tick {first[0]} than was recorded")
-    return CheckedRecording(recording.steps, len(came))
+    return open_file(path)

@@ -37,7 +37,7 @@ from samepath.instrument.traces.recorder import Recorder
 if TYPE_CHECKING:
     from samepath.scenarios.agents import DecisionRecorder, Decisions
     from samepath.scenarios.model import ScenarioSpec
-    from samepath.simulator.sensors.rig import Rig, SensorSuite
+    from samepath.simulator.sensors.rig import SensorSuite
     from samepath.simulator.simulation import Simulation, StepResult
 
 SENSOR_SETTINGS: Final[Mapping[str, Scalar]] = {"sensors": "", "sensor_samples": 20, "renderer": "software"}
@@ -282,7 +282,7 @@ class Sensing:
     """What a run does about sensors: :meth:`after_step` and :meth:`close`; without a rig, nothing.
 
     A sensor measures at the first step at or after a tick of the trace, if the recorder keeps that tick, and its frame is kept
-    as a whole at every ``sensor_samples``-th of these. ``rig`` is what rides along, unless the settings' own does.
+    as a whole at every ``sensor_samples``-th of these.
     """
 
     def __init__(
@@ -292,7 +292,6 @@ class Sensing:
         values: Mapping[str, Scalar],
         tick_s: float,
         last: int | None = None,
-        rig: "Rig | None" = None,
     ) -> None:
         from samepath.simulator.simulation import whole
 
@@ -303,13 +302,13 @@ class Sensing:
         self._most = sys.maxsize if last is None else last
         self._tick = 0
         self._suite: SensorSuite | None = None
-        if rig is not None or _rig_of(values):
+        if _rig_of(values):
             from samepath.simulator.sensors.sensor import require_sensors
 
             require_sensors()
             from samepath.simulator.sensors import rig as rigs
 
-            rig, boxes = rig or rigs.load_rig(_rig_of(values)), rigs.boxes_of(simulation.scenario)
+            rig, boxes = rigs.load_rig(_rig_of(values)), rigs.boxes_of(simulation.scenario)
             self._suite = rigs.SensorSuite(rig, simulation.world, boxes=boxes, renderer=str(values["renderer"]))
             if values["renderer"] != SENSOR_SETTINGS["renderer"]:
                 # Pictures then depend on a driver: the trace says on which.

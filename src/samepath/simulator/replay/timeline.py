@@ -62,6 +62,9 @@ class Replay(ABC):
         self._every = SNAPSHOT_STEPS
         self._bytes = 0
 
+    def __repr__(self) -> str:
+        return f"<replay of {self.name}: step {self.position} of {self.steps}, tick {self.tick}, {self.time_s:.3f} s>"
+
     # What there is, of a run and of a served one.
 
     @property
