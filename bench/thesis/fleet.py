@@ -4,6 +4,7 @@ Pure pursuit steers, a PID controller has the pedals; whoever is close behind an
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -185,6 +186,12 @@ class Fleet:
         """Drive another vehicle."""
         self.vehicles.append(Vehicle(actor, home, spot.route, spot.index))
         self._at[actor] = (spot.x_m, spot.y_m)
+
+    def forget(self, actors: Sequence[int]) -> None:
+        """These are gone, or all of them if none is named."""
+        gone = set(actors) or set(self._at)
+        self.vehicles = [vehicle for vehicle in self.vehicles if vehicle.actor not in gone]
+        self._at = {actor: at for actor, at in self._at.items() if actor not in gone}
 
     def decide(self, rows: Rows) -> dict[int, VehicleControl]:
         """For every actor its next pedals, from the state of everybody."""

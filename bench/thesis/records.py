@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.thesis.plan import LEAST_FRAMES_PER_S, Cell, Plan, Resolution
-from bench.thesis.wire import CallLatencies, ReceivedCounts
+from bench.thesis.listening import ReceivedCounts
+from bench.thesis.plan import LEAST_FRAMES_PER_S, Cell, NodeSet, Plan, Resolution
+from bench.thesis.probes import CallLatencies
+from bench.thesis.traffic import Driven
 from samepath.cluster.monitor.counters import QUANTILE_VALUES
 from samepath.cluster.monitor.status import ClusterStatus, NodeStatus
 from samepath.core.errors import ClusterError, InputError, StoreError
@@ -55,14 +57,16 @@ class ServerFigures:
     dropped_frames: int = 0
     answers_itself: Latency = Latency()
     asks_main: Latency = Latency()
+    commanded: Latency = Latency()  # from a command through it to the state, at a client of its own, that shows it
 
 
 @dataclass(frozen=True)
 class Episode:
     """An episode. ``step_s`` is the main server's own: from the start of a tick to its last frame, without the client's part.
 
-    ``images_per_s`` is over the steps in lockstep, where the client decides between them, and over the wall clock in real
-    time. ``driving_s`` is what deciding took per tick and is in no other figure; ``frames_per_s`` is per camera.
+    ``images_per_s`` is over the steps in lockstep, where drivers decide between them, and over the wall clock in real time.
+    ``between_s`` is what passed between two steps of lockstep (drivers, calls) and is in no other figure; ``frames_per_s`` is
+    per camera. ``commands`` are those of the drivers: from their receipt to the step that feels them.
     """
 
     cell: Cell
@@ -79,7 +83,7 @@ class Episode:
     worst_lateness_s: float
     moved: int
     desynchronised: int
-    driving_s: float
+    between_s: float
     commands: Latency
     servers: tuple[ServerFigures, ...]
 
@@ -95,7 +99,8 @@ class Episode:
 
     def plain(self) -> dict[str, Any]:
         """The episode as JSON data."""
-        return asdict(self) | {"cell": self.cell._asdict() | {"resolution": str(self.cell.resolution)}}
+        cell = self.cell._asdict() | {"resolution": str(self.cell.resolution), "node_set": list(self.cell.node_set)}
+        return asdict(self) | {"cell": cell}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Episode":
@@ -103,24 +108,53 @@ class Episode:
         try:
             given = dict(plain)
             cell = given.pop("cell")
-            where = Cell(cell["mode"], cell["nodes"], Resolution.of(cell["resolution"]), cell["vehicles"])
+            size, nodes = Resolution.of(cell["resolution"]), NodeSet(*cell["node_set"])
+            where = Cell(cell["repeat"], cell["mode"], nodes, size, cell["vehicles"])
             servers = tuple(_server(server) for server in given.pop("servers"))
             return cls(cell=where, servers=servers, commands=Latency(**given.pop("commands")), **given)
         except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"an episode of samepath bench cluster was wanted, but {error} is wrong with what came") from error
+            raise InputError(f"an episode of python -m bench thesis was wanted, but {error} is wrong with what came") from error
 
 
 def _server(plain: Mapping[str, Any]) -> ServerFigures:
     given = dict(plain)
-    itself, main = (Latency(**given.pop(name)) for name in ("answers_itself", "asks_main"))
-    return ServerFigures(**given, answers_itself=itself, asks_main=main)
+    latencies = {name: Latency(**given.pop(name)) for name in ("answers_itself", "asks_main", "commanded")}
+    return ServerFigures(**given, **latencies)
+
+
+@dataclass(frozen=True)
+class EightTrial:
+    """Vehicles with eight cameras each in real time: how many of the frames that were due came, and how many of those late."""
+
+    resolution: Resolution
+    nodes: int
+    vehicles: int
+    steps_per_s: float
+    due: int
+    received: int
+    late: int
+    step_s: float
+
+    @property
+    def holds(self) -> bool:
+        """Did all of them run in real time? A frame in a hundred may be missing or late: the machine does other things."""
+        return self.received >= 0.99 * self.due and self.late <= 0.01 * self.due
+
+    def plain(self) -> dict[str, Any]:
+        """The trial as JSON data."""
+        return asdict(self) | {"resolution": str(self.resolution)}
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> "EightTrial":
+        """The trial of :meth:`plain`."""
+        return cls(**{**plain, "resolution": Resolution.of(plain["resolution"])})
 
 
 # The results of an experiment in a folder: one line of JSON per episode, so that an interrupted one goes on where it
 # was.
 
 FILE: Final = "episodes.jsonl"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 class Store:
@@ -130,6 +164,7 @@ class Store:
         self.path = make_folder(folder) / FILE
         self.provenance: list[Mapping[str, Any]] = []
         self._episodes: dict[Cell, Episode] = {}
+        self.eight: dict[Resolution, tuple[EightTrial, ...]] = {}
         self._good_bytes = 0
         if self.path.exists():
             self._read(plan)
@@ -149,6 +184,11 @@ class Store:
         """Keep an episode."""
         self._append({"episode": episode.plain()})
         self._episodes[episode.cell] = episode
+
+    def add_eight(self, resolution: Resolution, trials: Sequence[EightTrial]) -> None:
+        """Keep all trials of a resolution."""
+        self._append({"eight": str(resolution), "trials": [trial.plain() for trial in trials]})
+        self.eight[resolution] = tuple(trials)
 
     def _append(self, line: Mapping[str, Any]) -> None:
         data = json.dumps(line).encode() + b"\n"
@@ -176,11 +216,13 @@ class Store:
                     if found["format"] != _FORMAT or found["plan"] != plan.digest():
                         raise InputError(f"{self.path} has results of another experiment: choose another --out, or remove it")
                     self.provenance.append(found["provenance"])
+                elif "eight" in found:
+                    self.eight[Resolution.of(found["eight"])] = tuple(EightTrial.of(trial) for trial in found["trials"])
                 else:
                     episode = Episode.of(found["episode"])
                     self._episodes[episode.cell] = episode
             except (ValueError, KeyError, TypeError) as error:
-                raise InputError(f"{self.path}:{number} is no line of samepath bench cluster: choose another --out") from error
+                raise InputError(f"{self.path}:{number} is no line of python -m bench thesis: choose another --out") from error
             self._good_bytes += len(line)
 
 
@@ -190,7 +232,7 @@ MAIN = "main"
 
 
 def summed(
-    cell: Cell, before: ClusterStatus, after: ClusterStatus, pings: CallLatencies, driving_s: float, heard: ReceivedCounts
+    cell: Cell, before: ClusterStatus, after: ClusterStatus, pings: CallLatencies, driven: Driven, heard: ReceivedCounts
 ) -> Episode:
     """The figures of an episode."""
     ticks, images = after.ticks - before.ticks, after.frames - before.frames
@@ -198,7 +240,7 @@ def summed(
         raise ClusterError(f"{cell}: ticks were wanted, but none came")
     steps_s, wall_s = after.tick_times.sum_s - before.tick_times.sum_s, after.at_s - before.at_s
     lockstep = cell.mode == "lockstep"
-    # In lockstep the client decides between steps: that time is its own, not the cluster's.
+    # In lockstep drivers decide between steps: that time is their own, not the cluster's.
     over_s = steps_s if lockstep else wall_s
     earlier = {node.name: node for node in before.nodes}
     nodes = [_node(node, earlier.get(node.name), over_s, pings) for node in after.nodes]
@@ -217,16 +259,22 @@ def summed(
         worst_lateness_s=after.worst_lateness_s if after.late_frames > before.late_frames else 0.0,
         moved=after.moved - before.moved,
         desynchronised=after.desynchronised - before.desynchronised,
-        driving_s=driving_s,
+        between_s=max(driven.wall_s - steps_s, 0.0) / ticks if lockstep else 0.0,
         commands=_commands(before, after),
         servers=(_main(pings), *nodes),
     )
 
 
+def _latencies(name: str, pings: CallLatencies) -> dict[str, Latency]:
+    return {
+        "answers_itself": Latency.of(pings.here_s.get(name, [])),
+        "asks_main": Latency.of(pings.at_main_s.get(name, [])),
+        "commanded": Latency.of(pings.commands_s.get(name, [])),
+    }
+
+
 def _main(pings: CallLatencies) -> ServerFigures:
-    return ServerFigures(
-        name=MAIN, answers_itself=Latency.of(pings.here_s.get(MAIN, [])), asks_main=Latency.of(pings.at_main_s.get(MAIN, []))
-    )
+    return ServerFigures(name=MAIN, **_latencies(MAIN, pings))
 
 
 def _node(now: NodeStatus, then: NodeStatus | None, over_s: float, pings: CallLatencies) -> ServerFigures:
@@ -243,8 +291,7 @@ def _node(now: NodeStatus, then: NodeStatus | None, over_s: float, pings: CallLa
         busy_s=(now.busy_s - then.busy_s) / steps if steps else None,
         late_frames=now.late_frames - then.late_frames,
         dropped_frames=now.dropped_frames - then.dropped_frames,
-        answers_itself=Latency.of(pings.here_s.get(now.name, [])),
-        asks_main=Latency.of(pings.at_main_s.get(now.name, [])),
+        **_latencies(now.name, pings),
     )
 
 

@@ -1,29 +1,36 @@
 """The cluster that is measured, in processes of its own: a main server, and its nodes as children of that.
 
-``python -m bench.thesis.server PARENT`` reads from its standard input what to start, and
-ends with its parent.
+``python -m bench.thesis.server PARENT`` reads from its standard input what to start and then, a line each, when to say how the
+cluster stands; it answers on its standard output, and ends with its parent. Whoever measures asks for the very moment: a status
+that is published four times a second would be late by more than a short episode lasts.
 """
 
+import asyncio
 import json
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from bench.thesis.child import Child, orders, reply
+from bench.thesis.placing import BusyProcesses, Layout, NodePlace, pin
+from bench.thesis.plan import NodeSet
 from bench.thesis.wire import ServerAddress
-from samepath.cluster.monitor.client import MonitorAddress, SilentError, find_cluster, read_status
-from samepath.cluster.monitor.status import ClusterStatus
+from samepath.cluster.monitor.status import ClusterStatus, from_json, to_json
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import ClusterError, InputError
-from samepath.core.processes import die_with_parent
 
-_LOOK_EVERY_S: Final = 0.05
+if TYPE_CHECKING:
+    from samepath.cluster.main import MainServer
+
 _START_S: Final = 300.0  # the first start on a machine compiles
-_END_S: Final = 20.0
+_LOOK_S: Final = 0.02
+_ANSWER_S: Final = 60.0
 
 
 class Measured(Protocol):
@@ -31,18 +38,15 @@ class Measured(Protocol):
 
     main: ServerAddress
 
-    def status(self) -> ClusterStatus | None:
-        """How it stood a moment ago; None: it has not said so yet."""
+    def status(self) -> ClusterStatus:
+        """How it stands at this very moment."""
         ...
 
 
 def nodes_of(cluster: Measured) -> list[ServerAddress]:
     """Where the nodes take calls, in their order."""
     addresses: list[ServerAddress] = []
-    status = cluster.status()
-    if status is None:
-        raise ClusterError("a cluster that says how it stands was wanted, but it says nothing")
-    for node in sorted(status.nodes, key=lambda node: node.ordinal):
+    for node in sorted(cluster.status().nodes, key=lambda node: node.ordinal):
         host, _, port = node.address.rpartition(":")
         addresses.append(ServerAddress(node.name, host, int(port)))
     return addresses
@@ -51,94 +55,109 @@ def nodes_of(cluster: Measured) -> list[ServerAddress]:
 class RunningCluster:
     """A cluster in its processes."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", folder: Path, log: Path) -> None:
-        self._process = process
-        self._folder = folder
-        self._log = log
-        self._site: MonitorAddress | None = None
-        self.main = ServerAddress("main", "127.0.0.1", 0)
+    def __init__(self, child: Child, order: Mapping[str, object]) -> None:
+        self._child = child
+        port = child.ask(**order)["port"]  # comes when all nodes draw
+        self.main = ServerAddress("main", "127.0.0.1", int(port))
 
     def status(self) -> ClusterStatus:
-        """Ask its live page."""
-        if self._site is None:
-            self._site = find_cluster(self._folder)
-        return read_status(self._site)
-
-    def wait_for(self, nodes: int) -> None:
-        """Wait until all nodes draw."""
-        end_s = SYSTEM_CLOCK.monotonic_s() + _START_S
-        while SYSTEM_CLOCK.monotonic_s() < end_s:
-            if self._process.poll() is not None:
-                raise ClusterError(f"the cluster to be measured did not start: {self._last_line()}")
-            with suppress(SilentError):
-                status = self.status()
-                if sum(1 for node in status.nodes if node.state == "working") == nodes:
-                    self.main = ServerAddress("main", "127.0.0.1", int((self._folder / "port").read_text("utf-8")))
-                    return
-            SYSTEM_CLOCK.sleep_s(_LOOK_EVERY_S)
-        raise ClusterError(f"{nodes} nodes did not join within {_START_S:.0f} s: look at {self._log}")
-
-    def _last_line(self) -> str:
-        with suppress(OSError, IndexError):
-            return self._log.read_text("utf-8").splitlines()[-1]
-        return "it said nothing"
+        """How it stands now."""
+        return from_json(json.dumps(self._child.ask(status=True)["status"]).encode())
 
 
 @contextmanager
-def running(nodes: int, map_name: str, threads: int, log: Path) -> Iterator[RunningCluster]:
+def running(node_set: NodeSet, layout: Layout, map_name: str, log: Path) -> Iterator[RunningCluster]:
     """Run a cluster; ``log`` takes what it says."""
-    with tempfile.TemporaryDirectory(prefix="samepath-bench-") as name:
-        folder = Path(name)
-        order = {"nodes": nodes, "map": map_name, "threads": threads, "folder": name}
-        with log.open("ab") as said:
-            process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(os.getpid())], stdin=subprocess.PIPE, stdout=said, stderr=said,
-                process_group=0,  # a terminal's Ctrl-C is for the one who measures
-            )  # fmt: skip
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="samepath-bench-"))
+        child = Child("the cluster that is measured", __name__, log=log)
+        stack.callback(child.close)
+        nodes = [{**asdict(place), "cores": sorted(place.cores)} for place in layout.nodes]
+        policy = "round-robin" if node_set.kind == "by turns" else "measured"
+        order = {"map": map_name, "folder": folder, "main": sorted(layout.main), "nodes": nodes, "policy": policy}
+        cluster = RunningCluster(child, order)
+        busy = BusyProcesses([place.cores for place in layout.nodes if place.is_shared and place.cores])
+        stack.callback(busy.close)
+        yield cluster
+
+
+# In the process of the main server.
+
+
+class _Served:
+    def __init__(self, order: dict[str, Any], given: Iterator[Any]) -> None:
+        from samepath.cluster.main import MainServer
+        from samepath.cluster.placement.processes import ProcessPlacement
+        from samepath.cluster.settings import MainSettings
+        from samepath.simulator.server.server import ServerSettings
+
+        server = ServerSettings(port=0, map_name=str(order["map"]), data_folder=Path(str(order["folder"])))
+        settings = MainSettings(server=server, policy=str(order["policy"]))
+        self._failed, self._orders = "", given
+        self._cores = frozenset(order["main"])
+        self._places = [NodePlace(**{**node, "cores": frozenset(node["cores"])}) for node in order["nodes"]]
+        self.main = MainServer(settings, _log, ProcessPlacement(_log), failed=self._fail)
+
+    def _fail(self, words: str) -> None:
+        self._failed = words
+        _log(words)
+
+    async def run(self) -> None:
+        from samepath.cluster.placement.records import NodeSpec
+
+        await self.main.start()
         try:
-            if process.stdin is None:
-                raise RuntimeError("a pipe was asked for")
-            process.stdin.write(json.dumps(order).encode() + b"\n")
-            process.stdin.close()
-            cluster = RunningCluster(process, folder, log)
-            cluster.wait_for(nodes)
-            yield cluster
+            for ordinal, place in enumerate(self._places, start=1):
+                endpoint = self.main.link.endpoint
+                self.main.place(NodeSpec(f"node-{ordinal}", ordinal, endpoint, threads=place.threads, handicap=place.handicap))
+            end_s = SYSTEM_CLOCK.monotonic_s() + _START_S
+            while self.main.joined() < len(self._places):
+                if len(self.main.expected_nodes()) < len(self._places):
+                    raise ClusterError("a node has ended and will not come again: look at the lines above")
+                if SYSTEM_CLOCK.monotonic_s() > end_s:
+                    raise ClusterError(f"{len(self._places)} nodes did not join within {_START_S:.0f} s")
+                await asyncio.sleep(_LOOK_S)
+            self._pin()
+            reply({"port": self.main.port})
+            await asyncio.get_running_loop().run_in_executor(None, self._answer_until_the_end)
         finally:
-            process.terminate()
-            try:
-                process.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(_END_S)
+            await self.main.stop()
+
+    def _pin(self) -> None:
+        pin(os.getpid(), self._cores)
+        members: Sequence[Any] = sorted(self.main.shell.members(), key=lambda member: member.number)
+        for member, place in zip(members, self._places, strict=True):
+            pin(member.hello.pid, place.cores)
+
+    def _answer_until_the_end(self) -> None:
+        for _ in self._orders:
+            if self._failed:
+                reply({"error": self._failed})
+                return
+            reply({"status": json.loads(to_json(status_now(self.main)))})
 
 
-def _serve(order: dict[str, object]) -> None:
-    from samepath.cluster.running import ClusterPlan, run_cluster
-    from samepath.cluster.settings import MainSettings
-    from samepath.simulator.server.server import ServerSettings
+def status_now(main: "MainServer") -> ClusterStatus:
+    """Look in the episode's thread, between two calls or ticks: nothing is half done then."""
+    found: Future[ClusterStatus] = Future()
+    main._requests.append(lambda: found.set_result(main.look()))
+    main.link.wake()
+    return found.result(_ANSWER_S)
 
-    folder = Path(str(order["folder"]))
 
-    def log(line: str) -> None:
-        print(line, flush=True)
-        _, at, rest = line.partition(" on 127.0.0.1:")
-        if line.startswith("main server: ") and at:
-            partial = folder / "port.partial"
-            partial.write_text(rest.partition(",")[0], "utf-8")
-            partial.rename(folder / "port")
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
-    server = ServerSettings(port=0, map_name=str(order["map"]), data_folder=folder)
-    main = MainSettings(server=server, run_folder=folder, page_port=0)
-    nodes, threads = order["nodes"], order["threads"]
-    if not isinstance(nodes, int) or not isinstance(threads, int):
-        raise InputError("numbers of nodes and threads were wanted")
-    run_cluster(ClusterPlan(main=main, nodes=nodes, placement="processes", threads=threads), log)
+
+def main() -> None:
+    """Serve what is ordered first, until there are no more orders."""
+    given = orders()
+    try:
+        asyncio.run(_Served(next(given), given).run())
+    except (InputError, ClusterError) as error:
+        _log(str(error))
+        sys.exit(2)
 
 
 if __name__ == "__main__":
-    die_with_parent(int(sys.argv[1]))
-    try:
-        _serve(json.loads(sys.stdin.buffer.readline()))
-    except (InputError, ClusterError) as error:
-        print(error, flush=True)
-        sys.exit(2)
+    main()

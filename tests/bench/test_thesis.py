@@ -10,12 +10,15 @@ pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
 
-from bench.thesis.command import default_nodes, main, write_results
+from bench.thesis.command import main, write_results
 from bench.thesis.experiment import measure
 from bench.thesis.fleet import SPACING_M, Fleet, routes_of, states_of
-from bench.thesis.plan import Cell, Plan, Resolution, quick
-from bench.thesis.records import FILE, Episode, Latency, Store
-from bench.thesis.report import last_at_limit, limits
+from bench.thesis.placing import eight_layout, layout
+from bench.thesis.plan import KINDS, LEAST_TICKS, NODES, RESOLUTIONS, VEHICLES, Cell, NodeSet, Plan, Resolution, quick
+from bench.thesis.records import FILE, EightTrial, Episode, Latency, ServerFigures, Store
+from bench.thesis.results import Result, result_of, series_of, slope
+from bench.thesis.server import status_now
+from bench.thesis.tables import spread, tables
 from bench.thesis.wire import ServerAddress
 from samepath.core.errors import InputError
 from samepath.simulator.carla.streams import WORLD_STREAM
@@ -26,7 +29,11 @@ from tests.support.serving import call, described, episode
 pytestmark = pytest.mark.slow
 
 THUMB = Resolution(60, 40)
-PLAN = Plan((2,), (1, 3), (THUMB, Resolution(72, 48)), map_name="oval", settle_s=0.05, ticks=6, episode_s=0.4)
+TWO = NodeSet("equal", 2)
+PLAN = Plan(
+    (2,), ("equal",), (1, 3), (THUMB, Resolution(72, 48)), eight=False, repeats=1, map_name="oval", traffic="pursuit",
+    settle_s=0.05, ticks=6, episode_s=0.4,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +49,14 @@ class Measured:
         self._cluster = cluster
 
     def status(self):
-        return self._cluster.main.status()
+        return status_now(self._cluster.main)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A whole experiment, broken off after its third episode and gone on with, and what was told of it."""
     folder, told = tmp_path_factory.mktemp("measured"), []
-    routes = routes_of(load_map(PLAN.map_name))
+    log = folder / "log"
     with clustered(2, map_name=PLAN.map_name) as cluster:
         first = Store(folder, PLAN, {"date_utc": "then"})
 
@@ -59,13 +66,14 @@ def finished(tmp_path_factory):
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            measure(Measured(cluster), PLAN, routes, PLAN.cells(), first, stop)
+            measure(Measured(cluster), PLAN, PLAN.cells(), first, stop, log=log)
         with (folder / FILE).open("ab") as file:
             file.write(b'{"episode": {"cell": {"mo')  # killed while it wrote
         second = Store(folder, PLAN, {"date_utc": "now", "cpu": {"model": "a <chip>", "cores_usable": 2}})
         assert second.was == 3
         left = [cell for cell in PLAN.cells() if cell not in second]
-        measure(Measured(cluster), PLAN, routes, left, second, lambda cell, episode: told.append((cell, episode is not None)))
+        tell = lambda cell, episode: told.append((cell, episode is not None))  # noqa: E731
+        measure(Measured(cluster), PLAN, left, second, tell, log=log)
     return folder, second, told
 
 
@@ -131,6 +139,7 @@ def test_figures_of_an_episode_agree(finished):
             assert measured.images_per_s == pytest.approx(measured.cell.vehicles / measured.step_s)
         else:
             assert measured.commands.count > 0
+            assert all(0.0 < server.commanded.median_s < 5.0 for server in measured.servers)
             assert measured.images_per_s == pytest.approx(measured.images / measured.wall_s)
 
 
@@ -138,39 +147,113 @@ def test_results_are_read_back_as_they_were(finished):
     folder, store, _ = finished
     again = Store(folder, PLAN, {})
     assert again.episodes == store.episodes
+    assert Store(folder, replace(PLAN, repeats=3), {}).was == len(PLAN.cells())  # more repeats are the same experiment
     with pytest.raises(InputError, match="another experiment"):
         Store(folder, replace(PLAN, ticks=7), {})
 
 
 def test_the_page_has_the_figures_of_the_thesis(finished):
     folder, store, _ = finished
-    page = write_results(folder, PLAN, store).read_text("utf-8")
+    result = result_of(PLAN, store, 2, {"2 nodes": "nobody pinned"}, "a substitute")
+    page = write_results(folder, result, store).read_text("utf-8")
     for number in ("8.2", "8.3", "8.4", "8.5", "8.6", "8.7", "8.8", "8.9", "8.10", "8.11"):
-        assert f"Fig. {number}.</strong>" in page
-    assert page.count("<svg ") == 15
+        assert f"Fig. {number}, equal nodes.</strong>" in page
+    assert page.count("<svg ") == 12
     assert "GTX 1080 Ti" in page
     assert "a &lt;chip&gt;" in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
-    assert len(json.loads((folder / "results.json").read_text("utf-8"))["episodes"]) == len(PLAN.cells())
+    kept = json.loads((folder / "results.json").read_text("utf-8"))["figures"]
+    assert Result.read(kept) == result
+    assert kept["episodes"] == len(PLAN.cells())
     assert "Partial result" not in page
-    fewer = write_results(folder, replace(PLAN, vehicles=(1, 3, 5)), store).read_text("utf-8")
-    assert "8 of 12 episodes" in fewer
+    more = result_of(replace(PLAN, vehicles=(1, 3, 5)), store, 2, {}, "a substitute")
+    assert f"{len(PLAN.cells())} of {len(PLAN.cells()) + 2} episodes" in write_results(folder, more, store).read_text("utf-8")
 
 
-def made(vehicles, frames_per_s, nodes=1):
-    cell = Cell("lockstep", nodes, THUMB, vehicles)
+def made(vehicles, frames_per_s, nodes=1, repeat=1, kind="equal", size=THUMB):
+    cell = Cell(repeat, "lockstep", NodeSet(kind, nodes), size, vehicles)
     rate = vehicles * frames_per_s
+    servers = (ServerFigures("main"), *(ServerFigures(f"node-{k + 1}", images_per_s=rate / nodes) for k in range(nodes)))
     return Episode(
-        cell, 1, 1.0, 1 / frames_per_s, vehicles, rate, frames_per_s, vehicles, 0, 0, 0, 0.0, 0, 0, 0.0, Latency(), ()
+        cell, 1, 1.0, 1 / frames_per_s, vehicles, rate, frames_per_s, vehicles, 0, 0, 0, 0.0, 0, 0, 0.0, Latency(), servers
     )
 
 
-def test_the_limit_is_the_last_episode_with_ten_frames_a_second():
-    episodes = [made(8, 11.0), made(2, 40.0), made(4, 9.0), made(16, 9.99), made(2, 5.0, nodes=2)]
-    assert last_at_limit(episodes).cell.vehicles == 8
-    first, second = limits(episodes)
-    assert first.words() == ("lockstep", "1", "60x40", "160", "16", "8", "88")
-    assert second.words()[-2:] == ("none", "")
+def test_the_limit_is_the_last_episode_with_ten_frames_a_second_and_saturation_the_first_with_the_most_images():
+    episodes = [made(8, 11.0), made(2, 40.0), made(4, 9.0), made(16, 9.99), made(24, 6.6), made(2, 5.0, nodes=2)]
+    first, second = series_of(episodes)
+    assert (first.vehicles, first.limit, first.saturation) == ((2, 4, 8, 16, 24), 8, 16)
+    assert first.best_images_per_s == pytest.approx((159.84,))
+    assert (second.node_set.nodes, second.limit) == (2, None)
+
+
+def test_repeats_are_kept_and_a_camera_costs_the_slope_of_its_steps():
+    episodes = [made(count, 1.0 / (0.003 + 0.01 * k * count), repeat=k) for k in (1, 2, 3) for count in (1, 2, 4, 8)]
+    (series,) = series_of(episodes)
+    assert [len(values) for values in series.step_ms] == [3, 3, 3, 3]
+    assert series.camera_ms == pytest.approx((10.0, 20.0, 30.0), rel=1e-4)
+    assert spread(series.camera_ms, 1) == "20.0 (10.0-30.0)"
+    assert slope((1, 2, 3), (5.0, 7.0, 9.0)) == pytest.approx(2.0)
+
+
+def test_there_is_a_table_for_every_published_figure(tmp_path):
+    plan = Plan(vehicles=(1, 10), repeats=1, modes=("lockstep",), eight=True)
+    store = Store(tmp_path, plan, {})
+    for cell in plan.cells():
+        rate = 200.0 * cell.node_set.nodes / cell.vehicles
+        store.add(made(cell.vehicles, rate, cell.node_set.nodes, 1, cell.node_set.kind, cell.resolution))
+    for size in RESOLUTIONS:
+        store.add_eight(
+            size, [EightTrial(size, 12, 4, 10.0, 800, 800, 0, 0.01), EightTrial(size, 12, 8, 10.0, 1600, 900, 3, 0.1)]
+        )
+    result = result_of(plan, store, 16, {"4 nodes": "pinned"}, "autopilot")
+    found = {table.figure: table for table in tables(result)}
+    for figure in ("8.1", "8.2", "8.3", "8.4", "8.5, 8.6", "8.7", "8.8, 8.9", "8.10, 8.11", "chapter 9, eight cameras"):
+        assert figure in found
+        assert all(len(row) == len(found[figure].columns) for row in found[figure].rows)
+    assert found["8.4"].rows[3][:3] == ("4", '150 ("almost 160" in chapter 9)', "20")
+    assert "800" in found["8.4"].rows[3][3]
+    assert found["chapter 9, eight cameras"].rows[0][2] == "4 on 12 nodes, 16 cores"
+    assert Store(tmp_path, plan, {}).eight == store.eight
+
+
+def test_the_whole_experiment_is_the_thesis_grid_three_times():
+    plan = Plan()
+    cells = plan.cells()
+    lockstep = {cell[2:] for cell in cells if cell.mode == "lockstep" and cell.node_set.kind != "by turns"}
+    nodes = [NodeSet(kind, count) for kind in KINDS[:2] for count in NODES]
+    assert lockstep == {(node_set, size, count) for node_set in nodes for size in RESOLUTIONS for count in VEHICLES}
+    assert max(VEHICLES) == 40
+    assert {cell.repeat for cell in cells} == {1, 2, 3}
+    assert len(set(cells)) == len(cells)
+
+
+def test_a_budget_shortens_episodes_then_leaves_out_vehicles_and_says_so():
+    plan = Plan()
+    roomy, tight = plan.within(4000.0), plan.within(480.0)
+    assert (roomy.left_out, roomy.vehicles) == ((), VEHICLES)
+    assert tight.least_s() <= 480.0
+    assert sorted((*tight.vehicles, *tight.left_out)) == list(VEHICLES)
+    assert (tight.vehicles[0], tight.vehicles[-1]) == (1, 40)
+    assert tight.repeats == 3
+    assert LEAST_TICKS >= 5
+    with pytest.raises(InputError, match="were wanted at least"):
+        plan.within(30.0)
+
+
+def test_processes_are_pinned_where_there_are_cores_enough():
+    cores = list(range(16))
+    four, unequal = layout(NodeSet("equal", 4), cores), layout(NodeSet("unequal", 4), cores)
+    assert four.clients == unequal.clients  # whoever measures is as fast for every cluster
+    assert [len(place.cores) for place in unequal.nodes] == [4, 2, 1, 1]
+    assert [place.is_shared for place in unequal.nodes] == [False, False, False, True]
+    for where in (four, unequal, eight_layout(cores)):
+        used = [where.main, where.clients, *(place.cores for place in where.nodes)]
+        assert sum(map(len, used)) == len(frozenset().union(*used)) <= 16
+    few = layout(NodeSet("unequal", 4), [0, 1])
+    assert not few.is_pinned
+    assert [place.handicap for place in few.nodes] == [1.0, 2.0, 4.0, 8.0]
+    assert len(eight_layout(cores).nodes) == 12
 
 
 def test_quantiles_are_samples():
@@ -181,7 +264,15 @@ def test_quantiles_are_samples():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"nodes": (2, 1)}, {"nodes": ()}, {"vehicles": (0, 1)}, {"vehicles": (1, 251)}, {"resolutions": ()}, {"episode_s": 0.0}],
+    [
+        {"nodes": (2, 1)},
+        {"nodes": ()},
+        {"vehicles": (0, 1)},
+        {"vehicles": (1, 251)},
+        {"resolutions": ()},
+        {"episode_s": 0.0},
+        {"repeats": 0},
+    ],
 )
 def test_an_experiment_that_makes_no_sense_is_refused_in_one_line(changes):
     with pytest.raises(InputError) as refused:
@@ -196,6 +287,8 @@ def test_an_experiment_that_makes_no_sense_is_refused_in_one_line(changes):
         (("--nodes", "two"), "--nodes: numbers such as 1,2,4"),
         (("--resolutions", "180x120,big"), "a resolution such as 180x120"),
         (("--vehicles", "8,4"), "rising numbers of vehicles"),
+        (("--kinds", "equal,odd"), "some of equal,unequal,by-turns"),
+        (("--budget-s", "20"), "were wanted at least"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is_started(words, said, tmp_path):
@@ -209,7 +302,5 @@ def test_resolutions_and_numbers_of_nodes():
     for text in ("180", "180x", "0x3", "180x120x3", "-1x4"):
         with pytest.raises(InputError, match="180x120"):
             Resolution.of(text)
-    assert default_nodes(1) == (1,)
-    assert default_nodes(6) == (1, 2, 4, 6)
-    assert default_nodes(16) == (1, 2, 4, 8, 16)
-    assert quick(default_nodes(16)).nodes == (1, 16)
+    assert quick(Plan()).nodes == (1, 4)
+    assert str(NodeSet("by turns", 4)) == "4 unequal nodes by turns"
