@@ -27,7 +27,7 @@ def shrink(
         int, typer.Option("--repeats", help="Repeats that measure the original and the result.")
     ] = search.REPEATS,
     miss: Annotated[
-        float, typer.Option("--miss", help="Chance at most to overlook a smaller one that does it as often as the original.")
+        float, typer.Option("--miss", help="Chance at most of a mistake about a candidate: see docs/bisect.md.")
     ] = search.MISS,
     out: Annotated[Path | None, typer.Option("--out", help="The scenario file to write; default NAME-small.yaml.")] = None,
     folder: Annotated[Path | None, typer.Option("--folder", help="Where it remembers; default runs/shrink-NAME.")] = None,

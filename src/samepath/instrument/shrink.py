@@ -1,22 +1,24 @@
 """Shrink: the smallest scenario that still does it, as Hypothesis shrinks the input of a failing test.
 
-*It* is that repeats part, that somebody collides, or that the test's verdict flips between repeats. Conditions, settings,
-actors, duration, boxes, map, waypoints and numbers are taken away or made simpler one after the other, in a fixed order, large
-pieces first; what still does it is kept, until a whole round takes nothing away. The result is minimal in this sense: no single
-one of these steps makes it smaller.
+*It* is that repeats part, that somebody collides, or that the test's verdict flips between repeats. Conditions, actors,
+duration, boxes, map, waypoints and numbers are taken away or made simpler one after the other, in a fixed order, large pieces
+first; what still does it is kept, until a whole round takes nothing away. Minimal in this sense: no single one of these steps
+makes it smaller. Settings of the simulator stay, but for words in a list (``sources``): under others it is another simulator,
+which may part for another reason.
 
-Parting is chance, so «still does it» is a statistical question with one easy side. Two repeats that differ *prove* that a
-candidate parts: it is never kept by mistake. One whose n repeats are all equal may part all the same. If a single repeat is
-in one of several outcomes, the likeliest of which has the share q, then all n are equal with a chance of at most q^(n-1). The
-original is measured first; with 95 % confidence its q is at most 1 - p (Clopper and Pearson), and n is chosen so that a
-candidate that parts as often as the original is overlooked with a chance of at most ``miss``. A candidate is stopped at its
-first two repeats that differ, so that most cost two runs, not n.
+Parting is chance, so «still does it» is a statistical question. The chance d that two repeats differ is measured by pairs of
+repeats, which know nothing of each other; for collisions, by single repeats. The original is measured first: with 95 %
+confidence its rate is at least d0 (Clopper and Pearson). A candidate is run, pair by pair, until the likelihood of d0 to that
+of a quarter of it is above 1/miss or below miss. By Ville's inequality, then, one that does it as often as the original is put
+back with a chance of at most ``miss``, and one that does it less than a quarter as often is kept with a chance of at most
+``miss``: without the second, a search drifts towards scenarios that part once in a blue moon. Whatever is kept was seen to do
+it.
 """
 
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -49,9 +51,14 @@ from samepath.instrument.traces.records import EventKind, Header, Repeat
 from samepath.scenarios.model import ScenarioSpec, build_scenario, built_in_scenarios, load_scenario
 
 REPEATS: Final = 20
-MISS: Final = 0.01
-MOST_REPEATS: Final = 200
+MISS: Final = 0.05
+MOST_REPEATS: Final = 1000
+# A candidate that is not decided by then is put back.
+MOST_RUNS_EACH: Final = 200
+# How much rarer it may become before a candidate is not the same thing any more.
+RARER: Final = 4.0
 _CONFIDENCE: Final = 0.95
+_UNDECIDED: Final = "undecided"
 _ROUNDS: Final = 6
 # How much longer than until the parting a candidate may last, tried in this order.
 _LONGER: Final = (1.0, 1.25, 1.5, 2.0)
@@ -90,53 +97,72 @@ class Trial:
 
     holds: bool
     runs: int
+    seen: int = 0
     tick: int | None = None
     why: str = ""
+
+
+class RateTest:
+    """Decides, observation by observation, whether something happens as often as ``rate``, or ``RARER`` times less often."""
+
+    def __init__(self, rate: float, miss: float) -> None:
+        self._steps = math.log(RARER), math.log1p(-rate) - math.log1p(-rate / RARER)
+        self._limit = -math.log(miss)
+        self._evidence = 0.0
+
+    def add(self, *, seen: bool) -> bool | None:
+        """Take in an observation; True: as often, False: not, None: go on."""
+        self._evidence += self._steps[0] if seen else self._steps[1]
+        return None if abs(self._evidence) < self._limit else self._evidence > 0
 
 
 @dataclass(frozen=True)
 class ShrinkResult:
     """The smallest that was found. ``removed`` says step by step what is gone.
 
-    ``rate`` and ``rate_before`` are of ``repeats`` repeats each: how many are not of the largest outcome, or collide.
+    ``seen_before`` and ``seen``: how many of ``of`` pairs of repeats, or repeats, do it, before and after. ``miss`` is the
+    chance, at most, of either mistake about a single candidate; ``undecided`` ones were put back without an answer.
     """
 
     question: str
+    predicate: While
     scenario_file: Path | None
     study_file: Path | None
     removed: tuple[str, ...]
     before: Mapping[str, object]
     after: Mapping[str, object]
-    rate_before: int
-    rate: int
-    repeats: int
-    runs_each: int
+    seen_before: int
+    seen: int
+    of: int
     miss: float
     tried: int
     rejected: int
+    undecided: int
     runs: int
     folder: Path
 
     @property
     def found(self) -> bool:
         """Does the original do it at all?"""
-        return self.rate_before > 0
+        return self.seen_before > 0
 
     def words(self) -> tuple[str, ...]:
         """Say it in lines, the answer first."""
-        seen = f"{self.rate_before} of {self.repeats} repeats"
+        things = "repeats" if self.predicate is While.COLLIDES else "pairs of repeats"
         if not self.found:
-            upper = clopper_pearson(0, self.repeats, _CONFIDENCE)[1]
-            return (f"{self.question}: in none of {self.repeats} repeats (true rate below {upper:.1%}): nothing to shrink.",)
-        lines = [f"{self.question}: {seen}; what is left does it in {self.rate} of {self.repeats}."]
-        lines += [f"  {name}: {self.before[name]} -> {self.after[name]}" for name in self.before if name in self.after]
+            upper = clopper_pearson(0, self.of, _CONFIDENCE)[1]
+            return (f"{self.question}: in none of {self.of} {things} (true rate below {upper:.1%}): nothing to shrink.",)
+        lines = [f"{self.question}: {self.seen_before} of {self.of} {things}; what is left: {self.seen} of {self.of}."]
+        sizes = [name for name in self.before if self.before[name] or self.after.get(name)]
+        lines += [f"  {name}: {self.before[name]} -> {self.after.get(name, 'none')}" for name in sizes]
         lines += ["Taken away:", *(f"  {line}" for line in self.removed)] if self.removed else ["Nothing could be taken away."]
-        chance = f"{self.miss:.2g}"
         lines.append(
-            f"{self.tried} candidates, {self.runs} runs. What is left was seen to do it. Each of the {self.rejected} that were "
-            f"put back had up to {self.runs_each} runs: one that does it as often as the original is overlooked with a "
-            f"chance of at most {chance}."
+            f"{self.tried} candidates, {self.rejected} of them put back, {self.runs} runs. One that does it as often as the "
+            f"original is put back with a chance of at most {self.miss:.1%}; one that does it less than a quarter as often is "
+            f"kept with a chance of at most {self.miss:.1%}."
         )
+        if self.undecided:
+            lines.append(f"{self.undecided} candidates were put back undecided after {MOST_RUNS_EACH} runs.")
         if self.scenario_file is not None:
             lines.append(f"scenario: {self.scenario_file}")
         return (*lines, f"study: {self.study_file}")
@@ -186,44 +212,36 @@ def shrink(
     ):
         trials = _Trials(subject, While(predicate), memory, runner, lambda name: advance(name, None))
         told = f"{subject_words(subject)} {_verb(While(predicate))}"
-        rate_before = trials.measure(first, repeats)
-        if not rate_before:
-            result = ShrinkResult(told, None, None, (), {}, {}, 0, 0, repeats, repeats, miss, 1, 0, repeats, place)
-        else:
-            trials.runs_each, chance = runs_needed(rate_before, repeats, miss, While(predicate))
-            search = _Shrinking(trials, first)
+        of = repeats if predicate == While.COLLIDES else repeats // 2
+        before = trials.measure(first, of)
+        search = _Shrinking(trials, first)
+        files: tuple[Path | None, Path | None] = (None, None)
+        after = 0
+        if before:
+            trials.rate, trials.miss = clopper_pearson(before, of, _CONFIDENCE)[0], miss
             search.run()
-            small = search.current
-            rate = trials.measure(small, repeats)
-            files = _write(target, subject, small, repeats, told)
-            result = ShrinkResult(
-                question=told,
-                scenario_file=files[0],
-                study_file=files[1],
-                removed=tuple(search.removed),
-                before=_sizes(first),
-                after=_sizes(small),
-                rate_before=rate_before,
-                rate=rate,
-                repeats=repeats,
-                runs_each=trials.runs_each,
-                miss=chance,
-                tried=len(trials.known),
-                rejected=sum(not trial.holds for trial in trials.known.values()),
-                runs=trials.total_runs,
-                folder=place,
-            )
+            after = trials.measure(search.current, of)
+            files = _write(target, subject, search.current, repeats, told)
+        result = ShrinkResult(
+            question=told,
+            predicate=While(predicate),
+            scenario_file=files[0],
+            study_file=files[1],
+            removed=tuple(search.removed),
+            before=_sizes(first),
+            after=_sizes(search.current),
+            seen_before=before,
+            seen=after,
+            of=of,
+            miss=miss,
+            tried=len(trials.known),
+            rejected=sum(not trial.holds for trial in trials.known.values()),
+            undecided=sum(trial.why == _UNDECIDED for trial in trials.known.values()),
+            runs=trials.total_runs,
+            folder=place,
+        )
         memory.finish(json.loads(result.to_json()))
     return result
-
-
-def runs_needed(divergent: int, repeats: int, miss: float, predicate: While) -> tuple[int, float]:
-    """Return how many runs a candidate gets, and the chance that one like the original is overlooked with that many."""
-    rate = clopper_pearson(divergent, repeats, _CONFIDENCE)[0]
-    # Of parting, the first run only sets what the others are held against.
-    free = 0 if predicate is While.COLLIDES else 1
-    needed = min(MOST_REPEATS, free + max(1, math.ceil(math.log(miss) / math.log1p(-rate))))
-    return needed, (1 - rate) ** (needed - free)
 
 
 def _verb(predicate: While) -> str:
@@ -275,7 +293,7 @@ class _Trials:
         self._stored = _read_lines(self._path)
         self._candidates = make_folder(memory.place / "candidates")
         self.known: dict[str, Trial] = {}
-        self.runs_each = MOST_REPEATS
+        self.rate, self.miss = 0.5, MISS
         self.total_runs = 0
 
     def holds(self, candidate: ShrinkCandidate) -> bool:
@@ -296,17 +314,18 @@ class _Trials:
             self._tell(f"{len(self.known)} candidates, {sum(one.holds for one in self.known.values())} smaller")
         return self.known[key]
 
-    def measure(self, candidate: ShrinkCandidate, repeats: int) -> int:
-        """Return in how many of so many repeats it does it: repeats that are not of the largest outcome, or that collide."""
+    def measure(self, candidate: ShrinkCandidate, of: int) -> int:
+        """Return in how many of so many pairs of repeats, or repeats, it does it."""
         name = f"measure {candidate.key}"
         if name not in self._stored:
-            runs = list(self._run(candidate, repeats))
-            kinds = [self._kind(run) for run in runs]
-            colliding = self._predicate is While.COLLIDES
-            found = sum(map(bool, kinds)) if colliding else len(kinds) - max(map(kinds.count, kinds))
-            self._remember(name, {"found": found})
-        self.total_runs += repeats
-        return int(self._stored[name]["found"])
+            self._remember(name, {"seen": sum(tick is not None for _, tick in self._observe(candidate, of))})
+        self.total_runs += of * self._each
+        return int(self._stored[name]["seen"])
+
+    @property
+    def _each(self) -> int:
+        """How many runs an observation takes."""
+        return 1 if self._predicate is While.COLLIDES else 2
 
     def _try(self, candidate: ShrinkCandidate) -> Trial:
         if candidate.scenario is not None:
@@ -314,38 +333,44 @@ class _Trials:
                 build_scenario(candidate.scenario, "candidate")
             except SamepathError as error:
                 return Trial(holds=False, runs=0, why=str(error))
-        done: list[Repeat] = []
-        runs = self._run(candidate, self.runs_each)
+        test = RateTest(self.rate, self.miss)
+        seen, runs, first = 0, 0, None
         try:
-            for run in runs:
-                done.append(run)
-                tick = self._shown(done)
-                if tick is not None:
-                    return Trial(holds=True, runs=len(done), tick=tick)
+            for runs, tick in self._observe(candidate, MOST_RUNS_EACH // self._each):
+                seen += tick is not None
+                first = tick if first is None else first
+                decided = test.add(seen=tick is not None)
+                if decided is not None:
+                    return Trial(decided, runs, seen, first)
         except SamepathError as error:
             # A candidate that cannot be run is no smaller version of anything.
-            return Trial(holds=False, runs=len(done), why=str(error))
+            return Trial(holds=False, runs=runs, seen=seen, why=str(error))
+        return Trial(holds=False, runs=runs, seen=seen, why=_UNDECIDED)
+
+    def _observe(self, candidate: ShrinkCandidate, of: int) -> Iterator[tuple[int, int | None]]:
+        """Yield, for each pair of repeats or each repeat, how many were run so far, and the tick at which it does it."""
+        runs = self._run(candidate, of * self._each)
+        try:
+            waiting: Repeat | None = None
+            for number, run in enumerate(runs, 1):
+                if self._predicate is While.COLLIDES:
+                    yield number, next((event.tick for event in run.events if event.kind == EventKind.COLLISION), None)
+                elif waiting is None:
+                    waiting = run
+                else:
+                    yield number, self._parts(waiting, run)
+                    waiting = None
         finally:
             runs.close()
-        return Trial(holds=False, runs=len(done))
 
-    def _shown(self, done: Sequence[Repeat]) -> int | None:
-        """Return the tick at which the newest run shows it; None where it does not, yet."""
-        run = done[-1]
-        if self._predicate is While.COLLIDES:
-            return next((event.tick for event in run.events if event.kind == EventKind.COLLISION), None)
-        if self._kind(run) == self._kind(done[0]):
-            return None
+    def _parts(self, a: Repeat, b: Repeat) -> int | None:
+        """The tick at which two repeats part, or by which their verdicts have; None where they do not."""
         if self._predicate is While.FLIPS:
-            return max(done[0].end.tick, run.end.tick)
-        pair = MemoryCell(self._header(run), [replace(done[0], repeat=0), replace(run, repeat=1)])
-        first = analyse_cell(pair).first_divergence
-        return run.end.tick if first is None else first.tick
-
-    def _kind(self, run: Repeat) -> object:
-        if self._predicate is While.COLLIDES:
-            return any(event.kind == EventKind.COLLISION for event in run.events)
-        return run.digest if self._predicate is While.PARTS else ending_of(run)
+            return None if ending_of(a) == ending_of(b) else max(a.end.tick, b.end.tick)
+        if a.digest == b.digest:
+            return None
+        first = analyse_cell(MemoryCell(self._header(a), [replace(a, repeat=0), replace(b, repeat=1)])).first_divergence
+        return a.end.tick if first is None else first.tick
 
     def _header(self, run: Repeat) -> Header:
         return replace(header_for(self._subject), channels=run.channels)
@@ -354,38 +379,23 @@ class _Trials:
     def step_s(self) -> float:
         return header_for(self._subject).step_s
 
-    def _run(self, candidate: ShrinkCandidate, repeats: int) -> "_Closing":
+    def _run(self, candidate: ShrinkCandidate, repeats: int) -> Generator[Repeat]:
         subject = self._subject
         if candidate == self._first:
-            return _Closing(self._runner.run(subject, range(repeats)))
+            return self._runner.run(subject, range(repeats))
         if candidate.scenario is not None:
             path = self._candidates / f"{candidate.key}.yaml"
             write_text_atomically(path, to_yaml(candidate.scenario))
             subject = with_cell(subject, scenario=str(path))
         subject = with_cell(subject, settings=dict(candidate.settings), condition=dict(candidate.condition))
         subject = replace(subject, duration_s=candidate.duration_s)
-        return _Closing(self._runner.run(subject, range(repeats)))
+        return self._runner.run(subject, range(repeats))
 
     def _remember(self, name: str, fields: Mapping[str, Any]) -> None:
         self._stored[name] = dict(fields)
         # A line is a fact once it is whole; one that was torn by a kill is left out when it is read, and asked for again.
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"name": name, **fields}) + "\n")
-
-
-class _Closing:
-    """An iterator over runs that can be closed before its end, which ends what still runs."""
-
-    def __init__(self, runs: Iterator[Repeat]) -> None:
-        self._runs = runs
-
-    def __iter__(self) -> Iterator[Repeat]:
-        return self._runs
-
-    def close(self) -> None:
-        close = getattr(self._runs, "close", None)
-        if close is not None:
-            close()
 
 
 def _read_lines(path: Path) -> dict[str, dict[str, Any]]:
@@ -436,16 +446,16 @@ class _Shrinking:
         return True
 
     def _keep_some(
-        self, items: Sequence[Any], make: Callable[[tuple[Any, ...]], ShrinkCandidate], words: Callable[[Any], str]
+        self, items: Sequence[Any], make: Callable[[tuple[Any, ...]], ShrinkCandidate], words: Callable[[Any], str] | str
     ) -> None:
-        """Take away as many of some items as possible."""
+        """Take away as many of some items as possible; ``words`` name each that is gone, or all of them together."""
         kept = shortest(items, lambda some: self.trials.holds(make(some)))
         if len(kept) < len(items):
             self.current = make(kept)
             gone = list(items)
             for item in kept:
                 gone.remove(item)
-            self.removed += [words(item) for item in gone]
+            self.removed += [f"{len(gone)} {words}"] if isinstance(words, str) else [words(item) for item in gone]
 
     def _conditions(self) -> None:
         def make(some: tuple[tuple[str, Scalar], ...]) -> ShrinkCandidate:
@@ -462,12 +472,7 @@ class _Shrinking:
                     break
 
     def _settings(self) -> None:
-        def make(some: tuple[tuple[str, Scalar], ...]) -> ShrinkCandidate:
-            return replace(self.current, settings=dict(some))
-
-        self._keep_some(
-            list(self.current.settings.items()), make, lambda item: f"setting {item[0]} {item[1]} (its default again)"
-        )
+        """Shorten lists of words, such as sources of non-determinism; other settings stay what they are."""
         for name, value in list(self.current.settings.items()):
             words = [word.strip() for word in value.split(",")] if isinstance(value, str) else []
             if len(words) < 2:
@@ -541,7 +546,7 @@ class _Shrinking:
                 changed[number]["path"] = [first, *some]
                 return self._scenario(actors=changed)
 
-            self._keep_some(others, make, lambda point, number=number: f"waypoint {point} of actor {number + 1}")  # type: ignore[misc]
+            self._keep_some(others, make, f"waypoints of what is actor {number + 1} now")
 
     def _attributes(self) -> None:
         """Give up what is said and not needed: the default takes its place."""
@@ -554,7 +559,7 @@ class _Shrinking:
             for name in [key for key in actor if key not in ("id", "type", "path", "controller", "process")]:
                 actors = [dict(one) for one in self.current.scenario["actors"]]
                 value = actors[number].pop(name, None)
-                self._take(self._scenario(actors=actors), f"{name} {value} of actor {number + 1} (its default)")
+                self._take(self._scenario(actors=actors), f"{name} {value} of what is actor {number + 1} now (its default)")
 
     def _round(self) -> None:
         """Round numbers: whole metres are easier to read than hundredths."""
@@ -565,7 +570,7 @@ class _Shrinking:
                 if rounded == actors[number]["path"]:
                     break
                 actors[number]["path"] = rounded
-                if self._take(self._scenario(actors=actors), f"decimals of the path of actor {number + 1}"):
+                if self._take(self._scenario(actors=actors), f"decimals in the path of what is actor {number + 1} now"):
                     break
 
 

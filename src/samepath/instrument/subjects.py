@@ -8,7 +8,7 @@ has the header that a study's traces would have.
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -166,8 +166,8 @@ class SubjectRunner:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._host.__exit__(kind, error, trace)
 
-    def run(self, subject: Plan, numbers: Sequence[int]) -> Iterator[Repeat]:
-        """Run repeats one after the other and yield each; closing the iterator ends what runs.
+    def run(self, subject: Plan, numbers: Sequence[int]) -> Generator[Repeat]:
+        """Run repeats one after the other and yield each; closing the generator ends what runs.
 
         Raises a line that names the subject where it cannot be run here, or where a repeat fails.
         """
