@@ -86,7 +86,7 @@ def read_settings(message: NewSettings) -> tuple[r.Settings, r.WeatherParameters
 
 
 def scene_sent(shown: str, real: str, xodr: str) -> ServedMap:
-    """The scene of a map that the main server named: this node's copy of one of ours (digests are compared), or what was sent."""
+    """The scene of a map that the main server named: our own copy of one of ours (digests are compared), or what was sent."""
     return served_map(shown, load_map(real) if real in available_maps() else parse_map(xodr, real))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from samepath.core.errors import InputError, UnknownNameError
 from samepath.simulator.carla.streams import ACTOR_STATE, WORLD_STREAM
-from samepath.simulator.maps import load_map
+from samepath.simulator.maps import load_map, parse_map
 from samepath.simulator.maps.files import map_files
 from samepath.simulator.server.ticking import substeps_of
 from tests.support.map_texts import one_road
@@ -225,3 +225,48 @@ def test_a_tick_may_take_seconds_and_physics_divides_it(step_s, substeps):
         refused = client.ask("set_episode_settings", [True, False, [True, 10.5], *settings[3:]])[1]
         assert "at most 10 s" in refused[0][1][0]
         assert msgpack.unpackb(msgpack.packb(client.value("get_episode_settings")[2])) == [True, step_s]
+
+
+SIGNS = (
+    '<objects><object id="1" name="Speed_60" type="-1" s="30" t="-4" zOffset="0" hdg="0" orientation="-" height="0" width="0" '
+    'length="0"/><object id="2" name="SppedLimit40Assembly" type="-1" s="60" t="4" zOffset="0.1" hdg="3.14" orientation="+"/>'
+    '<object id="3" name="Stencil_STOP" type="-1" s="90" t="-1.5" zOffset="0" hdg="0" orientation="-"/>'
+    '<object id="4" name="Speed_bump" type="-1" s="9" t="0"/><object id="5" name="Speed_999" type="-1" s="9" t="0"/></objects>'
+)
+
+
+def test_speed_limits_of_carlas_towns_are_signs_that_are_objects(tmp_path):
+    """CARLA reads them by name, and not the speeds of roads: those are what RoadRunner suggests."""
+    road = '<type s="0" type="town"><speed max="65" unit="mph"/></type>'
+    text = one_road(before=road, after=SIGNS).replace("revMajor", 'vendor="VectorZero" revMajor')
+    (tmp_path / "Signs.xodr").write_text(text)
+    (tmp_path / "Plain.xodr").write_text(one_road(before=road, after=SIGNS))
+    with served(map_files=map_files([tmp_path]), map_name="Signs") as server, RawClient(server) as client:
+        kinds = [actor[2][1] for actor in client.value("get_actors_by_id", list(range(1, 6)))]
+        assert kinds == ["traffic.speed_limit.60", "traffic.speed_limit.40", "traffic.stop", "spectator"]
+        assert limits(server, client, 10.0, 0.0, 15.0) == 30.0  # CARLA's before the first sign
+        assert limits(server, client, 20.0, 0.0, 20.0) == 60.0
+        assert limits(server, client, 80.0, 180.0, 15.0) == 30.0  # 60 is for the other side, 40 is further on
+        assert limits(server, client, 80.0, 180.0, 25.0) == 40.0
+        load(client, "Plain")
+        assert limits(server, client, 10.0, 0.0, 5.0) == pytest.approx(65 * 1.609344)
+
+
+def limits(server, client, x, yaw, metres):
+    """The speed limit of a vehicle that was driven so far on the one road there is."""
+    client.value("set_episode_settings", [True, False, [True, 0.1], *client.value("get_episode_settings")[3:]])
+    side = 1.5 if yaw == 0.0 else -1.5
+    car = client.value("spawn_actor", [0, "vehicle.audi.a2", []], [[x, side, 0.3], [0.0, yaw, 0.0]])[0]
+    client.ask("enable_actor_constant_velocity", car, [10.0, 0.0, 0.0])
+    for _ in range(round(metres)):
+        client.value("tick_cue")
+    with RawListener(server, WORLD_STREAM) as listener:
+        rows = np.frombuffer(listener.message()[48 + 36 :], ACTOR_STATE)
+    found = float(rows[rows["id"] == car][0]["speed_limit"])
+    client.value("destroy_actor", car)
+    return found
+
+
+def test_crossings_are_found_by_name_too():
+    crossing = '<objects><object id="1" name="SimpleCrosswalk" type="-1" s="50" t="0" hdg="0" length="4" width="6"/></objects>'
+    assert len(parse_map(one_road(after=crossing), "x").crosswalks) == 1

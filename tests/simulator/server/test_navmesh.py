@@ -1,6 +1,7 @@
 """The navigation mesh: sound for Detour, and people can get everywhere on it."""
 
 import math
+import re
 import struct
 
 import numpy as np
@@ -243,3 +244,47 @@ def test_corners_that_nearly_meet_are_one():
     order = np.lexsort((points[:, 1], points[:, 0]))
     for a, b in zip(points[order][:-1], points[order][1:], strict=True):
         assert math.dist(a[:2], b[:2]) > 0.02
+
+
+@MAPS
+def test_people_get_from_everywhere_to_everywhere_over_the_road(tiles, name):
+    tile = tiles[name]
+    assert len(reached(tile, 0, {SIDEWALK[0], CROSSWALK[0], ROAD[0]})) == len(tile.mesh.polygons)
+
+
+@MAPS
+def test_the_middle_of_a_junction_can_be_walked_on(tiles, name):
+    tile, road_map = tiles[name], load_map(name)
+    rings = [ring_of(tile, polygon) for polygon in tile.mesh.polygons]
+    inside = [line.points[len(line.points) // 2] for line in road_map.lanes if line.is_junction and line.kind == "driving"]
+    for x, y, _ in inside:
+        assert any(contains(ring[::-1], float(x), float(y)) for ring in rings)
+
+
+def test_a_crossing_painted_in_a_junction_is_walked_at_the_end_of_the_road_beside():
+    """CARLA's towns have theirs there."""
+    xodr = load_map("t-junction").xodr
+    road_map = load_map("t-junction")
+    inside = next(road for road in road_map.document.roads if road.junction_id is not None)
+    crossing = '<object id="77" type="crosswalk" s="1" t="0" hdg="0" length="4" width="8"/>'
+    without = re.sub(r"<object [^>]*crosswalk[^>]*?(/>|>.*?</object>)", "", xodr, flags=re.DOTALL)
+    plain = decode(write_mesh(parse_map(without, "plain")))
+    assert CROSSWALK[0] not in {polygon.area for polygon in plain.mesh.polygons}
+    painted = re.sub(
+        rf'(<road [^>]*id="{inside.id}"[^>]*>.*?)(</road>)',
+        lambda found: with_object(found[1], crossing) + found[2],
+        without,
+        count=1,
+        flags=re.DOTALL,
+    )
+    tile = decode(write_mesh(parse_map(painted, "painted")))
+    crossings = {number for number, polygon in enumerate(tile.mesh.polygons) if polygon.area == CROSSWALK[0]}
+    assert crossings
+    whole = reached(tile, min(crossings), {CROSSWALK[0]})
+    assert whole == crossings
+    beside = {tile.mesh.polygons[other - 1].area for number in whole for other in tile.neighbours[number] if other}
+    assert SIDEWALK[0] in beside
+
+
+def with_object(road, thing):
+    return road.replace("</objects>", f"{thing}</objects>") if "</objects>" in road else f"{road}<objects>{thing}</objects>"

@@ -395,3 +395,47 @@ def test_what_an_actor_is_not_it_cannot_do(flat, name, arguments):
     for actor in (flat.spectator.id, 4_000_000_000):
         with pytest.raises(SamepathError, match=r"is a spectator|not found"):
             call(flat, name, actor, *arguments)
+
+
+def yaw_rate_degps(host, actor, steer, count=10):
+    """How fast a vehicle turns at a steer, a second after it began to."""
+    call(host, "apply_control_to_vehicle", actor, (0.0, steer, 0.0, False, False, False, 0))
+    ticks(host, 20)
+    rates = []
+    for _ in range(count):
+        ticks(host, 1)
+        rates.append(float(state(host, actor)["motion"][11]))
+    return float(np.mean(rates))
+
+
+@pytest.mark.parametrize("name", ["vehicle.tesla.model3", "vehicle.audi.a2", "vehicle.mitsubishi.fusorosa"])
+@pytest.mark.parametrize("steer", [-0.3, 0.1, 0.3])
+def test_a_vehicle_held_at_a_velocity_turns_as_it_does_when_it_drives(flat, name, steer):
+    """Agents of CARLA's drive so; one that turns too slowly leaves the road."""
+    actor = on_the_straight(flat, name)
+    call(flat, "enable_actor_constant_velocity", actor, (5.0, 0.0, 0.0))
+    held = yaw_rate_degps(flat, actor, steer)
+    yaw = math.radians(float(state(flat, actor)["motion"][4]))
+    velocity = state(flat, actor)["motion"][6:8]
+    assert velocity[0] * math.cos(yaw) + velocity[1] * math.sin(yaw) == pytest.approx(5.0, rel=0.02)
+    kind = flat.world.kind(actor)
+    angle_deg = steer * 70.0 * np.interp(5.0 * 3.6, [0, 20, 60, 120], [1, 0.9, 0.8, 0.7])
+    bicycle = math.degrees(5.0 * math.tan(math.radians(angle_deg)) / kind.wheel_base_m)
+    assert held == pytest.approx(bicycle, rel=0.12)
+
+
+def test_cars_steer_as_far_as_carlas(flat):
+    """What a steer of 1 means is in every controller that was tuned to CARLA: 70 degrees, less at speed."""
+    actor = on_the_straight(flat)
+    control = physics(flat, actor)
+    assert [wheel.max_steer_angle for wheel in control.wheels] == [70.0, 70.0, 0.0, 0.0]
+    assert np.array(control.steering_curve) == pytest.approx(np.array([(0.0, 1.0), (20.0, 0.9), (60.0, 0.8), (120.0, 0.7)]))
+    call(flat, "apply_control_to_vehicle", actor, (0.0, 0.5, 0.0, False, False, False, 0))
+    ticks(flat, 1)
+    assert call(flat, "get_wheel_steer_angle", actor, 0) == pytest.approx(35.0, rel=1e-3)
+    call(flat, "set_actor_target_velocity", actor, (0.0, 60.0 / 3.6, 0.0))
+    call(flat, "apply_control_to_vehicle", actor, (0.0, 0.01, 0.0, False, False, False, 0))
+    ticks(flat, 1)
+    assert call(flat, "get_wheel_steer_angle", actor, 0) == pytest.approx(0.01 * 70.0 * 0.8, rel=1e-2)
+    bicycle = spawn(flat, "vehicle.bh.crossbike", transform=place(40.0, -200.0, 0.3, yaw=90.0)).id
+    assert physics(flat, bicycle).wheels[0].max_steer_angle == 45.0

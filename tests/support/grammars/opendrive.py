@@ -43,6 +43,13 @@ OBJECT_KINDS: Final = (
     "none", "obstacle", "pole", "streetLamp", "tree", "vegetation", "barrier", "building", "crosswalk", "parkingSpace", "-1",
     "", "\U0001f333",
 )  # fmt: skip
+# What CARLA's reader, and ours, find signs and crossings by.
+OBJECT_NAMES: Final = (
+    "", "Speed_30", "speed_90", "Speed_", "Speed_0", "Speed_999", "Speed_STATIC_40", "SppedLimit40Assembly",
+    "Speed_\u0663\u0660",
+    "Speed_" + "9" * 400, "Stencil_STOP", "Stencil_STOPSpeed_30", "SimpleCrosswalk", "CROSSWALK" * 20, "-1",
+)  # fmt: skip
+VENDORS: Final = ("", "VectorZero", "vectorzero", "\u9053")
 SIGNAL_KINDS: Final = ("1000001", "1000002", "1000011", "206", "205", "274", "294", "", "\u4ea4\u901a", "traffic light")
 GEOREFERENCES: Final = (
     "", "+proj=tmerc +lat_0=0 +lon_0=0", "+proj=tmerc +lat_0=nan +lon_0=1e308", "+lat_0=91 +lon_0=-181", "+lat_0= +lon_0=",
@@ -168,6 +175,7 @@ class OpenDriveGrammar:
 
     def _header(self) -> str:
         attributes = {"revMajor": self._whole("1"), "revMinor": self._whole("4"), "name": self._text()}
+        attributes["vendor"] = self._word(VENDORS)
         if self._chance(0.3):
             attributes |= {
                 side: self._number(-200.0, 200.0, opendrive.POSITION_MAX_M) for side in ("west", "south", "east", "north")
@@ -347,7 +355,8 @@ class OpenDriveGrammar:
     def _object(self, length_m: float) -> str:
         attributes = {
             "id": self._text("5"),
-            "name": self._text(),
+            "name": self._word(OBJECT_NAMES),
+            "orientation": self._word(("+", "-", "none")),
             "type": self._word(OBJECT_KINDS),
             "s": self._number(0.0, length_m, length_m + opendrive.BESIDE_M),
             "t": self._number(-8.0, 8.0, opendrive.OFFSET_MAX_M),

@@ -187,6 +187,10 @@ class RoadMap:
                 found = limit.max_mps
         return found
 
+    def has_speed_limit(self, road_id: int) -> bool:
+        """Does the map say anything of the speed on a road, if only that there is no limit?"""
+        return bool(self._road(road_id).speeds)
+
     def _road(self, road_id: int) -> Road:
         road = self._roads.get(road_id)
         if road is None:

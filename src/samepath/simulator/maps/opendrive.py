@@ -6,6 +6,8 @@ is written beside them. What many allowed numbers come to together is :func:`sam
 """
 
 import math
+import re
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -58,6 +60,13 @@ _KNOWN_ROAD_PARTS: Final = frozenset(
 )
 _KNOWN_LANE_PARTS: Final = frozenset({"link", "width", "roadMark", "speed", "height"})
 
+# Who wrote CARLA's towns. Their speed limits are signs, which are objects by these names, and so are some stop signs.
+_ROADRUNNER: Final = "VectorZero"
+_SPEED_SIGN: Final = re.compile(r"s(?:pee|ppe)d(?:limit)?[_ ]?(?:static_)?(\d{1,3})(?!\d)", re.IGNORECASE | re.ASCII)
+_SPEED_SIGN_MAX_KMH: Final = 300
+_STOP_STENCIL: Final = "Stencil_STOP"
+_CROSSWALK: Final = "crosswalk"
+
 _GAP_MAX_M: Final = 0.1
 _MARK_WIDTH_M: Final = 0.12
 
@@ -95,6 +104,7 @@ def read_opendrive(text: str, name: str) -> OpenDrive:
         junctions=junctions,
         ignored=tuple(dict.fromkeys(ignored)),
         controllers=tuple(_read_controller(node) for node in root.children("controller")),
+        by_roadrunner=header.text("vendor", "") == _ROADRUNNER,
     )
 
 
@@ -145,7 +155,10 @@ def _read_road(node: XmlNode, name: str, ignored: list[str]) -> Road:
         lane_offset=read_cubics(lanes, "laneOffset", "s", length_m, OFFSET_MAX_M),
         sections=read_sections(lanes, length_m, ignored, road_id),
         objects=read_objects(node.child("objects"), length_m, ignored, road_id),
-        signals=read_signals(node.child("signals"), length_m, ignored, road_id),
+        signals=(
+            *read_signals(node.child("signals"), length_m, ignored, road_id),
+            *read_object_signs(node.child("objects"), length_m),
+        ),
         signal_references=read_signal_references(node.child("signals"), length_m),
     )
 
@@ -406,7 +419,7 @@ def _read_object(node: XmlNode, length_m: float, ignored: list[str], road_id: in
     return RoadObject(
         id=object_id,
         name=node.text("name", ""),
-        kind=node.text("type", "none"),
+        kind=_CROSSWALK if _CROSSWALK in node.text("name", "").lower() else node.text("type", "none"),
         s_m=_inside(node, length_m),
         t_m=node.about("t", OFFSET_MAX_M),
         z_offset_m=node.about("zOffset", ELEVATION_MAX_M, 0.0),
@@ -417,6 +430,37 @@ def _read_object(node: XmlNode, length_m: float, ignored: list[str], road_id: in
         radius_m=_size(node, "radius"),
         outline=tuple(_read_corner(corner, length_m) for corner in corners),
     )
+
+
+def read_object_signs(objects: XmlNode | None, length_m: float) -> Iterator[SignalRecord]:
+    """The signs among a road's objects, as CARLA finds them: by name. Their orientation is the side of the road they are on."""
+    for node in objects.children("object") if objects else ():
+        name = node.text("name", "")
+        speed = _SPEED_SIGN.match(name)
+        limit_kmh = int(speed[1]) if speed else 0
+        stop = _STOP_STENCIL in name
+        if not stop and not 0 < limit_kmh <= _SPEED_SIGN_MAX_KMH:
+            continue
+        sides = {"+": ((1, LANE_ID_MAX),), "-": ((-LANE_ID_MAX, -1),)}
+        yield SignalRecord(
+            id=node.text("id", ""),
+            name=name,
+            kind="206" if stop else "274",
+            subtype="" if stop else str(limit_kmh),
+            country="OpenDRIVE",
+            s_m=_inside(node, length_m),
+            t_m=node.about("t", OFFSET_MAX_M),
+            z_offset_m=node.about("zOffset", ELEVATION_MAX_M, 0.0),
+            heading_rad=node.about("hdg", HEADING_MAX_RAD, 0.0),
+            orientation="none",
+            is_dynamic=False,
+            value=None if stop else float(limit_kmh),
+            unit="" if stop else "km/h",
+            height_m=_SIGNAL_SIZE_M,
+            width_m=_SIGNAL_SIZE_M,
+            lanes=sides.get(node.text("orientation", "none"), ((-LANE_ID_MAX, LANE_ID_MAX),)),
+            is_painted=stop,
+        )
 
 
 def _inside(node: XmlNode, length_m: float) -> float:

@@ -22,6 +22,10 @@ DRIVABLE_KINDS: Final = frozenset(
 )
 
 
+PLATE_LEAST_M: Final = 1.0
+PLATE_M: Final = 2.1
+
+
 @dataclass(frozen=True, slots=True)
 class RoadMark:
     """A line painted on the outer border of a lane."""
@@ -122,7 +126,10 @@ class RoadObject:
 
 @dataclass(frozen=True, slots=True)
 class SignalRecord:
-    """A sign or traffic light as written on the road; ``lanes`` are pairs from..to it speaks to, none: all of its side."""
+    """A sign or traffic light as written on the road; ``lanes`` are pairs from..to it speaks to, none: all of its side.
+
+    ``is_painted``: it lies on the road, and nothing stands there.
+    """
 
     id: str
     name: str
@@ -140,6 +147,12 @@ class SignalRecord:
     height_m: float
     width_m: float
     lanes: tuple[tuple[int, int], ...] = ()
+    is_painted: bool = False
+
+    @property
+    def plate_m(self) -> float:
+        """How high the plate hangs above its foot; files that name the foot of a post leave it to us."""
+        return self.z_offset_m if self.z_offset_m >= PLATE_LEAST_M else PLATE_M
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +237,4 @@ class OpenDrive:
     junctions: tuple[Junction, ...]
     ignored: tuple[str, ...]
     controllers: tuple[SignalController, ...] = ()
+    by_roadrunner: bool = False

@@ -81,7 +81,8 @@ def scenery_meshes(document: OpenDrive) -> Iterator[Mesh]:
         for thing in road.objects:
             yield from _finished(*_object(road, thing))
         for record in road.signals:
-            yield from _finished(*_sign(road, record))
+            if not record.is_painted:
+                yield from _finished(*_sign(road, record))
 
 
 def _finished(*builders: MeshBuilder) -> Iterator[Mesh]:
@@ -179,11 +180,10 @@ def _sign(road: Road, record: SignalRecord) -> Iterator[MeshBuilder]:
     name = f"road {road.id} signal {record.id}"
     turn_rad = record.heading_rad + (math.pi if record.orientation == "-" else 0.0)
     stand = RoadObject(record.id, record.name, "sign", record.s_m, record.t_m, 0.0, turn_rad, 0.0, 0.0, 0.0, 0.0, ())
-    low_m = record.z_offset_m
-    if low_m > 0.0:
-        post = MeshBuilder("pole", f"{name} post")
-        post.prism(_circle(road, stand, _SIGN_POST_RADIUS_M), on_grid(low_m))
-        yield post
+    low_m = record.plate_m
+    post = MeshBuilder("pole", f"{name} post")
+    post.prism(_circle(road, stand, _SIGN_POST_RADIUS_M), on_grid(low_m))
+    yield post
     plate = MeshBuilder("traffic-light" if record.is_dynamic else "sign", name)
     u_m, v_m = _SIGN_THICKNESS_M, 0.5 * record.width_m
     base = [_world(road, stand, u, v, low_m) for u, v in ((-u_m, v_m), (u_m, v_m), (u_m, -v_m), (-u_m, -v_m))]

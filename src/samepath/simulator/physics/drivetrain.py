@@ -190,6 +190,8 @@ def apply_forces(
         _apply_to_own_wheels(vehicle, kind, command, forces, dt_s)
         return
     steering_rad = -to_radians(command.steer * kind.max_steer_deg)
+    if kind.steering_curve:
+        steering_rad *= steering_left(kind, abs(forces.speed_mps))
     front, rear = _DRIVEN[kind.driven]
     # With the axle along +y a negative force drives forward.
     engine_n = -forces.engine_n / (2 if front and rear else 1) / 2

@@ -226,8 +226,10 @@ def fixed_objects(road_map: RoadMap) -> Iterator[FixedObject]:
                 yield from _object(road, thing)
         for record in road.signals:
             signal = next(signals)
+            if record.is_painted:
+                continue
             foot = Pose(signal.x_m, signal.y_m, signal.z_m - record.z_offset_m, yaw_deg=signal.yaw_deg)
-            size = (record.z_offset_m, record.height_m, record.width_m)
+            size = (record.plate_m, record.height_m, record.width_m)
             name = f"road {road.id} signal {record.id}"
             if signal.kind == TRAFFIC_LIGHT:
                 yield FixedObject(name, ("traffic light", size), foot, light=light)

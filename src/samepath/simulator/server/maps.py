@@ -29,7 +29,7 @@ from samepath.simulator.maps.lanes import LaneKey
 from samepath.simulator.sensors import inertial as gnss
 from samepath.simulator.server.map_trial import MapTrial
 from samepath.simulator.simulation import merged
-from samepath.simulator.world.signals import STOP_SIGN, SignalPlan, StopLines, plan_of
+from samepath.simulator.world.signals import SPEED_SIGN, STOP_SIGN, SignalPlan, StopLines, plan_of
 from samepath.simulator.world.world import StaticMesh
 
 _CELL_M: Final = 8.0
@@ -150,6 +150,24 @@ class ServedMap:
         """Where vehicles stop whatever comes; None where there are no stop signs."""
         signs = [sign for sign in self.signals.signs if sign.signal.kind == STOP_SIGN and sign.stops]
         return StopLines(signs) if signs else None
+
+    @cached_property
+    def speed_signs(self) -> dict[int, tuple[tuple[float, int, int, float], ...]] | None:
+        """By road: where a speed sign is, from which lane to which it speaks, and km/h. None: roads tell their own limits.
+
+        In RoadRunner's files, which CARLA's towns are, the speed of a road is left as the program suggests it. CARLA does not
+        read it: limits there are signs, and hold for whoever has passed one.
+        """
+        document = self.road_map.document
+        if not document.by_roadrunner:
+            return None
+        found: dict[int, tuple[tuple[float, int, int, float], ...]] = {}
+        for road in document.roads:
+            signs = [record for record in road.signals if record.kind == SPEED_SIGN and record.value is not None]
+            spans = [(record, min(pair), max(pair)) for record in signs for pair in record.lanes or ((-1000, 1000),)]
+            if spans:
+                found[road.id] = tuple((record.s_m, low, high, float(record.value or 0.0)) for record, low, high in spans)
+        return found
 
     @cached_property
     def spawn_points(self) -> tuple[Transform, ...]:

@@ -2,7 +2,8 @@
 
 Every street is cut across at the edges of its crossings and as finely as it bends, and lengthwise into sidewalk, ramp,
 carriageway, ramp, sidewalk; neighbours share their corners. The sidewalk keeps the radius of a person away from kerb and
-walls; the ramp joins its height to that of the road. Junctions themselves are left out: nobody walks across their middle.
+walls; the ramp joins its height to that of the road. A junction is filled between the ends of its roads and the sidewalks
+around it, corner by corner, so that people get from every street to every other.
 
 The file is Detour's navigation mesh as CARLA's client reads it: one tile of version 7 in an ``MSET`` wrapper. Detour's axes are
 x, height, y of CARLA. Polygons have three to six corners and run clockwise for somebody who sees x to the right and CARLA's y
@@ -22,8 +23,8 @@ from numpy.typing import NDArray
 from samepath.core.errors import InputError
 from samepath.simulator.maps.lanes import borders, heights_m, place
 from samepath.simulator.maps.network import RoadMap
-from samepath.simulator.maps.records import LaneSection, Road, RoadObject
-from samepath.simulator.maps.surfaces import Point
+from samepath.simulator.maps.records import LaneSection, OpenDrive, Road, RoadObject
+from samepath.simulator.maps.surfaces import RING_CORNERS_MAX, Point, is_simple, ring_area_m2, triangulate
 
 Floats = NDArray[np.float64]
 
@@ -219,6 +220,9 @@ _NARROW_M: Final = 0.1
 _MERGE_M: Final = 0.02
 _STEEP_M: Final = 0.5
 _RAMP_M: Final = AGENT_RADIUS_M
+_JOIN_M: Final = 0.05
+_CROSSING_M: Final = 3.0
+_CROSSING_REACH_M: Final = 20.0
 
 
 class _Border(NamedTuple):
@@ -242,11 +246,15 @@ def write_mesh(road_map: RoadMap) -> bytes:
 
 
 def walk_mesh(road_map: RoadMap) -> WalkMesh:
-    """All polygons, in the order of the file."""
+    """All polygons, in the order of the file: roads, then what lies between their ends."""
     corners = _Corners()
     polygons: list[WalkPolygon] = []
-    for road in road_map.document.roads:
+    document = road_map.document
+    mouths = _mouths(document)
+    at_mouths = _crossings_at_mouths(road_map, mouths)
+    for road in document.roads:
         crossings = [_crossing_span_m(thing) for thing in road.objects if thing.kind == "crosswalk"]
+        crossings += at_mouths.get(road.id, [])
         for section in road.sections:
             for low_m, high_m in pairwise(_stations_m(road, section, crossings)):
                 middle_m = 0.5 * (low_m + high_m)
@@ -261,7 +269,106 @@ def walk_mesh(road_map: RoadMap) -> WalkMesh:
                         _point(road, high_m, last.right), _point(road, high_m, last.left),
                     )  # fmt: skip
                     polygons.extend(_polygons(corners, ring, kind))
+    for junction in document.junctions:
+        around = _around(document, junction.id, mouths.get(junction.id, []))
+        for triangle in triangulate(around) if around else ():
+            polygons.extend(_polygons(corners, triangle, ROAD))
     return WalkMesh(np.array(corners.points, np.float64).reshape(-1, 3), tuple(polygons))
+
+
+class _Mouth(NamedTuple):
+    """Where a road meets a junction: the corners of its carriageway's cells there, in the order of a walk around it."""
+
+    road: Road
+    s_m: float
+    points: tuple[Point, ...]
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        first, last = self.points[0], self.points[-1]
+        return 0.5 * (first[0] + last[0]), 0.5 * (first[1] + last[1])
+
+
+def _mouths(document: OpenDrive) -> dict[int, list[_Mouth]]:
+    """All of them, by junction, in the order of the file."""
+    found: dict[int, list[_Mouth]] = {}
+    for road in document.roads:
+        if road.junction_id is not None:
+            continue
+        ends = ((road.predecessor, 0.0, road.sections[0]), (road.successor, road.length_m, road.sections[-1]))
+        for link, s_m, section in ends:
+            if link is None or link.kind != "junction":
+                continue
+            bands = [band for band in _bands(road, section, s_m) if band.kind == ROAD]
+            points = [_point(road, s_m, border) for band in bands for border in (band.left, band.right)]
+            points = list(dict.fromkeys(points))
+            if len(points) > 1:
+                found.setdefault(link.id, []).append(_Mouth(road, s_m, tuple(points if s_m == 0.0 else points[::-1])))
+    return found
+
+
+def _crossings_at_mouths(road_map: RoadMap, mouths: dict[int, list[_Mouth]]) -> dict[int, list[tuple[float, float]]]:
+    """Crossings that are painted inside a junction, as CARLA's towns have them: people cross at the end of the road beside."""
+    found: dict[int, list[tuple[float, float]]] = {}
+    junction_of = {road.id: road.junction_id for road in road_map.document.roads}
+    for polygon in road_map.crosswalks:
+        junction_id = junction_of[int(polygon.name.split()[1])]
+        near = [] if junction_id is None else mouths.get(junction_id, [])
+        x_m, y_m = (float(value) for value in polygon.vertices[:, :2].mean(axis=0))
+        away = [(math.dist(mouth.middle, (x_m, y_m)), index) for index, mouth in enumerate(near)]
+        if not away or min(away)[0] > _CROSSING_REACH_M:
+            continue
+        mouth = near[min(away)[1]]
+        width_m = min(_CROSSING_M, 0.5 * mouth.road.length_m)
+        span = (0.0, width_m) if mouth.s_m == 0.0 else (mouth.road.length_m - width_m, mouth.road.length_m)
+        if span not in found.setdefault(mouth.road.id, []):
+            found[mouth.road.id].append(span)
+    return found
+
+
+def _around(document: OpenDrive, junction_id: int, mouths: list[_Mouth]) -> list[Point]:
+    """The ring around a junction: along its mouths, and from one to the next along the sidewalk that joins them.
+
+    Its corners are corners of the roads' and sidewalks' own polygons, so that people step from one to the other anywhere. Where
+    no simple ring comes of that, the mouths are joined straight; where that is none either, nobody walks there.
+    """
+    if len(mouths) < 2:
+        return []
+    x_m = math.fsum(mouth.middle[0] for mouth in mouths) / len(mouths)
+    y_m = math.fsum(mouth.middle[1] for mouth in mouths) / len(mouths)
+    mouths = sorted(mouths, key=lambda mouth: math.atan2(mouth.middle[1] - y_m, mouth.middle[0] - x_m))
+    edges = list(_sidewalk_edges(document, junction_id))
+    for kerbs in (edges, []):
+        ring: list[Point] = []
+        for mouth, following in zip(mouths, [*mouths[1:], mouths[0]], strict=True):
+            ring.extend((*mouth.points, *_joining(kerbs, mouth.points[-1], following.points[0])))
+        ring = [point for point, after in zip(ring, [*ring[1:], ring[0]], strict=True) if math.dist(point, after) > _MERGE_M]
+        if 3 <= len(ring) <= RING_CORNERS_MAX and is_simple(ring) and ring_area_m2(ring) > 0.0:
+            return ring
+    return []
+
+
+def _sidewalk_edges(document: OpenDrive, junction_id: int) -> Iterator[list[Point]]:
+    """Both edges of the sidewalks' cells in a junction, along its roads."""
+    for road in document.roads:
+        if road.junction_id != junction_id:
+            continue
+        for section in road.sections:
+            stations = _stations_m(road, section, [])
+            rows = [list(_bands(road, section, s_m)) for s_m in stations]
+            if not rows[0] or any(len(row) != len(rows[0]) for row in rows):
+                continue
+            for index in range(len(rows[0])):
+                for side in ("left", "right"):
+                    yield [_point(road, s_m, getattr(row[index], side)) for s_m, row in zip(stations, rows, strict=True)]
+
+
+def _joining(edges: list[list[Point]], start: Point, end: Point) -> list[Point]:
+    for edge in edges:
+        for line in (edge, edge[::-1]):
+            if math.dist(line[0], start) < _JOIN_M and math.dist(line[-1], end) < _JOIN_M:
+                return line[1:-1]
+    return []
 
 
 class _Corners:

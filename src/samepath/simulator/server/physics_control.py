@@ -20,6 +20,12 @@ from samepath.simulator.physics.frames import axes_of, quaternion_of
 
 # CARLA's tyres are 3.5 where a road tyre's coefficient is 0.9.
 FRICTION_SCALE: Final = 3.5 / 0.9
+# How far CARLA's vehicles of four wheels steer, and how much of it is left at a speed in km/h. Every public figure of them says
+# 70 degrees (CARLA's default and tutorial, listings of the Lincoln MKZ and others, the vehicle_info of its ROS bridge), and
+# listings have this curve. Controllers are tuned to it: a steer of 0.1 is 7 degrees, whatever a real car would do.
+_STEER_DEG: Final = 70.0
+_FLAT: Final = ((0.0, 1.0), (200.0 / 3.6, 1.0))
+_STEERING_CURVE: Final = ((0.0, 1.0), (20.0, 0.9), (60.0, 0.8), (120.0, 0.7))
 _CM: Final = 100.0
 _KMH: Final = 3.6
 _FRONT_SHARE, _REAR_SHARE, _HAND_SHARE = 0.3, 0.2, 0.2
@@ -27,6 +33,14 @@ _LATERAL_STIFFNESS: Final = 17.0
 _LONGITUDINAL_STIFFNESS: Final = 1000.0
 _SOFTEST: Final = 1.0
 _WHEELS: Final = 4
+
+
+def served_type(kind: VehicleType) -> VehicleType:
+    """A vehicle as CARLA's clients know it: what its steering wheel means is CARLA's to say, its shape and engine are ours."""
+    if kind.upright:
+        return kind
+    curve = tuple((speed_kmh / _KMH, left) for speed_kmh, left in _STEERING_CURVE)
+    return replace(kind, max_steer_deg=_STEER_DEG, steering_curve=curve)
 
 
 def control_of(kind: VehicleType, pose: Pose) -> PhysicsControl:
@@ -49,7 +63,7 @@ def control_of(kind: VehicleType, pose: Pose) -> PhysicsControl:
         mass=kind.mass_kg,
         drag_coefficient=kind.drag_area_m2 / _front_m2(kind),
         center_of_mass=Vector(),
-        steering_curve=(Point2(0.0, 1.0), Point2(200.0, 1.0)),
+        steering_curve=tuple(Point2(speed_mps * _KMH, left) for speed_mps, left in kind.steering_curve or _FLAT),
         wheels=tuple(_wheel(kind, index, pose) for index in range(_WHEELS)),
         use_sweep_wheel_collision=False,
     )

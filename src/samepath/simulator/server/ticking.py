@@ -25,7 +25,7 @@ from samepath.simulator.physics.frames import attached_pose, forward_of, quatern
 from samepath.simulator.sensors.sensor import check_rays
 from samepath.simulator.server.actors import ActorEntry, SignEntry, VehicleEntry, WalkerEntry, WrittenLights
 from samepath.simulator.server.episode import DEFAULT_STEP_S, Episode
-from samepath.simulator.server.physics_control import FRICTION_SCALE
+from samepath.simulator.server.physics_control import FRICTION_SCALE, served_type
 from samepath.simulator.server.sensors import SensorEntry, VisualSensor, build_sensor, given, real, sense
 from samepath.simulator.world.signals import TrafficLightState
 from samepath.simulator.world.world import FrictionVolume, SpawnRefusedError
@@ -43,6 +43,8 @@ _KMH: Final = 3.6
 _NO_LIMIT_KMH: Final = 130.0
 # How far a vehicle moves before its speed limit is looked up again.
 _LOOK_UP_EVERY_M: Final = 2.0
+# How far behind a vehicle a speed sign counts as just passed: more than it drives from one look to the next.
+_SIGN_REACH_M: Final = 6.0
 # Whatever a client or the wall clock asks for, a tick is this long: never 0, never more than ten seconds.
 _LEAST_STEP_S: Final = 1e-4
 LONGEST_STEP_S: Final = 10.0
@@ -257,14 +259,26 @@ def _write_vehicles(episode: Episode) -> None:
 
 
 def _look_up_limit(episode: Episode, entry: VehicleEntry, x_m: float, y_m: float) -> None:
-    """Look up the speed limit again when a vehicle has moved on; off the road the last one holds."""
+    """Look up the speed limit again when a vehicle has moved on.
+
+    Off the road, and on roads of which the map says nothing (the junctions of CARLA's towns), the last one holds.
+    """
     before_x, before_y = entry.looked_up_at
     if abs(x_m - before_x) + abs(y_m - before_y) < _LOOK_UP_EVERY_M:
         return
     entry.looked_up_at = (x_m, y_m)
     here = episode.scene.lanes.find(x_m, y_m)
-    if here is not None:
-        limit_mps = episode.scene.road_map.speed_limit_mps(here.lane.road_id, here.s_m)
+    road_map, signs = episode.scene.road_map, episode.scene.speed_signs
+    if here is None:
+        return
+    if signs is not None:
+        against = here.lane.lane_id > 0
+        for s_m, low, high, limit_kmh in signs.get(here.lane.road_id, ()):
+            behind_m = s_m - here.s_m if against else here.s_m - s_m
+            if low <= here.lane.lane_id <= high and 0.0 <= behind_m < _SIGN_REACH_M:
+                entry.speed_limit_kmh = limit_kmh
+    elif road_map.has_speed_limit(here.lane.road_id):
+        limit_mps = road_map.speed_limit_mps(here.lane.road_id, here.s_m)
         entry.speed_limit_kmh = _NO_LIMIT_KMH if limit_mps is None else limit_mps * _KMH
 
 
@@ -407,11 +421,13 @@ def _with_body(
 ) -> ActorEntry:
     description, box, tags, parent_id = parts
     kind = actor_type(blueprint.body)
+    if isinstance(kind, VehicleType):
+        kind = served_type(kind)
     if isinstance(kind, WalkerType):
         pose = _on_the_ground(episode, kind, pose)
     number = episode.next_actor_id
     try:
-        episode.world.spawn(blueprint.body, pose, number, overlapping=overlapping or bool(parent_id))
+        episode.world.spawn(kind, pose, number, overlapping=overlapping or bool(parent_id))
     except SpawnRefusedError as error:
         raise CallError(COLLISION) from error
     episode.new_actor_id()

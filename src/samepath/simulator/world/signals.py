@@ -26,7 +26,7 @@ from samepath.simulator.maps.scenery import Signal
 TRAFFIC_LIGHT: Final = "1000001"
 STOP_SIGN: Final = "206"
 _SIGNS: Final = {"205": "traffic.yield", STOP_SIGN: "traffic.stop"}
-_SPEED_SIGN: Final = "274"
+SPEED_SIGN: Final = "274"
 # How far before a junction its stop lines are. Town07 has roads of a centimetre between two junctions.
 _BACKS_M: Final = (0.5, 0.1, 0.005)
 
@@ -129,7 +129,7 @@ def sign_type(signal: Signal) -> str:
     """The id of CARLA's actor for a signal: traffic.traffic_light, traffic.stop, traffic.speed_limit.50, ..."""
     if signal.kind == TRAFFIC_LIGHT:
         return "traffic.traffic_light"
-    if signal.kind == _SPEED_SIGN and signal.value is not None:
+    if signal.kind == SPEED_SIGN and signal.value is not None:
         return f"traffic.speed_limit.{signal.value:g}"
     return _SIGNS.get(signal.kind, "traffic.unknown")
 

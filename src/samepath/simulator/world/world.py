@@ -111,12 +111,12 @@ class World:
         """Name of the world's whole history so far, in 32 hex digits."""
         return self._digest.hex()
 
-    def spawn(self, type_name: str, pose: Pose, actor_id: int | None = None, *, overlapping: bool = False) -> int:
+    def spawn(self, type_: str | ActorType, pose: Pose, actor_id: int | None = None, *, overlapping: bool = False) -> int:
         """Put an actor into the world and return its id, the next one unless one is given.
 
         A place that is taken is refused, unless the actor may be ``overlapping`` others.
         """
-        kind = actor_type(type_name)
+        kind = actor_type(type_) if isinstance(type_, str) else type_
         # Before anything is changed: a refusal leaves the world, its ids and its digest as they were.
         taken = None if overlapping else self._physics.occupant(kind, pose)
         if taken is not None:
@@ -171,9 +171,16 @@ class World:
         # By id, not by order of arrival: clients on several connections race, their commands must not.
         for number, command in sorted(self._commands.items()):
             self._physics.command(number, command)
-        for number, local in sorted(self._held.items()):
+        for number, held in sorted(self._held.items()):
             # Turned into the world anew at every tick, since the actor turns.
-            axes = axes_of(quaternion_of(self._states[number].pose))
+            state, kind = self._states[number], self._physics.kind(number)
+            axes = axes_of(quaternion_of(state.pose))
+            aside_mps = 0.0
+            if isinstance(kind, VehicleType):
+                # A car that turns moves straight ahead at its rear axle, and sideways in front of it. If its middle were held
+                # straight, front and rear tyres would work against each other, and it would turn a third as fast as it drives.
+                aside_mps = to_radians(state.angular_velocity_degps.z) * kind.wheel_base_m / 2
+            local = Vector(held.x, held.y + aside_mps, held.z)
             self._physics.set_velocity(number, Vector(*(_along(axes, local, part) for part in range(3))))
         if self._volumes:
             self._set_frictions()
