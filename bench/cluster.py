@@ -1,6 +1,7 @@
 """The cluster: what a lockstep tick costs beyond drawing, how it scales, what balance gains, how fast a dead node is made good.
 
-``python -m bench cluster`` does all, ``python -m bench.cluster scaling kills`` some, as with ``SAMEPATH_BENCH_CLUSTER=kills``.
+``python -m bench cluster`` does all, ``python -m bench.cluster scaling kills`` some, as with ``SAMEPATH_BENCH_CLUSTER=kills``;
+``profile`` says who waits for what (``cluster_profile``), and runs only when it is named.
 Nobody fetches the pictures, and vehicles stand still: see ``cluster_rig``.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.cluster_profile import profile
 from bench.cluster_rig import Rig, Tick, pin
 from bench.tools import save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
@@ -43,7 +45,7 @@ WARM_UP = 70  # beyond the tick after which costs are measured again
 
 def main() -> bool:
     """Measure what is asked for; return whether the aims were met."""
-    chosen = [one for one in os.environ.get("SAMEPATH_BENCH_CLUSTER", "").split(",") if one] or list(PARTS)
+    chosen = [one for one in os.environ.get("SAMEPATH_BENCH_CLUSTER", "").split(",") if one] or list(ALWAYS)
     return run(chosen)
 
 
@@ -54,7 +56,7 @@ def run(chosen: Sequence[str]) -> bool:
         sys.exit(f"unknown part {unknown[0]!r}; known: {', '.join(PARTS)}")
     figures: dict[str, Any] = {"cores": len(os.sched_getaffinity(0)), "cars": CARS}
     met = [PARTS[one](figures) for one in chosen]
-    save("cluster" if list(chosen) == list(PARTS) else f"cluster-{'-'.join(chosen)}", figures)
+    save("cluster" if list(chosen) == list(ALWAYS) else f"cluster-{'-'.join(chosen)}", figures)
     return all(met)
 
 
@@ -360,10 +362,12 @@ PARTS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "scaling": scaling,
     "balance": balance,
     "kills": kills,
+    "profile": profile,
 }
+ALWAYS = ("overhead", "scaling", "balance", "kills")  # the profile only when it is named
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["draw"]:
         _draw(sys.argv[2], int(sys.argv[3]))
     else:
-        sys.exit(0 if run(sys.argv[1:] or list(PARTS)) else 1)
+        sys.exit(0 if run(sys.argv[1:] or list(ALWAYS)) else 1)

@@ -17,7 +17,7 @@ from bench.thesis.wire import RpcConnection, ServerAddress
 from samepath.cluster import coordinator as c
 from samepath.cluster.main import MainServer
 from samepath.cluster.messages import TickResult
-from samepath.cluster.placement.processes import ProcessPlacement
+from samepath.cluster.placement.processes import NODE_MODULE, ProcessPlacement
 from samepath.cluster.placement.records import NodeSpec
 from samepath.cluster.settings import MainSettings, Timeouts
 from samepath.core.clock import SYSTEM_CLOCK
@@ -62,6 +62,7 @@ class Rig:
         timeouts: Timeouts | None = None,
         map_name: str = "town",
         threads: int = 1,
+        module: str = NODE_MODULE,
     ) -> None:
         self.ticks: list[Tick] = []
         self.shown: tuple[SceneView, tuple[RenderRequest, ...]] | None = None
@@ -75,7 +76,8 @@ class Rig:
             policy=policy,
             timeouts=timeouts or Timeouts(),
         )
-        self.main = MainServer(settings, self.lines.append, ProcessPlacement(self.lines.append), failed=self.lines.append)
+        placement = ProcessPlacement(self.lines.append, module=module)
+        self.main = MainServer(settings, self.lines.append, placement, failed=self.lines.append)
         self._call(self.main.start())
         for number, handicap in enumerate(handicaps, start=1):
             order = NodeSpec(f"node-{number}", number, self.main.link.endpoint, handicap=handicap, threads=threads)

@@ -83,6 +83,26 @@ def test_a_sensor_is_drawn_where_it_is_listened_to_if_that_costs_nothing():
     assert {request.sensor: share.node for share in shares for request in share.requests} == {0: 2, 1: 1, 2: 2, 3: 1}
 
 
+def test_sensors_come_home_as_far_as_nodes_stay_evenly_loaded():
+    """Spawned before anybody listens, they are shared out by cost; once somebody does, they are drawn there."""
+    orders = [order(k) for k in range(16)]
+    cost_s = {k: 0.001 + 0.0001 * (k % 5) for k in range(16)}
+    slowness = dict.fromkeys(range(1, 5), 1.0)
+    balance, even_s = run(Balance(), orders, slowness, cost_s)
+    homes = {k: (1 + k // 4,) for k in range(16)}
+    away = [k for k in range(16) if balance.where[k] != homes[k][0]]
+    assert len(away) > 3
+    for _ in range(16):
+        balance, shares = assign(balance, orders, [1, 2, 3, 4], homes)
+    assert {request.sensor: (share.node,) for share in shares for request in share.requests} == homes
+    # All listened to at one node: it keeps what it can do as soon as the others do theirs, and gives the rest away.
+    _, shares = assign(Balance(costs=balance.costs), orders, [1, 2, 3, 4], dict.fromkeys(range(16), (3,)))
+    took_s = {share.node: sum(cost_s[request.sensor] for request in share.requests) for share in shares}
+    assert set(took_s) == {1, 2, 3, 4}
+    assert took_s[3] == max(took_s.values())
+    assert took_s[3] < 1.4 * even_s
+
+
 @given(
     st.integers(1, 8),
     st.lists(st.integers(1, 400), min_size=1, max_size=30),

@@ -23,8 +23,13 @@ POLICIES: Final = ("measured", "round-robin", "random")
 _PICTURE_S: Final = 0.5e-3
 _PIXEL_S: Final = 1e-8
 _RAY_S: Final = 7e-8
-# What it costs to bring a byte to a listener at another node, on one host: two copies through shared memory.
+# What it costs to bring a frame to a listener at another node of one host: a message to the main server and one to the node,
+# and for every byte two copies through shared memory.
+_AWAY_S: Final = 0.1e-3
 _AWAY_S_PER_BYTE: Final = 0.5e-9
+# How evenly loaded is even enough for frames to be drawn where they are listened to, and how much more a tick may take for it.
+_EVEN_RATIO: Final = 0.03
+_HOME_RATIO: Final = 0.05
 # How much of an estimate a new measurement replaces: about the last ten count.
 _LEARN_RATIO: Final = 0.2
 # How many ticks pass before it is asked whether sensors should move, and by which part the slowest node must become faster for
@@ -192,20 +197,93 @@ def spread(
     where: Mapping[int, int],
     loads: Mapping[int, float] | None = None,
 ) -> dict[int, int]:
+    """Where requests are done soonest; where it costs next to nothing, at the node that they are listened to."""
+    before = dict.fromkeys(nodes, 0.0) if loads is None else dict(loads)
+    by_cost = _by_cost(costs, requests, nodes, homes, where, before)
+    at_home = _at_home(costs, requests, nodes, homes, before)
+    if at_home is None:
+        return by_cost
+    slowest_s = [max(_loads(costs, requests, nodes, placed, homes, before).values()) for placed in (at_home, by_cost)]
+    return at_home if slowest_s[0] <= (1.0 + _HOME_RATIO) * slowest_s[1] else by_cost
+
+
+def _by_cost(
+    costs: Costs,
+    requests: Sequence[RenderRequest],
+    nodes: Sequence[int],
+    homes: Mapping[int, Sequence[int]],
+    where: Mapping[int, int],
+    loads: Mapping[int, float],
+) -> dict[int, int]:
     """Longest first, each where it is done soonest (Graham's LPT rule, at most 4/3 of the best there is on equal nodes).
 
     Where that is equal it stays where it is. Ties break by number, so that the same measurements give the same assignment.
     """
-    loaded = dict.fromkeys(nodes, 0.0) if loads is None else dict(loads)
-    placed = {}
-    for request in sorted(requests, key=lambda request: (-costs.cost_s(request), request.sensor)):
-        at, there = where.get(request.sensor), tuple(homes.get(request.sensor, ()))
-        cost_s, away_s = costs.cost_s(request), size_bytes(request) * _AWAY_S_PER_BYTE
-        done_s = {node: loaded[node] + cost_s * costs.slowness(node) + (0.0 if there == (node,) else away_s) for node in nodes}
+    loaded, placed = dict(loads), {}
+    slowness = {node: costs.slowness(node) for node in nodes}
+    rows = [(-costs.cost_s(request), request.sensor, request) for request in requests]
+    for negative_s, sensor, request in sorted(rows, key=lambda row: row[:2]):
+        cost_s = -negative_s
+        at, there = where.get(sensor), tuple(homes.get(sensor, ()))
+        away_s = _AWAY_S + size_bytes(request) * _AWAY_S_PER_BYTE if there else 0.0
+        done_s = {node: loaded[node] + cost_s * slowness[node] + (0.0 if there == (node,) else away_s) for node in nodes}
         best = min(nodes, key=lambda node: (done_s[node], node != at, node))
-        placed[request.sensor] = best
-        loaded[best] += cost_s * costs.slowness(best)
+        placed[sensor], loaded[best] = best, done_s[best]
     return placed
+
+
+def _at_home(
+    costs: Costs,
+    requests: Sequence[RenderRequest],
+    nodes: Sequence[int],
+    homes: Mapping[int, Sequence[int]],
+    loads: Mapping[int, float],
+) -> dict[int, int] | None:
+    """Each request at the one node that listens to it, as far as the nodes stay evenly loaded; None: there is none such.
+
+    Longest first is fair and takes no notice of who listens: of equal cameras on eight nodes seven of eight would be drawn for
+    somebody else. So all begin at home, and the most loaded node gives away to the least loaded until that is even enough.
+    """
+    wanted = {request.sensor: home for request in requests if (home := _home(request, nodes, homes)) is not None}
+    if not wanted:
+        return None
+    rest = [request for request in requests if request.sensor not in wanted]
+    own = [request for request in requests if request.sensor in wanted]
+    loaded = _loads(costs, own, nodes, wanted, homes, loads)
+    placed = {**wanted, **_by_cost(costs, rest, nodes, homes, {}, loaded)}
+    loaded = _loads(costs, requests, nodes, placed, homes, loads)
+    even_s = sum(load / costs.slowness(node) for node, load in loaded.items()) / sum(1.0 / costs.slowness(n) for n in nodes)
+    for _ in requests:
+        most = max(nodes, key=lambda node: (loaded[node], -node))
+        least = min(nodes, key=lambda node: (loaded[node], node))
+        if loaded[most] <= (1.0 + _EVEN_RATIO) * even_s:
+            break
+        # The one whose move leaves the longer of the two shortest.
+        moves = [
+            (max(loaded[most] - _takes_s(costs, one, most, homes), loaded[least] + _takes_s(costs, one, least, homes)), one)
+            for one in requests
+            if placed[one.sensor] == most
+        ]
+        slowest_s, moved = min(moves, key=lambda move: (move[0], move[1].sensor), default=(loaded[most], None))
+        if moved is None or slowest_s >= loaded[most]:
+            break
+        loaded[most] -= _takes_s(costs, moved, most, homes)
+        loaded[least] += _takes_s(costs, moved, least, homes)
+        placed[moved.sensor] = least
+    return placed
+
+
+def _home(request: RenderRequest, nodes: Sequence[int], homes: Mapping[int, Sequence[int]]) -> int | None:
+    """The only node that listens to a request, if there is one and it may draw."""
+    there = tuple(homes.get(request.sensor, ()))
+    return there[0] if len(there) == 1 and there[0] in nodes else None
+
+
+def _takes_s(costs: Costs, request: RenderRequest, node: int, homes: Mapping[int, Sequence[int]]) -> float:
+    """What a request costs at a node: drawing, and bringing it to who listens elsewhere."""
+    away = any(home != node for home in homes.get(request.sensor, ()))
+    away_s = _AWAY_S + size_bytes(request) * _AWAY_S_PER_BYTE if away else 0.0
+    return costs.cost_s(request) * costs.slowness(node) + away_s
 
 
 def _placed(
@@ -216,23 +294,38 @@ def _placed(
     stay = {request.sensor: at for request in requests if (at := where.get(request.sensor)) is not None and at in allowed}
     if len(stay) < len(requests):
         without = [request for request in requests if request.sensor not in stay]
-        stay |= spread(costs, without, nodes, homes, where, _loads(costs, requests, nodes, stay))
+        stay |= spread(costs, without, nodes, homes, where, _loads(costs, requests, nodes, stay, homes))
     if (balance.calls + 1) % _REBALANCE_TICKS and allowed == balance.nodes:
         return stay, balance.nodes
     fresh = spread(costs, requests, nodes, homes, where)
-    slowest_s = max(_loads(costs, requests, nodes, stay).values())
-    pays = max(_loads(costs, requests, nodes, fresh).values()) < (1.0 - _WORTH_RATIO) * slowest_s
+    slowest_s = max(_loads(costs, requests, nodes, stay, homes).values())
+    fresh_s = max(_loads(costs, requests, nodes, fresh, homes).values())
+    # Faster, or as fast and with far fewer frames that are drawn for somebody at another node.
+    fewer = _away(requests, stay, homes) - _away(requests, fresh, homes)
+    pays = fresh_s < (1.0 - _WORTH_RATIO) * slowest_s or (
+        fewer > _WORTH_RATIO * len(requests) and fresh_s <= (1.0 + _HOME_RATIO) * slowest_s
+    )
     return (fresh if pays else stay), allowed
 
 
+def _away(requests: Sequence[RenderRequest], placed: Mapping[int, int], homes: Mapping[int, Sequence[int]]) -> int:
+    """How many frames are drawn at a node and listened to at another."""
+    return sum(any(home != placed[one.sensor] for home in homes.get(one.sensor, ())) for one in requests)
+
+
 def _loads(
-    costs: Costs, requests: Sequence[RenderRequest], nodes: Sequence[int], placed: Mapping[int, int]
+    costs: Costs,
+    requests: Sequence[RenderRequest],
+    nodes: Sequence[int],
+    placed: Mapping[int, int],
+    homes: Mapping[int, Sequence[int]],
+    before: Mapping[int, float] | None = None,
 ) -> dict[int, float]:
-    loads = dict.fromkeys(nodes, 0.0)
+    loads = dict.fromkeys(nodes, 0.0) if before is None else dict(before)
     for request in requests:
         if request.sensor in placed:
             node = placed[request.sensor]
-            loads[node] += costs.cost_s(request) * costs.slowness(node)
+            loads[node] += _takes_s(costs, request, node, homes)
     return loads
 
 
