@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from samepath.core.verdicts import Verdict as Verdict
     from samepath.instrument.analysis.cell import CellAnalysis as CellAnalysis
     from samepath.instrument.analysis.explain import Explanation as Explanation
+    from samepath.instrument.bisect import BisectResult as BisectResult
+    from samepath.instrument.bisect import bisect as bisect
     from samepath.instrument.evaluation import Report as Report
     from samepath.instrument.evaluation import analyse as analyse
     from samepath.instrument.evaluation import check as check
@@ -25,9 +27,15 @@ if TYPE_CHECKING:
     from samepath.instrument.execution.run import Failure as Failure
     from samepath.instrument.execution.run import StudyProgress as StudyProgress
     from samepath.instrument.explaining import explain as explain
+    from samepath.instrument.golden import GoldenCheck as GoldenCheck
+    from samepath.instrument.golden import GoldenWritten as GoldenWritten
+    from samepath.instrument.golden import check_golden as check_golden
+    from samepath.instrument.golden import write_golden as write_golden
     from samepath.instrument.replaying import OpenLoop as OpenLoop
     from samepath.instrument.replaying import open_loop as open_loop
     from samepath.instrument.replaying import replay as replay
+    from samepath.instrument.shrink import ShrinkResult as ShrinkResult
+    from samepath.instrument.shrink import shrink as shrink
     from samepath.instrument.study.records import Plan as Plan
     from samepath.instrument.study_run import StudyInterrupted as StudyInterrupted
     from samepath.instrument.study_run import StudyPreview as StudyPreview
@@ -65,6 +73,14 @@ _HOMES = {
     "replay": "samepath.instrument.replaying",
     "open_loop": "samepath.instrument.replaying",
     "OpenLoop": "samepath.instrument.replaying",
+    "write_golden": "samepath.instrument.golden",
+    "check_golden": "samepath.instrument.golden",
+    "GoldenWritten": "samepath.instrument.golden",
+    "GoldenCheck": "samepath.instrument.golden",
+    "bisect": "samepath.instrument.bisect",
+    "BisectResult": "samepath.instrument.bisect",
+    "shrink": "samepath.instrument.shrink",
+    "ShrinkResult": "samepath.instrument.shrink",
     "Plan": "samepath.instrument.study.records",
     "SamepathError": "samepath.core.errors",
     "Verdict": "samepath.core.verdicts",
