@@ -250,11 +250,11 @@ def seen_of(status: ClusterStatus, placed: Collection[str]) -> Seen:
 
 
 def leaving(status: ClusterStatus, placed: Collection[str], nodes: int) -> tuple[str, ...]:
-    """Who goes when only so many are to stay: those with the fewest clients, which would be cut off; of them the last ones."""
+    """Who goes when only so many are to stay: first who has not come, then the fewest clients, then the last ones."""
     known = {node.name: node for node in status.nodes}
 
     def rank(name: str) -> tuple[int, int, str]:
         node = known.get(name)
-        return (0, 0, name) if node is None else (node.clients, -node.ordinal, name)
+        return (-1, 0, name) if node is None else (node.clients, -node.ordinal, name)
 
     return tuple(sorted(placed, key=rank)[: max(len(placed) - nodes, 0)])
