@@ -8,8 +8,10 @@ import pytest
 from samepath.core.catalogue import CATALOGUE, PropType, VehicleType, WalkerType, actor_type
 from samepath.core.errors import UnknownNameError
 from samepath.core.states import Pose
+from samepath.simulator.carla import blueprints
 from samepath.simulator.carla.blueprints import AttributeType, find, library
 from samepath.simulator.world.world import World
+from tests.support.serving import call, described, episode
 
 BODIES = sorted({blueprint.body for blueprint in library() if blueprint.body})
 
@@ -58,6 +60,7 @@ def test_every_id_has_three_parts_and_these_are_its_tags():
 
 def test_it_holds_what_the_catalogue_of_carla_lists():
     count = {kind: len(matching(f"{kind}.*")) for kind in ("vehicle", "walker", "static", "sensor", "controller", "util")}
+    count["vehicle"] -= len(blueprints.OLD_NAMES)
     assert count == {"vehicle": 43, "walker": 49, "static": 97, "sensor": 19, "controller": 1, "util": 1}
     kinds = {item.attribute("base_type").value for item in matching("vehicle.*")}
     assert kinds == {"car", "van", "truck", "bus", "motorcycle", "bicycle"}
@@ -158,3 +161,17 @@ def test_types_differ_in_size_or_mass():
 def test_an_unknown_name_offers_the_nearest():
     with pytest.raises(UnknownNameError, match=r"did you mean 'vehicle\.audi\.tt'"):
         find("vehicle.audi.ttt")
+
+
+def test_names_of_older_versions_are_there_behind_all_others():
+    """Published scripts ask for them; a name that is missing ends the script."""
+    listed = [blueprint.id for blueprint in blueprints.library()]
+    old = [name for name in listed if name in blueprints.OLD_NAMES]
+    assert old == listed[-len(old) :] == list(blueprints.OLD_NAMES)
+    for name, new in blueprints.OLD_NAMES.items():
+        former, latter = blueprints.find(name), blueprints.find(new)
+        assert (former.body, former.attributes, former.box_half_m) == (latter.body, latter.attributes, latter.box_half_m)
+    host = episode()
+    car = call(host, "spawn_actor", described("vehicle.lincoln.mkz2017"), call(host, "get_map_info")[1][0])
+    assert car.description.id == "vehicle.lincoln.mkz2017"
+    assert host.world.kind(car.id).name == "vehicle.lincoln.mkz_2017"

@@ -2,7 +2,7 @@
 
 A blueprint is CARLA's name for something that can be spawned, with the attributes that a client may set on it.
 :func:`library` gives all of them in a fixed order (uids follow it), :func:`find` the one of an id. Ids are those of CARLA
-0.9.16; two names of older versions, which published scripts use, are there too.
+0.9.16; names of older versions, which published scripts use, are there too, behind all others.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -358,6 +358,20 @@ _LABELS: Final = {"car": 14, "van": 14, "truck": 15, "bus": 16, "motorcycle": 18
 _STATIC, _DYNAMIC = 20, 21
 # A name of ours that CARLA 0.9.16 does not have.
 _OURS_ONLY: Final = frozenset({"vehicle.lincoln.mkz"})
+# Names up to CARLA 0.9.11, and what they became; the last one has no successor of its own.
+OLD_NAMES: Final = {
+    "vehicle.charger2020.charger2020": "vehicle.dodge.charger_2020",
+    "vehicle.chargercop2020.chargercop2020": "vehicle.dodge.charger_police_2020",
+    "vehicle.dodge_charger.police": "vehicle.dodge.charger_police",
+    "vehicle.harley-davidson.low rider": "vehicle.harley-davidson.low_rider",
+    "vehicle.lincoln.mkz2017": "vehicle.lincoln.mkz_2017",
+    "vehicle.lincoln.mkz2020": "vehicle.lincoln.mkz_2020",
+    "vehicle.lincoln2020.mkz2020": "vehicle.lincoln.mkz_2020",
+    "vehicle.mercedesccc.mercedesccc": "vehicle.mercedes.coupe_2020",
+    "vehicle.mini.cooperst": "vehicle.mini.cooper_s",
+    "vehicle.mustang.mustang": "vehicle.ford.mustang",
+    "vehicle.bmw.isetta": "vehicle.micro.microlino",
+}
 _ELDERLY: Final = frozenset({16, 17, 24, 25})
 _CHILD_SPEEDS, _ADULT_SPEEDS = ("0.0", "1.0", "2.0"), ("0.0", "1.432", "2.5")
 _FRICTION: Final = """
@@ -394,6 +408,11 @@ def _entries() -> Iterator[tuple[str, Iterable[BlueprintAttribute], ActorType | 
     for name, kind in sorted(CATALOGUE.items()):
         if isinstance(kind, WalkerType):
             yield name, _walker_attributes(name), kind
+    # Last: the numbers of all others stay as they were.
+    for old, new in OLD_NAMES.items():
+        kind = CATALOGUE[new]
+        if isinstance(kind, VehicleType):
+            yield old, vehicle_attributes(kind), kind
 
 
 def box_of(kind: ActorType) -> tuple[Triple, Triple]:
