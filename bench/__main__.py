@@ -16,7 +16,7 @@ BENCHMARKS += ("server", "calls", "fuzz", "sensors", "opengl", "deadlock", "link
 # Takes an hour, and is about time itself: only when it is named.
 WHEN_NAMED = ("soak",)
 # Take options of their own (see --help) and up to an hour; only when they are named, and alone.
-ALONE = {"thesis": "bench.thesis.command", "cluster-simulation": "bench.cluster_simulation"}
+ALONE = {"thesis": "bench.thesis.command", "cluster-simulation": "bench.cluster_simulation", "tables": "bench.tables"}
 
 
 def main(arguments: list[str]) -> int | str:

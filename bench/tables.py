@@ -1,0 +1,202 @@
+"""Figures in the docs, written by this module from ``bench/results/``: ``python -m bench tables``.
+
+A page holds the place of a table between two comments, ``<!-- bench NAME: begin -->`` and ``<!-- bench NAME: end -->``. A test
+makes every table anew and compares: a figure that nobody measured cannot stand in a page, and a result that was made anew
+cannot be forgotten there. Each table says of which commit, day and machine its figures are.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bench.tools import RESULTS, ROOT
+
+DOCS: Final = ROOT / "docs"
+_PLACE: Final = re.compile(r"<!-- bench (?P<name>[\w-]+): begin -->\n(?P<table>.*?)<!-- bench (?P=name): end -->", re.DOTALL)
+Rows = list[tuple[str, ...]]
+
+
+def main(_: list[str] | None = None) -> bool:
+    """Write every table anew."""
+    for page in pages():
+        text = page.read_text("utf-8")
+        made = _PLACE.sub(lambda found: _block(found["name"], table(found["name"])), text)
+        if made != text:
+            page.write_text(made, "utf-8")
+            print(f"{page.relative_to(ROOT)}: written")
+    return True
+
+
+def pages() -> list[Path]:
+    """The pages that have a place for a table."""
+    return [page for page in sorted(DOCS.rglob("*.md")) if _PLACE.search(page.read_text("utf-8"))]
+
+
+def places(page: Path) -> dict[str, str]:
+    """The tables of a page as they stand there, by name."""
+    return {found["name"]: found["table"] for found in _PLACE.finditer(page.read_text("utf-8"))}
+
+
+def table(name: str) -> str:
+    """Make a table."""
+    if name not in TABLES:
+        raise SystemExit(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
+    return TABLES[name]()
+
+
+def _block(name: str, text: str) -> str:
+    return f"<!-- bench {name}: begin -->\n{text}<!-- bench {name}: end -->"
+
+
+def _result(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+def _figures(name: str) -> Any:  # noqa: ANN401 - whatever a benchmark keeps
+    return _result(name)["figures"]
+
+
+def _made(*names: str) -> str:
+    """Of which commit, day and machine results are."""
+    lines = []
+    for name in names:
+        found = _result(name)
+        where, cpu = found["provenance"], found["provenance"]["cpu"]
+        lines.append(
+            f"`{name}` of {where['date_utc'][:10]}, commit {found['code']['commit'][:9]}, "
+            f"{cpu['model']} with {cpu['cores_usable']} cores, Python {where['python']['version']}"
+        )
+    return "; ".join(lines)
+
+
+def _markdown(head: tuple[str, ...], rows: Rows, made: str) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + f"\n({made})\n"
+
+
+def _number(value: float) -> str:
+    """Three figures, thousands apart."""
+    if value >= 1000:
+        digits = len(str(int(value))) - 3
+        return f"{round(value, -digits):,.0f}"
+    return f"{value:.3g}"
+
+
+def instrument() -> str:
+    """What the instrument costs."""
+    spread, store = _figures("spread"), _figures("store")
+    noisy, same, streamed = spread["1 mm of noise"], spread["identical"], spread["streamed_peak_bytes"]
+    logs = list(store.values())
+    rows: Rows = [
+        (
+            "exact spread against `numpy.var`, 1000 x 10 actors x 2000 ticks x 3 axes, noisy",
+            f"{noisy['time_ratio']:.1f} times its time",
+        ),
+        (
+            "the same, identical repeats",
+            f"{same['time_ratio']:.1f} times its time; `numpy.var` reports a sigma of {same['numpy_max_sigma_m']:.0e} m there, "
+            f"samepath {same['max_sigma_m']:g}",
+        ),
+        (
+            "peak memory, of the array's size",
+            f"{noisy['peak_memory_ratio']:.2f} times (`numpy.var` {noisy['numpy_peak_memory_ratio']:.1f} times); streamed "
+            + ", ".join(f"{size / 1e6:.0f} MB beside the block at {count} repeats" for count, size in streamed.items()),
+        ),
+        (
+            "1000 repeats of 20 s, logged every 0.1 s, 3 actors, 15 channels",
+            f"{logs[0]['bytes'] / 1e6:.1f} MB if identical, {logs[1]['bytes'] / 1e6:.0f} MB if every number differs, "
+            f"{logs[0]['files']} files",
+        ),
+        ("digest, spool and compact these", f"{logs[0]['write_s']:.1f} s and {logs[1]['write_s']:.1f} s"),
+        ("read their positions back", f"{logs[0]['read_positions_s']:.2f} s and {logs[1]['read_positions_s']:.2f} s"),
+        (
+            "read 1000 x 10 x 2000 x 3 positions back, and measure them",
+            f"{logs[2]['read_positions_s']:.1f} s, {logs[2]['read_and_measure_s']:.1f} s",
+        ),
+    ]
+    return _markdown(("", ""), rows, _made("spread", "store"))
+
+
+def world() -> str:
+    """What a tick of the world and a repeat cost."""
+    sim, engines = _figures("sim"), _figures("engines")
+    ticks = " / ".join(f"{time_us / 1000:.2g}" for time_us in sim["tick"].values())
+    others = " / ".join(f"{time_us / 1000:.2g}" for time_us in engines.values())
+    rows: Rows = [
+        (
+            f"one tick of 0.05 s in 5 substeps, digest included: {' / '.join(sim['tick'])} vehicles and 20 walkers",
+            f"{ticks} ms",
+        ),
+        (
+            "1000 repeats of Test 2, 50 to a process, on two cores, traces written",
+            f"{_number(sim['test2_real_time_factor_two_cores'])} times real time (aim 500)",
+        ),
+        (
+            "the same run with digests, events and traces against a loop without",
+            f"{sim['cost_of_determinism']:.2f} times its time",
+        ),
+        (f"40 vehicles, physics only: {' / '.join(engines)}", f"{others} ms a tick"),
+    ]
+    return _markdown(("", ""), rows, _made("sim", "engines"))
+
+
+def isolation() -> str:
+    """What a repeat takes, from asking to having it."""
+    found = _figures("isolation")
+    runs = list(dict.fromkeys(name.rpartition(" ")[0] for name in found))
+    ways = list(dict.fromkeys(name.rpartition(" ")[2] for name in found))
+    rows: Rows = [(run, *(_number(1000 * found[f"{run} {way}"]["best_s"]) for way in ways)) for run in runs]
+    return _markdown(("best of its repeats, ms", *ways), rows, _made("isolation"))
+
+
+def overhead() -> str:
+    """What an adapter adds to a step of its engine."""
+    rows: Rows = [
+        (
+            engine,
+            f"{one['direct_us']:.3g}",
+            f"{one['adapter_us']:.3g}",
+            f"{100 * one['overhead_ratio']:+.0f} % "
+            f"({100 * one['overhead_ratio_between'][0]:+.0f} to {100 * one['overhead_ratio_between'][1]:+.0f})",
+        )
+        for engine, one in _figures("engine_overhead").items()
+    ]
+    head = ("`table1-test2`", "a step of the engine alone, µs", "with our adapter, µs", "more")
+    return _markdown(head, rows, _made("engine_overhead"))
+
+
+def server() -> str:
+    """What `samepath serve` answers."""
+    found = _figures("server")
+    counts, rates = list(found["ticks_per_s"]), [_number(rate) for rate in found["ticks_per_s"].values()]
+    rows: Rows = [
+        ("round trips", _number(found["round_trips_per_s"])),
+        (f"ticks of 0.05 s in 5 substeps with {' / '.join(counts)} vehicles", " / ".join(rates)),
+        ("300 controls in one batch, and a tick", _number(found["batch_300_and_tick_per_s"])),
+    ]
+    return _markdown(("per second", ""), rows, _made("server"))
+
+
+def cameras() -> str:
+    """What the software renderer draws, beside others."""
+    rows: Rows = [(name, *map(_number, rates)) for name, rates in _figures("cameras")["images_per_s"].items()]
+    return _markdown(("images/s", "180 x 120", "360 x 240", "720 x 480", "1440 x 960"), rows, _made("cameras"))
+
+
+def lidar() -> str:
+    """What rays cost."""
+    found = _figures("lidar")
+    rows: Rows = [(name, f"{rate:.3g} million rays a second") for name, rate in found["ours_mrays_per_s"].items()]
+    rows.append(("a radar of 75 rays", f"{found['radar_ms']:.2g} ms"))
+    return _markdown((f"{found['rays']} rays", ""), rows, _made("lidar"))
+
+
+TABLES: Final[Mapping[str, Callable[[], str]]] = {
+    one.__name__: one for one in (instrument, world, isolation, overhead, server, cameras, lidar)
+}
+
+if __name__ == "__main__":
+    main()
