@@ -487,6 +487,9 @@ def view(found: "ClusterStatus", url: str, *, wide: bool = True) -> RenderableTy
         )
     if found.waiting_for:
         parts.append(Text(plain(f"this tick waits for {', '.join(found.waiting_for)}"), style="yellow"))
+    least = next((node for node in found.nodes if found.connect[:1] == (node.address,)), None)
+    if least is not None:
+        parts.append(Text(plain(f"new clients: {least.address} ({least.name}, the least loaded)")))
     parts += ["", node_table(found.nodes, wide=wide)]
     if found.problems:
         parts += ["", *(Text(plain(words)) for words in found.problems[-_PROBLEMS:])]

@@ -35,6 +35,7 @@ from samepath.cluster.assignment import Balance, NodeShare, assign, forget_node,
 from samepath.cluster.link.compression import PackedPart
 from samepath.cluster.link.wire import ArenaPart
 from samepath.cluster.settings import Timeouts
+from samepath.core.network import is_everywhere
 from samepath.simulator.server.rendering import RenderRequest, RenderResult, rounds
 
 NodeState = Literal["joining", "working", "draining"]
@@ -93,8 +94,9 @@ class Member(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """Where clients reach it."""
-        return f"{self.hello.rpc_host}:{self.hello.rpc_port}"
+        """Where clients reach it: a node that listens on all addresses is reached by its host's name."""
+        host = self.hello.host if is_everywhere(self.hello.rpc_host) else self.hello.rpc_host
+        return f"{host}:{self.hello.rpc_port}"
 
     @property
     def can_render(self) -> bool:

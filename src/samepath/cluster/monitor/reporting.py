@@ -2,7 +2,7 @@
 
 from samepath.cluster import coordinator as c
 from samepath.cluster.monitor.counters import Counters
-from samepath.cluster.monitor.status import ClusterStatus, NodeStatus, SensorStatus
+from samepath.cluster.monitor.status import ClusterStatus, NodeStatus, SensorStatus, least_loaded
 from samepath.cluster.shell import ClusterShell
 from samepath.simulator.carla.records import Description
 from samepath.simulator.server.episode import Episode
@@ -16,6 +16,7 @@ def status_of(
     """How everything stands now."""
     members = [member for member in shell.members() if member.peer in shell.handles]
     ticks = counters.ticks
+    nodes = tuple(_node(member, shell, now_s) for member in members)
     return ClusterStatus(
         name=name,
         version=version,
@@ -29,7 +30,7 @@ def status_of(
         ticks_per_s=ticks.per_s(now_s),
         frames_per_s=counters.frames.per_s(now_s),
         frames=counters.frames.total,
-        nodes=tuple(_node(member, shell, now_s) for member in members),
+        nodes=nodes,
         sensors=_sensors(episode, shell, counters),
         commands=counters.commands.stats.status(),
         late_frames=counters.lateness.late_frames,
@@ -40,6 +41,7 @@ def status_of(
         compared=counters.compared,
         desynchronised=counters.desynchronised,
         waiting_for=shell.waiting_for,
+        connect=tuple(node.address for node in least_loaded(nodes)),
         problems=counters.problems.lines,
         recent_tick_s=ticks.recent.values,
         tick_times=ticks.buckets.histogram(),

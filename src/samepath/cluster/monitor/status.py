@@ -5,6 +5,7 @@ are seconds; when something happened is said in ticks, so that two runs of one s
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
@@ -126,6 +127,7 @@ class ClusterStatus:
     compared: int = 0
     desynchronised: int = 0
     waiting_for: tuple[str, ...] = ()  # nodes the present tick waits for
+    connect: tuple[str, ...] = ()  # addresses for clients: of the nodes that work, the least loaded first
     problems: tuple[str, ...] = ()  # the latest comes last; each begins with its tick
     recent_tick_s: tuple[float, ...] = ()  # up to 100, the latest comes last
     tick_times: Histogram = Histogram()
@@ -152,6 +154,13 @@ class StatusBoard:
     def read(self) -> ClusterStatus | None:
         """The status last published; None before the first."""
         return self._status
+
+
+def least_loaded(nodes: Iterable[NodeStatus]) -> tuple[NodeStatus, ...]:
+    """The nodes that work, in the order in which a new client should take them: few clients, then much time to spare."""
+    # Tenths of its time: below that two nodes are alike, and the order should not change from one look to the next.
+    working = (node for node in nodes if node.state == "working")
+    return tuple(sorted(working, key=lambda node: (node.clients, round(10.0 * node.busy), node.ordinal)))
 
 
 @cache

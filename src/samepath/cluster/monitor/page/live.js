@@ -153,6 +153,8 @@ function showVerdict(status) {
     : "All " + compared + " of nodes are equal to the main server's.");
   say(at("where"), status.mode + ", map " + status.map_name + ", episode " + status.episode + ", tick " + whole(status.frame) +
     (lastMove && Date.now() - lastMove >= QUIET_MS ? "; no tick for " + Math.round((Date.now() - lastMove) / 1000) + " s" : ""));
+  const least = status.nodes.find(node => node.address === status.connect[0]);
+  say(at("connect"), least ? "New clients: " + least.address + " (" + least.name + ", the least loaded)." : "");
   at("waiting").hidden = !status.waiting_for.length;
   say(at("waiting"), "This tick waits for " + status.waiting_for.join(", ") + ".");
 }
