@@ -240,23 +240,25 @@ def describe(difference: SessionDifference, runs: tuple[int, int] = (1, 2)) -> s
     more = f"; {len(difference.fields)} of its fields differ" if len(difference.fields) > 1 else ""
     match difference.kind, name, difference.tick:
         case DifferenceKind.CALL, "call" | "method", _:
-            return f"The calls differ {place}: {a} in {first}, {b} in {second}."
+            words = f"The calls differ {place}: {a} in {first}, {b} in {second}."
         case DifferenceKind.CALL, _, _:
-            return f"The call {call} differs {place}: {name} is {a} in {first} and {b} in {second}."
+            words = f"The call {call} differs {place}: {name} is {a} in {first} and {b} in {second}."
         case DifferenceKind.ARRIVAL, _, None:
-            return (
+            words = (
                 f"The same call {difference.method} came {a} ticks after the first one in {first} and {b} in {second}; "
                 f"{name}{who} was another by then."
             )
         case DifferenceKind.ARRIVAL, "order", _:
-            return f"The call {call} came in another order among those before the same tick, {place}."
+            words = f"The call {call} came in another order among those before the same tick, {place}."
         case DifferenceKind.ARRIVAL, _, _:
-            return f"The same call {call} came at tick {a} in {first} and at tick {b} in {second}."
+            words = f"The same call {call} came at tick {a} in {first} and at tick {b} in {second}."
         case DifferenceKind.ANSWER, _, _:
-            return f"The same call {call} {place} was answered otherwise: {name} is {a} in {first}, {b} in {second}."
+            words = f"The same call {call} {place} was answered otherwise: {name} is {a} in {first}, {b} in {second}."
         case DifferenceKind.SENSOR, _, _:
-            return f"The measurement of a {name} differs {place}, of equal states (digests {a} and {b})."
-    return f"The state differs {place}: {name}{who} is {a} in {first} and {b} in {second}{more}{others}."
+            words = f"The measurement of a {name} differs {place}, of equal states (digests {a} and {b})."
+        case _:
+            words = f"The state differs {place}: {name}{who} is {a} in {first} and {b} in {second}{more}{others}."
+    return words
 
 
 def places(found: Iterable[tuple[str, Place]], most: int = 3) -> str:

@@ -22,15 +22,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from samepath.sessions.methods import Ids, actor_of, first_unlike, is_read, plain_arguments, plain_result
+from samepath.sessions.methods import Ids, actor_of, command_index, first_unlike, is_read, plain_arguments, plain_result
 from samepath.sessions.recording import ROW_BYTES, Rows, SessionRecording
 from samepath.sessions.timeline import PlacedCall, StateCursor, Stretch, Timeline, content, ids_of, lanes_at, timeline_of
 
 _NOBODY: Final = "nothing more"
 # How far away the same call is looked for in the other run before it counts as another one.
 _NEAR_TICKS: Final = 20
-# What ends a session tidily: after a synchronous one it says nothing how far actors coasted meanwhile.
-_CLEANING: Final = frozenset({"set_episode_settings", "destroy_actor", "apply_batch", "stop_recorder"})
+# What ends a session tidily, once the world is asynchronous again: how far actors coast meanwhile, and how many batches a
+# traffic manager still sends, is the wall clock's, and nobody looks at it any more.
+_CLEANING: Final = frozenset({"set_episode_settings", "destroy_actor", "stop_recorder"})
+_DESTROY: Final = 1
 
 _MOTION: Final = (
     "x", "y", "z", "pitch", "yaw", "roll", "velocity.x", "velocity.y", "velocity.z", "angular_velocity.x",
@@ -420,7 +422,9 @@ class _Comparing:
     def _asynchronous(self, ours: Stretch, theirs: Stretch, *, cleaning: bool) -> SessionDifference | None:
         lanes = dict(lanes_at(ours.acts, None)), dict(lanes_at(theirs.acts, None))
         found: list[tuple[int, SessionDifference]] = []
-        drives = [act for act in (*ours.acts, *theirs.acts) if not (cleaning and act.call.method in _CLEANING)]
+        if cleaning and all(_is_cleaning(act, self.a) for act in (*ours.acts, *theirs.acts)):
+            self._skim(ours, theirs)
+            return None
         pairs = []
         for lane in sorted(lanes[0].keys() | lanes[1].keys()):
             mine, other = lanes[0].get(lane, []), lanes[1].get(lane, [])
@@ -437,10 +441,6 @@ class _Comparing:
                     found.append((extra.call.number, self._missing(None, a_side, extra if a_side is None else None)))
         self.calls += len(pairs)
         first = min(found, key=lambda item: item[0])[1] if found else None
-        if not drives:
-            if ours.states or theirs.states:
-                self._skim(ours, theirs)
-            return first
         limit = min([number for number, _ in found], default=None)
         state = self._states_at_calls(ours, theirs, [pair for pair in pairs if limit is None or pair[0].call.number <= limit])
         return state or first
@@ -486,6 +486,15 @@ class _Comparing:
         both = tables[0].keys() & tables[1].keys()
         mine, other = ({actor: table[actor] for actor in both} for table in tables)
         return self._unlike(None, frames, mine, other, synchronous=False, own_only=True)
+
+
+def _is_cleaning(act: PlacedCall, timeline: Timeline) -> bool:
+    if act.call.method != "apply_batch":
+        return act.call.method in _CLEANING
+    match act.arguments:
+        case [list() as commands, *_]:
+            return timeline.traffic_managers > 0 or all(command_index(command) == _DESTROY for command in commands)
+    return False
 
 
 def _words(act: PlacedCall | None) -> str:

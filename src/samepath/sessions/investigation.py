@@ -72,9 +72,15 @@ class Investigation:
     """Looks for the cause of a difference whose source is the script."""
 
     def __init__(
-        self, run: RunScript, first: ScriptRun, comparison: SessionComparison, log: Callable[[str], None], *, pinned_runs: int = 3,
+        self,
+        run: RunScript,
+        first: ScriptRun,
+        comparison: SessionComparison,
+        log: Callable[[str], None],
+        *,
+        pinned_runs: int = 3,
         addresses: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._run = run
         self._first = first
         self._comparison = comparison
@@ -93,28 +99,18 @@ class Investigation:
         manager = self._first.timeline.traffic_managers > 0
         pins = all_pinned(addresses=self._addresses, manager=manager)
         pinned, parted = self._pinned(pins)
-        witness = pinned[0].witness or Witness()
-        if not witness.began:
-            return [self._from_calls(difference, manager=manager)]
-        if pinned[0].exit_code != self._first.exit_code:
-            self.notes.append(
-                f"with everything pinned the script {pinned[0].ended} (it {self._first.ended} before): no experiment can be made"
-            )
+        if not (pinned[0].witness or Witness()).began or pinned[0].exit_code != self._first.exit_code:
+            if (pinned[0].witness or Witness()).began:
+                broken = f"with everything pinned the script {pinned[0].ended}, it {self._first.ended} before"
+                self.notes.append(f"{broken}: no experiment can be made, and the cause is told from its calls alone")
             return [self._from_calls(difference, manager=manager)]
         if parted is not None:
             return [self._left_over(pinned, parted)]
-        found = list(self._guilty(pins, pinned, difference, manager=manager))
-        if found:
-            return found
-        return [
-            Finding(
-                UNKNOWN,
-                (
-                    f"{len(pinned)} runs with {_pinned_words(pins)} pinned were the same, but letting each of them vary alone "
-                    "changed nothing in as many runs as were tried: it may be a rare difference; run it more often (-n 10)",
-                ),
-            )
-        ]
+        rare = (
+            f"{len(pinned)} runs with {_pinned_words(pins)} pinned were the same, but letting each of them vary alone changed "
+            "nothing in as many runs as were tried: it may be a rare difference; run it more often (-n 10)"
+        )
+        return list(self._guilty(pins, pinned, difference, manager=manager)) or [Finding(UNKNOWN, (rare,))]
 
     def _pinned(self, pins: Pins) -> tuple[list[ScriptRun], SessionComparison | None]:
         """Runs with everything pinned, and the first comparison among them that differs."""
@@ -215,10 +211,8 @@ class Investigation:
                 evidence.append(f"threads are started at {places(started)}")
             return Finding(THREAD, tuple(evidence), started[0][1] if started else None, caller)
         if self._first.timeline.lanes > 1 or len(theirs.processes) > 1:
-            evidence.append(
-                f"{self._first.timeline.lanes} clients of {len(theirs.processes)} processes call the server, and nothing orders "
-                "their calls"
-            )
+            clients = f"{self._first.timeline.lanes} clients of {len(theirs.processes)} processes"
+            evidence.append(f"{clients} call the server, and nothing orders their calls")
             return Finding(CLIENTS, tuple(evidence), None, caller)
         if listeners or theirs.threads:
             what = [(call.name, call.place) for call in listeners] or theirs.threads
@@ -229,7 +223,7 @@ class Investigation:
 
     def _asynchronous(self, difference: SessionDifference) -> Finding:
         evidence = [
-            "the world was in asynchronous mode: it goes on by the server's wall clock, which decides the tick that each call meets",
+            "the world was in asynchronous mode: it goes on by the server's wall clock, which decides the tick a call meets",
         ]
         if difference.kind is DifferenceKind.ARRIVAL:
             evidence.append(
@@ -243,8 +237,8 @@ class Investigation:
         other = compare_timelines(self._first.timeline, watched.timeline).difference
         if witness.began and other is not None:
             caller = caller_of(watched.recording, other.calls[1], None, witness)
-        if not witness.called("World.apply_settings"):
-            evidence.append("set_episode_settings is never called: the script leaves the world as it found it")
+        if all(len(timeline.stretches) == 1 for timeline in (self._first.timeline, watched.timeline)):
+            evidence.append("the script never makes it synchronous")
         for words, seen in (("random is drawn without a seed", witness.draws), ("the clock is read", witness.clocks)):
             if seen:
                 self.notes.append(f"{words} at {places(seen)}: whether that matters shows when the world is synchronous")

@@ -180,10 +180,21 @@ def plain_arguments(method: str, arguments: list[Any], ids: Ids) -> list[Any]:
     return arguments
 
 
+def command_index(command: Any) -> int | None:  # noqa: ANN401 - from the wire
+    """Which command of a batch it is."""
+    match command:
+        case [[int() as index, list()]]:
+            return index
+    return None
+
+
 def _plain_command(command: Any, ids: Ids) -> Any:  # noqa: ANN401 - from the wire
     match command:
         case [[0, [description, transform, [True, parent], *rest]]]:
             return [[_SPAWN, [description, transform, [True, ids(parent)], *rest]]]
+        case [[0, [description, transform, [False], _, _, *rest]]]:
+            # Without a parent the kind of attachment is whatever was in the client's memory.
+            return [[_SPAWN, [description, transform, [False], 0, "", *rest]]]
         case [[int() as index, [actor, *rest]]] if index != _SPAWN:
             return [[index, [ids(actor), *rest]]]
     return command

@@ -107,8 +107,8 @@ def twice(
 ) -> TwiceReport:
     """Run a CARLA script ``runs`` times, unchanged, against a fresh server each, and compare what happened.
 
-    ``command`` is the script with its interpreter and arguments, such as ``["python", "drive.py"]``. It finds the server through
-    CARLA_HOST and CARLA_PORT in its environment, or at port 2000 where that is free. ``server`` (HOST:PORT) takes a server that
+    ``command`` is the script with its interpreter and arguments, such as ``["python", "drive.py"]``. It finds the server
+    through CARLA_HOST and CARLA_PORT in its environment, or at port 2000 where that is free. ``server`` (HOST:PORT) takes a server that
     runs already, and loads its map anew before each run. ``loads`` holds the machine at shares such as ``{"cpu_load": 0.75}``.
     ``investigate``: where the script is the source, run it a few times more to find out why.
     """
