@@ -12,7 +12,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -201,19 +201,13 @@ class SamepathRuns:
             pytest.fail("\n".join(found.words()), pytrace=False)
         return found
 
-    def script(self, *command: str, repeats: int = 2, timeout_s: float = 1800.0) -> dict[str, Any]:
-        """Run a CARLA script n times against a fresh server each (``samepath twice``); returns what that found."""
-        words = [
-            sys.executable,
-            "-m",
-            "samepath",
-            "twice",
-            "-n",
-            str(self._repeats(repeats)),
-            "--json",
-            "--",
-            *map(str, command),
-        ]
+    def script(self, *command: str, repeats: int = 2, options: Sequence[str] = (), timeout_s: float = 1800.0) -> dict[str, Any]:
+        """Run a CARLA script n times against a fresh server each (``samepath twice``); returns what that found.
+
+        ``options`` are those of ``samepath twice``, such as ``("--map", "town")``.
+        """
+        ours = [sys.executable, "-m", "samepath", "twice", "-n", str(self._repeats(repeats)), "--json", *options]
+        words = [*ours, "--", *map(str, command)]
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=timeout_s, check=False)  # noqa: S603 - our own
             found: dict[str, Any] = json.loads(done.stdout)
@@ -238,9 +232,13 @@ class SamepathRuns:
         from samepath.instrument.repeated_calls import explained
 
         lines = [f"{self._item.name} does not repeat itself", found.words()]
-        folder = found.keep(self._folder())
+        cause, why = explained(found)
+        if cause:
+            self._record({"cause": cause})
+            lines += why
+        folder = found.keep(self._folder()) if found.cells else None
         if folder is not None:
-            lines += [*explained(folder), f"The traces of its runs are in {folder}: samepath analyse shows them."]
+            lines.append(f"The traces of its runs are in {folder}; samepath explain and samepath analyse read them.")
         pytest.fail("\n".join([*lines, *([hint] if hint else [])]), pytrace=False)
 
     def _folder(self) -> Path:

@@ -18,6 +18,7 @@ from samepath.core.errors import InputError, SamepathError, unknown
 from samepath.core.units import format_length, parse_tolerance_m
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.cell import AnalysisOptions, analyse_cell
+from samepath.instrument.analysis.explain import explain_cell
 from samepath.instrument.analysis.outcomes import classify
 from samepath.instrument.execution.folder import STUDY_FILE, read_record, stored_cells
 from samepath.instrument.golden_compare import LEAST_TOLERANCE_M, GoldenDifference, compare
@@ -52,6 +53,7 @@ MOST_REPEATS: Final = 1000
 _FACTS: Final[Mapping[str, tuple[str, ...]]] = {
     "samepath": ("samepath", "version"),
     "commit of samepath": ("samepath", "checkout", "commit"),
+    "samepath changed since its commit": ("samepath", "checkout", "dirty"),
     "Python": ("python", "version"),
     "libraries": ("libraries",),
     "CPU": ("cpu", "model"),
@@ -184,6 +186,7 @@ class GoldenCheck:
         if not self.same:
             lines.append(f"Written by {self.written_by}.")
             lines.append(f"Not the same here: {'; '.join(self.machine)}." if self.machine else "The machine is the same here.")
+        if not self.passes:
             lines.append(f"If the change is meant: samepath golden write {self.path} --force ...")
         return tuple(lines)
 
@@ -287,8 +290,10 @@ def _check(run: GoldenRun, cell: CellTrace, scenario_digest: str, tolerance_m: f
     told = max(outcomes, key=lambda one: (verdicts[one.digest].rank, len(one.repeats), -one.repeats[0]))
     apart = ""
     if len(outcomes) > 1:
-        first = analyse_cell(cell).first_divergence
-        apart = "" if first is None else f"Among themselves: {first.words()}."
+        explanation = explain_cell(cell)
+        first = explanation.partings[0].parting if explanation.partings else None
+        where = "" if first is None else f"repeat {first.b} parts from repeat {first.a} at tick {first.tick}, "
+        apart = f"Among themselves: {where}cause: {explanation.cause}."
     return RunCheck(
         name=run.name,
         verdict=verdicts[told.digest],
@@ -541,7 +546,8 @@ def _at(record: object, place: Sequence[str]) -> object:
 def _writer(provenance: Mapping[str, object]) -> str:
     version = _at(provenance, ("samepath", "version"))
     commit = str(_at(provenance, ("samepath", "checkout", "commit")))
-    code = f"samepath {version}" + ("" if commit == "unknown" else f" ({commit[:10]})")
+    changed = " and changes of its own" if _at(provenance, ("samepath", "checkout", "dirty")) is True else ""
+    code = f"samepath {version}" + ("" if commit == "unknown" else f" ({commit[:10]}{changed})")
     words = [code, f"Python {_at(provenance, ('python', 'version'))}", str(_at(provenance, ("cpu", "model")))]
     return ", ".join([*words, str(_at(provenance, ("operating_system", "libc"))), str(_at(provenance, ("date_utc",)))])
 

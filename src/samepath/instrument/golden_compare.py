@@ -155,7 +155,7 @@ class GoldenDifference:
         shown = "; ".join(change.words() for change in actor.changes[:_MOST_FIELDS])
         more = len(actor.changes) - _MOST_FIELDS
         rest = f"; {more} more" if more > 0 else ""
-        apart = "" if actor.changes_apart_m is None else f", {format_length(actor.changes_apart_m)} apart"
+        apart = f", {format_length(actor.changes_apart_m)} apart" if actor.changes_apart_m else ""
         kept = "there" if actor.changes_tick == actor.tick else f"at tick {actor.changes_tick}, the next that is kept whole"
         return [f"Values {kept}{apart}: {shown}{rest}."]
 

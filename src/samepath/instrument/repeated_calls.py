@@ -23,6 +23,7 @@ from samepath.core.errors import InputError, SamepathError
 from samepath.core.units import format_length, parse_tolerance_m
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.cell import AnalysisOptions, CellAnalysis, analyse_cell
+from samepath.instrument.analysis.explain import explain_cell
 from samepath.instrument.analysis.verdict import worst
 from samepath.instrument.evaluation import Report
 from samepath.instrument.study_run import StudyResult
@@ -81,7 +82,7 @@ class RepeatedCalls:
         return "\n".join([head, *self.lines])
 
     def keep(self, folder: Path) -> Path | None:
-        """Store the traces, for ``samepath explain`` and the like; None where there are none."""
+        """Store the traces, for ``samepath explain``; None where there are none."""
         for index, cell in enumerate(self.cells):
             store_repeats(folder / "cells" / f"cell-{index}", cell.header, cell.repeats)
         return folder if self.cells else None
@@ -376,15 +377,13 @@ def _largest(figures: Sequence[float | None]) -> float | None:
     return max((figure for figure in figures if figure is not None), default=None)
 
 
-def explained(folder: Path) -> tuple[str, ...]:
-    """What ``samepath explain`` says of stored traces; nothing where it cannot be asked. Never hides what was found before."""
-    try:
-        import samepath
-
-        explain = getattr(samepath, "explain", None)
-        words: object = () if explain is None else explain(folder).words()
-    except (ImportError, SamepathError):
-        return ()
-    return (
-        tuple(words.splitlines()) if isinstance(words, str) else tuple(map(str, words)) if isinstance(words, Sequence) else ()
-    )
+def explained(calls: RepeatedCalls) -> tuple[str, tuple[str, ...]]:
+    """Say why traces part: the cause in a word, and in as many lines as it takes. Empty where there are no traces that do."""
+    for cell in calls.cells:
+        try:
+            explanation = explain_cell(cell)
+        except SamepathError:  # what was found before must be told, whether or not it can be explained
+            continue
+        if explanation.partings:
+            return str(explanation.cause), tuple(explanation.words().splitlines())
+    return "", ()
