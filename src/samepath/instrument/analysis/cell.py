@@ -18,6 +18,7 @@ from samepath.instrument.analysis.divergence import (
     find_first,
     scan,
 )
+from samepath.instrument.analysis.explain import ExplainedParting, explain_first
 from samepath.instrument.analysis.outcomes import (
     MAX_CLUSTERED,
     Clusters,
@@ -66,7 +67,7 @@ class CellAnalysis:
 
     ``conditions`` holds what was asked of the host against what was measured; ``places`` says where each repeat was run;
     ``sensors`` compares what was sensed; ``pace`` is how fast it ran. They are empty where nobody noted it, as in imported
-    logs. ``endings`` groups repeats by what the test came to.
+    logs. ``endings`` groups repeats by what the test came to. ``why`` explains the first divergence.
     """
 
     header: Header
@@ -99,6 +100,7 @@ class CellAnalysis:
     sensors: tuple[SensorAnalysis, ...] = ()
     endings: tuple[EndingGroup, ...] = ()
     pace: RunPace | None = None
+    why: ExplainedParting | None = None
 
     @property
     def divergent(self) -> int:
@@ -149,6 +151,7 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
     before, after = boundary.before(spread), boundary.after(spread)
     phase = _PhaseBuilder(spread, options, count, found)
     pace = PaceFinder(cell.header.step_s)
+    first = find_first(cell, outcomes, found.deviations)
     conditions, places = read_host(cell.header, pace.watch(cell.host_logs()))
     return CellAnalysis(
         header=cell.header,
@@ -174,13 +177,14 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
         deviations=found.deviations,
         pairs=found.pairs,
         beyond_tolerance=sum(deviation.max_deviation_m > options.tolerance_m for deviation in found.deviations),
-        first_divergence=find_first(cell, outcomes, found.deviations),
+        first_divergence=first,
         paths=found.paths,
         conditions=conditions,
         places=places,
         sensors=sensors,
         endings=find_endings(cell.runs),
         pace=pace.result(),
+        why=None if first is None else explain_first(cell, first.reference_repeat, first.repeat),
     )
 
 

@@ -24,7 +24,7 @@ from samepath.instrument.analysis.causes import Cause, CauseFound, InputDifferen
 from samepath.instrument.analysis.growth import Growth, find_growth
 from samepath.instrument.analysis.host_moment import HostMoment, host_at
 from samepath.instrument.analysis.outcomes import Outcome, OutcomeTree, classify
-from samepath.instrument.analysis.partings import FieldDifference, Follower, Part, Parting, find_parting
+from samepath.instrument.analysis.partings import FieldDifference, Follower, Parting, find_parting
 from samepath.instrument.analysis.sampling import Sampling, find_sampling
 from samepath.instrument.traces.cell import Block, CellTrace, MemoryCell
 from samepath.instrument.traces.records import Event, Header, Repeat, SensorFrame
@@ -55,7 +55,6 @@ class ExplainedParting:
     def words(self) -> str:
         """Say it in a few lines."""
         parting = self.parting
-        first = parting.fields[0] if parting.fields else None
         who = "the run" if parting.actor is None else f"actor {parting.actor} ({parting.actor_type})"
         apart = "" if not parting.distance_m else f", {format_length(parting.distance_m)} apart"
         others = self.repeats_b - 1
@@ -63,25 +62,33 @@ class ExplainedParting:
         lines = [
             f"Repeat {parting.b}{too} parts from repeat {parting.a} at tick {parting.tick} ({parting.time_s:g} s): "
             f"{who}{apart}, {len(parting.fields) + parting.fields_left_out} fields.",
-            f"Cause: {self.cause.cause.value}. {_sentences(self.cause.evidence)}",
         ]
+        cause, *rest = self.sentences()
+        lines.append(cause)
         if self.cause.to_record:
-            lines.append(f"To be able to tell: {self.cause.to_record}.")
-        if first is not None:
+            lines.append(rest.pop(0))
+        if parting.fields:
             lines.append("What differs, in causal order:")
             lines += [f"  {field.words()}" for field in parting.fields[:TOLD]]
             more = len(parting.fields) + parting.fields_left_out - TOLD
             lines += [f"  and {more} more"] if more > 0 else []
         lines.append(f"Last common event: {parting.last_common_event}.")
+        return "\n".join([*lines, *rest])
+
+    def sentences(self) -> list[str]:
+        """Say why and what follows, a sentence or two each: what a report has room for."""
+        lines = [f"Cause: {self.cause.cause.value}. {_sentences(self.cause.evidence)}"]
+        if self.cause.to_record:
+            lines.append(f"To be able to tell: {self.cause.to_record}.")
         lines.append(f"After that {self.growth.words()}.")
-        followers = [one for one in parting.followers if one.actor != parting.actor]
+        followers = [one for one in self.parting.followers if one.actor != self.parting.actor]
         if followers:
-            told = "; ".join(_follower_words(one, parting.tick) for one in followers[:TOLD])
+            told = "; ".join(_follower_words(one, self.parting.tick) for one in followers[:TOLD])
             lines.append(f"Who follows: {told}{f'; {len(followers) - TOLD} more' if len(followers) > TOLD else ''}.")
         host = [moment.words() for moment in self.host if moment.words()]
         if host:
             lines.append(f"The host then: {'; '.join(host)}.")
-        return "\n".join(lines)
+        return lines
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -243,6 +250,11 @@ def explain_pair(cell: CellTrace, a: int, b: int) -> Explanation:
     tree = OutcomeTree((0, 1), 2, found.parting.tick, children)
     same = (a, b) if len(digests) == 2 and len(set(digests.values())) == 1 else None
     return replace(blank, tree=tree, partings=(found,), same_inputs=same)
+
+
+def explain_first(cell: CellTrace, a: int, b: int) -> ExplainedParting:
+    """Explain one parting, of two repeats that are known to part: what a report tells."""
+    return _explain_pair(cell, cell.load(a), cell.load(b), 1, 1)
 
 
 def pair_of(first: CellTrace, second: CellTrace) -> MemoryCell:
@@ -480,6 +492,3 @@ def _follower_words(one: Follower, tick: int) -> str:
 def _sentences(evidence: Sequence[str]) -> str:
     """Sentences out of clauses: a capital first, a full stop last."""
     return " ".join(f"{words[:1].upper()}{words[1:]}." for words in evidence)
-
-
-__all__ = ["ExplainedParting", "Explanation", "Part", "explain_cell", "explain_pair", "grow", "pair_of"]

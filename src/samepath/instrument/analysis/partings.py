@@ -226,6 +226,10 @@ def _state_fields(
         else:
             apart = (y - x, ulp_distance(x, y, 64), ulp_distance(x, y, 32))
             found.append(FieldDifference(part, name, actor, x, y, unit_of(name), *apart))
+    if not found:
+        # Equal numbers of unlike actors: an id that is another type in the other run.
+        here, there = (next((one.type for one in run.actors if one.id == actor), "") for run in (a, b))
+        found.append(FieldDifference(Part.PRESENCE, "type", actor, here, there))
     return found
 
 

@@ -17,6 +17,7 @@ from samepath.instrument.analysis.sensors import SensorAnalysis, difference_word
 from samepath.instrument.report import figures, published
 from samepath.instrument.report.document import Document
 from samepath.instrument.report.how_run import how_run_notes, isolation_words, time_words
+from samepath.instrument.report.parting_figure import parting_figure
 from samepath.instrument.report.path_figure import find_zoom
 from samepath.instrument.report.words import (
     NO_DATA,
@@ -103,6 +104,7 @@ class CellView:
     findings: tuple[str, ...]
     findings_left_out: int
     first_divergence: str
+    why: tuple[str, ...]
     boundary: str
     phases: tuple[PhaseRow, ...]
     figures: tuple[FigureView, ...]
@@ -141,6 +143,7 @@ def view_cell(cell: CellAnalysis, anchor: str, *, folded: bool) -> CellView:
         findings=tuple(finding.message for finding in cell.findings[:_MAX_FINDINGS]),
         findings_left_out=max(0, len(cell.findings) - _MAX_FINDINGS),
         first_divergence="" if cell.first_divergence is None else sentence(cell.first_divergence.words()),
+        why=() if cell.why is None else tuple(cell.why.sentences()),
         boundary=boundary_words(cell.boundary, cell.header.step_s),
         phases=tuple(_phase(phase) for phase in phases) if collided else (),
         figures=tuple(_figures(cell)),
@@ -247,6 +250,12 @@ def _figures(cell: CellAnalysis) -> Iterator[FigureView]:
         more = f" The smallest ({count(others, 'outcome')}) share one dashed line." if others > 0 else ""
         yield view_figure(
             figures.outcome_tree(cell), f"Which repeats run together and when they part; wider lines hold more of them.{more}"
+        )
+    if cell.why is not None and cell.why.parting.series:
+        parting = cell.why.parting
+        yield view_figure(
+            parting_figure(cell.why, cell.header.cell, cell.header.step_s),
+            f"How repeats {parting.a} and {parting.b} come apart: the distance of every actor that parts, over time.",
         )
     if len(cell.spread.growth) > 1 and any(point.max_sigma_m for point in cell.spread.growth):
         yield view_figure(figures.growth(cell), "What the first n repeats alone would have shown.")

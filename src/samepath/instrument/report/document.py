@@ -13,6 +13,7 @@ from samepath.instrument.analysis.conditions import ConditionCheck
 from samepath.instrument.analysis.divergence import FirstDivergence
 from samepath.instrument.analysis.domains import Domain
 from samepath.instrument.analysis.effects import Effect, Effects, Evidence, FactorRank, RateChange
+from samepath.instrument.analysis.explain import ExplainedParting
 from samepath.instrument.analysis.factors import variant_of
 from samepath.instrument.analysis.outcomes import OutcomeTree
 from samepath.instrument.analysis.sensors import SensorAnalysis
@@ -155,6 +156,7 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
             for finding in cell.findings
         ],
         "first_divergence": None if cell.first_divergence is None else _divergence(cell.first_divergence),
+        "why": None if cell.why is None else _why(cell.why),
         "first_collision_tick": cell.first_collision_tick,
         "split_tick": cell.boundary.first_tick,
         "split_at": cell.boundary.split.name,
@@ -166,6 +168,13 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "source": cell.header.source,
         **how_run_object(cell),
     }
+
+
+def _why(why: ExplainedParting) -> dict[str, object]:
+    """Return the cause of the first divergence, and what follows; ``samepath explain`` tells more."""
+    plain = why.to_json()
+    wanted = ("cause", "evidence", "to_record", "tick", "last_common_tick", "growth", "followers", "host", "sampling")
+    return {name: plain[name] for name in wanted}
 
 
 def condition_object(check: ConditionCheck) -> dict[str, object]:
