@@ -26,6 +26,12 @@ Keep = Annotated[Path | None, typer.Option("--keep", help="An empty folder for r
 CpuLoad = Annotated[float, typer.Option("--cpu-load", min=0.0, max=1.0, help="Hold the machine at this share of its CPU time.")]
 MemoryLoad = Annotated[float, typer.Option("--memory-load", min=0.0, max=1.0, help="The same for its memory bandwidth.")]
 GpuLoad = Annotated[float, typer.Option("--gpu-load", min=0.0, max=1.0, help="The same for its GPU.")]
+FromSource = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--source", help="Make the fresh servers non-deterministic on purpose, such as unseeded-random; for trying out."
+    ),
+]
 Cause = Annotated[bool, typer.Option("--cause/--no-cause", help="Run the script a few times more to find out why it parts.")]
 Recorded = Annotated[
     list[Path] | None, typer.Option("--recorded", metavar="FILE", help="Compare recordings instead of running; give it twice.")
@@ -43,6 +49,7 @@ def twice(
     cpu_load: CpuLoad = 0.0,
     memory_load: MemoryLoad = 0.0,
     gpu_load: GpuLoad = 0.0,
+    source: FromSource = None,
     cause: Cause = True,
     recorded: Recorded = None,
     json: Json = False,
@@ -65,6 +72,7 @@ def twice(
             timeout_s=timeout,
             keep=keep,
             loads={name: level for name, level in loads.items() if level > 0} or None,
+            sources=source or (),
             investigate=cause,
             log=_log,
         )

@@ -70,6 +70,7 @@ class TwiceSettings:
     timeout_s: float = 600.0
     keep: Path | None = None
     loads: dict[str, float] | None = None
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,9 @@ class ScriptRunner:
         self.port = self._chosen_port()
         try:
             self._stack.enter_context(self._loop)
-            self._nursery = self._stack.enter_context(ServerNursery(settings.map_name)) if self._server is None else None
+            self._nursery = (
+                self._stack.enter_context(ServerNursery(settings.map_name, settings.sources)) if self._server is None else None
+            )
             self._loads = self._stack.enter_context(MachineLoads()) if settings.loads else None
             if self._loads is not None:
                 self._loads.hold(settings.loads or {})

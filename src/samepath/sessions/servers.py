@@ -37,8 +37,9 @@ class FreshServer:
 class ServerNursery:
     """Starts servers of a map, and ends them; nothing of them is left when it is closed."""
 
-    def __init__(self, map_name: str) -> None:
+    def __init__(self, map_name: str, sources: tuple[str, ...] = ()) -> None:
         self._map_name = map_name
+        self._sources = sources
         command = [sys.executable, "-P", "-m", "samepath.sessions.servers"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
 
@@ -67,7 +68,7 @@ class ServerNursery:
     def start(self, folder: Path) -> FreshServer:
         """Start a server; what clients record goes to ``folder``, what it says to ``folder/server.log``."""
         log = folder / "server.log"
-        answer = self._ask(do="start", map=self._map_name, data=str(folder / "data"), log=str(log))
+        answer = self._ask(do="start", map=self._map_name, sources=self._sources, data=str(folder / "data"), log=str(log))
         return FreshServer(answer["pid"], answer["port"], log)
 
     def end(self, server: FreshServer) -> int | None:
@@ -173,7 +174,8 @@ def _serve(asked: dict[str, Any], write_end: int) -> None:
             failures.append(words)
             loop.call_soon_threadsafe(over.set)
 
-        settings = ServerSettings(port=0, map_name=asked["map"], data_folder=Path(asked["data"]))
+        sources = tuple(asked["sources"])
+        settings = ServerSettings(port=0, map_name=asked["map"], data_folder=Path(asked["data"]), sources=sources)
         server = SimulatorServer(settings, say, failed)
         await server.start()
         os.write(write_end, json.dumps({"port": server.port}).encode() + b"\n")

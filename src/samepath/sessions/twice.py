@@ -101,6 +101,7 @@ def twice(
     timeout_s: float = 600.0,
     keep: str | Path | None = None,
     loads: dict[str, float] | None = None,
+    sources: Sequence[str] = (),
     investigate: bool = True,
     pinned_runs: int = 3,
     log: Callable[[str], None] = lambda _: None,
@@ -108,8 +109,10 @@ def twice(
     """Run a CARLA script ``runs`` times, unchanged, against a fresh server each, and compare what happened.
 
     ``command`` is the script with its interpreter and arguments, such as ``["python", "drive.py"]``. It finds the server
-    through CARLA_HOST and CARLA_PORT in its environment, or at port 2000 where that is free. ``server`` (HOST:PORT) takes a server that
-    runs already, and loads its map anew before each run. ``loads`` holds the machine at shares such as ``{"cpu_load": 0.75}``.
+    through CARLA_HOST and CARLA_PORT in its environment, or at port 2000 where that is free. ``server`` (HOST:PORT) takes a
+    server that runs already, and loads its map anew before each run. ``loads`` holds the machine at shares such as
+    ``{"cpu_load": 0.75}``.
+    ``sources`` makes the fresh servers non-deterministic on purpose (``unseeded-random``), to see what that looks like.
     ``investigate``: where the script is the source, run it a few times more to find out why.
     """
     if not command:
@@ -119,7 +122,10 @@ def twice(
     if not 0 < timeout_s <= 86400 * 7:
         raise InputError(f"twice: a time-out of more than 0 s and at most a week was wanted, but {timeout_s:g} came")
     folder = Path(keep) if keep is not None else None
-    given = TwiceSettings(tuple(map(str, command)), server, map_name, "127.0.0.1", port, timeout_s, folder, loads)
+    if sources and server is not None:
+        raise InputError("twice: sources of non-determinism are those of a fresh server: leave out either --source or --server")
+    told = tuple(map(str, command))
+    given = TwiceSettings(told, server, map_name, "127.0.0.1", port, timeout_s, folder, loads, tuple(sources))
     with ScriptRunner(given, log) as runner:
         done = []
         for number in range(1, runs + 1):

@@ -27,8 +27,8 @@ from samepath.core.trig import sincos_deg
 from samepath.scenarios.model import ActorSpec
 from samepath.scenarios.run_inputs import InputFeed, InputRecorder
 from samepath.simulator.maps import Mesh, load_map
-from samepath.simulator.simulation import Arrangement, Simulation, SimulationSettings, merged
-from samepath.simulator.world.world import StaticMesh
+from samepath.simulator.simulation import Arrangement, SimulationSettings, merged
+from samepath.simulator.world.world import StaticMesh, World
 
 # What the sources' inputs are called: orders, draws, pushes (see samepath.core.inputs).
 ACTORS: Final = "actors"
@@ -57,10 +57,20 @@ Packed = TypeVar("Packed")
 Loaded = TypeVar("Loaded")
 
 
+class Disturbed(Protocol):
+    """Whose world is disturbed, a simulation's or a server's, and where what is left to chance is written down, if anywhere."""
+
+    @property
+    def world(self) -> World: ...
+
+    @property
+    def inputs(self) -> InputRecorder | None: ...
+
+
 class Disturbance(Protocol):
     """Pushes the world, or changes what it stores, before every step; a loop calls its own in the order it was given them."""
 
-    def before_step(self, simulation: Simulation) -> None: ...
+    def before_step(self, simulation: Disturbed) -> None: ...
 
     def close(self) -> None: ...
 
@@ -186,6 +196,33 @@ def disturbances_with(
     return tuple(found)
 
 
+# Of a server's sources: those that push the world as it goes. The others belong to a scenario or a loop, which it has not.
+SERVED: Final = ("unseeded-random", "parallel-accumulation", "bit-flip")
+_SERVED_FLIP_TICKS: Final = 100
+
+
+@dataclass(frozen=True)
+class _ServedWorld:
+    """A server's world as disturbances see it; what they draw is nobody's to write down."""
+
+    world: World
+    inputs: None = None
+
+
+def served_disturbance(names: tuple[str, ...]) -> Callable[[World], None]:
+    """Return what pushes the world of a server before each step, so that it does not repeat itself, on purpose."""
+    for name in names:
+        if name not in SERVED:
+            raise unknown("source of non-determinism of a server", name, SERVED)
+    disturbances = disturbances_with(names, ticks=_SERVED_FLIP_TICKS)
+
+    def before_step(world: World) -> None:
+        for disturbance in disturbances:
+            disturbance.before_step(_ServedWorld(world))
+
+    return before_step
+
+
 def _ordered(
     order: Callable[[tuple[ActorSpec, ...]], Sequence[ActorSpec]], inputs: InputRecorder | None, actors: tuple[ActorSpec, ...]
 ) -> Sequence[ActorSpec]:
@@ -218,7 +255,7 @@ class BitFlip:
         self._tick = int(self._generator.integers(1, max(2, ticks)))
         self.struck: str | None = None
 
-    def before_step(self, simulation: Simulation) -> None:
+    def before_step(self, simulation: Disturbed) -> None:
         """Strike, when the tick has come and somebody is there to be struck."""
         world = simulation.world
         if self.struck is not None or world.tick_count < self._tick or not world.actors:
@@ -235,7 +272,7 @@ class BitFlip:
         """Nothing to let go of."""
 
 
-def _flip(simulation: Simulation, actor_id: int, name: str, bit: int) -> None:
+def _flip(simulation: Disturbed, actor_id: int, name: str, bit: int) -> None:
     world, state = simulation.world, simulation.world.state(actor_id)
     if name in ("x_m", "y_m"):
         value = flipped(getattr(state.pose, name), bit)
@@ -253,7 +290,7 @@ class FedBitFlip:
     def __init__(self, feed: InputFeed) -> None:
         self._feed = feed
 
-    def before_step(self, simulation: Simulation) -> None:
+    def before_step(self, simulation: Disturbed) -> None:
         for push in self._feed.pushes(simulation.world.tick_count, FLIP):
             name, _, bit = push.text.partition(" bit ")
             if push.actor is None or name not in _NUMBERS or not (bit.isdecimal() and int(bit) < LOW_BITS):
@@ -288,7 +325,7 @@ class Gusts:
         self._seed = seed
         self._feed = feed
 
-    def before_step(self, simulation: Simulation) -> None:
+    def before_step(self, simulation: Disturbed) -> None:
         world = simulation.world
         for actor in world.actors:
             if isinstance(world.kind(actor.id), VehicleType):
@@ -322,7 +359,7 @@ class FedPanels:
     def __init__(self, feed: InputFeed) -> None:
         self._feed = feed
 
-    def before_step(self, simulation: Simulation) -> None:
+    def before_step(self, simulation: Disturbed) -> None:
         for push in self._feed.pushes(simulation.world.tick_count, PANELS):
             if push.actor is None or len(push.values) != 3:
                 raise InputError(f"inputs: a force on an actor was wanted at step {push.step}, but {push} came")
@@ -420,7 +457,7 @@ class Panels:
         self._weights: Floats = np.linspace(0.5, 1.5, _POINTS)
         self._pool = ThreadPoolExecutor(_WORKERS) if parallel else None
 
-    def before_step(self, simulation: Simulation) -> None:
+    def before_step(self, simulation: Disturbed) -> None:
         world = simulation.world
         for actor in world.actors:
             if isinstance(world.kind(actor.id), VehicleType):

@@ -73,7 +73,10 @@ class Publisher(Protocol):
 
 @dataclass(frozen=True)
 class EpisodeContext:
-    """What is given to a server when it starts. ``on_command`` is told of every command for an actor, and its rank."""
+    """What is given to a server when it starts. ``on_command`` is told of every command for an actor, and its rank.
+
+    ``before_step`` may push the world before physics steps: a server that is not to repeat itself, see ``--source``.
+    """
 
     maps: MapLibrary
     outbox: Publisher
@@ -85,6 +88,7 @@ class EpisodeContext:
     clock: Clock = SYSTEM_CLOCK
     renderer: SensorRenderer = field(default_factory=LocalRenderer)
     on_command: Callable[[int, int], None] = lambda _actor, _rank: None
+    before_step: Callable[[World], None] = lambda _world: None
 
 
 @dataclass

@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.errors import InputError
 from samepath.core.network import allow_descriptors, listen
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.sensors.renderer import check_renderer
 from samepath.simulator.server.commands import CallerGone, StreamUnheard
+from samepath.simulator.server.dialects import NEWEST, dialect_of
 from samepath.simulator.server.episode import EpisodeContext
 from samepath.simulator.server.maps import MapLibrary
 from samepath.simulator.server.memory import MemoryBudget
@@ -45,6 +47,7 @@ from samepath.simulator.server.runner import (
     StreamMessage,
 )
 from samepath.simulator.server.streams import StreamConnection, StreamHub
+from samepath.simulator.world.world import World
 
 _WORTH_A_LINE_S: Final = 5.0
 _READERS: Final = 2
@@ -67,6 +70,8 @@ class ServerSettings:
     draw_debug: bool = False
     journal: JournalConfig | None = None
     renderer: str = "software"
+    sources: tuple[str, ...] = ()
+    protocol: str = NEWEST
 
     @property
     def map_names(self) -> dict[str, str]:
@@ -127,7 +132,10 @@ class SimulatorServer:
         # The episode's own limits stay as they were asked for: what it does must not depend on the machine.
         limits = fitted(settings.limits, self._log)
         memory = MemoryBudget(limits.memory_bytes, self._log)
-        self._hub = StreamHub(limits, lambda stream_id: self._runner.submit(StreamUnheard(stream_id)), self._log, memory)
+        dialect = dialect_of(settings.protocol)
+        self._hub = StreamHub(
+            limits, lambda stream_id: self._runner.submit(StreamUnheard(stream_id)), self._log, memory, dialect
+        )
         self._streams = await listen(lambda: StreamConnection(self._hub), settings.host, wanted_port, self._log)
         try:
             self.stream_port = self._streams.port
@@ -141,7 +149,9 @@ class SimulatorServer:
                 self._log,
                 limits,
                 memory,
+                dialect,
             )
+            self._hub.is_too_old = self._rpc.has_older
             self._calls = await listen(lambda: Connection(self._rpc), settings.host, settings.port, self._log)
         except BaseException:
             self._streams.close()
@@ -190,9 +200,22 @@ class SimulatorServer:
             settings.draw_debug,
             renderer=parts.renderer,
             on_command=parts.on_command,
+            before_step=self._disturbance(),
         )
         episode, journal = open_episode(context, settings.map_name, settings.journal)
         return EpisodeRunner(episode, parts.outbox, self._on_episode_failed, parts.inbox, journal)
+
+    def _disturbance(self) -> Callable[[World], None]:
+        if not self.settings.sources:
+            return lambda _world: None
+        from samepath.simulator.sources import served_disturbance
+
+        if self.settings.journal is not None:
+            raise InputError(
+                "--source: a world that does not repeat itself has no journal to go on from: leave one of them out"
+            )
+        self._log(f"this world does not repeat itself, on purpose: {', '.join(self.settings.sources)}")
+        return served_disturbance(self.settings.sources)
 
     def _episode_parts(self, _log: Callable[[str], None], deliver: Callable[[list[OutboxEvent]], None]) -> EpisodeParts:
         return EpisodeParts(Outbox(deliver), LocalRenderer(renderer=check_renderer(self.settings.renderer)))

@@ -166,6 +166,7 @@ def _step(episode: Episode, step_s: float) -> tuple[Collision, ...]:
     """
     if not episode.world.actors:
         return ()
+    episode.context.before_step(episode.world)
     try:
         return episode.world.tick(step_s, substeps_of(episode, step_s))
     except BrokenActorsError as error:
