@@ -113,7 +113,7 @@ class GoldenDifference:
         if self.max_apart_m is not None and self.max_apart_m > 0:
             kept = "" if self.every_rows == 1 else f", of every {self.every_rows}th tick that is kept"
             where = f"actor {self.max_apart_actor}, tick {self.max_apart_tick}{kept}"
-            lines.append(f"At most {format_length(self.max_apart_m)} apart ({where}).")
+            lines.append(f"At most {_about(self.max_apart_m)} apart ({where}).")
         elif self.max_apart_m == 0:
             lines.append(f"No place differs by more than {format_length(PATH_ERROR_M)}, to which the golden file keeps them.")
         if len(self.actors) > 1:
@@ -146,7 +146,7 @@ class GoldenDifference:
             return f"{told}{who} {what}{since}."
         listed = ", ".join(actor.fields[:_MOST_FIELDS]) + (", ..." if len(actor.fields) > _MOST_FIELDS else "")
         at = "" if actor.fields_tick == actor.tick else f" (at tick {actor.fields_tick})"
-        apart = "" if not actor.apart_m else f", {format_length(actor.apart_m)} apart"
+        apart = "" if not actor.apart_m else f", {_about(actor.apart_m)} apart"
         return f"{told}{who}, in {f'at least {listed}{at}' if listed else 'its state'}{apart}{since}."
 
     def _values(self, actor: ActorDifference) -> list[str]:
@@ -380,6 +380,11 @@ def _followers(actors: Sequence[ActorDifference]) -> str:
     """Say who parts, and when."""
     told = [f"actor {one.actor} from tick {one.tick} on" for one in actors[:5]]
     return ", ".join(told) + (f" and {len(actors) - 5} more" if len(actors) > 5 else "")
+
+
+def _about(distance_m: float) -> str:
+    """Print a distance from a rounded place with no more figures than are true."""
+    return format_length(float(f"{distance_m:.{3 if distance_m > 100 * PATH_ERROR_M else 1}g}"))
 
 
 def _bits(value: float) -> bytes:
