@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samepath.core.errors import EpisodeFailedError, InputError, printable
+from samepath.core.errors import EpisodeFailedError, InputError, SamepathError, printable
 from samepath.core.log_lines import LineLimiter
 from samepath.core.network import is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
@@ -47,6 +48,10 @@ JournalDurable = Annotated[
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the world of --journal; its map and data folder are known.")]
+Record = Annotated[
+    Path | None,
+    typer.Option("--record", help="Write all that happens to this recording; samepath replay plays it without the clients."),
+]
 MapSeconds = Annotated[
     float, typer.Option("--map-seconds", min=1.0, max=86400.0, help="Processor time that building a client's own map may take.")
 ]
@@ -73,6 +78,10 @@ Memory = Annotated[
         help="Memory for all that waits for slow clients, in MiB; beyond it whoever has most is cut off.",
     ),
 ]
+Protocol = Annotated[
+    str,
+    typer.Option("--protocol", metavar="VERSION", help="The version of CARLA's client to serve: 0.9.16, 0.9.15 or 0.9.14."),
+]
 DATA_FOLDER = Path("serve-data")
 MAP_SECONDS = 60.0
 MAP_MIB = 1024
@@ -89,9 +98,11 @@ def serve(
     data: Data = DATA_FOLDER,
     draw_debug: Debug = False,
     renderer: Renderer = "software",
+    protocol: Protocol = "0.9.16",
     journal: Journal = None,
     journal_durable: JournalDurable = False,
     resume: Resume = False,
+    record: Record = None,
     map_seconds: MapSeconds = MAP_SECONDS,
     map_mib: MapMemory = MAP_MIB,
     memory_mib: Memory = MEMORY_MIB,
@@ -106,6 +117,8 @@ def serve(
 
     aliases = read_aliases(alias or [])
     map_name, map_files = read_maps(map_name, maps or [])
+    if record is not None:
+        check_record(record, going_on=resume or restart)
     if restart:
         if journal is None or not port:
             what = "a journal to go on from (--journal FOLDER)" if journal is None else "a port that stays the same (--port)"
@@ -128,10 +141,35 @@ def serve(
         limits=ServerLimits(map_s=map_seconds, map_bytes=map_mib << 20, memory_bytes=memory_mib << 20),
         draw_debug=draw_debug,
         renderer=renderer,
-        journal=journal_config(journal, durable=journal_durable, resume=resume),
+        protocol=protocol,
+        journal=journal_config(journal, durable=journal_durable, resume=resume, record=record),
     )
     with shutdown_signals() as end:
-        asyncio.run(_serve(settings, end, probe_port, stall_seconds))
+        asyncio.run(_serve(settings, end, probe_port, stall_seconds, record))
+
+
+def check_record(record: Path, *, going_on: bool) -> None:
+    """Refuse a recording that could not be written when the server ends, before it begins."""
+    if going_on:
+        raise InputError("--record: a server that begins was wanted, but this one goes on: leave out --resume and --restart")
+    if record.exists():
+        raise InputError(f"--record: a file that is not there yet was wanted, but {record} is: choose another")
+    if not record.absolute().parent.is_dir():
+        raise InputError(f"--record: {record.absolute().parent} is no folder: make it first")
+
+
+def finish_record(folder: Path, record: Path, log: Callable[[str], None], *, keep_folder: bool) -> None:
+    """Pack a journal that kept everything into the recording; one that cannot be packed stays where it is."""
+    from samepath.simulator.replay.served import pack_journal
+
+    try:
+        name = pack_journal(folder, record)
+    except SamepathError as error:
+        log(f"nothing was recorded: {error}")
+        return
+    log(f"recorded to {record} ({name}); samepath replay {record} plays it")
+    if not keep_folder:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_supervised(first: list[str], again: list[str], journal: Path, stall_s: float, log: Callable[[str], None]) -> int:
@@ -145,11 +183,18 @@ def run_supervised(first: list[str], again: list[str], journal: Path, stall_s: f
         return supervise(go_on if has_begun else begin, go_on, end, log, RestartPolicy(silent_s=stall_s))
 
 
-def journal_config(folder: Path | None, *, durable: bool, resume: bool = False) -> "JournalConfig | None":
-    """Read ``--journal`` and ``--journal-durable``; None: no journal is kept."""
+def journal_config(
+    folder: Path | None, *, durable: bool, resume: bool = False, record: Path | None = None
+) -> "JournalConfig | None":
+    """Read ``--journal``, ``--journal-durable`` and ``--record``; None: no journal is kept."""
     from samepath.simulator.server.journal import JournalSettings
     from samepath.simulator.server.resume import JournalConfig
 
+    if record is not None:
+        # Without a journal of the user's own nobody resumes from it, and snapshots would only take room.
+        every_s = JournalSettings().every_s if folder is not None else None
+        place = folder or record.with_name(f"{record.name}.journal")
+        return JournalConfig(place, JournalSettings(every_s=every_s, durable=durable, keep_all=True))
     if folder is not None:
         return JournalConfig(folder, JournalSettings(durable=durable), resume=resume)
     if durable:
@@ -185,7 +230,9 @@ def read_maps(map_name: str, folders: list[Path]) -> tuple[str, dict[str, Path]]
     return name, files
 
 
-async def _serve(settings: "ServerSettings", end: ShutdownSignals, probe_port: int | None, stall_s: float) -> None:
+async def _serve(
+    settings: "ServerSettings", end: ShutdownSignals, probe_port: int | None, stall_s: float, record: Path | None = None
+) -> None:
     from samepath.core.probes import PATH, serve_probe
     from samepath.core.supervisor import Pulse
     from samepath.simulator.server.server import SimulatorServer
@@ -224,6 +271,9 @@ async def _serve(settings: "ServerSettings", end: ShutdownSignals, probe_port: i
     await over.wait()
     _log("stopping")
     await server.stop()
+    if record is not None and settings.journal is not None:
+        ours = record.with_name(f"{record.name}.journal")
+        finish_record(settings.journal.folder, record, _log, keep_folder=settings.journal.folder != ours)
     if failures:
         raise EpisodeFailedError(failures[0])
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Final
 
 from samepath.core.errors import InputError
 from samepath.simulator.replay.container import RecordingDamagedError, read_parts
@@ -9,16 +10,28 @@ from samepath.simulator.replay.recording import RUN, read_run
 from samepath.simulator.replay.replay import RunReplay
 from samepath.simulator.replay.timeline import Replay
 
+SERVED: Final = "served"
 
-def open_file(path: Path) -> Replay:
-    """Open a recording; whatever is none, or not whole, is refused in one line."""
+
+def open_file(path: Path, *, sensors: bool = False) -> Replay:
+    """Open a recording; whatever is none, or not whole, is refused in one line. ``sensors``: those of a server measure too."""
+    # Imported when it is needed: a server's code is most of the package.
     if path.is_dir():
-        raise InputError(f"{path}: the file of a recording or a study's folder was wanted, but this folder is neither")
+        from samepath.simulator.replay.served import ServedReplay, read_folder
+        from samepath.simulator.server.journal_files import numbers_of
+
+        if not any(numbers_of(path)):
+            raise InputError(f"{path}: a recording, a study's folder or a server's journal was wanted, but this folder is none")
+        return ServedReplay(read_folder(path), str(path), sensors=sensors)
     _, parts = read_parts(path)
     what = kind_of(path, parts.get("head", b""))
     if what == RUN:
         return RunReplay(read_run(path, parts), str(path))
-    raise InputError(f"{path}: the recording of a run was wanted, but that of {what!r} came")
+    if what == SERVED:
+        from samepath.simulator.replay.served import ServedReplay, read_served
+
+        return ServedReplay(read_served(path, parts), str(path), sensors=sensors)
+    raise RecordingDamagedError(f"{path}: a recording of a run or of a server was wanted, but that of {what[:40]!r} came")
 
 
 def kind_of(path: Path, head: bytes) -> str:

@@ -188,6 +188,12 @@ def versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in _LIBRARIES}
 
 
+def made_with(then: Mapping[str, str]) -> str:
+    """Say with which other versions something was made, for the end of a sentence; nothing where they are those of here."""
+    other = [f"{name} {then.get(name, 'unknown')}, here {here}" for name, here in versions().items() if then.get(name) != here]
+    return f"; it was made with {', '.join(other)}" if other else ""
+
+
 def map_digest(name: str) -> str:
     """Name a map by its OpenDRIVE; the flat ground has none."""
     return "" if name == "flat" else link(b"map", load_map(name).xodr.encode()).hex()

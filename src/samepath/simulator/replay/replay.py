@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from samepath.core.errors import InputError
 from samepath.core.states import Command
-from samepath.simulator.replay.recording import RunRecording, read_run, versions
+from samepath.simulator.replay.recording import RunRecording, made_with, read_run
 from samepath.simulator.replay.timeline import Replay, ReplayDiffersError
 from samepath.simulator.run_setup import FedRun
 from samepath.simulator.simulation import Simulation
@@ -63,12 +63,8 @@ class RunReplay(Replay):
             raise self._differs(f"step {self.position} (tick {self.tick}) came out differently from what was recorded")
 
     def _differs(self, what: str) -> ReplayDiffersError:
-        then = self.recording.made_by
-        other = [
-            f"{name} {then.get(name, 'unknown')}, here {here}" for name, here in versions().items() if then.get(name) != here
-        ]
-        why = f"it was made with {'; '.join(other)}" if other else "the versions are the same: the simulator does not repeat"
-        return ReplayDiffersError(f"{self.name}: {what}; {why}")
+        other = made_with(self.recording.made_by)
+        return ReplayDiffersError(f"{self.name}: {what}{other or '; the versions are the same: the simulator does not repeat'}")
 
     def _snapshot(self) -> bytes:
         return self._run.simulation.snapshot()

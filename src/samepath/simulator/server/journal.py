@@ -19,12 +19,14 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from samepath.core.clock import SYSTEM_CLOCK, Clock
+from samepath.core.digests import first_link, link
 from samepath.core.errors import InputError, SamepathError
 from samepath.core.files import make_folder_durably
 from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.server import snapshot
 from samepath.simulator.server.commands import (
     CallerGone,
@@ -35,10 +37,12 @@ from samepath.simulator.server.commands import (
     WorldStep,
     describe,
 )
-from samepath.simulator.server.episode import Episode
+from samepath.simulator.server.episode import Episode, Publisher
 from samepath.simulator.server.journal_files import JournalFiles, RecordKind, lock, numbers_of, part_path, read_part
 from samepath.simulator.server.rpc import Call, Caller
 from samepath.simulator.server.snapshot import made_by
+
+_NOTHING_SENT: Final = first_link("sent")
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,15 @@ class JournalSettings:
     """How often a snapshot is taken: after so many seconds of the wall clock, or ticks, whichever comes first; None: never.
 
     ``durable`` waits for the disk before every answer: a power cut takes nothing that anybody was told. Without it the disk is
-    given ``sync_every_s`` of the wall clock.
+    given ``sync_every_s`` of the wall clock. ``keep_all`` is for recordings: nothing is removed when a snapshot makes it
+    needless for a resume, and behind every tick stands a digest of what sensors sent.
     """
 
     every_s: float | None = 10.0
     every_ticks: int | None = None
     durable: bool = False
     sync_every_s: float = 1.0
+    keep_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,38 @@ def states_sum(episode: Episode) -> int:
     return zlib.crc32(episode.actors.states.tobytes())
 
 
+class SentMessages:
+    """Passes on what an episode sends, and names what sensors sent since it was last asked, by every bit.
+
+    The world's own stream is left out: it carries the wall time at which a state was sent.
+    """
+
+    def __init__(self, outbox: Publisher) -> None:
+        self._outbox = outbox
+        self._count, self._digest = 0, _NOTHING_SENT
+
+    def publish(self, stream_id: int, payload: bytes) -> None:
+        if stream_id != WORLD_STREAM:
+            self._count += 1
+            self._digest = link(self._digest, stream_id.to_bytes(8, "little") + payload)
+        self._outbox.publish(stream_id, payload)
+
+    def prepare(self, payload: bytes) -> None:
+        self._outbox.prepare(payload)
+
+    def expect(self, stream_id: int, home: int) -> None:
+        self._outbox.expect(stream_id, home)
+
+    def forget(self, stream_id: int) -> None:
+        self._outbox.forget(stream_id)
+
+    def take(self) -> tuple[int, bytes]:
+        """How many messages there were, and their digest; the next ones are counted anew."""
+        found = self._count, self._digest
+        self._count, self._digest = 0, _NOTHING_SENT
+        return found
+
+
 class EpisodeJournal:
     """Writes the journal of one server, see the top of this module. ``files`` are made for ``folder`` unless some are given."""
 
@@ -104,14 +142,20 @@ class EpisodeJournal:
         settings: JournalSettings | None = None,
         clock: Clock = SYSTEM_CLOCK,
         files: JournalFiles | None = None,
+        sent: "SentMessages | None" = None,
     ) -> None:
         self.folder = folder
+        self._sent = sent
         self._origin = origin
         self._log = log
         self._settings = settings or JournalSettings()
         self._clock = clock
         self._files = files or JournalFiles(
-            folder, log, durable=self._settings.durable, sync_every_s=self._settings.sync_every_s
+            folder,
+            log,
+            durable=self._settings.durable,
+            sync_every_s=self._settings.sync_every_s,
+            keep_all=self._settings.keep_all,
         )
         self._lock: int | None = None
         self._callers: dict[int, tuple[Caller, int]] = {}
@@ -204,6 +248,8 @@ class EpisodeJournal:
         self._frame = episode.frame
         # Behind the call that ticked: a resume applies that call, then holds the world against this record.
         self._add(RecordKind.TICK, episode.frame, bytes.fromhex(episode.world.digest), states_sum(episode))
+        if self._sent is not None:
+            self._add(RecordKind.SENT, *self._sent.take())
         self.flush()
         was_playing, self._playing = self._playing, episode.player is not None and not episode.player.is_over
         # What was played came from a file that may be written over: it is not to be needed again.

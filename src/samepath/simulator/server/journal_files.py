@@ -75,6 +75,7 @@ class RecordKind(IntEnum):
     LEFT = 9  # a node has gone, and its listeners with it [home]
     END = 10  # the journal ends here on purpose [why]
     FAILED = 11  # a command failed and ended the episode; for people, it is not played [what it was, its bytes, the error]
+    SENT = 12  # what sensors sent of a tick, where everything is kept [messages, their digest]
 
 
 class JournalRecord(NamedTuple):
@@ -415,7 +416,10 @@ class PartWriter:
 
 
 class JournalFiles:
-    """Writes the files of one journal, see the top of this module. All calls come from one thread, that of the episode."""
+    """Writes the files of one journal, see the top of this module. All calls come from one thread, that of the episode.
+
+    With ``keep_all`` nothing is ever removed, so that the whole session can be replayed from its first moment.
+    """
 
     def __init__(
         self,
@@ -426,8 +430,10 @@ class JournalFiles:
         sync_every_s: float = 1.0,
         disk: Disk = SYSTEM_DISK,
         background: Background | None = None,
+        keep_all: bool = False,
     ) -> None:
         self.folder = folder
+        self._keep_all = keep_all
         self._log = log
         self._durable = durable
         self._sync_every_s = sync_every_s
@@ -567,6 +573,8 @@ class JournalFiles:
         if not self._durable and not self._sync_part(part):
             return
         self._safe = [*self._safe, number][-_KEPT:]
+        if self._keep_all:
+            return
         with contextlib.suppress(InputError):
             for found, path_of in zip(numbers_of(self.folder, self._disk), (part_path, snapshot_path), strict=True):
                 for old in (kept for kept in found if kept < self._safe[0]):

@@ -30,7 +30,7 @@ from samepath.simulator.server.commands import (
     apply,
 )
 from samepath.simulator.server.episode import Episode, EpisodeContext
-from samepath.simulator.server.journal import EpisodeJournal, JournalOrigin, JournalSettings, states_sum
+from samepath.simulator.server.journal import EpisodeJournal, JournalOrigin, JournalSettings, SentMessages, states_sum
 from samepath.simulator.server.journal_files import (
     FORMAT,
     JournalRecord,
@@ -49,6 +49,7 @@ from samepath.simulator.server.rpc import checked_call, parse
 from samepath.simulator.server.snapshot import check_made_by
 
 _START: Final = 0
+STREAM_PORT: Final = "stream_port"
 
 
 @dataclass(frozen=True)
@@ -151,11 +152,13 @@ def open_episode(context: EpisodeContext, map_name: str, config: JournalConfig |
         context.data_folder,
         context.draw_debug,
         context.limits,
-        config.extra,
+        # Tokens carry the port, and sensors may send a token: a replay sends the same bytes only under the same port.
+        {**config.extra, STREAM_PORT: context.stream_port} if config.settings.keep_all else config.extra,
         context.maps.files,
     )
-    episode = Episode(context, map_name)
-    journal = EpisodeJournal(config.folder, origin, context.log, config.settings, context.clock)
+    sent = SentMessages(context.outbox) if config.settings.keep_all else None
+    episode = Episode(context if sent is None else replace(context, outbox=sent), map_name)
+    journal = EpisodeJournal(config.folder, origin, context.log, config.settings, context.clock, sent=sent)
     journal.begin(episode)
     return episode, journal
 
@@ -238,22 +241,39 @@ def _start(folder: Path, number: int, origin: JournalOrigin, context: EpisodeCon
 
 
 def _play(episode: Episode, records: Sequence[JournalRecord]) -> None:
-    """Apply the commands of a journal, in their order, and hold every tick against its digest."""
-    callers: dict[int, _FormerCaller] = {}
+    player = RecordPlayer()
     for record in records:
-        if record.kind is RecordKind.CALLER:
-            number, _, home, stream_port = record.fields
-            # A part introduces again who was there before it; whoever registered something must stay the same object.
-            callers.setdefault(number, _FormerCaller(home, stream_port))
-        elif record.kind is RecordKind.TICK:
+        player.play(episode, record)
+
+
+class RecordPlayer:
+    """Applies the commands of a journal, in their order, and holds every tick against its digest."""
+
+    def __init__(self) -> None:
+        self._callers: dict[int, _FormerCaller] = {}
+
+    def play(self, episode: Episode, record: JournalRecord) -> None:
+        """Play one record; :class:`SimulatorError` says that it did not come out as it did then."""
+        self.meet(record)
+        if record.kind is RecordKind.TICK:
             _check_tick(episode, *record.fields)
         elif record.kind in _COMMANDS:
-            command = _COMMANDS[record.kind](episode, callers, *record.fields)
+            command = _COMMANDS[record.kind](episode, self._callers, *record.fields)
             try:
                 apply(episode, command)
             except Exception as error:
                 # It did not fail then, or it would not stand in the journal.
                 raise _DifferentError(f"{record.kind.name.lower()} failed when it was played again: {error!r}") from error
+
+    def meet(self, record: JournalRecord) -> None:
+        """Take note of who calls. All that is left of a record whose effects come with a snapshot."""
+        if record.kind is RecordKind.CALLER:
+            number, _, home, stream_port = record.fields
+            # A part introduces again who was there before it; whoever registered something must stay the same object.
+            self._callers.setdefault(number, _FormerCaller(home, stream_port))
+        elif record.kind is RecordKind.RESUMED:
+            # The server that went on then counted its clients from 1 again: the same numbers, other people.
+            self._callers.clear()
 
 
 def _check_tick(episode: Episode, frame: int, digest: bytes, states: int) -> None:
@@ -276,12 +296,6 @@ def _map(episode: Episode, _: _Callers, xodr: str) -> Command:
     return MapReceived(episode.context.maps.read(xodr, tried=True))
 
 
-def _resumed(_: Episode, callers: _Callers) -> Command:
-    # The server that went on then counted its clients from 1 again: the same numbers, other people.
-    callers.clear()
-    return ServerResumed()
-
-
 _COMMANDS: Final[dict[RecordKind, Callable[..., Command]]] = {
     RecordKind.CALL: _call,
     RecordKind.STEP: lambda _episode, _callers, step_s: WorldStep(step_s),
@@ -289,5 +303,5 @@ _COMMANDS: Final[dict[RecordKind, Callable[..., Command]]] = {
     RecordKind.GONE: lambda _episode, callers, number: CallerGone(callers.pop(number, _FormerCaller(0, None))),
     RecordKind.MAP: _map,
     RecordKind.LEFT: lambda _episode, _callers, home: NodeLeft(home),
-    RecordKind.RESUMED: _resumed,
+    RecordKind.RESUMED: lambda _episode, _callers: ServerResumed(),
 }
