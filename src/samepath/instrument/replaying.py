@@ -78,8 +78,8 @@ def checked(path: PathLike, *, cell: str | None = None, repeat: int | None = Non
         recording = read_recording(place, cell=cell, repeat=repeat)  # held against its trace while it is made
         return {"steps": recording.steps, "frames": len(recording.sensors)}
     _only_a_study(place, cell, repeat)
-    found = recordings.check_file(place)
-    return {"steps": found.steps, "frames": found.frames}
+    steps, frames = recordings.check_file(place)
+    return {"steps": steps, "frames": frames}
 
 
 def _only_a_study(place: Path, cell: str | None, repeat: int | None) -> None:

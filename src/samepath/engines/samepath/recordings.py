@@ -181,9 +181,17 @@ def read(path: Path) -> "RunRecording":
     return read_run(path)
 
 
-def check_file(path: Path) -> CheckedRecording:
-    """Play the recording in a file with all that rode along, see :func:`check`."""
-    return check(read(path), str(path))
+def check_file(path: Path) -> tuple[int, int]:
+    """Play the recording in a file, of a run or of a server, with all that rode along; return its steps and sensor frames."""
+    from samepath.simulator.replay.opening import open_file, recorded_run
+
+    run = recorded_run(path)
+    if run is not None:
+        found = check(run, str(path))
+        return found.steps, found.frames
+    with open_file(path, sensors=True) as replay:
+        replay.play()
+        return replay.steps, replay.frames
 
 
 def replay_of(recording: "RunRecording", name: str) -> "Replay":

@@ -6,7 +6,7 @@ from typing import Final
 
 from samepath.core.errors import InputError
 from samepath.simulator.replay.container import RecordingDamagedError, read_parts
-from samepath.simulator.replay.recording import RUN, read_run
+from samepath.simulator.replay.recording import RUN, RunRecording, read_run
 from samepath.simulator.replay.replay import RunReplay
 from samepath.simulator.replay.timeline import Replay
 
@@ -40,3 +40,11 @@ def kind_of(path: Path, head: bytes) -> str:
         return str(json.loads(head)["what"])
     except (ValueError, KeyError, TypeError) as error:
         raise RecordingDamagedError(f"{path} is no recording that this samepath knows: it does not say of what") from error
+
+
+def recorded_run(path: Path) -> RunRecording | None:
+    """Read the recording of a run; None where the file, or the folder, is of a server."""
+    if path.is_dir():
+        return None
+    _, parts = read_parts(path)
+    return None if kind_of(path, parts.get("head", b"")) == SERVED else read_run(path, parts)

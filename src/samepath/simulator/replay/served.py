@@ -197,7 +197,6 @@ class ServedReplay(Replay):
                 self._ends.append(index + 1)
             elif record.kind is RecordKind.SENT and self._ends[-1] == index:
                 self._ends[-1] = index + 1
-        self.frames = 0
         self._sensors = sensors
         self._sent = SentMessages(_Nobody())
         self._renderer: SensorRenderer = _Drawing(self) if sensors else _Blind()

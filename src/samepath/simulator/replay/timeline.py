@@ -58,6 +58,7 @@ class Replay(ABC):
         self.name = name
         self.steps = steps
         self.position = 0
+        self.frames = 0  # of sensors, held against the recording on the way
         self._snapshots: dict[int, bytes] = {}
         self._every = SNAPSHOT_STEPS
         self._bytes = 0
