@@ -18,17 +18,21 @@ import gc
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from enum import IntEnum
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgpack
 
 from samepath.simulator.carla import codec
 from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.server.dialects import NEWEST, TOO_OLD, Dialect
 from samepath.simulator.server.memory import GRAIN_BYTES, MemoryBudget
 from samepath.simulator.server.methods.table import Method
 from samepath.simulator.server.traffic_managers import ASKS, CUES, NOTED, TrafficManagers
 
 _REQUEST, _NOTIFICATION = 0, 2
+# A client of another version than ours ends itself when it gets its first state: before it has made so many calls more.
+_FIRST_CALLS: Final = 8
 _UNPACK: Final = {"raw": False, "strict_map_key": True, "use_list": True}
 # What the arguments of a call take as Python objects, for each byte of the message and for each item of a list. Measured, a
 # batch of controls takes 8 bytes for a byte, ids take 13, spawns 19; commands that cannot be read 145, which is their items'.
@@ -107,8 +111,10 @@ class RpcServer:
         log: Callable[[str], None],
         limits: ServerLimits,
         memory: MemoryBudget | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
         self.methods = methods
+        self.dialect = dialect
         self.submit = submit
         self.answer_now = answer_now
         self.answer_aside = answer_aside
@@ -120,11 +126,24 @@ class RpcServer:
         self.connections: set[Connection] = set()
         self.managers = TrafficManagers(log)
 
+    def has_older(self, host: str) -> bool:
+        """Is a client on this host at the point where one that is too old fetches its first stream?"""
+        return any(connection.host == host and connection.handshake is Handshake.EPISODE for connection in self.connections)
+
     def close(self) -> None:
         """Disconnect everybody."""
         for connection in tuple(self.connections):
             connection.cut_off()  # what it has sent and nobody has looked at is not read any more
         self.reader.shutdown(wait=False, cancel_futures=True)
+
+
+class Handshake(IntEnum):
+    """How far a client of CARLA's has come into a world; others need not go this way."""
+
+    NONE = 0
+    VERSION = 1
+    EPISODE = 2
+    TOKEN = 3
 
 
 class Connection(asyncio.Protocol):
@@ -142,6 +161,9 @@ class Connection(asyncio.Protocol):
         self._waiting_sizes: deque[int] = deque()  # the bytes that each of them takes, in the order of the calls; and the sum
         self._waiting_bytes = 0
         self._noted: dict[int | None, str] = {}  # of those that wait, the ones that matter to traffic managers
+        self._translated: dict[int | None, str] = {}  # of those that wait, the ones whose answer is another one in our dialect
+        self.handshake = Handshake.NONE
+        self._calls_inside = 0  # after the handshake; a few of them are counted
         self._unread = False  # the client does not fetch its answers
         self._heeded = True  # a traffic manager is being woken: its calls wait
         self._paused = False
@@ -178,6 +200,12 @@ class Connection(asyncio.Protocol):
         if self in self._server.connections:  # not if it was turned away
             self._server.connections.discard(self)
             self._server.managers.gone(self)
+            if self.handshake is Handshake.TOKEN and self._calls_inside < _FIRST_CALLS and not self._is_cut_off:
+                served = NEWEST if self._server.dialect is None else self._server.dialect.version
+                self._server.log(
+                    f"{self.name} went away at its first look at the world: is its version of CARLA's client {served}, which "
+                    "is served here? For another one start the server with --protocol VERSION"
+                )
             self._has_left = True
             if not self._reading_bytes:  # else that call comes first
                 self._server.gone(self)
@@ -279,6 +307,8 @@ class Connection(asyncio.Protocol):
 
     def _read(self, message: bytes) -> "Call | RefusedRequest":
         """Make a call of a message; in any thread."""
+        if self._server.dialect is not None:
+            message = self._server.dialect.request(message, self._server.limits.structured_bytes)
         request = parse(message, self._server.limits)
         try:
             return checked_call(self._server.methods, request, self, message)
@@ -323,6 +353,13 @@ class Connection(asyncio.Protocol):
             return
         server, method = self._server, call.method
         name = method.name
+        if self.handshake is not Handshake.TOKEN or self._calls_inside < _FIRST_CALLS:
+            self._shake_hands(name)
+            if self.handshake is Handshake.EPISODE and name == "get_episode_settings":
+                server.log(f"{self.name} was refused: {TOO_OLD}")
+                if call.id is not None:
+                    self._send(codec.answer(call.id, method.error(TOO_OLD)))
+                return
         server.managers.called(self, name, call.arguments)
         result = server.answer_now(call) if method.quick and self._may_overtake(name) else None
         if result is None:
@@ -332,12 +369,26 @@ class Connection(asyncio.Protocol):
             self._waiting_bytes += size_bytes
             if name in NOTED:
                 self._noted[call.id] = name
+            if server.dialect is not None and server.dialect.changes(name):
+                self._translated[call.id] = name
             ready.append(call)
             return
         if call.id is not None:
-            self._send(codec.answer(call.id, result))
+            self._send(codec.answer(call.id, result if server.dialect is None else server.dialect.answer(name, result)))
         if name == ASKS:
             server.managers.settled(self)
+
+    def _shake_hands(self, name: str) -> None:
+        """Follow a client into its first world: version, episode, token of the state's stream, connection, all the rest."""
+        if self.handshake is Handshake.TOKEN:
+            self._calls_inside += 1
+        elif name == "version":
+            self.handshake = Handshake.VERSION
+        elif name == "get_episode_info" and self.handshake is Handshake.VERSION:
+            self.handshake = Handshake.EPISODE
+        elif name == "get_sensor_token":
+            self._calls_inside = 0 if self.handshake is Handshake.EPISODE else _FIRST_CALLS
+            self.handshake = Handshake.TOKEN
 
     def _may_overtake(self, name: str) -> bool:
         """May a quick call be answered before those that wait?
@@ -360,6 +411,9 @@ class Connection(asyncio.Protocol):
         # are the client's and may repeat, and when nothing waits any more nothing is counted.
         self._waiting_bytes -= self._waiting_sizes.popleft()
         noted = self._noted.pop(call_id, None)
+        translated = self._translated.pop(call_id, "")
+        if translated and self._server.dialect is not None:
+            result = self._server.dialect.answer(translated, result)
         if self._transport is not None:
             if call_id is not None:
                 self._send(codec.answer(call_id, result))

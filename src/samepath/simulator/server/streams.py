@@ -21,6 +21,7 @@ from typing import Final
 
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM, framed
+from samepath.simulator.server.dialects import Dialect
 from samepath.simulator.server.memory import GRAIN_BYTES, MemoryBudget
 
 MAIN_SERVER: Final = 0
@@ -37,8 +38,12 @@ class StreamHub:
         unheard: Callable[[int], None],
         log: Callable[[str], None],
         memory: MemoryBudget | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
         self.limits = limits
+        self._dialect = dialect
+        self.is_too_old: Callable[[str], bool] = lambda _host: False
+        """Would a state end the client that connects from there? Set by whoever sees its calls."""
         self.log = log
         self.memory = memory or MemoryBudget(limits.memory_bytes, log)
         self._unheard = unheard
@@ -67,11 +72,19 @@ class StreamHub:
 
         A client that loads a map drops its old stream as soon as the answer comes, and crashes if a message comes with it.
         """
-        self._latest_state = framed(payload)
+        self._latest_state = self._framed(payload)
+
+    def _framed(self, payload: bytes) -> bytes:
+        """A message as it is sent; empty where the version of the protocol has no such message."""
+        if self._dialect is not None:
+            payload = self._dialect.stream(payload)
+        return framed(payload) if payload else b""
 
     def send(self, stream_id: int, payload: bytes, *, lossless: bool) -> None:
         """Send a message to all who listen; keep it for those on their way."""
-        message = framed(payload)
+        message = self._framed(payload)
+        if not message:
+            return
         if stream_id == WORLD_STREAM:
             self._latest_state = message
         for listener in tuple(self._listeners.get(stream_id, ())):
@@ -107,6 +120,8 @@ class StreamHub:
 
     def join(self, stream_id: int, listener: "StreamConnection") -> None:
         """A listener has said what it wants."""
+        if stream_id == WORLD_STREAM and self.is_too_old(listener.host):
+            return  # it is told so at its next call
         self._listeners.setdefault(stream_id, set()).add(listener)
         if stream_id == WORLD_STREAM:
             if self._latest_state:
@@ -201,6 +216,7 @@ class StreamConnection(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._admitted = False
         self.name = "a listener"
+        self.host = ""
         self.held_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -230,6 +246,7 @@ class StreamConnection(asyncio.Protocol):
             self._deadline.cancel()
         self._stream_id = int.from_bytes(self._hello[:_ID_BYTES], "little")
         peer = self._transport.get_extra_info("peername") or ("?", 0)
+        self.host = str(peer[0])
         self.name = f"{peer[0]}:{peer[1]}, a listener of stream {self._stream_id},"
         self._hub.memory.join(self)
         self._hub.join(self._stream_id, self)
