@@ -181,3 +181,22 @@ def test_kustomize_builds_it_with_the_image_of_this_version():
     spec = built["RayCluster", "samepath"]["spec"]
     for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
         assert group["template"]["spec"]["containers"][0]["image"] == f"samepath:{__version__}"
+
+
+# The oldest and the newest Kubernetes whose schemas the validator has; between them fields come, and seldom go.
+@pytest.mark.parametrize("version", ["1.29", "1.33"])
+def test_every_object_and_pod_is_what_kubernetes_knows_strictly(version):
+    """By the API's own schemas, unknown fields refused; of the RayCluster, which is KubeRay's, the pods that come of it."""
+    validate = pytest.importorskip("kubernetes_validate").validate
+    names = [path.name for path in sorted(KUBERAY.glob("*.yaml")) if path.name not in {"kustomization.yaml", "images.yaml"}]
+    objects = [one for name in names for one in documents(name)]
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": group["template"]["metadata"], "spec": group["template"]["spec"]}
+        for group in (HEAD, WORKERS)
+    ]
+    plain = [one for one in objects if one["kind"] != "RayCluster"]
+    assert {one["kind"] for one in plain} == {"Namespace", "Service", "NetworkPolicy"}
+    for one in (*plain, *pods):
+        validate(one, version, strict=True)
+    with pytest.raises(Exception, match="readinessProb"):
+        validate({**pods[0], "spec": {"containers": [{"name": "main", "readinessProb": {}}]}}, version, strict=True)
