@@ -16,7 +16,7 @@ from samepath.cluster import messages as m
 from samepath.cluster.assignment import Costs, NodeShare
 from samepath.simulator.server.rendering import RenderRequest
 from tests.support.virtual_main import VirtualMain
-from tests.support.virtual_node import VirtualNode
+from tests.support.virtual_node import Connection, VirtualNode
 
 _Step = c._Step
 Patch = tuple[object, str, object]
@@ -275,6 +275,21 @@ def _dismissed_is_given_work() -> Patch:
     return _Step, "_on_map_ready", on_map_ready
 
 
+def _lease_not_held() -> Patch:
+    """A frame that lies in a node's memory is passed on to another node, and its place is given free at once."""
+    return Connection, "lend", lambda _self, _part: None
+
+
+def _empty_digest_believed() -> Patch:
+    """A node that says nothing of its state is believed to hold the right one."""
+    real = _Step._compare
+
+    def compare(self: c._Step, member: c.Member, message: m.TickResult) -> bool:
+        return not message.digest or real(self, member, message)
+
+    return _Step, "_compare", compare
+
+
 MUTATIONS: Final[dict[str, Callable[[], Patch]]] = {
     "late-frame-accepted": _late_frame_accepted,
     "fence-forgotten": _fence_forgotten,
@@ -299,6 +314,8 @@ MUTATIONS: Final[dict[str, Callable[[], Patch]]] = {
     "free-node-not-asked": _free_node_not_asked,
     "deadline-without-end": _deadline_without_end,
     "dismissed-is-given-work": _dismissed_is_given_work,
+    "lease-not-held": _lease_not_held,
+    "empty-digest-believed": _empty_digest_believed,
 }
 
 

@@ -1,19 +1,21 @@
 """Who is let into a cluster: the wrong version, code, map, picture or key is refused, and both sides say why."""
 
+import platform
+
 import pytest
 
 pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
 from samepath.cluster import node
-from samepath.cluster.identity import reason_to_refuse_map
+from samepath.cluster.identity import REFERENCE_PICTURES
 from samepath.cluster.link.keys import make_keys
 from samepath.cluster.link.main_link import MainLink
 from samepath.cluster.main import MainServer
-from samepath.cluster.messages import MapReady
 from samepath.cluster.node import LEFT, LOST, REFUSED
 from samepath.cluster.settings import MainSettings
 from samepath.core.errors import InputError
+from samepath.simulator.server.rendering import LocalRenderer
 from samepath.simulator.server.server import ServerSettings
 from tests.support.clustering import Cluster, ThreadedNode, wait_for
 
@@ -110,7 +112,17 @@ def test_a_node_ends_well_when_it_is_told_to(cluster):
     wait_for(lambda: not cluster.main.shell.members(), "the main server knows")
 
 
-def test_the_first_picture_is_what_all_others_are_held_against():
-    assert reason_to_refuse_map(MapReady(1, "m", "p"), "town", "m", "p") == ""
-    assert "another one than the first node's" in reason_to_refuse_map(MapReady(1, "m", "q"), "town", "m", "p")
-    assert "its map town is another one" in reason_to_refuse_map(MapReady(1, "n", "p"), "town", "m", "p")
+def test_the_first_node_to_come_is_refused_too_if_it_draws_another_picture(cluster, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(node, "reference_picture", lambda _: "other")
+        assert "its test picture is another one than that of this version: other" in refused(cluster, "test picture")[0]
+    cluster.add("node-2")  # and does not decide what others are held against
+
+
+def test_the_test_picture_is_the_one_that_is_written_down():
+    """If the renderer draws other bytes on purpose, write down the digest that this says."""
+    renderer = LocalRenderer()
+    try:
+        assert REFERENCE_PICTURES.get(platform.machine(), "") in (node.reference_picture(renderer), "")
+    finally:
+        renderer.close()

@@ -41,7 +41,7 @@ OF_MAIN = [
     m.TickMessage(9, True, b"requests", ((0, 1), (2,)), False, True),
     m.StreamData(4, 9, False),
     m.LatestState(9),
-    m.ExpectListener(4),
+    m.ExpectListener(4, 9),
     m.StreamClosed(4),
     m.CallResult(1, None),
     m.Leave("why"),

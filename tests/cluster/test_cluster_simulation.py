@@ -76,6 +76,22 @@ def test_a_node_hands_frames_to_its_own_clients_before_the_main_server_hears_of_
     assert done == ["own clients", "main server"]
 
 
+def test_whoever_begins_to_listen_at_a_node_gets_nothing_of_ticks_that_are_over():
+    """The node may be late with a frame of one: it was drawn for somebody who has gone since."""
+    sent, heard = [], set()
+    hub = SimpleNamespace(
+        expect=heard.add, is_heard=heard.__contains__, send=lambda stream, payload, lossless: sent.append((stream, payload))
+    )
+    node = SimpleNamespace(_hub=hub, _delivered={})
+    Node._expect(node, 3, 7)
+    for frame in (7, 8, 8):
+        Node._deliver(node, 3, b"frame %d" % frame, frame, lossless=True)
+    assert sent == [(3, b"frame 8")]
+    Node._expect(node, 3, 7)  # a second listener moves nothing back
+    Node._deliver(node, 3, b"frame 8 again", 8, lossless=True)
+    assert sent == [(3, b"frame 8")]
+
+
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_a_deliberate_bug_is_found(mutation):
     first = FIRST_SEEDS.get(mutation, 0)

@@ -17,8 +17,10 @@ follows the code it stands for, function by function: :class:`VirtualMain` is ``
 * A connection *breaks* in both directions; what was under way is lost. Each side notices sooner or later, the main server
   perhaps never. The node's process ends, and another incarnation comes, perhaps before its predecessor's end was noticed.
 * A node is *slow*, by 2 to 50 times, for a while or for ever. Messages are delayed, now and then by a second.
-* A node *lies*: it holds another state, built another map, draws another test picture, runs other code; or it is *confused* and
-  greets twice. The first node to join is honest: nobody could tell otherwise.
+* A node *lies*: it holds another state, and says so or nothing at all of it, built another map, draws another test picture,
+  runs other code; or it is *confused* and greets twice. The first node to join may be the liar: what a test picture must be is
+  known.
+* What a node writes for another node of its host lies in its memory until that one has read it, and not a moment longer.
 * A link is *lossy*, which the real one never is: results are lost, doubled or overtake each other on their way to the main
   server, ticks are lost on their way to a node. Whatever is lost, no frame may be. Everything else keeps the link's contract:
   messages of a connection arrive in order, all of them, until it breaks.

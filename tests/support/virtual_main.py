@@ -10,6 +10,7 @@ import msgpack
 
 from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
+from samepath.cluster.link.wire import ArenaPart
 from samepath.simulator.carla.codec import CallError
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.tickets import CallOutcome, Status, TicketId
@@ -29,6 +30,7 @@ from tests.support.virtual_episode import (
     BOOT,
     FINGERPRINT,
     MAIN,
+    PICTURE,
     STEP_S,
     VERSION,
     Episode,
@@ -57,7 +59,7 @@ class VirtualMain:
     def __init__(self, world):
         self.world, self.alive = world, True
         self.state = c.ClusterState(
-            c.ClusterConfig(VERSION, FINGERPRINT, BOOT), Episode(False).map_facts, c.Balance(world.plan.policy)
+            c.ClusterConfig(VERSION, FINGERPRINT, BOOT, picture=PICTURE), Episode(False).map_facts, c.Balance(world.plan.policy)
         )
         self.episode = Episode(world.plan.real_time)
         self.tickets = TicketStore(LIMITS)
@@ -75,6 +77,7 @@ class VirtualMain:
         self._asked_now = set()  # peers and sensors, in this step
         self._is_playing = False
         self._told = None
+        self._given_back = set()
 
     # Beginning, and going on from a journal.
 
@@ -163,6 +166,8 @@ class VirtualMain:
             if isinstance(event, c.NodeMessage) and isinstance(event.message, m.Hello):
                 self._look_for_ended()
             self.feed(event)
+        for event in batch:
+            self._give_back(event)
         deadline_s = c.deadline_s(self.state)
         if deadline_s is not None and now_s >= deadline_s:
             self.feed(c.TimePassed())
@@ -170,6 +175,14 @@ class VirtualMain:
             check(deadline_s is None or deadline_s > now_s, f"time passes and nothing comes of it: {self.words()}")
         if deadline_s is not None:
             self._wake_at(deadline_s)
+
+    def _give_back(self, event):
+        """What a message left in its node's memory has been dealt with; of one that came twice only the first time counts."""
+        parts = event.bulk if isinstance(event, c.NodeMessage) else ()
+        for part in parts:
+            if isinstance(part, ArenaPart) and part not in self._given_back:
+                self._given_back.add(part)
+                part.lease.release()
 
     def words(self):
         """How it stands, for whoever reads a violation."""
@@ -230,6 +243,7 @@ class VirtualMain:
         check(len(state.digests) <= TICKS_MOST and len(state.real_time) <= TICKS_MOST, "ticks of long ago are kept")
         check(len(state.refused) + len(state.members) <= len(self.world.peers), "who never came is kept")
         check(len(state.fenced) <= FENCED_MOST, "who was cut off is kept for ever")
+        check(len(state.numbers) <= FENCED_MOST + len(state.members), "names of nodes are kept for ever")
         for member in state.members.values():
             check(len(member.pending) <= TICKS_MOST, f"{member.name} owes {len(member.pending)} answers, and is given more")
         sensors = self.episode.sensors
@@ -305,10 +319,12 @@ class VirtualMain:
     def deliver(self, request, payload, drawn_by):
         for home in sorted(self.homes.get(request.stream, ())):
             if home == MAIN:
-                self.hear(request, payload)
+                self.hear(request, here(payload))
             elif home != drawn_by:
                 member = c.by_number(self.state, home)
                 if member is not None and c.listens(member, request.frame):
+                    if not self.world.peers[member.peer].same_host:
+                        payload = here(payload)
                     self._send(member.peer, m.StreamData(request.stream, request.frame, self.episode.lockstep), (payload,))
 
     def hear(self, request, payload):
@@ -407,7 +423,7 @@ class VirtualMain:
             self.homes.setdefault(sensor, set()).add(self.state.members[caller[0]].number)
             node = self.world.peers[caller[0]]
             node.expected.setdefault(sensor, Listener())
-            self._send(caller[0], m.ExpectListener(sensor))
+            self._send(caller[0], m.ExpectListener(sensor, self.episode.frame))
 
     # A tick.
 
@@ -563,6 +579,11 @@ class VirtualMain:
             ):
                 for sensor, listener in node.heard.items():
                     check(not listener.due, f"frames {list(listener.due)} of sensor {sensor} never came to {name}")
+
+
+def here(payload):
+    """A payload, copied out of the memory of the node that drew it, if it lies there."""
+    return payload.read() if isinstance(payload, ArenaPart) else payload
 
 
 class ProgressWatch:

@@ -6,10 +6,30 @@ import msgpack
 
 from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
+from samepath.cluster.link.wire import ArenaPart, Lease, PartRef, Via
 from samepath.simulator.carla.tickets import Status, TicketId
 from tests.support.virtual_episode import BOOT, FINGERPRINT, MAIN, PICTURE, VERSION, Chance, check, digest, measured
 
 HEARTBEAT_S = 0.5
+OVERWRITTEN = b"what a node wrote after that"
+
+
+class Arena:
+    """The memory of a node that others of its host read: whatever is not needed any more is overwritten at once."""
+
+    def __init__(self):
+        self._slots = {}
+
+    def put(self, payload):
+        number = len(self._slots) + 1
+        self._slots[number] = payload
+        return ArenaPart(PartRef(Via.SHARED, 1, number, len(payload)), self, Lease(self, number))
+
+    def read(self, number, _length):
+        return self._slots[number]
+
+    def on_released(self, number):
+        self._slots[number] = OVERWRITTEN
 
 
 class Connection:
@@ -51,11 +71,18 @@ class Connection:
     def to_node(self, message, bulk):
         if self.is_broken:
             return
+        for part in bulk:
+            if isinstance(part, ArenaPart):
+                self.lend(part)
         if self.lossy and isinstance(message, m.TickMessage) and self._world.chance["links"].happens(self.lossy):
             self._node.misses_ticks = True
             return
         self._to_node_s = self._arrival_s(self._to_node_s)
         self._world.at_time(self._to_node_s, self._node.receive, message, bulk)
+
+    def lend(self, part):
+        """A part of another node's memory is named to this one, and stays there until this one has read it."""
+        part.lease.hold()
 
     def ended(self, *, at_once):
         """The node's end is gone. What it had sent arrives; the main server learns of the end behind that, or before."""
@@ -96,6 +123,8 @@ class VirtualNode:
         self.misses_ticks = False
         self.expected, self.heard = {}, {}  # by stream, who listens: as the main server knows, and as this node does
         self.delivered = {}
+        self._arena = Arena()
+        self._hides = incarnation % 2 == 1  # what it holds, if that is wrong
         self._clients = {}  # by number
         self._next_client = 1
         self.connection = Connection(world, self, world.main)
@@ -191,7 +220,11 @@ class VirtualNode:
             case m.TickMessage():
                 self._tick(message, bulk[0], bulk[1])
             case m.StreamData():
-                self.deliver(message.stream, bulk[0], message.frame)
+                (payload,) = bulk
+                if isinstance(payload, ArenaPart):
+                    lent, payload = payload, payload.read()
+                    lent.lease.release()
+                self.deliver(message.stream, payload, message.frame)
             case m.CallResult():
                 client = self._clients.get(message.client)
                 if client is not None:
@@ -207,6 +240,7 @@ class VirtualNode:
             case m.ExpectListener():
                 if message.stream in self.expected:
                     self.heard[message.stream] = self.expected[message.stream]
+                    self.delivered[message.stream] = max(message.frame, self.delivered.get(message.stream, 0))
             case m.StreamClosed():
                 self.expected.pop(message.stream, None)
                 self.heard.pop(message.stream, None)
@@ -236,11 +270,10 @@ class VirtualNode:
         if not self.is_open and self.world.chance["launches"].happens(0.03):
             # It is not wanted any more, just as it says that it is ready: the two messages pass each other.
             self.world.at(0.5 * self.world.plan.lag_s, self.world.drain, self.name)
-        # Who joins first is believed, so a liar waits for somebody to lie to.
-        lies = self.lie if self._main.state.first_picture else ""
         self.said_ready = message.episode
-        built = "another map" if lies == "map" else message.map_digest
-        self.connection.to_main(m.MapReady(message.episode, built, "another picture" if lies == "picture" else PICTURE))
+        built = "another map" if self.lie == "map" else message.map_digest
+        picture = "another picture" if self.lie == "picture" else PICTURE
+        self.connection.to_main(m.MapReady(message.episode, built, picture))
 
     def _tick(self, message, state, requests):
         if not message.again:
@@ -263,12 +296,14 @@ class VirtualNode:
         for request, homes, cost_s in zip(requests, message.listeners, costs_s, strict=True):
             payload, memory, error = measured(self._map, held, request)
             has_payload = bool(payload) and any(home != self.number for home in homes)
-            bulk += [payload] if has_payload else []
+            if has_payload:  # to another host it goes over the wire
+                bulk.append(self._arena.put(payload) if self.same_host else payload)
             bulk += [memory] if memory else []
             if payload and self.number in homes:
                 own.append((request.stream, payload))
             results.append(m.SensorResult(request.sensor, has_payload, error, bool(memory), cost_s if message.timed else 0.0))
-        answer = m.TickResult(message.frame, digest("tick", held), sum(costs_s), tuple(results))
+        said = b"" if self.lie == "state" and self._hides else digest("tick", held)
+        answer = m.TickResult(message.frame, said, sum(costs_s), tuple(results))
         self.hand_out(answer, tuple(bulk), own)
 
     def hand_out(self, answer, bulk, own):

@@ -57,6 +57,8 @@ _REFUSED_S: Final = 2.0
 _SYNC_S: Final = 10.0
 _MEMBERS_MOST: Final = 1024
 _FENCED_MOST: Final = 4096
+# Numbers of nodes that are gone, in case they come again: names are anybody's choice, and must not add up for ever.
+_NUMBERS_KEPT: Final = 4096
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -150,6 +152,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     aliases: dict[str, str] = {}
     timeouts: Timeouts = Timeouts()
     clients_most: int = 128  # of one node
+    picture: str = ""  # what every node's test picture must be; empty: what the first node's is
 
 
 class ClusterState(msgspec.Struct, frozen=True):
@@ -484,6 +487,16 @@ def number_for(name: str, taken: Iterable[int]) -> int:
     return next(number for number in range(1, len(used) + 2) if number not in used)
 
 
+def _numbered(state: ClusterState, name: str, number: int) -> dict[str, int]:
+    """The numbers of nodes, by name, with one more; of names that were not heard for long the oldest are forgotten."""
+    numbers = {known: its for known, its in state.numbers.items() if known != name}
+    there = {member.name for member in state.members.values()}
+    old = [known for known in numbers if known not in there]
+    for known in old[: max(0, len(old) - _NUMBERS_KEPT)]:
+        del numbers[known]
+    return {**numbers, name: number}
+
+
 def _owed(member: Member, frame: int) -> list[Assignment]:
     """What a node owes of a tick; one that was slow may owe frames of earlier ones, which others have drawn."""
     return [assignment for assignment in member.pending if assignment.frame == frame]
@@ -612,7 +625,7 @@ class _Step:
         number = state.numbers.get(hello.name) or number_for(hello.name, state.numbers.values())
         same_host = bool(config.boot) and hello.boot == config.boot
         member = Member(peer, number, hello, same_host, self.now_s)
-        self._set(numbers={**state.numbers, hello.name: number})
+        self._set(numbers=_numbered(state, hello.name, number))
         self._do(NodeMet(peer, hello.pid if same_host else None))
         self._do(Send(peer, m.Welcome(number, same_host, config.aliases)))
         self._send_map(member)
@@ -629,12 +642,14 @@ class _Step:
             if member.sent_episode != wanted.episode:
                 self._send_map(member)  # the map changed while it was building the one before
             return
-        picture = self.state.first_picture or message.picture_digest
+        known = self.state.config.picture
+        picture = known or self.state.first_picture or message.picture_digest
         why = ""
         if message.map_digest != wanted.map_digest:
             why = f"its map {wanted.real} is another one: {message.map_digest}, the main server's {wanted.map_digest}"
         elif message.picture_digest != picture:
-            why = f"its test picture is another one than the first node's: {message.picture_digest}, not {picture}"
+            whose = "that of this version" if known else "the first node's"
+            why = f"its test picture is another one than {whose}: {message.picture_digest}, not {picture}"
         if why:
             self._refuse(member.peer, member.name, why)
             return
@@ -886,8 +901,8 @@ class _Step:
     def _compare(self, member: Member, message: m.TickResult) -> bool:
         """Hold a node's state against the main server's; one that holds another is taken out."""
         wanted = self.state.digests.get(message.frame)
-        if wanted is None or not message.digest:
-            return True
+        if wanted is None:
+            return True  # of a tick that is long over
         is_equal = message.digest == wanted
         self._do(StateCompared(member.number, is_equal))
         if not is_equal:

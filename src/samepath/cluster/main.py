@@ -11,6 +11,7 @@ elsewhere, it comes back over the link, becomes an event of the coordinator's, a
 """
 
 import asyncio
+import platform
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +20,7 @@ from typing import Final
 from samepath import __version__
 from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
-from samepath.cluster.identity import boot_id, fingerprint
+from samepath.cluster.identity import REFERENCE_PICTURES, boot_id, fingerprint
 from samepath.cluster.link.keys import Keys, make_keys
 from samepath.cluster.link.main_link import MainLink
 from samepath.cluster.link.memory import hold_memory
@@ -110,7 +111,13 @@ class MainServer(SimulatorServer):
         )
         self._has_link = True
         config = c.ClusterConfig(
-            __version__, fingerprint(), boot_id(), settings.map_names, main.timeouts, settings.limits.connections
+            __version__,
+            fingerprint(),
+            boot_id(),
+            settings.map_names,
+            main.timeouts,
+            settings.limits.connections,
+            REFERENCE_PICTURES.get(platform.machine(), ""),
         )
         self.shell = ClusterShell(self, self.link, self.counters, config, main.policy, settings.limits, log)
         self._outbox = ClusterOutbox(deliver, self.shell, self.counters, lambda: self.episode)
@@ -285,6 +292,7 @@ class ClusterInbox:
     def _next(self) -> InboxEvent | None:
         while queues := [queue for queue in (self._own, self._shell.work) if queue]:
             self._fair.add(*min(queues, key=lambda queue: queue[0][1]).popleft())
+        self._shell.on_work_taken()
         found = self._fair.pop()
         if found is None:
             return None
@@ -326,6 +334,10 @@ class ClusterOutbox(Outbox):
         self._shell.last_state = payload
         super().prepare(payload)
 
+    def expect(self, stream_id: int, home: int) -> None:
+        # Noted now: it may be handed over as the next tick begins, whose frame is for this listener.
+        self._events.append(ListenerExpected(stream_id, home, self._episode().frame))
+
     def post(self) -> None:
         """Hand everything over, changes first: an answer must not name what a node does not know yet."""
         if self._shell.publish_changes():
@@ -363,7 +375,7 @@ class ClusterOutbox(Outbox):
             elif isinstance(event, ListenerExpected) and event.home != MAIN_SERVER:
                 member = self._shell.by_number(event.home)
                 if member is not None:
-                    self._shell.send(member, m.ExpectListener(event.stream_id))
+                    self._shell.send(member, m.ExpectListener(event.stream_id, event.frame))
             else:
                 here.append(event)
                 if isinstance(event, StreamEnded):

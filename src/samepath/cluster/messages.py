@@ -203,9 +203,10 @@ class LatestState(_Record, frozen=True):
 
 
 class ExpectListener(_Record, frozen=True):
-    """A client of the node will listen to a stream."""
+    """A client of the node will listen to a stream, from the tick after ``frame`` on."""
 
     stream: Uint32
+    frame: Count
 
 
 class StreamClosed(_Record, frozen=True):

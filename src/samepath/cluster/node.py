@@ -347,7 +347,7 @@ class Node:
             case m.LatestState():
                 in_loop(self._hub.prepare, bulk[0])
             case m.ExpectListener():
-                in_loop(self._hub.expect, message.stream)
+                in_loop(self._expect, message.stream, message.frame)
             case m.StreamClosed():
                 in_loop(self._forget, message.stream)
             case m.Welcome():
@@ -426,6 +426,11 @@ class Node:
                 return  # of a stream that is over, or that nobody wants any more, nothing is noted either
             self._delivered[stream] = frame
         self._hub.send(stream, payload, lossless=lossless)
+
+    def _expect(self, stream: int, frame: int) -> None:
+        """Somebody begins to listen: of the ticks up to now they get nothing, also not what this node is late with."""
+        self._delivered[stream] = max(frame, self._delivered.get(stream, 0))
+        self._hub.expect(stream)
 
     def _forget(self, stream: int) -> None:
         self._delivered.pop(stream, None)

@@ -60,6 +60,10 @@ _POLL_S: Final = 0.05
 _LONG_S: Final = 0.5
 # What may wait here for a node that reads more slowly than it is sent to; one that lets more come together is taken out.
 _UNSENT_BYTES: Final = 1 << 30
+# What the clients of one node may want while the episode's thread is busy with a tick: a node reads no further than
+# ``calls_waiting`` of each, and twice that is nobody's. Of everything else that it may say for them there is less.
+_CALLS_FACTOR: Final = 2
+_QUEUED_MOST: Final = 1 << 16
 # Payloads that are kept for the page of the monitor; beyond that the oldest is forgotten, and asked for again.
 _THUMBNAILS_BYTES: Final = 256 << 20
 
@@ -79,12 +83,14 @@ class NodeClient:
         self._reply = reply
         self.peer = member.peer
         self.client = client
+        self.waiting = 0  # calls that are not answered
         self.home = member.number
         self.stream_port: int | None = member.hello.stream_port
         self.name = f"client {client} of {member.name}"
 
     def answer(self, call_id: int | None, result: bytes) -> None:
         """Send the answer to a call, through the node."""
+        self.waiting -= 1
         self._reply(self, call_id, result)
 
 
@@ -101,6 +107,7 @@ class NodeHandle:
     read_on_s: float = 0.0  # when the first of it began to wait, or when it last became less
     connected: int = 0
     calls: int = 0
+    queued: int = 0  # since the episode's thread last looked for work
     busy_s: float = 0.0
     step_s: float | None = None
     steps: int = 0
@@ -365,6 +372,11 @@ class ClusterShell:
             if handle.unsent and waited_s > self.state.config.timeouts.silent_s:
                 self.feed(c.PeerFailed(peer, f"it has read nothing for {waited_s:.1f} s"))
 
+    def on_work_taken(self) -> None:
+        """What clients of nodes want has been taken out of ``work``."""
+        for handle in self.handles.values():
+            handle.queued = 0
+
     def has_unsent(self, member: c.Member) -> bool:
         """Does something wait here because this node has not read on?"""
         return bool(self.handles[member.peer].unsent)
@@ -486,6 +498,10 @@ class ClusterShell:
 
     def _on_accepted(self, member: c.Member, message: m.FromNode, bulk: tuple[bytes, ...]) -> None:
         handle, now_s = self.handles[member.peer], SYSTEM_CLOCK.monotonic_s()
+        handle.queued += 1
+        if handle.queued > _QUEUED_MOST:
+            self.feed(c.PeerFailed(member.peer, f"it has sent {handle.queued} messages of its clients during one tick"))
+            return
         match message:
             case m.ClientCall():
                 self._on_call(member, handle, message, bulk[0], now_s)
@@ -503,6 +519,11 @@ class ClusterShell:
         client = handle.clients.get(message.client)
         if client is None:
             client = handle.clients[message.client] = NodeClient(member, message.client, self._reply)
+        client.waiting += 1
+        if client.waiting > _CALLS_FACTOR * self._limits.calls_waiting:
+            why = f"a client of it has {client.waiting} calls waiting: a node lets through {self._limits.calls_waiting}"
+            self.feed(c.PeerFailed(member.peer, why))
+            return
         try:
             request = parse(raw, self._limits)
         except MalformedCallError as error:
@@ -512,7 +533,7 @@ class ClusterShell:
             call = checked_call(self._methods, request, client, raw)
         except codec.WireError as error:
             # Its node has checked the very same call, so this is no call of a client of CARLA's: any shape of error will do.
-            self._reply(client, request.id, codec.value_error(str(error)))
+            client.answer(request.id, codec.value_error(str(error)))
             return
         if call.method.aside:
             self._host.answer_aside(call)

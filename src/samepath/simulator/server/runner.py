@@ -520,10 +520,11 @@ class StatePrepared(NamedTuple):
 
 
 class ListenerExpected(NamedTuple):
-    """A client at ``home`` has asked for a stream and is about to connect."""
+    """A client at ``home`` has asked for a stream and is about to connect; ``frame`` was the last tick then."""
 
     stream_id: int
     home: int
+    frame: int = 0
 
 
 class StreamEnded(NamedTuple):
