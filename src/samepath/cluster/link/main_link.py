@@ -107,6 +107,8 @@ class MainLink:
     ) -> None:
         """Listen. ``allowed`` says which public keys of nodes are let in, in this thread; None: all."""
         self._compress: compression.Mode = compress
+        self._packer = compression.Packer(compress, self._rate_to_all)
+        self._away: list[Peer] = []  # to whom the last broadcast went over the wire
         self._limits = limits or LinkLimits()
         self._log = log
         self._peers: dict[bytes, Peer] = {}
@@ -201,6 +203,14 @@ class MainLink:
             if len(bulk) > self._limits.inline_bytes and any(memory.is_read_by(peer.memory) for peer in there):
                 stored = memory.store(bulk, len(bulk))
 
+        # To other hosts it goes compressed, if that takes less time: once for all of them, as one card sends it to each.
+        self._away = [
+            found
+            for peer in messages
+            if (found := self._peers.get(peer)) is not None and not (memory is not None and memory.is_read_by(found.memory))
+        ]
+        away = self._packer.pack([bulk])[0] if self._away else bulk
+
         def store(data: wire.Buffer, length: int) -> tuple[PartRef, Extent] | None:
             return stored if data is bulk or memory is None else memory.store(data, length)
 
@@ -208,7 +218,7 @@ class MainLink:
             try:
                 found = self._ready_peer(peer)
                 shares = memory is not None and memory.is_read_by(found.memory)
-                parts = (bulk, *(own or {}).get(peer, ()))
+                parts = (bulk if shares else away, *(own or {}).get(peer, ()))
                 frames, size, extent = wire.pack_bulk(found.flow.read, message, parts, store if shares else None, self._limits)
                 self._send_frames(found, frames, size, extent)
             except LinkError as error:
@@ -216,6 +226,11 @@ class MainLink:
                 failed[peer] = error
         self._grow()
         return failed
+
+    def _rate_to_all(self) -> float | None:
+        """How fast something reaches all who are away: as fast as the slowest has been, and one after the other."""
+        rates = [rate for peer in self._away if (rate := compression.delivery_rate_b_s(peer.handle)) is not None]
+        return min(rates) / len(self._away) if rates else None
 
     def poll(self, timeout_s: float | None, *, in_place: bool = False) -> list[LinkEvent]:
         """Wait until something happens, and say what; an empty list if nothing did in that time.
