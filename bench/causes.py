@@ -3,7 +3,7 @@
 The truth of our own world does not come from the code under test but from the world itself, by counterfactual runs. Of two
 repeats that part, the first is played again from what went into it, with one kind of input (step lengths, orders, draws,
 commands, pushes) taken from the second. If that run leaves the first at the tick at which the two part, that kind acts there.
-The first kind in causal order that acts is the truth.
+Of the kinds that act, those that differ first are the truth; where two differ in the same step and both act, either is.
 
 Controls and foreign engines have their truth by construction: what is wrong with a control is written in its code, and in
 synchronous mode nothing is; on the wall clock it is the frames, which let commands come late or make steps longer.
@@ -40,8 +40,8 @@ OF_KIND = {
     InputKind.STEP: {Cause.STEP_LENGTH},
     InputKind.ORDER: {Cause.ORDER},
     InputKind.DRAW: {Cause.RANDOM_STREAM},
-    InputKind.COMMAND: {Cause.LATE_COMMAND, Cause.COMMAND_VALUE},
-    InputKind.PUSH: {Cause.SIMULATOR},
+    # Nobody decides otherwise here: agents are deterministic, so commands that differ were decided from other moments.
+    InputKind.COMMAND: {Cause.LATE_COMMAND},
 }
 # What is wrong with each control, from its code: chance that is drawn, or something that it never tells.
 CONTROLS = {
@@ -137,22 +137,22 @@ def truth_of(cell: CellTrace, names: tuple[str, ...], one: ExplainedParting) -> 
     ]
     if not acting:
         return frozenset({Cause.SIMULATOR})
-    acting.sort(key=lambda kind: _first_step(log_a, log_b, kind, window.first, window.last))
-    causes = set(OF_KIND[acting[0]])
-    if acting[0] is InputKind.PUSH:
-        raced = any(entry.kind is InputKind.PUSH and entry.text == RACED for entry in log_a if entry.step <= window.last)
-        struck = any(
-            entry.kind is InputKind.PUSH and entry.text != RACED for entry in (*log_a, *log_b) if entry.step <= window.last
-        )
-        causes = ({Cause.ORDER} if raced else set()) | ({Cause.SIMULATOR} if struck else set())
-    if acting[0] is InputKind.COMMAND:
-        # Nobody decides otherwise here: agents are deterministic, so commands that differ were decided from other moments.
-        causes = {Cause.LATE_COMMAND}
+    steps = {kind: _first_step(log_a, log_b, kind, window.first, window.last) for kind in acting}
+    causes: set[Cause] = set()
+    for kind in acting:
+        if steps[kind] == min(steps.values()):
+            causes |= _pushed(log_a, log_b, steps[kind]) if kind is InputKind.PUSH else OF_KIND[kind]
     return frozenset(causes)
 
 
+def _pushed(log_a: InputLog, log_b: InputLog, step: int) -> set[Cause]:
+    """What pushes of a step are: sums in the order in which threads finished, or a state that was struck."""
+    texts = {entry.text for log in (log_a, log_b) for entry in log if entry.kind is InputKind.PUSH and entry.step == step}
+    return {Cause.ORDER if text == RACED else Cause.SIMULATOR for text in texts}
+
+
 def _first_step(log_a: InputLog, log_b: InputLog, kind: InputKind, first: int, last: int) -> int:
-    """The step at which a kind of input differs: the first of those that can act, else the first of all. Sorting is stable."""
+    """The step at which a kind of input differs: the first of those that can act, else the first of all."""
     told: list[dict[int, bytes]] = [{}, {}]
     for found, log in zip(told, (log_a, log_b), strict=True):
         for entry in log:

@@ -2,7 +2,7 @@
 
 A deterministic simulator is a function of its inputs. So the question is which input differed in time to part the runs. Only
 inputs of the *window* can have acted: the steps after the last tick at which the two runs were equal, up to the tick at which
-they are not. What differed in it, first in causal order, decides:
+they are not. What differed in it and is about an actor that parts, first in causal order, decides:
 
 * ``step-length``: a step was longer in one run than in the other.
 * ``order``: something was taken up in another order, or a sum was added up in another one.
@@ -114,7 +114,7 @@ def find_cause(
     window = window_of(header, parting, log_a, log_b)
     listed = differing_inputs(log_a, log_b, window.last)
     effective, schedule = effective_inputs(listed, log_a, log_b)
-    acting = [one for one in effective if one.step >= window.first]
+    acting = _acting(parting, [one for one in effective if one.step >= window.first])
     before = [one for one in effective if one.step < window.first]
     judge = _Judge(header, parting, window, log_a, log_b, sensed, listed, schedule)
     if acting:
@@ -122,6 +122,17 @@ def find_cause(
     if before:
         return judge.of_earlier(before[0])
     return judge.without_difference()
+
+
+def _acting(parting: Parting, inside: list[InputDifference]) -> list[InputDifference]:
+    """Of what differs in the window, what is seen to act there.
+
+    What is about an actor shows in that actor's row. An order may show anywhere, or not yet: it is what acts only where nothing
+    else does.
+    """
+    parted = {one.actor for one in parting.followers if one.tick == parting.tick}
+    seen = [one for one in inside if one.actor is None or not parted or one.actor in parted]
+    return [one for one in seen if one.kind is not InputKind.ORDER] or seen
 
 
 def _about(parting: Parting, acting: list[InputDifference]) -> InputDifference:

@@ -77,7 +77,8 @@ def find_sampling(a: Repeat, b: Repeat) -> Sampling | None:
     elsewhere = len(np.setxor1d(*within)) + int(moments_a[0] != moments_b[0])
     gap_s = max(float(np.median(np.diff(moments))) for moments in (moments_a, moments_b))
     rows = within[0][:: max(1, -(-len(within[0]) // _ROWS_MOST))]
-    rounding_m = max(_rounding(path) for ours, theirs in paths for path in (ours[1], theirs[1]))
+    # Of the whole log: somebody who stands at a round number does not make it a coarse one.
+    rounding_m = _rounding(np.concatenate([path[1] for pair in paths for path in pair]))
     shifts, worst = [], (-np.inf, 0.0, 0.0)
     for at_s in rows.tolist():
         found = _row(paths, at_s, gap_s, rounding_m)
