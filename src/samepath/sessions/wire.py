@@ -202,7 +202,9 @@ class StreamedFrame:
 def _event_digest(body: bytes) -> bytes:
     """Name a collision or an obstacle: who met whom and how hard, without ids and tokens, which may differ in equal runs."""
     try:
-        event = [[part[2:5] if isinstance(part, list) and len(part) == 6 else part] for part in unpacked(body)]
+        event = [
+            [part[2], part[3][:3], part[4]] if isinstance(part, list) and len(part) == 6 else part for part in unpacked(body)
+        ]
     except (SessionWireError, TypeError):
         event = []
     return hashlib.blake2b(msgpack.packb(event) if event else body, digest_size=LINK_BYTES).digest()
