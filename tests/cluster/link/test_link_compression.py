@@ -273,3 +273,17 @@ def test_a_frame_is_passed_on_packed_and_one_that_is_a_lie_is_left_out_with_a_li
         pair.until(lambda: pair.at_nodes[1])
         assert [(event.message, event.bulk) for event in pair.at_nodes[1]] == [(b"true", (b"head", PICTURE))]
         assert [line for line in pair.log if "left out" in line]
+
+
+def test_a_tick_goes_packed_to_all_who_are_away_and_as_it_is_to_who_shares_memory():
+    tick = b"".join(number.to_bytes(8, "little") for number in range(8000))
+    with linked(3, node_shared=[True, False, False], compress="on") as pair:
+        messages = {peer: b"tick %d" % number for number, peer in enumerate(pair.peers)}
+        for round_number in range(3):
+            assert pair.main.broadcast(messages, tick, {pair.peers[1]: (PICTURE,)}) == {}
+            pair.until(lambda count=round_number + 1: all(len(events) == count for events in pair.at_nodes))
+        for number, events in enumerate(pair.at_nodes):
+            own = (PICTURE,) if number == 1 else ()
+            assert [(event.message, event.bulk) for event in events] == [(b"tick %d" % number, (tick, *own))] * 3
+        assert pair.main._packer.content_bytes == 3 * len(tick)  # once a tick, whoever gets it
+        assert pair.main._packer.packed_bytes < 0.6 * 3 * len(tick)
