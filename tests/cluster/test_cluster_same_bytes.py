@@ -40,6 +40,25 @@ def test_main_and_nodes_show_the_same_to_clients_of_either(alone):
         assert scenario(main_doors(cluster), other_doors=cluster) == alone
 
 
+def test_frames_for_clients_of_the_node_that_draws_them_never_reach_the_main_server(alone):
+    with clustered(1) as cluster:
+        counts = cluster.main.link.counts
+        assert scenario(cluster.nodes[0]) == alone
+        assert (counts.shared_bytes, counts.passed_bytes) == (0, 0)
+        assert counts.wire_bytes < 100_000
+
+
+@pytest.mark.parametrize("policy", ["random", "round-robin"])
+def test_frames_for_clients_of_another_node_go_from_node_to_node(alone, policy):
+    """Whoever listens is at one node or at another, and who draws is decided without regard for that."""
+    with clustered(3, main_changes={"policy": policy}) as cluster:
+        assert scenario(cluster.nodes[0], other_doors=cluster.nodes[1]) == alone
+        counts = cluster.main.link.counts
+        # All that the main server looked at itself was who needs what: the first frame of each pair of nodes comes by way of
+        # it, as the reader does not know the writer's memory yet.
+        assert counts.passed_bytes > 0.5 * counts.shared_bytes > 0
+
+
 def test_bytes_are_the_same_without_shared_memory(alone):
     with clustered(0, main_changes={"shared_memory": False}) as cluster:
         cluster.add()
