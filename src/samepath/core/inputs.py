@@ -14,7 +14,7 @@ order: how long the step is, then orders, chance, commands.
   changes are listed. ``decided_step`` is the step whose beginning the controller saw: a lower one came late. Where steps are
   of one length, a command is also listed when its age (``step - decided_step``) changes: what holds on with the same age was
   decided anew, with the same result. ``ASKED`` is no command: ``values`` is the time that controllers were told when they
-  were asked, where a clock says when that is.
+  were asked, where a clock says when that is; ``text`` is how long that frame was, exactly (``float.hex``).
 * ``push``: a force or a change of state from outside, that is no command. ``text`` says where it came from; ``RACED``: a sum
   whose terms were added in the order in which threads finished.
 """

@@ -14,7 +14,7 @@ decides how long frames are, as in games; that is the point of them.
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from typing import Any, ClassVar, Final, NamedTuple
@@ -26,7 +26,7 @@ from samepath.core.channels import POSITION, ROTATION, VELOCITY
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError, SimulatorError
 from samepath.core.inputs import ASKED, Input, InputKind, InputLog
-from samepath.core.states import VehicleCommand
+from samepath.core.states import Command, VehicleCommand
 from samepath.engines.interface import (
     CAR_SCENARIOS,
     DURATION,
@@ -36,6 +36,7 @@ from samepath.engines.interface import (
     SYNCHRONOUS,
     TIME_OVER,
     Capabilities,
+    CommandLog,
     RunRequest,
     Scalar,
     Simulator,
@@ -47,9 +48,11 @@ from samepath.engines.interface import (
     number,
     whole,
 )
+from samepath.engines.replayed_commands import NEVER, decisions_of, log_of
 from samepath.engines.resampling import RESAMPLING, EngineFrame, Resampler
 from samepath.instrument.traces.recorder import Recorder
-from samepath.scenarios.run_inputs import InputRecorder
+from samepath.scenarios.agents import DecisionRecorder, DecisionReplay
+from samepath.scenarios.run_inputs import InputFeed, InputRecorder
 from samepath.scenarios.scripts import (
     STANDING,
     ActorController,
@@ -232,6 +235,8 @@ class InProcessSimulator(Simulator):
                 lossless=read.mode != VARIABLE_STEP,
                 collisions=True,
                 durations=True,
+                replays=True,
+                inputs=True,
             ),
             settings=self._defaults,
             time_scale=None if read.mode == SYNCHRONOUS else read.time_scale,
@@ -248,6 +253,21 @@ class InProcessSimulator(Simulator):
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario in a fresh world."""
+        self._play(request, recorder, on_tick)
+
+    def record_commands(self, request: RunRequest) -> CommandLog:
+        """Run once, in the request's own mode, keep no states, and return what the drivers said."""
+        info, said = self.described(request.settings), DecisionRecorder()
+        self._play(request, Recorder(request.repeat, info.channels, info.step_s, NEVER), no_tick, said)
+        return log_of(said)
+
+    def _play(
+        self,
+        request: RunRequest,
+        recorder: Recorder,
+        on_tick: Callable[[int], None],
+        record_to: DecisionRecorder | None = None,
+    ) -> None:
         info = self.described({name: value for name, value in request.settings.items() if name in self._defaults})
         values = check_scripted_request(info, request)
         missing = self.unavailable(values)
@@ -256,9 +276,20 @@ class InProcessSimulator(Simulator):
 
         settings = read_settings(values, self.modes)
         script = read_plain_script(request.scenario)
+        decisions, types = decisions_of(request.commands), {role.number: role.type for role in script.roles}
         world = self.world(script, settings, values)
         try:
-            InProcessRun(world, script, settings, recorder, on_tick, last_tick(info, request)).play(self._clock)
+            InProcessRun(
+                world,
+                script,
+                settings,
+                recorder,
+                on_tick,
+                last_tick(info, request),
+                feed=None if request.inputs is None else InputFeed(request.inputs),
+                decisions=None if decisions is None else DecisionReplay(decisions, types),
+                record_to=record_to,
+            ).play(self._clock)
         finally:
             world.close()
 
@@ -322,12 +353,14 @@ class _Reading(NamedTuple):
 class _Frame(NamedTuple):
     """What went in at a frame of the wall clock: before which step, when drivers were asked, what they said, how many steps.
 
-    ``step_s`` None: steps are of their fixed length.
+    ``step_s`` None: steps are of their fixed length. In synchronous mode a tick is a step, and ``frame_s`` is 0.
     """
 
     step: int
     time_s: float
+    frame_s: float
     commands: tuple[VehicleCommand, ...]
+    finished: frozenset[int]
     steps: int
     step_s: float | None
 
@@ -337,6 +370,10 @@ class InProcessRun:
 
     With fixed steps only readings are kept while the run goes on, and states are worked out from them at its end: on the wall
     clock, time spent on arithmetic between two frames would change how long the next one is.
+
+    With a ``feed`` the run is played again: frames are as long as they were then, and nobody is asked. With ``decisions``
+    drivers are not asked either, but what they once said holds by simulated time, whatever the frames are; ``record_to`` takes
+    down what they say.
     """
 
     def __init__(
@@ -347,8 +384,14 @@ class InProcessRun:
         recorder: Recorder,
         on_tick: Callable[[int], None],
         last_tick: int | None,
+        *,
+        feed: InputFeed | None = None,
+        decisions: DecisionReplay | None = None,
+        record_to: DecisionRecorder | None = None,
     ) -> None:
         self._world, self._script, self._settings = world, script, settings
+        self._feed, self._decisions, self._record_to = feed, decisions, record_to
+        self._finished = frozenset[int]()
         self._recorder, self._on_tick, self._last_tick = recorder, on_tick, last_tick
         drivers = {role.number: controller_of(role, scripted_chassis, settings.control_s) for role in script.roles}
         self._drivers: dict[int, ActorController] = {actor: driver for actor, driver in drivers.items() if driver is not None}
@@ -378,10 +421,7 @@ class InProcessRun:
                 self._recorder.event(tick, "collision", contact.actor, contact.other, contact.impulse_ns)
         for note in notes:
             self._recorder.event(self._tick, "note", detail=note)
-        if self._settings.mode == SYNCHRONOUS:
-            self._recorder.in_step()
-        else:
-            self._recorder.inputs(self._inputs())
+        self._recorder.inputs(self._inputs())
         self._recorder.end(self._tick, self._ended)
 
     def _settle(self) -> None:
@@ -402,7 +442,9 @@ class InProcessRun:
     def _play_in_step(self) -> None:
         world, substeps = self._world, self._settings.substeps
         while not self._ended:
-            self._decide(self._tick * TICK_S)
+            step, time_s = self._tick, self._tick * TICK_S
+            self._decide(step, time_s)
+            self._frames_made.append(_Frame(step, time_s, 0.0, tuple(self._commands.values()), self._finished, 1, None))
             world.step(substeps)
             self._note_contacts(self._tick + 1)
             self._read(self._tick + 1)
@@ -452,10 +494,23 @@ class InProcessRun:
 
         It says how many steps it has made, and of which length if that varies.
         """
-        settings, step = self._settings, 0
+        step, game_s = 0, 0.0
+        for frame_s in self._clock_frames(clock) if self._feed is None else self._fed_frames(self._feed):
+            game_s += frame_s
+            self._decide(step, game_s)
+            told = tuple(self._commands.values())
+            count, step_s = go_on(frame_s)
+            # Kept as it is: what follows from it waits for the end, as with readings.
+            self._frames_made.append(_Frame(step, game_s, frame_s, told, self._finished, count, step_s))
+            step += count
+            if self._ended:
+                return
+
+    def _clock_frames(self, clock: Clock) -> Iterator[float]:
+        settings = self._settings
         last_s = clock.monotonic_s()
-        due_s, game_s = last_s + settings.frame_s, 0.0
-        while not self._ended:
+        due_s = last_s + settings.frame_s
+        while True:
             wait_s = due_s - clock.monotonic_s()
             if wait_s > 0:
                 clock.sleep_s(wait_s)
@@ -464,36 +519,54 @@ class InProcessRun:
             # The next frame is due one period after this one was, unless this one was late: lost time is not made up for.
             last_s, due_s = now_s, max(due_s, now_s) + settings.frame_s
             if frame_s > 0:
-                game_s += frame_s
-                self._decide(game_s)
-                told = tuple(self._commands.values())
-                count, step_s = go_on(frame_s)
-                # Kept as it is: what follows from it waits for the end, as with readings.
-                self._frames_made.append(_Frame(step, game_s, told, count, step_s))
-                step += count
+                yield frame_s
+
+    def _fed_frames(self, feed: InputFeed) -> Iterator[float]:
+        for _, _, frame_s in feed.asked:
+            yield frame_s
+        raise InputError(f"inputs: {len(feed.asked)} frames were written down, but the run goes on after them")
 
     def _inputs(self) -> InputLog:
-        """Return what went in on the wall clock: when drivers were asked, what held in every step, and how long it was."""
+        """Return what went in: when a clock had drivers asked, what held in every step, and how long it was."""
         recorder = InputRecorder()
         log = recorder.log
-        log.covers, log.step_s = frozenset({InputKind.STEP, InputKind.COMMAND}), self._settings.step_s
+        in_step = self._settings.mode == SYNCHRONOUS
+        log.covers = frozenset({InputKind.STEP, InputKind.COMMAND})
+        log.step_s = TICK_S if in_step else self._settings.step_s
         asked: list[Input] = []
         for frame in self._frames_made:
-            asked.append(Input(frame.step, InputKind.COMMAND, ASKED, None, (frame.time_s,), decided_step=frame.step))
+            if not in_step:
+                told = (frame.time_s,), frame.frame_s.hex()
+                asked.append(Input(frame.step, InputKind.COMMAND, ASKED, None, *told, decided_step=frame.step))
             commands = dict(zip(self._drivers, frame.commands, strict=True))
             for step in range(frame.step, frame.step + frame.steps):
-                recorder.step(step, frame.step_s, self._drivers, commands, frame.step)
+                recorder.step(step, frame.step_s, self._drivers, commands, frame.step, frame.finished)
         log.entries = sorted([*log.entries, *asked], key=lambda entry: (entry.step, _RANK[entry.kind]))
         return log
 
-    def _decide(self, time_s: float) -> None:
+    def _decide(self, step: int, time_s: float) -> None:
         world = self._world
-        for actor_id, driver in self._drivers.items():
-            command = driver.decide(world.observe(actor_id), time_s)
+        commands = self._said(step, time_s)
+        for actor_id, command in commands.items():
             if not isinstance(command, VehicleCommand):
                 raise SimulatorError(f"actor {actor_id}: only vehicles can be driven in this engine")
             self._commands[actor_id] = command
             world.command(actor_id, command)
+        if self._record_to is not None:
+            self._record_to.note(time_s, self._drivers, commands, self._finished)
+
+    def _said(self, step: int, time_s: float) -> dict[int, Command]:
+        """What drivers say, or once said, and who of them has nothing left to do."""
+        if self._feed is not None:
+            self._finished = self._feed.finished(step)
+            return self._feed.commands(step, self._drivers)
+        if self._decisions is not None:
+            self._finished = self._decisions.finished(time_s)
+            return self._decisions.held(time_s, self._drivers)
+        observe = self._world.observe
+        commands = {actor_id: driver.decide(observe(actor_id), time_s) for actor_id, driver in self._drivers.items()}
+        self._finished = frozenset(actor_id for actor_id, driver in self._drivers.items() if driver.finished)
+        return commands
 
     def _copied(self) -> dict[int, dict[str, float]]:
         return {actor_id: dict(state) for actor_id, state in self._world.states().items()}
@@ -531,7 +604,7 @@ class InProcessRun:
     def _pass(self, tick: int) -> None:
         self._tick = tick
         self._on_tick(tick)
-        arrived = all(driver.finished for driver in self._drivers.values())
+        arrived = all(actor_id in self._finished for actor_id in self._drivers)
         collided = any(touched <= tick for touched, _ in self._contacts)
         self._ended = end_reason(self._script, tick, self._last_tick, arrived=arrived, collided=collided)
 

@@ -321,9 +321,14 @@ class DecisionReplay:
 
     def commands(self, view: WorldView) -> dict[int, Command]:
         """Return what holds in the step that begins now, for everyone who is there and was told something, by id."""
+        return self.held(view.time_s, view.states)
+
+    def held(self, time_s: float, here: Iterable[int]) -> dict[int, Command]:
+        """Return what holds at a time, for those who are there and were told something, by id."""
         found: dict[int, Command] = {}
+        present = frozenset(here)
         for number in self._tracks:
-            values = self._at(number, view.time_s) if number in view.states else None
+            values = self._at(number, time_s) if number in present else None
             if values is not None and values[-2]:
                 found[number] = _command(values, drives=self._drives[number])
         return found

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from samepath.core.errors import InputError
-from samepath.core.inputs import Input, InputKind, InputLog
+from samepath.core.inputs import ASKED, Input, InputKind, InputLog
 from samepath.core.states import Command, VehicleCommand, WalkerCommand
 from samepath.scenarios.agents import VEHICLE_CHANNELS, WALKER_CHANNELS
 from samepath.scenarios.model import ScenarioSpec
@@ -157,6 +157,8 @@ class InputFeed:
 
     def __init__(self, log: Iterable[Input], fork_seed: int | None = None) -> None:
         self.fork_seed = fork_seed
+        # When controllers were asked, where a clock says that: before which step, the time they were told, the frame's length.
+        self.asked: list[tuple[int, float, float]] = []
         self._lengths_s: dict[int, float] = {}
         self._orders: dict[str, str] = {}
         self._draws: dict[tuple[int, str, int | None], Input] = {}
@@ -181,6 +183,11 @@ class InputFeed:
                 self._texts.setdefault((entry.name, entry.actor), {})[label] = text
         elif entry.kind is InputKind.PUSH:
             self._pushes.setdefault((entry.step, entry.name), []).append(entry)
+        elif entry.name == ASKED:
+            try:
+                self.asked.append((entry.step, entry.values[0], float.fromhex(entry.text)))
+            except (ValueError, IndexError) as error:
+                raise InputError(f"inputs: a time and the length of a frame were wanted at step {entry.step}") from error
         elif entry.actor is None:
             raise InputError(f"inputs: the actor of a command was wanted at step {entry.step}, but none came")
         elif entry.name == FINISHED:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from itertools import count
 from math import hypot
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ StateReader = Callable[[Environment, Observation], States]
 # Numbers of an observation that become channels of their own; all of a longer one are recorded as a sensor's digest.
 MOST_CHANNELS: Final = 64
 CRASHED: Final = "crashed_bool"
+ACTION: Final = "action"
 REWARD: Final = ("reward_ratio", "terminated_bool")
 _LARGEST_SEED: Final = 2**31
 HIGHWAY_CHANNELS: Final = ("x_m", "y_m", "yaw_deg", "vx_mps", "vy_mps", CRASHED)
@@ -188,9 +190,17 @@ def _step_s(environment: Environment) -> float:
 
 
 class EnvironmentEpisode:
-    """An environment that is being run. ``last_tick`` ends it sooner."""
+    """An environment that is being run. ``last_tick`` ends it sooner; with ``inputs`` the actions of another run are done."""
 
-    def __init__(self, settings: EnvironmentSettings, seed: int, recorder: Recorder, last_tick: int | None) -> None:
+    def __init__(
+        self,
+        settings: EnvironmentSettings,
+        seed: int,
+        recorder: Recorder,
+        last_tick: int | None,
+        inputs: InputLog | None = None,
+    ) -> None:
+        self._fed = inputs
         self._settings, self._recorder, self._last_tick = settings, recorder, last_tick
         self._seed = seed % _LARGEST_SEED
         self._is_in_channels = _is_in(recorder.channels)
@@ -204,6 +214,8 @@ class EnvironmentEpisode:
         with simulator_errors(settings.environment):
             try:
                 act = _actions(environment, settings, self._seed)
+                if self._fed is not None:
+                    act = _fed_actions(environment, self._fed)
                 observation, _ = environment.reset(seed=self._seed if settings.seeded else None)
                 read = reader_of(environment, settings)
                 read(environment, observation)  # whoever numbers actors begins with those who are there at the start
@@ -224,7 +236,7 @@ class EnvironmentEpisode:
                 log.covers = frozenset({InputKind.STEP})
             elif values.tobytes() != told:
                 told = values.tobytes()
-                log.add(Input(tick - 1, InputKind.COMMAND, "action", None, tuple(values.tolist()), decided_step=tick - 1))
+                log.add(Input(tick - 1, InputKind.COMMAND, ACTION, None, tuple(values.tolist()), decided_step=tick - 1))
             observation, reward, terminated, truncated, _ = environment.step(action)
             if isinstance(reward, list | tuple | dict):
                 kind, name = type(reward).__name__, self._settings.environment
@@ -295,6 +307,23 @@ def _is_in(channels: tuple[str, ...]) -> bool:
 
 def _apart_m(a: Mapping[str, float], b: Mapping[str, float]) -> float:
     return hypot(a["x_m"] - b["x_m"], a["y_m"] - b["y_m"])
+
+
+def _fed_actions(environment: Environment, log: InputLog) -> Callable[[], EnvironmentAction]:
+    """Return what does the actions of a log: the last one that was listed holds."""
+    space, steps = environment.action_space, count()
+    listed = {entry.step: entry.values for entry in log if entry.kind is InputKind.COMMAND and entry.name == ACTION}
+    held: list[tuple[float, ...]] = []
+
+    def act() -> EnvironmentAction:
+        held[:] = [listed.get(next(steps), held[0] if held else ())]
+        if isinstance(space, gymnasium.spaces.Discrete) and len(held[0]) == 1:
+            return int(held[0][0])
+        if isinstance(space, gymnasium.spaces.Box) and len(held[0]) == np.prod(space.shape):
+            return np.array(held[0], space.dtype).reshape(space.shape)
+        raise InputError(f"inputs: an action of {space} was wanted, but {held[0]} came: such actions are not replayed")
+
+    return act
 
 
 def _actions(environment: Environment, settings: EnvironmentSettings, seed: int) -> Callable[[], EnvironmentAction]:

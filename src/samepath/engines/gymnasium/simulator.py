@@ -181,7 +181,7 @@ class Gymnasium(InProcessSimulator):
             return info
         if values["mode"] != SYNCHRONOUS:
             raise InputError("mode: an environment steps when it is told to: take synchronous")
-        abilities = replace(info.capabilities, deterministic=read.seeded and read.deterministic)
+        abilities = replace(info.capabilities, deterministic=read.seeded and read.deterministic, replays=False)
         info = replace(info, scenarios=(EPISODE,), capabilities=abilities)
         if missing:
             return info
@@ -230,7 +230,8 @@ class Gymnasium(InProcessSimulator):
             raise SimulatorError(missing)
         from samepath.engines.gymnasium.episode import EnvironmentEpisode
 
-        EnvironmentEpisode(read_settings(values), request.seed, recorder, last_tick(info, request)).play(on_tick)
+        episode = EnvironmentEpisode(read_settings(values), request.seed, recorder, last_tick(info, request), request.inputs)
+        episode.play(on_tick)
 
 
 def _is_there(module: str) -> bool:

@@ -26,6 +26,7 @@ from samepath.engines.interface import (
     last_tick,
     no_tick,
 )
+from samepath.engines.replayed_commands import decisions_of
 from samepath.engines.resampling import RESAMPLING, EngineFrame, ResampledTick, Resampler
 from samepath.engines.samepath.simulator import (
     SETTINGS,
@@ -35,7 +36,6 @@ from samepath.engines.samepath.simulator import (
     Sensing,
     checked_scenario,
     control_of,
-    decisions_of,
     describe,
     record_events,
     record_step,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from samepath import __version__
 from samepath.core.channels import STANDARD, VEHICLE_CONTROL, WALKER_CONTROL
-from samepath.core.errors import InputError, SimulatorError
+from samepath.core.errors import SimulatorError
 from samepath.core.states import VehicleCommand
 from samepath.engines.interface import (
     Capabilities,
@@ -32,10 +32,11 @@ from samepath.engines.interface import (
     last_tick,
     no_tick,
 )
+from samepath.engines.replayed_commands import NEVER, decisions_of, log_of
 from samepath.instrument.traces.recorder import Recorder
 
 if TYPE_CHECKING:
-    from samepath.scenarios.agents import DecisionRecorder, Decisions
+    from samepath.scenarios.agents import DecisionRecorder
     from samepath.scenarios.model import ScenarioSpec
     from samepath.simulator.sensors.rig import SensorSuite
     from samepath.simulator.simulation import Simulation, StepResult
@@ -44,8 +45,6 @@ SENSOR_SETTINGS: Final[Mapping[str, Scalar]] = {"sensors": "", "sensor_samples":
 _SAMPLES_MOST: Final = 1_000_000
 # Above the rounding of a sum of steps, far below any step.
 _ROUNDING: Final = 1e-9
-# An interval of logged ticks that no run reaches: where only the commands are wanted, no state is kept.
-_NEVER: Final = 1 << 62
 STEP_S: Final = 0.05
 CONTROL: Final = (*VEHICLE_CONTROL, *WALKER_CONTROL)
 _NO_CONTROL: Final = [math.nan] * len(CONTROL)
@@ -83,7 +82,7 @@ class EmbeddedSimulator(Simulator):
         from samepath.scenarios.agents import DecisionRecorder
 
         info, decisions = self.described(request.settings), DecisionRecorder()
-        self.play(request, Recorder(request.repeat, info.channels, info.step_s, _NEVER), decisions)
+        self.play(request, Recorder(request.repeat, info.channels, info.step_s, NEVER), decisions)
         return log_of(decisions)
 
     def prepare(self, request: RunRequest) -> None:
@@ -256,26 +255,6 @@ def _control_row(simulation: "Simulation", number: int) -> list[float]:
         pedals = (command.throttle, command.steer, command.brake, float(command.hand_brake), float(command.reverse))
         return [*pedals, float(simulation.world.gear(number)), *_NO_CONTROL[len(VEHICLE_CONTROL) :]]
     return [*_NO_CONTROL[: len(VEHICLE_CONTROL)], command.direction_x, command.direction_y, 0.0, command.speed_mps]
-
-
-def log_of(decisions: "DecisionRecorder") -> CommandLog:
-    """Return what was decided as the instrument keeps it: the same columns under other names."""
-    from samepath.scenarios.agents import CHANNELS
-
-    found = decisions.decisions
-    return CommandLog(CHANNELS, tuple(found.time_s), tuple(found.actors), tuple(tuple(values) for values in found.values))
-
-
-def decisions_of(log: CommandLog | None) -> "Decisions | None":
-    """Return a log as the simulator takes it; one of another simulator is refused by its channels."""
-    from samepath.scenarios.agents import CHANNELS, Decisions
-
-    if log is None:
-        return None
-    if tuple(log.channels) != CHANNELS:
-        came = ", ".join(log.channels) or "none"
-        raise InputError(f"commands: the channels {', '.join(CHANNELS)} were wanted, but {came} came: record them again")
-    return Decisions(log.time_s, log.actors, log.values)
 
 
 class Sensing:

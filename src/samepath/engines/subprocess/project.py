@@ -165,7 +165,12 @@ class SubprocessSimulator(Simulator, Generic[S]):
             step_s=self.tick_s,
             channels=self.channels(read),
             capabilities=Capabilities(
-                deterministic=read.synchronous, lossless=self.lossless(read), collisions=True, durations=True
+                deterministic=read.synchronous,
+                lossless=self.lossless(read),
+                collisions=True,
+                durations=True,
+                # Where nothing goes in from outside, to play a run again from what went in is to run it again.
+                inputs=self.covers(read) >= IN_STEP,
             ),
             settings=self._defaults,
             time_scale=None if read.synchronous else read.time_scale,

@@ -9,6 +9,7 @@ from samepath.engines.in_process import TICK_S, InProcessSettings, InProcessSimu
 from samepath.engines.interface import (
     GAME_LOOP,
     SYNCHRONOUS,
+    CommandLog,
     RunRequest,
     Scalar,
     SimulatorInfo,
@@ -99,6 +100,13 @@ class Sumo(InProcessSimulator):
             super().prepare(request)
         elif not self.unavailable(request.settings):
             import samepath.engines.sumo.engine  # noqa: F401
+
+    def record_commands(self, request: RunRequest) -> CommandLog:
+        """Run a script once and return what our drivers said."""
+        self._seed = request.seed
+        if request.scenario == GRID_SCENARIO:
+            raise SimulatorError(f"{GRID_SCENARIO}: nobody of ours drives there, so there are no commands to replay")
+        return super().record_commands(request)
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
         """Run a scenario in a SUMO that was started for it."""

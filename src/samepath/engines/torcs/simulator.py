@@ -127,7 +127,8 @@ class Torcs(Simulator):
             scenarios=(SCENARIO,),
             step_s=TICK_S,
             channels=CHANNELS,
-            capabilities=Capabilities(deterministic=True, lossless=True, collisions=True, durations=True),
+            # Its own robots drive by its own steps: to play a run again from what went in, nothing, is to run it again.
+            capabilities=Capabilities(deterministic=True, lossless=True, collisions=True, durations=True, inputs=True),
             settings=self._defaults,
         )
 
