@@ -1,5 +1,7 @@
 """A real cluster whose number of nodes follows its load while it is driven: up, down, the bytes of a single server."""
 
+import os
+
 import pytest
 
 pytest.importorskip("numba")
@@ -18,6 +20,7 @@ from tests.support.scenes import Doors, scenario
 from tests.support.serving import served
 
 TICKS = 60
+CORES = tuple((core,) for core in sorted(os.sched_getaffinity(0)))
 QUICK = {"window_ticks": 4, "settle_ticks": 4, "calm_s": 0.1}
 
 
@@ -38,7 +41,8 @@ class Scaled:
     def __init__(self, nodes, rule):
         self.lines = []
         main = MainSettings(server=ServerSettings(port=0, map_name="t-junction"))
-        plan = ClusterPlan(main=main, nodes=nodes, placement="processes", scale=rule)
+        # One after the other on a core of its own, as far as there are any; each draws with as many threads as it has cores.
+        plan = ClusterPlan(main=main, nodes=nodes, placement="processes", scale=rule, core_sets=CORES, threads=0)
         self.cluster = _Cluster(plan, ProcessPlacement(self.lines.append), self.lines.append)
         self.loop, self.signals = Loop(), NoSignals()
         self.ended = self.loop.start(self.cluster.run(self.signals))
@@ -90,6 +94,8 @@ def test_nodes_that_come_and_go_by_load_change_no_byte(alone, nodes, rule, chang
         status = scaled.main.look()
         assert status.dropped_frames == status.desynchronised == 0
         assert not any("was taken out" in line for line in scaled.lines)
+        for one in status.nodes:
+            assert os.sched_getaffinity(one.pid) == set(CORES[(one.ordinal - 1) % len(CORES)])
     finally:
         scaled.close()
 

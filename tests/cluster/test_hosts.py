@@ -8,7 +8,7 @@ pytest.importorskip("zmq")
 from tests.support import namespaces
 from tests.support.hosted import HostedCluster
 from tests.support.namespaces import CELL_5G, LAN, WIFI, WIRE, Hosts, LinkProfile, netem_words
-from tests.support.scenes import scenario
+from tests.support.scenes import drive, listen, scenario, spawn, spawn_cars, stream_of, synchronous, transform
 from tests.support.serving import RawClient, served
 
 needs_hosts = pytest.mark.skipif(bool(namespaces.reason_not_to()), reason=namespaces.reason_not_to() or "hosts can be made")
@@ -71,6 +71,38 @@ def test_three_hosts_send_what_a_single_server_sends_whatever_their_links_are_li
         assert any("on another host" in line or "not on this host" in line for line in cluster.lines), cluster.lines
         if hosts.switch == "relay":
             assert hosts.counts()["dropped"] > 0  # packets were lost, and TCP brought them all the same
+
+
+@needs_hosts
+def test_after_the_main_servers_host_has_failed_the_world_goes_on_over_the_same_hosts_with_the_same_bytes(tmp_path):
+    """The main server is killed at a tick; it goes on from its journal, its nodes come again, and so do listeners."""
+    half = 5
+
+    def world(doors, other, fail=lambda: None):
+        with RawClient(doors, timeout_s=60.0) as client:
+            synchronous(client)
+            (car,) = spawn_cars(client, 1)
+            record = spawn(client, EYES[0][0], transform(1.5, 0.0, 2.0), parent=car, **CAMERA)
+            found = turns(client, car, listen(other, stream_of(record)))
+        fail()
+        with RawClient(doors, timeout_s=60.0) as client:
+            return found + turns(client, car, listen(other, stream_of(record)))
+
+    def turns(client, car, listener):
+        with listener:
+            return drive(client, [car], [listener], half)
+
+    with served() as server:
+        alone = world(server, server)
+    journal = str(tmp_path / "journal")
+    with Hosts(2) as hosts, HostedCluster(hosts, tmp_path, start=["--journal", journal, "--journal-durable"]) as cluster:
+
+        def fail():
+            cluster.fail_and_resume(journal)
+
+        first, second = (cluster.doors(host) for host in hosts.nodes)
+        assert hosts.client.call(lambda: world(first, second, fail)) == alone
+        assert cluster.status()["desynchronised"] == 0
 
 
 def test_what_tc_is_told_for_each_kind_of_link():

@@ -84,7 +84,7 @@ class HostedCluster:
 
     def _read(self, label: str, started: "subprocess.Popen[str]") -> None:
         if started.stdout is not None:
-            with contextlib.suppress(ValueError):  # closed under it
+            with contextlib.suppress(ValueError), started.stdout:  # closed under it
                 for line in started.stdout:
                     self.lines.append(f"{label}: {line.rstrip()}")
 
@@ -116,6 +116,18 @@ class HostedCluster:
                 connection.close()
 
         return dict(self.hosts.main.call(ask))
+
+    def fail_and_resume(self, journal: str) -> None:
+        """Kill the main server, wait until its nodes have noticed, and start all of them again."""
+        self.kill(self.hosts.main)
+        for host in self.hosts.nodes:
+            self._running.pop(host.label).wait(60)  # a node that loses its main server ends
+        seen = len(self.lines)
+        self.start_main("resume", journal)
+        for host in self.hosts.nodes:
+            self.add(host)
+        for host in self.hosts.nodes:
+            self.wait_for(rf"{host.label} has joined", since=seen)
 
     def kill(self, host: Host) -> None:
         """Kill everything that runs in a host, at once."""
