@@ -52,7 +52,8 @@ class VehicleType:
 
     ``wheels``, front left, front right, rear left, rear right, is empty where they follow from the other numbers;
     ``steering_curve`` holds (speed in m/s, part of the steering that is left) where steering weakens with speed;
-    ``slip_per_n`` is by how much, as a part of its speed, soft tyres let a driven wheel spin ahead per newton of drive.
+    ``slip_per_n`` is by how much, as a part of its speed, soft tyres let a driven wheel spin ahead per newton of drive;
+    ``side_grip`` is how much better tyres hold sideways than along.
     """
 
     name: str
@@ -78,6 +79,7 @@ class VehicleType:
     steering_curve: tuple[tuple[float, float], ...] = ()
     automatic: bool = True
     slip_per_n: float = 0.0
+    side_grip: float = 1.0
 
     @property
     def max_brake_n(self) -> float:

@@ -153,7 +153,7 @@ def fit_wheels(
             suspension_damping=3.4,
             max_suspension_travel=0.25,
             side_friction_stiffness=own.side_stiffness if own else 1.0,
-            friction_slip=friction if friction is not None else own.friction if own else kind.tyre_friction,
+            friction_slip=(friction if friction is not None else own.friction if own else kind.tyre_friction) * kind.side_grip,
             max_suspension_force=kind.mass_kg * 40.0,
         )
         height_m = radius_m + _SUSPENSION_REST_M - GRAVITY_MPS2 / (4 * _SUSPENSION_STIFFNESS)

@@ -39,6 +39,9 @@ _CM: Final = 100.0
 # gap is left.
 _STEP_UP_M: Final = 2.0
 _GAP_M: Final = 0.02
+# A vehicle that stands still has a speed of 0, as in CARLA, whose traffic manager lets nobody go from a stop sign who has more
+# than 1 mm/s. In Rapier what gravity adds in a substep is taken back by the springs only in the next one: 4 cm/s downwards.
+_STANDING_MPS, _SAGGING_MPS = 0.01, 0.06
 _KMH: Final = 3.6
 _NO_LIMIT_KMH: Final = 130.0
 # How far a vehicle moves before its speed limit is looked up again.
@@ -234,6 +237,10 @@ def _write_vehicles(episode: Episode) -> None:
     table = episode.actors.states.rows
     table["gear"][rows] = [episode.world.gear(entry.id) for entry in vehicles]
     motion = table["motion"][rows].astype(np.float64)
+    standing = (np.hypot(motion[:, 6], motion[:, 7]) < _STANDING_MPS) & (np.abs(motion[:, 8]) < _SAGGING_MPS)
+    if standing.any():
+        motion[standing, 6:9] = 0.0
+        table["motion"][rows] = motion
     for entry, (x_m, y_m) in zip(vehicles, motion[:, :2].tolist(), strict=True):
         _look_up_limit(episode, entry, x_m, y_m)
     table["speed_limit"][rows] = [entry.speed_limit_kmh for entry in vehicles]

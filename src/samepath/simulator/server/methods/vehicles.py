@@ -224,7 +224,7 @@ def _wheel(episode: Episode, actor_id: int, kind: VehicleType, index: int) -> Wh
     # With the axle to the left Rapier's wheels push backwards where the number is positive.
     forward_n, side_n = -float(wheel.forward_impulse) / substep_s, float(wheel.side_impulse) / substep_s
     return WheelTelemetry(
-        tire_friction=float(wheel.friction_slip) * pc.FRICTION_SCALE,
+        tire_friction=float(wheel.friction_slip) / kind.side_grip * pc.FRICTION_SCALE,
         lat_slip=math.atan2(aside_mps, abs(along_mps)) if along_mps or aside_mps else 0.0,
         long_slip=0.0,
         omega=along_mps / radius_m,
