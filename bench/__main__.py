@@ -18,6 +18,7 @@ BENCHMARKS += ("explain", "causes")
 WHEN_NAMED = ("soak",)
 # Take options of their own (see --help) and up to an hour; only when they are named, and alone.
 ALONE = {"thesis": "bench.thesis.command", "cluster-simulation": "bench.cluster_simulation", "tables": "bench.tables"}
+ALONE |= {"scale": "bench.scale"}
 
 
 def main(arguments: list[str]) -> int | str:

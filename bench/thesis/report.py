@@ -58,6 +58,8 @@ class Figure:
     references: tuple[Reference, ...] = ()
     logarithmic: bool = False
     x_label: str = _VEHICLES
+    logarithmic_x: bool = False
+    slug: str = ""  # the name of its file, where it has no number
 
     @property
     def digest(self) -> str:
@@ -68,7 +70,8 @@ class Figure:
     @property
     def name(self) -> str:
         """What a file of it is called."""
-        return f"fig-{self.number.replace('.', '-')}" if self.number else f"fig-{self.digest[:6]}"
+        words = self.number.replace(".", "-").replace(", ", "-").replace(" ", "-") or self.slug
+        return f"fig-{words}"
 
 
 ONE_180: Final = Reference("thesis, GTX 1080 Ti, 180x120: 80", 80.0)
@@ -140,6 +143,7 @@ def _real_time(series: Sequence[Series]) -> list[Figure]:
         Figure(
             "", f"Real time, {all_of}: frames a second of each camera, by resolution. Dots: 10. {_BANDS}", "frames per second",
             _by(together, "frames_per_s", lambda one: str(one.resolution)), Reference("10 frames a second", LEAST_FRAMES_PER_S),
+            slug="real-time",
         ),
         _latencies("", f"at {small}, {all_of}, real time", _at(together, small)),
     ]  # fmt: skip
@@ -164,7 +168,9 @@ def _eight(result: Result) -> list[Figure]:
     words = (
         "Eight cameras per vehicle at ten pictures a second: how many of those that were due came. Dots: the last that held."
     )
-    return [Figure("", words, "pictures that came (%)", tuple(curves), x_label="vehicles with eight cameras each")]
+    return [
+        Figure("", words, "pictures that came (%)", tuple(curves), x_label="vehicles with eight cameras each", slug="eight")
+    ]
 
 
 def _at(series: Sequence[Series], size: Resolution) -> list[Series]:
@@ -204,7 +210,7 @@ def _latencies(number: str, where: str, series: Sequence[Series]) -> Figure:
     asked = _by_server(series, "main_call_ms", main=True, marked=False)
     dashed = tuple(Curve(f"{curve.name}, by main", curve.points, None, curve.colour, dashed=True) for curve in asked)
     words = f"Mean time of a call {where}: lines are answered by the one asked, dashes by the main server between two steps."
-    return Figure(number, words, "latency (ms)", (*own, *dashed), logarithmic=True)
+    return Figure(number, words, "latency (ms)", (*own, *dashed), logarithmic=True, slug="real-time-latency")
 
 
 def svg(figure: Figure) -> str:
@@ -228,7 +234,12 @@ def svg(figure: Figure) -> str:
             axes.yaxis.set_minor_formatter(lambda *_: "")
         else:
             axes.set_ylim(bottom=0.0)
-        axes.set_xlim(left=0.0)
+        if figure.logarithmic_x:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axes.xaxis.set_minor_formatter(lambda *_: "")
+        else:
+            axes.set_xlim(left=0.0)
         axes.grid(visible=True)
         axes.set_xlabel(figure.x_label)
         axes.set_ylabel(figure.unit)
