@@ -25,6 +25,8 @@ ALLOWED = {
     "simulator/dataset": {"core", "samepath", "scenarios", "simulator", "simulator/physics", "simulator/sensors",
         "simulator/world"},
     "simulator/server": {"core", "samepath", "simulator", "simulator/carla", "simulator/sensors", *WORLD},
+    # Recordings of both: runs of scenarios, and what a server did for its clients.
+    "simulator/replay": {"core", "scenarios", "simulator", "simulator/sensors", "simulator/server", *WORLD},
     "cluster": {"core", "samepath", "simulator/carla", "simulator/maps", "simulator/sensors", "simulator/server"},
     # Sessions of CARLA scripts: a proxy and its recordings, and scripts that are run again against servers of ours.
     "sessions": {"core", "samepath", "simulator/carla"},
@@ -32,7 +34,7 @@ ALLOWED = {
     # Two adapters know more than the interface. samepath's own plays our simulator, as godot's plays Godot. CARLA's reads what
     # CARLA writes, OpenDRIVE and recorder files, with the readers that the server has.
     "engines/samepath": {"core", "samepath", "scenarios", "instrument/traces", "engines", "simulator", "simulator/sensors",
-        "simulator/maps", "simulator/world",
+        "simulator/maps", "simulator/replay", "simulator/world",
     },
     "engines/carla": {"core", "scenarios", "instrument/traces", "engines", "simulator/carla", "simulator/maps"},
     "instrument/host": {"core", "samepath", "instrument/traces"},

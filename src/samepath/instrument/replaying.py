@@ -26,8 +26,7 @@ from samepath.instrument.traces.records import FrameTable, Repeat, SensorFrame
 from samepath.instrument.traces.store import StoredCell, stored_repeats
 
 if TYPE_CHECKING:
-    from samepath.simulator.replay.recording import RunRecording
-    from samepath.simulator.replay.timeline import Replay
+    from samepath.engines.samepath.recordings import Replay, RunRecording
 
 PathLike = str | os.PathLike[str]
 

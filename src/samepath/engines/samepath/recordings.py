@@ -30,8 +30,9 @@ from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import Repeat
 
 if TYPE_CHECKING:
-    from samepath.simulator.replay.recording import RunRecording
-    from samepath.simulator.replay.timeline import Replay
+    # By their own names: the instrument knows our simulator through this folder alone.
+    from samepath.simulator.replay.recording import RunRecording as RunRecording
+    from samepath.simulator.replay.timeline import Replay as Replay
 
 ENGINES: Final[dict[str, type[EmbeddedSimulator]]] = {"samepath": Samepath, "samepath-game-loop": SamepathGameLoop}
 # What a trace says of the host's clock, which a replay has none of.
