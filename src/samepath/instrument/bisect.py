@@ -578,7 +578,8 @@ def _run_command(commit: Commit, command: tuple[str, ...], folder: Path, logs: P
         except subprocess.TimeoutExpired as error:
             raise SimulatorError(f"{commit.words()}: the command took longer than {timeout_s:g} s and was stopped") from error
         finally:
-            # Whatever it has started ends with it, also on Ctrl-C: the next commit must not meet it.
+            # Whatever it has started ends with it, also on Ctrl-C: the next commit must not meet it. The number of a group is
+            # not given to another while it has members; without any there is nothing to end.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()

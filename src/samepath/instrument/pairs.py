@@ -1,6 +1,7 @@
 """Two runs held against each other: how far apart they ever are, and where they part, in one line."""
 
 from dataclasses import replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -27,6 +28,24 @@ def farthest_m(a: Repeat, b: Repeat) -> float | None:
     axes = [axis for axis in POSITION if axis in a.channels and axis in b.channels]
     places = [run.values[:, [run.channels.index(axis) for axis in axes]] for run in (a, b)]
     return float(np.sqrt(np.sum((places[0] - places[1]) ** 2, axis=1)).max(initial=0.0))
+
+
+def parting_tick(a: Repeat, b: Repeat) -> int | None:
+    """The first tick at which two runs differ, in a state, an event or their end; None where they are equal."""
+    if a.digest == b.digest:
+        return None
+    ticks = [min(a.end.tick, b.end.tick)]
+    shared = min(len(a.tick), len(b.tick))
+    rows = [np.column_stack([run.tick[:shared], run.actor[:shared], run.digests[:shared]]) for run in (a, b)]
+    odd = np.flatnonzero(np.any(rows[0] != rows[1], axis=1))
+    # Rows are in the order of ticks: the first that differs, or that only one has, is of the first tick that does.
+    ticks += [int(min(a.tick[odd[0]], b.tick[odd[0]]))] if len(odd) else []
+    ticks += [int(run.tick[shared]) for run in (a, b) if not len(odd) and len(run.tick) > shared]
+    for one, other in zip_longest(a.events, b.events):
+        if one is None or other is None or one.to_bytes() != other.to_bytes():
+            ticks.append(min(event.tick for event in (one, other) if event is not None))
+            break
+    return min(ticks)
 
 
 def parting_words(header: Header, a: Repeat, b: Repeat) -> str:

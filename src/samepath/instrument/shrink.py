@@ -21,6 +21,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,9 +30,8 @@ import yaml
 from samepath.core.digests import fingerprint
 from samepath.core.errors import InputError, SamepathError
 from samepath.core.files import make_folder, write_text_atomically
-from samepath.instrument.analysis.cell import analyse_cell
 from samepath.instrument.analysis.verdict import clopper_pearson
-from samepath.instrument.pairs import ending_of
+from samepath.instrument.pairs import ending_of, parting_tick
 from samepath.instrument.progress import display_for
 from samepath.instrument.search import shortest
 from samepath.instrument.search_folder import SearchFolder, search_folder
@@ -46,8 +46,7 @@ from samepath.instrument.subjects import (
     subject_words,
     with_cell,
 )
-from samepath.instrument.traces.cell import MemoryCell
-from samepath.instrument.traces.records import EventKind, Header, Repeat
+from samepath.instrument.traces.records import EventKind, Repeat
 from samepath.scenarios.model import ScenarioSpec, build_scenario, built_in_scenarios, load_scenario
 
 REPEATS: Final = 20
@@ -367,15 +366,9 @@ class _Trials:
         """The tick at which two repeats part, or by which their verdicts have; None where they do not."""
         if self._predicate is While.FLIPS:
             return None if ending_of(a) == ending_of(b) else max(a.end.tick, b.end.tick)
-        if a.digest == b.digest:
-            return None
-        first = analyse_cell(MemoryCell(self._header(a), [replace(a, repeat=0), replace(b, repeat=1)])).first_divergence
-        return a.end.tick if first is None else first.tick
+        return parting_tick(a, b)
 
-    def _header(self, run: Repeat) -> Header:
-        return replace(header_for(self._subject), channels=run.channels)
-
-    @property
+    @cached_property
     def step_s(self) -> float:
         return header_for(self._subject).step_s
 
@@ -385,7 +378,7 @@ class _Trials:
             return self._runner.run(subject, range(repeats))
         if candidate.scenario is not None:
             path = self._candidates / f"{candidate.key}.yaml"
-            write_text_atomically(path, to_yaml(candidate.scenario))
+            path.write_text(to_yaml(candidate.scenario), "utf-8")
             subject = with_cell(subject, scenario=str(path))
         subject = with_cell(subject, settings=dict(candidate.settings), condition=dict(candidate.condition))
         subject = replace(subject, duration_s=candidate.duration_s)
