@@ -3,7 +3,7 @@
 The truth of our own world does not come from the code under test but from the world itself, by counterfactual runs. Of two
 repeats that part, the first is played again from what went into it, with one kind of input (step lengths, orders, draws,
 commands, pushes) taken from the second. If that run leaves the first at the tick at which the two part, that kind acts there.
-Of the kinds that act, those that differ first are the truth; where two differ in the same step and both act, either is.
+What acts is the truth; where two kinds would each have parted the runs at that tick, either is.
 
 Controls and foreign engines have their truth by construction: what is wrong with a control is written in its code, and in
 synchronous mode nothing is; on the wall clock it is the frames, which let commands come late or make steps longer.
@@ -33,6 +33,7 @@ from samepath.instrument.traces.records import Header, Repeat
 from samepath.simulator.sources import SOURCES
 
 REPEATS = 4
+_BEYOND = 6
 SEED = 1
 WALKERS = {"unstable-queue", "random-queue"}
 CLASH = ({"hash-order", "load-order"}, WALKERS)
@@ -125,41 +126,30 @@ def judge_sources(cells: list[tuple[str, ...]], repeats: int = REPEATS) -> list[
 
 
 def truth_of(cell: CellTrace, names: tuple[str, ...], one: ExplainedParting) -> frozenset[Cause]:
-    """Play the first run again with one kind of input from the second: the first kind that acts is the truth."""
+    """Play the first run again with one kind of input from the second: whatever parts it there is the truth."""
     a, b = one.parting.a, one.parting.b
     log_a, log_b = cell.inputs(a), cell.inputs(b)
     if log_a is None or log_b is None:
         raise RuntimeError("what went into a run of our own world was not taken down")
     window = window_of(cell.header, one.parting, log_a, log_b)
     run_a = cell.load(a)
+    if _parts_there(cell, names, run_a, log_a, one.parting):
+        raise RuntimeError(f"{names}: repeat {a} does not come back from its own inputs: no counterfactual would mean anything")
     acting = [
         kind for kind in InputKind if _parts_there(cell, names, run_a, _mixed(log_a, log_b, kind, window.last), one.parting)
     ]
     if not acting:
         return frozenset({Cause.SIMULATOR})
-    steps = {kind: _first_step(log_a, log_b, kind, window.first, window.last) for kind in acting}
     causes: set[Cause] = set()
     for kind in acting:
-        if steps[kind] == min(steps.values()):
-            causes |= _pushed(log_a, log_b, steps[kind]) if kind is InputKind.PUSH else OF_KIND[kind]
+        causes |= _pushed(log_a, log_b, window.last) if kind is InputKind.PUSH else OF_KIND[kind]
     return frozenset(causes)
 
 
-def _pushed(log_a: InputLog, log_b: InputLog, step: int) -> set[Cause]:
-    """What pushes of a step are: sums in the order in which threads finished, or a state that was struck."""
-    texts = {entry.text for log in (log_a, log_b) for entry in log if entry.kind is InputKind.PUSH and entry.step == step}
+def _pushed(log_a: InputLog, log_b: InputLog, last: int) -> set[Cause]:
+    """What the pushes up to a step are: sums in the order in which threads finished, or a state that was struck."""
+    texts = {entry.text for log in (log_a, log_b) for entry in log if entry.kind is InputKind.PUSH and entry.step <= last}
     return {Cause.ORDER if text == RACED else Cause.SIMULATOR for text in texts}
-
-
-def _first_step(log_a: InputLog, log_b: InputLog, kind: InputKind, first: int, last: int) -> int:
-    """The step at which a kind of input differs: the first of those that can act, else the first of all."""
-    told: list[dict[int, bytes]] = [{}, {}]
-    for found, log in zip(told, (log_a, log_b), strict=True):
-        for entry in log:
-            if entry.kind is kind and entry.step <= last:
-                found[entry.step] = found.get(entry.step, b"") + entry.to_bytes()
-    steps = [step for step in range(last + 1) if told[0].get(step) != told[1].get(step)]
-    return min((step for step in steps if step >= first), default=min(steps, default=last))
 
 
 def _mixed(log_a: InputLog, log_b: InputLog, kind: InputKind, last: int) -> InputLog:
@@ -174,7 +164,8 @@ def _parts_there(cell: CellTrace, names: tuple[str, ...], run_a: Repeat, log: In
     header = cell.header
     recorder = Recorder(run_a.repeat, header.channels, header.step_s)
     settings = {"mode": "lockstep", "frame_cost_s": 0.0, "sources": ",".join(names)}
-    until_s = (parting.tick + 1) * header.step_s
+    # A few ticks beyond: where steps vary, a state lies between two of them and its bound needs the one after.
+    until_s = (parting.tick + _BEYOND) * header.step_s
     request = RunRequest(scenario_of(names), run_a.repeat, SEED, settings, duration_s=until_s, inputs=log)
     with registry.create("samepath-game-loop") as simulator:
         simulator.run(request, recorder)

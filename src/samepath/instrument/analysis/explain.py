@@ -378,15 +378,16 @@ def grow(outcomes: tuple[Outcome, ...], cell: CellTrace) -> OutcomeTree:
 
 def _first_split(names: Names, group: list[int], start: int) -> int | None:
     """The first tick at which not all of a group have the same name: names that are equal at a tick are equal before it."""
-    rows = names[group]
-    low, high = start, rows.shape[1]
+    low, high = start, names.shape[1]
     while low < high:
         middle = (low + high) // 2
-        if np.all(rows[1:, middle] == rows[0, middle]):
+        # One tick of the group, never all of them: a thousand forks would copy everything a thousand times.
+        there = names[group, middle]
+        if np.all(there == there[0]):
             low = middle + 1
         else:
             high = middle
-    return None if low == rows.shape[1] else low
+    return None if low == names.shape[1] else low
 
 
 def _names(outcomes: tuple[Outcome, ...], cell: CellTrace) -> Names:

@@ -9,6 +9,7 @@ spooled before the states, packed before ``runs``, deleted last (:mod:`samepath.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,25 +84,36 @@ def pack_inputs(folder: Path, part: int, repeats: Iterable[int]) -> None:
     write_atomically(path, write)
 
 
-def stored_input_digests(folder: Path, spooled: frozenset[int]) -> dict[int, str]:
-    """Return which log every repeat had, by its digest; a repeat without one had none taken down."""
-    found: dict[int, str] = {}
+@dataclass(frozen=True)
+class StoredLogs:
+    """Where the log of every repeat of a cell is, and its digest: found once, so that reading one log reads one log."""
+
+    digests: dict[int, str]
+    places: dict[int, tuple[Path, int]]
+
+    def read(self, repeat: int) -> InputLog | None:
+        """Read the log of one repeat; None where none was taken down."""
+        if repeat not in self.places:
+            return None
+        path, group = self.places[repeat]
+        return _log(_open(path).read_row_group(group).to_pylist()[0], path)
+
+
+def stored_logs(folder: Path, spooled: frozenset[int]) -> StoredLogs:
+    """Find the logs of a cell; what is spooled replaces what is in a part, and a repeat without a log had none taken down."""
+    found: dict[int, tuple[str, Path, int]] = {}
     for path in sorted(folder.glob("part-*.inputs.parquet")):
-        for row in _heads(path):
-            found |= {repeat: row["digest"] for repeat in row["repeats"] if repeat not in spooled}
+        for group, row in enumerate(_heads(path)):
+            found |= {repeat: (row["digest"], path, group) for repeat in row["repeats"] if repeat not in spooled}
     for repeat in sorted(spooled):
-        for row in _heads(inputs_spool_path(folder, repeat)):
-            found[repeat] = row["digest"]
-    return dict(sorted(found.items()))
-
-
-def stored_inputs(folder: Path, part: int, repeat: int, *, spooled: bool) -> InputLog | None:
-    """Read the log of one repeat; None where none was taken down."""
-    source = inputs_spool_path(folder, repeat) if spooled else part_path(folder, part)
-    for group, row in enumerate(_heads(source)):
-        if spooled or repeat in row["repeats"]:
-            return _log(_open(source).read_row_group(group).to_pylist()[0], source)
-    return None
+        path = inputs_spool_path(folder, repeat)
+        for row in _heads(path):
+            found[repeat] = (row["digest"], path, 0)
+    ordered = sorted(found.items())
+    return StoredLogs(
+        {repeat: digest for repeat, (digest, _, _) in ordered},
+        {repeat: (path, group) for repeat, (_, path, group) in ordered},
+    )
 
 
 def part_path(folder: Path, part: int) -> Path:

@@ -48,7 +48,7 @@ from samepath.core.files import make_folder, sync_folder, write_atomically, writ
 from samepath.core.inputs import InputLog
 from samepath.instrument.traces import tables as schema
 from samepath.instrument.traces.cell import Block, CellTrace, RunInfo, dense_block, info_of, place, scatter, scatter_digests
-from samepath.instrument.traces.inputs import inputs_spool_path, pack_inputs, spool_inputs, stored_input_digests, stored_inputs
+from samepath.instrument.traces.inputs import StoredLogs, inputs_spool_path, pack_inputs, spool_inputs, stored_logs
 from samepath.instrument.traces.records import FrameTable, Header, HostLog, Repeat, Sample
 from samepath.instrument.traces.tables import pack_frames, spool_frames, spool_path, stored_samples, stored_tables
 
@@ -255,7 +255,11 @@ class StoredCell(CellTrace):
         info = next(info for info in self.runs if info.repeat == repeat)
         with _open(_part_path(self.folder, part, "states")) as file:
             states = _filtered(file, repeat)
-        return schema.repeat_from_tables(self.header, states, info, dict(self._part_hosts(part)).get(repeat, HostLog()))
+        with _open(_part_path(self.folder, part, "host")) as file:
+            table = file.read()
+        # The row of this repeat alone is read into Python: a thousand host logs would take longer than the states.
+        rows = table.filter(pc.equal(table["repeat"], repeat)).to_pylist()
+        return schema.repeat_from_tables(self.header, states, info, schema.host_from_row(rows[0]) if rows else HostLog())
 
     def each_in_parts(self) -> Iterator[Repeat]:
         """Read the repeats of all parts whole, in order, one row group in memory at a time."""
@@ -298,10 +302,14 @@ class StoredCell(CellTrace):
         return stored_samples(self.folder, frozenset(self._spool), digests)
 
     def input_digests(self) -> dict[int, str]:
-        return stored_input_digests(self.folder, frozenset(self._spool))
+        return dict(self._logs.digests)
 
     def inputs(self, repeat: int) -> InputLog | None:
-        return stored_inputs(self.folder, repeat // REPEATS_PER_PART, repeat, spooled=repeat in self._spool)
+        return self._logs.read(repeat)
+
+    @cached_property
+    def _logs(self) -> StoredLogs:
+        return stored_logs(self.folder, frozenset(self._spool))
 
     def _part_hosts(self, part: int) -> Iterator[tuple[int, HostLog]]:
         with _open(_part_path(self.folder, part, "host")) as file:

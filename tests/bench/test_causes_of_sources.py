@@ -1,0 +1,31 @@
+"""Sources of non-determinism are told apart, and counterfactual runs of the world agree: the small half of ``bench causes``."""
+
+import pytest
+
+from bench.causes import judge_sources, source_names
+from samepath.simulator.sources import SOURCES
+
+
+@pytest.mark.parametrize(
+    ("names", "causes"),
+    [
+        (("wall-clock-step",), {"step-length"}),
+        (("async-controller",), {"late-command", "none"}),
+        (("unseeded-random",), {"random-stream"}),
+        (("random-queue",), {"random-stream", "none"}),
+        (("parallel-accumulation",), {"order"}),
+        (("bit-flip",), {"simulator"}),
+        (("unseeded-random", "bit-flip"), {"random-stream"}),
+        (("wall-clock-step", "bit-flip"), {"step-length"}),
+    ],
+)
+def test_a_source_is_named_and_a_counterfactual_run_agrees(names, causes):
+    judged = judge_sources([names], repeats=2)
+    assert {one.said.value for one in judged} <= causes
+    assert [one for one in judged if not one.right] == []
+
+
+def test_every_source_is_judged_alone_and_in_every_pair_that_can_be():
+    names = source_names()
+    assert {one for one in names if len(one) == 1} == {(name,) for name in SOURCES}
+    assert len(names) == 9 + 36 - 2

@@ -1,0 +1,99 @@
+"""``samepath explain``: sentences, JSON, a figure; bad input is one line."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+import samepath
+from samepath.cli.app import app
+from samepath.core.inputs import Input, InputKind, InputLog
+from samepath.instrument.traces.store import store_repeats
+from tests.conftest import header, straight_run
+
+
+def run(repeat, at=None, value=0.0):
+    log = InputLog([Input(4, InputKind.DRAW, "gust", 2, (value,))])
+    moved = lambda tick, actor: value if at is not None and tick >= at and actor == 2 else 0.0  # noqa: E731
+    return replace(straight_run(repeat, shift=moved), inputs=log)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    store_repeats(tmp_path / "runs" / "flaky", header(cell="flaky"), [run(0), run(1), run(2, 5, 0.25)])
+    store_repeats(tmp_path / "runs" / "calm", header(cell="calm"), [run(0), run(1)])
+    return tmp_path / "runs"
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(app, ["explain", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        return str(result.exception)
+    return result.output
+
+
+def test_it_says_where_and_why_in_plain_sentences(folder):
+    text = invoke(folder)
+    assert "flaky: 3 repeats fall into 2 outcomes." in text
+    assert "Repeat 2 parts from repeat 0 at tick 5 (0.5 s): actor 2 (car), 25 cm apart, 1 fields." in text
+    assert "Cause: random-stream. The stream 'gust' for actor 2 gave 0.0 and 0.25 at step 4." in text
+    assert "1 other cell: the same to the bit." in text
+
+
+def test_json_has_the_cause_and_every_cell(folder):
+    plain = json.loads(invoke(folder, "--json"))
+    assert plain["cause"] == "random-stream"
+    assert {one["cell"]: one["cause"] for one in plain["cells"]} == {"calm": "none", "flaky": "random-stream"}
+
+
+def test_two_repeats_and_two_traces(folder):
+    assert "the same to the bit" in invoke(folder, "--cell", "flaky", "--repeat", 0, "--repeat", 1)
+    assert json.loads(invoke(folder, "--cell", "flaky", "--repeat", 1, "--repeat", 2, "--json"))["cause"] == "random-stream"
+    assert "the same to the bit" in invoke(folder / "flaky", folder / "calm")
+
+
+def test_the_figure_is_an_svg_of_the_first_parting(folder, tmp_path):
+    invoke(folder, "--figure", tmp_path / "parting.svg")
+    text = (tmp_path / "parting.svg").read_text("utf-8")
+    assert text.startswith("<svg")
+    assert "part: random-stream" in text
+    again = tmp_path / "again.svg"
+    invoke(folder, "--figure", again)
+    assert again.read_text("utf-8") == text, "equal numbers are equal bytes"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--cell", "flakey"], "did you mean 'flaky'"),
+        (["--repeat", "1"], "--repeat: two repeats were wanted"),
+        (["--cell", "flaky", "--repeat", "0", "--repeat", "9"], "a repeat among 0, 1, 2 was wanted, but 9 came"),
+        (["--repeat", "0", "--repeat", "2"], "holds 2 cells ('calm', 'flaky'): name one with --cell"),
+        (["--cell", "calm", "--figure", "x.svg"], "--figure: runs whose states part were wanted"),
+    ],
+)
+def test_bad_input_is_one_line(folder, arguments, words):
+    text = invoke(folder, *arguments)
+    assert words in text
+    assert "\n" not in text.strip()
+
+
+def test_a_folder_without_traces_is_refused_by_name(tmp_path):
+    assert "holds no traces" in invoke(tmp_path)
+    assert "does not exist" in invoke(tmp_path / "nowhere")
+    assert "two repeats to compare were wanted" in invoke(_alone(tmp_path))
+
+
+def _alone(tmp_path):
+    store_repeats(tmp_path / "one", header(cell="one"), [run(0)])
+    return tmp_path / "one"
+
+
+def test_the_library_gives_the_same(folder):
+    explained = samepath.explain(folder)
+    assert (explained.header.cell, explained.cause) == ("flaky", "random-stream")
+    assert samepath.explain(folder / "flaky", repeats=(0, 1)).cause == "none"
+    assert samepath.explain(folder, cell="calm").cause == "none"
+    assert samepath.explain(folder / "calm", folder / "flaky").cause == "none"
+    assert explained.words() in invoke(folder)
