@@ -33,11 +33,15 @@ def test_killed_frozen_and_added_nodes_change_no_byte():
     lines = []
     timeouts = Timeouts(reissue_s=0.3, fence_s=0.35)
     hurt = run_with_faults(
-        FaultRunSettings(nodes=3, ticks=TICKS, scene=SCENE, faults=FAULTS, listen_at_node=True, timeouts=timeouts), lines.append
+        FaultRunSettings(
+            nodes=3, ticks=TICKS, scene=SCENE, faults=FAULTS, listen_at_node=True, timeouts=timeouts, policy="random"
+        ),
+        lines.append,
     )
     assert {fault.partition(" ")[0] for fault in hurt.faults} >= {"kill", "freeze", "add"}
     assert hurt.irregular == ()
     assert hurt.digests == quiet.digests
+    assert hurt.neighbour_bytes > quiet.neighbour_bytes == 0
     assert hurt.status.desynchronised == 0
     assert hurt.status.late_frames == hurt.status.dropped_frames == 0
     assert any("its process ended" in line or "its connection ended" in line for line in lines)

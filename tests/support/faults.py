@@ -268,6 +268,7 @@ class Outcome:
     status: ClusterStatus
     faults: tuple[str, ...]
     tick_s: tuple[float, ...]
+    neighbour_bytes: int = 0  # that went from node to node where they lay
 
     @property
     def digest(self) -> str:
@@ -338,6 +339,7 @@ class _FaultRun:
             status=main.look(),
             faults=tuple(self._injected),
             tick_s=tuple(times),
+            neighbour_bytes=main.link.counts.passed_bytes,
         )
 
     def _spec(self, number: int) -> NodeSpec:
