@@ -53,7 +53,7 @@ def figures(content: dict[str, Any]) -> list[Figure]:
             by_shape("without_coordinator"), strong_drawing,
         ),
         Figure(
-            "", f"What the coordinator computes in a tick, measured, {SENSORS_PER_NODE} cameras a node.", "per tick (ms)", parts,
+            "", f"What the coordinator computes in a tick, measured, {SENSORS_PER_NODE} cameras a node.", "a tick (ms)", parts,
             _LINE, logarithmic=True, x_label="nodes", logarithmic_x=True, slug="coordinator",
         ),
         Figure(
@@ -184,10 +184,12 @@ def _racks(rows: Sequence[Sequence[Any]]) -> str:
 
 def _barrier(rows: Sequence[Sequence[float]], samples: int) -> str:
     words = [(f"{count:.0f}", f"{ratio:.2f}") for count, ratio in rows]
-    return table(("nodes", "the slowest draws so many times as long as the median, in the mean"), words) + (
-        f"\nFrom {samples} shares of a tick, drawn one after the other on one core. A lockstep tick waits for the slowest, so this "
-        "factor is lost by every shape alike; relays add hops to it, and racks change nothing about it. What helps is smaller "
-        "shares with more nodes held ready, or giving late work to a second node sooner (`reissue_factor` in `cluster/settings.py`).\n"
+    columns = ("nodes", "the slowest draws so many times as long as the median, in the mean")
+    return table(columns, words) + (
+        f"\nFrom {samples} shares of a tick, drawn one after the other on one core. A lockstep tick waits for the slowest, so "
+        "this factor is lost by every shape alike; relays add hops to it, and racks change nothing about it. What helps is "
+        "smaller shares, nodes held ready, or giving late work to a second node sooner (`reissue_factor` in "
+        "`cluster/settings.py`).\n"
     )
 
 
