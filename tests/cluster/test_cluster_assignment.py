@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from samepath.cluster.assignment import Balance, assign, forget_sensors, guess_s, learn
+from samepath.cluster.assignment import Balance, assign, forget_node, forget_sensors, guess_s, learn, learn_beyond, shares_of
 from samepath.core.errors import SamepathError
 from samepath.core.states import Pose
 from samepath.simulator.server.rendering import RenderRequest
@@ -67,6 +67,24 @@ def test_what_a_kind_of_sensor_costs_is_known_before_a_new_one_of_it_is_measured
     _, shares = assign(balance, fresh, [1, 2], {})
     assert [len(share.requests) for share in shares] in ([1, 12], [12, 1])  # one lidar is as much as twelve cameras
     assert sorted(len(share.requests) for share in assign(Balance(), fresh, [1, 2], {})[1]) == [6, 7]
+
+
+def test_a_slow_link_is_waited_for_and_a_freeze_is_not_taken_for_one():
+    """Deadlines follow from what a share is expected to take: the way of the frames is a part of it."""
+    costs = Balance().costs
+    for _ in range(20):
+        costs = learn_beyond(costs, 1, 0.6)
+        costs = learn_beyond(costs, 2, 0.001)
+    shares = shares_of(costs, [order(1), order(2)], [1, 2], {1: 1, 2: 2})
+    drawn_s = costs.cost_s(order(1))
+    assert 0.4 < shares[0].expected_s - drawn_s <= 0.6
+    assert shares[1].expected_s - drawn_s == pytest.approx(0.001, rel=0.05)
+    frozen = learn_beyond(costs, 2, 5.0)
+    assert frozen.beyond_s[2] < 0.012
+    for _ in range(1000):
+        costs = learn_beyond(costs, 1, 3600.0)
+    assert costs.beyond_s[1] <= 2.0
+    assert forget_node(Balance(costs=costs), 1).costs.beyond_s.keys() == {2}
 
 
 def test_nothing_moves_without_a_reason():

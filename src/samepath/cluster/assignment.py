@@ -32,6 +32,10 @@ _EVEN_RATIO: Final = 0.03
 _HOME_RATIO: Final = 0.05
 # How much of an estimate a new measurement replaces: about the last ten count.
 _LEARN_RATIO: Final = 0.2
+# What is learned at a time of how long answers take beyond drawing, at first, and the most that is believed: a node that is
+# that far away is waited for, one that is farther is late.
+_BEYOND_STEP_S: Final = 0.05
+_BEYOND_MOST_S: Final = 2.0
 # How many ticks pass before it is asked whether sensors should move, and by which part the slowest node must become faster for
 # it: below that, noise in the measurements would make sensors wander for nothing.
 _REBALANCE_TICKS: Final = 16
@@ -57,6 +61,7 @@ class Costs(msgspec.Struct, frozen=True):
     kinds: dict[str, float] = {}  # how many times its guess a sensor of this kind costs; outlives the sensors
     by_request: dict[int, float] = {}  # how slow nodes are by that
     by_tick: dict[int, float] = {}
+    beyond_s: dict[int, float] = {}  # what a node's answer takes beyond drawing: the way there and back, and what waits on it
 
     def cost_s(self, request: RenderRequest) -> float:
         """What a request costs on a node of speed 1."""
@@ -103,6 +108,17 @@ def learn(costs: Costs, node: int, requests: Sequence[RenderRequest], busy_s: fl
     return msgspec.structs.replace(costs, by_tick={**costs.by_tick, node: slow})
 
 
+def learn_beyond(costs: Costs, node: int, beyond_s: float) -> Costs:
+    """Take in how much longer than it drew a node was waited for.
+
+    Across hosts that can be far longer than drawing. It is learned by steps that grow with it: a slow link is known after a
+    dozen ticks, one freeze of seconds does not make a node be waited for as long the next time.
+    """
+    known_s = costs.beyond_s.get(node, 0.0)
+    step_s = min(beyond_s, 2.0 * known_s + _BEYOND_STEP_S, _BEYOND_MOST_S)
+    return msgspec.structs.replace(costs, beyond_s={**costs.beyond_s, node: known_s + _LEARN_RATIO * (step_s - known_s)})
+
+
 class Balance(msgspec.Struct, frozen=True):
     """Where every sensor is drawn, and what is known about that. ``calls`` counts assignments, ``moved`` sensors that moved."""
 
@@ -127,6 +143,7 @@ def forget_node(balance: Balance, node: int) -> Balance:
             costs,
             by_request={number: slow for number, slow in costs.by_request.items() if number != node},
             by_tick={number: slow for number, slow in costs.by_tick.items() if number != node},
+            beyond_s={number: known_s for number, known_s in costs.beyond_s.items() if number != node},
         ),
         where={sensor: at for sensor, at in balance.where.items() if at != node},
     )
@@ -183,7 +200,11 @@ def shares_of(
     for request in requests:
         own[placed[request.sensor]].append(request)
     return tuple(
-        NodeShare(node, tuple(part), sum(costs.cost_s(request) for request in part) * costs.slowness(node))
+        NodeShare(
+            node,
+            tuple(part),
+            sum(costs.cost_s(request) for request in part) * costs.slowness(node) + costs.beyond_s.get(node, 0.0),
+        )
         for node, part in own.items()
         if part
     )

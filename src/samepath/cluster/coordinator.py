@@ -31,7 +31,7 @@ from typing import Final, Literal
 import msgspec
 
 from samepath.cluster import messages as m
-from samepath.cluster.assignment import Balance, NodeShare, assign, forget_node, forget_sensors, learn, shares_of, spread
+from samepath.cluster.assignment import Balance, NodeShare, assign, forget_node, forget_sensors, learn, learn_beyond, shares_of, spread
 from samepath.cluster.link.compression import PackedPart
 from samepath.cluster.link.wire import ArenaPart
 from samepath.cluster.settings import Timeouts
@@ -884,6 +884,7 @@ class _Step:
             each_s = {result.sensor: min(result.cost_s, waited_s) for result in message.results} if owed.timed else {}
             busy_s = min(message.busy_s, waited_s)
             costs = learn(self.state.balance.costs, member.number, list(owed.requests.values()), busy_s, each_s)
+            costs = learn_beyond(costs, member.number, waited_s - busy_s)
             self._set(balance=_replace(self.state.balance, costs=costs))
         parts = iter(bulk)
         for result in message.results:
