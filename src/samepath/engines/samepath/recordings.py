@@ -31,8 +31,8 @@ from samepath.instrument.traces.records import Repeat
 
 if TYPE_CHECKING:
     # By their own names: the instrument knows our simulator through this folder alone.
-    from samepath.simulator.replay.recording import RunRecording as RunRecording
-    from samepath.simulator.replay.timeline import Replay as Replay
+    from samepath.simulator.replay.recording import RunRecording as RunRecording  # noqa: PLC0414
+    from samepath.simulator.replay.timeline import Replay as Replay  # noqa: PLC0414
 
 ENGINES: Final[dict[str, type[EmbeddedSimulator]]] = {"samepath": Samepath, "samepath-game-loop": SamepathGameLoop}
 # What a trace says of the host's clock, which a replay has none of.

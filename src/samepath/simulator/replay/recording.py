@@ -45,6 +45,8 @@ class _InputRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 
 class _Inputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    step_s: float | None
+    covers: list[str]
     names: list[str]
     rows: list[_InputRow]
 
@@ -205,14 +207,15 @@ def _packed_inputs(log: InputLog) -> bytes:
         _InputRow(e.step, str(e.kind), names.setdefault(e.name, len(names)), e.actor, e.values, e.text, e.decided_step)
         for e in log
     ]
-    return _encoder.encode(_Inputs(list(names), rows))
+    return _encoder.encode(_Inputs(log.step_s, sorted(log.covers), list(names), rows))
 
 
 def _unpacked_inputs(packed: bytes) -> InputLog:
     found = _inputs_decoder.decode(packed)
     if len(found.rows) > INPUTS_MOST:
         raise InputError(f"at most {INPUTS_MOST} inputs were wanted, but {len(found.rows)} came")
-    log, kinds = InputLog(), {str(kind): kind for kind in InputKind}
+    kinds = {str(kind): kind for kind in InputKind}
+    log = InputLog(covers=frozenset(InputKind(kind) for kind in found.covers), step_s=found.step_s)
     for row in found.rows:
         if row.kind not in kinds or not 0 <= row.name < len(found.names):
             raise InputError(f"an input of a known kind was wanted at step {row.step}, but {row.kind!r} came")
