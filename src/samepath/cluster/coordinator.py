@@ -31,7 +31,17 @@ from typing import Final, Literal
 import msgspec
 
 from samepath.cluster import messages as m
-from samepath.cluster.assignment import Balance, NodeShare, assign, forget_node, forget_sensors, learn, learn_beyond, shares_of, spread
+from samepath.cluster.assignment import (
+    Balance,
+    NodeShare,
+    assign,
+    forget_node,
+    forget_sensors,
+    learn,
+    learn_beyond,
+    shares_of,
+    spread,
+)
 from samepath.cluster.link.compression import PackedPart
 from samepath.cluster.link.wire import ArenaPart
 from samepath.cluster.settings import Timeouts
