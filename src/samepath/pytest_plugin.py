@@ -62,10 +62,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail(
             f"@pytest.mark.{MARK} is for test functions and methods of plain classes: {item.name} is neither", pytrace=False
         )
-    if iscoroutinefunction(item.obj):
-        pytest.fail(
-            f"@pytest.mark.{MARK} cannot call a coroutine: run it inside {item.name} and return its result", pytrace=False
-        )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -74,6 +70,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     marker = pyfuncitem.get_closest_marker(MARK)
     if marker is None:
         return None
+    if iscoroutinefunction(pyfuncitem.obj):
+        name = pyfuncitem.name
+        pytest.fail(f"@pytest.mark.{MARK} cannot call a coroutine: run it inside {name} and return its result", pytrace=False)
     # Fixtures are set up once for all calls, as for any test: what they hand over is the same each time.
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     repeats, tolerance = _asked(pyfuncitem, marker)

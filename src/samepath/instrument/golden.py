@@ -317,7 +317,7 @@ def _changed(run: GoldenRun, now: Header, scenario_digest: str) -> tuple[str, ..
         lines.append(f"The scenario file {now.scenario} is not what it was when the golden file was written.")
     pairs = {"simulator": (before.simulator, now.simulator), "its version": (before.simulator_version, now.simulator_version)}
     pairs["the step"] = (f"{before.step_s:g} s", f"{now.step_s:g} s")
-    lines += [f"Changed: {name} is {here}, was {then}." for name, (then, here) in pairs.items() if then != here]
+    lines += [f"Changed: {name} is {here}, was {then or 'not said'}." for name, (then, here) in pairs.items() if then != here]
     for what, then, here in (("Setting", before.settings, now.settings), ("Condition", before.condition, now.condition)):
         for name in sorted({*then, *here}):
             if then.get(name) != here.get(name):

@@ -175,7 +175,8 @@ def compare(golden: GoldenRun, now: Repeat) -> GoldenDifference | None:
     candidates += [] if end is None else [(min(ends), 2, "end")]
     tick, _, where = min(candidates, default=(0, 0, "state"))
     farthest = max((one for one in actors if one.max_apart_m is not None), key=lambda one: one.max_apart_m or 0, default=None)
-    none_apart = 0.0 if any(len(kept.path) for kept in golden.actors) else None
+    here = set(now.actor.tolist())
+    none_apart = 0.0 if any(len(kept.path) and kept.actor.id in here for kept in golden.actors) else None
     return GoldenDifference(
         tick=tick,
         time_s=tick * golden.header.step_s,
