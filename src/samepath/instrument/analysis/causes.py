@@ -89,7 +89,7 @@ class CauseFound:
 
 
 @dataclass(frozen=True)
-class Window:
+class ActingWindow:
     """The steps, first to last, that can have acted at the parting; ``common_step``: the world was equal before it."""
 
     first: int
@@ -145,14 +145,14 @@ def _about(parting: Parting, acting: list[InputDifference]) -> InputDifference:
     )
 
 
-def window_of(header: Header, parting: Parting, log_a: InputLog, log_b: InputLog) -> Window:
+def window_of(header: Header, parting: Parting, log_a: InputLog, log_b: InputLog) -> ActingWindow:
     """Return which steps can have acted between the last tick at which two runs were equal and the one at which they part."""
     fixed_s = log_a.step_s or header.step_s
     common = parting.last_common_tick or 0
     lengths = {entry.step: entry.values[0] for entry in log_a if entry.kind is InputKind.STEP and entry.values}
     if not lengths and not any(entry.kind is InputKind.STEP for entry in log_b):
         per_tick = max(1, round(header.step_s / fixed_s))
-        return Window(common * per_tick, max(0, parting.tick * per_tick - 1), per_tick)
+        return ActingWindow(common * per_tick, max(0, parting.tick * per_tick - 1), per_tick)
     # Where steps are of any length they are placed by time. Both runs agree on it up to the first step that differs.
     last = max((*lengths, *(entry.step for entry in log_b if entry.kind is InputKind.STEP)))
     ends_s = list(accumulate(lengths.get(step, fixed_s) for step in range(last + 1)))
@@ -163,7 +163,7 @@ def window_of(header: Header, parting: Parting, log_a: InputLog, log_b: InputLog
     until = max(first, bisect_left(starts_s, parting.tick * header.step_s - margin_s) - 1)
     # A state put between two steps is of both, and how far off it may be also of the step after.
     slack = 2 if RESAMPLING in header.channels else 0
-    return Window(first, until + slack, header.step_s / (ends_s[-1] / len(ends_s)))
+    return ActingWindow(first, until + slack, header.step_s / (ends_s[-1] / len(ends_s)))
 
 
 def differing_inputs(log_a: InputLog, log_b: InputLog, last_step: int) -> list[InputDifference]:
@@ -255,7 +255,7 @@ def _by_key(log: InputLog, last_step: int) -> dict[_Key, tuple[int, Input]]:
 class _Judge:
     header: Header
     parting: Parting
-    window: Window
+    window: ActingWindow
     log_a: InputLog
     log_b: InputLog
     sensed: SensedDifference | None
