@@ -2,7 +2,8 @@
 
 ``python -m bench scale`` measures what a tick costs its main server (the coordinator itself at every size, the world, messages
 over the real link) and what drawing takes, puts that into ``bench/scale_model.py``, and keeps parameters and curves in
-``bench/results/scale.json``. What is computed is measured in time of the processor: other work on the machine does not count. ``--write-page`` writes the tables and pictures of ``docs/scale.md`` from that file.
+``bench/results/scale.json``. What is computed is measured in time of the processor: other work on the machine does not count.
+``--write-page`` writes the tables and pictures of ``docs/scale.md`` from that file.
 """
 
 import argparse
@@ -65,7 +66,7 @@ class DrivenCoordinator:
         self.now_s, self.frame = 1.0, 0
         self.due_s: list[float] = []
         self.result_s: list[float] = []
-        self.delivered = 0
+        self.delivered = self.rounds = 0
         self.sensors = sensors
         for number in range(1, nodes + 1):
             peer = number.to_bytes(4, "big")
@@ -100,6 +101,7 @@ class DrivenCoordinator:
                 self.now_s += 1e-6
                 effects += self._feed(c.NodeMessage(order.peer, answer), self.result_s)
             if any(isinstance(effect, c.RoundOver) for effect in effects):
+                self.rounds += 1
                 effects += self._feed(c.SendsDrained())
             over = [effect for effect in effects if isinstance(effect, c.TickOver)]
             is_over = bool(over)
@@ -136,7 +138,9 @@ def coordinator_cost(nodes: int, sensors: int, ticks: int = _TICKS) -> Coordinat
         start_s = time.thread_time()
         spread(balance.costs, due, numbers, homes, balance.where)
         plan_s = (time.thread_time() - start_s) / REBALANCE_TICKS
-    return CoordinatorCost(nodes, sensors, _short(min(due_s)), _short(min(result_s)), _short(plan_s))
+    return CoordinatorCost(
+        nodes, sensors, _short(min(due_s)), _short(min(result_s)), _short(plan_s), driven.rounds // (ticks + 1)
+    )
 
 
 @contextmanager
@@ -347,8 +351,9 @@ def curves(p: Parameters) -> dict[str, Any]:
     racks = [
         step(shape, NODES[-1], SENSORS_MOST, replace(p, rack=rack)) for shape in ("relays", "racks") for rack in RACKS_TRIED
     ]
-    # The same without what the coordinator computes: what the design allows, were its data structures not copied.
-    lean = replace(p, coordinator=tuple(cost._replace(due_s=0.0, result_s=0.0, plan_s=0.0) for cost in p.coordinator))
+    # The same without what the coordinator computes, and in one round: what the design allows.
+    free = tuple(CoordinatorCost(cost.nodes, cost.sensors, 0.0, 0.0, 0.0) for cost in p.coordinator)
+    lean = replace(p, coordinator=free)
     without = [step(shape, nodes, SENSORS_MOST, lean) for shape in SHAPES for nodes in NODES]
     return {
         "weak": [list(one) for one in weak],

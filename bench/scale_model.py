@@ -22,16 +22,14 @@ import numpy as np
 from samepath.core.streams import stream
 
 SHAPES: Final = ("through main", "node to node", "relays", "racks")
-ROUND_BYTES: Final = 256 << 20
-"""Frames that are due at once and pass through the main server are drawn in rounds of so many bytes."""
 _TICKS: Final = 20  # whose mean is the step: ratios of drawing times differ from tick to tick
 
 
 class CoordinatorCost(NamedTuple):
     """What the coordinator itself computes in a tick of so many nodes and sensors, in seconds.
 
-    ``due_s`` for the tick's begin, ``result_s`` for each node's result, ``plan_s`` for sharing out anew, spread over the ticks
-    between two times.
+    ``due_s`` for the tick's begin, ``result_s`` for each node's results, ``plan_s`` for sharing out anew, spread over the ticks
+    between two times. ``rounds``: in so many parts it has a tick drawn, one after the other, so that memory has a bound.
     """
 
     nodes: int
@@ -39,6 +37,7 @@ class CoordinatorCost(NamedTuple):
     due_s: float
     result_s: float
     plan_s: float
+    rounds: int = 1
 
 
 @dataclass(frozen=True)
@@ -147,22 +146,23 @@ class _Tick:
         self.tick_bytes = p.state_bytes + p.state_vehicle_bytes * vehicles + p.state_sensor_bytes * sensors
         self.world_s = p.world_s + p.world_vehicle_s * vehicles + p.world_sensor_s * sensors
         self.racks = math.ceil(nodes / p.rack) if shape in ("relays", "racks") else 0
-        # Rounds exist because frames pass through the main server's memory.
-        self.rounds = math.ceil(sensors * p.frame_bytes / ROUND_BYTES) if shape == "through main" else 1
 
     def run(self) -> tuple[float, float, float, float, float]:
         p, share = self.p, self.sensors / self.nodes
         whole = p.coordinator_of(*((self.racks, self.sensors) if self.shape == "racks" else (self.nodes, self.sensors)))
+        # A rack that plans for itself has rounds of its own, and they are fewer.
+        rounds = self._rack_cost(math.ceil(self.nodes / self.racks)).rounds if self.shape == "racks" else whole.rounds
         now_s = self.main.work(0.0, self.world_s + whole.due_s + whole.plan_s)
         slowest_s = 0.0
-        for number in range(self.rounds):
+        for number in range(rounds):
             size = self.tick_bytes if number == 0 else 0.0
-            drawing_s = share / self.rounds * p.draw_s * self._ratios()
+            drawing_s = share / rounds * p.draw_s * self._ratios()
             slowest_s += float(drawing_s.max())
+            each = whole._replace(result_s=whole.result_s / rounds)
             if self.racks:
-                now_s = self._by_racks(now_s, drawing_s, share, whole)
+                now_s = self._by_racks(now_s, drawing_s, share / rounds, size, each)
             else:
-                now_s = self._flat(now_s, drawing_s, share / self.rounds, size, whole)
+                now_s = self._flat(now_s, drawing_s, share / rounds, size, each)
         return now_s, self.main.busy_s, self.card.busy_s, slowest_s, share * p.draw_s
 
     def _ratios(self) -> "np.ndarray[Any, np.dtype[np.float64]]":
@@ -189,23 +189,27 @@ class _Tick:
             now_s = self.main.work(there_s, p.receive_s + share * p.receive_sensor_s + cost.result_s)
         return now_s
 
-    def _by_racks(self, from_s: float, drawing_s: Any, share: float, cost: CoordinatorCost) -> float:  # noqa: ANN401
+    def _rack_cost(self, nodes: int) -> CoordinatorCost:
+        return self.p.coordinator_of(nodes, max(1, round(self.sensors * nodes / self.nodes)))
+
+    def _by_racks(self, from_s: float, drawing_s: Any, share: float, size: float, cost: CoordinatorCost) -> float:  # noqa: ANN401
         """A tick over relays. A relay that coordinates plans for its own nodes; the main server then takes in racks."""
         p, plans = self.p, self.shape == "racks"
         arrivals = []
         for rack in range(self.racks):
             own = drawing_s[rack :: self.racks]
             relay, card = _Server(), _Server()
-            there_s = self._send(self.main, self.card, from_s, share * len(own), self.tick_bytes)
-            local = p.coordinator_of(len(own), max(1, round(share * len(own)))) if plans else None
-            there_s = relay.work(there_s, local.due_s + local.plan_s if local is not None else 0.0)
+            there_s = self._send(self.main, self.card, from_s, share * len(own), size)
+            local = self._rack_cost(len(own)) if plans else None
+            there_s = relay.work(there_s, (local.due_s + local.plan_s) / local.rounds if local is not None else 0.0)
             back = []
             for took_s in own:
-                node_s = self._send(relay, card, there_s, share, self.tick_bytes)
+                node_s = self._send(relay, card, there_s, share, size)
                 back.append(node_s + float(took_s) + p.half_round_trip_s)
             done_s = there_s
             for arrived_s in sorted(back):
-                each_s = p.receive_s + share * p.receive_sensor_s + (local.result_s if local is not None else 0.0)
+                each_s = p.receive_s + share * p.receive_sensor_s
+                each_s += local.result_s / local.rounds if local is not None else 0.0
                 done_s = relay.work(arrived_s, each_s)
             arrivals.append((relay.work(done_s, p.send_s) + p.half_round_trip_s, len(own)))
         now_s = from_s

@@ -49,7 +49,7 @@ def figures(content: dict[str, Any]) -> list[Figure]:
         _figure("step", f"A step with {SENSORS_PER_NODE} cameras a node, by shape of the cluster.", by_shape("weak"), drawing),
         _figure("fixed", f"A step of {SENSORS_MOST:,} cameras, by nodes and shape.", by_shape("strong"), strong_drawing),
         _figure(
-            "lean", f"The same {SENSORS_MOST:,} cameras if what the coordinator itself computes cost nothing.",
+            "lean", f"The same {SENSORS_MOST:,} cameras in one round, if the coordinator computed for nothing.",
             by_shape("without_coordinator"), strong_drawing,
         ),
         Figure(
@@ -92,7 +92,8 @@ def made(kept_result: dict[str, Any]) -> str:
         _steps_table(curves["weak"]),
         pictures["step"],
         "What ends it is the coordinator's own computing: each result replaces dictionaries that are as long as there are "
-        "nodes and sensors, so a tick costs the square of both.\n",
+        "nodes and sensors, so a tick costs the square of both. Beside that it has at most 1000 frames drawn at once, one "
+        "round after the other, and each round waits for its slowest node.\n",
         pictures["coordinator"],
         f"## {SENSORS_MOST:,} sensors\n",
         _steps_table(curves["strong"]),
@@ -117,7 +118,7 @@ def _ends(curves: dict[str, Any]) -> str:
     free = [f"*{shape}* with {one.nodes} nodes" for shape, one in zip(SHAPES, lean, strict=True) if one is not None]
     return (
         f"With {SENSORS_PER_NODE} cameras a node there are ten steps a second: {', '.join(words)}. "
-        f"Were the coordinator's computing free, {SENSORS_MOST:,} cameras would run at ten steps a second: "
+        f"Were its computing free and a tick one round, {SENSORS_MOST:,} cameras would run at ten steps a second: "
         f"{', '.join(free) or 'in no shape'}.\n"
     )
 
