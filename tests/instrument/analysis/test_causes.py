@@ -89,6 +89,12 @@ def test_an_order_that_differs_too_is_not_the_cause_where_something_else_acts():
     assert cause(log(*a), log(*b), at=1).cause is Cause.RANDOM_STREAM
 
 
+def test_of_an_order_and_a_draw_long_before_the_one_about_the_actor_that_parts_decides():
+    a, b = [order("1 2"), draw(0, 0.5, 1)], [order("2 1"), draw(0, 0.25, 1)]
+    assert cause(log(*a), log(*b), actor=1).cause is Cause.RANDOM_STREAM
+    assert cause(log(*a), log(*b), actor=2).cause is Cause.ORDER, "the lots were another's"
+
+
 def test_a_draw_about_somebody_else_is_not_the_cause():
     """Lots for the walker, actor 1, were others; but it is actor 2 that parts, under a force that was summed otherwise."""
     a, b = [draw(0, 0.5, 1), push(0, 1.0, RACED)], [draw(0, 0.25, 1), push(0, 1.5, RACED)]

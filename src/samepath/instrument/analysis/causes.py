@@ -14,8 +14,9 @@ they are not. What differed in it and is about an actor that parts, first in cau
 * ``unknown``: the evidence does not tell. Then it is said what to record.
 
 An order, a draw or a plan made from it may differ long before it acts: actors that were spawned in another order part when they
-touch. So where nothing differs in the window, the first difference before it decides; and where a command differs in the window
-that was decided from the same view, an earlier draw or order is what its controller was led by.
+touch. So where nothing differs in the window, what differed before it decides: the first that is about an actor that parts, or
+else an order. And where a command differs in the window that was decided from the same view, an earlier draw is what its
+controller was led by.
 
 Between two logged ticks several steps may lie. A command that was decided within the window may have been decided from states
 that differed already: then nobody can tell the controller from the simulator, and it is ``unknown``.
@@ -120,12 +121,12 @@ def find_cause(
     if acting:
         return judge.of(_about(parting, acting), before)
     if before:
-        return judge.of_earlier(before[0])
+        return judge.of_earlier((_acting(parting, before) or before)[0])
     return judge.without_difference()
 
 
 def _acting(parting: Parting, inside: list[InputDifference]) -> list[InputDifference]:
-    """Of what differs in the window, what is seen to act there.
+    """Of what differs, what is seen to act where the runs part.
 
     What is about an actor shows in that actor's row. An order may show anywhere, or not yet: it is what acts only where nothing
     else does.
