@@ -170,7 +170,7 @@ class KnownServer:
 def receive(connection, size):
     found = bytearray()
     while len(found) < size:
-        data = connection.recv(1 << 16)
+        data = connection.recv(min(1 << 16, size - len(found)))
         assert data, f"{size} bytes were waited for, but only {len(found)} came"
         found += data
     return bytes(found)
