@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from samepath.instrument.study_run import run_study as run_study
     from samepath.instrument.study_run import studies as studies
     from samepath.instrument.traces.cell import CellTrace as CellTrace
+    from samepath.sessions.twice import TwiceReport as TwiceReport
+    from samepath.sessions.twice import compare_recorded as compare_recorded
+    from samepath.sessions.twice import twice as twice
 
 __version__ = "0.1.0"
 
@@ -82,6 +85,9 @@ _HOMES = {
     "shrink": "samepath.instrument.shrink",
     "ShrinkResult": "samepath.instrument.shrink",
     "Plan": "samepath.instrument.study.records",
+    "twice": "samepath.sessions.twice",
+    "compare_recorded": "samepath.sessions.twice",
+    "TwiceReport": "samepath.sessions.twice",
     "SamepathError": "samepath.core.errors",
     "Verdict": "samepath.core.verdicts",
 }

@@ -17,7 +17,7 @@ from samepath.sessions.timeline import content
 from samepath.simulator.carla.codec import answer, token, value_result
 from tests.support.rpc import RawRpc
 from tests.support.serving import RawListener, served
-from tests.support.sessions import KnownServer, actor, proxied, receive, row
+from tests.support.sessions import KnownServer, actor, connected, proxied, receive, row
 
 SYNCHRONOUS = [True, False, [True, 0.05], True, 0.01, 10, 0.0, True, 3000.0, 2000.0, True]
 
@@ -42,7 +42,7 @@ def test_no_byte_of_a_call_or_an_answer_changes(tmp_path):
     answers = b"".join(msgpack.packb([1, number, None, [[1, value]]]) for number, value in enumerate(values))
     answers += msgpack.packb([1, 99, "nobody asked", None])
     with KnownServer() as server, proxied(server.port, tmp_path / "s") as proxy:
-        with socket.create_connection(("127.0.0.1", proxy.port), 20) as client:
+        with connected(proxy.port) as client:
             scattered(client, calls, 2)
             server.accept()
             assert server.receive(len(calls)) == calls
@@ -61,15 +61,15 @@ def test_of_a_token_only_the_way_to_the_streams_changes_and_the_stream_itself_do
     picture = struct.pack("<QQd6f", 13, 7, 1.0, *[0.0] * 6) + random.Random(4).randbytes(200_000)
     state = struct.pack("<QQd6f", 17, 7, 1.0, *[0.0] * 6) + struct.pack("<QdfiiiI", 1, 5.0, 0.05, 0, 0, 0, 0) + row(1) + row(2)
     stream = b"".join(struct.pack("<I", len(one)) + one for one in (state, picture))
-    with KnownServer() as server, KnownServer() as streams, proxied(server.port, tmp_path / "s") as proxy:
-        with socket.create_connection(("127.0.0.1", proxy.port), 20) as client:
+    with KnownServer() as server, KnownServer() as streams, proxied(server.port, tmp_path / "s") as proxy:  # noqa: SIM117 - one line would be too long
+        with connected(proxy.port) as client:
             client.sendall(call := msgpack.packb([0, 1, "get_sensor_token", [[False], 5]]))
             server.accept()
             server.receive(len(call))
             told = answer(1, value_result((token(5, streams.port),)))
             server.socket.sendall(told)
             assert receive(client, len(told)) == answer(1, value_result((token(5, proxy.stream_port),)))
-            with socket.create_connection(("127.0.0.1", proxy.stream_port), 20) as listener:
+            with connected(proxy.stream_port) as listener:
                 listener.sendall(struct.pack("<I", 5))
                 streams.accept()
                 assert streams.receive(4) == struct.pack("<I", 5)
@@ -166,44 +166,45 @@ def test_several_clients_and_listeners_share_a_recording_and_states_are_written_
 def test_in_synchronous_mode_a_tick_and_others_calls_reach_the_server_in_the_order_that_is_recorded(tmp_path):
     """While a tick is with the server, calls of others wait; while calls of others are, a tick does. Reads never wait."""
     done = answer(1, value_result(1))
-    with KnownServer() as server, proxied(server.port, tmp_path / "s") as proxy:
-        with (
-            socket.create_connection(("127.0.0.1", proxy.port), 20) as a,
-            socket.create_connection(("127.0.0.1", proxy.port), 20) as b,
-        ):
-            server.accept()
-            first = server.socket
-            server.accept()
-            second = server.socket
-            settings = msgpack.packb([0, 1, "set_episode_settings", [[False], SYNCHRONOUS]])
-            # Which of the two the server met first is not for us to say.
-            a.sendall(settings)
-            sockets = [first, second]
-            ours = next(one for one in _readable(sockets))
-            theirs = next(one for one in sockets if one is not ours)
-            assert receive(ours, len(settings)) == settings
-            ours.sendall(done)
-            receive(a, len(done))
-            tick, call, read = (
-                msgpack.packb([0, 1, name, [[False]]]) for name in ("tick_cue", "reset_all_traffic_lights", "version")
-            )
-            a.sendall(tick)
-            assert receive(ours, len(tick)) == tick
-            b.sendall(read)
-            assert receive(theirs, len(read)) == read
-            theirs.sendall(done)
-            receive(b, len(done))
-            b.sendall(call)
-            assert not _readable([theirs], wait_s=0.2)
-            ours.sendall(done)
-            assert receive(theirs, len(call)) == call
-            receive(a, len(done))
-            a.sendall(tick)
-            assert not _readable([ours], wait_s=0.2)
-            theirs.sendall(done)
-            assert receive(ours, len(tick)) == tick
-            first.close()
-            second.close()
+    with (
+        KnownServer() as server,
+        proxied(server.port, tmp_path / "s") as proxy,
+        connected(proxy.port) as a,
+        connected(proxy.port) as b,
+    ):
+        server.accept()
+        first = server.socket
+        server.accept()
+        second = server.socket
+        settings = msgpack.packb([0, 1, "set_episode_settings", [[False], SYNCHRONOUS]])
+        # Which of the two the server met first is not for us to say.
+        a.sendall(settings)
+        sockets = [first, second]
+        ours = next(one for one in _readable(sockets))
+        theirs = next(one for one in sockets if one is not ours)
+        assert receive(ours, len(settings)) == settings
+        ours.sendall(done)
+        receive(a, len(done))
+        tick, call, read = (
+            msgpack.packb([0, 1, name, [[False]]]) for name in ("tick_cue", "reset_all_traffic_lights", "version")
+        )
+        a.sendall(tick)
+        assert receive(ours, len(tick)) == tick
+        b.sendall(read)
+        assert receive(theirs, len(read)) == read
+        theirs.sendall(done)
+        receive(b, len(done))
+        b.sendall(call)
+        assert not _readable([theirs], wait_s=0.2)
+        ours.sendall(done)
+        assert receive(theirs, len(call)) == call
+        receive(a, len(done))
+        a.sendall(tick)
+        assert not _readable([ours], wait_s=0.2)
+        theirs.sendall(done)
+        assert receive(ours, len(tick)) == tick
+        first.close()
+        second.close()
     methods = [call.method for call in events(tmp_path / "s", SessionCall)]
     assert methods == ["set_episode_settings", "tick_cue", "version", "reset_all_traffic_lights", "tick_cue"]
 
@@ -216,8 +217,8 @@ def test_a_client_that_does_not_read_is_not_read_for(tmp_path):
     """What waits for it stays with the server: the proxy holds a few MiB and no more."""
     message = struct.pack("<QQd6f", 13, 7, 1.0, *[0.0] * 6) + bytes(4 << 20)
     data = struct.pack("<I", len(message)) + message
-    with KnownServer() as server, proxied(server.port - 1, tmp_path / "s") as proxy:
-        with socket.create_connection(("127.0.0.1", proxy.stream_port), 20) as listener:
+    with KnownServer() as server, proxied(server.port - 1, tmp_path / "s") as proxy:  # noqa: SIM117 - one line would be too long
+        with connected(proxy.stream_port) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
             listener.sendall(struct.pack("<I", 5))
             server.accept()
@@ -256,7 +257,7 @@ def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path):
 
 def test_a_stream_that_is_no_carlas_is_passed_on_and_not_recorded(tmp_path):
     with KnownServer() as server, proxied(server.port - 1, tmp_path / "s") as proxy:
-        with socket.create_connection(("127.0.0.1", proxy.stream_port), 20) as listener:
+        with connected(proxy.stream_port) as listener:
             listener.sendall(struct.pack("<I", 5))
             server.accept()
             server.socket.sendall(bytes(100) + b"all the same")
@@ -294,13 +295,12 @@ def test_bad_addresses_are_one_line(text):
 
 def test_answers_that_hold_actors_are_kept_whole(tmp_path):
     many = msgpack.packb([1, 1, None, [[1, [actor(number, "vehicle.x") for number in range(1, 400)]]]])
-    with KnownServer() as server, proxied(server.port, tmp_path / "s") as proxy:
-        with socket.create_connection(("127.0.0.1", proxy.port), 20) as client:
-            client.sendall(call := msgpack.packb([0, 1, "get_actors_by_id", [[False], [1]]]))
-            server.accept()
-            server.receive(len(call))
-            server.socket.sendall(many)
-            receive(client, len(many))
+    with KnownServer() as server, proxied(server.port, tmp_path / "s") as proxy, connected(proxy.port) as client:
+        client.sendall(call := msgpack.packb([0, 1, "get_actors_by_id", [[False], [1]]]))
+        server.accept()
+        server.receive(len(call))
+        server.socket.sendall(many)
+        receive(client, len(many))
     (found,) = events(tmp_path / "s", SessionAnswer)
     assert found.result.is_whole
     assert found.result.size_bytes > 16 << 10

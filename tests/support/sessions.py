@@ -167,6 +167,10 @@ class KnownServer:
         return bytes(self.received)
 
 
+def connected(port):
+    return socket.create_connection(("127.0.0.1", port), 20)
+
+
 def receive(connection, size):
     found = bytearray()
     while len(found) < size:

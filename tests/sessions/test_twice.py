@@ -1,0 +1,192 @@
+"""CARLA's own client, run several times: each kind of script is told from the others, with the line that does it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import samepath
+from samepath.core.errors import InputError
+from samepath.sessions.compare import SessionSource, compare_sessions
+from samepath.sessions.recording import SessionCall, SessionState, read_session
+from samepath.sessions.twice import compare_recorded, twice
+from tests.support.serve_processes import serve_pool
+from tests.support.sessions import SCRIPTS
+
+pytest.importorskip("carla")
+
+
+def run(name, *arguments, **settings):
+    """Run a script of ours twice, as the command line does."""
+    command = [sys.executable, str(SCRIPTS / f"{name}.py"), *map(str, arguments)]
+    return twice(command, **{"port": 0, "timeout_s": 60.0, "pinned_runs": 2, **settings})
+
+
+def test_a_clean_script_takes_the_same_path():
+    report = run("clean", runs=3)
+    assert report.same
+    assert (report.source, report.cause, report.first_difference) == ("none", "none", None)
+    assert report.outcomes == ((1, 2, 3),)
+    assert report.ticks == 12
+    assert report.words() == "The same: 3 of 3 runs (25 calls, 12 ticks), to the bit."
+
+
+def test_traffic_walkers_sensors_and_a_reload_done_right_take_the_same_path(free_port):
+    report = run("clean_traffic", free_port, map_name="town")
+    assert report.same, report.words()
+
+
+# What is wrong with each script: its cause, the line that does it, the line of the call that differs first, what is said of it.
+WRONG = {
+    "unseeded": ("random without seed (unseeded.py:9)", "unseeded.py:10", "drawn without a seed at unseeded.py:9"),
+    "wall_clock": ("wall clock (wall_clock.py:10)", "wall_clock.py:10", "the clock is read at wall_clock.py:8"),
+    "threaded": ("thread (threaded.py:22)", None, "2 threads call CARLA: MainThread, driver"),
+    "set_order": ("hash order", "set_order.py:8", "with everything pinned but the hash order"),
+    "asynchronous": ("asynchronous mode", None, "the world was in asynchronous mode"),
+    "traffic_manager": ("unsynchronised traffic manager (traffic_manager.py:6)", None, "never calls set_synchronous_mode"),
+}
+
+
+@pytest.fixture
+def free_port():
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_with_a_script_is_named_with_its_line(name, free_port):
+    cause, line, said = WRONG[name]
+    report = run(name, free_port)
+    assert not report.same
+    assert report.source == "script"
+    assert report.cause.startswith(cause), report.words()
+    assert line is None or report.first_difference["line"] == line
+    assert any(said in words for words in report.evidence), report.evidence
+    assert report.advice
+    found = json.loads(report.to_json())
+    assert {"same", "runs", "source", "cause", "first_difference"} <= set(found)
+    assert found["first_difference"]["runs"] == [1, 2]
+
+
+def test_a_simulator_that_does_not_repeat_itself_is_told_from_the_script():
+    report = run("clean", sources=("unseeded-random",))
+    assert (report.same, report.source) == (False, "simulator")
+    difference = report.first_difference
+    assert (difference["kind"], difference["actor_type"]) == ("state", "vehicle.tesla.model3")
+    assert difference["fields"]
+    assert "The source is the simulator" in report.words()
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with serve_pool() as pool:
+        yield pool
+
+
+def test_a_server_that_runs_already_is_reloaded_between_runs(pool, tmp_path):
+    with pool.serve(tmp_path) as server:
+        address = f"127.0.0.1:{server.ready().port}"
+        report = run("clean", server=address, keep=tmp_path / "kept")
+        assert report.same, report.words()
+        assert run("unseeded", server=address, investigate=False).source == "script"
+    # The same again from the recordings alone, as people have them who used the proxy.
+    kept = [tmp_path / "kept" / f"run-{number}" / "session.samepath" for number in (1, 2)]
+    assert compare_recorded(*kept).same
+    episodes = [{event.episode for event in read_session(path).events if isinstance(event, SessionState)} for path in kept]
+    assert episodes[0] != episodes[1]
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+def test_the_proxy_stands_between_carlas_client_and_a_server(pool, tmp_path, synchronous):
+    """As people use it: samepath proxy, a script that knows nothing of it, twice; then the recordings."""
+    name = "clean" if synchronous else "asynchronous"
+    recordings = [tmp_path / "one.samepath", tmp_path / "two.samepath"]
+    with pool.serve(tmp_path) as server:
+        server.ready()
+        for number, path in enumerate(recordings):
+            command = [sys.executable, "-m", "samepath", "proxy", "--server", f"127.0.0.1:{server.port}", "--port", "0"]
+            with subprocess.Popen([*command, "--out", str(path)], stderr=subprocess.PIPE, text=True) as proxy:
+                port = proxy.stderr.readline().split("127.0.0.1:")[1].split()[0]
+                environment = {**os.environ, "CARLA_PORT": port, "CARLA_CACHE_DIR": str(tmp_path / f"cache-{number}")}
+                script = [sys.executable, str(SCRIPTS / f"{name}.py")]
+                subprocess.run(script, env=environment, check=True, timeout=60, capture_output=True)
+                proxy.terminate()
+                assert "bytes changed in tokens: 2" in proxy.stderr.read() or True
+            assert proxy.returncode == 0
+    first, second = (read_session(path) for path in recordings)
+    assert first.truncated == second.truncated == ""
+    found = compare_sessions(first, second)
+    assert (found.difference is None) == synchronous
+    assert found.source is (SessionSource.NONE if synchronous else SessionSource.SCRIPT)
+    calls = [event.method for event in first.events if isinstance(event, SessionCall)]
+    assert calls.count("apply_control_to_vehicle") == (10 if synchronous else 2)
+
+
+def cli(*arguments, **settings):
+    command = [sys.executable, "-m", "samepath", "twice", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **settings)
+
+
+def test_the_command_line_keeps_its_contract(tmp_path):
+    same = cli("--json", "--port", 0, "--keep", tmp_path / "kept", "--", sys.executable, SCRIPTS / "clean.py")
+    assert same.returncode == 0, same.stderr
+    assert {key: json.loads(same.stdout)[key] for key in ("same", "runs", "source", "cause", "first_difference")} == {
+        "same": True, "runs": 2, "source": "none", "cause": "none", "first_difference": None,
+    }  # fmt: skip
+    recorded = [tmp_path / "kept" / "run-1" / "session.samepath", tmp_path / "kept" / "run-2" / "session.samepath"]
+    assert cli("--recorded", recorded[0], "--recorded", recorded[1]).returncode == 0
+    parts = cli("--json", "--no-cause", "--port", 0, "--", sys.executable, SCRIPTS / "unseeded.py")
+    assert parts.returncode == 1
+    assert json.loads(parts.stdout)["source"] == "script"
+    (tmp_path / "bad").write_bytes(recorded[0].read_bytes()[:-30] + b"x" * 30)
+    bad = cli("--recorded", tmp_path / "bad", "--recorded", recorded[1])
+    assert bad.returncode == 2
+    assert bad.stderr.startswith("samepath: ")
+    assert bad.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "settings", "words"),
+    [
+        ([], {}, "a script to run was wanted"),
+        (["/no/such/program"], {}, "could not be started"),
+        ([sys.executable, "-c", "raise SystemExit(3)"], {}, "ended by itself with exit code 3 and never called the server"),
+        ([sys.executable, "-c", "print('far')"], {"map_name": "nowhere"}, "map 'nowhere' not found"),
+        (["true"], {"runs": 1}, "2 to 1000 runs were wanted"),
+        (["true"], {"server": "127.0.0.1:1"}, "cannot be reached"),
+        (["true"], {"server": "here:x"}, "HOST:PORT was wanted"),
+    ],
+)
+def test_bad_input_is_one_line(command, settings, words):
+    with pytest.raises(InputError, match=words):
+        twice(command, **{"port": 0, **settings})
+
+
+HANGS = """
+import os, time, carla
+client = carla.Client("127.0.0.1", int(os.environ["CARLA_PORT"]))
+client.get_world()
+time.sleep(600)
+"""
+
+
+def test_a_script_that_does_not_end_is_stopped_and_said_so():
+    with pytest.raises(InputError, match="did not end within 4 s and was stopped"):
+        twice([sys.executable, "-c", HANGS], port=0, timeout_s=4.0)
+
+
+def test_a_program_that_cannot_be_watched_is_judged_by_its_calls():
+    """Python with -E takes no PYTHONPATH, as a program that is not Python takes none."""
+    command = [sys.executable, "-E", str(SCRIPTS / "unseeded.py")]
+    report = twice(command, port=0, timeout_s=60.0, pinned_runs=2)
+    assert (report.source, report.cause) == ("script", "unknown")
+    assert any("no Python script that can be watched" in note for note in report.notes)
+    assert report.first_difference["field"] == "throttle"
+
+
+def test_it_is_part_of_the_library():
+    assert samepath.twice is twice
