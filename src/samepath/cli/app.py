@@ -41,6 +41,8 @@ VERBS: Final = {
     "serve": ("serve", "Serve a repeatable world to CARLA's Python client."),
     "twice": ("twice", "Run a CARLA script twice: the same? If not, script or simulator?"),
     "proxy": ("proxy", "Record what CARLA clients and a server say to each other."),
+    "carla": ("carla:app", "Serve from the arguments of CARLA's start script."),
+    "map": ("map", "Tell what an OpenDRIVE map has and lacks, and draw it."),
     "record": ("record", "Write a dataset of what sensors see of a scenario."),
     "cluster": ("cluster:app", "Spread the sensors of one world over rendering nodes."),
 }

@@ -187,6 +187,10 @@ class RoadMap:
                 found = limit.max_mps
         return found
 
+    def lanes_after(self, key: LaneKey) -> tuple[LaneKey, ...]:
+        """The lanes that a driver comes to from the end of one."""
+        return self._successors[key]
+
     def has_speed_limit(self, road_id: int) -> bool:
         """Does the map say anything of the speed on a road, if only that there is no limit?"""
         return bool(self._road(road_id).speeds)

@@ -78,6 +78,15 @@ def attached_pose(parent: Pose, relative: Pose) -> Pose:
     return Pose(x, y, z, *angles_of(_times(quaternion_of(parent), quaternion_of(relative))))
 
 
+def relative_pose(parent: Pose, pose: Pose) -> Pose:
+    """A pose of the world as an actor at ``parent`` sees it: :func:`attached_pose` the other way round."""
+    rotation = quaternion_of(parent)
+    gap = (pose.x_m - parent.x_m, pose.y_m - parent.y_m, pose.z_m - parent.z_m)
+    x, y, z = (sum(a * b for a, b in zip(axis, gap, strict=True)) for axis in axes_of(rotation))
+    back = (rotation[0], -rotation[1], -rotation[2], -rotation[3])
+    return Pose(x, y, z, *angles_of(_times(back, quaternion_of(pose))))
+
+
 def point_from(parent: Pose, point: Triple) -> Triple:
     """A point in the world, given as an actor at ``parent`` sees it."""
     forward, right, up = axes_of(quaternion_of(parent))

@@ -326,6 +326,10 @@ class ViewBuilder:
         frame = self._episode.frame
         self._past = self._seen[1] if self._seen is not None and self._seen[0] == frame - 1 else None
 
+    def walked_m(self, actor_id: int) -> float | None:
+        """How far a walker has walked; None while it stands."""
+        return self._odometer.walked_m(self._episode.world.state(actor_id))
+
     def mark_seen(self) -> None:
         """Somebody looks at this tick: where things are now is what they will have moved from in the next one."""
         episode = self._episode

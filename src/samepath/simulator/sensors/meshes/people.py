@@ -42,6 +42,13 @@ def phase_of(walked_m: float, height_m: float) -> int:
     return int((part - math.floor(part)) * PHASES) % PHASES
 
 
+def limbs_of(height_m: float, walked_m: float | None) -> tuple[Limbs, Limbs]:
+    """The joints, on the right and on the left, of somebody who has walked so far; None: who stands. Feet are at height 0."""
+    phase, swing = (0, 0.0) if walked_m is None else (phase_of(walked_m, height_m), 1.0)
+    right, left = (_walking(height_m, side, (phase / PHASES + shift) % 1.0, swing) for side, shift in ((1.0, 0.0), (-1.0, 0.5)))
+    return right, left
+
+
 def walker(height_m: float, look: int) -> tuple[MeshModel, ...]:
     """Somebody of a height in all poses: walking ones by phase, then standing. The origin is the middle of the body."""
     return tuple(_posed(height_m, look, phase) for phase in range(PHASES + 1))

@@ -7,33 +7,24 @@ from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods.table import VALUE, VOID, Table
 
 TABLE: Final = Table()
+_GBUFFERS: Final = (
+    "cameras have no G-buffers; sensor.camera.depth, .normals, .semantic_segmentation, .instance_segmentation and "
+    ".optical_flow at the same place give what is in them, bit for bit of the same scene"
+)
 
 TABLE.missing("there are no textures", VOID, ("apply_color_texture_to_objects", "apply_float_color_texture_to_objects"))
 TABLE.missing("day and night do not change the lights", VOID, ("update_day_night_cycle",))
 TABLE.missing("there is no console", VALUE, ("console_command",))
 TABLE.missing(
-    "actors are single bodies without components, bones or sockets",
-    VALUE,
-    (
-        "get_actor_component_names",
-        "get_actor_bone_names",
-        "get_actor_socket_names",
-        "get_actor_component_world_transform",
-        "get_actor_component_relative_transform",
-        "get_actor_bone_world_transforms",
-        "get_actor_bone_relative_transforms",
-        "get_actor_socket_world_transforms",
-        "get_actor_socket_relative_transforms",
-        "get_vehicle_bone_world_transforms",
-    ),
+    "walkers hold themselves as they walk, and cannot be posed: get_bones() tells how",
+    VOID,
+    ("set_bones_transform", "blend_pose", "get_pose_from_animation"),
 )
-TABLE.missing("walkers have no skeleton", VALUE, ("get_bones_transform",))
-TABLE.missing("walkers have no skeleton", VOID, ("set_bones_transform", "blend_pose", "get_pose_from_animation"))
 TABLE.missing("vehicles run on Rapier only", VOID, ("enable_carsim", "use_carsim_road", "enable_chrono_physics"))
 TABLE.missing("ROS is not built in", VOID, ("enable_sensor_for_ros", "disable_sensor_for_ros"))
 TABLE.missing("there are no radio messages", VOID, ("send",))
-TABLE.missing("cameras have no G-buffers", VOID, ("enable_gbuffers",))
-TABLE.missing("cameras have no G-buffers", VALUE, ("get_gbuffer_token",))
+TABLE.missing(_GBUFFERS, VOID, ("enable_gbuffers",))
+TABLE.missing(_GBUFFERS, VALUE, ("get_gbuffer_token",))
 
 
 @TABLE.void(u32, idle="there is no other physics to come back from")

@@ -1,0 +1,121 @@
+"""The command that looks like CARLA's, and what is told of a map."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from samepath.cli.app import app
+from samepath.cli.carla import serve_words, write_script
+from samepath.core.errors import InputError
+from samepath.simulator.maps import load_map, parse_map
+from samepath.simulator.maps.survey import draw, survey
+from tests.support.map_texts import one_road
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([], "serve --port 2000 --map town"),
+        (["-RenderOffScreen", "-quality-level=Low", "-nosound", "-ResX=800"], "serve --port 2000 --map town"),
+        (["Town03", "-carla-rpc-port=2010", "-carla-streaming-port=0"], "serve --port 2010 --map Town03"),
+        (["/Game/Carla/Maps/Town05_Opt", "-windowed", "-carla-port=3000"], "serve --port 3000 --map Town05_Opt"),
+        (
+            ["-carla-rpc-port=4000", "-carla-streaming-port=4001", "--maps", "there"],
+            "serve --port 4000 --map town --maps there",
+        ),
+        (["--map", "oval", "--draw-debug", "-opengl"], "serve --port 2000 --map oval --draw-debug"),
+        (["--alias=Town*=town", "-fps=20", "-benchmark", "Town01"], "serve --port 2000 --map Town01 --alias=Town*=town"),
+    ],
+)
+def test_carlas_arguments_become_ours(given, words):
+    assert " ".join(serve_words(given)[0]) == words
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["-carla-rpc-port=x"], "a port of 0 to 65534"),
+        (["-carla-rpc-port"], "a port of 0 to 65534"),
+        (["-carla-rpc-port=99999"], "a port of 0 to 65534"),
+        (["-carla-rpc-port=2000", "-carla-streaming-port=7"], "2001, the port behind"),
+        (["-frobnicate"], "no argument of CARLA's script"),
+        (["Town01", "Town02"], "one map was wanted"),
+    ],
+)
+def test_what_carla_would_not_understand_is_refused(given, words):
+    with pytest.raises(InputError, match=words):
+        serve_words(given)
+
+
+def test_a_script_is_left_where_tools_look_for_it(tmp_path):
+    path = write_script(tmp_path / "carla")
+    assert os.access(path, os.X_OK)
+    write_script(tmp_path / "carla")  # ours is written again
+    path.write_text("#!/bin/sh\n# somebody's own\n")
+    with pytest.raises(InputError, match="not samepath's"):
+        write_script(tmp_path / "carla")
+
+
+@pytest.mark.slow
+def test_the_script_starts_a_server_that_ends_with_it(tmp_path):
+    script = write_script(tmp_path)
+    command = [str(script), "t-junction", "-RenderOffScreen", "-carla-rpc-port=0", "-quality-level=Epic"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as server:
+        said = [server.stderr.readline() for _ in range(3)]
+        server.terminate()
+        assert "read past -RenderOffScreen, -quality-level=Epic" in said[0]
+        assert "samepath serve --port 0 --map t-junction" in said[1]
+        assert "serving map t-junction" in said[2]
+        assert server.wait(20) == 0
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["map", *map(str, words)])
+
+
+def test_a_map_is_told_and_drawn(tmp_path):
+    picture = tmp_path / "town.svg"
+    done = run("town", "--picture", picture, "--json")
+    assert done.exit_code == 0
+    told = json.loads(done.stdout)
+    assert (told["lights"], told["crosswalks"], told["spawn_points"], told["parts"]) == (23, 26, 244, 1)
+    assert told["missing"] == []
+    drawn = picture.read_text()
+    assert drawn.count("<path") > 200
+    assert "stop lines of 23 lights" in drawn or "23" in drawn
+    draw(load_map("town"), picture)
+    assert picture.read_text().count("<path") == drawn.count("<path")
+
+
+def test_what_a_map_lacks_is_said(tmp_path):
+    (tmp_path / "Lane.xodr").write_text(one_road())
+    done = run(tmp_path / "Lane.xodr", "--no-picture")
+    assert done.exit_code == 0
+    for words in ("no crosswalks", "no sidewalks", "no speed limits", "2 driving lanes end", "no geoReference"):
+        assert words in done.stdout
+    assert "picture" not in done.stdout
+
+
+def test_pieces_that_do_not_hang_together_are_counted():
+    apart = one_road(
+        top=one_road().split("<road", 1)[1].join(["<road", ""]).replace('id="7"', 'id="8"').split("</OpenDRIVE>")[0]
+    )
+    found = survey(parse_map(apart, "apart"))
+    assert (found.roads, found.parts) == (2, 2)
+    assert any("2 pieces" in line for line in found.missing)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("nowhere",), "unknown map"), (("nowhere.xodr",), "cannot be read"), (("town", "--picture", "a.bmp"), ".png or .svg")],
+)
+def test_a_map_that_cannot_be_told_is_one_line(words, said):
+    command = [sys.executable, "-m", "samepath", "map", *words]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
