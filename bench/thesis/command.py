@@ -50,6 +50,9 @@ Out = Annotated[Path, typer.Option("--out", help="Folder of the results; a secon
 WritePage = Annotated[
     bool, typer.Option("--write-page", help="Only write docs/cluster-measuring.md and its pictures from the kept result.")
 ]
+Keep = Annotated[
+    bool, typer.Option("--keep", help="Keep the result in bench/results/thesis.json also if it is not the whole experiment.")
+]
 OUT = Path("runs/thesis")
 
 
@@ -69,6 +72,7 @@ def thesis(
     quick: Quick = False,
     as_json: Json = False,
     out: Out = OUT,
+    keep: Keep = False,
     write_page: WritePage = False,
 ) -> None:
     """Measure step times, image throughput and latencies of clusters of rising size, as the thesis does in chapter 8.
@@ -99,7 +103,7 @@ def thesis(
     }
     plan = planned({name: value for name, value in given.items() if value is not None}, traffic, quick=quick, budget_s=budget_s)
     is_standard = not quick and not any(value is not None for name, value in given.items() if name not in ("repeats",))
-    _measure(plan, out, as_json=as_json, is_kept=is_standard)
+    _measure(plan, out, as_json=as_json, is_kept=is_standard or keep)
 
 
 def planned(given: dict[str, object], traffic: str | None, *, quick: bool, budget_s: float | None) -> "Plan":
