@@ -42,8 +42,8 @@ def test_traffic_walkers_sensors_and_a_reload_done_right_take_the_same_path(free
 WRONG = {
     "unseeded": ("random without seed (unseeded.py:9)", "unseeded.py:10", "drawn without a seed at unseeded.py:9"),
     "wall_clock": ("wall clock (wall_clock.py:10)", "wall_clock.py:10", "the clock is read at wall_clock.py:8"),
-    "threaded": ("thread (threaded.py:22)", None, "2 threads call CARLA: MainThread, driver"),
-    "set_order": ("hash order", "set_order.py:8", "with everything pinned but the hash order"),
+    "threaded": ("thread (threaded.py:21)", None, "2 threads call CARLA: MainThread, driver"),
+    "set_order": ("hash order", "set_order.py:7", "with everything pinned but the hash order"),
     "asynchronous": ("asynchronous mode", None, "the world was in asynchronous mode"),
     "traffic_manager": ("unsynchronised traffic manager (traffic_manager.py:6)", None, "never calls set_synchronous_mode"),
 }

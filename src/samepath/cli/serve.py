@@ -68,6 +68,10 @@ Restart = Annotated[
         "--restart", help="Go on from --journal, now if it holds something, and whenever the server has failed or hangs."
     ),
 ]
+Source = Annotated[
+    list[str] | None,
+    typer.Option("--source", help="Make this world non-deterministic on purpose, such as unseeded-random; to try tools on it."),
+]
 MapMemory = Annotated[int, typer.Option("--map-mib", min=64, max=1 << 20, help="Memory that building it may take, in MiB.")]
 Memory = Annotated[
     int,
@@ -109,6 +113,7 @@ def serve(
     probe_port: ProbePort = None,
     stall_seconds: Stall = STALL_SECONDS,
     restart: Restart = False,
+    source: Source = None,
 ) -> None:
     """Serve a world that repeats itself to CARLA 0.9.16's Python client. Ctrl-C ends it, a second one at once."""
     from samepath.simulator.carla.limits import ServerLimits
@@ -143,6 +148,7 @@ def serve(
         renderer=renderer,
         protocol=protocol,
         journal=journal_config(journal, durable=journal_durable, resume=resume, record=record),
+        sources=tuple(source or ()),
     )
     with shutdown_signals() as end:
         asyncio.run(_serve(settings, end, probe_port, stall_seconds, record))
