@@ -22,7 +22,7 @@ SCHEDULES = 400
 WITHIN = 20
 FIRST_SEEDS = {
     "lost-work-not-reissued": 70, "ticket-not-journalled": 20, "answer-before-the-disk": 55, "late-joiner-waited-for": 110,
-    "free-node-not-asked": 110, "deadline-without-end": 35,
+    "free-node-not-asked": 110, "deadline-without-end": 35, "node-does-not-dedup": 20,
 }  # fmt: skip
 
 
