@@ -30,10 +30,10 @@ SMALL, TINY, MIDDLE, LARGE = (180, 120), (16, 16), (360, 240), (720, 480)
 OVERHEAD_NODES = (1, 2, 4, 8)
 OVERHEAD_CAMERAS = 8
 OVERHEAD_MAP, OVERHEAD_CARS = "oval", 24  # with cameras and spectator a state of 4 KB
-OVERHEAD_AIM_MS = 2.0
+OVERHEAD_AIM_MS, OVERHEAD_AIM_CROWDED_MS = 1.5, 4.0  # with a core for each process, and without
 ROUNDS, ROUND_TICKS = 6, 50
 SCALING_CAMERAS = 8  # per core
-SCALING_AIM = 0.9
+SCALING_AIMS = {8: 0.9, 64: 0.8}  # up to so many nodes
 HANDICAPS = (1.0, 1.0, 3.0, 3.0)
 BALANCE_CAMERAS = 24
 BALANCE_AIM = 1.5
@@ -93,14 +93,14 @@ def overhead(figures: dict[str, Any]) -> bool:
     show(f"a lockstep tick of {OVERHEAD_CAMERAS} cameras, {OVERHEAD_CARS} cars, ms", columns, rows)
     cores = len(os.sched_getaffinity(0))
     # With fewer cores than processes nodes wait for one another: then only pictures that cost nothing show what a tick costs.
-    size = SMALL if cores > max(OVERHEAD_NODES) else TINY
+    size, aim_ms = (SMALL, OVERHEAD_AIM_MS) if cores > max(OVERHEAD_NODES) else (TINY, OVERHEAD_AIM_CROWDED_MS)
     eight = next(one for one in found if one["nodes"] == max(OVERHEAD_NODES) and one["size"] == _size(size))
-    met = eight["overhead_ms"] < OVERHEAD_AIM_MS
+    met = eight["overhead_ms"] < aim_ms
     print(
         f"{eight['nodes']} nodes on {cores} cores, {eight['size']}, a state of {state_bytes} bytes: "
-        f"{eight['overhead_ms']:.2f} ms beyond the slowest node's drawing, aim {OVERHEAD_AIM_MS:g}: {verdict(met=met)}"
+        f"{eight['overhead_ms']:.2f} ms beyond the slowest node's drawing, aim {aim_ms:g}: {verdict(met=met)}"
     )
-    figures["overhead"] = {"ticks": found, "aim_ms": OVERHEAD_AIM_MS, "state_bytes": state_bytes, "judged": _size(size)}
+    figures["overhead"] = {"ticks": found, "aim_ms": aim_ms, "state_bytes": state_bytes, "judged": _size(size)}
     return bool(met)
 
 
@@ -169,14 +169,24 @@ def scaling(figures: dict[str, Any]) -> bool:
             cars = rig.fill(CARS)
             rig.cameras([cars[k % len(cars)] for k in range(cameras)], *LARGE)
             rig.pin(set(cores[:count]), [{one} for one in cores[:count]])
-            rig.tick(8)
+            # Beyond the second tick in which costs are measured, and the next one in which sensors may move.
+            rig.tick(8 if count == 1 else WARM_UP + 16)
             per_round = max(3, 40 * count // len(cores))
             rounds = [rig.tick(per_round) for _ in range(4)]
             shown = rig.shown
+            passed = rig.main.link.counts.passed_bytes
+            away = _away(rig)
         pin(os.getpid(), set(cores))
         work_s, median_s = _undisturbed([one.work_s for ticks in rounds for one in ticks])
         found.append(
-            {"nodes": count, "work_ms": 1e3 * work_s, "work_median_ms": 1e3 * median_s, "images_per_s": cameras / work_s}
+            {
+                "nodes": count,
+                "work_ms": 1e3 * work_s,
+                "work_median_ms": 1e3 * median_s,
+                "images_per_s": cameras / work_s,
+                "cameras_drawn_elsewhere": away,
+                "bytes_from_node_to_node": passed,
+            }
         )
     if shown is None:
         raise RuntimeError("a tick was wanted")
@@ -190,19 +200,31 @@ def scaling(figures: dict[str, Any]) -> bool:
             f"{one['images_per_s']:.0f}",
             f"{one['efficiency']:.2f}",
             f"{one['drawing_efficiency']:.2f}",
+            str(one["cameras_drawn_elsewhere"]),
         )
         rows.append([str(one["nodes"]), *words])
-    columns = ["nodes = cores", "tick, ms", "images/s", "efficiency", "processes that only draw, without a cluster"]
+    columns = ["nodes = cores", "tick, ms", "images/s", "efficiency", "processes that only draw", "cameras drawn elsewhere"]
     show(f"scaling: {cameras} cameras of {_size(LARGE)}, everything on so many cores", columns, rows)
-    best = found[-1]
-    met = best["efficiency"] >= SCALING_AIM
-    print(
-        f"{best['nodes']} nodes on {best['nodes']} cores: efficiency {best['efficiency']:.2f}, "
-        f"aim {SCALING_AIM:g}: {verdict(met=met)}; "
-        f"processes that only draw reach {best['drawing_efficiency']:.2f} on this machine"
-    )
-    figures["scaling"] = {"cameras": cameras, "size": _size(LARGE), "nodes": found, "aim": SCALING_AIM}
+    met = True
+    for one in found[1:]:
+        aim = next(aim for most, aim in SCALING_AIMS.items() if one["nodes"] <= most)
+        met &= one["efficiency"] >= aim
+        print(
+            f"{one['nodes']} nodes on {one['nodes']} cores: efficiency {one['efficiency']:.2f}, "
+            f"aim {aim:g}: {verdict(met=one['efficiency'] >= aim)}; "
+            f"processes that only draw reach {one['drawing_efficiency']:.2f} on this machine"
+        )
+    aims = {str(most): aim for most, aim in SCALING_AIMS.items()}
+    figures["scaling"] = {"cameras": cameras, "size": _size(LARGE), "nodes": found, "aims_up_to_nodes": aims}
     return bool(met)
+
+
+def _away(rig: Rig) -> int:
+    """How many cameras are drawn at another node than the one that listens to them."""
+    if rig.shown is None:
+        return 0
+    where, listened = rig.main.shell.state.balance.where, rig.main.episode.connections.subscriptions
+    return sum(listened.homes(one.stream) != (where.get(one.sensor),) for one in rig.shown[1])
 
 
 def _drawing_alone(

@@ -28,8 +28,8 @@ _RAY_S: Final = 7e-8
 _AWAY_S: Final = 0.1e-3
 _AWAY_S_PER_BYTE: Final = 0.5e-9
 # How evenly loaded is even enough for frames to be drawn where they are listened to, and how much more a tick may take for it.
-_EVEN_RATIO: Final = 0.03
-_HOME_RATIO: Final = 0.05
+_EVEN_RATIO: Final = 0.02
+_HOME_RATIO: Final = 0.02
 # How much of an estimate a new measurement replaces: about the last ten count.
 _LEARN_RATIO: Final = 0.2
 # What is learned at a time of how long answers take beyond drawing, at first, and the most that is believed: a node that is
@@ -39,7 +39,7 @@ _BEYOND_MOST_S: Final = 2.0
 # How many ticks pass before it is asked whether sensors should move, and by which part the slowest node must become faster for
 # it: below that, noise in the measurements would make sensors wander for nothing.
 _REBALANCE_TICKS: Final = 16
-_WORTH_RATIO: Final = 0.15
+_WORTH_RATIO: Final = 0.05
 
 
 class NodeShare(msgspec.Struct, frozen=True):
