@@ -200,6 +200,23 @@ def replays_if_it_says_so(factory: Factory) -> None:
                 _require(same, f"{scenario}: declared deterministic, but the replay differs from the run with controllers")
 
 
+def plays_again_if_it_says_so(factory: Factory) -> None:
+    """Where inputs are declared, a run gives what went into it, and is played again from that: to the bit, if it is exact."""
+    with factory() as simulator:
+        info = simulator.info()
+        if not info.capabilities.inputs:
+            return
+        duration_s = _FEW_TICKS * info.step_s if info.capabilities.durations else None
+        for scenario in info.scenarios:
+            request = RunRequest(scenario, 0, duration_s=duration_s)
+            run = run_request(simulator, request)
+            _require(run.inputs is not None, f"{scenario}: what went into the run was not given to the recorder")
+            again = run_request(simulator, replace(request, repeat=1, inputs=run.inputs))
+            _require(again.actors == run.actors, f"{scenario}: played again from its inputs, the run has other actors")
+            same = not info.capabilities.deterministic or again.digest == run.digest
+            _require(same, f"{scenario}: declared deterministic, but played again from its inputs the run differs")
+
+
 def refuses_the_unknown(factory: Factory) -> None:
     """An unknown scenario or setting is refused by name before anything runs."""
     with factory() as simulator:
@@ -235,6 +252,7 @@ CHECKS: tuple[Check, ...] = (
     forgets_the_run_before,
     ends_at_a_duration_if_it_says_so,
     replays_if_it_says_so,
+    plays_again_if_it_says_so,
     refuses_the_unknown,
     closes_twice,
 )

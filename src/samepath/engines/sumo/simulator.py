@@ -81,7 +81,10 @@ class Sumo(InProcessSimulator):
         check_step(read)
         read_options(values, 0)
         info = super().described(settings)
-        return replace(info, scenarios=(*info.scenarios, *((GRID_SCENARIO,) if read.mode == SYNCHRONOUS else ())))
+        if read.mode != SYNCHRONOUS:
+            return info
+        # On the grid nobody of ours drives: whoever has it as a scenario cannot say that commands can be recorded.
+        return replace(info, scenarios=(*info.scenarios, GRID_SCENARIO), capabilities=replace(info.capabilities, replays=False))
 
     def promises_bits(self, settings: InProcessSettings, values: Mapping[str, Scalar]) -> bool:
         """With ``random``, SUMO takes its seed from the clock; of more threads than one it says itself that it has problems."""
