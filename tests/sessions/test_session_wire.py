@@ -12,6 +12,7 @@ from samepath.sessions.wire import (
     SessionWireError,
     StreamCutter,
     StreamedState,
+    observer_in,
     read_answer,
     read_call,
     redirected,
@@ -132,3 +133,11 @@ def test_states_are_the_only_messages_that_are_held():
     list(cutter.feed(framed(13, 5, bytes(100_000))[:-1]))
     assert len(cutter._body) == 0
     assert isinstance(next(StreamCutter().feed(state(1, row(1)))), StreamedState)
+
+
+def test_states_of_older_versions_are_found_on_the_streams_of_states_alone():
+    older = framed(16, 4, state(4, row(1))[4 + 48 :])
+    assert isinstance(next(StreamCutter(world=True).feed(older)), StreamedState)
+    assert not isinstance(next(StreamCutter().feed(older)), StreamedState)
+    assert observer_in(value_result((3, (token(9, 2001),)))) == 9
+    assert observer_in(msgpack.packb([[0, ["no episode"]]])) is None

@@ -100,6 +100,13 @@ def test_a_server_that_runs_already_is_reloaded_between_runs(pool, tmp_path):
     assert episodes[0] != episodes[1]
 
 
+def test_a_served_world_that_is_told_not_to_repeat_itself_is_found_out(pool, tmp_path):
+    with pool.serve(tmp_path, "--source", "unseeded-random") as server:
+        report = run("clean", server=f"127.0.0.1:{server.ready().port}")
+        assert any("does not repeat itself, on purpose" in line for line in server.lines)
+    assert (report.same, report.source) == (False, "simulator")
+
+
 @pytest.mark.parametrize("synchronous", [True, False])
 def test_the_proxy_stands_between_carlas_client_and_a_server(pool, tmp_path, synchronous):
     """As people use it: samepath proxy, a script that knows nothing of it, twice; then the recordings."""
@@ -115,7 +122,7 @@ def test_the_proxy_stands_between_carlas_client_and_a_server(pool, tmp_path, syn
                 script = [sys.executable, str(SCRIPTS / f"{name}.py")]
                 subprocess.run(script, env=environment, check=True, timeout=60, capture_output=True)
                 proxy.terminate()
-                assert "bytes changed in tokens: 2" in proxy.stderr.read() or True
+                assert "bytes changed in tokens: " in proxy.stderr.read()
             assert proxy.returncode == 0
     first, second = (read_session(path) for path in recordings)
     assert first.truncated == second.truncated == ""

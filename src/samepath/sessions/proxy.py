@@ -53,11 +53,13 @@ from samepath.sessions.wire import (
     StreamCutter,
     StreamedState,
     StreamToken,
+    observer_in,
     read_answer,
     read_call,
     redirected,
     unpacked,
 )
+from samepath.simulator.carla.streams import WORLD_STREAM
 
 ARGUMENTS_WHOLE_BYTES: Final = 256 << 10
 ANSWER_WHOLE_BYTES: Final = 16 << 10
@@ -108,6 +110,7 @@ class SessionProxy:
         self.port = self.stream_port = 0
         self.frame = 0  # the newest that was seen
         self.calls = self.states = self.connections = self.rewritten_bytes = 0
+        self.observers = {WORLD_STREAM}  # streams with states
         self.tokens: dict[int, StreamToken] = {}  # where each stream is fetched, as the server said
         self.leaders: dict[int, _ListenerSide] = {}  # of each stream the listener whose messages are written down
         self._synchronous = False
@@ -187,6 +190,8 @@ class SessionProxy:
         if not refused and sent.method in _FRAME_ANSWERS:
             value = value_of(unpacked(result))
             self.frame = max(self.frame, value) if type(value) is int else self.frame
+        if sent.method == "get_episode_info" and (observer := observer_in(result)) is not None:
+            self.observers.add(observer)
         if sent.method == "set_episode_settings":
             self._synchronous = sent.synchronous
         elif sent.method == "load_new_episode":
@@ -455,7 +460,7 @@ class _ListenerSide(_Pair):
         self._hello = bytearray()
         self._stream = -1
         self._number: int | None = None
-        self._cutter: StreamCutter | None = StreamCutter()
+        self._cutter: StreamCutter | None = None  # none: nothing is recorded
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -475,6 +480,7 @@ class _ListenerSide(_Pair):
             return
         self._stream = int.from_bytes(self._hello[:_ID_BYTES], "little")
         self._number = self._proxy.note_connection(None, self._stream)
+        self._cutter = StreamCutter(world=self._stream in self._proxy.observers)
         settings, token = self._proxy.settings, self._proxy.tokens.get(self._stream)
         host = token.host if token is not None and token.host is not None else settings.server_host
         self._proxy.beside(self._reach(host, token.port if token is not None else settings.server_port + 1))

@@ -176,6 +176,14 @@ def redirected(message: bytes, result: bytes, port: int) -> tuple[bytes, StreamT
     return message[: -_TOKEN.size] + new, token
 
 
+def observer_in(result: bytes) -> int | None:
+    """The stream of the world's observer, from the answer to ``get_episode_info``."""
+    match unpacked(result):
+        case [[1, [_, [bytes() as token]]]] if len(token) == _TOKEN.size:
+            return int(_TOKEN.unpack(token)[0])
+    return None
+
+
 @dataclass(frozen=True)
 class StreamedState:
     """The state of all actors as it was sent."""
@@ -211,9 +219,13 @@ def _event_digest(body: bytes) -> bytes:
 
 
 class StreamCutter:
-    """Cuts what a server sends on a stream into messages; holds states whole, and of everything else a digest."""
+    """Cuts what a server sends on a stream into messages; holds states whole, and of everything else a digest.
 
-    def __init__(self) -> None:
+    ``world``: this is the stream of the world's observer, which before 0.9.16 had the number that a camera has since.
+    """
+
+    def __init__(self, *, world: bool = False) -> None:
+        self._observers = (WORLD_OBSERVER, WORLD_OBSERVER - 1) if world else (WORLD_OBSERVER,)
         self._begin()
 
     def _begin(self) -> None:
@@ -250,7 +262,7 @@ class StreamCutter:
         if self._size < 0:
             raise SessionWireError(f"a stream's message of {self._size + HEADER_BYTES} bytes, which is less than its header")
         kind = _HEADER.unpack_from(self._head, 4)[0]
-        self._is_state = kind == WORLD_OBSERVER
+        self._is_state = kind in self._observers
         self._is_event = kind in _EVENTS and self._size <= _EVENT_BYTES_MOST
         whole = (self._size - _EPISODE.size) % ACTOR_STATE.itemsize == 0
         if self._is_state and not (_EPISODE.size <= self._size <= _STATE_BYTES_MOST and whole):
