@@ -36,7 +36,7 @@ def invoke(*arguments):
 def test_it_says_where_and_why_in_plain_sentences(folder):
     text = invoke(folder)
     assert "flaky: 3 repeats fall into 2 outcomes." in text
-    assert "Repeat 2 parts from repeat 0 at tick 5 (0.5 s): actor 2 (car), 25 cm apart, 1 fields." in text
+    assert "Repeat 2 parts from repeat 0 at tick 5 (0.5 s): actor 2 (car), 25 cm apart, in 1 field." in text
     assert "Cause: random-stream. The stream 'gust' for actor 2 gave 0.0 and 0.25 at step 4." in text
     assert "1 other cell: the same to the bit." in text
 

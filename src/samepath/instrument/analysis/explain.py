@@ -61,7 +61,7 @@ class ExplainedParting:
         too = f" (as {others} other{'s' if others > 1 else ''} do{'es' if others == 1 else ''})" if others else ""
         lines = [
             f"Repeat {parting.b}{too} parts from repeat {parting.a} at tick {parting.tick} ({parting.time_s:g} s): "
-            f"{who}{apart}, {len(parting.fields) + parting.fields_left_out} fields.",
+            f"{who}{apart}, in {_fields(len(parting.fields) + parting.fields_left_out)}.",
         ]
         cause, *rest = self.sentences()
         lines.append(cause)
@@ -164,8 +164,10 @@ class Explanation:
             lines += ["", "Later partings:" if len(rest) > 1 else "A later parting:"]
             lines += [
                 f"  tick {one.parting.tick}: repeats {one.parting.a} and {one.parting.b}, {one.cause.cause.value}"
-                for one in rest
+                for one in rest[:TOLD]
             ]
+            more = Counter(one.cause.cause.value for one in rest[TOLD:])
+            lines += [f"  {sum(more.values())} more: {', '.join(f'{cause} {n}' for cause, n in more.items())}"] if more else []
         if self.partings_left_out:
             lines.append(f"  {self.partings_left_out} later ones were left out (at most {PARTINGS_MOST} are explained)")
         return "\n".join(lines)
@@ -488,6 +490,10 @@ def _follower_words(one: Follower, tick: int) -> str:
     when = "at once" if later == 0 else f"{later} tick{'s' if later > 1 else ''} later, at tick {one.tick}"
     far = "" if one.max_distance_m is None else f" (up to {format_length(one.max_distance_m)})"
     return f"actor {one.actor} {when}{far}"
+
+
+def _fields(count: int) -> str:
+    return f"{count} field{'' if count == 1 else 's'}"
 
 
 def _sentences(evidence: Sequence[str]) -> str:
