@@ -138,7 +138,7 @@ def main() -> bool:
                 packed = codec.pack(data, before)
                 if codec.unpack(packed, len(data), before) != data:
                     raise RuntimeError(f"{codec.name} did not give {kind} back")
-                rounds = 5 if width < 1000 else 3
+                rounds = 9
                 pack_s = best_s(partial(codec.pack, data, before), rounds)
                 unpack_s = best_s(partial(codec.unpack, packed, len(data), before), rounds)
                 ratio = len(packed) / len(data)

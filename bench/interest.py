@@ -112,8 +112,8 @@ def main() -> bool:
         "write the view once": 1e6 * best_s(view.pack),
         "digest of state and view": 1e6 * best_s(partial(tick_digest, state, data)),
         "a node reads it, writes it again, digest": 1e6 * best_s(lambda: understood_digest(state, SceneView.unpack(data))),
-        "find who is seen, all nodes (Python)": 1e6 * best_s(lambda: [seen_by(view, cameras) for cameras in shares], 3),
-        "write a view for each node": 1e6 * best_s(lambda: [cut(view, one).pack() for one in rows]),
+        "find who is seen, all nodes (Python)": 1e6 * best_s(lambda: [seen_by(view, cameras) for cameras in shares], 20),
+        "write a view for each node": 1e6 * best_s(lambda: [cut(view, one).pack() for one in rows], 20),
         "a node reads its part, writes it again, digest": 1e6
         * best_s(lambda: understood_digest(state, SceneView.unpack(parts[0]))),
         "lz4 of state and view, once for all": 1e6 * best_s(partial(packed, state + data, LZ4)),
