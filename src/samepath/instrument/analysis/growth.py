@@ -87,7 +87,8 @@ class Growth:
                     if self.power is not None and self.power < 1.5
                     else f"as time to the power {self.power:.2g}"
                 )
-                return f"the distance grows {how}, about {self.speed_mps:.2g} m/s, {ends}: as a difference of timing does, not chaos"
+                pace = f"about {self.speed_mps:.2g} m/s"
+                return f"the distance grows {how}, {pace}, {ends}: as a difference of timing does, not chaos"
             case GrowthKind.BOUNDED:
                 return f"the distance does not grow: it goes {ends} and comes back"
             case GrowthKind.UNDECIDED:
