@@ -218,3 +218,17 @@ def test_a_truth_is_no_one_and_zero_has_a_sign(make):
 
     assert compare_sessions(session("a", True), session("b", 1)).difference is not None
     assert compare_sessions(session("c", float("nan")), session("d", float("nan"))).difference is None
+
+
+def test_a_world_that_was_left_in_another_state_is_said_first(make):
+    def session(name, step, actors):
+        settings = [False, False, [True, step], True, 0.01, 10, 0.0, True, 3000.0, 2000.0, True]
+        made = make(name).call("get_episode_settings", result=[[1, settings]]).state(*actors).synchronous()
+        return made.tick(*actors).done()
+
+    first = session("a", 0.05, [row(3)])
+    for other in (session("b", 0.1, [row(3)]), session("c", 0.05, [row(3), row(4)])):
+        found = compare_sessions(first, other)
+        assert found.source is SessionSource.UNKNOWN
+        assert found.difference.kind is DifferenceKind.BEGINNING
+        assert "The world was another when the script came" in describe(found.difference)

@@ -115,6 +115,8 @@ def test_the_proxy_stands_between_carlas_client_and_a_server(pool, tmp_path, syn
     with pool.serve(tmp_path) as server:
         server.ready()
         for number, path in enumerate(recordings):
+            with server.client() as client:
+                client.ask("load_new_episode", "", True, 0xFFFF)
             command = [sys.executable, "-m", "samepath", "proxy", "--server", f"127.0.0.1:{server.port}", "--port", "0"]
             with subprocess.Popen([*command, "--out", str(path)], stderr=subprocess.PIPE, text=True) as proxy:
                 port = proxy.stderr.readline().split("127.0.0.1:")[1].split()[0]

@@ -78,6 +78,11 @@ CLIENTS: Final = ScriptCause(
     "let one client make all calls that change the world, or have the others wait for its tick before they call",
 )
 UNKNOWN: Final = ScriptCause("unknown", "look at the call that differed first and at what decides its values")
+BEGINNING: Final = ScriptCause(
+    "the server was in another state when the session began",
+    "give each run a fresh server, or load its map anew before (client.load_world, with settings reset): somebody has left "
+    "settings or actors behind",
+)
 SIMULATOR: Final = ScriptCause(
     "the simulator itself: the same calls at the same ticks, and another outcome",
     "fix what the simulator leaves open (physics step, threads, drivers, seeds), or measure how far its runs spread with "
@@ -239,6 +244,8 @@ def describe(difference: SessionDifference, runs: tuple[int, int] = (1, 2)) -> s
     others = f", and of {difference.actors - 1} other actors" if difference.actors > 1 else ""
     more = f"; {len(difference.fields)} of its fields differ" if len(difference.fields) > 1 else ""
     match difference.kind, name, difference.tick:
+        case DifferenceKind.BEGINNING, _, _:
+            words = f"The world was another when the script came: {name} {a} in {first}, {b} in {second}."
         case DifferenceKind.CALL, "call" | "method", _:
             words = f"The calls differ {place}: {a} in {first}, {b} in {second}."
         case DifferenceKind.CALL, _, _:

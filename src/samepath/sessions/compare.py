@@ -59,6 +59,7 @@ _LIGHT_ID: Final = slice(90, 94)
 class DifferenceKind(StrEnum):
     """What differed first."""
 
+    BEGINNING = "beginning"
     CALL = "call"
     ARRIVAL = "arrival"
     ANSWER = "answer"
@@ -143,6 +144,9 @@ class _Comparing:
         self.crossed = False  # calls of two connections came in another order, and nothing else had differed
 
     def run(self) -> SessionComparison:
+        beginning = self._beginning()
+        if beginning is not None:
+            return self._result(beginning, asynchronous=False)
         difference = None
         pairs = list(zip(self.a.stretches, self.b.stretches, strict=False))
         has_ticked = False
@@ -160,6 +164,16 @@ class _Comparing:
                 break
         return self._result(difference, asynchronous=not has_ticked)
 
+    def _beginning(self) -> SessionDifference | None:
+        """Did both sessions find the same world? Where one finds what another left behind, nobody is to blame for the rest."""
+        for name, ours, theirs in (
+            ("settings", self.a.first_settings, self.b.first_settings),
+            ("number of actors", self.a.first_actors, self.b.first_actors),
+        ):
+            if ours is not None and theirs is not None and ours != theirs:
+                return SessionDifference(DifferenceKind.BEGINNING, False, None, (None, None), field=name, values=(ours, theirs))
+        return None
+
     def _result(self, difference: SessionDifference | None, *, asynchronous: bool) -> SessionComparison:
         cut = [timeline.recording for timeline in (self.a, self.b) if timeline.recording.truncated]
         for recording in cut:
@@ -167,7 +181,9 @@ class _Comparing:
         source = SessionSource.NONE
         if difference is not None:
             is_missing = None in difference.calls and difference.kind is DifferenceKind.CALL
-            if difference.kind in (DifferenceKind.CALL, DifferenceKind.ARRIVAL) or not difference.synchronous or self.crossed:
+            if difference.kind is DifferenceKind.BEGINNING:
+                source = SessionSource.UNKNOWN
+            elif difference.kind in (DifferenceKind.CALL, DifferenceKind.ARRIVAL) or not difference.synchronous or self.crossed:
                 source = SessionSource.UNKNOWN if cut and is_missing else SessionSource.SCRIPT
             else:
                 source = SessionSource.SIMULATOR

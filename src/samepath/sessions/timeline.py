@@ -88,6 +88,8 @@ class Timeline:
     own: frozenset[int]
     lanes: int
     traffic_managers: int
+    first_settings: tuple[Any, ...] | None = None  # of the world, as the session found it
+    first_actors: int | None = None
 
     @property
     def ticks(self) -> int:
@@ -125,6 +127,8 @@ class _Builder:
         self.own: set[int] = set()
         self.managers = 0
         self.mode_known = False
+        self.first_settings: tuple[Any, ...] | None = None
+        self.first_actors: int | None = None
 
     def build(self) -> Timeline:
         for event in self.recording.events:
@@ -142,7 +146,8 @@ class _Builder:
             elif isinstance(event, SessionConnection) and event.stream is None:
                 self.lanes.setdefault(event.connection, len(self.lanes))
         own, lanes = frozenset(self.own), max(1, len(self.lanes))
-        return Timeline(self.recording, self.stretches, self.states, self.ids, self.types, own, lanes, self.managers)
+        first = self.first_settings, self.first_actors
+        return Timeline(self.recording, self.stretches, self.states, self.ids, self.types, own, lanes, self.managers, *first)
 
     def _call(self, call: SessionCall) -> None:
         stretch = self.stretches[-1]
@@ -172,8 +177,9 @@ class _Builder:
             self._change_mode(placed, answer)
         elif method == "get_episode_settings" and not self.mode_known:
             match value_of(content(answer.result)):
-                case [bool() as synchronous, *_]:
+                case [bool() as synchronous, *rest]:
                     self.mode_known = True
+                    self.first_settings = (synchronous, *rest)
                     if synchronous:
                         self._begin(synchronous=True, frame=answer.frame)
         result = content(answer.result)
@@ -203,6 +209,8 @@ class _Builder:
         if state.positions is None:  # else the same actors are there as before
             for actor in np.sort(ids_of(self._rows.apply(state))).tolist():
                 self.ids.meet(actor)
+        if self.first_actors is None:
+            self.first_actors = state.actors
         stretch = self.stretches[-1]
         tick = state.frame - stretch.first_frame
         if tick > 0 or not stretch.synchronous:  # others were made before the mode was switched, and came after

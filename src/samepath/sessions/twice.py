@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from samepath.core.errors import InputError, printable
-from samepath.sessions.causes import SIMULATOR, UNKNOWN, describe
+from samepath.sessions.causes import BEGINNING, SIMULATOR, UNKNOWN, describe
 from samepath.sessions.compare import DifferenceKind, SessionComparison, SessionSource, compare_timelines
 from samepath.sessions.investigation import Finding, Investigation
 from samepath.sessions.recording import read_session
@@ -313,6 +313,8 @@ def _report(
     if difference is None:
         raise ValueError("a difference was wanted")
     cause = {SessionSource.SIMULATOR: SIMULATOR}.get(source, UNKNOWN)
+    if difference.kind is DifferenceKind.BEGINNING:
+        cause = BEGINNING
     evidence: tuple[str, ...] = ()
     first = findings[0] if findings else None
     if first is not None:
