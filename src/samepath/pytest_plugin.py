@@ -151,11 +151,11 @@ class SamepathRuns:
         """Run a scenario, or the cell of a study, n times in fresh processes."""
         from samepath.core.errors import SamepathError
         from samepath.instrument.repeated_calls import compare_values
-        from samepath.instrument.subjects import Choice, SubjectRunner, header_for, subject_of
+        from samepath.instrument.subjects import SubjectChoice, SubjectRunner, header_for, subject_of
         from samepath.instrument.traces.cell import MemoryCell
 
         try:
-            subject = subject_of(scenario, Choice(simulator=simulator, cell=cell, settings=settings or {}))
+            subject = subject_of(scenario, SubjectChoice(simulator=simulator, cell=cell, settings=settings or {}))
             header = header_for(subject)
             with SubjectRunner(subject.execution) as runner:
                 done = [MemoryCell(header, [run]) for run in runner.run(subject, range(self._repeats(repeats)))]

@@ -37,7 +37,7 @@ from samepath.instrument.search import first_change, minimal
 from samepath.instrument.search_folder import SearchFolder, search_folder
 from samepath.instrument.study.records import Plan, Scalar
 from samepath.instrument.subjects import (
-    Choice,
+    SubjectChoice,
     SubjectRunner,
     cell_of,
     header_for,
@@ -203,7 +203,7 @@ def bisect(
     comparison = _comparison(by, tolerance)
     subject = None
     if what is not None:
-        subject = subject_of(what, Choice(simulator=simulator, cell=cell, settings=dict(fixed or {})))
+        subject = subject_of(what, SubjectChoice(simulator=simulator, cell=cell, settings=dict(fixed or {})))
     if subject is None and not (commits and command):
         raise InputError("a scenario or a study was wanted to run; only --commits with a command needs none")
     if command and not commits:

@@ -27,7 +27,7 @@ from samepath.instrument.host.provenance import collect_provenance
 from samepath.instrument.progress import Display, display_for
 from samepath.instrument.study.records import Plan, Scalar
 from samepath.instrument.subjects import (
-    Choice,
+    SubjectChoice,
     SubjectRunner,
     alone,
     cell_of,
@@ -231,7 +231,7 @@ def write_golden(
     before = _file_before(path, force=force)
     if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} is not there: make it, or choose another place")
-    choice = Choice(simulator, cell, dict(settings or {}), seed, duration_s)
+    choice = SubjectChoice(simulator, cell, dict(settings or {}), seed, duration_s)
     found = _gather(sources, choice, repeats, display_for(progress))
     runs, refused = [], []
     for one in found:
@@ -392,7 +392,7 @@ class _Found:
         )
 
 
-def _gather(sources: Sequence[GoldenSource], choice: Choice, repeats: int, display: Display) -> list[_Found]:
+def _gather(sources: Sequence[GoldenSource], choice: SubjectChoice, repeats: int, display: Display) -> list[_Found]:
     if not sources:
         raise InputError("a scenario, a study, a log or a trace was wanted to make a golden file of, but none came")
     found: list[_Found] = []
@@ -425,7 +425,7 @@ def _named_apart(found: list[_Found]) -> list[_Found]:
     return named
 
 
-def _is_trace(path: Path, choice: Choice) -> bool:
+def _is_trace(path: Path, choice: SubjectChoice) -> bool:
     """Is this a log or a trace, and not something to be run?"""
     if choice.simulator is not None or not path.exists():
         return False
@@ -439,7 +439,7 @@ def _is_trace(path: Path, choice: Choice) -> bool:
     return [word.strip() for word in first.split(",")] != AUTHORS_HEADER
 
 
-def _from_traces(path: Path, choice: Choice) -> list[_Found]:
+def _from_traces(path: Path, choice: SubjectChoice) -> list[_Found]:
     plans: dict[str, Plan] = {}
     if (path / STUDY_FILE).is_file():
         plan = read_record(path).plan

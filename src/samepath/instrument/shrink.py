@@ -37,7 +37,7 @@ from samepath.instrument.search import shortest
 from samepath.instrument.search_folder import SearchFolder, search_folder
 from samepath.instrument.study.records import Plan, Scalar
 from samepath.instrument.subjects import (
-    Choice,
+    SubjectChoice,
     SubjectRunner,
     cell_of,
     header_for,
@@ -197,7 +197,7 @@ def shrink(
         raise InputError(f"2 to {MOST_REPEATS} repeats were wanted, but {repeats} came")
     if not 0 < miss < 1:
         raise InputError(f"--miss: a chance between 0 and 1 was wanted, but {miss} came")
-    subject = subject_of(what, Choice(simulator=simulator, cell=cell, settings=dict(settings or {})))
+    subject = subject_of(what, SubjectChoice(simulator=simulator, cell=cell, settings=dict(settings or {})))
     place = Path("runs") / f"shrink-{subject.name}" if folder is None else Path(folder)
     target = Path(f"{subject.name}-small.yaml") if out is None else Path(out)
     if not target.parent.is_dir() or target.suffix not in (".yaml", ".yml"):

@@ -35,7 +35,7 @@ _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
-class Choice:
+class SubjectChoice:
     """Which of the things that a name may mean: the simulator of a scenario, the cell of a study, what is set otherwise."""
 
     simulator: str | None = None
@@ -45,9 +45,9 @@ class Choice:
     duration_s: float | None = None
 
 
-def subjects_of(what: str, choice: Choice | None = None) -> tuple[Plan, ...]:
+def subjects_of(what: str, choice: SubjectChoice | None = None) -> tuple[Plan, ...]:
     """Return a subject for every cell that is meant: by a scenario, a study file, a built-in study or a study's folder."""
-    choice = choice or Choice()
+    choice = choice or SubjectChoice()
     plan = _plan(what, choice)
     if choice.seed is not None:
         plan = replace(plan, seed=choice.seed)
@@ -57,7 +57,7 @@ def subjects_of(what: str, choice: Choice | None = None) -> tuple[Plan, ...]:
     return tuple(alone(plan, replace(cell, settings={**cell.settings, **choice.settings})) for cell in cells)
 
 
-def subject_of(what: str, choice: Choice | None = None) -> Plan:
+def subject_of(what: str, choice: SubjectChoice | None = None) -> Plan:
     """Return the one subject that is meant; a study of several cells is answered with their names."""
     found = subjects_of(what, choice)
     if len(found) > 1:
@@ -100,7 +100,7 @@ def read_scalar(text: str) -> Scalar:
     return value if isinstance(value, str | float | int | bool) else text
 
 
-def _plan(what: str, choice: Choice) -> Plan:
+def _plan(what: str, choice: SubjectChoice) -> Plan:
     path = Path(what)
     if choice.simulator is not None:
         return _scenario_plan(what, choice.simulator)
