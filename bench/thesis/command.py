@@ -147,7 +147,7 @@ def _measure(plan: "Plan", out: Path, *, as_json: bool, is_kept: bool) -> None:
         console = stdout_console()
         console.print(summary(result))
         console.print(f"report: {page}", soft_wrap=True, markup=False, highlight=False)
-    is_whole = result.episodes == result.episodes_wanted and (not plan.eight or len(store.eight) == len(plan.resolutions))
+    is_whole = result.episodes == result.episodes_wanted and (not plan.eight or set(store.eight) >= set(plan.eight_sizes))
     if spent or not is_whole:
         print(spent or "some episodes are missing: start it again", file=sys.stderr)
     elif is_kept and code_measured()["clean"]:

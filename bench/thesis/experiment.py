@@ -11,7 +11,7 @@ from typing import Any, Final
 from bench.thesis.fleet import Route, Rows, routes_of, states_of
 from bench.thesis.listening import CameraListeners, ReceivedCounts
 from bench.thesis.placing import LISTENERS, Layout, eight_layout, layout, pin, usable_cores
-from bench.thesis.plan import LEAST_FRAMES_PER_S, LEAST_TICKS, SETTLE_TICKS, Cell, Mode, NodeSet, Plan, Resolution
+from bench.thesis.plan import CLUSTER_S, LEAST_FRAMES_PER_S, LEAST_TICKS, SETTLE_TICKS, Cell, Mode, NodeSet, Plan, Resolution
 from bench.thesis.probes import LatencyProbe
 from bench.thesis.records import EightTrial, Episode, Store, summed
 from bench.thesis.server import Measured, nodes_of, running
@@ -47,8 +47,8 @@ EIGHT: Final = (
     ((-2.4, 0.0, 1.1), (0.0, 180.0, 0.0), 130),
 )  # fmt: skip
 _EIGHT_MOST: Final = 200
-_EIGHT_SETTLE_S: Final = 1.0
-_EIGHT_S: Final = 2.5
+_EIGHT_SETTLE_S: Final = 0.7
+_EIGHT_S: Final = 2.0
 _EIGHT_LISTENERS: Final = 3
 
 Tell = Callable[[Cell, Episode | None], None]
@@ -80,19 +80,19 @@ def run(plan: Plan, store: Store, log: Path, tell: Tell, tell_eight: TellEight) 
     """Run all episodes that are not in the store yet; ``tell`` hears of each when it begins and when it is over."""
     start_s, cores = SYSTEM_CLOCK.monotonic_s(), usable_cores()
     missing = [cell for cell in plan.cells() if cell not in store]
-    sizes = [size for size in plan.resolutions if plan.eight and size not in store.eight]
+    sizes = [size for size in plan.eight_sizes if size not in store.eight]
     end_s = None if plan.budget_s is None else start_s + plan.budget_s
     if sizes:
         # First: it must not be what a budget is too short for.
         with running(NodeSet("equal", 1), eight_layout(cores), plan.map_name, log) as cluster:
             eight_cameras(cluster, plan, sizes, store, tell_eight, log, eight_layout(cores))
     # What starting clusters takes is taken off as it goes by: the clock runs on.
-    allowance = Allowance(end_s, sum(cell.least_s for cell in missing) + 5.0 * _starts(missing))
+    allowance = Allowance(end_s, sum(cell.least_s for cell in missing) + CLUSTER_S * _starts(missing))
     for (_, node_set), cells in groupby(missing, key=lambda cell: (cell.repeat, cell.node_set)):
         _check_time(end_s)
         where = layout(node_set, cores)
         with running(node_set, where, plan.map_name, log) as cluster:
-            allowance.weight -= 5.0
+            allowance.weight -= CLUSTER_S
             measure(cluster, plan, list(cells), store, tell, log=log, where=where, allowance=allowance)
 
 
@@ -132,7 +132,7 @@ def measure(
 def eight_cameras(
     cluster: Measured, plan: Plan, sizes: Sequence[Resolution], store: Store, tell: TellEight, log: Path, where: Layout
 ) -> None:
-    """How many vehicles with eight cameras each run in real time: twice as many until it fails, then in between."""
+    """How many vehicles with eight cameras each run in real time."""
     step_s = 1.0 / LEAST_FRAMES_PER_S
     with _Client(cluster, plan, where, log, listeners=_EIGHT_LISTENERS if where.is_pinned else 1) as client:
         for size in sizes:
@@ -150,14 +150,24 @@ def eight_cameras(
                         return True
                 return False
 
-            good, bad = 0, 1
-            while bad <= _EIGHT_MOST and holds(bad):
-                good, bad = bad, 2 * bad
-            bad = min(bad, _EIGHT_MOST + 1)
-            while bad - good > max(1, good // 16):
-                middle = (good + bad) // 2
-                good, bad = (middle, bad) if holds(middle) else (good, middle)
+            most_that_hold(holds, min(plan.eight_guess(size, len(where.nodes)), _EIGHT_MOST), _EIGHT_MOST)
             store.add_eight(size, trials)
+
+
+def most_that_hold(holds: Callable[[int], bool], guess: int, most: int) -> int:
+    """The largest number that holds, to an eighth: from a guess up until one fails, or down until one holds, then between."""
+    good, bad = 0, most + 1
+    at = max(1, min(guess, most))
+    while bad - good > max(1, good // 8):
+        if holds(at):
+            good = at
+            at = min(2 * at, most) if bad > most else (good + bad) // 2
+        else:
+            bad = at
+            at = max(1, at // 2) if good == 0 else (good + bad) // 2
+        if good >= most or at in (good, bad):
+            break
+    return good
 
 
 class _Client:

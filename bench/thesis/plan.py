@@ -28,7 +28,8 @@ _MOST_VEHICLES: Final = 250
 # What a tick costs, roughly, in seconds: only to share out a budget before anything is measured. Per picture by its pixels, per
 # vehicle (its driver), per tick; then what an episode and a cluster cost beside their ticks.
 _PICTURE_S, _PIXEL_S, _VEHICLE_S, _TICK_S = 0.9e-3, 1.1e-8, 0.15e-3, 3e-3
-_EPISODE_S, _CLUSTER_S, _EIGHT_S = 0.08, 5.0, 25.0
+_EPISODE_S, CLUSTER_S, _EIGHT_S = 0.08, 5.0, 30.0
+_EIGHT_ALL_FROM_S: Final = 900.0
 
 
 class Resolution(NamedTuple):
@@ -160,19 +161,32 @@ class Plan:
             varied |= {"settle_s": None, "ticks": None, "episode_s": None}
         return fingerprint(varied)
 
+    @property
+    def eight_sizes(self) -> tuple[Resolution, ...]:
+        """At which resolutions vehicles with eight cameras are tried: with little time at the smallest and the largest."""
+        if not self.eight:
+            return ()
+        ends = tuple(sorted({min(self.resolutions), max(self.resolutions)}))
+        return ends if self.budget_s is not None and self.budget_s < _EIGHT_ALL_FROM_S else self.resolutions
+
     def least_s(self) -> float:
         """What all of it takes at least, roughly."""
-        eight_s = _EIGHT_S * len(self.resolutions) if self.eight else 0.0
+        eight_s = _EIGHT_S * len(self.eight_sizes)
         clusters = self.repeats * len(self.node_sets()) * bool(self.modes)
-        return eight_s + _CLUSTER_S * clusters + sum(cell.least_s for cell in self.cells())
+        return eight_s + CLUSTER_S * clusters + sum(cell.least_s for cell in self.cells())
+
+    def eight_guess(self, resolution: Resolution, nodes: int) -> int:
+        """Vehicles with eight cameras at ten pictures a second that these nodes might draw, roughly: where to begin looking."""
+        return max(1, int(0.5 * nodes / (80.0 * (_PICTURE_S + _PIXEL_S * resolution.pixels))))
 
     def within(self, budget_s: float) -> "Plan":
         """The same in so much time: where even the shortest episodes take longer, fewer numbers of vehicles are tried."""
         plan = replace(self, budget_s=budget_s)
         while plan.least_s() > budget_s and len(plan.vehicles) > 4:
-            # The first and the last stay, and of the others every second one goes, from the top: those take longest.
-            inner = plan.vehicles[1:-1]
-            gone = inner[-1] if len(inner) % 2 else inner[-2]
+            # The first and the last stay. Of the others the one goes that leaves the smallest gap, by ratio: curves keep their
+            # shape. Of equals the largest, which takes longest.
+            around = zip(plan.vehicles, plan.vehicles[1:-1], plan.vehicles[2:], strict=False)
+            gone = min(around, key=lambda three: (three[2] / three[0], -three[1]))[1]
             kept = tuple(count for count in plan.vehicles if count != gone)
             plan = replace(plan, vehicles=kept, left_out=tuple(sorted((*plan.left_out, gone))))
         if plan.least_s() > budget_s:

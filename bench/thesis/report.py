@@ -302,6 +302,8 @@ def how(result: Result) -> str:
         words += f", episodes of {min(fewest)} to {max(most)} ticks in lockstep"
     if result.plan["budget_s"] is not None:
         words += f"; everything within {result.plan['budget_s']:g} s, which decides how many ticks an episode has"
+    if result.plan["eight"] and len({trial.resolution for trial in result.eight}) < len(result.plan["resolutions"]):
+        words += "; eight cameras at the smallest and the largest resolution only"
     if result.plan["left_out"]:
         words += f"; for {', '.join(map(str, result.plan['left_out']))} vehicles there was no time"
     return words + "."
