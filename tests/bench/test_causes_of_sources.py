@@ -29,3 +29,9 @@ def test_every_source_is_judged_alone_and_in_every_pair_that_can_be():
     names = source_names()
     assert {one for one in names if len(one) == 1} == {(name,) for name in SOURCES}
     assert len(names) == 9 + 36 - 2
+
+
+def test_the_table_in_the_docs_is_that_of_the_results():
+    from tests.support.causes_table import PAGE, written
+
+    assert PAGE.read_text("utf-8") == written(), "write it anew: python -m tests.support.causes_table"

@@ -11,6 +11,7 @@ from samepath.cli.app import app
 from samepath.core.inputs import Input, InputKind, InputLog
 from samepath.instrument.traces.store import store_repeats
 from tests.conftest import header, straight_run
+from tests.support.late_logs import late_log
 
 
 def run(repeat, at=None, value=0.0):
@@ -97,3 +98,15 @@ def test_the_library_gives_the_same(folder):
     assert samepath.explain(folder, cell="calm").cause == "none"
     assert samepath.explain(folder / "calm", folder / "flaky").cause == "none"
     assert explained.words() in invoke(folder)
+
+
+def test_a_log_that_was_written_at_other_moments_is_told_as_that(tmp_path):
+    """The world is the same to the bit; a script has looked a tick later now and then, and its time column does not say so."""
+    path = late_log(tmp_path / "looked.txt", lambda repeat, row: int((row * repeat) % 3 == 2))
+    plain = json.loads(invoke(path, "--json"))
+    assert plain["cause"] == "unknown"
+    for one in plain["partings"]:
+        assert one["sampling"]["same_paths"]
+        assert "The moments differ, not the paths" in one["evidence"][0]
+        assert "log at moments of simulated time" in one["to_record"]
+    assert "the same to the bit" in invoke(late_log(tmp_path / "even.txt", lambda repeat, row: 1))

@@ -172,8 +172,8 @@ def _open(time_s: Floats, position: Floats) -> Floats:
     gaps = np.diff(time_s)
     speeds = np.diff(position, axis=0) / gaps[:, None]
     bends = np.sqrt(np.sum(np.diff(speeds, axis=0) ** 2, axis=1)) / (0.5 * (gaps[1:] + gaps[:-1]))
-    # The bend of an interval: the larger of those at its two ends.
-    ends = np.concatenate(([bends[0]], np.maximum(bends[1:], bends[:-1]), [bends[-1]]))
+    # The bend of an interval: of both its ends together, because a start or a stop within it shows half at each.
+    ends = np.concatenate(([bends[0]], bends[1:] + bends[:-1], [bends[-1]]))
     result: Floats = _MARGIN * gaps**2 * ends / 8.0
     return result
 
