@@ -12,7 +12,7 @@ from samepath.cli.app import app
 from samepath.cli.carla import serve_words, write_script
 from samepath.core.errors import InputError
 from samepath.simulator.maps import load_map, parse_map
-from samepath.simulator.maps.survey import draw, survey
+from samepath.simulator.survey import draw, survey
 from tests.support.map_texts import one_road
 
 

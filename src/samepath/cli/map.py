@@ -22,7 +22,7 @@ def map(
 
     from samepath.core.errors import InputError
     from samepath.simulator.maps import load_map
-    from samepath.simulator.maps.survey import draw, readable, survey
+    from samepath.simulator.survey import draw, readable, survey
 
     road_map = load_map(file)
     found = survey(road_map)

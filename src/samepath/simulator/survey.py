@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from samepath.simulator.maps.network import RoadMap
+from samepath.simulator.world.signals import SPEED_SIGN, STOP_SIGN, plan_of
 
 _KMH: Final = 3.6
 _SHOWN: Final = 5
@@ -45,8 +46,6 @@ class MapSurvey:
 
 def survey(road_map: RoadMap) -> MapSurvey:
     """Look at a map as a whole."""
-    from samepath.simulator.world.signals import STOP_SIGN, plan_of
-
     document, plan = road_map.document, plan_of(road_map)
     points = np.vstack([line.points for line in road_map.lanes])
     low, high = points.min(axis=0), points.max(axis=0)
@@ -79,7 +78,7 @@ def survey(road_map: RoadMap) -> MapSurvey:
 def _limits(road_map: RoadMap) -> dict[str, int]:
     """How many roads, or signs, have which limit."""
     if road_map.document.by_roadrunner:
-        values = [signal.value for signal in road_map.signals if signal.kind == "274" and signal.value is not None]
+        values = [signal.value for signal in road_map.signals if signal.kind == SPEED_SIGN and signal.value is not None]
         return {f"{value:g}": count for value, count in sorted(Counter(values).items())}
     limits = Counter(limit.max_mps for road in road_map.document.roads for limit in road.speeds)
     ordered = sorted(limits.items(), key=lambda pair: pair[0] or 0.0)
@@ -146,8 +145,6 @@ def draw(road_map: RoadMap, path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
     from matplotlib.collections import LineCollection, PolyCollection
-
-    from samepath.simulator.world.signals import plan_of
 
     low_x, low_y, high_x, high_y = road_map.bounds_m
     width, height = max(high_x - low_x, 1.0), max(high_y - low_y, 1.0)
