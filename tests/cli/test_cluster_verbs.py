@@ -49,6 +49,11 @@ def samepath(folder, *words):
         (("scale", "3"), "cluster-run is no folder"),
         (("stop", "--run", "."), ". has no cluster running"),
         (("resume", "k"), "k holds no journal of samepath"),
+        (("start", "--scale", "4"), "--scale: LEAST..MOST nodes was wanted, such as 1..8, but '4' came"),
+        (("start", "--scale", "1..4", "--nodes", "7"), "--nodes 7 is outside --scale 1..4: leave --nodes out"),
+        (("start", "--scale", "1..4", "--target-step-ms", "0"), "--target-step-ms: above 0 and up to 60000 was wanted"),
+        (("start", "--cores", "0;x"), "--cores: numbers and ranges such as 0,2-3 were wanted, but 'x' came"),
+        (("node", "--main", "h:1", "--keys", "k", "--name", "n", "--cores", "4000"), "--cores: this process may use the cores"),
         (("start", "--journal-durable"), "--journal-durable: a journal to wait for was wanted, but none came"),
     ],
 )
