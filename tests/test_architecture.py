@@ -29,7 +29,7 @@ ALLOWED = {
     "simulator/replay": {"core", "scenarios", "simulator", "simulator/sensors", "simulator/server", *WORLD},
     "cluster": {"core", "samepath", "simulator/carla", "simulator/maps", "simulator/sensors", "simulator/server"},
     # Sessions of CARLA scripts: a proxy and its recordings, and scripts that are run again against servers of ours.
-    "sessions": {"core", "samepath", "simulator/carla"},
+    "sessions": {"core", "samepath", "simulator/carla", "simulator/server", "instrument/conditions"},
     "engines": {"core", "samepath", "scenarios", "instrument/traces"},
     # Two adapters know more than the interface. samepath's own plays our simulator, as godot's plays Godot. CARLA's reads what
     # CARLA writes, OpenDRIVE and recorder files, with the readers that the server has.

@@ -19,7 +19,7 @@ from samepath.sessions.recording import SessionCall, SessionRecording
 _REPORT_BYTES_MOST: Final = 256 << 20
 
 
-class Factor(StrEnum):
+class ScriptFactor(StrEnum):
     """What an experiment can hold still or vary."""
 
     MANAGER_MODE = "traffic manager's mode"
@@ -38,28 +38,28 @@ class ScriptCause:
     advice: str
 
 
-CAUSES: Final[dict[Factor, ScriptCause]] = {
-    Factor.RANDOM: ScriptCause(
+CAUSES: Final[dict[ScriptFactor, ScriptCause]] = {
+    ScriptFactor.RANDOM: ScriptCause(
         "random without seed",
         "seed before the first draw: random.seed(0), numpy.random.seed(0), or a generator of your own such as random.Random(0)",
     ),
-    Factor.CLOCK: ScriptCause(
+    ScriptFactor.CLOCK: ScriptCause(
         "wall clock",
         "decide by simulated time, world.get_snapshot().timestamp.elapsed_seconds or a count of ticks, not by time.time()",
     ),
-    Factor.HASH: ScriptCause(
+    ScriptFactor.HASH: ScriptCause(
         "hash order (sets and their like come out in another order in every process)",
         "give it an order before you use it: for name in sorted(names); PYTHONHASHSEED=0 hides it and does not mend it",
     ),
-    Factor.ADDRESSES: ScriptCause(
+    ScriptFactor.ADDRESSES: ScriptCause(
         "hash order of objects (memory addresses differ in every process)",
         "give sets and dicts of objects an order before you use them: sorted(actors, key=lambda actor: actor.id)",
     ),
-    Factor.MANAGER_MODE: ScriptCause(
+    ScriptFactor.MANAGER_MODE: ScriptCause(
         "unsynchronised traffic manager",
         "call traffic_manager.set_synchronous_mode(True) right after client.get_trafficmanager(), in every script that ticks",
     ),
-    Factor.MANAGER_SEED: ScriptCause(
+    ScriptFactor.MANAGER_SEED: ScriptCause(
         "traffic manager without seed", "call traffic_manager.set_random_device_seed(0) before it gets vehicles"
     ),
 }

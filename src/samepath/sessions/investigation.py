@@ -19,9 +19,9 @@ from samepath.sessions.causes import (
     CLIENTS,
     THREAD,
     UNKNOWN,
-    Factor,
     Place,
     ScriptCause,
+    ScriptFactor,
     WatchedCall,
     Witness,
     caller_of,
@@ -33,7 +33,7 @@ from samepath.sessions.script_runs import Pins, ScriptRun
 
 # Values that vary: so many are tried before something counts as innocent. Two strings in a set come out in the same order in
 # one process of two, so of all this one needs most.
-_TRIES: Final = {Factor.HASH: 6}
+_TRIES: Final = {ScriptFactor.HASH: 6}
 _TRIES_ELSE: Final = 3
 _CLOCK: Final = (1_700_000_000.0, 0.001)
 
@@ -41,7 +41,7 @@ RunScript = Callable[[str, Pins], ScriptRun]
 
 
 @dataclass(frozen=True)
-class Finding:
+class CauseFinding:
     """A cause with its evidence, the line of the script that does it, and the line of the call that differed first."""
 
     cause: ScriptCause
@@ -55,15 +55,15 @@ def all_pinned(*, addresses: bool, manager: bool) -> Pins:
     return Pins(0, addresses, 0, _CLOCK, manager_synchronous=manager, manager_seed=0 if manager else None)
 
 
-def varied(pins: Pins, factor: Factor, number: int) -> Pins:
+def varied(pins: Pins, factor: ScriptFactor, number: int) -> Pins:
     """The same pins with another value of one thing; ``number`` counts from 1."""
-    changes: dict[Factor, Pins] = {
-        Factor.HASH: replace(pins, hash_seed=number),
-        Factor.ADDRESSES: replace(pins, addresses=False),
-        Factor.RANDOM: replace(pins, random=number),
-        Factor.CLOCK: replace(pins, clock=(_CLOCK[0] + 12_345.678 * number, _CLOCK[1] * (1.0 + 0.37 * number))),
-        Factor.MANAGER_MODE: replace(pins, manager_synchronous=False),
-        Factor.MANAGER_SEED: replace(pins, manager_seed=number),
+    changes: dict[ScriptFactor, Pins] = {
+        ScriptFactor.HASH: replace(pins, hash_seed=number),
+        ScriptFactor.ADDRESSES: replace(pins, addresses=False),
+        ScriptFactor.RANDOM: replace(pins, random=number),
+        ScriptFactor.CLOCK: replace(pins, clock=(_CLOCK[0] + 12_345.678 * number, _CLOCK[1] * (1.0 + 0.37 * number))),
+        ScriptFactor.MANAGER_MODE: replace(pins, manager_synchronous=False),
+        ScriptFactor.MANAGER_SEED: replace(pins, manager_seed=number),
     }
     return changes[factor]
 
@@ -89,7 +89,7 @@ class Investigation:
         self._addresses = addresses
         self.notes: list[str] = []
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[CauseFinding]:
         """All causes that were found, the likeliest first; never none."""
         difference = self._comparison.difference
         if difference is None:
@@ -110,7 +110,7 @@ class Investigation:
             f"{len(pinned)} runs with {_pinned_words(pins)} pinned were the same, but letting each of them vary alone changed "
             "nothing in as many runs as were tried: it may be a rare difference; run it more often (-n 10)"
         )
-        return list(self._guilty(pins, pinned, difference, manager=manager)) or [Finding(UNKNOWN, (rare,))]
+        return list(self._guilty(pins, pinned, difference, manager=manager)) or [CauseFinding(UNKNOWN, (rare,))]
 
     def _pinned(self, pins: Pins) -> tuple[list[ScriptRun], SessionComparison | None]:
         """Runs with everything pinned, and the first comparison among them that differs."""
@@ -125,23 +125,23 @@ class Investigation:
                 return runs, comparison
         return runs, None
 
-    def _candidates(self, witness: Witness, *, manager: bool) -> Iterator[Factor]:
+    def _candidates(self, witness: Witness, *, manager: bool) -> Iterator[ScriptFactor]:
         """What the script was seen to use; hashes cannot be seen and are always tried."""
         if manager:
-            yield Factor.MANAGER_MODE
+            yield ScriptFactor.MANAGER_MODE
             if not witness.called("TrafficManager.set_random_device_seed"):
-                yield Factor.MANAGER_SEED
+                yield ScriptFactor.MANAGER_SEED
         if witness.draws:
-            yield Factor.RANDOM
+            yield ScriptFactor.RANDOM
         if witness.clocks:
-            yield Factor.CLOCK
-        yield Factor.HASH
+            yield ScriptFactor.CLOCK
+        yield ScriptFactor.HASH
         if self._addresses:
-            yield Factor.ADDRESSES
+            yield ScriptFactor.ADDRESSES
 
     def _guilty(
         self, pins: Pins, pinned: list[ScriptRun], difference: SessionDifference, *, manager: bool
-    ) -> Iterator[Finding]:
+    ) -> Iterator[CauseFinding]:
         witness = pinned[0].witness or Witness()
         explained = False
         for factor in self._candidates(witness, manager=manager):
@@ -161,8 +161,8 @@ class Investigation:
                 break
 
     def _blamed(
-        self, factor: Factor, pins: Pins, pinned: list[ScriptRun], run: ScriptRun, found: SessionDifference, number: int
-    ) -> Finding:
+        self, factor: ScriptFactor, pins: Pins, pinned: list[ScriptRun], run: ScriptRun, found: SessionDifference, number: int
+    ) -> CauseFinding:
         witness = run.witness or Witness()
         caller = caller_of(run.recording, found.calls[1], found.actor, witness)
         evidence = [
@@ -171,13 +171,13 @@ class Investigation:
             + (f" at {found.method}" if found.method else "")
             + (f", tick {found.tick}" if found.tick is not None else ""),
         ]
-        seen = {Factor.RANDOM: witness.draws, Factor.CLOCK: witness.clocks}.get(factor, [])
-        words = {Factor.RANDOM: "drawn without a seed at", Factor.CLOCK: "the clock is read at"}
+        seen = {ScriptFactor.RANDOM: witness.draws, ScriptFactor.CLOCK: witness.clocks}.get(factor, [])
+        words = {ScriptFactor.RANDOM: "drawn without a seed at", ScriptFactor.CLOCK: "the clock is read at"}
         place = None
         if seen:
             place = next((place for _, place in reversed(seen) if caller and place == caller.place), seen[0][1])
             evidence.append(f"{words[factor]} {places(seen)}")
-        if factor is Factor.MANAGER_MODE:
+        if factor is ScriptFactor.MANAGER_MODE:
             calls = witness.called("TrafficManager.set_synchronous_mode")
             evidence.append(
                 f"set_synchronous_mode is called at {calls[0].place}, but not with True before it matters"
@@ -186,11 +186,11 @@ class Investigation:
             )
             got = witness.called("Client.get_trafficmanager")
             place = got[0].place if got else None
-        elif factor is Factor.MANAGER_SEED:
+        elif factor is ScriptFactor.MANAGER_SEED:
             evidence.append("the script never calls set_random_device_seed of its traffic manager")
-        return Finding(CAUSES[factor], tuple(evidence), place, caller)
+        return CauseFinding(CAUSES[factor], tuple(evidence), place, caller)
 
-    def _left_over(self, pinned: list[ScriptRun], parted: SessionComparison) -> Finding:
+    def _left_over(self, pinned: list[ScriptRun], parted: SessionComparison) -> CauseFinding:
         """All that can be pinned is, and runs still part."""
         difference = parted.difference
         ours, theirs = pinned[0].witness or Witness(), pinned[-1].witness or Witness()
@@ -209,19 +209,19 @@ class Investigation:
             started = theirs.threads or ours.threads
             if started:
                 evidence.append(f"threads are started at {places(started)}")
-            return Finding(THREAD, tuple(evidence), started[0][1] if started else None, caller)
+            return CauseFinding(THREAD, tuple(evidence), started[0][1] if started else None, caller)
         if self._first.timeline.lanes > 1 or len(theirs.processes) > 1:
             clients = f"{self._first.timeline.lanes} clients of {len(theirs.processes)} processes"
             evidence.append(f"{clients} call the server, and nothing orders their calls")
-            return Finding(CLIENTS, tuple(evidence), None, caller)
+            return CauseFinding(CLIENTS, tuple(evidence), None, caller)
         if listeners or theirs.threads:
             what = [(call.name, call.place) for call in listeners] or theirs.threads
             evidence.append(f"what runs in threads of its own: {places(what)}; no other cause is left")
-            return Finding(THREAD, tuple(evidence), what[0][1], caller)
+            return CauseFinding(THREAD, tuple(evidence), what[0][1], caller)
         evidence.append("no thread, no callback and no second client was seen; what differs in them is not known")
-        return Finding(UNKNOWN, tuple(evidence), None, caller)
+        return CauseFinding(UNKNOWN, tuple(evidence), None, caller)
 
-    def _asynchronous(self, difference: SessionDifference) -> Finding:
+    def _asynchronous(self, difference: SessionDifference) -> CauseFinding:
         evidence = [
             "the world was in asynchronous mode: it goes on by the server's wall clock, which decides the tick a call meets",
         ]
@@ -242,20 +242,24 @@ class Investigation:
         for words, seen in (("random is drawn without a seed", witness.draws), ("the clock is read", witness.clocks)):
             if seen:
                 self.notes.append(f"{words} at {places(seen)}: whether that matters shows when the world is synchronous")
-        return Finding(ASYNCHRONOUS, tuple(evidence), None, caller)
+        return CauseFinding(ASYNCHRONOUS, tuple(evidence), None, caller)
 
-    def _from_calls(self, difference: SessionDifference, *, manager: bool) -> Finding:
+    def _from_calls(self, difference: SessionDifference, *, manager: bool) -> CauseFinding:
         """For what is no Python script, or does not run when watched: only what calls show."""
         if not self.notes:
             self.notes.append("the command is no Python script that can be watched: the cause is told from its calls alone")
         if manager and (difference.method == "apply_batch" or difference.kind is DifferenceKind.ARRIVAL):
             evidence = "a traffic manager is there, and its batches come at other moments between two ticks"
-            return Finding(CAUSES[Factor.MANAGER_MODE], (evidence,))
+            return CauseFinding(CAUSES[ScriptFactor.MANAGER_MODE], (evidence,))
         if self._comparison.crossed or self._first.timeline.lanes > 1:
-            return Finding(CLIENTS, (f"{self._first.timeline.lanes} clients call the server, and nothing orders their calls",))
+            return CauseFinding(
+                CLIENTS, (f"{self._first.timeline.lanes} clients call the server, and nothing orders their calls",)
+            )
         if difference.kind is DifferenceKind.ARRIVAL:
-            return Finding(THREAD, ("one client makes the same calls in another order or at other ticks",))
-        return Finding(UNKNOWN, ("states and answers were the same until this call: its values come from outside of them",))
+            return CauseFinding(THREAD, ("one client makes the same calls in another order or at other ticks",))
+        return CauseFinding(
+            UNKNOWN, ("states and answers were the same until this call: its values come from outside of them",)
+        )
 
 
 _CALLBACKS: Final = ("Sensor.listen", "ServerSideSensor.listen", "World.on_tick")

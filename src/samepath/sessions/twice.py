@@ -10,7 +10,7 @@ from typing import Any, Final
 from samepath.core.errors import InputError, printable
 from samepath.sessions.causes import BEGINNING, SIMULATOR, UNKNOWN, describe
 from samepath.sessions.compare import DifferenceKind, SessionComparison, SessionSource, compare_timelines
-from samepath.sessions.investigation import Finding, Investigation
+from samepath.sessions.investigation import CauseFinding, Investigation
 from samepath.sessions.recording import read_session
 from samepath.sessions.script_runs import Pins, ScriptRun, ScriptRunner, TwiceSettings
 from samepath.sessions.timeline import Timeline, timeline_of
@@ -171,7 +171,7 @@ def _judged(
     if parted is None:
         return _undivided(done, comparisons, outcomes, codes, notes, given)
     other, comparison = parted
-    findings: list[Finding] = []
+    findings: list[CauseFinding] = []
     source = comparison.source
     if codes[other] is None and comparison.difference is not None and None in comparison.difference.calls:
         source = SessionSource.UNKNOWN  # it was stopped: that it made no more calls is our doing
@@ -218,28 +218,30 @@ def compare_recorded(*recordings: str | Path) -> TwiceReport:
             notes=tuple(notes),
         )
     other, comparison = parted
-    findings: list[Finding] = []
+    findings: list[CauseFinding] = []
     if comparison.source is SessionSource.SCRIPT:
         findings = [_from_recordings(timelines[0], comparison)]
     return _report(len(timelines), other, comparison, comparison.source, findings, outcomes, (), notes, ())
 
 
-def _from_recordings(timeline: Timeline, comparison: SessionComparison) -> Finding:
+def _from_recordings(timeline: Timeline, comparison: SessionComparison) -> CauseFinding:
     """What calls alone show; the script itself is not at hand."""
-    from samepath.sessions.causes import ASYNCHRONOUS, CAUSES, CLIENTS, THREAD, Factor
+    from samepath.sessions.causes import ASYNCHRONOUS, CAUSES, CLIENTS, THREAD, ScriptFactor
 
     difference = comparison.difference
     if difference is None or not difference.synchronous:
-        return Finding(ASYNCHRONOUS, ("the world was in asynchronous mode: the server's clock decides the tick a call meets",))
+        return CauseFinding(
+            ASYNCHRONOUS, ("the world was in asynchronous mode: the server's clock decides the tick a call meets",)
+        )
     if difference.kind is DifferenceKind.ARRIVAL and timeline.traffic_managers:
-        return Finding(
-            CAUSES[Factor.MANAGER_MODE], ("a traffic manager is there, and calls come at other moments between ticks",)
+        return CauseFinding(
+            CAUSES[ScriptFactor.MANAGER_MODE], ("a traffic manager is there, and calls come at other moments between ticks",)
         )
     if comparison.crossed or (difference.kind is DifferenceKind.ARRIVAL and timeline.lanes > 1):
-        return Finding(CLIENTS, (f"{timeline.lanes} clients call the server, and nothing orders their calls",))
+        return CauseFinding(CLIENTS, (f"{timeline.lanes} clients call the server, and nothing orders their calls",))
     if difference.kind is DifferenceKind.ARRIVAL:
-        return Finding(THREAD, ("one client makes the same calls in another order or at other ticks",))
-    return Finding(UNKNOWN, ("to find out why, run the script itself: samepath twice -- python my_script.py",))
+        return CauseFinding(THREAD, ("one client makes the same calls in another order or at other ticks",))
+    return CauseFinding(UNKNOWN, ("to find out why, run the script itself: samepath twice -- python my_script.py",))
 
 
 def _undivided(
@@ -303,7 +305,7 @@ def _report(
     other: int,
     comparison: SessionComparison,
     source: SessionSource,
-    findings: list[Finding],
+    findings: list[CauseFinding],
     outcomes: tuple[tuple[int, ...], ...],
     codes: tuple[int | None, ...],
     notes: list[str],
