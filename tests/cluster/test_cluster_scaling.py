@@ -19,7 +19,7 @@ from tests.support.clustering import Loop, wait_for
 from tests.support.scenes import Doors, scenario
 from tests.support.serving import served
 
-TICKS = 60
+TICKS = 44
 CORES = tuple((core,) for core in sorted(os.sched_getaffinity(0)))
 QUICK = {"window_ticks": 4, "settle_ticks": 4, "calm_s": 0.1}
 
@@ -62,7 +62,7 @@ class Scaled:
 
     def let_it_look(self, tick):
         """Now and then, until it has seen all ticks so far and those it asked for have come or gone."""
-        if tick % 6:
+        if tick % 4:
             return
         wait_for(lambda: self.main.status().ticks >= tick, "the status of this tick")
         seen = self.main.status().at_s

@@ -33,6 +33,7 @@ from samepath.cluster.link.compression import PackedError, PackedPart
 from samepath.core.errors import InputError, SamepathError
 
 try:
+    import lz4.block  # noqa: F401 - for the link's compression: one that is missing is told here, not at the first frame
     import msgspec
     import zmq
 except ImportError as error:
