@@ -75,7 +75,7 @@ def attached_pose(parent: Pose, relative: Pose) -> Pose:
     x, y, z = point_from(parent, (relative.x_m, relative.y_m, relative.z_m))
     if not (relative.roll_deg or relative.pitch_deg or relative.yaw_deg):
         return Pose(x, y, z, parent.roll_deg, parent.pitch_deg, parent.yaw_deg)
-    return Pose(x, y, z, *angles_of(_times(quaternion_of(parent), quaternion_of(relative))))
+    return Pose(x, y, z, *angles_of(times(quaternion_of(parent), quaternion_of(relative))))
 
 
 def relative_pose(parent: Pose, pose: Pose) -> Pose:
@@ -84,7 +84,7 @@ def relative_pose(parent: Pose, pose: Pose) -> Pose:
     gap = (pose.x_m - parent.x_m, pose.y_m - parent.y_m, pose.z_m - parent.z_m)
     x, y, z = (sum(a * b for a, b in zip(axis, gap, strict=True)) for axis in axes_of(rotation))
     back = (rotation[0], -rotation[1], -rotation[2], -rotation[3])
-    return Pose(x, y, z, *angles_of(_times(back, quaternion_of(pose))))
+    return Pose(x, y, z, *angles_of(times(back, quaternion_of(pose))))
 
 
 def point_from(parent: Pose, point: Triple) -> Triple:
@@ -104,7 +104,7 @@ def point_to(observer: Pose, point: Triple) -> Triple:
     return x, y, z
 
 
-def _times(a: Quaternion, b: Quaternion) -> Quaternion:
+def times(a: Quaternion, b: Quaternion) -> Quaternion:
     """One rotation after another: ``b`` seen from ``a``."""
     aw, ax, ay, az = a
     bw, bx, by, bz = b

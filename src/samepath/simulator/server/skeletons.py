@@ -12,7 +12,7 @@ from samepath.core.catalogue import VehicleType, WalkerType
 from samepath.core.states import Pose
 from samepath.core.trig import atan2, to_degrees
 from samepath.simulator.physics.drivetrain import wheel_places_m
-from samepath.simulator.physics.frames import attached_pose, relative_pose
+from samepath.simulator.physics.frames import Quaternion, angles_of, attached_pose, axes_of, quaternion_of, times
 from samepath.simulator.sensors.meshes.people import limbs_of
 
 Point = tuple[float, float, float]
@@ -39,13 +39,31 @@ def walker_bones(kind: WalkerType, pose: Pose, walked_m: float | None) -> tuple[
     places = _walker_places(kind.height_m, walked_m)
     numbers = {name: index for index, (name, _, _, _) in enumerate(places)}
     found: list[Bone] = []
+    # Every rotation is worked out once: sixty bones and three poses each would be sixteen thousand calls of functions.
+    turned = quaternion_of(pose)
+    axes = axes_of(turned)
+    rotations: list[Quaternion] = []
     for name, parent, place, towards in places:
         x, y, z = place
         pitch, yaw = _direction(place, towards)
         component = Pose(x, y, z - 0.5 * kind.height_m, pitch_deg=pitch, yaw_deg=yaw)
+        rotation = quaternion_of(component)
+        rotations.append(rotation)
+        forward, right, up = axes
+        at = [
+            origin + component.x_m * forward[part] + component.y_m * right[part] + component.z_m * up[part]
+            for part, origin in enumerate(pose[:3])
+        ]
+        world = Pose(*at, *angles_of(times(turned, rotation)))
         number = numbers[parent] if parent else -1
-        relative = component if number < 0 else relative_pose(found[number].component, component)
-        found.append(Bone(name, number, attached_pose(pose, component), component, relative))
+        relative = component
+        if number >= 0:
+            w, i, j, k = rotations[number]
+            before = found[number].component
+            gap = (component.x_m - before.x_m, component.y_m - before.y_m, component.z_m - before.z_m)
+            seen = [sum(a * b for a, b in zip(axis, gap, strict=True)) for axis in axes_of((w, i, j, k))]
+            relative = Pose(*seen, *angles_of(times((w, -i, -j, -k), rotation)))
+        found.append(Bone(name, number, world, component, relative))
     return tuple(found)
 
 
