@@ -9,6 +9,9 @@ from typer.testing import CliRunner
 import samepath
 from samepath.cli.app import app
 from samepath.core.inputs import Input, InputKind, InputLog
+from samepath.engines.interface import RunRequest
+from samepath.engines.samepath.game_loop import SamepathGameLoop
+from samepath.engines.samepath.recordings import record
 from samepath.instrument.traces.store import store_repeats
 from tests.conftest import header, straight_run
 from tests.support.late_logs import late_log
@@ -98,6 +101,18 @@ def test_the_library_gives_the_same(folder):
     assert samepath.explain(folder, cell="calm").cause == "none"
     assert samepath.explain(folder / "calm", folder / "flaky").cause == "none"
     assert explained.words() in invoke(folder)
+
+
+def test_two_recordings_are_played_and_explained(tmp_path):
+    settings = {"mode": "lockstep", "sources": "unseeded-random", "frame_cost_s": 0.0}
+    for name in ("a.rec", "b.rec"):
+        request = RunRequest("table1-test2", 0, 0, settings, duration_s=0.5)
+        recording, _ = record(request, SamepathGameLoop())
+        recording.write(tmp_path / name)
+    plain = json.loads(invoke(tmp_path / "a.rec", tmp_path / "b.rec", "--json"))
+    assert plain["cause"] == "random-stream"
+    assert plain["partings"][0]["tick"] == 1
+    assert "the same to the bit" in invoke(tmp_path / "a.rec", tmp_path / "a.rec")
 
 
 def test_a_log_that_was_written_at_other_moments_is_told_as_that(tmp_path):

@@ -18,7 +18,7 @@ from samepath.instrument.traces.importers import LOG_MIB, Align
 def explain(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR [DIR]", help="A trace or study folder or a log; two compare one with the other."),
+        typer.Argument(metavar="DIR [DIR]", help="A trace or study folder, a log, a recording; two are compared."),
     ],
     cell: Annotated[str | None, typer.Option("--cell", help="The cell to explain; default every one that parts.")] = None,
     repeat: Annotated[

@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from samepath.core.errors import InputError, unknown
 from samepath.instrument.analysis.explain import Explanation, explain_cell, explain_pair, pair_of
-from samepath.instrument.traces.cell import CellTrace
+from samepath.instrument.traces.cell import CellTrace, MemoryCell
 from samepath.instrument.traces.importers import LOG_MIB, Align, ImportOptions
 from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.records import Header
 
 TracePath = str | os.PathLike[str]
 
@@ -22,9 +24,9 @@ def explain(
 ) -> Explanation:
     r"""Say where and why runs part.
 
-    ``path`` is a trace folder, a study folder or a log, ``cell`` one of its cells; left out, it is the first one that parts.
-    ``repeats`` are two of its repeats, else all are compared. With ``other`` the largest outcome of one trace is compared with
-    that of another.
+    ``path`` is a trace folder, a study folder, a log or a recording, ``cell`` one of its cells; left out, it is the first one
+    that parts. ``repeats`` are two of its repeats, else all are compared. With ``other`` the largest outcome of one trace is
+    compared with that of another, or one recording with another.
 
     >>> from pathlib import Path
     >>> _ = Path("log.csv").write_text("repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2.5,1\n")
@@ -47,7 +49,8 @@ def explain_all(cells: Sequence[CellTrace]) -> list[Explanation]:
     """Explain every cell that has two repeats to compare."""
     able = [cell for cell in cells if len(cell.runs) > 1]
     if not able:
-        raise InputError(f"two repeats to compare were wanted, but none of the {len(cells)} cells has more than one")
+        many = f"none of the {len(cells)} cells has more than one" if len(cells) > 1 else "there is one: name a second trace"
+        raise InputError(f"two repeats to compare were wanted, but {many}")
     return [explain_cell(cell) for cell in able]
 
 
@@ -61,7 +64,9 @@ def cells_of(
     file_format: str | None = None,
     log_mib: int = LOG_MIB,
 ) -> list[CellTrace]:
-    """Open the cells of a path, or the one of a name."""
+    """Open the cells of a path, or the one of a name; of a recording, the run that it plays."""
+    if (recorded := _recorded(Path(path))) is not None:
+        return [recorded]
     options = ImportOptions(dict(columns or {}), Align(align), lossless or None, log_mib << 20)
     found = load_cells([Path(path)], options, file_format)
     if cell is None:
@@ -70,6 +75,31 @@ def cells_of(
     if not named:
         raise unknown(f"cell of {path}", cell, [one.header.cell for one in found])
     return named
+
+
+def _recorded(path: Path) -> MemoryCell | None:
+    """Play a recording, and return its run with what went into it; None where the file is none."""
+    if not path.is_file():
+        return None
+    from samepath.engines.samepath import recordings
+
+    if not recordings.is_recording(path):
+        return None
+    recording = recordings.read(path)
+    info = recordings.engine_of(recording.simulator).described(recording.values)
+    run = recordings.check(recording, str(path)).repeat
+    header = Header(
+        path.name,
+        path.name,
+        recording.scenario.name,
+        info.channels,
+        info.step_s,
+        simulator=recording.simulator,
+        lossless=info.capabilities.lossless,
+        time_scale=info.time_scale,
+    )
+    # Its own log: what a replay takes down no longer knows which command came late.
+    return MemoryCell(header, [replace(run, inputs=recording.inputs)])
 
 
 def only_cell(cells: Sequence[CellTrace], path: TracePath) -> CellTrace:

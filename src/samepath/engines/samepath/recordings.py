@@ -175,6 +175,13 @@ def _words(recording: "RunRecording") -> str:
     return ", ".join(f"{name} {version}" for name, version in recording.made_by.items())
 
 
+def is_recording(path: Path) -> bool:
+    """Does a file begin as a recording does?"""
+    from samepath.simulator.replay.container import is_recording as begins_so
+
+    return begins_so(path)
+
+
 def read(path: Path) -> "RunRecording":
     """Read the recording of a run from its file."""
     from samepath.simulator.replay.recording import read_run
