@@ -113,7 +113,7 @@ class _Options:
 def test_the_pipelines_are_yaml_and_every_command_in_them_exists():
     github, gitlab = (yaml.safe_load(block) for block in blocks("ci.md", "yaml"))
     assert github["jobs"]["repeatable"]["runs-on"] == "ubuntu-latest"
-    assert gitlab["repeatable"]["artifacts"]["reports"]["junit"] == ["junit.xml", "junit-logs.xml"]
+    assert gitlab["repeatable"]["artifacts"]["reports"]["junit"] == ["junit.xml", "junit-golden.xml", "junit-logs.xml"]
     added = _Options()
     plugin.pytest_addoption(added)
     for pipeline in (github, gitlab):

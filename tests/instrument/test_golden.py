@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from samepath.core.errors import InputError, SamepathError
 from samepath.core.streams import stream
-from samepath.instrument.golden import check_golden, write_golden
+from samepath.instrument.golden import check_golden, golden_junit, write_golden
 from samepath.instrument.golden_compare import compare
 from samepath.instrument.golden_file import PATH_ERROR_M, PATH_STEP_M, Golden, field_tags, keep, read, write
 from samepath.instrument.traces.cell import MemoryCell
@@ -275,6 +276,17 @@ def test_the_json_has_the_whole_answer(golden):
     assert (actor["actor"], actor["tick"], actor["equal_tick"], actor["fields"]) == (2, 4, 3, ["y_m"])
     assert run["difference"]["max_apart_m"] == pytest.approx(1.0, abs=1e-4)
     assert set(actor["changes"][0]) == {"field", "golden", "now"}
+
+
+def test_the_junit_has_a_case_for_each_run_with_its_figures(golden):
+    root = ElementTree.fromstring(golden_junit(checked(golden, straight_run(0, shift=lambda tick, actor: float(tick > 3)))))
+    (case,) = root.iter("testcase")
+    figures = {one.get("name"): one.get("value") for one in case.iter("property")}
+    assert (figures["verdict"], figures["repeats"], figures["outcomes"]) == ("exceeds-tolerance", "1", "1")
+    assert float(figures["max_deviation_m"]) == pytest.approx(1.0, abs=1e-4)
+    assert case.find("failure").get("message").startswith("First difference at tick 4 (0.4 s): actor 1 (car)")
+    green = ElementTree.fromstring(golden_junit(checked(golden, straight_run(0))))
+    assert (green.get("failures"), green.find(".//failure")) == ("0", None)
 
 
 def test_every_way_to_damage_a_file_is_refused_in_one_line(golden):

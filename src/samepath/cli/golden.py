@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from samepath.cli.common import Json, name_values
+from samepath.core.files import write_text_atomically
 from samepath.core.units import parse_duration_s
 from samepath.instrument import golden as golden_runs
 from samepath.instrument.subjects import read_scalar
@@ -91,9 +92,12 @@ def check(
     tolerance: Annotated[
         str | None, typer.Option("--tolerance", help="Permit so much distance, such as 1cm; the exact answer is told, too.")
     ] = None,
+    junit: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML to this file.")] = None,
     json: Json = False,
 ) -> None:
     """Compare with FILE. Exit 0 the same (or within the tolerance), 1 not, 2 bad input."""
     result = golden_runs.check_golden(file, *(sources or ()), repeats=repeats, tolerance=tolerance)
+    if junit is not None:
+        write_text_atomically(junit, golden_runs.golden_junit(result))
     typer.echo(result.to_json() if json else "\n".join(result.words()))
     raise typer.Exit(0 if result.passes else 1)

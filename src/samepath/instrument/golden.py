@@ -8,6 +8,7 @@ version ran and on which machine stand in the file, and what is not the same now
 
 import json
 import os
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from samepath.instrument.golden_compare import LEAST_TOLERANCE_M, GoldenDifferen
 from samepath.instrument.golden_file import Golden, GoldenRun, keep, read, write
 from samepath.instrument.host.provenance import collect_provenance
 from samepath.instrument.progress import Display, display_for
+from samepath.instrument.report.words import clean
 from samepath.instrument.study.records import Plan, Scalar
 from samepath.instrument.subjects import (
     SubjectChoice,
@@ -204,6 +206,28 @@ class GoldenCheck:
             },
             indent=1,
         )
+
+
+def golden_junit(check: GoldenCheck) -> str:
+    """Return a check as JUnit XML: a test case for each run, with its figures."""
+    failures = sum(not run.passes for run in check.runs)
+    counts = {"name": "samepath golden", "tests": str(len(check.runs)), "failures": str(failures), "errors": "0"}
+    root = ET.Element("testsuites", counts)
+    suite = ET.SubElement(root, "testsuite", {**counts, "name": clean(str(check.path))})
+    for run in check.runs:
+        case = ET.SubElement(suite, "testcase", {"classname": "samepath.golden", "name": clean(run.name)})
+        apart_m = None if run.difference is None else run.difference.max_apart_m
+        figures = {"verdict": run.verdict.value, "repeats": run.runs, "equal": run.equal, "outcomes": run.outcomes}
+        figures |= {"digest": run.digest, "golden_digest": run.golden_digest}
+        figures |= {} if apart_m is None else {"max_deviation_m": repr(apart_m)}
+        properties = ET.SubElement(case, "properties")
+        for name, value in figures.items():
+            ET.SubElement(properties, "property", {"name": name, "value": str(value)})
+        if not run.passes:
+            told = {"type": run.verdict.value, "message": clean(run.words()[min(1, len(run.words()) - 1)].strip())}
+            ET.SubElement(case, "failure", told).text = clean("\n".join(run.words()))
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
 def write_golden(
