@@ -11,6 +11,7 @@ synchronous mode nothing is; on the wall clock it is the frames, which let comma
 
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -19,8 +20,9 @@ import numpy as np
 
 from bench.tools import save, show, verdict
 from samepath.core.inputs import RACED, InputKind, InputLog
+from samepath.core.streams import unseeded
 from samepath.engines import registry
-from samepath.engines.interface import RunRequest
+from samepath.engines.interface import RunRequest, Simulator, SimulatorInfo, no_tick
 from samepath.instrument.analysis.causes import Cause, window_of
 from samepath.instrument.analysis.explain import ExplainedParting, explain_cell
 from samepath.instrument.analysis.partings import Parting
@@ -188,6 +190,46 @@ def judge_controls() -> list[Judged]:
     return found
 
 
+class SeeingCar(Simulator):
+    """A car that drives by what a sensor shows it, wrong in one known place: ``sensor`` noise, or a ``controller`` that draws.
+
+    The world itself is exact: nothing but the command can part two runs, and what the command was decided from is recorded.
+    """
+
+    def __init__(self, wrong: str) -> None:
+        self._wrong = wrong
+
+    def info(self) -> SimulatorInfo:
+        return SimulatorInfo(
+            "seeing-car", "1", f"a {self._wrong} that is noisy", ("straight",), 0.05, ("x_m", "y_m", "throttle_ratio")
+        )
+
+    def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
+        """Drive 40 ticks; the noise begins at tick 20."""
+        recorder.actor(1, "car")
+        chance, x_m, speed_mps = unseeded(), 0.0, 5.0
+        for tick in range(40):
+            noise = float(chance.normal(0.0, 0.1)) if tick >= 20 else 0.0
+            seen_m = 100.0 - x_m + (noise if self._wrong == "sensor" else 0.0)
+            recorder.sensor(tick, "range", "sensor.range", np.array([seen_m]))
+            throttle = 0.01 * seen_m + (noise if self._wrong == "controller" else 0.0)
+            speed_mps += 0.05 * (throttle - 0.1 * speed_mps)
+            x_m += 0.05 * speed_mps
+            recorder.state(tick + 1, 1, {"x_m": x_m, "y_m": 0.0, "throttle_ratio": throttle})
+            on_tick(tick + 1)
+        recorder.in_step()
+        recorder.end(40, "done")
+
+
+def judge_controllers() -> list[Judged]:
+    """Explain a controller that decides otherwise from the same, and one that was shown something else."""
+    found = []
+    for wrong, truth in (("controller", Cause.COMMAND_VALUE), ("sensor", Cause.SENSOR_DATA)):
+        explained = explain_cell(cell_of(f"a {wrong} that is noisy", "straight", {}, range(4), own=SeeingCar(wrong)))
+        found += [Judged(f"a {wrong} that is noisy", one.cause.cause, frozenset({truth})) for one in explained.partings]
+    return found
+
+
 def judge_engines() -> list[Judged]:
     """Explain engines whose mode says what can differ; those that are not installed are left out."""
     found = []
@@ -204,11 +246,16 @@ def judge_engines() -> list[Judged]:
 
 
 def cell_of(
-    name: str, scenario: str, settings: dict[str, object], repeats: object, duration_s: float | None = None
+    name: str,
+    scenario: str,
+    settings: dict[str, object],
+    repeats: object,
+    duration_s: float | None = None,
+    own: Simulator | None = None,
 ) -> MemoryCell:
     """Run repeats of a simulator in this process."""
     runs = []
-    with registry.create(name) as simulator:
+    with own or registry.create(name) as simulator:
         info = simulator.described(settings)  # type: ignore[arg-type]
         for number in repeats:  # type: ignore[attr-defined]
             recorder = Recorder(number, info.channels, info.step_s)
@@ -221,7 +268,7 @@ def cell_of(
 
 def main() -> bool:
     """Judge all and write the confusion matrix."""
-    judged = [*judge_sources(source_names()), *judge_controls(), *judge_engines()]
+    judged = [*judge_sources(source_names()), *judge_controls(), *judge_controllers(), *judge_engines()]
     wrong = [one for one in judged if not one.right]
     rows = []
     for what in dict.fromkeys(one.what for one in judged):

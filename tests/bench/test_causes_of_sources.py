@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.causes import judge_sources, source_names
+from bench.causes import judge_controllers, judge_sources, source_names
 from samepath.simulator.sources import SOURCES
 
 
@@ -22,6 +22,12 @@ from samepath.simulator.sources import SOURCES
 def test_a_source_is_named_and_a_counterfactual_run_agrees(names, causes):
     judged = judge_sources([names], repeats=2)
     assert {one.said.value for one in judged} <= causes
+    assert [one for one in judged if not one.right] == []
+
+
+def test_a_controller_is_told_from_what_it_was_shown():
+    judged = judge_controllers()
+    assert {one.said.value for one in judged} == {"command-value", "sensor-data"}
     assert [one for one in judged if not one.right] == []
 
 
