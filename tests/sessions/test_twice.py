@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 
@@ -12,6 +14,7 @@ from samepath.core.errors import InputError
 from samepath.sessions.compare import SessionSource, compare_sessions
 from samepath.sessions.recording import SessionCall, SessionState, read_session
 from samepath.sessions.twice import compare_recorded, twice
+from tests.support import ROOT
 from tests.support.serve_processes import serve_pool
 from tests.support.sessions import SCRIPTS
 
@@ -51,8 +54,6 @@ WRONG = {
 
 @pytest.fixture
 def free_port():
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return taken.getsockname()[1]
 
@@ -70,6 +71,19 @@ def test_what_is_wrong_with_a_script_is_named_with_its_line(name, free_port):
     found = json.loads(report.to_json())
     assert {"same", "runs", "source", "cause", "first_difference"} <= set(found)
     assert found["first_difference"]["runs"] == [1, 2]
+
+
+def shape(text):
+    """A text without its numbers."""
+    return re.sub(r"-?[0-9]+(\.[0-9]+)?", "#", text)
+
+
+def test_the_page_shows_what_is_said():
+    """Of the page's examples the script is the one that is run, and the words are those that come, numbers aside."""
+    page = (ROOT / "docs" / "twice.md").read_text("utf-8")
+    assert (SCRIPTS / "unseeded.py").read_text("utf-8") in page
+    for words in (run("unseeded").words(), run("clean", sources=("unseeded-random",)).words()):
+        assert shape(words) in shape(page), words
 
 
 def test_a_simulator_that_does_not_repeat_itself_is_told_from_the_script():

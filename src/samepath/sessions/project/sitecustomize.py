@@ -239,6 +239,9 @@ def _watch_clock(report: _Report, pinned: list[float] | None) -> None:
     reads, slept = itertools.count(), [0.0]
     sleep = time.sleep
 
+    def moment(given: list[float]) -> float:
+        return given[0] + given[1] * next(reads) + slept[0]
+
     def watched(name: str, read: Any, scale: int) -> Any:
         def now() -> Any:
             frame = sys._getframe(1)
@@ -247,7 +250,7 @@ def _watch_clock(report: _Report, pinned: list[float] | None) -> None:
             report.once("clock", frame, name=f"time.{name}")
             if pinned is None:
                 return read()
-            value = pinned[0] + pinned[1] * next(reads) + slept[0]
+            value = moment(pinned)
             return value if scale == 1 else int(value * scale)
 
         return now
@@ -257,12 +260,11 @@ def _watch_clock(report: _Report, pinned: list[float] | None) -> None:
         sleep(seconds)
         slept[0] += float(seconds)
 
-    moment = watched("datetime", time.time, 1)
     for name in _CLOCKS:
         setattr(time, name, watched(name, getattr(time, name), 1))
         setattr(time, f"{name}_ns", watched(f"{name}_ns", getattr(time, f"{name}_ns"), 1_000_000_000))
     time.sleep = slept_for
-    _watch_datetime(report, moment if pinned is not None else None)
+    _watch_datetime(report, (lambda: moment(pinned)) if pinned is not None else None)
 
 
 def _watch_datetime(report: _Report, moment: Any) -> None:
