@@ -69,8 +69,11 @@ def test_a_schedule_is_the_same_in_another_process_with_other_hashes(played):
 def test_a_node_hands_frames_to_its_own_clients_before_the_main_server_hears_of_them():
     """As in the simulation; the other way round the next tick's state could overtake them."""
     done = []
-    loop = SimpleNamespace(call_soon_threadsafe=lambda call, output: done.append("own clients"))
-    node = SimpleNamespace(_loop=loop, _deliver_own=None, _send_soon=lambda result, *bulk: done.append("main server"))
+    node = SimpleNamespace(
+        _in_loop=lambda call, output: done.append("own clients"),
+        _deliver_own=None,
+        _send_soon=lambda result, *bulk: done.append("main server"),
+    )
     result = m.TickResult(7, b"", 0.0, ())
     Node._rendered(node, TickRendered(result, (), ((3, b"a picture"),), True))
     assert done == ["own clients", "main server"]
@@ -90,6 +93,17 @@ def test_whoever_begins_to_listen_at_a_node_gets_nothing_of_ticks_that_are_over(
     Node._expect(node, 3, 7)  # a second listener moves nothing back
     Node._deliver(node, 3, b"frame 8 again", 8, lossless=True)
     assert sent == [(3, b"frame 8")]
+
+
+def test_a_node_hands_the_state_to_its_clients_before_a_frame_of_the_same_tick_can_be_drawn():
+    """The event loop is woken last, so that nobody waits for it; what it does first is decided before."""
+    done = []
+    queue = []
+    loop = SimpleNamespace(call_soon_threadsafe=lambda call: done.append("loop woken"))
+    render = SimpleNamespace(put=lambda work: done.append(f"drawing of {work.frame}, {len(queue)} in front"))
+    node = SimpleNamespace(_loop=loop, _for_loop=queue, _render_thread=render, _state=print, _work_off=print)
+    Node._tick(node, m.TickMessage(7, True, b"", (), False, False), m.join_tick(b"state", b"view"), ())
+    assert done == ["drawing of 7, 1 in front", "loop woken"]
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)

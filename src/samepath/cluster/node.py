@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from samepath import __version__
@@ -142,6 +143,7 @@ class Node:
         self._settings = settings
         self._log = log
         self._outgoing: deque[tuple[m.FromNode, tuple[bytes, ...]]] = deque()
+        self._for_loop: deque[Callable[[], object]] = deque()
         self._clients: dict[int, Connection] = {}
         self._client_numbers: dict[Connection, int] = {}
         self._next_client = 1
@@ -328,7 +330,7 @@ class Node:
             self._link.send(m.encode(m.TickResult(message.frame, message.digest, message.busy_s, results)))
 
     def _receive(self, message: m.FromMain, bulk: tuple[bytes, ...]) -> None:  # noqa: PLR0912 - one branch per message
-        in_loop = self._loop.call_soon_threadsafe
+        in_loop = self._in_loop
         match message:
             case m.TickMessage():
                 self._tick(message, bulk[0], bulk[1:])
@@ -376,17 +378,19 @@ class Node:
     def _new_episode(self, message: m.NewEpisode, xodr: bytes) -> None:
         scene = scene_sent(message.shown, message.real, xodr.decode())
         self._road_map = scene.road_map
-        self._loop.call_soon_threadsafe(self._replica.load, message.episode, scene)
+        self._in_loop(self._replica.load, message.episode, scene)
         self._render_thread.put(BuildMap(message.episode, self._road_map))
 
     def _tick(self, message: m.TickMessage, data: bytes, memories: tuple[bytes, ...]) -> None:
         if not message.again:
-            # Clients get the state before the frames of the same tick are drawn, as from a single server.
+            # Clients get the state before the frames of the same tick, as from a single server. It is in front of them in the
+            # queue; the event loop is woken behind the render thread, which everybody waits for.
             state, _ = m.split_tick(data)
-            self._loop.call_soon_threadsafe(self._state, state, message.frame, message.lossless)
+            self._for_loop.append(partial(self._state, state, message.frame, message.lossless))
         self._render_thread.put(
             RenderTick(message.frame, data, message.requests, memories, message.listeners, message.timed, message.lossless)
         )
+        self._loop.call_soon_threadsafe(self._work_off)
 
     # In the render thread.
 
@@ -397,13 +401,22 @@ class Node:
             return
         # Own clients first: once the main server has the result, the next tick's state may be here before their frames.
         if output.own:
-            self._loop.call_soon_threadsafe(self._deliver_own, output)
+            self._in_loop(self._deliver_own, output)
         self._send_soon(output.result, *output.bulk)
 
     def _render_failed(self, error: BaseException) -> None:
         self._end(LOST, f"error of ours while drawing: {type(error).__name__}: {error}")
 
+    def _in_loop(self, call: Callable[..., object], *arguments: object) -> None:
+        """Have something done in the event loop, behind what was asked for before; from any thread."""
+        self._for_loop.append(partial(call, *arguments))
+        self._loop.call_soon_threadsafe(self._work_off)
+
     # Back in the event loop.
+
+    def _work_off(self) -> None:
+        while self._for_loop:
+            self._for_loop.popleft()()
 
     def _open(self) -> None:
         for server in reversed(self._servers):

@@ -47,6 +47,9 @@ CONTROLS = [
     wire.SegmentOffer(wire.SegmentUse.ARENA, 7, 4_000_000, 1000, 1 << 33, b"0123456789abcdef"),
     wire.SegmentReply(wire.SegmentUse.BROADCAST, 7, True, b"0123456789abcdef"),
     wire.GrowRequest(12),
+    wire.Unmap(7),
+    wire.PipesOffer(4_000_000, 10, 11, ("pipe:[123]", "pipe:[124]")),
+    wire.PipesReply(True),
 ]
 
 
@@ -71,7 +74,7 @@ def test_control_messages_come_back_as_they_were(control):
     [
         wire.GrowRequest(-1),
         wire.GrowRequest(2**60),
-        wire.SegmentReply(2, 0, True, bytes(16)),
+        wire.SegmentReply(3, 0, True, bytes(16)),
         wire.SegmentReply(wire.SegmentUse.ARENA, 2**32, True, bytes(16)),
         wire.SegmentReply(wire.SegmentUse.ARENA, 0, True, bytes(15)),
     ],

@@ -43,7 +43,6 @@ from samepath.cluster.link.wire import (
     SegmentReply,
     SegmentUse,
     TooLargeError,
-    Woken,
     zmq,
 )
 from samepath.core.clock import SYSTEM_CLOCK
@@ -119,6 +118,7 @@ class MainLink:
         self._in_place: list[Lease] = []  # of what was handed out by the last poll
         self._discarded: list[tuple[int, Segment]] = []  # arenas that are not used any more, but for that
         self._behind: list[Peer] = []  # whose pipes were not read to the end
+        self._is_wet = False  # ZeroMQ's queue was not read to the end
         self._pipes = shared_memory and hasattr(os, "pipe2")
         self._by_pipe: dict[int, Peer] = {}
         self._closed = False
@@ -315,17 +315,19 @@ class MainLink:
         ready, found = self._poller.wait(timeout_s)
         events: list[LinkEvent] = []
         happened = [event for event in found if not (isinstance(event, Readable) and isinstance(event.key, Peer))]
-        # A process whose end is seen may have written to its pipe after it was looked at, so then all of them are read.
-        piped = [event.key for event in found if isinstance(event, Readable) and isinstance(event.key, Peer)]
-        piped += [peer for peer in self._behind if peer not in piped]
-        if self._ended or len(happened) > sum(isinstance(event, Woken) for event in happened):
-            piped = list(self._by_pipe.values())
         if self._authenticator.zap in ready:
             self._authenticator.answer()
         if self._authenticator.monitor in ready:
             self._note_ended()
         ended = tuple(self._ended)  # those that end while messages are read wait for the next poll
-        dry = self._drain(events)
+        piped = dict.fromkeys(self._behind)
+        piped |= {event.key: None for event in found if isinstance(event, Readable) and isinstance(event.key, Peer)}
+        # A process whose end is seen may have written to its pipe after that was looked at, so then all of them are read.
+        if an_end := bool(ended) or any(isinstance(event, Readable) for event in happened):
+            piped |= dict.fromkeys(self._by_pipe.values())
+        # Without a look at ZeroMQ where it has nothing: most ticks of nodes on this host never touch it.
+        dry = self._drain(events) if self._socket in ready or an_end or self._is_wet else True
+        self._is_wet = not dry
         self._behind = [peer for peer in piped if not self._drain_pipe(peer, events)]
         dry = dry and not self._behind
         events += happened  # after the messages: a process that has ended may have sent its work before
