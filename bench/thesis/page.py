@@ -5,7 +5,7 @@ from typing import Any
 from bench.pages import DOCS, kept, measured_on, picture_path, with_made_part, write_pictures
 from bench.thesis.report import Figure, figures, how
 from bench.thesis.results import Result
-from bench.thesis.tables import markdown, tables
+from bench.thesis.tables import markdown, sentence, tables
 
 NAME = "thesis"
 PAGE = DOCS / "cluster-measuring.md"
@@ -21,9 +21,9 @@ def shown(result: Result) -> list[Figure]:
 def made(content: dict[str, Any]) -> str:
     """The made part of the page."""
     result = Result.read(content["figures"])
+    broken = f"Frames lost in lockstep: {result.lost}; states of nodes that differed from the main server's: {result.desynchronised}."
     parts = [
-        f"{measured_on(content)} {how(result)} {result.traffic}. Frames lost in lockstep: {result.lost}; states of nodes that "
-        f"differed from the main server's: {result.desynchronised}.\n",
+        f"{measured_on(content)} {how(result)} {sentence(result.traffic)} {broken}\n",
         *(markdown(table) for table in tables(result)),
         *(f"![{figure.caption}]({picture_path(NAME, figure).name})\n" for figure in shown(result)),
     ]

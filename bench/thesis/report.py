@@ -14,7 +14,7 @@ from markupsafe import Markup
 import samepath
 from bench.thesis.plan import LEAST_FRAMES_PER_S, Kind, Mode, Resolution
 from bench.thesis.results import Result, Series, ServerSeries
-from bench.thesis.tables import Table, tables
+from bench.thesis.tables import Table, sentence, tables
 from samepath.instrument.report.svg import INK, MUTED, PALETTE, WIDTH_PX, draw
 
 _LEFT_PX, _RIGHT_PX, _HEAD_PX, _PLOT_PX = 66.0, 14.0, 10.0, 230.0
@@ -282,7 +282,7 @@ def render(result: Result, provenance: Mapping[str, Any]) -> str:
         result=result,
         best=best,
         best_images_per_s=median(best.best_images_per_s) if best is not None else 0.0,
-        how=how(result),
+        how=f"{how(result)} {sentence(result.traffic)}",
         tables=[_shown(table) for table in tables(result)],
         figures=[(figure.number, figure.caption, Markup(svg(figure))) for figure in figures(result)],
         series=[row for one in result.series for row in _rows_of(one)],
@@ -294,7 +294,7 @@ def how(result: Result) -> str:
     """How long was measured, in a sentence, and what there was no time for."""
     fewest, most = ((end(one.ticks) for one in result.of("lockstep")) for end in (min, max))
     repeats = (
-        f"{result.most_repeats} repeats" if result.least_repeats == result.most_repeats
+        "once" if result.most_repeats == 1 else f"{result.most_repeats} repeats" if result.least_repeats == result.most_repeats
         else f"{result.least_repeats} to {result.most_repeats} repeats"
     )  # fmt: skip
     words = f"{result.episodes} episodes, {repeats}, map {result.plan['map_name']}"

@@ -32,6 +32,11 @@ def tables(result: Result) -> list[Table]:
     return [made for make in makers if (made := make(result)).rows]
 
 
+def sentence(words: str) -> str:
+    """Words with a capital and a full stop."""
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 def spread(values: Repeats | None, digits: int = 0) -> str:
     """The median of repeats, and from the least to the most where they differ as written."""
     if not values:
@@ -44,7 +49,11 @@ def _machines(result: Result) -> Table:
     rows = [(name, cpu, gpu, memory) for name, cpu, gpu, memory in p.SERVERS]
     rows += [(f"ours: {name}", words, "none: nodes draw on the processor", "") for name, words in result.layouts.items()]
     return Table(
-        "8.1", "The machines", ("", "processor, or where it runs", "graphics card", "memory"), tuple(rows), result.traffic + "."
+        "8.1",
+        "The machines",
+        ("", "processor, or where it runs", "graphics card", "memory"),
+        tuple(rows),
+        sentence(result.traffic),
     )
 
 
@@ -167,7 +176,8 @@ def _resolutions(result: Result) -> Table:
         found = [_most(result, kind, size) for kind, _ in _kinds(result)]
         if any(found):
             cells = [spread(one.best_images_per_s) if one else NONE for one in found]
-            rows.append((str(size), "about 140 to 150 (in the picture)", *cells))
+            theirs = p.SERVERS_IMAGES_PER_S[4].words if size == _SMALL else "in the picture only"
+            rows.append((str(size), theirs, *cells))
     columns = ("resolution", "thesis: images/s with four servers, best", *(f"ours, {kind}" for kind, _ in _kinds(result)))
     return Table("8.7", "All servers, by resolution", columns, tuple(rows), "With the largest number of nodes.")
 
