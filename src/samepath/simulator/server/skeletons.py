@@ -54,7 +54,7 @@ def walker_bones(kind: WalkerType, pose: Pose, walked_m: float | None) -> tuple[
             origin + component.x_m * forward[part] + component.y_m * right[part] + component.z_m * up[part]
             for part, origin in enumerate(pose[:3])
         ]
-        world = Pose(*at, *angles_of(times(turned, rotation)))
+        world = Pose(at[0], at[1], at[2], *angles_of(times(turned, rotation)))
         number = numbers[parent] if parent else -1
         relative = component
         if number >= 0:
@@ -62,7 +62,7 @@ def walker_bones(kind: WalkerType, pose: Pose, walked_m: float | None) -> tuple[
             before = found[number].component
             gap = (component.x_m - before.x_m, component.y_m - before.y_m, component.z_m - before.z_m)
             seen = [sum(a * b for a, b in zip(axis, gap, strict=True)) for axis in axes_of((w, i, j, k))]
-            relative = Pose(*seen, *angles_of(times((w, -i, -j, -k), rotation)))
+            relative = Pose(seen[0], seen[1], seen[2], *angles_of(times((w, -i, -j, -k), rotation)))
         found.append(Bone(name, number, world, component, relative))
     return tuple(found)
 
