@@ -145,6 +145,13 @@ def test_repeats_with_the_same_inputs_that_part_are_named():
     assert "Repeats 0 and 2 had the same inputs to the bit and part" in explained.words()
 
 
+def test_logs_that_do_not_cover_commands_prove_nothing_by_being_equal():
+    partial = InputLog(covers=frozenset({InputKind.STEP}))
+    cell = cell_of([replace(run, inputs=partial) for run in (straight_run(0), shifted(1, 12))])
+    assert (explain_cell(cell).same_inputs, explain_cell(cell).cause) == (None, "unknown")
+    assert explain_pair(cell, 0, 1).same_inputs is None
+
+
 def test_two_repeats_alone():
     cell = cell_of([replace(straight_run(0), inputs=draw(0.5)), straight_run(1), replace(shifted(7, 12), inputs=draw(0.25))])
     assert explain_pair(cell, 0, 7).cause == "random-stream"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from samepath.core.digests import link
 from samepath.core.errors import InputError
 from samepath.core.units import format_length
-from samepath.instrument.analysis.causes import Cause, CauseFound, InputDifference, SensedDifference, find_cause
+from samepath.instrument.analysis.causes import OUTSIDE, Cause, CauseFound, InputDifference, SensedDifference, find_cause
 from samepath.instrument.analysis.growth import Growth, find_growth
 from samepath.instrument.analysis.host_moment import HostMoment, host_at
 from samepath.instrument.analysis.outcomes import Outcome, OutcomeTree, classify
@@ -250,7 +250,8 @@ def explain_pair(cell: CellTrace, a: int, b: int) -> Explanation:
     found = _explain_pair(cell, cell.load(a), cell.load(b), 1, 1)
     children = tuple(OutcomeTree((index,), 1, None) for index in range(2))
     tree = OutcomeTree((0, 1), 2, found.parting.tick, children)
-    same = (a, b) if len(digests) == 2 and len(set(digests.values())) == 1 else None
+    alike = len(digests) == 2 and len(set(digests.values())) == 1 and _knows_the_outside(cell, a)
+    same = (a, b) if alike else None
     return replace(blank, tree=tree, partings=(found,), same_inputs=same)
 
 
@@ -310,9 +311,15 @@ def _same_inputs(cell: CellTrace, digests: dict[int, str]) -> tuple[int, int] | 
         name = digests.get(run.repeat)
         if name is not None:
             repeat, digest = first.setdefault(name, (run.repeat, run.digest))
-            if digest != run.digest:
+            if digest != run.digest and _knows_the_outside(cell, repeat):
                 return repeat, run.repeat
     return None
+
+
+def _knows_the_outside(cell: CellTrace, repeat: int) -> bool:
+    """Does a log have all that comes from outside? Otherwise equal logs are no equal inputs."""
+    log = cell.inputs(repeat)
+    return log is not None and log.covers >= OUTSIDE
 
 
 def _sensed(cell: CellTrace, a: int, b: int) -> SensedDifference | None:
