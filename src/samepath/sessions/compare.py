@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from samepath.sessions.methods import Ids, actor_of, command_index, first_unlike, is_read, plain_arguments, plain_result
+from samepath.sessions.methods import Ids, actor_of, command_index, first_unlike, plain_arguments, plain_result
 from samepath.sessions.recording import ROW_BYTES, Rows, SessionRecording
 from samepath.sessions.timeline import PlacedCall, StateCursor, Stretch, Timeline, content, ids_of, lanes_at, timeline_of
 
@@ -217,7 +217,7 @@ class _Comparing:
         tick: int,
         acts: tuple[dict[int, list[PlacedCall]], dict[int, list[PlacedCall]]],
         lanes: tuple[dict[int, list[PlacedCall]], dict[int, list[PlacedCall]]],
-        reads: tuple[dict[Any, list[PlacedCall]], dict[Any, list[PlacedCall]]],
+        reads: "tuple[_Reads, _Reads]",
         stretches: tuple[Stretch, Stretch],
     ) -> SessionDifference | None:
         """The first call of a tick, or answer to one, that differs."""
@@ -226,11 +226,11 @@ class _Comparing:
         for lane in sorted({act.lane for act in (*here[0], *here[1])}):
             ours, theirs = ([act for act in side if act.lane == lane] for side in here)
             found += self._first_of_lane(tick, ours, theirs, (lanes[0].get(lane, []), lanes[1].get(lane, [])))
-        for key in reads[0]:
-            if key[0] == tick and key in reads[1]:
-                for ours_read, their_read in zip(reads[0][key], reads[1][key], strict=False):
-                    if (difference := self._answer_of(tick, ours_read, their_read)) is not None:
-                        found.append((ours_read.call.number, difference))
+        asked = reads[0].get(tick, {}), reads[1].get(tick, {})
+        for key in asked[0]:
+            for ours_read, their_read in zip(asked[0][key], asked[1].get(key, []), strict=False):
+                if (difference := self._answer_of(tick, ours_read, their_read)) is not None:
+                    found.append((ours_read.call.number, difference))
         self.calls += len(here[0])
         orders = [[act.lane for act in side] for side in here]
         if orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]):
@@ -527,13 +527,15 @@ def _by_tick(acts: Iterable[PlacedCall]) -> dict[int, list[PlacedCall]]:
     return found
 
 
-def _reads(stretch: Stretch) -> dict[Any, list[PlacedCall]]:
-    """Reads that can be compared, by their place between acts, the connection and what was asked."""
-    found: dict[Any, list[PlacedCall]] = {}
+_Reads = dict[int, dict[Any, list[PlacedCall]]]
+
+
+def _reads(stretch: Stretch) -> _Reads:
+    """Reads that can be compared, by tick, then by their place between acts, the connection and what was asked."""
+    found: _Reads = {}
     for read in stretch.reads:
-        if is_read(read.call.method):
-            key = read.tick, read.acts_before, read.lane, read.call.method, read.call.arguments.digest
-            found.setdefault(key, []).append(read)
+        key = read.acts_before, read.lane, read.call.method, read.call.arguments.digest
+        found.setdefault(read.tick, {}).setdefault(key, []).append(read)
     return found
 
 

@@ -102,9 +102,7 @@ class SessionProxy:
     def __init__(self, settings: ProxySettings, path: Path, log: Callable[[str], None]) -> None:
         self.settings = settings
         self.log = log
-        server = f"{settings.server_host}:{settings.server_port}"
-        header = SessionHeader(VERSION, __version__, {"server": server, **settings.facts})
-        self.writer = SessionWriter(path, header, settings.most_bytes)
+        self._path = path
         self.clients: set[_ClientSide] = set()
         self.listeners: set[_ListenerSide] = set()
         self.port = self.stream_port = 0
@@ -121,13 +119,19 @@ class SessionProxy:
         self._has_complained = False
 
     async def start(self) -> None:
-        """Take both ports and let clients in."""
+        """Take both ports, begin the recording and let clients in; what cannot be had leaves no file behind."""
         settings = self.settings
         self._streams: Listener = await listen(
             lambda: _ListenerSide(self), settings.host, settings.port + 1 if settings.port else 0, self.log
         )
         try:
             self._calls: Listener = await listen(lambda: _ClientSide(self), settings.host, settings.port, self.log)
+            try:
+                facts = {"server": f"{settings.server_host}:{settings.server_port}", **settings.facts}
+                self.writer = SessionWriter(self._path, SessionHeader(VERSION, __version__, facts), settings.most_bytes)
+            except BaseException:
+                self._calls.close()
+                raise
         except BaseException:
             self._streams.close()
             raise

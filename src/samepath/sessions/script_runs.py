@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -139,11 +139,14 @@ class ScriptRunner:
             return settings.port
         if _is_free(settings.host, DEFAULT_PORT) and _is_free(settings.host, DEFAULT_PORT + 1):
             return DEFAULT_PORT
+        self._say_taken()
+        return 0
+
+    def _say_taken(self) -> None:
         self._log(
             f"port {DEFAULT_PORT} is taken: the script must take the port from CARLA_PORT; one that always calls "
             f"{DEFAULT_PORT} would reach somebody else's server"
         )
-        return 0
 
     def run(self, label: str, pins: Pins | None = None) -> ScriptRun:
         """Run the script once. With ``pins`` it is watched from inside, and what they name is held still."""
@@ -157,9 +160,8 @@ class ScriptRunner:
             _reload(address)
         facts = {"label": label, "command": printable(" ".join(self.settings.command))[:2000], "map": self.settings.map_name}
         settings = ProxySettings(*address, host=self.settings.host, port=self.port, facts=facts)
-        proxy = SessionProxy(settings, path, lambda line: self._log(f"{label}: {line}"))
         try:
-            self._loop.do(proxy.start())
+            proxy = self._opened(settings, path, label)
             start_s = SYSTEM_CLOCK.monotonic_s()
             try:
                 exit_code = self._run_script(folder, proxy.port, pins)
@@ -170,6 +172,24 @@ class ScriptRunner:
         seconds = SYSTEM_CLOCK.monotonic_s() - start_s
         witness = read_witness(folder / "witness.jsonl") if pins is not None else None
         return ScriptRun(label, path, exit_code, seconds, _last_line(folder / "output.log"), witness)
+
+    def _opened(self, settings: ProxySettings, path: Path, label: str) -> SessionProxy:
+        """A proxy that listens. Port 2000 may be gone since it was looked at: others run scripts too."""
+
+        def log(line: str) -> None:
+            self._log(f"{label}: {line}")
+
+        proxy = SessionProxy(settings, path, log)
+        try:
+            self._loop.do(proxy.start())
+        except InputError:
+            if self.settings.port is not None or not settings.port:
+                raise
+            self._say_taken()
+            self.port = 0
+            proxy = SessionProxy(replace(settings, port=0), path, log)
+            self._loop.do(proxy.start())
+        return proxy
 
     def _end_server(self, server: FreshServer | None) -> None:
         if server is None or self._nursery is None:
