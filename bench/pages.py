@@ -65,4 +65,6 @@ def measured_on(result: dict[str, Any]) -> str:
     model = cpu.get("model") or "an unknown processor"
     cores = cpu.get("cores_usable") or cpu.get("cores_logical")
     python, commit = provenance["python"]["version"], result["code"]["commit"][:7]
-    return f"Measured {date} on {cores} cores ({model}), Python {python}, commit {commit}."
+    load = float(provenance["load_average"]["tasks_15_min"])
+    busy = f"; other work wanted those cores too (load average {load:.0f})" if load > 2.0 * float(cores) else ""
+    return f"Measured {date} on {cores} cores ({model}), Python {python}, commit {commit}{busy}."

@@ -21,7 +21,9 @@ def shown(result: Result) -> list[Figure]:
 def made(content: dict[str, Any]) -> str:
     """The made part of the page."""
     result = Result.read(content["figures"])
-    broken = f"Frames lost in lockstep: {result.lost}; states of nodes that differed from the main server's: {result.desynchronised}."
+    broken = (
+        f"Frames lost in lockstep: {result.lost}; states of nodes that were not the main server's: {result.desynchronised}."
+    )
     parts = [
         f"{measured_on(content)} {how(result)} {sentence(result.traffic)} {broken}\n",
         *(markdown(table) for table in tables(result)),
