@@ -1,8 +1,8 @@
 """CARLA's clients of several versions against ``samepath serve``: each does the same things in its own protocol.
 
-``python -m tests.compatibility.clients PYTHON...``, where each PYTHON is an interpreter with a ``carla`` wheel installed (0.9.15
-and 0.9.14 are on PyPI for Python 3.7 and 3.8, 0.9.15 also for 3.9 and 3.10). The version is asked of the wheel, and the server
-started with ``--protocol``. A wheel older than 0.9.14 must be refused in words.
+``python -m tests.compatibility.clients PYTHON...``, where each PYTHON is an interpreter with a ``carla`` wheel installed
+(0.9.15 and 0.9.14 are on PyPI for Python 3.7 and 3.8, 0.9.15 also for 3.9 and 3.10). The version is asked of the wheel, and the
+server started with ``--protocol``. A wheel older than 0.9.14 must be refused in words.
 """
 
 import argparse

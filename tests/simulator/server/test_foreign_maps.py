@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 
 from samepath.core.errors import InputError, UnknownNameError
+from samepath.scenarios.model import load_scenario
 from samepath.simulator.carla.streams import ACTOR_STATE, WORLD_STREAM
 from samepath.simulator.maps import load_map, parse_map
 from samepath.simulator.maps.files import map_files
 from samepath.simulator.server.ticking import substeps_of
+from samepath.simulator.simulation import Simulation, SimulationSettings, check_on_map
 from tests.support.map_texts import one_road
 from tests.support.serving import RawClient, RawListener, served
 
@@ -270,3 +272,19 @@ def limits(server, client, x, yaw, metres):
 def test_crossings_are_found_by_name_too():
     crossing = '<objects><object id="1" name="SimpleCrosswalk" type="-1" s="50" t="0" hdg="0" length="4" width="6"/></objects>'
     assert len(parse_map(one_road(after=crossing), "x").crosswalks) == 1
+
+
+def test_a_scenario_is_driven_on_a_map_of_the_users_as_on_ours(tmp_path, monkeypatch):
+    """The same roads under another name, by path and by name, give the same motion to the bit."""
+    ours = load_scenario("table1-test1")
+    (tmp_path / "Mine.xodr").write_text(load_map(ours.map).xodr)
+    monkeypatch.setenv("SAMEPATH_MAPS", str(tmp_path))
+    ends = []
+    for name in (ours.map, "Mine", str(tmp_path / "Mine.xodr")):
+        scenario = ours.model_copy(update={"map": name})
+        check_on_map(scenario)
+        simulation = Simulation(scenario, SimulationSettings())
+        for _ in range(40):
+            simulation.step()
+        ends.append(simulation.world.state_array()[1].tobytes())
+    assert ends[0] == ends[1] == ends[2]

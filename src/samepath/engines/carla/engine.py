@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple, Protocol
 
 from samepath.core.catalogue import ALIASES
-from samepath.core.errors import InputError, SimulatorError, nearest, unknown
+from samepath.core.errors import InputError, SimulatorError, UnknownNameError, nearest, unknown
 from samepath.core.states import Command, WalkerCommand
 from samepath.core.trig import sincos_deg
 from samepath.engines.carla.simulator import CURRENT_MAP, OPENDRIVE_MAP, SCENARIO_MAP, TICK_S, CarlaSettings
@@ -170,13 +170,14 @@ class CarlaConnection:
 
     def _generated(self, name: str) -> CarlaWorld:
         """Let the server build its world from one of our road networks."""
-        from samepath.simulator.maps import available_maps, load_map
+        from samepath.simulator.maps import load_map
 
-        if name not in available_maps():
+        try:
+            text = load_map(name).xodr
+        except UnknownNameError as error:
             raise SimulatorError(
                 f"the scenario's map {name!r} is none that a CARLA server can build: give map: current, or a map of the server"
-            )
-        text = load_map(name).xodr
+            ) from error
         if not self._reloads and self.world.get_map().to_opendrive() == text:
             return self.world
         return self.client.generate_opendrive_world(text, self.carla.OpendriveGenerationParameters(), False)
