@@ -1,5 +1,6 @@
 """The proxy: every byte passes, every call and state is written down, at its tick; nobody can bring it down."""
 
+import asyncio
 import random
 import select
 import socket
@@ -11,7 +12,7 @@ import pytest
 
 from samepath.core.errors import InputError, StoreError
 from samepath.sessions.compare import compare_sessions
-from samepath.sessions.proxy import read_address
+from samepath.sessions.proxy import ProxySettings, SessionProxy, read_address
 from samepath.sessions.recording import SessionAnswer, SessionCall, SessionFrame, SessionState, read_session
 from samepath.sessions.timeline import content
 from samepath.simulator.carla.codec import answer, token, value_result
@@ -278,6 +279,14 @@ def test_a_file_that_is_there_is_refused_before_anybody_connects(tmp_path):
     with pytest.raises(StoreError, match="never overwritten"), proxied(1, tmp_path / "s"):
         pass
     assert (tmp_path / "s").read_text() == "precious"
+
+
+def test_a_port_that_is_taken_leaves_no_file_behind(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        proxy = SessionProxy(ProxySettings("127.0.0.1", 1, port=taken.getsockname()[1]), tmp_path / "s", print)
+        with pytest.raises(InputError, match="cannot be served"):
+            asyncio.run(proxy.start())
+    assert not (tmp_path / "s").exists()
 
 
 @pytest.mark.parametrize(
