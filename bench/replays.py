@@ -36,7 +36,8 @@ from samepath.simulator.simulation import SimulationSettings
 
 COUNT = int(os.environ.get("SAMEPATH_REPLAYS", "20"))
 LOAD = 0.75
-SCENARIOS = ("table1-test2", "table1-test4", "table1-test6", "draft-test7", "table1-test1")
+# In each of these somebody runs into somebody, whatever the frames are.
+SCENARIOS = ("table1-test2", "table1-test4", "table1-test6")
 MODES: dict[str, dict[str, str | float]] = {
     "variable": {"mode": "variable", "time_scale": 20.0},
     "thread": {"mode": "real-time", "controllers": "thread", "time_scale": 20.0},
@@ -53,7 +54,7 @@ def main() -> bool:
         served = _sessions(Path(folder))
     costs = _costs()
     figures: dict[str, Any] = {"load": LOAD, "runs": runs, "sessions": served, "costs": costs}
-    good = all(run["same"] for run in (*runs, *served)) and len(runs) == len(served) == COUNT
+    good = all(run["same"] for run in (*runs, *served)) and all(run["collisions"] for run in runs)
     figures["all_same"] = good
     save("replays", figures)
     return good
@@ -166,7 +167,11 @@ def _costs() -> dict[str, float]:
             pass
         simulation.close()
 
-    recorders = {"plain": lambda: None, "lockstep": setup.recorder, "everything": lambda: setup.recorder(everything=True)}
+    recorders: dict[str, Callable[[], Any]] = {
+        "plain": lambda: None,
+        "lockstep": setup.recorder,
+        "everything": lambda: setup.recorder(everything=True),
+    }
     best = dict.fromkeys(recorders, math.inf)
     # In turns, and by the time of the processor: others use this machine too, and not evenly.
     for _ in range(15):
