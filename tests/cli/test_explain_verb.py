@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 import samepath
 from samepath.cli.app import app
 from samepath.core.inputs import Input, InputKind, InputLog
+from samepath.core.units import format_length
 from samepath.engines.interface import RunRequest
 from samepath.engines.samepath.game_loop import SamepathGameLoop
 from samepath.engines.samepath.recordings import record
@@ -124,4 +126,9 @@ def test_a_log_that_was_written_at_other_moments_is_told_as_that(tmp_path):
         assert one["sampling"]["same_paths"]
         assert "The moments differ, not the paths" in one["evidence"][0]
         assert "log at moments of simulated time" in one["to_record"]
+    page = (Path(__file__).parents[2] / "docs" / "explain.md").read_text("utf-8")
+    sentence = plain["partings"][0]["evidence"][0]
+    assert f"{sentence[0].upper()}{sentence[1:]}." in page, "the page quotes this very log"
+    (cell,) = samepath.analyse(path, progress=False).cells
+    assert f"a max sigma of {format_length(cell.summary.max_sigma_m)}" in page
     assert "the same to the bit" in invoke(late_log(tmp_path / "even.txt", lambda repeat, row: 1))
