@@ -100,7 +100,8 @@ jammed = [n for n, way in trail.items() if len(way) > 120 and way[-1] - way[-121
 print("result: " + json.dumps({
     "cars": len(vehicles), "lights": len(lights), "lights_with_stops": with_stops, "cars_at_lights": len(at_light),
     "collisions": len(seconds_touched), "touched": seconds_touched[:40],
-    "off_road": {n: [s, places[n]] for n, s in off.items()}, "jammed": {n: places[n] for n in jammed if n not in gone}, "gone": gone,
+    "off_road": {n: [s, places[n]] for n, s in off.items()},
+    "jammed": {n: places[n] for n in jammed if n not in gone}, "gone": gone,
     "driven_m": round(sum(driven.values()) / max(1, len(driven))), "spawn_points": len(road_map.get_spawn_points()),
 }), flush=True)
 import os
@@ -120,19 +121,20 @@ def main() -> int:
     names = [path.stem for path in sorted(arguments.folder.glob("*.xodr"))]
     if not names:
         parser.error(f"{arguments.folder}: a folder with *.xodr files was wanted")
-    results = {
-        name: run(arguments.folder, name, arguments.cars, arguments.seconds, arguments.port)
-        for name in names
-        if not arguments.only or name in arguments.only
-    }
+    results = {}
+    for name in names:
+        if not arguments.only or name in arguments.only:
+            results[name] = run(arguments.folder, name, arguments.cars, arguments.seconds, arguments.port)
+            print(f"{name}: {json.dumps(results[name])[:400]}", file=sys.stderr, flush=True)
     table = Table("map", "cars", "at a light", "lights with stops", "collisions", "off the road", "jammed", "driven", box=None)
     for name, found in results.items():
         if "error" in found:
             table.add_row(name, found["error"])
             continue
+        jammed = len(found["jammed"]) + len(found["gone"])
         table.add_row(
             name, str(found["cars"]), str(found["cars_at_lights"]), f"{found['lights_with_stops']} of {found['lights']}",
-            str(found["collisions"]), str(len(found["off_road"])), str(len(found["jammed"]) + len(found["gone"])), f"{found['driven_m']} m",
+            str(found["collisions"]), str(len(found["off_road"])), str(jammed), f"{found['driven_m']} m",
         )  # fmt: skip
     Console(width=140).print(table)
     if arguments.json:

@@ -4,11 +4,16 @@ import msgpack
 import numpy as np
 import pytest
 
+from samepath.cluster.replica import scene_sent
 from samepath.core.errors import InputError, UnknownNameError
 from samepath.scenarios.model import load_scenario
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import ACTOR_STATE, WORLD_STREAM
 from samepath.simulator.maps import load_map, parse_map
 from samepath.simulator.maps.files import map_files
+from samepath.simulator.server.journal import JournalOrigin
+from samepath.simulator.server.maps import named_maps
+from samepath.simulator.server.server import ServerSettings
 from samepath.simulator.server.ticking import substeps_of
 from samepath.simulator.simulation import Simulation, SimulationSettings, check_on_map
 from tests.support.map_texts import one_road
@@ -288,3 +293,21 @@ def test_a_scenario_is_driven_on_a_map_of_the_users_as_on_ours(tmp_path, monkeyp
             simulation.step()
         ends.append(simulation.world.state_array()[1].tobytes())
     assert ends[0] == ends[1] == ends[2]
+
+
+def test_a_node_knows_the_users_maps_by_name_and_builds_what_the_main_server_sends(folder):
+    names = ServerSettings(aliases={"Home": "Lane"}, map_files=map_files([folder])).map_names
+    assert names == {"Home": "Lane", "Lane": "Lane", "Town05": "Town05"}
+    library = named_maps(names, print, ServerLimits())
+    shown = {path.rpartition("/")[2] for path in library.paths()}
+    assert {"Lane", "Lane_Opt", "Town05", "Town05_Opt", "Home"} <= shown
+    scene = scene_sent("Town05_Opt", "Town05", ROADRUNNER)
+    assert (scene.name, scene.road_map.name, scene.road_map.xodr) == ("Town05_Opt", "Town05", ROADRUNNER)
+    assert scene_sent("Home", "town", "").road_map is load_map("town")
+
+
+def test_a_resumed_server_knows_the_users_maps(folder):
+    origin = JournalOrigin("Lane", map_files=map_files([folder]))
+    assert JournalOrigin.of(origin.plain()).map_files == map_files([folder])
+    older = {key: value for key, value in origin.plain().items() if key != "map_files"}
+    assert JournalOrigin.of(older).map_files == {}
