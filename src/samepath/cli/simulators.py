@@ -52,6 +52,7 @@ def _asked(name: str) -> tuple[SimulatorInfo, str]:
 def _tell(name: str, *, gap: bool) -> None:
     info, reason = _asked(name)
     able = info.capabilities
+    replayed = {"its controllers' commands": able.replays, "whole runs, from what went into them": able.inputs}
     told = {
         "version": info.version or "-",
         "what it is": info.summary,
@@ -59,6 +60,7 @@ def _tell(name: str, *, gap: bool) -> None:
         "step": f"{info.step_s:g} s",
         "channels": ", ".join(info.channels),
         "promises": "the same bits in every repeat, with these settings" if able.deterministic else "nothing",
+        "replays": "; ".join(words for words, can in replayed.items() if can) or "nothing",
         "settings": "\n".join(f"{key}={value}" for key, value in info.settings.items()) or "-",
     }
     table = Table(box=None, pad_edge=False, show_header=False, title=Text(name), title_justify="left", title_style="bold")

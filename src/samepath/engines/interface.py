@@ -30,9 +30,9 @@ DURATION: Final = "duration"
 LAST_WAYPOINT: Final = "every actor reached its last waypoint"
 FIRST_COLLISION: Final = "first collision"
 TIME_OVER: Final = "simulated time is over"
+_WHO_CAN: Final = "samepath simulators NAME tells what one replays"
 # What drives an engine's time, the setting ``mode``: fixed steps as fast as they go, while nothing looks at the wall clock; or
 # frames on the wall clock, with drivers asked once a frame, as games do it.
-_WHO_CAN: Final = "samepath simulators tells which can (inputs)"
 SYNCHRONOUS: Final = "synchronous"
 GAME_LOOP: Final = "game-loop"
 

@@ -9,7 +9,8 @@ cut off, its events are of that tick.
 
 Replayed commands hold from the simulated time on at which they were recorded. With fixed steps these are the steps of the
 recorded run, whichever frame they fall into, so that its bits come back; steps that vary begin at other times, and take what
-holds then.
+holds then. Played again from its inputs (``RunRequest.inputs``) a run goes by its steps instead, each as long as it was: then
+the bits come back in every mode, and no clock is asked.
 """
 
 import sys
