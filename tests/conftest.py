@@ -59,7 +59,8 @@ TIERS = {
     "slow": (
         "cli", "engines/test_carla.py", "engines/test_command.py", "engines/test_game_loop.py", "engines/test_reference.py",
         "engines/test_replays.py", "engines/test_samepath_sensing.py", "engines/test_subprocess.py", "instrument/conditions",
-        "instrument/execution", "instrument/report", "instrument/traces/test_importer_fuzz.py",
+        "instrument/execution", "instrument/report", "instrument/test_bisect.py", "instrument/test_shrink.py",
+        "instrument/traces/test_importer_fuzz.py",
         "instrument/traces/test_store.py",
         "scenarios/test_same_bits.py", "sessions/test_twice.py",
         "simulator/dataset", "simulator/sensors", "simulator/server/test_fuzz.py",

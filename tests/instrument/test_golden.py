@@ -184,6 +184,19 @@ def test_other_channels_are_named_and_what_both_have_is_compared():
     assert (other.actors[0].tick, other.actors[0].fields) == (8, ("y_m",))
 
 
+def test_what_only_the_digest_knows_is_said_to_be_just_that():
+    many = [(tick, "collision", 1, 2, (float(tick), 0.0, 0.0)) for tick in range(1, 91)]
+    before = golden_of(run(ticks=100, events=many))
+    assert len(before.events) < before.event_count
+    late = compare(before, run(ticks=100, events=[*many[:-1], (90, "collision", 1, 2, (0.5, 0.0, 0.0))]))
+    assert late.words()[0].startswith("The digests differ, but nothing that the golden file keeps does")
+    assert not late.actors
+    more = compare(before, run(ticks=100, events=[*many, (95, "collision", 1, 2)]))
+    assert more.structure == ("94 events instead of 93",)
+    order = compare(golden_of(run()), run(channels=(*CHANNELS[:3], "throttle_ratio", "vx_mps")))
+    assert order.words()[0].startswith("The digests differ, but nothing that the golden file keeps does: the order of channels")
+
+
 def test_paths_are_kept_to_a_part_of_a_millimetre():
     kept = golden_of(run()).actors[0]
     true = run().values[run().actor == 1][:, :3]
@@ -433,6 +446,20 @@ design:
     - {simulator: control-two-outcomes, scenario: crossing, name: two}
 execution: {isolation: inline}
 """
+
+
+def test_the_folder_of_a_study_makes_a_golden_file_of_each_cell(tmp_path, monkeypatch):
+    import samepath
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(STUDY)
+    samepath.run_study("s.yaml", "out", progress=False)
+    result = write_golden("exact.golden", "out", cell="exact", progress=False)
+    assert [(run.name, run.equal_runs) for run in result.golden.runs] == [("exact", 2)]
+    assert check_golden("exact.golden", progress=False).same  # run again, from the study that is in its folder
+    assert check_golden("exact.golden", "out/cells/exact", progress=False).same
+    with pytest.raises(SamepathError, match="unknown cell of out 'exac': did you mean 'exact'"):
+        write_golden("other.golden", "out", cell="exac", progress=False)
 
 
 def test_a_study_cell_is_run_again_and_is_the_same(tmp_path, monkeypatch):

@@ -399,8 +399,10 @@ class _Found:
 
     def keep(self, path: Path, tolerance_m: float | None) -> GoldenRun:
         plan, digest = self.plan, ""
-        if plan is not None and is_file_of_a_scenario(cell_of(plan).scenario):
-            file = Path(cell_of(plan).scenario)
+        file = Path(cell_of(plan).scenario) if plan is not None else Path()
+        if plan is not None and is_file_of_a_scenario(file.name) and not file.is_file():
+            plan = None  # the folder of a study that was run elsewhere: its runs can be compared, not run again
+        elif plan is not None and is_file_of_a_scenario(file.name):
             digest = _file_digest(file)
             # From the golden file on: the two lie in one repository, which is somewhere else on the next machine.
             plan = with_cell(plan, scenario=Path(os.path.relpath(file, path.parent)).as_posix())
