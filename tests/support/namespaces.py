@@ -22,8 +22,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -312,17 +312,11 @@ def remove_left_behind() -> None:
                 _ip("netns", "del", path.name)
 
 
-@contextmanager
-def process(started: "subprocess.Popen[Any]", grace_s: float = 10.0) -> Iterator["subprocess.Popen[Any]"]:
-    """End a process of a host when the block ends; SIGTERM goes to what runs there, not to what has unshared it."""
-    try:
-        yield started
-    finally:
-        end(started, grace_s)
-
-
 def end(started: "subprocess.Popen[Any]", grace_s: float = 10.0) -> None:
-    """Ask what runs in a host to end, and wait for it; kill it if that takes too long."""
+    """Ask what runs in a host to end, and wait for it; kill it if that takes too long.
+
+    SIGTERM goes to what runs there, not to what has unshared it: that would kill it.
+    """
     if started.poll() is None:
         for pid in _children(started.pid):
             with suppress(ProcessLookupError):

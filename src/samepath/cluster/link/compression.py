@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 Mode = Literal["auto", "on", "off"]
-MODES: Final = ("auto", "on", "off")
 # Smaller parts travel in a packet or two: there is nothing to be saved.
 LEAST_BYTES: Final = 16 << 10
 # As they are named on the wire.
