@@ -221,7 +221,7 @@ def test_inside_a_script_everything_that_is_pinned_repeats_and_everything_else_d
     pinned = all_pinned(addresses=False, manager=False)
     first, seen = inside(tmp_path, "first", pinned)
     assert first == inside(tmp_path, "second", pinned)[0]
-    assert first.startswith("1700000000.0 0.251 2023")
+    assert first.startswith("1700000000.0 0.26 2023")
     assert "queues keep the real clock" in first
     assert first != inside(tmp_path, "other", varied(pinned, ScriptFactor.RANDOM, 1))[0]
     free, seen_free = inside(tmp_path, "free", Pins())

@@ -35,7 +35,8 @@ from samepath.sessions.script_runs import Pins, ScriptRun
 # one process of two, so of all this one needs most.
 _TRIES: Final = {ScriptFactor.HASH: 6}
 _TRIES_ELSE: Final = 3
-_CLOCK: Final = (1_700_000_000.0, 0.001)
+# About what a loop that ticks takes between two readings, so that one which runs for a minute does not run for an hour.
+_CLOCK: Final = (1_700_000_000.0, 0.01)
 
 RunScript = Callable[[str, Pins], ScriptRun]
 
@@ -164,7 +165,9 @@ class Investigation:
         self, factor: ScriptFactor, pins: Pins, pinned: list[ScriptRun], run: ScriptRun, found: SessionDifference, number: int
     ) -> CauseFinding:
         witness = run.witness or Witness()
-        caller = caller_of(run.recording, found.calls[1], found.actor, witness)
+        caller = caller_of(run.recording, found.calls[1], found.actor, witness) or caller_of(
+            pinned[0].recording, found.calls[0], found.actor, pinned[0].witness or Witness()
+        )
         evidence = [
             f"{len(pinned)} runs with {_pinned_words(pins)} pinned were the same",
             f"with everything pinned but the {factor}, run {number} parted from them"
