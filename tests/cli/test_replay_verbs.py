@@ -17,6 +17,7 @@ from samepath.core.errors import InputError, SamepathError
 from samepath.simulator.carla.records import Settings, write_settings
 from tests.support.rpc import RawRpc
 
+pytestmark = pytest.mark.slow
 STUDY = """
 name: for-replays
 design:
@@ -25,7 +26,7 @@ design:
     - {simulator: samepath, as: lockstep}
     - {simulator: pymunk, as: other, settings: {mode: game-loop, time_scale: 50.0}}
   scenarios: [table1-test2]
-  duration: 8 s
+  duration: 7 s
   repeats: 2
 execution: {isolation: inline}
 """
@@ -127,8 +128,10 @@ def test_a_fork_says_who_parts_and_exits_with_1(file, tmp_path):
 
 
 def test_a_fork_that_changes_nothing_exits_with_0(folder):
-    code, text = invoke("fork", folder, "--cell", "lockstep", "--repeat", 0, "--at", 3, "--set", "actor=1", "brake=1")
-    assert code == 0, "the car waits with its brake on"
+    code, text = invoke(
+        "fork", folder, "--cell", "lockstep", "--repeat", 0, "--at", 3, "--until", 40, "--set", "actor=1", "brake=1"
+    )
+    assert code == 0, "until then the car waits with its brake on"
     assert "changes no bit" in text
 
 

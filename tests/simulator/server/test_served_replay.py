@@ -17,6 +17,7 @@ from samepath.simulator.server.journal_files import RecordKind
 from tests.support.journal_scenario import SEES, Desk, begin, kept, play
 from tests.support.serving import call, described
 
+pytestmark = pytest.mark.slow
 TICKS = 12
 
 
