@@ -27,7 +27,7 @@ from samepath.instrument.analysis.outcomes import Outcome, OutcomeTree, classify
 from samepath.instrument.analysis.partings import FieldDifference, Follower, Parting, find_parting
 from samepath.instrument.analysis.sampling import Sampling, find_sampling
 from samepath.instrument.traces.cell import Block, CellTrace, MemoryCell
-from samepath.instrument.traces.records import Event, Header, Repeat, SensorFrame
+from samepath.instrument.traces.records import Event, FrameTable, Header, Repeat, SensorFrame
 
 Names = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -213,16 +213,17 @@ def explain_cell(cell: CellTrace) -> Explanation:
     digests = cell.input_digests()
     blank = Explanation(cell.header, len(cell.runs), outcomes, len(every) - len(outcomes), None, (), 0, len(digests))
     if len(every) == 1:
-        return replace(blank, sensed=_any_sensed(cell, [run.repeat for run in cell.runs]))
+        return replace(blank, sensed=_any_sensed(cell.sensor_tables(), [run.repeat for run in cell.runs]))
     tree = grow(outcomes, cell)
     forks = list(_forks(tree, outcomes))
     loaded: dict[int, Repeat] = {}
+    tables = cell.sensor_tables()  # read once: every pair is looked up in them
     partings = []
     for _, a, b, repeats_a, repeats_b in forks[:PARTINGS_MOST]:
         for repeat in (a, b):
             if repeat not in loaded:
                 loaded[repeat] = cell.load(repeat)
-        partings.append(_explain_pair(cell, loaded[a], loaded[b], repeats_a, repeats_b))
+        partings.append(_explain_pair(cell, tables, loaded[a], loaded[b], repeats_a, repeats_b))
     partings.sort(key=lambda one: (one.parting.tick, one.parting.b))
     return replace(
         blank,
@@ -246,8 +247,8 @@ def explain_pair(cell: CellTrace, a: int, b: int) -> Explanation:
     outcomes = tuple(Outcome(known[repeat].digest, (repeat,)) for repeat in (a, b))
     blank = Explanation(cell.header, 2, outcomes, 0, None, (), 0, len(digests))
     if known[a].digest == known[b].digest:
-        return replace(blank, outcomes=(Outcome(known[a].digest, (a, b)),), sensed=_sensed(cell, a, b))
-    found = _explain_pair(cell, cell.load(a), cell.load(b), 1, 1)
+        return replace(blank, outcomes=(Outcome(known[a].digest, (a, b)),), sensed=_sensed(cell.sensor_tables(), a, b))
+    found = explain_first(cell, a, b)
     children = tuple(OutcomeTree((index,), 1, None) for index in range(2))
     tree = OutcomeTree((0, 1), 2, found.parting.tick, children)
     alike = len(digests) == 2 and len(set(digests.values())) == 1 and _knows_the_outside(cell, a)
@@ -257,7 +258,7 @@ def explain_pair(cell: CellTrace, a: int, b: int) -> Explanation:
 
 def explain_first(cell: CellTrace, a: int, b: int) -> ExplainedParting:
     """Explain one parting, of two repeats that are known to part: what a report tells."""
-    return _explain_pair(cell, cell.load(a), cell.load(b), 1, 1)
+    return _explain_pair(cell, cell.sensor_tables(), cell.load(a), cell.load(b), 1, 1)
 
 
 def pair_of(first: CellTrace, second: CellTrace) -> MemoryCell:
@@ -284,14 +285,17 @@ def _whole(cell: CellTrace, number: int) -> Repeat:
     return replace(cell.load(repeat), repeat=number, sensors=tuple(frames), inputs=cell.inputs(repeat))
 
 
-def _explain_pair(cell: CellTrace, a: Repeat, b: Repeat, repeats_a: int, repeats_b: int) -> ExplainedParting:
+def _explain_pair(
+    cell: CellTrace, tables: Sequence[FrameTable], a: Repeat, b: Repeat, repeats_a: int, repeats_b: int
+) -> ExplainedParting:
     header = cell.header
     parting = find_parting(a, b, header.step_s)
     if parting is None:  # digests of runs differ, so something does
         raise InputError(
             f"cell {header.cell!r}: repeats {a.repeat} and {b.repeat} differ in their digests alone: run them again"
         )
-    cause = find_cause(header, parting, cell.inputs(a.repeat), cell.inputs(b.repeat), _sensed(cell, a.repeat, b.repeat))
+    sensed = _sensed(tables, a.repeat, b.repeat)
+    cause = find_cause(header, parting, cell.inputs(a.repeat), cell.inputs(b.repeat), sensed)
     sampling = find_sampling(a, b) if cause.cause is Cause.UNKNOWN else None
     if sampling is not None:
         cause = replace(cause, evidence=(sampling.words(), *cause.evidence))
@@ -322,10 +326,10 @@ def _knows_the_outside(cell: CellTrace, repeat: int) -> bool:
     return log is not None and log.covers >= OUTSIDE
 
 
-def _sensed(cell: CellTrace, a: int, b: int) -> SensedDifference | None:
+def _sensed(tables: Sequence[FrameTable], a: int, b: int) -> SensedDifference | None:
     """The first frame that two runs sensed otherwise, by tick, then by name."""
     found = []
-    for table in cell.sensor_tables():
+    for table in tables:
         slices = [table.by_repeat.get(repeat, slice(0, 0)) for repeat in (a, b)]
         ticks = [table.tick[rows] for rows in slices]
         digests = [table.digest[rows] for rows in slices]
@@ -339,11 +343,11 @@ def _sensed(cell: CellTrace, a: int, b: int) -> SensedDifference | None:
     return SensedDifference(min(found)[1], min(found)[0]) if found else None
 
 
-def _any_sensed(cell: CellTrace, repeats: Sequence[int]) -> SensedDifference | None:
+def _any_sensed(tables: Sequence[FrameTable], repeats: Sequence[int]) -> SensedDifference | None:
     """The first frame at which any repeat sensed something else than the first one."""
-    if not cell.sensor_tables():
+    if not tables:
         return None
-    found = [sensed for repeat in repeats[1:] if (sensed := _sensed(cell, repeats[0], repeat)) is not None]
+    found = [sensed for repeat in repeats[1:] if (sensed := _sensed(tables, repeats[0], repeat)) is not None]
     return min(found, key=lambda sensed: (sensed.tick, sensed.sensor), default=None)
 
 
