@@ -19,6 +19,7 @@ from bench.thesis.plan import NodeSet
 UNEQUAL_CORES: Final = (4, 2, 1, 1)
 SHARED: Final = 3  # the node, counted from 0, whose core is shared; those beyond it share theirs, too
 UNEQUAL_HANDICAPS: Final = (1.0, 2.0, 4.0, 8.0)
+MAIN_CORES: Final = 2  # its world has a thread of its own beside the one that talks to clients
 # Beside main server and nodes: who drives, two who listen, one who measures latencies.
 CLIENT_CORES: Final = 3
 EIGHT_CLIENT_CORES: Final = 3
@@ -55,11 +56,11 @@ def layout(node_set: NodeSet, cores: Sequence[int]) -> Layout:
     is_equal = node_set.kind == "equal"
     wanted = [1] * count if is_equal else [UNEQUAL_CORES[min(k, len(UNEQUAL_CORES) - 1)] for k in range(count)]
     # The clients have the same cores for every cluster of a run, those that the largest leaves.
-    most = 1 + max(sum(wanted), sum(UNEQUAL_CORES))
+    most = MAIN_CORES + max(sum(wanted), sum(UNEQUAL_CORES))
     if len(cores) >= most + CLIENT_CORES:
         return _pinned(cores, wanted, most, is_equal=is_equal)
-    if is_equal and len(cores) >= 1 + count + CLIENT_CORES:
-        return _pinned(cores, wanted, 1 + count, is_equal=True)
+    if is_equal and len(cores) >= MAIN_CORES + count + CLIENT_CORES:
+        return _pinned(cores, wanted, MAIN_CORES + count, is_equal=True)
     if is_equal:
         return Layout(frozenset(), frozenset(), (NodePlace(),) * count, f"nobody pinned: {len(cores)} cores for all processes")
     handicaps = [UNEQUAL_HANDICAPS[min(k, len(UNEQUAL_HANDICAPS) - 1)] for k in range(count)]
@@ -72,24 +73,24 @@ def layout(node_set: NodeSet, cores: Sequence[int]) -> Layout:
 
 def eight_layout(cores: Sequence[int]) -> Layout:
     """Where everybody runs when as many nodes as possible draw: one core each, and what the clients need."""
-    nodes = len(cores) - 1 - EIGHT_CLIENT_CORES
+    nodes = len(cores) - MAIN_CORES - EIGHT_CLIENT_CORES
     if nodes < 1:
         count = max(len(cores), 1)
         words = f"nobody pinned: {len(cores)} cores for {count} nodes and everybody else"
         return Layout(frozenset(), frozenset(), (NodePlace(),) * count, words)
-    return _pinned(cores, [1] * nodes, 1 + nodes, is_equal=True)
+    return _pinned(cores, [1] * nodes, MAIN_CORES + nodes, is_equal=True)
 
 
 def _pinned(cores: Sequence[int], wanted: Sequence[int], before_clients: int, *, is_equal: bool) -> Layout:
-    places, at = [], 1
+    places, at = [], MAIN_CORES
     for number, count in enumerate(wanted):
         is_shared = not is_equal and number >= SHARED
         places.append(NodePlace(frozenset(cores[at : at + count]), count, is_shared=is_shared))
         at += count
     clients = frozenset(cores[before_clients:])
     sizes = ", ".join(f"{len(place.cores)}{' shared with a busy process' if place.is_shared else ''}" for place in places)
-    words = f"pinned: main server 1 core, nodes {sizes}, clients {len(clients)}"
-    return Layout(frozenset(cores[:1]), clients, tuple(places), words)
+    words = f"pinned: main server {MAIN_CORES} cores, nodes {sizes}, clients {len(clients)}"
+    return Layout(frozenset(cores[:MAIN_CORES]), clients, tuple(places), words)
 
 
 def usable_cores() -> tuple[int, ...]:
