@@ -30,7 +30,7 @@ VERBS: Final = {
     "replay": ("replay", "Play a recorded run again, to the bit; stop, go back, look."),
     "fork": ("fork", "Change a command of a recorded run, and compare the futures."),
     "check": ("check", "Gate for CI: exit 0 within the tolerance, 1 beyond it."),
-    "golden": ("golden:app", "Keep a run in a small file, and check that it still comes out the same."),
+    "golden": ("golden:app", "Keep a run in a small file, check that it stays the same."),
     "bisect": ("bisect", "Find the setting or the commit that changes the outcome."),
     "shrink": ("shrink", "Find the smallest scenario that still parts."),
     "report": ("report", "Write the report of traces or logs again."),
