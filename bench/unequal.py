@@ -12,9 +12,9 @@ from typing import Any
 from bench.cluster_rig import Rig
 from bench.tools import save, show, verdict
 
-CAMERAS = 18
+CAMERAS = 12
 WIDTH, HEIGHT = 360, 240
-WARM_TICKS, TICKS = 150, 100
+WARM_TICKS, TICKS = 100, 60
 AIM = 1.2
 
 
