@@ -163,3 +163,17 @@ def test_whatever_a_client_sends_is_translated_or_passed_on(arguments):
         assert found[:3] == [0, 1, name]
     assert dialect.request(b"\xc1", 1 << 20) == b"\xc1"
     assert dialect.request(b"\x00" * 9, 8) == b"\x00" * 9
+
+
+def test_a_client_beside_one_that_is_on_its_way_in_is_not_taken_for_an_old_one():
+    with served() as server, RawClient(server) as first, RawClient(server) as second:
+        for client in (first, second):
+            client.value("version")
+            client.value("get_episode_info")
+        second.value("get_sensor_token", WORLD_STREAM)
+        with RawListener(server, WORLD_STREAM) as listener:
+            assert kind_of(listener.message()) == WORLD_OBSERVER
+        # Without a token of its own a listener waits until the first one is through, and then has its state.
+        with RawListener(server, WORLD_STREAM) as listener:
+            first.value("get_sensor_token", WORLD_STREAM)
+            assert kind_of(listener.message()) == WORLD_OBSERVER

@@ -15,7 +15,7 @@ connection may be silent for hours, as those of CARLA's clients are; but a messa
 
 import asyncio
 import gc
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
@@ -25,6 +25,7 @@ import msgpack
 
 from samepath.simulator.carla import codec
 from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.server.dialects import NEWEST, TOO_OLD, Dialect
 from samepath.simulator.server.memory import GRAIN_BYTES, MemoryBudget
 from samepath.simulator.server.methods.table import Method
@@ -124,10 +125,17 @@ class RpcServer:
         self.memory = memory or MemoryBudget(limits.memory_bytes, log)
         self.reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="samepath messages")
         self.connections: set[Connection] = set()
+        self.tokens: Counter[str] = Counter()  # of the state's stream, by host, which nobody has come with yet
         self.managers = TrafficManagers(log)
 
     def has_older(self, host: str) -> bool:
-        """Is a client on this host at the point where one that is too old fetches its first stream?"""
+        """Does somebody fetch the state's stream from this host as a client does that is too old: without its token?
+
+        Asked once for every such connection: each takes one of the tokens that clients of this host have asked for.
+        """
+        if self.tokens[host]:
+            self.tokens[host] -= 1
+            return False
         return any(connection.host == host and connection.handshake is Handshake.EPISODE for connection in self.connections)
 
     def close(self) -> None:
@@ -355,11 +363,14 @@ class Connection(asyncio.Protocol):
         name = method.name
         if self.handshake is not Handshake.TOKEN or self._calls_inside < _FIRST_CALLS:
             self._shake_hands(name)
-            if self.handshake is Handshake.EPISODE and name == "get_episode_settings":
-                server.log(f"{self.name} was refused: {TOO_OLD}")
-                if call.id is not None:
-                    self._send(codec.answer(call.id, method.error(TOO_OLD)))
-                return
+        if name == "get_sensor_token" and call.arguments == (WORLD_STREAM,):
+            # Bounded: who asks and never comes must not let an old client through for ever.
+            server.tokens[self.host] = min(server.tokens[self.host] + 1, server.limits.connections)
+        if self.handshake is Handshake.EPISODE and name == "get_episode_settings":
+            server.log(f"{self.name} was refused: {TOO_OLD}")
+            if call.id is not None:
+                self._send(codec.answer(call.id, method.error(TOO_OLD)))
+            return
         server.managers.called(self, name, call.arguments)
         result = server.answer_now(call) if method.quick and self._may_overtake(name) else None
         if result is None:

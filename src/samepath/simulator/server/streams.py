@@ -27,6 +27,8 @@ from samepath.simulator.server.memory import GRAIN_BYTES, MemoryBudget
 MAIN_SERVER: Final = 0
 """The home of clients that are connected to this server itself; those of a node have the node's number."""
 _ID_BYTES: Final = 4
+# After how long a client that may be too old is looked at again.
+_LOOK_AGAIN_S: Final = 1.0
 
 
 class StreamHub:
@@ -121,7 +123,16 @@ class StreamHub:
     def join(self, stream_id: int, listener: "StreamConnection") -> None:
         """A listener has said what it wants."""
         if stream_id == WORLD_STREAM and self.is_too_old(listener.host):
-            return  # it is told so at its next call
+            # It is told so at its next call. If it was another client that is just on its way in, this one waits a moment.
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._join_later, listener)
+            return
+        self._join(stream_id, listener)
+
+    def _join_later(self, listener: "StreamConnection") -> None:
+        if listener.is_connected:
+            self.join(WORLD_STREAM, listener)
+
+    def _join(self, stream_id: int, listener: "StreamConnection") -> None:
         self._listeners.setdefault(stream_id, set()).add(listener)
         if stream_id == WORLD_STREAM:
             if self._latest_state:
@@ -280,6 +291,10 @@ class StreamConnection(asyncio.Protocol):
         unsent_bytes = transport.get_write_buffer_size()
         if not -GRAIN_BYTES < unsent_bytes - self.held_bytes < GRAIN_BYTES:
             self._hub.memory.update(self, unsent_bytes)
+
+    @property
+    def is_connected(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
 
     def hold_bytes(self) -> int:
         """What was written and not fetched."""
