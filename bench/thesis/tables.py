@@ -60,7 +60,7 @@ def _machines(result: Result) -> Table:
 def _kinds(result: Result) -> Iterable[tuple[str, str]]:
     present = {one.node_set.kind for one in result.of("lockstep")}
     return [
-        (kind, words) for kind, words in (("equal", "one core"), ("unequal", "the fastest of the unequal")) if kind in present
+        (kind, words) for kind, words in (("equal", "one thread"), ("unequal", "the fastest of the unequal")) if kind in present
     ]
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
 
+from bench.pages import DOCS, kept, made_part, picture_path
+from bench.thesis import page as thesis_page
 from bench.thesis.command import main, write_results
-from bench.thesis.experiment import measure
+from bench.thesis.experiment import measure, most_that_hold
 from bench.thesis.fleet import SPACING_M, Fleet, routes_of, states_of
 from bench.thesis.placing import eight_layout, layout
 from bench.thesis.plan import KINDS, LEAST_TICKS, NODES, RESOLUTIONS, VEHICLES, Cell, NodeSet, Plan, Resolution, quick
@@ -241,6 +244,20 @@ def test_a_budget_shortens_episodes_then_leaves_out_vehicles_and_says_so():
         plan.within(30.0)
 
 
+def test_numbers_of_vehicles_that_are_left_out_leave_no_gap():
+    kept = Plan().within(500.0).vehicles
+    assert all(after / before <= 2.5 for before, after in pairwise(kept))
+
+
+@pytest.mark.parametrize("truth", [0, 1, 2, 3, 7, 30, 64, 199, 200])
+@pytest.mark.parametrize("guess", [1, 5, 64, 200])
+def test_the_most_that_hold_are_found_to_an_eighth(truth, guess):
+    asked = []
+    found = most_that_hold(lambda count: asked.append(count) or count <= truth, guess, 200)
+    assert found <= truth <= found + max(1, found // 8)
+    assert len(asked) == len(set(asked)) <= 14
+
+
 def test_processes_are_pinned_where_there_are_cores_enough():
     cores = list(range(16))
     four, unequal = layout(NodeSet("equal", 4), cores), layout(NodeSet("unequal", 4), cores)
@@ -253,7 +270,7 @@ def test_processes_are_pinned_where_there_are_cores_enough():
     few = layout(NodeSet("unequal", 4), [0, 1])
     assert not few.is_pinned
     assert [place.handicap for place in few.nodes] == [1.0, 2.0, 4.0, 8.0]
-    assert len(eight_layout(cores).nodes) == 12
+    assert len(eight_layout(cores).nodes) == 11
 
 
 def test_quantiles_are_samples():
@@ -304,3 +321,11 @@ def test_resolutions_and_numbers_of_nodes():
             Resolution.of(text)
     assert quick(Plan()).nodes == (1, 4)
     assert str(NodeSet("by turns", 4)) == "4 unequal nodes by turns"
+
+
+def test_the_page_is_made_from_the_kept_result():
+    result = kept("thesis")
+    page = (DOCS / "cluster-measuring.md").read_text("utf-8")
+    assert made_part(page, "thesis") == thesis_page.made(result), "write it anew: python -m bench thesis --write-page"
+    for figure in thesis_page.shown(Result.read(result["figures"])):
+        assert figure.digest in picture_path("thesis", figure).read_text("utf-8")
