@@ -60,17 +60,21 @@ def served(**changes):
         loop.close()
 
 
+# For an answer to come at all: on a busy machine the first camera's code takes a minute to build.
+PATIENCE_S = 120.0
+
+
 class RawClient(RawRpc):
     """Speaks MessagePack-RPC by hand to a server of this process, or of a host."""
 
-    def __init__(self, server, timeout_s=20.0):
+    def __init__(self, server, timeout_s=PATIENCE_S):
         super().__init__(getattr(server, "host", "127.0.0.1"), server.port, timeout_s)
 
 
 class RawListener:
     """Listens to a stream by hand."""
 
-    def __init__(self, server, stream_id, timeout_s=20.0):
+    def __init__(self, server, stream_id, timeout_s=PATIENCE_S):
         self.socket = socket.create_connection((getattr(server, "host", "127.0.0.1"), server.stream_port), timeout=timeout_s)
         self.socket.sendall(struct.pack("<I", stream_id))
 
