@@ -29,7 +29,7 @@ LOSSY = LinkProfile("lossy", 40.0, 40.0, 5.0, 2.0, 0.02)
 
 def again(doors):
     """A fresh world on the same server."""
-    with RawClient(doors, timeout_s=60.0) as client:
+    with RawClient(doors) as client:
         assert client.ask("load_new_episode", MAP, True, 0xFFFF)[0] is None
 
 
@@ -79,13 +79,13 @@ def test_after_the_main_servers_host_has_failed_the_world_goes_on_over_the_same_
     half = 5
 
     def world(doors, other, fail=lambda: None):
-        with RawClient(doors, timeout_s=60.0) as client:
+        with RawClient(doors) as client:
             synchronous(client)
             (car,) = spawn_cars(client, 1)
             record = spawn(client, EYES[0][0], transform(1.5, 0.0, 2.0), parent=car, **CAMERA)
             found = turns(client, car, listen(other, stream_of(record)))
         fail()
-        with RawClient(doors, timeout_s=60.0) as client:
+        with RawClient(doors) as client:
             return found + turns(client, car, listen(other, stream_of(record)))
 
     def turns(client, car, listener):
