@@ -204,10 +204,20 @@ def test_in_synchronous_mode_a_tick_and_others_calls_reach_the_server_in_the_ord
         assert not _readable([ours], wait_s=0.2)
         theirs.sendall(done)
         assert receive(ours, len(tick)) == tick
+        ours.sendall(done)
+        receive(a, len(done))
+        # One that goes without waiting for its answer holds nobody up.
+        b.sendall(call)
+        assert receive(theirs, len(call)) == call
+        a.sendall(tick)
+        assert not _readable([ours], wait_s=0.2)
+        b.close()
+        assert receive(ours, len(tick)) == tick
         first.close()
         second.close()
     methods = [call.method for call in events(tmp_path / "s", SessionCall)]
-    assert methods == ["set_episode_settings", "tick_cue", "version", "reset_all_traffic_lights", "tick_cue"]
+    once = ["tick_cue", "version", "reset_all_traffic_lights", "tick_cue"]
+    assert methods == ["set_episode_settings", *once, "reset_all_traffic_lights", "tick_cue"]
 
 
 def _readable(sockets, wait_s=20.0):

@@ -224,10 +224,9 @@ class SessionProxy:
         return not any(other.ticks for other in others)
 
     def let_pass(self) -> None:
-        """An answer has come: others may have waited for it."""
-        if len(self.clients) > 1:
-            for side in sorted(self.clients, key=lambda side: side.held_since):
-                side.send_held()
+        """An answer has come, or a client has gone: others may have waited for it, also the only one that is left."""
+        for side in sorted((side for side in self.clients if side.is_held), key=lambda side: side.held_since):
+            side.send_held()
 
 
 @dataclass
@@ -392,6 +391,10 @@ class _ClientSide(_Pair):
         except SessionWireError as error:
             self._proxy.log(f"{self.name} was disconnected: it sent {error}")
             self.close()
+
+    @property
+    def is_held(self) -> bool:
+        return bool(self._held)
 
     def send_held(self) -> None:
         """Send what had to wait for others, as far as it may go now."""
