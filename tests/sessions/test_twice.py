@@ -48,6 +48,7 @@ WRONG = {
     "threaded": ("thread (threaded.py:21)", None, "2 threads call CARLA: MainThread, driver"),
     "set_order": ("hash order", "set_order.py:7", "with everything pinned but the hash order"),
     "asynchronous": ("asynchronous mode", None, "the world was in asynchronous mode"),
+    "two_clients": ("several clients without an order", None, "2 clients of 2 processes call the server"),
     "traffic_manager": ("unsynchronised traffic manager (traffic_manager.py:6)", None, "never calls set_synchronous_mode"),
 }
 
