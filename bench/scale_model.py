@@ -145,13 +145,15 @@ class _Tick:
         vehicles = math.ceil(sensors / p.cameras_per_vehicle)
         self.tick_bytes = p.state_bytes + p.state_vehicle_bytes * vehicles + p.state_sensor_bytes * sensors
         self.world_s = p.world_s + p.world_vehicle_s * vehicles + p.world_sensor_s * sensors
-        self.racks = math.ceil(nodes / p.rack) if shape in ("relays", "racks") else 0
+        racks = math.ceil(nodes / p.rack) if shape in ("relays", "racks") else 1
+        self.racks = racks if racks > 1 else 0  # a single rack needs no relay
 
     def run(self) -> tuple[float, float, float, float, float]:
         p, share = self.p, self.sensors / self.nodes
-        whole = p.coordinator_of(*((self.racks, self.sensors) if self.shape == "racks" else (self.nodes, self.sensors)))
+        plans = self.shape == "racks" and self.racks > 0
+        whole = p.coordinator_of(self.racks if plans else self.nodes, self.sensors)
         # A rack that plans for itself has rounds of its own, and they are fewer.
-        rounds = self._rack_cost(math.ceil(self.nodes / self.racks)).rounds if self.shape == "racks" else whole.rounds
+        rounds = self._rack_cost(math.ceil(self.nodes / self.racks)).rounds if plans else whole.rounds
         now_s = self.main.work(0.0, self.world_s + whole.due_s + whole.plan_s)
         slowest_s = 0.0
         for number in range(rounds):
@@ -233,6 +235,14 @@ def slowest_of(count: int, ratios: tuple[float, ...]) -> float:
         mean += value * (upto - before)
         before = upto
     return mean
+
+
+def main_parts_ms(nodes: int, sensors: int, p: Parameters) -> tuple[float, float, float]:
+    """What the main server's thread does in a tick without racks: the world and its requests, coordinating, messages."""
+    cost, vehicles = p.coordinator_of(nodes, sensors), math.ceil(sensors / p.cameras_per_vehicle)
+    world_s = p.world_s + p.world_vehicle_s * vehicles + p.world_sensor_s * sensors
+    messages_s = cost.rounds * nodes * (p.send_s + p.receive_s) + sensors * (p.send_request_s + p.receive_sensor_s)
+    return 1e3 * world_s, 1e3 * (cost.due_s + cost.plan_s + nodes * cost.result_s), 1e3 * messages_s
 
 
 def last_within(steps: list[Step], limit_ms: float) -> Step | None:

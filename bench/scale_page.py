@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.pages import DOCS, kept, measured_on, picture_path, table, with_made_part, write_pictures
 from bench.scale import LIMIT_MS, NODES, SENSORS_MOST, SENSORS_PER_NODE
-from bench.scale_model import SHAPES, Parameters, Step, last_within
+from bench.scale_model import SHAPES, Parameters, Step, last_within, main_parts_ms
 from bench.thesis.report import Curve, Figure, Reference
 
 NAME = "scale"
@@ -91,9 +91,7 @@ def made(kept_result: dict[str, Any]) -> str:
         _ends(curves),
         _steps_table(curves["weak"]),
         pictures["step"],
-        "What ends it is the coordinator's own computing: each result replaces dictionaries that are as long as there are "
-        "nodes and sensors, so a tick costs the square of both. Beside that it has at most 1000 frames drawn at once, one "
-        "round after the other, and each round waits for its slowest node.\n",
+        _parts(p),
         pictures["coordinator"],
         f"## {SENSORS_MOST:,} sensors\n",
         _steps_table(curves["strong"]),
@@ -118,9 +116,26 @@ def _ends(curves: dict[str, Any]) -> str:
     free = [f"*{shape}* with {one.nodes} nodes" for shape, one in zip(SHAPES, lean, strict=True) if one is not None]
     return (
         f"With {SENSORS_PER_NODE} cameras a node there are ten steps a second: {', '.join(words)}. "
-        f"Were its computing free and a tick one round, {SENSORS_MOST:,} cameras would run at ten steps a second: "
-        f"{', '.join(free) or 'in no shape'}.\n"
+        f"Were coordinating free and a tick one round, {SENSORS_MOST:,} cameras would run at ten steps a second: "
+        f"{', '.join(free) or 'in no shape, for the world and its requests take the main server longer'}.\n"
     )
+
+
+def _parts(p: Parameters) -> str:
+    """What the main server's thread is busy with, in a sentence that follows from the numbers."""
+    nodes, sensors = NODES[-1], SENSORS_PER_NODE * NODES[-1]
+    world_ms, coordinating_ms, messages_ms = main_parts_ms(nodes, sensors, p)
+    words = (
+        f"With {nodes} nodes and {sensors:,} cameras the main server's one thread needs {_ms(world_ms)} ms for the world and its "
+        f"requests, {_ms(coordinating_ms)} ms to coordinate and {_ms(messages_ms)} ms for messages, in "
+        f"{p.coordinator_of(nodes, sensors).rounds} rounds of at most 1000 frames, each of which waits for its slowest node."
+    )
+    if coordinating_ms > world_ms + messages_ms:
+        words += (
+            " So coordinating ends it: each result replaces dictionaries that are as long as there are nodes and sensors, and a "
+            "tick costs the square of both. The decisions themselves would not."
+        )
+    return f"{words}\n"
 
 
 def _parameters(p: Parameters, beside: dict[str, Any]) -> str:
