@@ -8,6 +8,7 @@ over the real link) and what drawing takes, puts that into ``bench/scale_model.p
 
 import argparse
 import gc
+import json
 import os
 import statistics
 import sys
@@ -28,7 +29,7 @@ from bench.scale_model import (
     step,
     thinned,
 )
-from bench.tools import code_measured, save, show
+from bench.tools import RESULTS, code_measured, save, show
 from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
 from samepath.cluster.assignment import spread
@@ -374,6 +375,9 @@ def main(arguments: Sequence[str] = ()) -> bool:
         "--samples", type=int, default=2000, help="shares that are drawn to see who is late (default: %(default)s)"
     )
     parser.add_argument(
+        "--curves", action="store_true", help="only work the curves out anew, from the parameters that are kept"
+    )
+    parser.add_argument(
         "--write-page", action="store_true", help="only write docs/scale.md's tables and pictures from the result"
     )
     options = parser.parse_args(arguments)
@@ -381,6 +385,9 @@ def main(arguments: Sequence[str] = ()) -> bool:
         from bench.scale_page import write
 
         write()
+        return True
+    if options.curves:
+        work_out_again()
         return True
     if not 10 <= options.samples <= 1_000_000:
         parser.error(f"--samples: 10 to 1,000,000 were wanted, but {options.samples} came")
@@ -400,6 +407,15 @@ def main(arguments: Sequence[str] = ()) -> bool:
     else:
         print("the results are not kept: figures belong to a commit, and there are changes that no commit holds")
     return True
+
+
+def work_out_again() -> None:
+    """The kept curves by the model as it is now; what was measured stays, and says when and by which code."""
+    path = RESULTS / "scale.json"
+    content = json.loads(path.read_text("utf-8"))
+    content["figures"]["curves"] = curves(Parameters.of(content["figures"]["parameters"]))
+    content["figures"]["curves_worked_out_by"] = code_measured()["commit"]
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def _step(row: Sequence[Any]) -> Step:

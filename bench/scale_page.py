@@ -126,14 +126,14 @@ def _parts(p: Parameters) -> str:
     nodes, sensors = NODES[-1], SENSORS_PER_NODE * NODES[-1]
     world_ms, coordinating_ms, messages_ms = main_parts_ms(nodes, sensors, p)
     words = (
-        f"With {nodes} nodes and {sensors:,} cameras the main server's one thread needs {_ms(world_ms)} ms for the world and its "
-        f"requests, {_ms(coordinating_ms)} ms to coordinate and {_ms(messages_ms)} ms for messages, in "
+        f"With {nodes} nodes and {sensors:,} cameras the main server's one thread needs {_ms(world_ms)} ms for the world and "
+        f"its requests, {_ms(coordinating_ms)} ms to coordinate and {_ms(messages_ms)} ms for messages, in "
         f"{p.coordinator_of(nodes, sensors).rounds} rounds of at most 1000 frames, each of which waits for its slowest node."
     )
     if coordinating_ms > world_ms + messages_ms:
         words += (
-            " So coordinating ends it: each result replaces dictionaries that are as long as there are nodes and sensors, and a "
-            "tick costs the square of both. The decisions themselves would not."
+            " So coordinating ends it: each result replaces dictionaries that are as long as there are nodes and sensors, and "
+            "a tick costs the square of both. The decisions themselves would not."
         )
     return f"{words}\n"
 
