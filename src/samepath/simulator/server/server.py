@@ -188,7 +188,7 @@ class SimulatorServer:
 
         maps = MapLibrary(settings.aliases, log, settings.limits, settings.map_files)
         if warning := maps.misleading():
-            self._log(warning)
+            loop.call_soon(self._log, warning)  # after the line that says where the server listens, which programs wait for
         parts = self._episode_parts(log, deliver)
         context = EpisodeContext(
             maps,
