@@ -116,6 +116,7 @@ class SimulatorServer:
         self._has_ended = True  # the episode's thread, when the server has been stopped
         self._loop_beat_s = SYSTEM_CLOCK.monotonic_s()
         self._readers = _Readers()
+        self._warning = ""  # about the names of maps
         self.port = 0
         self.stream_port = 0
 
@@ -161,6 +162,9 @@ class SimulatorServer:
         self._beat()
         self._streams.start_serving()
         self._calls.start_serving()
+        if self._warning:
+            # After the line that says where the server listens: programs that start one wait for that.
+            asyncio.get_running_loop().call_soon(self._log, self._warning)
 
     def compile_early(self) -> None:
         """Compile the visual sensors in the background, so that whoever spawns the first one need not wait for it."""
@@ -187,8 +191,7 @@ class SimulatorServer:
                 loop.call_soon_threadsafe(self._send, events)
 
         maps = MapLibrary(settings.aliases, log, settings.limits, settings.map_files)
-        if warning := maps.misleading():
-            loop.call_soon(self._log, warning)  # after the line that says where the server listens, which programs wait for
+        self._warning = maps.misleading()
         parts = self._episode_parts(log, deliver)
         context = EpisodeContext(
             maps,
