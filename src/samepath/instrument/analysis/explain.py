@@ -26,7 +26,7 @@ from samepath.instrument.analysis.host_moment import HostMoment, host_at
 from samepath.instrument.analysis.outcomes import Outcome, OutcomeTree, classify
 from samepath.instrument.analysis.partings import FieldDifference, Follower, Parting, find_parting
 from samepath.instrument.analysis.sampling import Sampling, find_sampling
-from samepath.instrument.traces.cell import Block, CellTrace, MemoryCell
+from samepath.instrument.traces.cell import Block, CellTrace, MemoryCell, dense_block
 from samepath.instrument.traces.records import Event, FrameTable, Header, Repeat, SensorFrame
 
 Names = NDArray[np.uint64]
@@ -38,6 +38,7 @@ PARTINGS_MOST: Final = 16
 # Of a fork's fields, followers and inputs, so many are told in words; JSON has them all.
 TOLD: Final = 6
 _NODES_MOST: Final = 200
+_FEW: Final = 64
 
 
 @dataclass(frozen=True)
@@ -412,7 +413,7 @@ def _names(outcomes: tuple[Outcome, ...], cell: CellTrace) -> Names:
     place = {outcome.repeats[0]: index for index, outcome in enumerate(outcomes)}
     names = np.zeros((len(outcomes), ticks, 2), np.uint64)
     odd = np.arange(1, 4 * actors + 1, 2, dtype=np.uint64).reshape(actors, 2) * np.uint64(0x9E3779B97F4A7C15)
-    for block in cell.blocks([], digests=True):
+    for block in _blocks(cell, list(place)):
         for row, repeat in enumerate(block.repeats):
             if repeat in place:
                 names[place[repeat]] = np.sum(_carried(block, row, ticks, actors) * odd, axis=1)
@@ -420,6 +421,15 @@ def _names(outcomes: tuple[Outcome, ...], cell: CellTrace) -> Names:
         if run.repeat in place and run.events:
             names[place[run.repeat]] += _event_names(run.events, cell.ticks)
     return names
+
+
+def _blocks(cell: CellTrace, repeats: list[int]) -> Iterator[Block]:
+    """The digests of some repeats: a few are read one by one, many with all that lie between them."""
+    if len(repeats) > _FEW:
+        yield from cell.blocks([], digests=True)
+        return
+    for repeat in repeats:
+        yield dense_block(cell, [cell.load(repeat)], [], digests=True)
 
 
 def _carried(block: Block, row: int, ticks: int, actors: int) -> Names:
