@@ -28,7 +28,7 @@ def call_of(client, number):
 def inbox():
     begun = []
     link = SimpleNamespace(wake=lambda: None)
-    shell = SimpleNamespace(work=deque(), link=link, attend=lambda timeout_s: None, began_s=0.0)
+    shell = SimpleNamespace(work=deque(), link=link, attend=lambda timeout_s: None, began_s=0.0, on_work_taken=lambda: None)
     counters = SimpleNamespace(commands=SimpleNamespace(begin=lambda call, at_s: begun.append(at_s)))
     found = ClusterInbox(shell, counters, lambda: None)
     found.work, found.begun = shell.work, begun

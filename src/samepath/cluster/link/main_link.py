@@ -320,7 +320,7 @@ class MainLink:
         if self._authenticator.monitor in ready:
             self._note_ended()
         ended = tuple(self._ended)  # those that end while messages are read wait for the next poll
-        piped = dict.fromkeys(self._behind)
+        piped, self._behind = dict.fromkeys(self._behind), []
         piped |= {event.key: None for event in found if isinstance(event, Readable) and isinstance(event.key, Peer)}
         # A process whose end is seen may have written to its pipe after that was looked at, so then all of them are read.
         if an_end := bool(ended) or any(isinstance(event, Readable) for event in happened):
@@ -328,6 +328,7 @@ class MainLink:
         # Without a look at ZeroMQ where it has nothing: most ticks of nodes on this host never touch it.
         dry = self._drain(events) if self._socket in ready or an_end or self._is_wet else True
         self._is_wet = not dry
+        piped |= dict.fromkeys(self._behind)  # those whose marks ZeroMQ has just brought the packets for
         self._behind = [peer for peer in piped if not self._drain_pipe(peer, events)]
         dry = dry and not self._behind
         events += happened  # after the messages: a process that has ended may have sent its work before
@@ -366,7 +367,8 @@ class MainLink:
                     self._complain(peer, MalformedError("packets for which there are no marks"))
                     continue
                 peer.over_wire.append((frame, after))
-                self._drain_pipe(peer, events)
+                if not self._drain_pipe(peer, events):
+                    self._behind.append(peer)
         return False
 
     def _drain_pipe(self, peer: Peer, events: list[LinkEvent]) -> bool:
