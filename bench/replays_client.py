@@ -3,6 +3,7 @@
 ``python bench/replays_client.py PORT SEED TICKS sync|async``; prints how many sensor messages it got.
 """
 
+import socket
 import sys
 import time
 
@@ -35,13 +36,16 @@ def main() -> None:
     port, seed, ticks = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     synchronous = sys.argv[4] == "sync"
     client = carla.Client("127.0.0.1", port)
-    client.set_timeout(60.0)
+    client.set_timeout(120.0)
     world = client.get_world()
     settings = world.get_settings()
     settings.synchronous_mode = synchronous
     settings.fixed_delta_seconds = 0.05 if synchronous else None
     world.apply_settings(settings)
-    manager = client.get_trafficmanager(port + 3000 if port < 60000 else port - 3000)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        manager_port = free.getsockname()[1]
+    manager = client.get_trafficmanager(manager_port)
     manager.set_synchronous_mode(synchronous)
     manager.set_random_device_seed(seed)
     library, spots = world.get_blueprint_library(), world.get_map().get_spawn_points()
