@@ -39,7 +39,7 @@ VERBS: Final = {
     "conformance": ("conformance", "Run the conformance kit on a simulator's adapter."),
     "script": ("script", "Print a scenario as other engines need it."),
     "serve": ("serve", "Serve a repeatable world to CARLA's Python client."),
-    "twice": ("twice", "Run a CARLA script twice: the same? If not, script or simulator?"),
+    "twice": ("twice", "Run a CARLA script twice: the same? If not, why?"),
     "proxy": ("proxy", "Record what CARLA clients and a server say to each other."),
     "carla": ("carla:app", "Serve from the arguments of CARLA's start script."),
     "map": ("map", "Tell what an OpenDRIVE map has and lacks, and draw it."),

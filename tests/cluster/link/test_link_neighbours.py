@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from samepath.cluster.link import ArenaPart, Disconnected, LinkLimits, Received, ReceivedInPlace, channel, node_link, wire
-from samepath.cluster.link.channel import PACKET_MOST, Channel, OfferedPipes
+from samepath.cluster.link.channel import PACKET_MOST, PipeChannel, OfferedPipes
 from samepath.core.streams import stream
 from tests.support.linking import linked, node_process, segments_mapped, wait_until
 
@@ -269,4 +269,4 @@ def test_a_part_that_is_read_in_place_is_the_bytes_that_were_written():
         assert isinstance(part, ArenaPart)
         assert len(part) == 20_000
         assert part.read() == noise(9)
-        assert isinstance(pair.main._peers[pair.peers[0]].channel, Channel)
+        assert isinstance(pair.main._peers[pair.peers[0]].channel, PipeChannel)

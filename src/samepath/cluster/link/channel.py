@@ -29,7 +29,7 @@ _READ_BYTES: Final = 1 << 18
 _MARK: Final = _LENGTH.pack(0)
 
 
-class Channel:
+class PipeChannel:
     """One side's ends of the two pipes. ``read_fd`` is -1 once the other side is gone."""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
@@ -145,10 +145,10 @@ class OfferedPipes:
         down, up = self._down[0], self._up[1]
         return PipesOffer(os.getpid(), down, up, (_name(os.getpid(), down), _name(os.getpid(), up)))
 
-    def accept(self) -> Channel:
+    def accept(self) -> PipeChannel:
         """The node has opened its ends: what is left are ours, so that each side sees the other's end."""
         self._close(self._down[0], self._up[1])
-        return Channel(self._up[0], self._down[1])
+        return PipeChannel(self._up[0], self._down[1])
 
     def close(self) -> None:
         self._close(*self._down, *self._up)
@@ -159,7 +159,7 @@ class OfferedPipes:
             os.close(fd)
 
 
-def opened(offer: PipesOffer) -> Channel:
+def opened(offer: PipesOffer) -> PipeChannel:
     """A node's ends; an OSError if they cannot be reached from here."""
     for fd, name in zip((offer.down, offer.up), offer.names, strict=True):
         # With another PID namespace this is somebody else's file: look before opening.
@@ -171,7 +171,7 @@ def opened(offer: PipesOffer) -> Channel:
     except BaseException:
         os.close(down)
         raise
-    return Channel(down, up)
+    return PipeChannel(down, up)
 
 
 def _name(pid: int, fd: int) -> str:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from samepath.cluster.link import compression, wire
-from samepath.cluster.link.channel import PACKET_MOST, Channel, OfferedPipes
+from samepath.cluster.link.channel import PACKET_MOST, PipeChannel, OfferedPipes
 from samepath.cluster.link.keys import Keys
 from samepath.cluster.link.memory import MainMemory, PeerMemory, Segment
 from samepath.cluster.link.sockets import Authenticator, Poller, listen
@@ -72,7 +72,7 @@ class Peer:
     wants_memory: bool
     malformed: int = 0
     offered: OfferedPipes | None = None
-    channel: Channel | None = None
+    channel: PipeChannel | None = None
     packer: compression.Packer | None = None
     over_wire: deque[tuple[bytes, list[bytes]]] = field(default_factory=deque)  # of whoever has a channel, for their marks
 

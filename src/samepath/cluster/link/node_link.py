@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Final
 
 from samepath.cluster.link import channel, compression, wire
-from samepath.cluster.link.channel import PACKET_MOST, Channel
+from samepath.cluster.link.channel import PACKET_MOST, PipeChannel
 from samepath.cluster.link.keys import Keys, check_key
 from samepath.cluster.link.memory import Segment, SegmentWriter, power_of_two
 from samepath.cluster.link.sockets import Poller, configure
@@ -72,7 +72,7 @@ class NodeLink:
         self._log = log
         self._flow = FlowControl(self._limits)
         self._lock = Lock()  # of the count of packets, the arena and what is written to the pipe
-        self._channel: Channel | None = None
+        self._channel: PipeChannel | None = None
         self._reads_pipe = False  # main's packets come in the order of its pipe
         self._pipe_fd = -1
         self._is_behind = False  # more has come than was handed out
