@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from samepath.cluster.link import ArenaPart, Disconnected, LinkLimits, Received, ReceivedInPlace, channel, node_link, wire
-from samepath.cluster.link.channel import PACKET_MOST, PipeChannel, OfferedPipes
+from samepath.cluster.link.channel import PACKET_MOST, OfferedPipes, PipeChannel
 from samepath.core.streams import stream
 from tests.support.linking import linked, node_process, segments_mapped, wait_until
 

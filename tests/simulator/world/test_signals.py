@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from samepath.core.errors import SimulatorError
 from samepath.simulator.maps import load_map, parse_map
-from samepath.simulator.world.signals import Signals, StopLines, TrafficLightState, actor_yaw_deg, plan_of, sign_type, trigger_box
+from samepath.simulator.world.signals import (
+    Signals,
+    StopLines,
+    TrafficLightState,
+    actor_yaw_deg,
+    plan_of,
+    sign_type,
+    trigger_box,
+)
 
 STEP_S = 0.05
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from samepath.cluster.link import compression, wire
-from samepath.cluster.link.channel import PACKET_MOST, PipeChannel, OfferedPipes
+from samepath.cluster.link.channel import PACKET_MOST, OfferedPipes, PipeChannel
 from samepath.cluster.link.keys import Keys
 from samepath.cluster.link.memory import MainMemory, PeerMemory, Segment
 from samepath.cluster.link.sockets import Authenticator, Poller, listen
