@@ -11,6 +11,7 @@ from hypothesis import settings
 from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import Header, Repeat
+from tests.support.namespaces import NO_NAMESPACES
 
 # Property tests repeat themselves too: the same examples on every run. HYPOTHESIS_PROFILE=explore looks for new ones.
 # None has a deadline: how long an example takes is the machine's affair.
@@ -88,13 +89,15 @@ def pytest_collection_modifyitems(items):
 
 
 # In CI everything is installed that a test can need: one that is skipped there was expected to run, and its suite is not green.
+# What a machine's kernel or its sandbox does not permit cannot be installed: that is told, and does not count.
 SKIPPED: list[str] = []
+NOT_PERMITTED: list[str] = []
 
 
 def pytest_runtest_logreport(report):
     if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        SKIPPED.append(f"{report.nodeid}: {reason}")
+        (NOT_PERMITTED if NO_NAMESPACES in reason else SKIPPED).append(f"{report.nodeid}: {reason}")
 
 
 def pytest_collectreport(report):
@@ -105,6 +108,10 @@ def pytest_terminal_summary(terminalreporter):
     if SKIPPED:
         terminalreporter.section("skipped, but CI=true says that everything can run", red=True, bold=True)
         for line in SKIPPED:
+            terminalreporter.line(line)
+    if NOT_PERMITTED:
+        terminalreporter.section("skipped, because this machine does not permit it")
+        for line in NOT_PERMITTED:
             terminalreporter.line(line)
 
 

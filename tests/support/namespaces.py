@@ -35,6 +35,7 @@ _NETWORK: Final = "198.18.77"
 _CLONE_NEWNET: Final = 0x40000000
 _BRIDGE: Final = "br0"
 _NAME: Final = re.compile(r"sp([0-9]+)-")
+NO_NAMESPACES: Final = "network namespaces cannot be made here"
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def reason_not_to() -> str:
         finally:
             _ip("netns", "del", probe)
     except HostsError as error:
-        return f"network namespaces cannot be made here: {error}"
+        return f"{NO_NAMESPACES}: {error}"
     return ""
 
 
