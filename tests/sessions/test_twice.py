@@ -150,8 +150,8 @@ def test_the_proxy_stands_between_carlas_client_and_a_server(pool, tmp_path, syn
     assert calls.count("apply_control_to_vehicle") == (10 if synchronous else 2)
 
 
-def cli(*arguments, **settings):
-    command = [sys.executable, "-m", "samepath", "twice", *map(str, arguments)]
+def cli(*arguments, verb="twice", **settings):
+    command = [sys.executable, "-m", "samepath", verb, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **settings)
 
 
@@ -163,9 +163,21 @@ def test_the_command_line_keeps_its_contract(tmp_path):
     }  # fmt: skip
     recorded = [tmp_path / "kept" / "run-1" / "session.samepath", tmp_path / "kept" / "run-2" / "session.samepath"]
     assert cli("--recorded", recorded[0], "--recorded", recorded[1]).returncode == 0
-    parts = cli("--json", "--no-cause", "--port", 0, "--", sys.executable, SCRIPTS / "unseeded.py")
+    parts = cli(
+        "--json", "--no-cause", "--port", 0, "--keep", tmp_path / "parted", "--", sys.executable, SCRIPTS / "unseeded.py"
+    )
     assert parts.returncode == 1
     assert json.loads(parts.stdout)["source"] == "script"
+    # The same from what was recorded, by the verb for runs of any kind.
+    parted = [tmp_path / "parted" / f"run-{number}" / "session.samepath" for number in (1, 2)]
+    explained = json.loads(cli("--json", *parted, verb="explain").stdout)
+    assert (explained["cause"], explained["source"]) == ("command-value", "script")
+    assert explained["first_difference"]["method"] == "apply_control_to_vehicle"
+    assert json.loads(cli("--json", *recorded, verb="explain").stdout)["cause"] == "none"
+    assert "The source is the script" in cli(*parted, verb="explain").stdout
+    for odd, words in (([parted[0]], "name a second one"), ([parted[0], SCRIPTS / "clean.py"], "does not: name two that do")):
+        refused = cli(*odd, verb="explain")
+        assert (refused.returncode, words in refused.stderr) == (2, True), refused.stderr
     (tmp_path / "bad").write_bytes(recorded[0].read_bytes()[:-30] + b"x" * 30)
     bad = cli("--recorded", tmp_path / "bad", "--recorded", recorded[1])
     assert bad.returncode == 2

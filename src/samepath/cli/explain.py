@@ -18,7 +18,9 @@ from samepath.instrument.traces.importers import LOG_MIB, Align
 def explain(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR [DIR]", help="A trace or study folder, a log, a recording; two are compared."),
+        typer.Argument(
+            metavar="DIR [DIR]", help="A trace or study folder, a log, a recording (of a run or a session); two are compared."
+        ),
     ],
     cell: Annotated[str | None, typer.Option("--cell", help="The cell to explain; default every one that parts.")] = None,
     repeat: Annotated[
@@ -35,6 +37,9 @@ def explain(
     log_mib: opt.LogMib = LOG_MIB,
 ) -> None:
     """Say where runs part, in what, why (by evidence), how it grows, who follows and what the host did then."""
+    if _are_sessions(paths):
+        _explain_sessions(paths, json=json)
+        return
     if len(paths) > 2:
         raise InputError(f"one trace or two were wanted, but {len(paths)} came")
     if repeat is not None and len(repeat) != 2:
@@ -72,6 +77,35 @@ def explain(
     typer.echo("\n\n".join(one.words() for one in parted or same[:1]))
     if parted and same:
         typer.echo(f"\n{len(same)} other cell{'s' if len(same) > 1 else ''}: the same to the bit.")
+
+
+def _are_sessions(paths: list[Path]) -> bool:
+    """Are these recordings of ``samepath proxy``? Among other things they cannot be compared."""
+    files = [path for path in paths if path.is_file()]
+    if not files:
+        return False
+    from samepath.sessions.recording import is_session
+
+    found = [path for path in files if is_session(path)]
+    if found and len(found) != len(paths):
+        odd = next(path for path in paths if path not in found)
+        raise InputError(f"{found[0]} records a session with a CARLA server, and {odd} does not: name two that do")
+    return bool(found)
+
+
+def _explain_sessions(paths: list[Path], *, json: bool) -> None:
+    """Compare what clients and servers said to each other: the script or the simulator?"""
+    from samepath.sessions.twice import compare_recorded
+
+    if len(paths) < 2:
+        raise InputError(f"two recordings of sessions were wanted, but {paths[0]} came alone: name a second one")
+    report = compare_recorded(*paths)
+    if json:
+        typer.echo(
+            json_text.dumps({**json_text.loads(report.to_json()), "cause": report.kind_of_cause, "reason": report.cause})
+        )
+        return
+    typer.echo(report.words())
 
 
 def _draw(path: Path, parted: list[Explanation]) -> None:

@@ -248,6 +248,15 @@ class SessionRecording:
     truncated: str
 
 
+def is_session(path: Path) -> bool:
+    """Is this file the recording of a session, as far as its first bytes tell?"""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
 def read_session(path: Path) -> SessionRecording:
     """Read a recording. What is not one, is newer, or was changed is refused; what is cut off is read up to there."""
     try:

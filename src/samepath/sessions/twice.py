@@ -38,6 +38,21 @@ class TwiceReport:
     notes: tuple[str, ...]
     command: tuple[str, ...] = ()
 
+    @property
+    def kind_of_cause(self) -> str:
+        """The cause in the words of ``samepath explain``, which knows runs and not scripts.
+
+        A call that differs is a command of another value; the same call at another tick is a late one. That states or
+        measurements differ after the same calls is the simulator's doing.
+        """
+        if self.same:
+            return "none"
+        if self.source is SessionSource.UNKNOWN:
+            return "unknown"
+        if self.source is SessionSource.SIMULATOR:
+            return "sensor-data" if (self.first_difference or {}).get("kind") == DifferenceKind.SENSOR else "simulator"
+        return "late-command" if (self.first_difference or {}).get("kind") == DifferenceKind.ARRIVAL else "command-value"
+
     def to_json(self) -> str:
         """One JSON object; keys stay as they are."""
         content = {
