@@ -194,8 +194,36 @@ def lidar() -> str:
     return _markdown((f"{found['rays']} rays", ""), rows, _made("lidar"))
 
 
+def cluster_on_16_cores() -> str:
+    """How the cluster scales where there is a core for every process, and what a tick costs there."""
+    found = _figures("cluster-16-cores")
+    scaling = found["scaling"]
+    rows: Rows = [
+        (
+            str(one["nodes"]),
+            _number(one["images_per_s"]),
+            f"{one['efficiency']:.2f}",
+            f"{one['drawing_efficiency']:.2f}",
+            next((_number(tick["overhead_ms"]) for tick in _small_ticks(found) if tick["nodes"] == one["nodes"]), ""),
+        )
+        for one in scaling["nodes"]
+    ]
+    head = (
+        "nodes",
+        f"images/s, {scaling['cameras']} cameras of {scaling['size']}, everything on as many cores",
+        "efficiency against one node",
+        "the same of processes that only draw",
+        "a lockstep tick of 8 cameras of 180x120 beyond the slowest node's drawing, ms",
+    )
+    return _markdown(head, rows, _made("cluster-16-cores"))
+
+
+def _small_ticks(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [tick for tick in found["overhead"]["ticks"] if tick["size"] == "180x120"]
+
+
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
-    one.__name__: one for one in (instrument, world, isolation, overhead, server, cameras, lidar)
+    one.__name__: one for one in (instrument, world, isolation, overhead, server, cameras, lidar, cluster_on_16_cores)
 }
 
 if __name__ == "__main__":
