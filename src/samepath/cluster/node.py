@@ -263,6 +263,7 @@ class Node:
         number = self._client_numbers.pop(caller, None)
         if number is not None:
             del self._clients[number]
+            caller.await_nothing()
             self._send_soon(m.ClientGone(number))
 
     def _unheard(self, stream: int) -> None:

@@ -434,6 +434,17 @@ class Connection(asyncio.Protocol):
                 self._make_calls()
         self._update_memory()
 
+    def await_nothing(self) -> None:
+        """Calls of a client that has gone will not be answered to us any more: nothing is kept for them.
+
+        Where answers come from elsewhere, as on a rendering node, they are not passed on to who has gone. Without this its
+        calls would wait for ever, and everything that was kept for the client with them.
+        """
+        self._waiting = self._waiting_bytes = 0
+        self._waiting_sizes.clear()
+        self._noted.clear()
+        self._update_memory()
+
     def _send(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
