@@ -57,7 +57,7 @@ def suite(pytester, monkeypatch):
     named = [] if any(one.name == "samepath" for one in entry_points(group="pytest11")) else ["-p", "samepath.pytest_plugin"]
 
     def run(text, *options, workers=0, ini=""):
-        pytester.makepyfile(test_suite=DRIVE + text)
+        pytester.makepyfile(test_of_a_user=DRIVE + text)
         pytester.makeini(f"[pytest]\n{ini}")
         words = [*named, "--junitxml=junit.xml", "-p", "no:cacheprovider", *options]
         result = pytester.runpytest_subprocess("-n", str(workers), *words) if workers else pytester.runpytest_inprocess(*words)
@@ -134,7 +134,7 @@ def test_two():
 def test_traces_of_a_test_that_parts_are_kept_for_explain(suite, pytester):
     suite(MIXED, "--samepath-keep", "kept", "-k", "parts")
     (folder,) = (pytester.path / "kept").iterdir()
-    assert folder.name == "test_suite.py-test_parts"
+    assert folder.name == "test_of_a_user.py-test_parts"
     import samepath
 
     explanation = samepath.explain(folder)

@@ -82,7 +82,8 @@ def test_one_that_is_killed_or_frozen_comes_back(placed):
         return len(placed.pids("frozen")) == 3
 
     placed.wait(third, "life 3 of frozen")
-    assert placed.ends("frozen") == [(number, "was ended by signal 9 (SIGKILL)", True) for number in (1, 2)]
+    # On a busy machine the third life may be an old one, too, when it is told to begin anew once more.
+    assert placed.ends("frozen")[:2] == [(number, "was ended by signal 9 (SIGKILL)", True) for number in (1, 2)]
     assert not alive(second)
 
 

@@ -82,4 +82,5 @@ def keys(value: object) -> set[str]:
 
 def test_every_key_is_documented(study):
     found = keys(study) | keys(plain(document_of(*controller_study()))) | keys(plain(document_of(*nice_study())))
-    assert sorted(key for key in found if f"`{key}`" not in DOCS) == []
+    missing = sorted(key for key in found if f"`{key}`" not in DOCS)
+    assert not missing, missing

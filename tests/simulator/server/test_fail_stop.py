@@ -228,6 +228,11 @@ def test_every_method_that_may_change_the_world_is_marked_so():
         "get_required_files": ("",), "request_file": ("x",),
         "samepath_ticket": ("a" * 32, 1), "is_sensor_enabled_for_ros": (1,), "are_gbuffers_enabled": (car,),
         "get_group_traffic_lights": (1,), "get_light_boxes": (1,),
+        "get_actor_component_names": (car,), "get_actor_component_world_transform": (car, "body"),
+        "get_actor_component_relative_transform": (car, "body"), "get_actor_bone_names": (car,),
+        "get_actor_bone_world_transforms": (car,), "get_actor_bone_relative_transforms": (car,),
+        "get_vehicle_bone_world_transforms": (car,), "get_bones_transform": (car,), "get_actor_socket_names": (car,),
+        "get_actor_socket_world_transforms": (car,), "get_actor_socket_relative_transforms": (car,),
     }  # fmt: skip
     asked = [method for method in methods().values() if method.reads and method.handler is not None and not method.aside]
     assert len(asked) > 25

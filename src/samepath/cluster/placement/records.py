@@ -113,6 +113,8 @@ def encode_start_line(spec: NodeSpec, keys: NodeKeys, watched: int | None) -> by
 def decode_start_line(line: bytes) -> tuple[NodeSpec, NodeKeys, int | None]:
     try:
         said = json.loads(line)
+        # JSON knows no tuples.
+        said["spec"]["core_sets"] = tuple(tuple(cores) for cores in said["spec"]["core_sets"])
         return NodeSpec(**said["spec"]), NodeKeys(**said["keys"]), said["watched"]
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(

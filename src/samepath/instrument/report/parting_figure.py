@@ -48,8 +48,7 @@ def parting_figure(explained: ExplainedParting, cell: str, step_s: float) -> str
         low_s = (lead[0] if len(lead) else parting.tick) * step_s
         axes.set_xlim(low_s, max(last_tick * step_s, low_s + step_s))
         axes.locator_params(axis="x", nbins=7)
-        axes.set_xlabel("simulated time (s)")
-        axes.set_ylabel("distance")
+        axes.set_xlabel("simulated time (s); upwards the distance between the two runs")
         if named and parting.series:
             axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.06), ncols=min(5, len(named)))
 
