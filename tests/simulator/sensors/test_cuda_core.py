@@ -22,7 +22,7 @@ from samepath.simulator.sensors.raster import prepare, shading
 from samepath.simulator.sensors.raster.arrays import LEVELS, ROW_MASK
 from samepath.simulator.sensors.raster.prepare import ScenePreparer, camera_arrays_of
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
-from samepath.simulator.sensors.renderer import Camera, Channel, Lamp, Material, create_renderer
+from samepath.simulator.sensors.renderer import Camera, Channel, Lamp, Material, MeshInstances, create_renderer
 from samepath.simulator.sensors.scene_builder import scene_builder_of
 from samepath.simulator.sensors.weather import light_of
 from tests.support.camera_scenes import EVERYTHING, SKY, WEATHERS, along, bare_scene, cameras, digest, looks, street_scene
@@ -144,6 +144,45 @@ def test_of_two_faces_at_the_same_place_the_first_is_seen(core, software):
     scene = bare_scene([WEDGE, WEDGE], [3, 7])
     assert_same(core, software, scene, eyes)
     assert set(np.unique(core.render(scene, eyes)[0].label)) == {3, SKY}
+
+
+@needs_compiler
+def test_of_two_things_at_the_same_place_the_first_is_seen(core, software):
+    scene, eyes = bare_scene([WEDGE], [3]), [Camera(Pose(), 40, 30, 90.0, EVERYTHING)]
+    both = {name: np.repeat(getattr(scene.moving, name), 2, axis=0) for name in MeshInstances.__slots__}
+    twins = replace(scene, moving=MeshInstances(**{**both, "id": np.array([5, 6], np.int32)}))
+    assert_same(core, software, twins, eyes)
+    assert set(np.unique(core.render(twins, eyes)[0].instance)) == {0, 5}
+
+
+@needs_compiler
+def test_a_middle_on_an_edge_belongs_to_the_triangle_to_its_right_or_below(core, software):
+    # Five metres ahead a pixel is a quarter of a metre: all edges run through middles of pixels, the last one slantwise.
+    low, high = -8.5 / 4.0, 6.5 / 4.0
+    a, b, c, d = (5.0, low, low), (5.0, low, high), (5.0, high, high), (5.0, high, low)
+    scene, eyes = bare_scene([(a, b, c), (a, c, d)], [3, 7]), [Camera(Pose(), 40, 40, 90.0, EVERYTHING)]
+    assert_same(core, software, scene, eyes)
+    label = core.render(scene, eyes)[0].label
+    # From column 11.5 up to 26.5 and from row 13.5 up to 28.5: the first middles count, the last do not.
+    rows, columns = np.nonzero(label != SKY)
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (13, 27, 11, 25)
+    assert (label != SKY).sum() == 15 * 15
+    assert {3, 7} < set(np.unique(label))
+
+
+@needs_compiler
+@pytest.mark.parametrize("weather", ["noon", "night"])
+def test_traffic_lights_have_the_bytes_of_the_software_renderer(core, software, weather):
+    town = scene_builder_of(load_map("town"))
+    scenes = [town.scene([], WEATHERS[weather], lights=[shown] * 99) for shown in (0, 1, 2)]
+    x, y, z = scenes[0].moving.position[0]
+    eyes = [
+        Camera(Pose(x + dx, y + dy, z + 4.0, 0.0, 0.0, yaw), 90, 70, 70.0, EVERYTHING)
+        for dx, dy, yaw in ((-9.0, 0.0, 0.0), (9.0, 0.0, 180.0), (0.0, -9.0, 90.0), (0.0, 9.0, -90.0))
+    ]
+    for scene in scenes:
+        assert_same(core, software, scene, eyes)
+    assert len({digest(core.render(scene, eyes)) for scene in scenes}) == 3, "what the light shows is seen"
 
 
 @needs_compiler
