@@ -171,6 +171,24 @@ def test_a_middle_on_an_edge_belongs_to_the_triangle_to_its_right_or_below(core,
 
 
 @needs_compiler
+def test_shadows_far_above_or_below_the_ground_that_is_seen_have_the_same_bytes(core, software):
+    scene, height_m = street_scene(), 12.0
+    eyes = [
+        Camera(along(ahead_m, -1.0, height_m, 0.0, -89.0, 0.0), 160, 120, 130.0, Channel.COLOUR)
+        for ahead_m in (0.0, 15.0, 30.0)
+    ]
+    seen = set()
+    # Seen from there, the shadow's place is nearer than the road by these parts, on either side of the limits.
+    for part in (1.0, 1.27, 1.32, 0.72, 0.68, 4.0, -4.0):
+        moving = replace(scene.moving, ground_z=np.full(len(scene.moving), height_m * (1.0 - 1.0 / part)))
+        changed = replace(scene, moving=moving)
+        assert_same(core, software, changed, eyes)
+        seen.add(digest(core.render(changed, eyes)))
+    # Those beyond the limits throw none, and so are one picture; the others throw theirs to different places.
+    assert len(seen) == 4, len(seen)
+
+
+@needs_compiler
 @pytest.mark.parametrize("weather", ["noon", "night"])
 def test_traffic_lights_have_the_bytes_of_the_software_renderer(core, software, weather):
     town = scene_builder_of(load_map("town"))
