@@ -1,0 +1,64 @@
+"""The arrays of a scene as ``core.h`` reads them: one record of addresses, group by group, then the lengths.
+
+C++ takes an address on trust. So every array is brought to the type and the order that the text expects before it is handed
+over, and a test compares the table here with the text.
+"""
+
+import struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.core.errors import SimulatorError
+from samepath.simulator.sensors.raster.arrays import (
+    CameraArrays,
+    FaceRows,
+    InstanceArrays,
+    LightArrays,
+    MeshArrays,
+    Outputs,
+)
+
+# The type of each field, in the order of the named tuples.
+TYPES: Final = {
+    MeshArrays: "f4 f4 f4 i4 f4 f4 u1 u1 u2 i4 i4 i4 f8 f8 f8 i4 f8 i4",
+    InstanceArrays: "i4 f8 f8 i4 u1 f4 u2 f8 f8 f8 i4 i4",
+    FaceRows: "f4 u1 u2 u1 i1 i4",
+    LightArrays: "f8 f4 u4 u1 f4 f4 f4 f4",
+    CameraArrays: "i8 i8 f8 f8 f8 f8 f8 f8",
+    Outputs: "u4 f4 u1 u2 i1 f4",
+}
+# A copy of these would be written in vain.
+_WRITTEN: Final = (FaceRows, Outputs)
+
+
+class SceneRecord(NamedTuple):
+    """The record, and the arrays it points into: whoever uses the one must keep the others."""
+
+    content: bytes
+    arrays: tuple[NDArray[Any], ...]
+
+
+def scene_record(
+    meshes: MeshArrays,
+    placed: InstanceArrays,
+    rows: FaceRows,
+    light: LightArrays,
+    views: CameraArrays,
+    out: Outputs,
+    detail: float,
+) -> SceneRecord:
+    """Lay a scene out for ``core.h``."""
+    arrays: list[NDArray[Any]] = []
+    for group in (meshes, placed, rows, light, views, out):
+        given: tuple[NDArray[Any], ...] = group
+        for name, array, kind in zip(type(group)._fields, given, TYPES[type(group)].split(), strict=True):
+            fit = np.require(array, np.dtype(f"={kind}"), "C")
+            if fit is not array and isinstance(group, _WRITTEN):
+                raise SimulatorError(f"an array of {kind} in one piece was wanted for {name}, but {array.dtype} came")
+            arrays.append(fit)
+    glow_rows, glow_columns = light.glow.shape
+    lengths = (len(placed.mesh), len(light.lamps), len(light.beams), glow_rows, glow_columns, len(views.focal))
+    content = struct.pack(f"={len(arrays)}Q6qd", *(array.ctypes.data for array in arrays), *lengths, detail)
+    return SceneRecord(content, tuple(arrays))
