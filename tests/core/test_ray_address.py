@@ -2,6 +2,8 @@
 
 import pytest
 
+pytest.importorskip("ray")
+
 from samepath.core import ray_cluster
 from samepath.core.errors import ClusterError
 from tests.support.foreign import given_away
