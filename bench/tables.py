@@ -222,8 +222,35 @@ def _small_ticks(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [tick for tick in found["overhead"]["ticks"] if tick["size"] == "180x120"]
 
 
+def soak() -> str:
+    """What hours of coming and going do to a server's memory."""
+    found = _figures("soak")
+    rows: Rows = []
+    for server_name in ("serve", "cluster"):
+        one = found[server_name]
+        for what, trend in one["trends"].items():
+            if what.endswith(" memory_mib"):
+                process = what.removesuffix(" memory_mib")
+                memory = [sample["memory_mib"][process] for sample in one["samples"]]
+                quarter = max(1, len(memory) // 4)
+                first, last = (sorted(part)[len(part) // 2] for part in (memory[:quarter], memory[-quarter:]))
+                rows.append(
+                    (
+                        f"{server_name}, {process}",
+                        f"{first:.0f} MiB in the first quarter, {last:.0f} in the last",
+                        "flat" if trend["is_flat"] else "**grows**",
+                    )
+                )
+        visits = sum(one["visits"].values())
+        rows.append(
+            (server_name, f"{visits:,} visits, exit code {one['exit_code']}, {len(one['errors'])} errors in its log", "")
+        )
+    head = (f"{found['soak_s'] / 60:g} minutes, half for each", "memory", "second half")
+    return _markdown(head, rows, _made("soak"))
+
+
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
-    one.__name__: one for one in (instrument, world, isolation, overhead, server, cameras, lidar, cluster_on_16_cores)
+    one.__name__: one for one in (instrument, world, isolation, overhead, server, cameras, lidar, cluster_on_16_cores, soak)
 }
 
 if __name__ == "__main__":
