@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+pytest.importorskip("highway_env", reason="highway-env is not installed: pip install 'samepath[gymnasium]'")
+
 from samepath.core.errors import InputError, SimulatorError
 from samepath.core.states import VehicleCommand
 from samepath.engines.conformance import CHECKS, run_once, run_request

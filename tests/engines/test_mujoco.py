@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("mujoco", reason="MuJoCo is not installed: pip install 'samepath[mujoco]'")
+
 from samepath.engines.conformance import CHECKS, run_once, run_request
 from samepath.engines.interface import Preset, RunRequest
 from samepath.engines.mujoco import MuJoCo

@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+pytest.importorskip("libsumo")
+
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError, SimulatorError, UnknownNameError
 from samepath.engines.conformance import CHECKS, run_once, run_request

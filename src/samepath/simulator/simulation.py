@@ -276,7 +276,8 @@ class Simulation:
     def snapshot(self) -> bytes:
         """Return everything the future depends on, agents included."""
         memory = {str(number): agent.to_plain() for number, agent in self.agents.items()}
-        met = sorted([a, b, name] for a, b, name in self._met) if self._met else []
+        # Scenery has no number: None cannot be compared with one.
+        met = [list(key) for key in sorted(self._met, key=lambda key: (key[0], -1 if key[1] is None else key[1], key[2]))]
         extra = {
             "scenario": self.scenario.model_dump(mode="json"),
             "settings": self.settings.__dict__,
