@@ -99,7 +99,6 @@ def test_a_killed_node_is_gone_after_its_last_message_and_its_memory_is_freed():
         wait_until(lambda: main.poll(0.01) or (handles(), segments_mapped()) == before)
 
 
-@pytest.mark.xfail(reason="known fault: with pipes, a node that leaves at once is sometimes not heard of", strict=False)
 def test_all_that_a_node_sent_before_it_left_is_received_before_it_is_gone():
     with linked(1, limits=LinkLimits(messages_per_poll=100)) as pair:
         node = pair.nodes.pop()
@@ -114,7 +113,6 @@ def test_all_that_a_node_sent_before_it_left_is_received_before_it_is_gone():
         assert pair.at_main[1400].bulk == (IMAGE,)
 
 
-@pytest.mark.xfail(reason="known fault: with pipes, a node that leaves at once is sometimes not heard of", strict=False)
 def test_every_node_that_came_is_gone_once_however_fast_they_come_and_go():
     with linked(0) as pair:
         main = pair.main

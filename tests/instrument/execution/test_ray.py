@@ -136,6 +136,7 @@ def told(tmp_path_factory):
         study.gate.unlink()
         process = study.start("resume", "out")
         study.wait(lambda: any(entry["cell"] == "two" for entry in study.entries("slot")[-1:]), process)
+        study.wait(cluster.measured_processes, process)  # the slot is written down before its process is started
         said["before the kill"] = cluster.measured_processes()
         process.kill()
         process.communicate()

@@ -76,11 +76,15 @@ class Peer:
     packer: compression.Packer | None = None
     over_wire: deque[tuple[bytes, list[bytes]]] = field(default_factory=deque)  # of whoever has a channel, for their marks
 
-    def cut(self) -> None:
-        """End the connection, for both sides."""
+    def end(self) -> None:
+        """End the connection, for both sides; ZeroMQ reports it, as if the node had left."""
         # Shut down, not only closed: ZeroMQ has a descriptor of its own, and the connection would live on in it.
         with suppress(OSError):
             self.handle.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        """End the connection and let go of all that belongs to it."""
+        self.end()
         self.handle.close()
         self.flow.end()
         if self.offered is not None:
@@ -492,11 +496,18 @@ class MainLink:
         if not opened:
             offered.close()
             return
-        # What this node sends is in the pipe's order from its reply on; what it is sent, from this packet on.
-        self._send_control(peer, PacketKind.PIPED, b"")
+        # What this node sends is in the pipe's order from its reply on; what it is sent, from this packet on. It may have left
+        # already: then nothing reaches it, but what it wrote before lies in the pipe and is read.
+        try:
+            self._send_control(peer, PacketKind.PIPED, b"")
+        except PeerStuckError:
+            peer.end()  # it would wait for packets over the wire for ever
+        except PeerGoneError:
+            pass
         peer.channel = offered.accept()
         self._by_pipe[peer.channel.read_fd] = peer
         self._poller.watch(peer.channel.read_fd, peer)
+        self._behind.append(peer)
 
     def _take_back(self) -> None:
         """What the last poll left in place is read no more; arenas that are gone are closed, also by other nodes."""
