@@ -139,6 +139,24 @@ def test_without_memory_for_a_picture_it_answers_or_ends_with_a_reason(pool, tmp
         survived(server, client)
 
 
+# Where memory has run out, the next thing that needs some may be the report of it.
+UNHEARD = """
+import traceback
+from samepath.simulator.server.methods import connection
+def fails(*_, **__): raise MemoryError
+connection.tick = fails
+traceback.format_exception = fails
+"""
+
+
+def test_a_world_whose_end_cannot_even_be_reported_ends_the_process(pool, tmp_path):
+    with pool.serve(tmp_path, first=UNHEARD) as server, server.ready().client() as client:
+        client.value("set_episode_settings", SYNCHRONOUS)
+        assert asked(client, "tick_cue") == "gone"
+        assert server.wait(HANGS_S) == 70
+        assert "not even the reason could be written down" in server.lines[-1]
+
+
 def test_without_memory_for_large_messages_it_answers_or_ends_with_a_reason(pool, tmp_path):
     with (
         pool.serve(tmp_path, limits={"RLIMIT_AS": 96 << 20}) as server,

@@ -25,6 +25,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from samepath.core.clock import Clock
+from samepath.core.processes import ends_process_if_it_fails
 from samepath.simulator.server.commands import CallerGone, Command, NodeLeft, WorldStep, apply, describe, perform
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.rpc import Call, Caller
@@ -46,6 +47,8 @@ _POST_AFTER_BYTES: Final = 4 << 20
 _READ_S: Final = FRAME_S / 2
 # How long the end of a server may wait for the world: SIGTERM ends it within 5 s.
 _STOP_S: Final = 3.0
+# Kept free for the end: where memory has run out, saying so takes some too.
+_RESERVE_BYTES: Final = 4 << 20
 # How long the world stands still after a load, in real time: the client that loaded is changing its streams.
 _REST_S: Final = 0.05
 
@@ -77,6 +80,7 @@ class EpisodeRunner:
         self.failure: EpisodeFailure | None = None
         self._pacer = TickPacer(episode.context.clock)
         self._spawned = PendingSpawnAnswers(episode.context.clock)
+        self._reserve: bytearray | None = bytearray(_RESERVE_BYTES)
         self._thread = threading.Thread(target=self._run, name="samepath episode", daemon=True)
 
     def start(self) -> None:
@@ -113,8 +117,9 @@ class EpisodeRunner:
             result, command = perform(self.episode, call)
         except BaseException as error:
             # A thread that ends without a word would leave the client waiting for ever.
-            self._log(f"error of ours in {call.method.name}: {error!r}")
-            result, command = call.method.error(f"internal error of samepath in {call.method.name}: {error!r}"), None
+            with ends_process_if_it_fails():
+                self._log(f"error of ours in {call.method.name}: {error!r}")
+                result, command = call.method.error(f"internal error of samepath in {call.method.name}: {error!r}"), None
         if command is not None:
             self.submit(command)
         self.submit(CallAnswered(call.caller, call.id, result))
@@ -138,7 +143,9 @@ class EpisodeRunner:
             self._log(str(error))
             self._end_at(str(error))
         except BaseException as error:  # whatever it is: nothing more may happen to this episode
-            self._stop_at(error)
+            self._reserve = None
+            with ends_process_if_it_fails():  # a server whose world has ended unheard would leave every client waiting
+                self._stop_at(error)
 
     def _work(self) -> None:
         prepare(self.episode)

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError
 from samepath.core.network import allow_descriptors, listen
+from samepath.core.processes import ends_process_if_it_fails
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.sensors.renderer import check_renderer
 from samepath.simulator.server.commands import CallerGone, StreamUnheard
@@ -240,16 +241,17 @@ class SimulatorServer:
 
         Outside a connection it was on the way to somebody, and to whom cannot be known: a client would wait for it for ever.
         """
-        error, transport = context.get("exception"), context.get("transport")
-        words = f"error of ours in the event loop: {context.get('message')}: {error!r}"
-        self._log(words)
-        if isinstance(error, BaseException):
-            for line in "".join(traceback.format_exception(error)).splitlines():
-                self._log(line)
-        if isinstance(transport, asyncio.Transport):
-            transport.abort()
-        elif not self._closing:
-            self._failed(words)
+        with ends_process_if_it_fails():  # asyncio would go on
+            error, transport = context.get("exception"), context.get("transport")
+            words = f"error of ours in the event loop: {context.get('message')}: {error!r}"
+            self._log(words)
+            if isinstance(error, BaseException):
+                for line in "".join(traceback.format_exception(error)).splitlines():
+                    self._log(line)
+            if isinstance(transport, asyncio.Transport):
+                transport.abort()
+            elif not self._closing:
+                self._failed(words)
 
     def _answer_aside(self, call: Call) -> None:
         """Answer from files, or build a map, in a thread beside the world's: both may take seconds. From any thread."""
