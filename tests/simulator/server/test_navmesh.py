@@ -13,17 +13,8 @@ from samepath.core.errors import InputError
 from samepath.core.streams import stream
 from samepath.simulator.maps import available_maps, load_map, parse_map
 from samepath.simulator.maps.surfaces import contains
-from samepath.simulator.server.navmesh import (
-    CROSSWALK,
-    ROAD,
-    SIDEWALK,
-    WalkMesh,
-    WalkPolygon,
-    decode,
-    encode,
-    walk_mesh,
-    write_mesh,
-)
+from samepath.simulator.maps.walking import CROSSWALK, ROAD, SIDEWALK, WalkMesh, WalkPolygon, walk_mesh
+from samepath.simulator.server.navmesh import decode, encode, write_mesh
 
 MAPS = pytest.mark.parametrize("name", available_maps())
 TRIANGLE = WalkMesh(np.array([[0.0, 0.0, 0.0], [0.0, 4.0, 0.0], [4.0, 0.0, 0.0]]), (WalkPolygon((0, 1, 2), 1, 2),))

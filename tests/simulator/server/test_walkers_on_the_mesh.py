@@ -11,7 +11,8 @@ import pytest
 
 from samepath.simulator.maps import load_map
 from samepath.simulator.maps.surfaces import contains
-from samepath.simulator.server.navmesh import CROSSWALK, SIDEWALK, decode, write_mesh
+from samepath.simulator.maps.walking import CROSSWALK, SIDEWALK
+from samepath.simulator.server.navmesh import decode, write_mesh
 
 pytest.importorskip("carla")
 
