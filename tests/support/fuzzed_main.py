@@ -103,7 +103,7 @@ class FuzzedMain:
             peer = self.joined.to_bytes(16, "little")
             name = f"node-{self.joined % 3}"
             hello = m.Hello(name, __version__, fingerprint(), "host", boot_id() + "x", 1, "127.0.0.1", 1, 2, 1)
-            ready = m.MapReady(self.episode.id, map_digest(self.episode.scene.road_map), "picture")
+            ready = m.MapReady(self.episode.id, map_digest(self.episode.map.road_map), "picture")
             for message in (hello, ready):
                 self.shell._on_link_event(Received(peer, m.encode(message), ()))
             (found,) = self.shell.members()

@@ -63,7 +63,7 @@ def largest_requests(host, share=1.0):
     )
     streams = [entry.stream_id for entry in host.actors.all(SensorEntry)]
     lamps = [_plain(lamp) for lamp in host.lamps.states.values()] or [[1, [0.0] * 3, 1.0, 2, [255, 255, 255], True]]
-    objects = [thing.id for thing in host.scene.objects]
+    objects = [thing.id for thing in host.map.objects]
     prop = described("static.prop.streetbarrier")
     absent = [[1, [4_000_000_000]]]
     commands, ids_most = int(share * limits.batch_commands), int(share * IDS_MOST)
@@ -98,7 +98,7 @@ def largest_requests(host, share=1.0):
         "load_new_episode": ["", True, 0],
         "project_point": [[0.0, 0.0, 9e8], [0.0, 0.0, -1.0], 1e9],
         "replay_file": [LOG, 0.0, 0.0, 0, True, [[0.0] * 3, [0.0] * 3]],
-        "request_file": [host.scene.navigation[0]],
+        "request_file": [host.map.navigation[0]],
         "samepath_call": ["c" * 32, 1, "apply_batch", msgpack.packb([["", ""], [absent] * commands, False])],
         "samepath_ticket": ["c" * 32, 1],
         "set_episode_settings": [_plain(write_settings(host.settings))],

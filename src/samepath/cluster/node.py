@@ -28,7 +28,7 @@ from samepath.cluster.link.memory import hold_memory
 from samepath.cluster.link.node_link import NodeLink
 from samepath.cluster.link.wire import LinkError, LinkLostError, Received, TooLargeError
 from samepath.cluster.placement.cores import keep_to_cores
-from samepath.cluster.replica import ANSWERED_HERE, Replica, read_actor, read_settings, scene_sent
+from samepath.cluster.replica import ANSWERED_HERE, Replica, map_sent, read_actor, read_settings
 from samepath.cluster.settings import link_limits
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
@@ -377,9 +377,9 @@ class Node:
         self._number = message.number
 
     def _new_episode(self, message: m.NewEpisode, xodr: bytes) -> None:
-        scene = scene_sent(message.shown, message.real, xodr.decode())
-        self._road_map = scene.road_map
-        self._in_loop(self._replica.load, message.episode, scene)
+        served = map_sent(message.shown, message.real, xodr.decode())
+        self._road_map = served.road_map
+        self._in_loop(self._replica.load, message.episode, served)
         self._render_thread.put(BuildMap(message.episode, self._road_map))
 
     def _tick(self, message: m.TickMessage, data: bytes, memories: tuple[bytes, ...]) -> None:

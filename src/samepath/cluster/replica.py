@@ -85,8 +85,8 @@ def read_settings(message: NewSettings) -> tuple[r.Settings, r.WeatherParameters
     return r.settings(unpacked(message.settings, "settings")), r.weather(unpacked(message.weather, "weather"))
 
 
-def scene_sent(shown: str, real: str, xodr: str) -> ServedMap:
-    """The scene of a map that the main server named: our own copy of one of ours (digests are compared), or what was sent."""
+def map_sent(shown: str, real: str, xodr: str) -> ServedMap:
+    """The map that the main server named: our own copy of one of ours (digests are compared), or what was sent."""
     return served_map(shown, load_map(real) if real in available_maps() else parse_map(xodr, real))
 
 
@@ -96,7 +96,7 @@ class Replica:
     def __init__(self, aliases: Mapping[str, str], stream_port: int, limits: ServerLimits, log: Callable[[str], None]) -> None:
         self.context = ReplicaContext(named_maps(aliases, log, limits), stream_port, limits)
         self.id = 0
-        self.scene: ServedMap
+        self.map: ServedMap
         self.settings = r.Settings()
         self.weather = r.WeatherParameters()
         self.actors = ReplicaActors()
@@ -104,9 +104,9 @@ class Replica:
         self.ready = False
         self._log = log
 
-    def load(self, episode: int, scene: ServedMap) -> None:
+    def load(self, episode: int, served: ServedMap) -> None:
         """Take in another map."""
-        self.id, self.scene = episode, scene
+        self.id, self.map = episode, served
         self.actors.clear()
 
     def change(self, came: list[r.Actor], gone: Sequence[int], spectator: int) -> None:
@@ -195,8 +195,8 @@ class ReplicaFeed:
 
 def map_message(episode: Episode) -> tuple[NewEpisode, bytes]:
     """The map of an episode, and its bulk."""
-    road_map = episode.scene.road_map
-    message = NewEpisode(episode.id, episode.scene.name, road_map.name, map_digest(road_map))
+    road_map = episode.map.road_map
+    message = NewEpisode(episode.id, episode.map.name, road_map.name, map_digest(road_map))
     return message, road_map.xodr.encode()
 
 

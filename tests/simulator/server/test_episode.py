@@ -23,7 +23,7 @@ SETTINGS = "get_episode_settings"
 
 
 def spawn(host, name=MODEL3, at=0, transform=None, **attributes):
-    where = host.scene.spawn_points[at] if transform is None else transform
+    where = host.map.spawn_points[at] if transform is None else transform
     return call(host, "spawn_actor", described(name, **attributes), where)
 
 
@@ -143,7 +143,7 @@ def test_a_vehicle_appears_where_it_was_put_and_only_once():
     with pytest.raises(SamepathError, match=COLLISION):
         spawn(host)
     ticks(host, 1)
-    where = pose_of(host.scene.spawn_points[0])
+    where = pose_of(host.map.spawn_points[0])
     assert np.allclose(state(host, actor.id)["motion"][:2], where[:2], atol=1e-3)
 
 
@@ -223,7 +223,7 @@ def test_a_prop_can_be_carried_on_the_roof():
 def test_a_batch_does_all_it_can_and_says_what_it_could_not():
     host = episode()
     car = described(MODEL3)
-    where = host.scene.spawn_points
+    where = host.map.spawn_points
     future = [[8, [0, [3.0, 0.0, 0.0]]]]
     commands = [
         [[0, [car, where[0], [False], 0, "", [future]]]],
@@ -274,7 +274,7 @@ def test_a_map_can_have_another_name_and_the_log_says_so():
     assert "/Game/Carla/Maps/Town03" in call(host, "get_available_maps")
     with pytest.raises(SamepathError, match=r"not found; there are: .*t-junction.*Town03"):
         call(host, "load_new_episode", "Town07", True, 0xFFFF)
-    assert host.scene.name == "Town03"
+    assert host.map.name == "Town03"
 
 
 @pytest.mark.parametrize("aliases", [{"Town03": "nowhere"}, {"": "town"}, {"a/b": "town"}, {"town": "t-junction"}])
@@ -424,7 +424,7 @@ def test_lights_begin_anew_with_synchronous_mode_unless_a_client_set_them():
     for _ in range(30):
         host.signals.tick(0.37)
     change_settings(host, synchronous_mode=True)
-    assert host.signals.snapshot() == type(host.signals)(host.scene.signals).snapshot()
+    assert host.signals.snapshot() == type(host.signals)(host.map.signals).snapshot()
     light = next(actor for actor in host.actors if actor.type_id == "traffic.traffic_light")
     call(host, "set_traffic_light_state", light.id, 3)
     change_settings(host, synchronous_mode=False)

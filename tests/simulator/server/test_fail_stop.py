@@ -249,7 +249,7 @@ def test_every_method_that_may_change_the_world_is_marked_so():
 def _car(host):
     from tests.support.serving import described
 
-    return described("vehicle.audi.tt"), host.scene.spawn_points[0]
+    return described("vehicle.audi.tt"), host.map.spawn_points[0]
 
 
 HEALTHY = EpisodeHealth(7, True, last_tick_age_s=900.0, busy_s=0.0, has_ended=False)

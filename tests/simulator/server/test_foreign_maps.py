@@ -4,7 +4,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from samepath.cluster.replica import scene_sent
+from samepath.cluster.replica import map_sent
 from samepath.core.errors import InputError, UnknownNameError
 from samepath.scenarios.model import load_scenario
 from samepath.simulator.carla.limits import ServerLimits
@@ -301,9 +301,9 @@ def test_a_node_knows_the_users_maps_by_name_and_builds_what_the_main_server_sen
     library = named_maps(names, print, ServerLimits())
     shown = {path.rpartition("/")[2] for path in library.paths()}
     assert {"Lane", "Lane_Opt", "Town05", "Town05_Opt", "Home"} <= shown
-    scene = scene_sent("Town05_Opt", "Town05", ROADRUNNER)
+    scene = map_sent("Town05_Opt", "Town05", ROADRUNNER)
     assert (scene.name, scene.road_map.name, scene.road_map.xodr) == ("Town05_Opt", "Town05", ROADRUNNER)
-    assert scene_sent("Home", "town", "").road_map is load_map("town")
+    assert map_sent("Home", "town", "").road_map is load_map("town")
 
 
 def test_a_resumed_server_knows_the_users_maps(folder):

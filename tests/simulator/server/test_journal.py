@@ -377,14 +377,14 @@ def test_a_map_that_a_client_sent_is_in_the_journal_and_in_the_snapshot(tmp_path
     desk.ask("tick_cue")
     send(desk, sent[1])
     desk.ask("get_spectator")
-    loaded, waiting = desk.episode.scene.road_map.xodr, desk.episode.context.maps.sent.xodr
+    loaded, waiting = desk.episode.map.road_map.xodr, desk.episode.context.maps.sent.xodr
     assert loaded == sent[0]
     after = Desk(resumed(died(tmp_path / "journal", tmp_path / "left")), map_name="oval")
     again = Desk(resumed(died(tmp_path / "left", tmp_path / "again")), map_name="oval")
     assert "resumed from the beginning" in after.lines[-1]
     assert "resumed from snapshot 1" in again.lines[-1]
     for server in (after, again):
-        assert server.episode.scene.road_map.xodr == loaded
+        assert server.episode.map.road_map.xodr == loaded
         assert server.episode.context.maps.sent.xodr == waiting
         assert server.state() == desk.state()
         assert server.episode.id == desk.episode.id == 2

@@ -28,7 +28,7 @@ def test_it_is_played_to_its_end_and_every_tick_has_its_digest(records):
     assert {RecordKind.CALL, RecordKind.MAP, RecordKind.LEFT, RecordKind.GONE, RecordKind.UNHEARD} < set(kinds)
     host = played(records)
     assert host.frame == [record for record in records if record.kind is RecordKind.TICK][-1].fields[0]
-    assert host.scene.name == "OpenDriveMap"
+    assert host.map.name == "OpenDriveMap"
 
 
 def test_a_session_that_comes_out_otherwise_is_noticed_at_that_tick(records):

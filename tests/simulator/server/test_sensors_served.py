@@ -61,7 +61,7 @@ def test_a_sensor_speaks_at_once_and_then_at_its_rate(tick_s, expected):
 def test_the_receiver_agrees_with_the_clients_own_map():
     carla = pytest.importorskip("carla")
     host = episode()
-    theirs = carla.Map("t-junction", host.scene.road_map.xodr)
+    theirs = carla.Map("t-junction", host.map.road_map.xodr)
     car = spawn(host).id
     _, stream_id = attach(host, "sensor.other.gnss", car)
     for x, y, z in ((0.0, 0.0, 0.0), (150.0, -70.0, 3.0), (-120.0, 66.0, 12.5)):
@@ -177,7 +177,7 @@ def test_two_cars_that_meet_tell_both_sensors_with_opposite_impulses():
 def test_a_wall_is_nobody_with_a_name():
     host = episode()
     car = spawn(host).id
-    house = next(thing for thing in host.scene.objects if "building" in thing.name)
+    house = next(thing for thing in host.map.objects if "building" in thing.name)
     box = house.bounding_box
     ticks(host, 20)
     _, stream_id = attach(host, "sensor.other.collision", car)
@@ -225,7 +225,7 @@ def test_the_obstacle_sensor_says_what_is_ahead_and_how_far():
 def test_the_obstacle_sensor_can_leave_out_what_never_moves():
     host = episode()
     car = spawn(host, MODEL3).id
-    house = next(thing for thing in host.scene.objects if "building" in thing.name)
+    house = next(thing for thing in host.map.objects if "building" in thing.name)
     box = house.bounding_box
     call(host, "set_actor_simulate_physics", car, False)
     call(host, "set_actor_transform", car, place(box.location.x - box.extent.x - 6.0, box.location.y, 0.1))

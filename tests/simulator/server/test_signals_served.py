@@ -81,7 +81,7 @@ def test_the_box_of_a_light_is_where_the_light_is(town, lights):
 
 
 def test_a_vehicle_at_a_light_knows_it(town, lights):
-    stop = town.scene.signals.lights[lights[0].light].stops[0]
+    stop = town.map.signals.lights[lights[0].light].stops[0]
     half = 2.4
     where = [
         [stop.x_m - stop.forward_x * (half + 1.0), stop.y_m - stop.forward_y * (half + 1.0), stop.z_m + 0.3],

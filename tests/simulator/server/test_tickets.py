@@ -240,7 +240,7 @@ def test_a_store_that_makes_no_sense_is_not_restored(state):
 
 def test_calls_by_ticket_do_what_the_calls_do_and_only_once():
     host = episode()
-    where = [list(part) for part in host.scene.spawn_points[0]]
+    where = [list(part) for part in host.map.spawn_points[0]]
     spawn = described("vehicle.tesla.model3")
     status, _, actor = by_ticket(host, 1, "spawn_actor", spawn, where)
     assert status == "success"
@@ -284,11 +284,11 @@ def test_what_cannot_be_called_fails_and_takes_its_number():
 
 def test_what_is_answered_beside_the_world_is_done_in_its_turn_by_ticket():
     host = episode()
-    xodr = host.scene.road_map.xodr
+    xodr = host.map.road_map.xodr
     assert methods()["copy_opendrive_to_file"].aside
     assert by_ticket(host, 1, "copy_opendrive_to_file", xodr, [2.0, 50.0, 1.0, 0.6, True, True, True]) == ("success", "", None)
     assert by_ticket(host, 2, "load_new_episode", "OpenDriveMap", True, 0xFFFF) == ("success", "", None)
-    assert host.scene.name == "OpenDriveMap"
+    assert host.map.name == "OpenDriveMap"
 
 
 def test_an_error_of_ours_in_a_call_that_only_reads_is_told_and_not_repeated(monkeypatch):

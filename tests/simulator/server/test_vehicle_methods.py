@@ -343,8 +343,8 @@ def test_speed_limits_are_those_of_the_road():
     actor = spawn(host).id
     ticks(host, 1)
     x, y = (float(item) for item in state(host, actor)["motion"][:2])
-    here = host.scene.road_map.waypoint(x, y)
-    limit = host.scene.road_map.speed_limit_mps(here.road_id, here.s_m)
+    here = host.map.road_map.waypoint(x, y)
+    limit = host.map.road_map.speed_limit_mps(here.road_id, here.s_m)
     assert math.isclose(float(state(host, actor)["speed_limit"]), limit * 3.6, rel_tol=1e-5)
 
 

@@ -20,7 +20,7 @@ def status_of(
     return ClusterStatus(
         name=name,
         version=version,
-        map_name=episode.scene.name,
+        map_name=episode.map.name,
         episode=episode.id,
         frame=episode.frame,
         mode="lockstep" if episode.settings.synchronous_mode else "real time",

@@ -174,7 +174,7 @@ class _Drawing:
         self._renderer.prepare(road_map)
 
     def render(self, view: SceneView, requests: Sequence[RenderRequest]) -> Sequence[RenderResult]:
-        self._renderer.prepare(self._replay.episode.scene.road_map)
+        self._renderer.prepare(self._replay.episode.map.road_map)
         return self._renderer.render(view, requests)
 
     def idle(self) -> None:
@@ -302,7 +302,7 @@ class ServedReplay(Replay):
 
         require_sensors()
         view = self.episode.viewer.view()
-        builder = scene_builder_of(self.episode.scene.road_map)
+        builder = scene_builder_of(self.episode.map.road_map)
         return builder.scene(view.looks, view.weather, lights=view.lights, hidden=frozenset(view.hidden), tick=view.tick)
 
     def until(self, tick: int) -> "ServedReplay":
@@ -313,7 +313,7 @@ class ServedReplay(Replay):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        return {**super().facts, "frame": self.episode.frame, "map": self.episode.scene.name}
+        return {**super().facts, "frame": self.episode.frame, "map": self.episode.map.name}
 
     def close(self) -> None:
         self._context.maps.close()

@@ -160,10 +160,10 @@ class Episode:
         for entry in self.actors:
             if entry.stream_id:
                 self.context.outbox.forget(entry.stream_id)
-        scene = served_map(shown, road_map)
-        scene.work_out()
-        self.world = World(PhysicsSettings(step_s=DEFAULT_STEP_S), scene.statics, place=road_map.name)
-        self.scene = scene
+        served = served_map(shown, road_map)
+        served.work_out()
+        self.world = World(PhysicsSettings(step_s=DEFAULT_STEP_S), served.statics, place=road_map.name)
+        self.map = served
         self.viewer = ViewBuilder(self)
         self.id += 1
         self.elapsed_s = 0.0
@@ -173,10 +173,10 @@ class Episode:
         self.actors = ActorRegistry()
         self.connections.subscriptions = Subscriptions()
         self.ranks: dict[int, int] = {}  # who has commanded an actor since the last tick
-        self.signals = Signals(scene.signals)
+        self.signals = Signals(served.signals)
         self.lights_set = False  # by a client
         self.weather = WeatherParameters()
-        self.lamps = StreetLights({light.id: light for light in scene.lamps})
+        self.lamps = StreetLights({light.id: light for light in served.lamps})
         self.debug = DebugShapes(self.context.limits.debug_shapes, self.context.limits.debug_text_characters)
         self.hidden: set[int] = set()
         if reset_settings:
@@ -249,11 +249,11 @@ class Episode:
         return number
 
     def _put_signs(self) -> None:
-        plan = self.scene.signals
+        plan = self.map.signals
         lights = {light.signal.id: number for number, light in enumerate(plan.lights)}
         heeded: tuple[TrafficLight | PrioritySign, ...] = (*plan.lights, *plan.signs)
         by_signal = {thing.signal: thing for thing in heeded}
-        for signal in self.scene.road_map.signals:
+        for signal in self.map.road_map.signals:
             number = self.new_actor_id()
             kind, light = sign_type(signal), lights.get(signal.id)
             box, yaw_deg, thing = BoundingBox(), signal.yaw_deg, by_signal.get(signal)
@@ -267,7 +267,7 @@ class Episode:
 
     def _put_spectator(self) -> ActorEntry:
         record = Actor(self.new_actor_id(), 0, Description(_SPECTATOR_UID, SPECTATOR), BoundingBox(), b"", b"")
-        entry = ActorEntry(record, None, self.scene.spectator_pose)
+        entry = ActorEntry(record, None, self.map.spectator_pose)
         self.actors.add(entry)
         return entry
 
@@ -289,18 +289,18 @@ class Episode:
 
     def scenery(self, name: str) -> Actor:
         """A piece of scenery as events name it: an actor without an id."""
-        label = self.scene.label_of(name)
+        label = self.map.label_of(name)
         return Actor(0, 0, Description(0, labels.word_of(label)), BoundingBox(), bytes([label]), b"")
 
     def show_label(self, label: int, *, on: bool) -> None:
         """Put all scenery of a label back, or take it away."""
-        self.show_objects({thing.id for thing in self.scene.objects if thing.label == label}, on=on)
+        self.show_objects({thing.id for thing in self.map.objects if thing.label == label}, on=on)
 
     def show_objects(self, ids: set[int], *, on: bool) -> None:
         """Put pieces of scenery back, or take them away; what has no body merely counts as hidden."""
-        known = {thing.id: thing.name for thing in self.scene.objects if thing.id in ids}
+        known = {thing.id: thing.name for thing in self.map.objects if thing.id in ids}
         self.hidden = self.hidden - set(known) if on else self.hidden | set(known)
-        solid = frozenset(mesh.name for mesh in self.scene.statics if not mesh.ground)
+        solid = frozenset(mesh.name for mesh in self.map.statics if not mesh.ground)
         names = frozenset(known.values()) & solid
         if names:
             self.world.show_scenery(names, on=on)
@@ -349,7 +349,7 @@ class ViewBuilder:
             looks=tuple(self._look(entry) for entry in bodies),
             velocities=tuple(episode.world.state(entry.id).velocity_mps for entry in bodies),
             weather=SceneWeather(*(min(max(value, -_WEATHER_MOST), _WEATHER_MOST) for value in episode.weather)),
-            lights=tuple(int(episode.signals.shows(number)) for number in range(len(episode.scene.signals.lights))),
+            lights=tuple(int(episode.signals.shows(number)) for number in range(len(episode.map.signals.lights))),
             hidden=self._hidden(),
             past=self._past,
             shapes=episode.debug.shapes if episode.context.draw_debug else (),
@@ -360,7 +360,7 @@ class ViewBuilder:
         hidden = self._episode.hidden
         if not hidden:
             return ()
-        return tuple(sorted({thing.name.removesuffix(" crown") for thing in self._episode.scene.objects if thing.id in hidden}))
+        return tuple(sorted({thing.name.removesuffix(" crown") for thing in self._episode.map.objects if thing.id in hidden}))
 
     def _look(self, entry: ActorEntry) -> ActorAppearance:
         state = self._episode.world.state(entry.id)

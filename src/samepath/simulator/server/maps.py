@@ -232,7 +232,7 @@ def _top(box: BoundingBox) -> Vector:
 
 @lru_cache(maxsize=4)
 def served_map(name: str, road_map: RoadMap) -> ServedMap:
-    """A scene, kept for the next time the map is loaded."""
+    """A map with what is worked out of it, kept for the next time it is loaded."""
     return ServedMap(name, road_map)
 
 
@@ -371,24 +371,24 @@ def _is_pattern(name: str) -> bool:
     return any(letter in name for letter in "*?[")
 
 
-def shown_path(scene: ServedMap) -> str:
+def shown_path(served: ServedMap) -> str:
     """A map's name in its description.
 
     Programs look at its last part, and want to find there what they asked for. So that nobody takes an alias for the real
     thing, the part before says which map it is: ``samepath/town/Town03``.
     """
-    real = scene.road_map.name
-    return f"{_FOLDER}/{scene.name}" if real == without_opt(scene.name) else f"{_ALIAS_FOLDER}/{real}/{scene.name}"
+    real = served.road_map.name
+    return f"{_FOLDER}/{served.name}" if real == without_opt(served.name) else f"{_ALIAS_FOLDER}/{real}/{served.name}"
 
 
-def required_files(scene: ServedMap, folder: str) -> tuple[str, ...]:
+def required_files(served: ServedMap, folder: str) -> tuple[str, ...]:
     """The files a client should have for a map; only the navigation mesh is one."""
-    return (scene.navigation[0],) if folder in ("", "Nav") else ()
+    return (served.navigation[0],) if folder in ("", "Nav") else ()
 
 
-def requested_file(scene: ServedMap, name: str) -> bytes:
+def requested_file(served: ServedMap, name: str) -> bytes:
     """One of :func:`required_files`, from memory: no name from a client is looked up on disk."""
-    known, content = scene.navigation
+    known, content = served.navigation
     if name != known:
         raise CallError(f"there is no file {name[:100]!r}; there is: {known}")
     return content

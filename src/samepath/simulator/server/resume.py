@@ -122,7 +122,7 @@ class _ReplayRenderer:
             return []
         # At every picture: the calls that are played may load another map, and nobody tells this renderer. The map it has costs
         # nothing.
-        self._renderer.prepare(self.episode.scene.road_map)
+        self._renderer.prepare(self.episode.map.road_map)
         # Only what the sensor remembers is of use: the picture itself went out before the crash.
         return [replace(result, payload=b"") for result in self._renderer.render(view, wanted)]
 

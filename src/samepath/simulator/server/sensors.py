@@ -42,7 +42,7 @@ class SensorContext:
     """What a sensor can see: the world after a tick, itself, whom it is attached to, and the body that carries it."""
 
     world: World
-    scene: ServedMap
+    map: ServedMap
     viewer: ViewBuilder
     collisions: tuple[Collision, ...]
     gravity_mps2: float
@@ -83,7 +83,7 @@ def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
         parent = episode.actors.find(entry.record.parent_id)
         context = SensorContext(
             world=episode.world,
-            scene=episode.scene,
+            map=episode.map,
             viewer=episode.viewer,
             collisions=collisions,
             gravity_mps2=episode.gravity_mps2,
@@ -223,7 +223,7 @@ class ServedGnss:
     def measure(self, context: SensorContext) -> list[bytes]:
         pose = context.pose
         noise = NoiseKey(sensor=self._ordinal, tick=self._count)
-        return [frames.gnss(*self._gnss.measure(context.scene.origin, pose.x_m, pose.y_m, pose.z_m, noise))]
+        return [frames.gnss(*self._gnss.measure(context.map.origin, pose.x_m, pose.y_m, pose.z_m, noise))]
 
 
 class ServedImu:

@@ -65,7 +65,7 @@ _FIELDS: Final[dict[str, Any]] = {
 }
 _OTHERS: Final = frozenset(
     {
-        "context", "connections", "rehearsed", "tickets", "recorder", "player", "actors", "viewer", "world", "scene", "signals",
+        "context", "connections", "rehearsed", "tickets", "recorder", "player", "actors", "viewer", "world", "map", "signals",
         "debug", "spectator",
     }
 )  # fmt: skip
@@ -136,15 +136,15 @@ def take(episode: Episode) -> bytes:
     why = obstacle(episode)
     if why:
         raise SimulatorError(f"no snapshot can be taken now: {why}")
-    recorder, scene, sent = episode.recorder, episode.scene, episode.context.maps.sent
+    recorder, served, sent = episode.recorder, episode.map, episode.context.maps.sent
     subscriptions = episode.connections.subscriptions
     content = _encoder.encode(
         _Content(
             made_by=dict(made_by()),
-            map=scene.name,
-            map_digest=link(b"", scene.road_map.xodr.encode()),
-            loaded=scene.road_map.xodr if scene.name == SENT else None,
-            sent=None if sent is None or sent is scene.road_map else sent.xodr,
+            map=served.name,
+            map_digest=link(b"", served.road_map.xodr.encode()),
+            loaded=served.road_map.xodr if served.name == SENT else None,
+            sent=None if sent is None or sent is served.road_map else sent.xodr,
             fields={name: _packed(getattr(episode, name)) for name in _FIELDS},
             actors=[_keep_entry(entry) for entry in episode.actors],
             spectator=episode.spectator.id,
@@ -196,7 +196,7 @@ def _build(content: _Content, context: EpisodeContext) -> Episode:
     # Behind the episode's own: the library keeps one map, and the one that was sent last may not be the one that is loaded.
     if content.sent is not None:
         maps.keep(maps.read(content.sent, tried=True))
-    if link(b"", episode.scene.road_map.xodr.encode()) != content.map_digest:
+    if link(b"", episode.map.road_map.xodr.encode()) != content.map_digest:
         raise SimulatorError(f"map {content.map} is not the one that it was taken on")
     episode.rehearsed = True
     for name, kind in _FIELDS.items():
@@ -211,7 +211,7 @@ def _build(content: _Content, context: EpisodeContext) -> Episode:
         for home in homes:
             episode.connections.subscriptions.add(stream_id, home)
     episode.tickets.restore(content.tickets)
-    episode.signals = Signals.restore(episode.scene.signals, content.signals)
+    episode.signals = Signals.restore(episode.map.signals, content.signals)
     episode.viewer.restore(content.viewer)
     episode.debug.restore(content.debug)
     if content.recorder is not None:
@@ -226,7 +226,7 @@ def go_live(episode: Episode, context: EpisodeContext) -> None:
     """End the rehearsal of an episode: nobody is connected, files are taken up, visual sensors get their renderer."""
     episode.go_live(context)
     if any(isinstance(entry.model, VisualSensor) for entry in episode.actors.all(SensorEntry)):
-        context.renderer.prepare(episode.scene.road_map)
+        context.renderer.prepare(episode.map.road_map)
     recorder = episode.recorder
     if recorder is None:
         return

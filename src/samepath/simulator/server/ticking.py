@@ -244,21 +244,21 @@ def _write_vehicles(episode: Episode) -> None:
     for entry, (x_m, y_m) in zip(vehicles, motion[:, :2].tolist(), strict=True):
         _look_up_limit(episode, entry, x_m, y_m)
     table["speed_limit"][rows] = [entry.speed_limit_kmh for entry in vehicles]
-    scene = episode.scene
-    if not scene.signals.lights and scene.stop_signs is None:
+    served = episode.map
+    if not served.signals.lights and served.stop_signs is None:
         table["light_state"][rows] = int(TrafficLightState.GREEN)
         return
     speed_mps = np.hypot(motion[:, 6], motion[:, 7])
     half_m = np.array([entry.record.bounding_box.extent.x for entry in vehicles])
     where = (motion[:, 0], motion[:, 1], motion[:, 4], half_m, speed_mps)
-    lights = scene.stop_lines.lights_ahead(*where).tolist()
+    lights = served.stop_lines.lights_ahead(*where).tolist()
     signs = {sign.light: sign.id for sign in episode.actors.all(SignEntry) if sign.light is not None}
     for entry, light in zip(vehicles, lights, strict=True):
         entry.light_number = light
     shown = [int(episode.signals.shows(light) if light >= 0 else TrafficLightState.GREEN) for light in lights]
-    if scene.stop_signs is not None:
+    if served.stop_signs is not None:
         # At a stop sign CARLA reports red and no light: its traffic manager then lets one vehicle after the other go.
-        stopped = scene.stop_signs.lights_ahead(*where).tolist()
+        stopped = served.stop_signs.lights_ahead(*where).tolist()
         red = int(TrafficLightState.RED)
         shown = [red if light < 0 <= sign else state for light, sign, state in zip(lights, stopped, shown, strict=True)]
     table["at_light"][rows] = [light >= 0 for light in lights]
@@ -275,8 +275,8 @@ def _look_up_limit(episode: Episode, entry: VehicleEntry, x_m: float, y_m: float
     if abs(x_m - before_x) + abs(y_m - before_y) < _LOOK_UP_EVERY_M:
         return
     entry.looked_up_at = (x_m, y_m)
-    here = episode.scene.lanes.find(x_m, y_m)
-    road_map, signs = episode.scene.road_map, episode.scene.speed_signs
+    here = episode.map.lanes.find(x_m, y_m)
+    road_map, signs = episode.map.road_map, episode.map.speed_signs
     if here is None:
         return
     if signs is not None:
@@ -314,7 +314,7 @@ def _write_lights(episode: Episode) -> None:
         for name in ("green_s", "yellow_s", "red_s", "frozen"):
             table[name][rows] = [getattr(state, name) for state in states]
         table["colour"][rows] = [int(state.shows) for state in states]
-        table["pole"][rows] = [episode.scene.signals.lights[light].pole for light in lights]
+        table["pole"][rows] = [episode.map.signals.lights[light].pole for light in lights]
         written = actors.lights = WrittenLights(signals, signals.version, np.array(rows, np.int64), np.array(lights, np.int64))
     if len(written.rows):
         table["elapsed_s"][written.rows] = np.array(signals.elapsed_s())[written.lights]
@@ -401,7 +401,7 @@ def _entry(
         if isinstance(model, VisualSensor):
             step_s = episode.settings.fixed_delta_seconds or DEFAULT_STEP_S
             model.check_size(step_s, episode.context.limits.measurement_bytes)
-            episode.context.renderer.prepare(episode.scene.road_map)
+            episode.context.renderer.prepare(episode.map.road_map)
         period_s = max(real(description, "sensor_tick", 0.0), 0.0)
         stream_id = episode.new_stream_id()
         record = Actor(episode.new_actor_id(), parent_id, description, box, tags, token(stream_id, episode.context.stream_port))

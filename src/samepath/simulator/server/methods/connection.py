@@ -88,10 +88,8 @@ def tick_cue(episode: Episode) -> int:
 @TABLE.void(text, flag, u16)
 def load_new_episode(episode: Episode, name: str, reset: bool, layers: int) -> None:
     """Load a map; no name: the same one again."""
-    episode.load(name or episode.scene.name, reset_settings=reset, layers=layers)
-    episode.context.log(
-        f"map {episode.scene.name} loaded: episode {episode.id}, {len(episode.scene.spawn_points)} spawn points"
-    )
+    episode.load(name or episode.map.name, reset_settings=reset, layers=layers)
+    episode.context.log(f"map {episode.map.name} loaded: episode {episode.id}, {len(episode.map.spawn_points)} spawn points")
     prepare(episode)
 
 
@@ -108,31 +106,31 @@ def copy_opendrive_to_file(episode: Episode, xodr: str, _: r.OpenDriveParameters
 @TABLE.query()
 def get_map_info(episode: Episode) -> tuple[object, ...]:
     """The map's name and spawn points."""
-    return shown_path(episode.scene), episode.scene.spawn_points
+    return shown_path(episode.map), episode.map.spawn_points
 
 
 @TABLE.query()
 def get_map_data(episode: Episode) -> str:
     """The map as OpenDRIVE."""
-    return episode.scene.road_map.xodr
+    return episode.map.road_map.xodr
 
 
 @TABLE.query(text)
 def get_required_files(episode: Episode, folder: str) -> tuple[str, ...]:
     """The files a client should fetch."""
-    return required_files(episode.scene, folder)
+    return required_files(episode.map, folder)
 
 
 @TABLE.query(text)
 def request_file(episode: Episode, name: str) -> bytes:
     """One of those files."""
-    return requested_file(episode.scene, name)
+    return requested_file(episode.map, name)
 
 
 @TABLE.query()
 def get_navigation_mesh(episode: Episode) -> bytes:
     """The mesh for walkers."""
-    return episode.scene.navigation[1]
+    return episode.map.navigation[1]
 
 
 @TABLE.void(u16)

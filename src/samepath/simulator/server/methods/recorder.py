@@ -41,7 +41,7 @@ def start_recorder(episode: Episode, name: str, additional: bool) -> str:
         raise InputError(f"{name[:100]} is being replayed: stop the replay, or choose another name")
     episode.end_recording()
     started_s = unix_s(episode.context.clock.utc_iso())
-    recording = LogRecording(path, shown_path(episode.scene), started_s, rehearsed=episode.rehearsed)
+    recording = LogRecording(path, shown_path(episode.map), started_s, rehearsed=episode.rehearsed)
     episode.recorder = EpisodeRecorder(recording, additional=additional, most_bytes=episode.context.limits.recording_bytes)
     episode.context.log(f"recording to {path}")
     return str(path)
@@ -88,7 +88,7 @@ def replay_file(
     first = replay.begin()  # all of it is read before anything is changed: a file that cannot be played changes nothing
     halt(episode, keep=False)
     map_name = log.header.map_name.rsplit("/", 1)[-1]
-    if map_name != episode.scene.name:
+    if map_name != episode.map.name:
         episode.load(map_name, reset_settings=False, layers=0xFFFF)
     episode.player = EpisodePlayer(replay, follow, r.pose_of(offset))
     episode.player.begin(episode, first)

@@ -22,9 +22,7 @@ _NOWHERE: Final = r.LabelledPoint(Vector(), labels.NONE)
 @TABLE.query(u8)
 def get_all_level_BBs(episode: Episode, label: int) -> list[r.BoundingBox]:  # noqa: N802 - CARLA's name
     """The boxes of everything with a label, actors included."""
-    still = [
-        thing.bounding_box for thing in episode.scene.objects if _is(thing.label, label) and thing.id not in episode.hidden
-    ]
+    still = [thing.bounding_box for thing in episode.map.objects if _is(thing.label, label) and thing.id not in episode.hidden]
     bodies = [entry for entry in episode.actors if entry.has_body]
     return still + [_box(episode, entry) for entry in bodies if any(_is(tag, label) for tag in entry.record.semantic_tags)]
 
@@ -43,7 +41,7 @@ def _box(episode: Episode, entry: ActorEntry) -> r.BoundingBox:
 @TABLE.query(u8)
 def get_environment_objects(episode: Episode, label: int) -> list[r.EnvironmentObject]:
     """The scenery with a label."""
-    return [thing for thing in episode.scene.objects if _is(thing.label, label)]
+    return [thing for thing in episode.map.objects if _is(thing.label, label)]
 
 
 @TABLE.void(r.object_ids, flag)
@@ -55,7 +53,7 @@ def enable_environment_objects(episode: Episode, ids: tuple[int, ...], on: bool)
 @TABLE.query()
 def get_names_of_all_objects(episode: Episode) -> list[str]:
     """The names of all scenery."""
-    return [thing.name for thing in episode.scene.objects]
+    return [thing.name for thing in episode.map.objects]
 
 
 @TABLE.query()
@@ -109,7 +107,7 @@ def cast_ray(episode: Episode, begin: Vector, end: Vector) -> list[r.LabelledPoi
 
 def _label(episode: Episode, what: int | str) -> int:
     if isinstance(what, str):
-        return episode.scene.label_of(what)
+        return episode.map.label_of(what)
     tags = episode.actor(what).semantic_tags
     return tags[0] if tags else labels.NONE
 
@@ -244,7 +242,7 @@ def get_group_traffic_lights(episode: Episode, actor_id: int) -> list[int]:
 @TABLE.query(u32)
 def get_light_boxes(episode: Episode, actor_id: int) -> list[r.BoundingBox]:
     """The box of the light itself, in the world."""
-    signal = episode.scene.signals.lights[_light(episode, actor_id)].signal
+    signal = episode.map.signals.lights[_light(episode, actor_id)].signal
     half = Vector(0.02, signal.width_m / 2, signal.height_m / 2)
     middle = Vector(signal.x_m, signal.y_m, signal.z_m + half.z)
     return [r.BoundingBox(middle, half, r.Rotation(yaw=signal.yaw_deg))]
