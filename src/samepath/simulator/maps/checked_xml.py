@@ -22,22 +22,25 @@ NUMBER_MAX: Final = 1e9
 ID_MAX: Final = 2**31 - 1
 
 
-def parse_xml(text: str, name: str) -> "Element":
-    """Parse ``text``; entities, document types, files over 16 MiB and files of too many tags are refused."""
+def parse_xml(text: str, name: str, *, kind: str = "map", form: str = "OpenDRIVE") -> "Element":
+    """Parse ``text``; entities, document types, files over 16 MiB and files of too many tags are refused.
+
+    ``kind`` and ``form`` say what the user gave: OpenSCENARIO files are read by the same rules.
+    """
     size = len(text.encode("utf-8", errors="surrogatepass"))
     if size > SIZE_MAX_BYTES:
-        raise InputError(f"map {name!r}: at most {SIZE_MAX_BYTES} bytes of OpenDRIVE were wanted, but {size} came")
+        raise InputError(f"{kind} {name!r}: at most {SIZE_MAX_BYTES} bytes of {form} were wanted, but {size} came")
     tags = text.count("<")
     if tags > TAGS_MAX:
-        raise InputError(f"map {name!r}: at most {TAGS_MAX} tags of XML were wanted, but {tags} came")
+        raise InputError(f"{kind} {name!r}: at most {TAGS_MAX} tags of XML were wanted, but {tags} came")
     try:
         root: Element = SafeTree.fromstring(text, forbid_dtd=True, forbid_entities=True, forbid_external=True)
     except DefusedXmlException as error:
         raise InputError(
-            f"map {name!r}: plain XML was wanted, but it declares a document type or entities; remove them"
+            f"{kind} {name!r}: plain XML was wanted, but it declares a document type or entities; remove them"
         ) from error
     except (SafeTree.ParseError, ValueError, LookupError) as error:
-        raise InputError(f"map {name!r}: well-formed XML was wanted, but: {' '.join(str(error).split())}") from error
+        raise InputError(f"{kind} {name!r}: well-formed XML was wanted, but: {' '.join(str(error).split())}") from error
     return root
 
 
