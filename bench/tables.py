@@ -249,8 +249,30 @@ def soak() -> str:
     return _markdown(head, rows, _made("soak"))
 
 
+def replays() -> str:
+    """Recorded and played again."""
+    found, rows = _figures("replays"), []
+    for kind, words in (("variable", "runs, variable steps"), ("thread", "runs, controllers in threads")):
+        runs = [run for run in found["runs"] if run["mode"] == kind]
+        rows.append((f"{words}, {100.0 * found['load']:.0f} % load, collisions in all", *_same(runs, "inputs")))
+    for way, words in (("sync", "sessions, synchronous"), ("async", "sessions, asynchronous")):
+        rows.append((words, *_same([session for session in found["sessions"] if session["way"] == way], "frames")))
+    return _markdown(("recorded", "how many", "replayed to the bit", "inputs or frames each", "file"), rows, _made("replays"))
+
+
+def _same(recorded: list[dict[str, Any]], size: str) -> tuple[str, ...]:
+    sizes, kilobytes = ([entry[key] for entry in recorded] for key in (size, "bytes"))
+    return (
+        str(len(recorded)),
+        str(sum(entry["same"] for entry in recorded)),
+        f"{min(sizes)} to {max(sizes)}",
+        f"{min(kilobytes) // 1000} to {max(kilobytes) // 1000} kB",
+    )
+
+
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
-    one.__name__: one for one in (instrument, world, isolation, overhead, server, cameras, lidar, cluster_on_16_cores, soak)
+    one.__name__: one
+    for one in (instrument, world, isolation, overhead, server, cameras, lidar, cluster_on_16_cores, soak, replays)
 }
 
 if __name__ == "__main__":
