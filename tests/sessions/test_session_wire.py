@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samepath.sessions.wire import (
-    MessageCutter,
     SessionWireError,
     StreamCutter,
     StreamedState,
@@ -18,6 +17,7 @@ from samepath.sessions.wire import (
     redirected,
 )
 from samepath.simulator.carla.codec import answer, token, value_result
+from samepath.simulator.carla.framing import Framer
 from tests.support.sessions import actor, row
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.floats(width=32, allow_nan=False)
@@ -37,7 +37,7 @@ def pieces(data, sizes):
 @given(st.lists(VALUES, max_size=6), st.lists(st.integers(1, 20), max_size=30))
 def test_objects_come_out_whole_and_unchanged_however_they_are_cut(values, sizes):
     messages = [msgpack.packb([0, number, "m", [value]]) for number, value in enumerate(values)]
-    cutter, found = MessageCutter(1 << 20), []
+    cutter, found = Framer(1 << 20, SessionWireError), []
     for piece in pieces(b"".join(messages), sizes):
         found += cutter.feed(piece)
     assert found == messages
@@ -45,9 +45,9 @@ def test_objects_come_out_whole_and_unchanged_however_they_are_cut(values, sizes
 
 def test_too_much_and_nonsense_are_refused():
     with pytest.raises(SessionWireError, match="more than 100 bytes"):
-        list(MessageCutter(100).feed(msgpack.packb("x" * 50) * 1 + b"\xda\xff\xff" + bytes(200)))
+        list(Framer(100, SessionWireError).feed(msgpack.packb("x" * 50) * 1 + b"\xda\xff\xff" + bytes(200)))
     with pytest.raises(SessionWireError, match="no MessagePack"):
-        list(MessageCutter(1000).feed(b"\xc1\xc1"))
+        list(Framer(1000, SessionWireError).feed(b"\xc1\xc1"))
 
 
 @pytest.mark.parametrize(

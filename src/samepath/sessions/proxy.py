@@ -19,6 +19,7 @@ A client that does not read is not read for: what waits on one side stops readin
 
 import asyncio
 import socket
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -48,7 +49,6 @@ from samepath.sessions.wire import (
     CALL_BYTES_MOST,
     TOKEN_METHODS,
     CallHead,
-    MessageCutter,
     SessionWireError,
     StreamCutter,
     StreamedState,
@@ -59,6 +59,7 @@ from samepath.sessions.wire import (
     redirected,
     unpacked,
 )
+from samepath.simulator.carla.framing import Framer
 from samepath.simulator.carla.streams import WORLD_STREAM
 
 ARGUMENTS_WHOLE_BYTES: Final = 256 << 10
@@ -271,7 +272,7 @@ def _prepare(transport: asyncio.BaseTransport) -> asyncio.Transport:
     return transport
 
 
-class _Pair(asyncio.Protocol):
+class _Pair(asyncio.Protocol, ABC):
     """A client's half of a connection, and what it shares with the server's half."""
 
     def __init__(self, proxy: SessionProxy) -> None:
@@ -303,11 +304,13 @@ class _Pair(asyncio.Protocol):
         self._server = transport
         self._reached()
 
+    @abstractmethod
     def _reached(self) -> None:
-        raise NotImplementedError
+        """The server is there: what the client sent meanwhile can go."""
 
+    @abstractmethod
     def _from_server(self, data: bytes) -> None:
-        raise NotImplementedError
+        """Bytes came from the server."""
 
     def _hold_client(self, unread: bool) -> None:
         """The server does not read: do not read from the client either."""
@@ -343,8 +346,8 @@ class _ClientSide(_Pair):
 
     def __init__(self, proxy: SessionProxy) -> None:
         super().__init__(proxy)
-        self._requests = MessageCutter(CALL_BYTES_MOST)
-        self._answers = MessageCutter(ANSWER_BYTES_MOST)
+        self._requests = Framer(CALL_BYTES_MOST, SessionWireError)
+        self._answers = Framer(ANSWER_BYTES_MOST, SessionWireError)
         self._number: int | None = None
         self._unanswered: dict[int, _SentCall] = {}
         self._held: deque[tuple[CallHead, bytes]] = deque()

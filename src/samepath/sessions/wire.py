@@ -40,47 +40,6 @@ class SessionWireError(SamepathError):
     """Bytes that are no call, no answer or no stream."""
 
 
-class MessageCutter:
-    """Cuts bytes into whole MessagePack objects."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
-        self._begin()
-
-    def _begin(self) -> None:
-        self._scanner = msgpack.Unpacker(max_buffer_size=self._most_bytes)
-        self._held = bytearray()
-        self._start = 0
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Add bytes; yield every object that is complete."""
-        held: bytes | bytearray = data
-        if self._held:
-            self._held += data
-            held = self._held
-        at = 0
-        try:
-            self._scanner.feed(data)
-            while True:
-                self._scanner.skip()
-                end = self._scanner.tell()
-                size, self._start = end - self._start, end
-                yield bytes(held[at : at + size])
-                at += size
-        except msgpack.OutOfData:
-            pass
-        except msgpack.BufferFull:
-            raise SessionWireError(f"a message of more than {self._most_bytes} bytes") from None
-        except (ValueError, msgpack.UnpackException) as error:
-            raise SessionWireError(f"no MessagePack ({type(error).__name__})") from None
-        if held is self._held:
-            del self._held[:at]
-        elif at < len(data):
-            self._held += data[at:]
-        if not self._held and at > (1 << 20):
-            self._begin()  # a scanner never gives memory back
-
-
 class CallHead(NamedTuple):
     """A call: its id (None: no answer will come), its method, and its arguments as they are packed."""
 

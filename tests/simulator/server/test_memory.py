@@ -8,10 +8,11 @@ import threading
 import msgpack
 import pytest
 
+from samepath.simulator.carla.framing import Framer
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.memory import MemoryBudget
 from samepath.simulator.server.methods import methods
-from samepath.simulator.server.rpc import Connection, Framer, RpcServer, parse
+from samepath.simulator.server.rpc import Connection, MalformedCallError, RpcServer, parse
 from samepath.simulator.server.streams import StreamHub
 from tests.support.serving import RawClient, RawListener, call, described, episode, served
 
@@ -335,7 +336,7 @@ def test_a_large_message_that_is_no_call_closes_its_connection_and_one_with_wron
 
 
 def test_a_connection_keeps_no_buffers_of_a_long_message_that_is_over():
-    framer = Framer(ServerLimits())
+    framer = Framer(ServerLimits().message_bytes, MalformedCallError)
     message = msgpack.packb("x" * (8 * MIB))
     scanner = framer._scanner
     assert [len(found) for found in framer.feed(message)] == [len(message)]

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from samepath.simulator.carla.framing import Framer
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.methods import methods
-from samepath.simulator.server.rpc import Framer, MalformedCallError, parse
+from samepath.simulator.server.rpc import MalformedCallError, parse
 from tests.support.serving import RawClient, served
 
 SMALL = ServerLimits(message_bytes=20_000, structured_bytes=2_000)
@@ -34,7 +35,7 @@ VALUES = st.recursive(
 @given(st.lists(VALUES, max_size=6), st.lists(st.integers(1, 30), max_size=40))
 def test_messages_come_out_whole_however_they_were_cut(values, cuts):
     stream = b"".join(map(msgpack.packb, values))
-    framer, found, at = Framer(SMALL), [], 0
+    framer, found, at = Framer(SMALL.message_bytes, MalformedCallError), [], 0
     for cut in [*cuts, len(stream)]:
         found += framer.feed(stream[at : at + cut])
         at += cut
@@ -46,7 +47,7 @@ def test_messages_come_out_whole_however_they_were_cut(values, cuts):
 def test_noise_is_calls_or_malformed_and_nothing_else(noise):
     calls = []
     with suppress(MalformedCallError):
-        calls += [parse(message, SMALL) for message in Framer(SMALL).feed(noise)]
+        calls += [parse(message, SMALL) for message in Framer(SMALL.message_bytes, MalformedCallError).feed(noise)]
     assert all(call.id is None or 0 <= call.id < 1 << 32 for call in calls)
     assert all(isinstance(call.name, str) for call in calls)
 

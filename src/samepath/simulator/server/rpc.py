@@ -16,7 +16,7 @@ connection may be silent for hours, as those of CARLA's clients are; but a messa
 import asyncio
 import gc
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, Protocol
@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgpack
 
 from samepath.simulator.carla import codec
+from samepath.simulator.carla.framing import Framer
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.server.dialects import NEWEST, TOO_OLD, Dialect
@@ -41,8 +42,6 @@ _MEMORY_PER_BYTE: Final = 20
 _MEMORY_PER_ITEM: Final = 150
 # Shorter ones are not worth the reckoning: 64 that wait take less than what is counted in one step, see GRAIN_BYTES.
 _SHORT_BYTES: Final = 256
-# The buffers of a connection that has nothing half-sent are let go if they grew beyond this.
-_KEPT_BYTES: Final = 1 << 16
 # From here on a message is worth switching the garbage collector off while it is unpacked.
 _LARGE_BYTES: Final = 1 << 14
 
@@ -159,7 +158,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: RpcServer) -> None:
         self._server = server
-        self._framer = Framer(server.limits)
+        self._framer = Framer(server.limits.message_bytes, MalformedCallError)
         self._messages: deque[bytes] = deque()  # whole ones that have not been looked at
         self._messages_bytes = 0
         self._reading_bytes = 0  # of a large one that is being read; the next ones wait for it
@@ -499,69 +498,6 @@ def checked_call(methods: Mapping[str, Method], request: "RpcRequest", caller: C
 
 class MalformedCallError(Exception):
     """Bytes that end a connection."""
-
-
-class Framer:
-    """Cuts a stream of bytes into whole MessagePack objects."""
-
-    def __init__(self, limits: ServerLimits) -> None:
-        self._most = limits.message_bytes
-        self.messages = 0  # that came whole
-        self.clear()
-
-    def clear(self) -> None:
-        """Begin anew; what has come of a message is dropped."""
-        self._scanner = msgpack.Unpacker(max_buffer_size=self._most)
-        self._buffer = bytearray()
-        self._start = 0
-        self._largest_bytes = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """What has come of a message that is not whole."""
-        return len(self._buffer)
-
-    @property
-    def memory_bytes(self) -> int:
-        """What that takes: the scanner has a buffer of its own, which it doubles when it is full."""
-        return 3 * len(self._buffer)
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Add bytes; yield every object that is complete."""
-        # Nearly always a message comes whole and alone: then it is passed on as it came, and nothing is copied.
-        held: bytes | bytearray = data
-        if self._buffer:
-            self._buffer += data
-            held = self._buffer
-        self._largest_bytes = max(self._largest_bytes, len(held))
-        if len(held) > self._most + len(data):
-            raise MalformedCallError(f"a message of more than {self._most} bytes")
-        at = 0
-        try:
-            self._scanner.feed(data)
-            while True:
-                self._scanner.skip()
-                end = self._scanner.tell()
-                size = end - self._start
-                message = data if held is data and size == len(data) else bytes(held[at : at + size])
-                at += size
-                self._start = end
-                self.messages += 1
-                yield message
-        except msgpack.OutOfData:
-            pass
-        except msgpack.BufferFull:
-            raise MalformedCallError(f"a message of more than {self._most} bytes") from None
-        except (ValueError, msgpack.UnpackException) as error:
-            raise MalformedCallError(f"no MessagePack ({type(error).__name__})") from None
-        if held is self._buffer:
-            del self._buffer[:at]
-        elif at < len(data):
-            self._buffer += data[at:]
-        if len(self._buffer) > self._most:
-            raise MalformedCallError(f"a message of more than {self._most} bytes")
-        if self._largest_bytes > _KEPT_BYTES and not self._buffer:
-            self.clear()  # a scanner never gives memory back: 64 MiB for one map that was sent hours ago
 
 
 class RpcRequest(NamedTuple):
