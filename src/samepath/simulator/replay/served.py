@@ -33,7 +33,7 @@ from samepath.simulator.server.journal import JournalOrigin, SentMessages
 from samepath.simulator.server.journal_files import JournalRecord, RecordKind, numbers_of, part_path, read_part, read_tail
 from samepath.simulator.server.maps import MapLibrary
 from samepath.simulator.server.rendering import LocalRenderer, RenderRequest, RenderResult, SceneView, SensorRenderer
-from samepath.simulator.server.resume import STREAM_PORT, RecordPlayer
+from samepath.simulator.server.resume import STREAM_PORT, NullPublisher, RecordPlayer
 from samepath.simulator.server.ticking import command_of
 from samepath.simulator.world.world import World
 
@@ -127,22 +127,6 @@ def _read(folder: Path, disk: Disk, made_by: Mapping[str, str], name: str) -> Se
     return ServedRecording(origin, records, str(ends[0]) if ends else "", made_by)
 
 
-class _Nobody:
-    """Takes what was sent then."""
-
-    def publish(self, stream_id: int, payload: bytes) -> None:
-        pass
-
-    def prepare(self, payload: bytes) -> None:
-        pass
-
-    def expect(self, stream_id: int, home: int) -> None:
-        pass
-
-    def forget(self, stream_id: int) -> None:
-        pass
-
-
 class _Blind:
     """Draws nothing: the world does not depend on what is seen of it."""
 
@@ -198,7 +182,7 @@ class ServedReplay(Replay):
             elif record.kind is RecordKind.SENT and self._ends[-1] == index:
                 self._ends[-1] = index + 1
         self._sensors = sensors
-        self._sent = SentMessages(_Nobody())
+        self._sent = SentMessages(NullPublisher())
         self._renderer: SensorRenderer = _Drawing(self) if sensors else _Blind()
         origin = recording.origin
         self._context = EpisodeContext(

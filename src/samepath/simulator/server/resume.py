@@ -87,8 +87,8 @@ class _FormerCaller:
         pass
 
 
-class _NullPublisher:
-    """Takes what was sent before the crash."""
+class NullPublisher:
+    """Takes what was sent when it happened: nobody is told again."""
 
     def publish(self, stream_id: int, payload: bytes) -> None:
         pass
@@ -194,9 +194,7 @@ def resume(folder: Path, context: EpisodeContext, *, whole_ticks: bool = False) 
     handle = lock(folder, reading=True)
     parts, snapshots = numbers_of(folder)
     renderer = _ReplayRenderer(context.renderer)
-    rehearsing = replace(
-        context, outbox=_NullPublisher(), log=_silent, renderer=renderer, on_command=lambda _actor, _rank: None
-    )
+    rehearsing = replace(context, outbox=NullPublisher(), log=_silent, renderer=renderer, on_command=lambda _actor, _rank: None)
     # The newest first, since least has to be played from it; part 0 needs no snapshot, it begins with a new world.
     for start in [*reversed(snapshots), *(_START for part in parts if part == _START)]:
         # Also the map that an attempt before this one took from its journal: each begins with nothing.
