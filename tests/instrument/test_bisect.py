@@ -14,8 +14,8 @@ from samepath.engines import registry
 from samepath.instrument import bisect as module
 from samepath.instrument.bisect import bisect
 from samepath.instrument.search import first_change, minimal, shortest
-from samepath.instrument.subjects import SubjectRunner
 from tests.conftest import straight_run
+from tests.support.search_simulators import InterruptedRuns
 
 SIMULATOR = "threshold"
 
@@ -169,26 +169,17 @@ def test_the_settings_that_matter_are_found_among_those_that_differ(study, tmp_p
 
 
 def test_an_interrupted_search_goes_on_and_a_finished_one_begins_anew(study, monkeypatch):
-    real, count, limit = SubjectRunner.run, [], [3]
-
-    def run(self, subject, numbers):
-        for repeat in real(self, subject, numbers):
-            if len(count) >= limit[0]:
-                raise KeyboardInterrupt
-            count.append(repeat)
-            yield repeat
-
-    monkeypatch.setattr(SubjectRunner, "run", run)
+    made = InterruptedRuns(monkeypatch, most=3)
     with pytest.raises(KeyboardInterrupt):
         bisect(study, setting="level=0..1", steps=16, progress=False)
-    assert len(count) == 3
-    limit[0] = 1000
+    assert len(made.repeats) == 3
+    made.most = 1000
     result = bisect(study, setting="level=0..1", steps=16, progress=False)
     whole = sum(point.runs for point in result.points)
-    assert len(count) == whole  # none of them twice
+    assert len(made.repeats) == whole  # none of them twice
     assert result.changed == ("level=0.375",)
     assert bisect(study, setting="level=0..1", steps=16, progress=False).points == result.points
-    assert len(count) == 2 * whole
+    assert len(made.repeats) == 2 * whole
 
 
 def test_a_folder_of_something_else_is_refused(study, tmp_path):

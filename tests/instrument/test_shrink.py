@@ -11,8 +11,9 @@ from samepath.engines import registry
 from samepath.instrument import shrink as module
 from samepath.instrument.shrink import RARER, RateTest, shrink
 from samepath.instrument.study.plan import load_plan
-from samepath.instrument.subjects import SubjectRunner
+from samepath.instrument.subjects import SubjectRunner, with_cell
 from samepath.scenarios.model import load_scenario
+from tests.support.search_simulators import InterruptedRuns
 
 SIMULATOR = "parting"
 CAR, WALKER = "vehicle.mercedes.coupe", "walker.pedestrian.0001"
@@ -94,23 +95,14 @@ def test_a_scenario_that_does_not_do_it_is_not_shrunk(study, tmp_path):
 
 
 def test_an_interrupted_search_goes_on_where_it_was(study, monkeypatch):
-    real, count, limit = SubjectRunner.run, [], [60]
-
-    def run(self, subject, numbers):
-        for repeat in real(self, subject, numbers):
-            if len(count) >= limit[0]:
-                raise KeyboardInterrupt
-            count.append(repeat)
-            yield repeat
-
-    monkeypatch.setattr(SubjectRunner, "run", run)
+    made = InterruptedRuns(monkeypatch, most=60)
     with pytest.raises(KeyboardInterrupt):
         shrink(study, progress=False)
-    limit[0] = 100_000
+    made.most = 100_000
     result = shrink(study, progress=False)
     # The one that was interrupted is run again, and none besides.
-    assert result.runs <= len(count) <= result.runs + module.MOST_RUNS_EACH
-    assert len(count) < result.runs + 20
+    assert result.runs <= len(made.repeats) <= result.runs + module.MOST_RUNS_EACH
+    assert len(made.repeats) < result.runs + 20
     assert [one.type for one in load_scenario(str(result.scenario_file)).actors] == [WALKER]
 
 
@@ -152,7 +144,7 @@ def test_a_rare_candidate_is_not_taken_for_the_original(study, monkeypatch):
         (cell,) = subject.cells
         alone = len(load_scenario(cell.scenario).actors) == 1
         changed = {**cell.settings, "rarely": 41 if alone else 2}
-        yield from real(self, module.with_cell(subject, settings=changed), numbers)
+        yield from real(self, with_cell(subject, settings=changed), numbers)
 
     monkeypatch.setattr(SubjectRunner, "run", run)
     result = shrink(study, progress=False)

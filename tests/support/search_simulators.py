@@ -2,6 +2,7 @@
 
 from samepath.core.errors import SimulatorError
 from samepath.engines.interface import Capabilities, Simulator, SimulatorInfo, check_request, check_scripted_request, no_tick
+from samepath.instrument.subjects import SubjectRunner
 from samepath.scenarios.model import load_scenario
 
 CHANNELS = ("x_m", "y_m", "z_m")
@@ -61,3 +62,21 @@ class Parting(Simulator):
                 recorder.event(tick, "collision", vehicles[0].id, vehicles[1].id)
             on_tick(tick)
         recorder.end(last, "done")
+
+
+class InterruptedRuns:
+    """Counts the repeats that a search runs, and interrupts it, as Ctrl-C does, when it wants more than ``most``."""
+
+    def __init__(self, monkeypatch, most):
+        self.most = most
+        self.repeats = []
+        real = SubjectRunner.run
+
+        def run(runner, subject, numbers):
+            for repeat in real(runner, subject, numbers):
+                if len(self.repeats) >= self.most:
+                    raise KeyboardInterrupt
+                self.repeats.append(repeat)
+                yield repeat
+
+        monkeypatch.setattr(SubjectRunner, "run", run)

@@ -10,28 +10,15 @@ from pathlib import Path
 import msgpack
 import numpy as np
 
+from samepath.sessions import recording
 from samepath.sessions.proxy import ProxySettings, SessionProxy
-from samepath.sessions.recording import (
-    ROW_BYTES,
-    VERSION,
-    SessionAnswer,
-    SessionCall,
-    SessionConnection,
-    SessionContent,
-    SessionFrame,
-    SessionHeader,
-    SessionRows,
-    SessionState,
-    SessionWriter,
-    read_session,
-)
 
 SCRIPTS = Path(__file__).parent / "session_scripts"
 
 
 def row(actor, x=0.0, **changes):
     """One actor's state; further changes are bytes by offset, such as b109=7."""
-    found = np.zeros(ROW_BYTES, np.uint8)
+    found = np.zeros(recording.ROW_BYTES, np.uint8)
     found[:4] = np.frombuffer(np.uint32(actor).tobytes(), np.uint8)
     found[4] = 1
     found[5:9] = np.frombuffer(np.float32(x).tobytes(), np.uint8)
@@ -54,20 +41,20 @@ class MadeSession:
 
     def __init__(self, path, frame=10, facts=None):
         self.path = path
-        self.writer = SessionWriter(path, SessionHeader(VERSION, "test", facts or {}))
+        self.writer = recording.SessionWriter(path, recording.SessionHeader(recording.VERSION, "test", facts or {}))
         self.frame = frame
         self.calls = 0
-        self.rows = SessionRows()
+        self.rows = recording.SessionRows()
 
     def connect(self, connection=1):
-        self.writer.add(SessionConnection(connection, None, True, 0.0))
+        self.writer.add(recording.SessionConnection(connection, None, True, 0.0))
         return self
 
     def call(self, method, *arguments, connection=1, result=(("x",),), answered=True):
         self.calls += 1
         packed = msgpack.packb([[False], *arguments])
-        content = SessionContent.of(packed, 1 << 16)
-        self.writer.add(SessionCall(self.calls, connection, method, content, self.frame, 0.001 * self.calls))
+        content = recording.SessionContent.of(packed, 1 << 16)
+        self.writer.add(recording.SessionCall(self.calls, connection, method, content, self.frame, 0.001 * self.calls))
         if method == "tick_cue" and result == (("x",),):
             result = [[1, self.frame + 1]]
         if answered:
@@ -75,8 +62,8 @@ class MadeSession:
         return self
 
     def answer(self, number, result, refused=False):
-        content = SessionContent.of(msgpack.packb(result), 1 << 16)
-        self.writer.add(SessionAnswer(number, refused, content, self.frame))
+        content = recording.SessionContent.of(msgpack.packb(result), 1 << 16)
+        self.writer.add(recording.SessionAnswer(number, refused, content, self.frame))
         return self
 
     def synchronous(self, on=True):
@@ -92,14 +79,14 @@ class MadeSession:
         data = b"".join(rows)
         positions, kept = self.rows.changes(data)
         digest = hashlib.blake2b(data, digest_size=16).digest()
-        self.writer.add(SessionState(self.frame, 0.0, delta_s, 1, 0, len(rows), digest, positions, kept))
+        self.writer.add(recording.SessionState(self.frame, 0.0, delta_s, 1, 0, len(rows), digest, positions, kept))
         return self
 
     def tick(self, *rows, **changes):
         return self.call("tick_cue").state(*rows, **changes)
 
     def sensor(self, digest, stream=2):
-        self.writer.add(SessionFrame(stream, 4, self.frame, 10, digest * 16))
+        self.writer.add(recording.SessionFrame(stream, 4, self.frame, 10, digest * 16))
         return self
 
     def drive(self, number, throttle):
@@ -107,7 +94,7 @@ class MadeSession:
 
     def done(self):
         self.writer.close("the end")
-        return read_session(self.path)
+        return recording.read_session(self.path)
 
 
 @contextmanager

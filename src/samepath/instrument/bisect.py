@@ -28,6 +28,7 @@ from samepath.core.errors import InputError, SamepathError, SimulatorError, Stud
 from samepath.core.files import make_folder, write_text_atomically
 from samepath.core.units import format_length, parse_tolerance_m
 from samepath.engines import registry
+from samepath.instrument import subjects
 from samepath.instrument.analysis.outcomes import pair_words
 from samepath.instrument.analysis.verdict import clopper_pearson
 from samepath.instrument.checkouts import Commit, CommitCheckouts
@@ -36,16 +37,6 @@ from samepath.instrument.progress import Display, display_for
 from samepath.instrument.search import first_change, minimal
 from samepath.instrument.search_folder import SearchFolder, search_folder
 from samepath.instrument.study.records import Plan, Scalar
-from samepath.instrument.subjects import (
-    SubjectChoice,
-    SubjectRunner,
-    cell_of,
-    header_for,
-    is_file_of_a_scenario,
-    subject_of,
-    subject_words,
-    with_cell,
-)
 from samepath.instrument.traces.cell import CellTrace
 from samepath.instrument.traces.load import load_cells
 from samepath.instrument.traces.records import Header, Repeat
@@ -203,7 +194,7 @@ def bisect(
     comparison = _comparison(by, tolerance)
     subject = None
     if what is not None:
-        subject = subject_of(what, SubjectChoice(simulator=simulator, cell=cell, settings=dict(fixed or {})))
+        subject = subjects.subject_of(what, subjects.SubjectChoice(simulator=simulator, cell=cell, settings=dict(fixed or {})))
     if subject is None and not (commits and command):
         raise InputError("a scenario or a study was wanted to run; only --commits with a command needs none")
     if command and not commits:
@@ -245,21 +236,21 @@ def _comparison(by: str, tolerance: str | float | None) -> _Comparison:
 
 def _promised(subject: Plan) -> bool:
     """Does the simulator promise the same bits for the same request?"""
-    with registry.create(cell_of(subject).simulator) as simulator:
-        return simulator.described(cell_of(subject).settings).capabilities.deterministic
+    with registry.create(subjects.cell_of(subject).simulator) as simulator:
+        return simulator.described(subjects.cell_of(subject).settings).capabilities.deterministic
 
 
 def _held(subject: Plan | None) -> dict[str, object]:
     """What is the same at all points of a search."""
     if subject is None:
         return {"subject": None}
-    return {"subject": subject.fingerprint, "cell": subject_words(subject), "scenario": scenario_content(subject)}
+    return {"subject": subject.fingerprint, "cell": subjects.subject_words(subject), "scenario": scenario_content(subject)}
 
 
 def scenario_content(subject: Plan) -> str:
     """Name the content of a scenario that is a file; nothing where it is a name."""
-    scenario = cell_of(subject).scenario
-    if not is_file_of_a_scenario(scenario) or not Path(scenario).is_file():
+    scenario = subjects.cell_of(subject).scenario
+    if not subjects.is_file_of_a_scenario(scenario) or not Path(scenario).is_file():
         return ""
     return link(b"", Path(scenario).read_bytes()).hex()
 
@@ -368,15 +359,19 @@ class _Grid:
 def _bisect_setting(search: _Search, subject: Plan, grid: _Grid, *, scan: bool) -> BisectResult:
     last = len(grid.values) - 1
     points = last + 1 if scan else 2 + last.bit_length()
-    with SubjectRunner(subject.execution) as runner, search.display.steps("bisecting", points) as advance:
+    with subjects.SubjectRunner(subject.execution) as runner, search.display.steps("bisecting", points) as advance:
 
         def runs(index: int) -> _Runs:
-            changed = with_cell(subject, settings={**cell_of(subject).settings, grid.name: grid.values[index]})
+            changed = subjects.with_cell(
+                subject, settings={**subjects.cell_of(subject).settings, grid.name: grid.values[index]}
+            )
             found = search.memory.run(changed, grid.label(index), runner, search.repeats)
             advance(grid.label(index), None)
             return found
 
-        question = f"{subject_words(subject)}: {grid.name} from {grid.values[0]} to {grid.values[-1]} in {last} steps, "
+        question = (
+            f"{subjects.subject_words(subject)}: {grid.name} from {grid.values[0]} to {grid.values[-1]} in {last} steps, "
+        )
         question += search.comparison.words()
         search.begin(runs(0), "run samepath explain on its runs, or compare with --by ending or --tolerance")
         if search.same(runs(last)) and not scan:
@@ -399,18 +394,18 @@ def _bisect_settings(
     if not differing:
         raise InputError(f"{files[0]} and {files[1]} hold the same settings: there is nothing between them")
 
-    with SubjectRunner(subject.execution) as runner, search.display.steps("bisecting", 2 + len(differing)) as advance:
+    with subjects.SubjectRunner(subject.execution) as runner, search.display.steps("bisecting", 2 + len(differing)) as advance:
 
         def runs(names: Sequence[str]) -> _Runs:
             mixed = {name: value for name, value in before.items() if name not in names}
             mixed |= {name: after[name] for name in names if name in after}
             label = "with " + (", ".join(_change(name, before, after) for name in names) or f"{files[0].name} as it is")
-            changed = with_cell(subject, settings={**cell_of(subject).settings, **mixed})
+            changed = subjects.with_cell(subject, settings={**subjects.cell_of(subject).settings, **mixed})
             found = search.memory.run(changed, label, runner, search.repeats)
             advance(label, None)
             return found
 
-        question = f"{subject_words(subject)}: {len(differing)} settings of {files[1].name} in {files[0].name}, "
+        question = f"{subjects.subject_words(subject)}: {len(differing)} settings of {files[1].name} in {files[0].name}, "
         question += search.comparison.words()
         search.begin(runs(()), "run samepath explain on its runs, or compare with --by ending or --tolerance")
         if search.same(runs(differing)):
@@ -457,10 +452,10 @@ def _bisect_commits(
         if subject is None:
             raise InputError("a scenario or a command was wanted to run in every commit")
         # A runner for each commit: processes that were forked with one on their path must not serve another.
-        with SubjectRunner(subject.execution, path) as runner:
+        with subjects.SubjectRunner(subject.execution, path) as runner:
             return search.memory.run(subject, commit.words(), runner, search.repeats, salt=commit.sha)
 
-    what = " ".join(command) if subject is None or command else subject_words(subject)
+    what = " ".join(command) if subject is None or command else subjects.subject_words(subject)
     question = f"{what}: commits {good.sha[:12]}..{bad.sha[:12]}, {search.comparison.words()}"
     total = 2 + len(checkouts.between(bad.sha, [good.sha])).bit_length()
     with search.display.steps("bisecting", total) as advance:
@@ -503,11 +498,11 @@ class _Memory:
         self.folder = found.folder
         self._found = found
 
-    def run(self, subject: Plan, name: str, runner: SubjectRunner, repeats: int, salt: str = "") -> _Runs:
+    def run(self, subject: Plan, name: str, runner: subjects.SubjectRunner, repeats: int, salt: str = "") -> _Runs:
         """Return the runs of a subject, those that are missing run now."""
         place = self._place(fingerprint({"subject": subject.fingerprint, "scenario": scenario_content(subject), "salt": salt}))
         try:
-            header = header_for(subject)
+            header = subjects.header_for(subject)
             self._run_missing(place, header, repeats, lambda numbers: runner.run(subject, numbers))
         except SamepathError as error:
             # The same kind of error, so that who asked knows what to make of it; with the point, so that the reader does.

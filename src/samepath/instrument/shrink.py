@@ -30,22 +30,13 @@ import yaml
 from samepath.core.digests import fingerprint
 from samepath.core.errors import InputError, SamepathError
 from samepath.core.files import make_folder, write_text_atomically
+from samepath.instrument import subjects
 from samepath.instrument.analysis.verdict import clopper_pearson
 from samepath.instrument.pairs import ending_of, parting_tick
 from samepath.instrument.progress import display_for
 from samepath.instrument.search import shortest
 from samepath.instrument.search_folder import SearchFolder, search_folder
 from samepath.instrument.study.records import Plan, Scalar
-from samepath.instrument.subjects import (
-    SubjectChoice,
-    SubjectRunner,
-    cell_of,
-    header_for,
-    is_file_of_a_scenario,
-    subject_of,
-    subject_words,
-    with_cell,
-)
 from samepath.instrument.traces.records import EventKind, Repeat
 from samepath.scenarios.model import ScenarioSpec, build_scenario, built_in_scenarios, load_scenario
 
@@ -197,7 +188,7 @@ def shrink(
         raise InputError(f"2 to {MOST_REPEATS} repeats were wanted, but {repeats} came")
     if not 0 < miss < 1:
         raise InputError(f"--miss: a chance between 0 and 1 was wanted, but {miss} came")
-    subject = subject_of(what, SubjectChoice(simulator=simulator, cell=cell, settings=dict(settings or {})))
+    subject = subjects.subject_of(what, subjects.SubjectChoice(simulator=simulator, cell=cell, settings=dict(settings or {})))
     place = Path("runs") / f"shrink-{subject.name}" if folder is None else Path(folder)
     target = Path(f"{subject.name}-small.yaml") if out is None else Path(out)
     if not target.parent.is_dir() or target.suffix not in (".yaml", ".yml"):
@@ -206,11 +197,11 @@ def shrink(
     question = {"verb": "shrink", "subject": subject.fingerprint, "candidate": first.key, "while": str(predicate)}
     with (
         search_folder(place, {**question, "repeats": repeats, "miss": miss}) as memory,
-        SubjectRunner(subject.execution) as runner,
+        subjects.SubjectRunner(subject.execution) as runner,
         display_for(progress).steps("shrinking", _guess(first)) as advance,
     ):
         trials = _Trials(subject, While(predicate), memory, runner, lambda name: advance(name, None))
-        told = f"{subject_words(subject)} {_verb(While(predicate))}"
+        told = f"{subjects.subject_words(subject)} {_verb(While(predicate))}"
         of = repeats if predicate == While.COLLIDES else repeats // 2
         before = trials.measure(first, of)
         search = _Shrinking(trials, first)
@@ -248,8 +239,8 @@ def _verb(predicate: While) -> str:
 
 
 def _first_candidate(subject: Plan) -> ShrinkCandidate:
-    cell = cell_of(subject)
-    if cell.scenario not in built_in_scenarios() and not is_file_of_a_scenario(cell.scenario):
+    cell = subjects.cell_of(subject)
+    if cell.scenario not in built_in_scenarios() and not subjects.is_file_of_a_scenario(cell.scenario):
         return ShrinkCandidate(None, cell.settings, cell.condition, subject.duration_s)
     return ShrinkCandidate(_plain(load_scenario(cell.scenario)), cell.settings, cell.condition, subject.duration_s)
 
@@ -284,7 +275,7 @@ class _Trials:
     """Runs candidates until it is known whether they do it, and remembers."""
 
     def __init__(
-        self, subject: Plan, predicate: While, memory: SearchFolder, runner: SubjectRunner, tell: Callable[[str], None]
+        self, subject: Plan, predicate: While, memory: SearchFolder, runner: subjects.SubjectRunner, tell: Callable[[str], None]
     ) -> None:
         self._subject, self._predicate, self._memory, self._runner, self._tell = subject, predicate, memory, runner, tell
         self._first = _first_candidate(subject)
@@ -370,7 +361,7 @@ class _Trials:
 
     @cached_property
     def step_s(self) -> float:
-        return header_for(self._subject).step_s
+        return subjects.header_for(self._subject).step_s
 
     def _run(self, candidate: ShrinkCandidate, repeats: int) -> Generator[Repeat]:
         subject = self._subject
@@ -379,8 +370,8 @@ class _Trials:
         if candidate.scenario is not None:
             path = self._candidates / f"{candidate.key}.yaml"
             path.write_text(to_yaml(candidate.scenario), "utf-8")
-            subject = with_cell(subject, scenario=str(path))
-        subject = with_cell(subject, settings=dict(candidate.settings), condition=dict(candidate.condition))
+            subject = subjects.with_cell(subject, scenario=str(path))
+        subject = subjects.with_cell(subject, settings=dict(candidate.settings), condition=dict(candidate.condition))
         subject = replace(subject, duration_s=candidate.duration_s)
         return self._runner.run(subject, range(repeats))
 
@@ -574,7 +565,7 @@ def to_yaml(data: Mapping[str, Any]) -> str:
 
 def _write(target: Path, subject: Plan, small: ShrinkCandidate, repeats: int, told: str) -> tuple[Path | None, Path]:
     """Write the scenario, and a study beside it that runs it as it was run."""
-    cell = cell_of(subject)
+    cell = subjects.cell_of(subject)
     scenario = cell.scenario
     file: Path | None = None
     if small.scenario is not None:
