@@ -22,6 +22,10 @@ comes back is a new member with a new connection: there is no way back into an o
 
 **In real time** a tick is over at once; frames come when they come, what is late or left out is counted.
 
+Membership and drawing are one machine and one file: to fence a member is to give its work away, to let one in changes who may
+draw, and a result both proves a member alive and ends a round. Cut in two, the halves would call each other at every turn and
+pass the state between them. What can stand alone does: the records (``records.py``) and who gets what (``assignment.py``).
+
 Dictionaries in the state are never changed, only replaced.
 """
 
