@@ -44,6 +44,7 @@ ALLOWED = {
     },
     "instrument/analysis": {"core", "instrument/traces"},
     "instrument/report": {"core", "samepath", "instrument/analysis"},
+    "instrument/viewer": {"core", "instrument/analysis", "instrument/traces"},
 }  # fmt: skip
 # The tops of the house may use every room; nothing imports them.
 TOPS = {"samepath", "instrument", "cli", "client", "pytest_plugin", "__main__"}

@@ -26,6 +26,7 @@ VERBS: Final = {
     "resume": ("resume", "Run what a study has left, then report."),
     "doctor": ("doctor", "Screen this host: memory, CPU, load, limits, GPU."),
     "analyse": ("analyse", "Measure how far the paths of repeated runs spread."),
+    "view": ("view", "Look at runs in a browser: overlaid, where they part."),
     "explain": ("explain", "Say where and why runs part: tick, actor, fields, cause."),
     "replay": ("replay", "Play a recorded run again, to the bit; stop, go back, look."),
     "fork": ("fork", "Change a command of a recorded run, and compare the futures."),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from samepath.core.errors import InputError
-from samepath.simulator.replay.container import RecordingDamagedError, read_parts
+from samepath.simulator.replay.container import RecordingDamagedError, is_recording, read_parts
 from samepath.simulator.replay.recording import RUN, RunRecording, read_run
 from samepath.simulator.replay.replay import RunReplay
 from samepath.simulator.replay.timeline import Replay
@@ -48,3 +48,12 @@ def recorded_run(path: Path) -> RunRecording | None:
         return None
     _, parts = read_parts(path)
     return None if kind_of(path, parts.get("head", b"")) == SERVED else read_run(path, parts)
+
+
+def is_served(path: Path) -> bool:
+    """Is this what a server did for its clients: a recording of it, or its journal?"""
+    if path.is_dir():
+        from samepath.simulator.server.journal_files import numbers_of
+
+        return any(numbers_of(path))
+    return path.is_file() and is_recording(path) and kind_of(path, read_parts(path)[1].get("head", b"")) == SERVED

@@ -1,0 +1,87 @@
+"""``samepath view``: look at runs in a browser."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from samepath.cli import options as opt
+from samepath.core.errors import InputError
+from samepath.instrument import viewing
+from samepath.instrument.traces.importers import LOG_MIB, Align
+
+
+def view(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR|TRACE|REC",
+            help="A study or trace folder, a log, or a recording, of a run or of a server.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.html", help="Write one file that holds everything, and end.")
+    ] = None,
+    cell: Annotated[list[str] | None, typer.Option("--cell", help="Only this cell; may be repeated.")] = None,
+    repeats: Annotated[
+        str | None, typer.Option("--repeats", metavar="0-9,12", help="Only these repeats; all by default.", show_default=False)
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser of this desk.")] = True,
+    columns: opt.Map = None,
+    align: opt.AlignOption = Align.TIME,
+    file_format: opt.Format = None,
+    log_mib: opt.LogMib = LOG_MIB,
+) -> None:
+    """Show runs in a browser: repeats overlaid on their map, with a timeline, where they part, and differences magnified.
+
+    The page is served on this machine alone until Ctrl-C. With --out it is one file, to be kept or sent.
+    """
+    if out is not None and out.suffix not in (".html", ".htm"):
+        raise InputError(f"--out: a name that ends in .html was wanted, but {out} came")
+    opened = viewing.view(
+        path,
+        cells=cell,
+        repeats=None if repeats is None else read_repeats(repeats),
+        columns=opt.read_columns(columns),
+        align=align,
+        file_format=file_format,
+        log_mib=log_mib,
+    )
+    if out is not None:
+        typer.echo(str(opened.write(out)))
+        return
+    serve_page(opened, port, show=show)
+
+
+def serve_page(opened: viewing.View, port: int = 0, place: str = "", *, show: bool = True) -> None:
+    """Serve a page until the user ends it; ``place`` is where in it to look first."""
+    server = opened.serve(port)
+    server.start()
+    try:
+        typer.echo(f"{server.url}{place}")
+        typer.echo("on this machine alone, until Ctrl-C", err=True)
+        if show:
+            import webbrowser
+
+            webbrowser.open(f"{server.url}{place}")
+        server.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.stop()
+
+
+def read_repeats(text: str) -> frozenset[int]:
+    """Read ``0-9,12``."""
+    found: set[int] = set()
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        if not (low.isascii() and low.isdigit()) or (dash and not (high.isascii() and high.isdigit())) or len(part) > 20:
+            raise InputError(f"--repeats: numbers and ranges were wanted, such as 0-9,12, but {text!r} came")
+        first, last = int(low), int(high or low)
+        if last < first or last - first > 1_000_000:
+            raise InputError(f"--repeats: a range that rises, of at most a million, was wanted, but {part.strip()!r} came")
+        found.update(range(first, last + 1))
+    return frozenset(found)

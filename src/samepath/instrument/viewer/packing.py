@@ -1,0 +1,98 @@
+"""What the page reads: one index of plain data, and for every cell and every map a block of bytes.
+
+A block is a line ``samepath view 1``, the length of a JSON head in 4 bytes, the head, and the arrays that it lists, each at a
+multiple of 8 bytes from the start of the block: typed arrays of JavaScript are then laid over the bytes without a copy.
+Everything is little-endian, as every browser that runs is.
+"""
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.instrument.viewer.scene import CellView, Ground
+
+MAGIC: Final = b"samepath view 1\n"
+_ALIGN: Final = 8
+
+
+def cell_block(view: CellView) -> bytes:
+    """Return a cell as bytes."""
+    head = {
+        "name": view.name,
+        "scenario": view.scenario,
+        "simulator": view.simulator,
+        "condition": view.condition,
+        "step_s": view.step_s,
+        "lossless": view.lossless,
+        "repeats": view.repeats,
+        "actors": [asdict(actor) for actor in view.actors],
+        "outcomes": [asdict(outcome) for outcome in view.outcomes],
+        "endings": list(view.endings),
+        "marks": [asdict(mark) for mark in view.marks],
+        "marks_left_out": view.marks_left_out,
+        "every": view.every,
+        "origin_m": list(view.origin_m),
+        "parting_tick": view.parting_tick,
+    }
+    arrays = {
+        "ticks": view.ticks.astype("<f8"),
+        "reference": view.reference.astype("<f4"),
+        "offsets": view.offsets.astype("<f2").view("<u2"),
+        "spread_m": view.spread_m.astype("<f4"),
+    }
+    return _packed(head, arrays)
+
+
+def ground_block(ground: Ground) -> bytes:
+    """Return a map as bytes."""
+    head = {"name": ground.name, "labels": [surface.label for surface in ground.surfaces]}
+    arrays: dict[str, NDArray[Any]] = {}
+    for number, surface in enumerate(ground.surfaces):
+        arrays[f"vertices{number}"] = surface.vertices.astype("<f4")
+        arrays[f"triangles{number}"] = surface.triangles.astype("<u4")
+    return _packed(head, arrays)
+
+
+class IndexRow(NamedTuple):
+    """What the page knows of a cell before it has read it; ``ground`` is the number of its map."""
+
+    name: str
+    repeats: int
+    outcomes: int
+    parting_tick: int | None
+    max_spread_m: float
+    ground: int | None
+
+
+def index_row(view: CellView, ground: int | None) -> IndexRow:
+    """Summarise a cell."""
+    far_m = float(np.max(view.spread_m, initial=0.0))
+    return IndexRow(view.name, view.repeats, len(view.outcomes), view.parting_tick, far_m, ground)
+
+
+def index_of(title: str, version: str, rows: Sequence[IndexRow], grounds: Sequence[str]) -> dict[str, Any]:
+    """Say what there is to see: the page shows this before it has read any block."""
+    return {"title": title, "version": version, "cells": [row._asdict() for row in rows], "grounds": list(grounds)}
+
+
+def json_text(data: object) -> str:
+    """Return JSON that may stand in a page: no text in it can end the element that holds it, whatever a name says."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _packed(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    listed, at, parts = {}, 0, []
+    for name, array in arrays.items():
+        data = np.ascontiguousarray(array).tobytes()
+        listed[name] = {"at": at, "count": array.size, "kind": array.dtype.str[1:]}
+        parts.append(data + bytes(-len(data) % _ALIGN))
+        at += len(parts[-1])
+    words = json.dumps({**head, "arrays": listed}, ensure_ascii=True, allow_nan=False).encode()
+    words += b" " * (-(len(MAGIC) + 4 + len(words)) % _ALIGN)
+    return b"".join([MAGIC, struct.pack("<I", len(words)), words, *parts])

@@ -1,0 +1,348 @@
+// One cell in three dimensions. Poses lie in textures and are fetched by the vertex shader: to show another tick is to change
+// one number, however many repeats there are. CARLA's frame is left-handed (y to the right): here y is turned round, once, in
+// `toWorld` and in the shader's `pose`.
+import * as THREE from "three";
+import { mergeGeometries } from "three/addons/utils/BufferGeometryUtils.js";
+
+// As in the Python part: this heading says that the actor is not there.
+const ABSENT = 60000;
+const RIBBON_SEGMENTS = 400_000;
+const SOLID_INSTANCES = 3000;
+
+export const toWorld = (x, y, z) => new THREE.Vector3(x, -y, z);
+
+const FETCH = /* glsl */ `
+precision highp int;
+precision highp sampler2D;
+uniform sampler2D uReference, uOffsets, uColours, uSizes;
+uniform int uTicks, uActors, uTick, uRows;
+uniform float uMagnify;
+vec4 fetch(sampler2D from, int at) {
+  int width = textureSize(from, 0).x;
+  return texelFetch(from, ivec2(at % width, at / width), 0);
+}
+vec4 pose(int row, int actor, int tick, out bool there) {
+  vec4 reference = fetch(uReference, tick * uActors + actor);
+  vec4 offset = fetch(uOffsets, (row * uActors + actor) * uTicks + tick);
+  there = offset.w < ${ABSENT}.0;
+  vec3 place = reference.xyz + uMagnify * (there ? offset.xyz : vec3(0.0));
+  return vec4(place.x, -place.y, place.z, -radians(reference.w + offset.w));
+}`;
+
+const BODY_VERTEX = /* glsl */ `${FETCH}
+uniform int uKindActors[KIND_ACTORS];
+uniform int uCount, uColourBy;
+in float shade;
+out vec3 vColour;
+out float vAlpha;
+void main() {
+  // Backwards, so that the reference is drawn last and seen where all are at one place.
+  int row = uRows - 1 - gl_InstanceID / uCount, actor = uKindActors[gl_InstanceID % uCount];
+  bool there;
+  vec4 at = pose(row, actor, uTick, there);
+  vec4 colour = fetch(uColours, uColourBy == 0 ? row : actor);
+  vec4 shown = fetch(uColours, row), size = fetch(uSizes, actor);
+  if (!there || shown.a == 0.0) { gl_Position = vec4(2.0, 2.0, 2.0, 1.0); return; }
+  float c = cos(at.w), s = sin(at.w);
+  mat2 turn = mat2(c, s, -s, c);
+  vec3 local = position * size.xyz;
+  vec3 turned = vec3(turn * local.xy, local.z - size.w) + at.xyz;
+  vec3 up = normalize(vec3(turn * normal.xy, normal.z));
+  float light = 0.55 + 0.45 * max(0.0, dot(up, normalize(vec3(0.35, 0.5, 0.8))));
+  vColour = colour.rgb * shade * light;
+  vAlpha = shown.a;
+  gl_Position = projectionMatrix * viewMatrix * vec4(turned, 1.0);
+}`;
+
+const BODY_FRAGMENT = /* glsl */ `
+precision highp float;
+in vec3 vColour;
+in float vAlpha;
+out vec4 result;
+void main() { result = vec4(vColour, vAlpha); }`;
+
+// A path is a ribbon of a fixed width in pixels; where there are too many, a line.
+const PATH_VERTEX = /* glsl */ `${FETCH}
+uniform int uStride, uColourBy, uRibbon, uRowStride;
+uniform vec2 uViewport;
+uniform float uWidth;
+in float corner;
+out vec4 vColour;
+out float vThere;
+void main() {
+  int row = max(0, uRows - 1 - (gl_InstanceID / uActors) * uRowStride), actor = gl_InstanceID % uActors;
+  int point = int(position.x), tick = min(point * uStride, uTicks - 1);
+  bool there, before, after;
+  vec4 at = pose(row, actor, tick, there);
+  vec4 clip = projectionMatrix * viewMatrix * vec4(at.xy, at.z - fetch(uSizes, actor).w + 0.06, 1.0);
+  if (uRibbon == 1) {
+    vec4 a = pose(row, actor, max(tick - uStride, 0), before), b = pose(row, actor, min(tick + uStride, uTicks - 1), after);
+    vec4 from = projectionMatrix * viewMatrix * vec4(before ? a.xyz : at.xyz, 1.0);
+    vec4 to = projectionMatrix * viewMatrix * vec4(after ? b.xyz : at.xyz, 1.0);
+    vec2 along = (to.xy / max(to.w, 1e-6) - from.xy / max(from.w, 1e-6)) * uViewport;
+    vec2 across = length(along) > 1e-6 ? normalize(vec2(-along.y, along.x)) : vec2(0.0);
+    clip.xy += corner * uWidth * across / uViewport * clip.w;
+  }
+  vec4 shown = fetch(uColours, row);
+  vThere = there && shown.a > 0.0 ? 1.0 : 0.0;
+  vColour = vec4(fetch(uColours, uColourBy == 0 ? row : actor).rgb, tick <= uTick ? 0.95 : 0.4);
+  gl_Position = clip;
+}`;
+
+const PATH_FRAGMENT = /* glsl */ `
+precision highp float;
+uniform float uFade;
+in vec4 vColour;
+in float vThere;
+out vec4 result;
+void main() {
+  if (vThere < 0.999) discard;
+  result = vec4(vColour.rgb, vColour.a * uFade);
+}`;
+
+const GROUND = {
+  light: {
+    "road": 0xb9bdc2, "sidewalk": 0xdedbd3, "kerb": 0xc9c5bb, "lane-marking": 0xffffff, "crosswalk": 0xf7f5ee, "building": 0xcfc3b4,
+    "vegetation": 0x9dbb93, "pole": 0x8b9096, "barrier": 0xa9a49a, "sign": 0xa8b3bf, "traffic-light": 0x70757c,
+    "sheet": 0xecebe6, "grid": 0xcfcdc6,
+  },
+  dark: {
+    "road": 0x3a4048, "sidewalk": 0x535a62, "kerb": 0x474d55, "lane-marking": 0x9aa2ab, "crosswalk": 0x8c939b, "building": 0x5f5a54,
+    "vegetation": 0x3f5a44, "pole": 0x6d747c, "barrier": 0x6a665f, "sign": 0x5f6c79, "traffic-light": 0x8a9098,
+    "sheet": 0x20262c, "grid": 0x343b43,
+  },
+};
+const FLAT = ["road", "sidewalk", "kerb", "lane-marking", "crosswalk"];
+
+function texture(data, channels, kind, type, most) {
+  const texels = data.length / channels;
+  const width = Math.max(1, Math.min(most, 4096, texels)), height = Math.max(1, Math.ceil(texels / width));
+  if (height > most) throw new Error("this graphics card cannot hold so many poses: choose fewer repeats");
+  let whole = data;
+  if (width * height !== texels) {
+    whole = new data.constructor(width * height * channels);
+    whole.set(data);
+  }
+  const made = new THREE.DataTexture(whole, width, height, kind, type);
+  made.needsUpdate = true;
+  return made;
+}
+
+const shaded = (geometry, shade) => {
+  const values = new Float32Array(geometry.getAttribute("position").count).fill(shade);
+  geometry.setAttribute("shade", new THREE.BufferAttribute(values, 1));
+  geometry.deleteAttribute("uv");
+  return geometry.toNonIndexed();
+};
+const box = (length, width, height, x, z, shade) =>
+  shaded(new THREE.BoxGeometry(length, width, height).translate(x, 0, z), shade);
+
+// Bodies of length, width and height 1 that stand on 0, facing +x.
+const SOLIDS = {
+  car: () => mergeGeometries([box(1, 1, 0.5, 0, 0.33, 1), box(0.5, 0.84, 0.38, -0.06, 0.77, 0.62), box(0.04, 0.8, 0.12, 0.49, 0.42, 1.5)]),
+  van: () => mergeGeometries([box(0.78, 1, 0.9, -0.11, 0.55, 1), box(0.2, 0.96, 0.6, 0.39, 0.4, 0.7)]),
+  bike: () => mergeGeometries([box(1, 0.16, 0.42, 0, 0.21, 0.8), box(0.3, 0.7, 0.5, -0.05, 0.65, 1)]),
+  walker: () => mergeGeometries([
+    shaded(new THREE.CylinderGeometry(0.36, 0.46, 0.8, 10).rotateX(Math.PI / 2).translate(0, 0, 0.4), 1),
+    shaded(new THREE.SphereGeometry(0.5, 10, 6).scale(0.56, 0.56, 0.18).translate(0.05, 0, 0.9), 0.8),
+  ]),
+  prop: () => box(1, 1, 1, 0, 0.5, 1),
+};
+
+// From above and of very many, only outlines: a pentagon with its nose ahead.
+function outline() {
+  const made = new THREE.BufferGeometry();
+  const [nose, shoulder] = [0.5, 0.3];
+  const points = [[nose, 0], [shoulder, 0.5], [-0.5, 0.5], [-0.5, -0.5], [shoulder, -0.5]];
+  const corners = [0, 1, 2, 0, 2, 3, 0, 3, 4].flatMap(index => [...points[index], 1]);
+  made.setAttribute("position", new THREE.Float32BufferAttribute(corners, 3));
+  made.setAttribute("normal", new THREE.Float32BufferAttribute(corners.map((_, index) => (index % 3 === 2 ? 1 : 0)), 3));
+  made.setAttribute("shade", new THREE.Float32BufferAttribute(new Array(9).fill(1), 1));
+  return made;
+}
+
+export class CellScene {
+  constructor(cell, ground, texelsMost) {
+    this.cell = cell;
+    this.scene = new THREE.Scene();
+    const { reference, offsets } = cell.arrays;
+    this.actors = cell.actors.length;
+    this.rows = cell.outcomes.length;
+    this.ticks = cell.arrays.ticks.length;
+    this.origin = cell.origin_m;
+    const sizes = new Float32Array(this.actors * 4);
+    cell.actors.forEach(({ shape }, index) => sizes.set([shape.length_m, shape.width_m, shape.height_m, shape.below_m], index * 4));
+    this.colours = new Uint8Array(Math.max(this.rows, this.actors) * 4);
+    this.shared = {
+      uReference: { value: texture(reference, 4, THREE.RGBAFormat, THREE.FloatType, texelsMost) },
+      uOffsets: { value: texture(offsets, 4, THREE.RGBAFormat, THREE.HalfFloatType, texelsMost) },
+      uColours: { value: texture(this.colours, 4, THREE.RGBAFormat, THREE.UnsignedByteType, texelsMost) },
+      uSizes: { value: texture(sizes, 4, THREE.RGBAFormat, THREE.FloatType, texelsMost) },
+      uTicks: { value: this.ticks }, uActors: { value: this.actors }, uTick: { value: 0 }, uMagnify: { value: 1 },
+      uColourBy: { value: 0 }, uRows: { value: this.rows },
+    };
+    this.bodies = this.makeBodies();
+    this.paths = this.makePaths();
+    this.ground = this.makeGround(ground);
+    this.scene.add(...this.bodies, this.paths, ...this.ground);
+    this.bounds = this.measure();
+  }
+
+  makeBodies() {
+    const kinds = new Map();
+    this.cell.actors.forEach(({ shape }, index) => kinds.set(shape.kind, [...(kinds.get(shape.kind) ?? []), index]));
+    this.crowded = this.rows * this.actors > SOLID_INSTANCES;
+    const made = [];
+    for (const [kind, every] of kinds) {
+      // A shader's array has a length of its own; actors of a kind come in groups that every card takes.
+      for (let start = 0; start < every.length; start += 64) {
+        const actors = every.slice(start, start + 64);
+        for (const flat of this.crowded ? [true, false] : [false]) {
+          const geometry = new THREE.InstancedBufferGeometry().copy(flat ? outline() : (SOLIDS[kind] ?? SOLIDS.prop)());
+          geometry.instanceCount = this.rows * actors.length;
+          const material = new THREE.ShaderMaterial({
+            glslVersion: THREE.GLSL3, vertexShader: BODY_VERTEX.replace("KIND_ACTORS", actors.length), fragmentShader: BODY_FRAGMENT,
+            uniforms: { ...this.shared, uKindActors: { value: Int32Array.from(actors) }, uCount: { value: actors.length } },
+            transparent: true, side: flat ? THREE.DoubleSide : THREE.FrontSide,
+          });
+          const mesh = new THREE.Mesh(geometry, material);
+          mesh.frustumCulled = false;
+          mesh.renderOrder = 3;
+          mesh.userData.flat = flat;
+          made.push(mesh);
+        }
+      }
+    }
+    return made;
+  }
+
+  makePaths() {
+    // Of more outcomes than fit, every so many-th: the page says so.
+    this.rowStride = Math.max(1, Math.ceil((this.rows * this.actors) / 4000));
+    this.pathRows = Math.ceil(this.rows / this.rowStride);
+    const strips = this.pathRows * this.actors;
+    const points = Math.max(2, Math.min(this.ticks, Math.floor(RIBBON_SEGMENTS / strips)));
+    const stride = Math.max(1, Math.ceil((this.ticks - 1) / (points - 1)));
+    const used = Math.max(2, Math.ceil((this.ticks - 1) / stride) + 1);
+    const ribbon = strips <= 1500;
+    const geometry = new THREE.InstancedBufferGeometry();
+    const sides = ribbon ? 2 : 1, places = new Float32Array(used * sides * 3), corners = new Float32Array(used * sides);
+    for (let point = 0; point < used; point++) {
+      for (let side = 0; side < sides; side++) {
+        places[(point * sides + side) * 3] = point;
+        corners[point * sides + side] = side ? 1 : -1;
+      }
+    }
+    geometry.setAttribute("position", new THREE.BufferAttribute(places, 3));
+    geometry.setAttribute("corner", new THREE.BufferAttribute(corners, 1));
+    if (ribbon) {
+      const index = [];
+      for (let at = 0; at + 1 < used; at++) index.push(2 * at, 2 * at + 1, 2 * at + 2, 2 * at + 1, 2 * at + 3, 2 * at + 2);
+      geometry.setIndex(index);
+    }
+    geometry.instanceCount = strips;
+    const material = new THREE.ShaderMaterial({
+      glslVersion: THREE.GLSL3, vertexShader: PATH_VERTEX, fragmentShader: PATH_FRAGMENT, transparent: true, depthWrite: false,
+      side: THREE.DoubleSide,
+      uniforms: {
+        ...this.shared, uStride: { value: stride }, uRibbon: { value: ribbon ? 1 : 0 }, uViewport: { value: new THREE.Vector2(1, 1) },
+        uWidth: { value: 2.2 }, uFade: { value: strips > 400 ? 0.35 : 1 }, uRowStride: { value: this.rowStride },
+      },
+    });
+    const made = ribbon ? new THREE.Mesh(geometry, material) : new THREE.Line(geometry, material);
+    made.frustumCulled = false;
+    made.renderOrder = 2;
+    return made;
+  }
+
+  makeGround(ground) {
+    const made = [];
+    if (ground) {
+      ground.labels.forEach((label, number) => {
+        const from = ground.arrays[`vertices${number}`], vertices = new Float32Array(from.length);
+        for (let at = 0; at < from.length; at += 3) {
+          vertices[at] = from[at] - this.origin[0];
+          vertices[at + 1] = -(from[at + 1] - this.origin[1]);
+          vertices[at + 2] = from[at + 2] - this.origin[2];
+        }
+        const geometry = new THREE.BufferGeometry();
+        geometry.setAttribute("position", new THREE.BufferAttribute(vertices, 3));
+        geometry.setIndex(new THREE.BufferAttribute(ground.arrays[`triangles${number}`], 1));
+        geometry.computeVertexNormals();
+        const layer = FLAT.indexOf(label);
+        const material = new THREE.MeshLambertMaterial({
+          side: THREE.DoubleSide, polygonOffset: layer >= 0, polygonOffsetFactor: -layer, polygonOffsetUnits: -layer * 4, flatShading: layer < 0,
+        });
+        const mesh = new THREE.Mesh(geometry, material);
+        mesh.userData.label = label;
+        mesh.renderOrder = 1;
+        made.push(mesh);
+      });
+    }
+    const sheet = new THREE.Mesh(new THREE.PlaneGeometry(4000, 4000).translate(0, 0, -0.08), new THREE.MeshBasicMaterial());
+    sheet.userData.label = "sheet";
+    const grid = new THREE.GridHelper(2000, 200, 0xffffff, 0xffffff);
+    grid.rotateX(Math.PI / 2);
+    grid.position.z = -0.07;
+    grid.userData.label = "grid";
+    made.push(sheet, grid, new THREE.HemisphereLight(0xffffff, 0x8a8f96, 2.2));
+    const sun = new THREE.DirectionalLight(0xffffff, 1.4);
+    sun.position.set(40, 60, 100);
+    made.push(sun);
+    return made;
+  }
+
+  setTheme(theme) {
+    for (const thing of this.ground) {
+      if (thing.material) thing.material.color.set(GROUND[theme][thing.userData.label] ?? 0x999999);
+    }
+    this.scene.background = new THREE.Color(GROUND[theme].sheet);
+  }
+
+  // `rgb` gives a colour for a row; who is not in `shown` is not drawn. By actor: rows keep their visibility.
+  setColours(rgb, byActor, shown, alpha) {
+    const count = Math.max(this.rows, this.actors);
+    for (let row = 0; row < count; row++) {
+      const [red, green, blue] = rgb(row);
+      this.colours.set([red, green, blue, row >= this.rows || shown(row) ? Math.round(255 * (row === 0 ? 1 : alpha)) : 0], row * 4);
+    }
+    const held = this.shared.uColours.value;
+    held.image.data.set(this.colours);
+    held.needsUpdate = true;
+    this.shared.uColourBy.value = byActor ? 1 : 0;
+  }
+
+  update({ index, magnify, flat, paths, viewport, ratio }) {
+    this.shared.uTick.value = Math.min(index, this.ticks - 1);
+    this.shared.uMagnify.value = magnify;
+    for (const body of this.bodies) body.visible = !this.crowded || body.userData.flat === flat;
+    this.paths.visible = paths;
+    this.paths.material.uniforms.uViewport.value.copy(viewport);
+    this.paths.material.uniforms.uWidth.value = 1.5 * ratio;
+  }
+
+  // Where an actor of the reference is, in the scene's frame; null where it is not there.
+  place(actor, index) {
+    const tick = Math.min(index, this.ticks - 1);
+    // 0x7bff is 65504 as a number of 16 bits.
+    if (this.cell.arrays.offsets[(actor * this.ticks + tick) * 4 + 3] === 0x7bff) return null;
+    const at = (tick * this.actors + actor) * 4, from = this.cell.arrays.reference;
+    return toWorld(from[at], from[at + 1], from[at + 2]);
+  }
+
+  measure() {
+    const box = new THREE.Box3();
+    for (let actor = 0; actor < this.actors; actor++) {
+      for (let tick = 0; tick < this.ticks; tick += Math.max(1, Math.floor(this.ticks / 500))) {
+        const place = this.place(actor, tick);
+        if (place) box.expandByPoint(place);
+      }
+    }
+    return box.isEmpty() ? new THREE.Box3(new THREE.Vector3(-10, -10, 0), new THREE.Vector3(10, 10, 1)) : box.expandByScalar(6);
+  }
+
+  dispose() {
+    this.scene.traverse(thing => { thing.geometry?.dispose(); thing.material?.dispose(); });
+    for (const held of Object.values(this.shared)) held.value?.dispose?.();
+  }
+}
