@@ -315,6 +315,8 @@ class ActorRegistry:
     def fill(self, world: World) -> None:
         """Write where all bodies are and how they move."""
         self._fresh()
+        if not self._bodies.size:
+            return
         _, values = world.state_array()
         self._states.rows["motion"][self._bodies] = values[:, _COLUMNS]
 
