@@ -14,7 +14,7 @@ WORLD = {"simulator/maps", "simulator/physics", "simulator/world"}
 ALLOWED = {
     "core": {"samepath"},
     "scenarios": {"core"},
-    "instrument/study": {"core"},
+    "instrument/study": {"core", "instrument/monitors"},
     "instrument/traces": {"core"},
     "simulator/maps": {"core"},
     "simulator/physics": {"core"},
@@ -42,7 +42,8 @@ ALLOWED = {
     "instrument/execution": {
         "core", "samepath", "engines", "instrument/study", "instrument/traces", "instrument/host", "instrument/conditions",
     },
-    "instrument/analysis": {"core", "instrument/traces"},
+    "instrument/monitors": {"core", "instrument/traces"},
+    "instrument/analysis": {"core", "instrument/monitors", "instrument/traces"},
     "instrument/report": {"core", "samepath", "instrument/analysis"},
     "instrument/viewer": {"core", "instrument/analysis", "instrument/traces"},
 }  # fmt: skip
@@ -52,7 +53,7 @@ TOPS = {"samepath", "instrument", "cli", "client", "pytest_plugin", "__main__"}
 KNOW_THE_SIMULATOR = {"cluster", "cli", "client", "samepath", "engines/samepath", "engines/carla", "sessions"}
 
 # Modules that must not ask for time, chance or files: the pure core.
-PURE = ("instrument/analysis", "instrument/study/plan.py")
+PURE = ("instrument/analysis", "instrument/monitors", "instrument/study/plan.py")
 IMPURE_MODULES = {"time", "random", "datetime", "secrets", "subprocess", "socket", "threading", "tempfile"}
 
 

@@ -38,6 +38,10 @@ Restrict = Annotated[
         "--restrict", help="Filter of the restricted column, such as cpu_load<=0.75 or phase=before; may be repeated."
     ),
 ]
+Monitors = Annotated[
+    Path | None,
+    typer.Option("--monitors", metavar="FILE", help="Assertions that every repeat is judged by (YAML): do their verdicts flip?"),
+]
 Map = Annotated[
     list[str] | None,
     typer.Option("--map", help="Which column is what: repeat=run_id, x=pos_x[cm], battery_ratio=soc; may be repeated."),

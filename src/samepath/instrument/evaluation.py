@@ -12,15 +12,20 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from samepath.core.errors import InputError
 from samepath.core.units import format_length, parse_tolerance_m
+from samepath.instrument.analysis.assertions import check_applied
 from samepath.instrument.analysis.cell import AnalysisOptions, CellAnalysis, analyse_cell
 from samepath.instrument.analysis.factors import MissingCell
 from samepath.instrument.analysis.phases import COLLISION, parse_split
 from samepath.instrument.analysis.study import parse_restriction
 from samepath.instrument.analysis.verdict import Criterion
 from samepath.instrument.execution.folder import STUDY_FILE, StudyRecord, absent_cells, read_record, stored_cells, with_hosts
+from samepath.instrument.monitors.file import read_file, read_monitors
+from samepath.instrument.monitors.monitor import MonitorSet
+from samepath.instrument.monitors.view import Roads
 from samepath.instrument.progress import Display, display_for
 from samepath.instrument.report.document import Document, to_json
 from samepath.instrument.report.html import render_html, write_reports
@@ -32,6 +37,7 @@ from samepath.instrument.traces.load import load_cells
 from samepath.instrument.traces.store import store_repeats
 
 Source = str | os.PathLike[str] | CellTrace
+Monitors = str | os.PathLike[str] | Mapping[str, Any] | MonitorSet
 DEFAULT_TOLERANCE = "1cm"
 
 
@@ -40,8 +46,8 @@ class Report(Document):
 
     @property
     def passes(self) -> bool:
-        """Is every cell within the tolerance?"""
-        return self.verdict.passes
+        """Is every cell within the tolerance, and does no assertion flip?"""
+        return self.verdict.passes and not any(cell.assertions is not None and cell.assertions.flips for cell in self.cells)
 
     def to_json(self) -> str:
         """Return what ``samepath analyse --json`` prints: one object, units in the names."""
@@ -120,6 +126,7 @@ def analyse(
     split_at: str | None = None,
     structure: str | None = None,
     restrict: Sequence[str] | None = None,
+    monitors: Monitors | None = None,
     columns: Mapping[str, str] | None = None,
     align: str = Align.TIME,
     lossless: bool = False,
@@ -133,8 +140,8 @@ def analyse(
     ``sources`` are paths as :func:`load` takes them, or cells that it returned. The folder of a study is judged in the study's
     own way where an argument is left out. ``tolerance`` is a length with a unit or in metres (default 1 cm); ``criterion`` is
     ``deviation`` or ``sigma``; ``split_at`` is where phases part (``collision``, ``tick=120``, ``t=6s``); ``structure`` is
-    ``fail`` or ``report``; ``restrict`` are the filters of the restricted column. ``command`` is what the report says runs it
-    again.
+    ``fail`` or ``report``; ``restrict`` are the filters of the restricted column. ``monitors`` is a monitor file, or what one
+    holds. ``command`` is what the report says runs it again.
 
     >>> from pathlib import Path
     >>> _ = Path("log.csv").write_text("repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2.5,1\n")
@@ -148,7 +155,7 @@ def analyse(
         record = read_record(folder)
         judging = _judging(record.plan.judging, criterion, split_at, structure, restrict)
         tolerance_m = None if tolerance is None else tolerance_in_m(tolerance)
-        report = study_report(folder, record, tolerance_m, judging, display=display)
+        report = study_report(folder, record, tolerance_m, judging, display=display, monitors=monitors)
         if report is None:
             words = f"no cell has two finished repeats to compare; continue with: samepath resume {folder}"
             raise InputError(f"{folder}: {words}")
@@ -157,7 +164,7 @@ def analyse(
     judging = _judging(Judging(), criterion, split_at, structure, restrict)
     again = command if command is not None else _command("analyse", sources, tolerance)
     options = ImportOptions(columns or {}, Align(align), lossless or None, log_mib << 20)
-    return _analyse_sources(sources, limit, judging, options, file_format, display, again)
+    return _analyse_sources(sources, limit, judging, options, file_format, display, again, monitors)
 
 
 def check(
@@ -166,6 +173,7 @@ def check(
     criterion: str = Criterion.DEVIATION,
     split_at: str = COLLISION.kind,
     structure: str = "fail",
+    monitors: Monitors | None = None,
     columns: Mapping[str, str] | None = None,
     align: str = Align.TIME,
     lossless: bool = False,
@@ -176,6 +184,8 @@ def check(
 ) -> Report:
     r"""Judge traces by the arguments alone, whatever a study's folder says of itself: the gate of a test suite.
 
+    With ``monitors`` an assertion that flips between repeats does not pass either.
+
     >>> from pathlib import Path
     >>> _ = Path("log.csv").write_text("repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2.5,1\n")
     >>> check("log.csv", tolerance="1 m").passes
@@ -184,7 +194,7 @@ def check(
     judging = _judging(Judging(), criterion, split_at, structure, None)
     options = ImportOptions(columns or {}, Align(align), lossless or None, log_mib << 20)
     again = command if command is not None else _command("check", sources, tolerance)
-    return _analyse_sources(sources, tolerance, judging, options, file_format, display_for(progress), again)
+    return _analyse_sources(sources, tolerance, judging, options, file_format, display_for(progress), again, monitors)
 
 
 def study_report(
@@ -194,6 +204,7 @@ def study_report(
     judging: Judging | None = None,
     partial: str = "",
     display: Display | None = None,
+    monitors: Monitors | None = None,
 ) -> Report | None:
     """Analyse what is in a study's folder, cells in the plan's order; None where no cell has two repeats to compare."""
     plan = record.plan
@@ -201,7 +212,8 @@ def study_report(
     cells = [cell for cell in stored_cells(plan, folder) if len(cell.runs) > 1]
     if not cells:
         return None
-    options = _options(plan.tolerance_m if tolerance_m is None else tolerance_m, judging)
+    given = judging.monitors or None if monitors is None else monitors
+    options = _options(plan.tolerance_m if tolerance_m is None else tolerance_m, judging, monitor_set(given))
     results = _analyse_cells(cells, options, judging.split_at, display or Display())
     known = sorted({name for cell in plan.cells for name in cell.condition})
     return Report(
@@ -238,6 +250,7 @@ def _judging(
         structure=structure or own.structure,
         restrict=own.restrict if restrict is None else tuple(restrict),
         confidence=own.confidence,
+        monitors=own.monitors,
     )
 
 
@@ -249,9 +262,10 @@ def _analyse_sources(
     file_format: str | None,
     display: Display,
     command: str,
+    monitors: Monitors | None,
 ) -> Report:
     # AnalysisOptions are checked first: a typo in one must not cost the reading of a long log.
-    options = _options(tolerance_in_m(tolerance), judging)
+    options = _options(tolerance_in_m(tolerance), judging, monitor_set(monitors))
     parse_split(judging.split_at, 1.0)
     cells = [source for source in sources if isinstance(source, CellTrace)]
     paths = [Path(source) for source in sources if not isinstance(source, CellTrace)]
@@ -264,12 +278,32 @@ def _analyse_sources(
     return Report(", ".join(names), results, restriction, command)
 
 
-def _options(tolerance_m: float, judging: Judging) -> AnalysisOptions:
+def monitor_set(monitors: Monitors | None) -> MonitorSet | None:
+    """Read monitors: a file, what one holds, or a set that was read already.
+
+    Functions are looked for beside a file alone: what a study's folder holds may come from anybody.
+    """
+    if monitors is None or isinstance(monitors, MonitorSet):
+        return monitors
+    if isinstance(monitors, Mapping):
+        return read_monitors(monitors, "monitors", _roads)
+    return read_file(Path(monitors), _roads)
+
+
+def _roads(name: str) -> Roads:
+    # Reading maps costs imports that most analyses have no use for.
+    from samepath.engines.carla.roads import read_roads
+
+    return read_roads(name)
+
+
+def _options(tolerance_m: float, judging: Judging, monitors: MonitorSet | None = None) -> AnalysisOptions:
     return AnalysisOptions(
         tolerance_m=tolerance_m,
         criterion=Criterion(judging.criterion),
         confidence=judging.confidence,
         structure_fails=judging.structure == "fail",
+        monitors=monitors,
     )
 
 
@@ -282,6 +316,8 @@ def _analyse_cells(
             # A moment in seconds is another tick in a cell with another step.
             results.append(analyse_cell(cell, replace(options, split=parse_split(split_at, cell.header.step_s))))
             advance(cell.header.cell, None)
+    if options.monitors is not None:
+        check_applied([(cell.header.cell, cell.header.scenario, cell.assertions) for cell in results], options.monitors)
     return tuple(results)
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
 from samepath.core.units import format_length
+from samepath.instrument.analysis.assertions import CellAssertions, assess
 from samepath.instrument.analysis.conditions import ConditionCheck, PaceFinder, ProcessPosition, RunPace, read_host
 from samepath.instrument.analysis.divergence import (
     Finding,
@@ -34,6 +35,7 @@ from samepath.instrument.analysis.phases import COLLISION, PhaseBoundary, Split,
 from samepath.instrument.analysis.sensors import SensorAnalysis, analyse_sensors
 from samepath.instrument.analysis.spread import CellSpread, SpreadSummary, measure, summarise
 from samepath.instrument.analysis.verdict import Criterion, Judgement, RateBounds, judge, rate_bounds
+from samepath.instrument.monitors.monitor import MonitorSet, watch_cell
 from samepath.instrument.traces.cell import CellTrace
 from samepath.instrument.traces.records import Actor, Header
 
@@ -50,6 +52,7 @@ class AnalysisOptions:
     split: Split = COLLISION
     confidence: float = 0.95
     structure_fails: bool = True
+    monitors: MonitorSet | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class CellAnalysis:
 
     ``conditions`` holds what was asked of the host against what was measured; ``places`` says where each repeat was run;
     ``sensors`` compares what was sensed; ``pace`` is how fast it ran. They are empty where nobody noted it, as in imported
-    logs. ``endings`` groups repeats by what the test came to. ``why`` explains the first divergence.
+    logs. ``endings`` groups repeats by what the test came to. ``why`` explains the first divergence. ``assertions`` is what
+    monitors say, None where there are none.
     """
 
     header: Header
@@ -101,6 +105,7 @@ class CellAnalysis:
     endings: tuple[EndingGroup, ...] = ()
     pace: RunPace | None = None
     why: ExplainedParting | None = None
+    assertions: CellAssertions | None = None
 
     @property
     def divergent(self) -> int:
@@ -185,6 +190,7 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
         endings=find_endings(cell.runs),
         pace=pace.result(),
         why=None if first is None else explain_first(cell, first.reference_repeat, first.repeat),
+        assertions=None if options.monitors is None else assess(watch_cell(cell, options.monitors), options.confidence),
     )
 
 

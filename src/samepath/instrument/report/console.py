@@ -41,6 +41,7 @@ def print_study(console: Console, document: Document) -> None:
         print_side(console, side, {verdict.value: style for verdict, style in STYLES.items()})
     console.print()
     console.print(_table_one(document, wide=console.width >= STUDY_COLUMNS))
+    _print_list(console, "Assertions", [row.words() for row in document.assertions])
     _print_list(console, "What matters", [rank.words() for rank in document.study.effects.ranks])
     _print_list(console, "Asked, but not reached", list(_missed(document)))
     study = document.study
@@ -176,7 +177,7 @@ def print_document(console: Console, document: Document) -> None:
     for missing in document.missing:
         console.print(Text(missing.words()), soft_wrap=True)
     for cell in document.cells:
-        notes = cell_notes(cell)
+        notes = [*cell_notes(cell), *assertion_notes(cell)]
         if notes:
             console.print(Text(cell.header.cell, style="bold"))
             for note in notes:
@@ -232,6 +233,18 @@ def cell_notes(cell: CellAnalysis) -> list[str]:
         notes.append(f"{cell.clusters.words()}; {cell.divergent} of {cell.repeats} repeats diverge")
         notes.append(cell.first_divergence.words())
     return notes
+
+
+def assertion_notes(cell: CellAnalysis) -> list[str]:
+    """What monitors say of a cell: a line each, and whether its repeats come to the same situations."""
+    if cell.assertions is None:
+        return []
+    notes = []
+    for one in cell.assertions.assertions:
+        limits = one.limits()
+        notes.append(f"{one.words()}; {limits}" if limits and not one.flips else one.words())
+    coverage = cell.assertions.coverage
+    return notes if coverage is None else [*notes, f"coverage: {coverage.words()}"]
 
 
 def limits_line(document: Document) -> str:

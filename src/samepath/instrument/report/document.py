@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from samepath.core.verdicts import Verdict
+from samepath.instrument.analysis.assertions import Assertion, AssertionRow, assertion_rows
 from samepath.instrument.analysis.cell import CellAnalysis, Phase
 from samepath.instrument.analysis.conditions import ConditionCheck
 from samepath.instrument.analysis.divergence import FirstDivergence
@@ -65,6 +66,11 @@ class Document:
         return analyse_study(self.cells, self.missing, self.cells[0].options.confidence)
 
     @cached_property
+    def assertions(self) -> tuple[AssertionRow, ...]:
+        """What monitors say over all cells; empty without any."""
+        return assertion_rows([(cell.header.cell, cell.header.scenario, cell.assertions) for cell in self.cells])
+
+    @cached_property
     def table(self) -> tuple[ScenarioRow, ...]:
         """Table I."""
         return table_one(self.cells, self.restriction)
@@ -86,6 +92,7 @@ def as_object(document: Document) -> dict[str, object]:
         **study_object(document.study),
         "table": [row.__dict__ for row in document.table],
         "restriction": str(document.restriction),
+        "assertions": [{**asdict(row), "words": row.words()} for row in document.assertions],
         "published": published_objects(cell.header.scenario for cell in document.cells),
         "cells": [cell_object(cell) for cell in document.cells],
         "command": document.command,
@@ -151,6 +158,11 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "reason": cell.judgement.reason,
         "verdict_by_sigma": cell.judgement_by_sigma.verdict.value,
         "sensors": [sensor_object(sensor, cell.header.step_s) for sensor in cell.sensors],
+        "monitors": [
+            assertion_object(one, cell.header.step_s)
+            for one in (() if cell.assertions is None else cell.assertions.assertions)
+        ],
+        "coverage": _coverage(cell),
         "differences": [
             {"kind": finding.kind.value, "repeats": len(finding.repeats), "message": finding.message}
             for finding in cell.findings
@@ -167,6 +179,45 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "lossless": cell.header.lossless,
         "source": cell.header.source,
         **how_run_object(cell),
+    }
+
+
+def assertion_object(one: Assertion, step_s: float) -> dict[str, object]:
+    """Return what a monitor said of all repeats of a cell."""
+    return {
+        "name": one.name,
+        "expression": one.source,
+        "unit": one.unit,
+        "verdicts": {"pass": one.passes, "fail": one.fails},
+        "not_judged": one.silent,
+        "not_applicable": one.not_applicable,
+        "flips": one.flips,
+        "flip_rate": one.flip_rate,
+        "flip_rate_upper": one.flip_rate_upper,
+        "margin_min": one.margin_min,
+        "margin_max": one.margin_max,
+        "margin_mean": one.margin_mean,
+        "margin_sigma": one.margin_sigma,
+        "margin_needed": one.margin_needed,
+        "needed_share": one.needed_share,
+        "margins_unbounded": one.unbounded,
+        "minority_repeats": list(one.minority),
+        "worst_repeat": one.worst_repeat,
+        "worst_time_s": None if one.worst_tick is None else one.worst_tick * step_s,
+        "words": one.words(),
+    }
+
+
+def _coverage(cell: CellAnalysis) -> dict[str, object] | None:
+    found = None if cell.assertions is None else cell.assertions.coverage
+    if found is None:
+        return None
+    return {
+        "stable": found.stable,
+        "situations": [
+            {"kind": one.kind, "actor": one.actor or None, "what": one.what, "repeats": count} for one, count in found.situations
+        ],
+        "words": found.words(),
     }
 
 

@@ -17,6 +17,7 @@ from samepath.core.documents import read_yaml, validate
 from samepath.core.errors import InputError, StudyError, unknown
 from samepath.core.streams import stream
 from samepath.core.verdicts import Verdict
+from samepath.instrument.monitors.file import read_monitors
 from samepath.instrument.study.designs import MAX_ROWS, Design, combine
 from samepath.instrument.study.levels import MACHINE_LOADS, START_CONDITIONS, Levels, level_text, read_conditions, read_settings
 from samepath.instrument.study.records import (
@@ -123,11 +124,24 @@ def _plan_of(data: Mapping[str, Any], where: str, repeats: int | None) -> Plan:
             structure=judge.structure,
             restrict=tuple(judge.restrict),
             confidence=judge.confidence,
+            monitors=_monitors(judge.monitors, where),
         ),
         notes=found.notes,
     )
     check_together(plan, spec, where)
     return replace(plan, slots=draw_slots(plan.cells, run.order, run.blocks, plan.seed))
+
+
+def _monitors(given: dict[str, Any] | list[Any], where: str) -> dict[str, Any]:
+    """Check the monitors of a study, all but the map: what is wrong with them must not be found after a night of runs."""
+    data = {"monitors": given} if isinstance(given, list) else given
+    if not data:
+        return {}
+    here = f"{where}: analysis.monitors"
+    found = read_monitors({key: value for key, value in data.items() if key != "map"}, here)
+    if any(monitor.function is not None for monitor in found.monitors):
+        raise InputError(f"{here}: a study is run elsewhere too: functions belong into a file for samepath analyse --monitors")
+    return data
 
 
 def _isolation(spec: StudySpec, cells: Sequence[PlannedCell]) -> Isolation:

@@ -106,13 +106,17 @@ class Execution:
 
 @dataclass(frozen=True)
 class Judging:
-    """Stage five: how to judge. ``restrict`` are the filters of Table I's restricted column."""
+    """Stage five: how to judge. ``restrict`` are the filters of Table I's restricted column.
+
+    ``monitors`` is what a monitor file would hold, as plain data; empty where the study has none.
+    """
 
     criterion: str = "deviation"
     split_at: str = "collision"
     structure: str = "fail"
     restrict: tuple[str, ...] = ()
     confidence: float = 0.95
+    monitors: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -277,6 +277,11 @@ class AnalysisSpec(Section):
     confidence: Annotated[float, BeforeValidator(_share), WithJsonSchema(_SHARE)] = Field(
         default=0.95, gt=0, lt=1, description="Of intervals and bounds. Default 0.95."
     )
+    monitors: dict[str, Any] | list[Any] = Field(
+        default_factory=dict,
+        description="Assertions that each repeat is judged by: what a monitor file holds, or only its list of monitors.",
+        examples=[["ttc(ego, others) > 1.5"]],
+    )
 
 
 class Head(Section):
