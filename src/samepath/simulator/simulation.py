@@ -19,6 +19,7 @@ from samepath.core.catalogue import PropType, VehicleType, WalkerType, actor_typ
 from samepath.core.errors import InputError, SimulatorError
 from samepath.core.states import Collision, Command, Pose, Vector
 from samepath.core.streams import stream
+from samepath.core.trig import sincos_deg
 from samepath.scenarios.agents import (
     Agent,
     CallableAgent,
@@ -29,6 +30,7 @@ from samepath.scenarios.agents import (
     FedAgent,
     ProcessAgent,
     StandingAgent,
+    TimedWalkingAgent,
     WalkingAgent,
     WorldView,
 )
@@ -37,12 +39,13 @@ from samepath.scenarios.drivers import Steering, VehicleFollower, VehicleSetting
 from samepath.scenarios.model import ActorSpec, ScenarioSpec, build_scenario
 from samepath.scenarios.paths import Path, interpolate
 from samepath.scenarios.run_inputs import InputFeed, InputRecorder, driven_from_outside
+from samepath.scenarios.timed import TimedWalk, timetable_of
 from samepath.scenarios.walkers import WalkerFollower, WalkerSettings
 from samepath.simulator.maps import Mesh, load_map
+from samepath.simulator.maps.surfaces import GROUND_LABELS
 from samepath.simulator.physics.engine import PhysicsSettings
 from samepath.simulator.world.world import StaticMesh, World
 
-GROUND_LABELS: Final = frozenset({"road", "sidewalk", "kerb", "ground"})
 OFF_MAP_M: Final = 3.0
 LAST_WAYPOINT: Final = "every actor reached its last waypoint"
 FIRST_COLLISION: Final = "first collision"
@@ -152,6 +155,9 @@ class Simulation:
             raise InputError(f"scenario {self.scenario.name}: actors[{spec.id - 1}]: {error}") from error
         if number != spec.id:
             raise SimulatorError(f"actor {spec.id} got the id {number}")
+        if spec.start_speed:
+            sine, cosine = sincos_deg(spec.start_heading_deg)
+            self.world.set_velocity(number, Vector(spec.start_speed * cosine, spec.start_speed * sine, 0.0))
 
     def _agent(self, spec: ActorSpec) -> Agent:
         kind = actor_type(spec.type)
@@ -163,6 +169,9 @@ class Simulation:
             return ProcessAgent(spec.id, spec.process, spec.type)
         if isinstance(kind, VehicleType):
             return DrivingAgent(spec.id, _driver(spec, self.world.settings.step_s), spec.start_delay)
+        if spec.times is not None:
+            walk = TimedWalk(spec.path, timetable_of(spec.path, spec.times), self.world.settings.step_s)
+            return TimedWalkingAgent(spec.id, walk)
         return WalkingAgent(spec.id, self._walker(spec, kind), spec.path[0], spec.start_delay)
 
     def _walker(self, spec: ActorSpec, kind: WalkerType) -> WalkerFollower:
@@ -327,7 +336,8 @@ def _driver(spec: ActorSpec, step_s: float) -> VehicleFollower:
         rear_m=kind.wheel_base_m / 2,
         steering=Steering(kind.wheel_base_m, kind.max_steer_deg),
     )
-    return VehicleFollower(Path(interpolate(spec.path)), settings)
+    timetable = timetable_of(spec.path, spec.times) if spec.times is not None else None
+    return VehicleFollower(Path(interpolate(spec.path)), settings, timetable)
 
 
 def ground_height_m(world: World, x_m: float, y_m: float) -> float:

@@ -25,6 +25,7 @@ from samepath.simulator.maps.records import Junction, Lane, LaneSection, OpenDri
 Point = tuple[float, float, float]
 Ints = npt.NDArray[np.int32]
 
+GROUND_LABELS: Final = frozenset({"road", "sidewalk", "kerb", "ground"})
 PHYSICAL_LABELS: Final = frozenset({"road", "sidewalk", "kerb", "ground", "building", "pole", "barrier"})
 
 _TOUCH_M: Final = 0.3

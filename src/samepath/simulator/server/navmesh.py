@@ -1,4 +1,4 @@
-"""A map's walkable surfaces as a file for CARLA's client: Detour's navigation mesh, one tile of version 7 in an ``MSET`` wrapper.
+"""A map's walkable surfaces as a file for CARLA's client: Detour's navigation mesh, one tile of version 7, as ``MSET``.
 
 Detour's axes are x, height, y of CARLA. Polygons have three to six corners. What the polygons are is
 ``simulator/maps/walking.py``'s matter.

@@ -1,0 +1,211 @@
+"""Traffic: where its actors begin, and what they do next, from the world after tick n to the commands for tick n + 1.
+
+A :class:`Traffic` moves nobody by itself. It is asked once a tick, by a scenario that is played or by a server, and its commands
+take effect like everybody else's: the cars have engines, tyres and brakes, the walkers feet. Actors that are not of the traffic
+(a scenario's own, a client's) are seen, waited for and driven around like any other, but not steered.
+
+Everything it will ever do follows from the map, the settings, the seed and the states it is shown. What it remembers is small
+and plain data, so that a snapshot can take it along.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from samepath.core.catalogue import VEHICLES, WALKERS, PropType, VehicleType, actor_type
+from samepath.core.errors import InputError
+from samepath.core.states import ActorState, Command
+from samepath.core.streams import stream
+from samepath.core.trig import heading_deg
+from samepath.simulator.maps.network import RoadMap
+from samepath.simulator.traffic.drivers import Drivers, endless_lanes
+from samepath.simulator.traffic.pedestrians import Pedestrians
+from samepath.simulator.traffic.roads import RoadNet, road_net
+from samepath.simulator.traffic.walkways import WalkNet, walk_net
+from samepath.simulator.world.signals import TrafficLightState
+
+VEHICLES_MAX: Final = 2000
+WALKERS_MAX: Final = 2000
+# Ordinary cars and vans: what is wider or longer needs more than its own lane in a narrow bend.
+_WIDEST_M, _LONGEST_M = 2.01, 6.0
+TRAFFIC_CARS: Final = tuple(
+    kind.name
+    for kind in VEHICLES
+    if kind.kind in ("car", "van") and kind.width_m <= _WIDEST_M and kind.length_m <= _LONGEST_M
+)
+TRAFFIC_WALKERS: Final = tuple(kind.name for kind in WALKERS)
+_CAR_EVERY_M: Final = 10.0
+_AFTER_JUNCTION_M: Final = 10.0
+_BEFORE_GATE_M: Final = 5.0
+_WALKER_EVERY_M: Final = 2.0
+_WALKERS_APART_M: Final = 1.0
+
+
+@dataclass(frozen=True)
+class TrafficSettings:
+    """How much traffic there is; with ``destinations`` drivers go from place to place, else they turn as chance has it."""
+
+    vehicles: int = 0
+    walkers: int = 0
+    destinations: bool = False
+
+    def __post_init__(self) -> None:
+        for name, count, most in (("vehicles", self.vehicles, VEHICLES_MAX), ("walkers", self.walkers, WALKERS_MAX)):
+            if not 0 <= count <= most:
+                raise InputError(f"traffic.{name}: a whole number from 0 to {most} was wanted, but {count} came")
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """An actor that is to be put into the world: its type, place on the ground, heading, and where that is on the net."""
+
+    type: str
+    x_m: float
+    y_m: float
+    yaw_deg: float
+    lane: int = -1
+    at_m: float = 0.0
+    way: int = -1
+
+
+def newcomers(road_map: RoadMap, settings: TrafficSettings, seed: int) -> tuple[Newcomer, ...]:
+    """Who begins where: vehicles, then walkers. Places are drawn without repeats from those that a map has."""
+    net = road_net(road_map)
+    found = list(_cars(net, settings.vehicles, seed))
+    if settings.walkers:
+        found += _walkers(road_map.name, walk_net(road_map, net), settings.walkers, seed)
+    return tuple(found)
+
+
+def _cars(net: RoadNet, count: int, seed: int) -> list[Newcomer]:
+    endless = endless_lanes(net)
+    places: list[tuple[int, float]] = []
+    for lane in net.lanes:
+        if lane.is_junction or lane.number not in endless:
+            continue
+        end_m = min([lane.length_m, *(net.gates[number].stop_m for number in net.gates_of[lane.number])]) - _BEFORE_GATE_M
+        at_m = _AFTER_JUNCTION_M
+        while at_m < end_m:
+            places.append((lane.number, at_m))
+            at_m += _CAR_EVERY_M
+    if count > len(places):
+        more = "" if endless else ": all of its lanes lead to dead ends"
+        raise InputError(
+            f"traffic.vehicles: at most {len(places)} were wanted on map {net.name!r}, but {count} came{more}: ask for fewer"
+        )
+    order = stream(seed, "traffic", "places of cars").permutation(len(places))[:count].tolist() if count else []
+    found = []
+    for number, place in enumerate(order):
+        lane, at_m = places[place]
+        (x_m, y_m), (to_x, to_y) = net.lanes[lane].place(at_m), net.lanes[lane].direction(at_m)
+        kind = TRAFFIC_CARS[int(stream(seed, "traffic", "type of car", number).integers(len(TRAFFIC_CARS)))]
+        found.append(Newcomer(kind, x_m, y_m, heading_deg(to_x, to_y), lane=lane, at_m=at_m))
+    return found
+
+
+def _walkers(name: str, net: WalkNet, count: int, seed: int) -> list[Newcomer]:
+    places: list[tuple[int, float, float]] = []
+    cells: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for x_m, y_m, _ in net.posts:
+        cells.setdefault((int(x_m // _WALKERS_APART_M), int(y_m // _WALKERS_APART_M)), []).append((x_m, y_m))
+    for way in net.ways:
+        if not way.is_sidewalk or len(way.doorways) < 2:
+            continue
+        (ax, ay), (bx, by) = way.doorways[0].point, way.doorways[-1].point
+        length_m = ((bx - ax) * (bx - ax) + (by - ay) * (by - ay)) ** 0.5
+        for part in range(1, int(length_m / _WALKER_EVERY_M)):
+            x_m = ax + (bx - ax) * part * _WALKER_EVERY_M / length_m
+            y_m = ay + (by - ay) * part * _WALKER_EVERY_M / length_m
+            cell = (int(x_m // _WALKERS_APART_M), int(y_m // _WALKERS_APART_M))
+            around = [cells.get((cell[0] + i, cell[1] + j), ()) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+            if all((x - x_m) ** 2 + (y - y_m) ** 2 >= _WALKERS_APART_M**2 for row in around for x, y in row):
+                cells.setdefault(cell, []).append((x_m, y_m))
+                places.append((way.number, x_m, y_m))
+    if count > len(places):
+        raise InputError(
+            f"traffic.walkers: at most {len(places)} were wanted on map {name!r}, but {count} came: ask for fewer"
+        )
+    order = stream(seed, "traffic", "places of walkers").permutation(len(places))[:count].tolist()
+    found = []
+    for number, place in enumerate(order):
+        way_number, x_m, y_m = places[place]
+        kind = TRAFFIC_WALKERS[int(stream(seed, "traffic", "type of walker", number).integers(len(TRAFFIC_WALKERS)))]
+        found.append(Newcomer(kind, x_m, y_m, 0.0, way=way_number))
+    return found
+
+
+class Traffic:
+    """The traffic of one world: drivers and pedestrians, and how they take turns."""
+
+    def __init__(self, road_map: RoadMap, settings: TrafficSettings, seed: int, step_s: float) -> None:
+        self.settings = settings
+        self.net = road_net(road_map)
+        self.drivers = Drivers(self.net, seed, step_s, destinations=settings.destinations)
+        walks = walk_net(road_map, self.net) if settings.walkers else WalkNet(())
+        self.pedestrians = Pedestrians(walks, len(self.net.crossings), seed, step_s)
+
+    def add(self, actor_id: int, newcomer: Newcomer) -> None:
+        """Somebody was put into the world."""
+        if newcomer.way >= 0:
+            self.pedestrians.add(actor_id, newcomer.type, newcomer.way)
+        else:
+            self.drivers.add(actor_id, newcomer.type, newcomer.lane, newcomer.at_m)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Everybody who is of the traffic."""
+        return (*self.drivers.cars, *self.pedestrians.people)
+
+    def remove(self, actor_id: int) -> None:
+        """Somebody is gone."""
+        self.drivers.remove(actor_id)
+        self.pedestrians.remove(actor_id)
+
+    def decide(
+        self, tick: int, states: Mapping[int, ActorState], types: Mapping[int, str], shows: Sequence[TrafficLightState]
+    ) -> dict[int, Command]:
+        """Everybody's command for the next tick, by id.
+
+        ``types`` are those of all actors; ``shows`` is what the lights of the map's plan show.
+        """
+        drivers, pedestrians = self.drivers, self.pedestrians
+        for number in [number for number in self.ids if number not in states]:
+            self.remove(number)
+        cars, people = drivers.cars, pedestrians.people
+        vehicles: list[tuple[ActorState, float, float]] = []
+        walkers: list[tuple[ActorState, float]] = []
+        for number in sorted(states):
+            if number in cars:
+                continue
+            kind, state = actor_type(types[number]), states[number]
+            if isinstance(kind, VehicleType | PropType):
+                vehicles.append((state, kind.length_m / 2.0, kind.width_m / 2.0))
+                continue
+            if number not in people:
+                walkers.append((state, kind.radius_m))
+            # Also those of the traffic: who is on a crossing stands in the lanes that it covers.
+            if number not in people or people[number].crosses >= 0:
+                vehicles.append((state, kind.radius_m, kind.radius_m))
+        lights = tuple(shows)
+        drivers.look(states, vehicles)
+        drivers.settle(lights)
+        if people:
+            claims, red = drivers.claims(), TrafficLightState.RED
+            stops_cars = {c.number: c.light < 0 or lights[c.light] == red for c in self.net.crossings}
+            is_free = {
+                c.number: c.number not in claims and not drivers.standing_over(c.number) for c in self.net.crossings
+            }
+            pedestrians.turns(tick, stops_cars, is_free)
+        commands: dict[int, Command] = dict(pedestrians.walk(tick, states, walkers))
+        drivers.give_leave(lights, pedestrians.busy())
+        commands.update(drivers.drive(tick))
+        return dict(sorted(commands.items()))
+
+    def to_plain(self) -> dict[str, Any]:
+        """Everything the future depends on, as plain data."""
+        return {"cars": self.drivers.to_plain(), "walkers": self.pedestrians.to_plain()}
+
+    def recall(self, plain: Mapping[str, Any]) -> None:
+        """Take up what :meth:`to_plain` returned."""
+        self.drivers.recall(plain["cars"])
+        self.pedestrians.recall(plain["walkers"])
