@@ -1,4 +1,4 @@
-"""The core of the CUDA renderer, run by the processor: the bytes of the software renderer, in every channel and weather."""
+"""The core of the CUDA renderer and its kernels, run by the processor: the software renderer's bytes, in every channel."""
 
 import json
 import random
@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from samepath.core.errors import InputError, SimulatorError, UnknownNameError
+from samepath.core.errors import InputError, SimulatorError
 from samepath.core.states import Pose
 from samepath.simulator.maps import load_map
 from samepath.simulator.sensors import renderer as interface
 from samepath.simulator.sensors.cuda import host_device, records
+from samepath.simulator.sensors.cuda.card import CardDevice
 from samepath.simulator.sensors.cuda.host_device import COMPILER, HERE, SOURCES, HostDevice
 from samepath.simulator.sensors.cuda.renderer import CudaRenderer
 from samepath.simulator.sensors.labels import Label
@@ -22,10 +23,11 @@ from samepath.simulator.sensors.raster import prepare, shading
 from samepath.simulator.sensors.raster.arrays import LEVELS, ROW_MASK
 from samepath.simulator.sensors.raster.prepare import ScenePreparer, camera_arrays_of
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
-from samepath.simulator.sensors.renderer import Camera, Channel, Lamp, Material, MeshInstances, create_renderer
+from samepath.simulator.sensors.renderer import Camera, Channel, Lamp, Material, MeshInstances
 from samepath.simulator.sensors.scene_builder import scene_builder_of
 from samepath.simulator.sensors.weather import light_of
 from tests.support.camera_scenes import EVERYTHING, SKY, WEATHERS, along, bare_scene, cameras, digest, looks, street_scene
+from tests.support.emulated_card import EmulatedCard
 
 CHANNELS = ("bgra", "depth_m", "label", "instance", "normal", "flow")
 PINNED = json.loads((Path(__file__).parent / "camera_golden.json").read_text("utf-8"))
@@ -47,9 +49,10 @@ def software():
     made.close()
 
 
-@pytest.fixture(scope="module")
-def core():
-    made = CudaRenderer()
+@pytest.fixture(scope="module", params=["core", "kernels"])
+def core(request):
+    # The rules called one after the other, and as a card would call them: thread by thread, in an order that a seed chooses.
+    made = CudaRenderer(HostDevice() if request.param == "core" else CardDevice(EmulatedCard(seed=7)))
     yield made
     made.close()
 
@@ -132,7 +135,7 @@ def test_a_town_has_the_bytes_of_the_software_renderer(core, software, weather):
 
 @needs_compiler
 def test_without_levels_of_detail_the_bytes_are_the_same_too(software):
-    fine, ours = SoftwareRenderer(1, detail=0.0), CudaRenderer(detail=0.0)
+    fine, ours = SoftwareRenderer(1, detail=0.0), CudaRenderer(CardDevice(EmulatedCard()), detail=0.0)
     scene, eyes = street_scene(), cameras()
     assert_same(ours, fine, scene, eyes)
     assert digest(fine.render(scene, eyes)) != digest(software.render(scene, eyes)), "detail shows in these pictures"
@@ -214,7 +217,7 @@ def test_triangles_through_the_near_plane_have_the_same_bytes(core, software):
 @needs_compiler
 def test_what_was_drawn_before_leaves_nothing_behind(software):
     """Lamps come and go, actors come and go, the map changes: the device keeps memory, not pictures."""
-    ours = CudaRenderer()
+    ours = CudaRenderer(HostDevice())
     bare = bare_scene([WEDGE])
     for scene in (street_scene("night"), street_scene("noon"), bare, street_scene("dusk"), street_scene("night")):
         assert_same(ours, software, scene, cameras(width=60, height=40))
@@ -316,8 +319,3 @@ def test_what_a_compiler_complains_about_is_told_in_one_line(monkeypatch, tmp_pa
     monkeypatch.setattr(host_device, "FLAGS", ("-std=c++17", "-no-such-flag"))
     with pytest.raises(SimulatorError, match=r"could not build the core of the CUDA renderer: [^\n]*no-such-flag[^\n]*$"):
         host_device._library.__wrapped__()
-
-
-def test_users_cannot_choose_it_by_name_yet():
-    with pytest.raises(UnknownNameError, match="cuda"):
-        create_renderer("cuda")

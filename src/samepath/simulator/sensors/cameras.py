@@ -265,7 +265,8 @@ class RigRenderer:
     """
 
     def __init__(self, threads: int = 1, renderer: str = "software") -> None:
-        self._options = {"threads": threads} if renderer == "software" else {}
+        self._options = {"threads": threads} if renderer in {"software", "auto"} else {}
+        self._asked = renderer
         self._renderer = create_renderer(renderer, **self._options)
         self._alone: Renderer | None = None
         self._nothing: MeshInstances | None = None
@@ -309,7 +310,7 @@ class RigRenderer:
         wanted = [replace(camera, channels=Channel.INSTANCE, samples=1) for camera in cameras]
         found: list[dict[int, int]] = [{} for _ in cameras]
         if self._alone is None:
-            self._alone = create_renderer(self._renderer.name, **self._options)
+            self._alone = create_renderer(self._asked, **self._options)
         if self._nothing is None:
             self._nothing = _rows(scene.fixed, np.empty(0, np.intp))
         for number in ids:

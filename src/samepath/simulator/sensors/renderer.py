@@ -242,11 +242,16 @@ RENDERERS: Final = MappingProxyType(
     {
         "software": "samepath.simulator.sensors.raster.software:SoftwareRenderer",
         "opengl": "samepath.simulator.sensors.opengl.renderer:OpenGLRenderer",
+        "cuda": "samepath.simulator.sensors.cuda.renderer:CudaRenderer",
+        "auto": "samepath.simulator.sensors.auto:AutoRenderer",
     }
 )
 
-EXTRAS: Final = MappingProxyType({"software": "sensors", "opengl": "opengl"})
+EXTRAS: Final = MappingProxyType({"software": "sensors", "opengl": "opengl", "cuda": "cuda", "auto": "sensors"})
 """Which extra of samepath brings what a back end needs."""
+
+SAME_BYTES: Final = ("software", "cuda", "auto")
+"""Back ends that promise the bytes of the software renderer: whichever of them draws, nothing downstream can tell."""
 
 
 def check_renderer(name: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,11 +34,16 @@ class HostDevice:
     """Runs the rules on the processor, one camera after the other."""
 
     name = "host"
+    told = "this machine's processor"
     facts: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
         self._library = _library()
         self._rows: FaceRows = empty_rows(1)
+
+    def empty(self, count: int, kind: Any) -> np.ndarray:  # noqa: ANN401
+        """Memory for pictures: any will do."""
+        return np.empty(count, kind)
 
     def close(self) -> None:
         """Nothing to let go of: the code stays loaded for the process."""

@@ -5,6 +5,7 @@ over, and a test compares the table here with the text.
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,6 +21,9 @@ from samepath.simulator.sensors.raster.arrays import (
     Outputs,
 )
 
+Group = MeshArrays | InstanceArrays | FaceRows | LightArrays | CameraArrays | Outputs
+Arrays = tuple[NDArray[Any], ...]
+
 # The type of each field, in the order of the named tuples.
 TYPES: Final = {
     MeshArrays: "f4 f4 f4 i4 f4 f4 u1 u1 u2 i4 i4 i4 f8 f8 f8 i4 f8 i4",
@@ -31,13 +35,33 @@ TYPES: Final = {
 }
 # A copy of these would be written in vain.
 _WRITTEN: Final = (FaceRows, Outputs)
+_SCENE: Final = struct.Struct(f"={sum(len(kinds.split()) for kinds in TYPES.values())}Q6qd")
+SCENE_BYTES: Final = _SCENE.size
 
 
 class SceneRecord(NamedTuple):
     """The record, and the arrays it points into: whoever uses the one must keep the others."""
 
     content: bytes
-    arrays: tuple[NDArray[Any], ...]
+    arrays: Arrays
+
+
+def fitted(group: Group) -> Arrays:
+    """The arrays of a group in the types and the order of the text; those that are written to must have them already."""
+    given: Arrays = group
+    made: list[NDArray[Any]] = []
+    for name, array, kind in zip(type(group)._fields, given, TYPES[type(group)].split(), strict=True):
+        fit = np.require(array, np.dtype(f"={kind}"), "C")
+        if fit is not array and isinstance(group, _WRITTEN):
+            raise SimulatorError(f"an array of {kind} in one piece was wanted for {name}, but {array.dtype} came")
+        made.append(fit)
+    return tuple(made)
+
+
+def packed_scene(addresses: Sequence[int], instances: int, light: LightArrays, cameras: int, detail: float) -> bytes:
+    """The record of a scene whose arrays lie at ``addresses``, wherever that is."""
+    glow_rows, glow_columns = light.glow.shape
+    return _SCENE.pack(*addresses, instances, len(light.lamps), len(light.beams), glow_rows, glow_columns, cameras, detail)
 
 
 def scene_record(
@@ -49,16 +73,8 @@ def scene_record(
     out: Outputs,
     detail: float,
 ) -> SceneRecord:
-    """Lay a scene out for ``core.h``."""
-    arrays: list[NDArray[Any]] = []
-    for group in (meshes, placed, rows, light, views, out):
-        given: tuple[NDArray[Any], ...] = group
-        for name, array, kind in zip(type(group)._fields, given, TYPES[type(group)].split(), strict=True):
-            fit = np.require(array, np.dtype(f"={kind}"), "C")
-            if fit is not array and isinstance(group, _WRITTEN):
-                raise SimulatorError(f"an array of {kind} in one piece was wanted for {name}, but {array.dtype} came")
-            arrays.append(fit)
-    glow_rows, glow_columns = light.glow.shape
-    lengths = (len(placed.mesh), len(light.lamps), len(light.beams), glow_rows, glow_columns, len(views.focal))
-    content = struct.pack(f"={len(arrays)}Q6qd", *(array.ctypes.data for array in arrays), *lengths, detail)
-    return SceneRecord(content, tuple(arrays))
+    """Lay a scene out for ``core.h`` on the processor."""
+    groups: tuple[Group, ...] = (meshes, placed, rows, light, views, out)
+    arrays = tuple(array for group in groups for array in fitted(group))
+    addresses = [array.ctypes.data for array in arrays]
+    return SceneRecord(packed_scene(addresses, len(placed.mesh), light, len(views.focal), detail), arrays)

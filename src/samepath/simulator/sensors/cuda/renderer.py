@@ -1,10 +1,13 @@
 """The renderer that draws by ``core.h``, on whichever device runs it. Its bytes are those of the software renderer."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
-from samepath.simulator.sensors.cuda.host_device import HostDevice
+from samepath.simulator.sensors.cuda.card import CardDevice
+from samepath.simulator.sensors.cuda.driver import CudaDriver
 from samepath.simulator.sensors.raster.arrays import ROW_MASK, CameraArrays, FrameBatch, Outputs
 from samepath.simulator.sensors.raster.prepare import PreparedScene, ScenePreparer, camera_arrays_of
 from samepath.simulator.sensors.raster.shading import GLOW_PER_M, GLOW_X, GLOW_Y
@@ -15,7 +18,12 @@ class RenderDevice(Protocol):
     """What runs the rules: the whole of a tick in, all pictures out."""
 
     name: str
+    told: str
     facts: Mapping[str, str]
+
+    def empty(self, count: int, kind: Any) -> NDArray[Any]:  # noqa: ANN401
+        """Memory for pictures, of the kind that the device writes to best."""
+        ...
 
     def draw(self, prepared: PreparedScene, views: CameraArrays, out: Outputs, detail: float) -> None:
         """Draw all views into ``out``; the light of street lamps is there already, that of beams is not."""
@@ -27,13 +35,17 @@ class RenderDevice(Protocol):
 
 
 class CudaRenderer:
-    """Draws on a device. ``detail`` 0 draws far things as finely as near ones."""
+    """Draws on a device, the first graphics card unless another is given. ``detail`` 0 draws far things as finely as near ones.
+
+    ``told`` says in words what draws; pictures do not depend on it.
+    """
 
     name = "cuda"
 
     def __init__(self, device: RenderDevice | None = None, detail: float = 1.0) -> None:
-        self._device: RenderDevice = HostDevice() if device is None else device
-        # What the pictures depend on beside scene and cameras: the device's affair, and nothing where it keeps the rules.
+        self._device: RenderDevice = CardDevice(CudaDriver()) if device is None else device
+        self.told = self._device.told
+        # What the pictures depend on beside scene and cameras: nothing, as every device keeps the rules.
         self.facts: Mapping[str, str] = self._device.facts
         self._detail = detail
         self._preparer = ScenePreparer()
@@ -45,10 +57,15 @@ class CudaRenderer:
     def render(self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None) -> FrameBatch:
         """Draw all cameras."""
         layout = [(camera.width, camera.height, camera.channels) for camera in cameras]
-        batch = out if isinstance(out, FrameBatch) and out.layout == layout else FrameBatch(cameras)
+        batch = out if isinstance(out, FrameBatch) and out.layout == layout else FrameBatch(cameras, self._device.empty)
         batch.cameras = cameras
         if not cameras:
             return batch
+        self._device.draw(self.prepare(scene), camera_arrays_of(cameras, batch.offsets), batch.arrays, self._detail)
+        return batch
+
+    def prepare(self, scene: RenderScene) -> PreparedScene:
+        """Work out what a tick needs, and refuse what no renderer could draw."""
         prepared = self._preparer.prepare(scene)
         # The same limit as that of the software renderer, so that no scene is drawn by the one and refused by the other. Places
         # in the order of drawing stay far below the 30 bits that a pixel's key has for them.
@@ -56,5 +73,4 @@ class CudaRenderer:
             raise InputError(f"a scene of at most {ROW_MASK} faces was wanted, but {prepared.rows} came")
         numbers, grid = prepared.shade.numbers, prepared.static.grid
         numbers[GLOW_X], numbers[GLOW_Y], numbers[GLOW_PER_M] = grid.x_m, grid.y_m, grid.cells_per_m
-        self._device.draw(prepared, camera_arrays_of(cameras, batch.offsets), batch.arrays, self._detail)
-        return batch
+        return prepared

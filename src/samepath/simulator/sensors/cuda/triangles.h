@@ -285,13 +285,20 @@ RULE bool is_shaded(u64 key, float inverse) {
   return !(off > 0.3f * seen || -off > 0.3f * seen || seen <= 0.0f || !(key & KEY_FLAT));
 }
 
-// The row of the face with a place in the order of drawing: the last instance that begins at or before it has it.
-RULE i32 row_of_order(const Scene &s, const Seen *seen, i32 count, i32 order) {
+// Which of the instances in sight has the face with a place in the order of drawing: the last that begins at or before it.
+// One without faces begins where the next one does, so the last of those is meant.
+RULE i32 place_of_order(const Seen *seen, i32 count, i32 order) {
   i32 low = 0, high = count - 1;
   while (low < high) {
     i32 middle = (low + high + 1) / 2;
     if (seen[middle].first <= order) low = middle;
     else high = middle - 1;
   }
-  return s.placed.rows[LEVELS * seen[low].instance + seen[low].level] + order - seen[low].first;
+  return low;
+}
+
+// The row of that face.
+RULE i32 row_of_order(const Scene &s, const Seen *seen, i32 count, i32 order) {
+  const Seen &has = seen[place_of_order(seen, count, order)];
+  return s.placed.rows[LEVELS * has.instance + has.level] + order - has.first;
 }

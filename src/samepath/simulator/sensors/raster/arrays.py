@@ -4,7 +4,7 @@ Named tuples, because numba passes them as plain pointers; lengths and types are
 compiled code.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
@@ -183,9 +183,12 @@ CHANNELS: Final = (Channel.COLOUR, Channel.DEPTH, Channel.LABEL, Channel.INSTANC
 
 
 class FrameBatch(Sequence[CameraFrame]):
-    """The frames of one call; their arrays lie one behind the other. Hand it back as ``out`` to have it written over."""
+    """The frames of one call; their arrays lie one behind the other. Hand it back as ``out`` to have it written over.
 
-    def __init__(self, cameras: Sequence[Camera]) -> None:
+    ``empty`` makes the arrays: a back end may want memory of its own kind for them.
+    """
+
+    def __init__(self, cameras: Sequence[Camera], empty: Callable[[int, Any], NDArray[Any]] = np.empty) -> None:
         # What must agree for the arrays to be used again: sizes and channels, not poses.
         self.layout = [(camera.width, camera.height, camera.channels) for camera in cameras]
         self.offsets = np.full((len(cameras), len(CHANNELS)), -1, np.int64)
@@ -196,8 +199,8 @@ class FrameBatch(Sequence[CameraFrame]):
                     self.offsets[c, k] = totals[k]
                     totals[k] += camera.width * camera.height
         self.arrays = Outputs(
-            np.empty(totals[0], np.uint32), np.empty(totals[1], np.float32), np.empty(totals[2], np.uint8),
-            np.empty(totals[3], np.uint16), np.empty(3 * totals[4], np.int8), np.empty(2 * totals[5], np.float32),
+            empty(totals[0], np.uint32), empty(totals[1], np.float32), empty(totals[2], np.uint8),
+            empty(totals[3], np.uint16), empty(3 * totals[4], np.int8), empty(2 * totals[5], np.float32),
         )  # fmt: skip
         self.cameras = cameras
 
