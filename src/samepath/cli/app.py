@@ -34,6 +34,7 @@ VERBS: Final = {
     "golden": ("golden:app", "Keep a run in a small file, check that it stays the same."),
     "bisect": ("bisect", "Find the setting or the commit that changes the outcome."),
     "shrink": ("shrink", "Find the smallest scenario that still parts."),
+    "search": ("search", "Find the value at which the verdict of a test flips."),
     "report": ("report", "Write the report of traces or logs again."),
     "import": ("convert", "Convert logs into traces that are quick to read."),
     "simulators": ("simulators", "List the simulators that can be measured from here."),

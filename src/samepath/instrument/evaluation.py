@@ -25,7 +25,7 @@ from samepath.instrument.analysis.verdict import Criterion
 from samepath.instrument.execution.folder import STUDY_FILE, StudyRecord, absent_cells, read_record, stored_cells, with_hosts
 from samepath.instrument.monitors.file import read_file, read_monitors
 from samepath.instrument.monitors.monitor import MonitorSet
-from samepath.instrument.monitors.view import Roads
+from samepath.instrument.monitors.view import MonitoredRoads
 from samepath.instrument.progress import Display, display_for
 from samepath.instrument.report.document import Document, to_json
 from samepath.instrument.report.html import render_html, write_reports
@@ -290,7 +290,7 @@ def monitor_set(monitors: Monitors | None) -> MonitorSet | None:
     return read_file(Path(monitors), _roads)
 
 
-def _roads(name: str) -> Roads:
+def _roads(name: str) -> MonitoredRoads:
     # Reading maps costs imports that most analyses have no use for.
     from samepath.engines.carla.roads import read_roads
 

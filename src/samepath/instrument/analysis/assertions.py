@@ -153,12 +153,12 @@ def _assertion(trace: MonitorTrace, confidence: float) -> Assertion:
 
 
 def sigma_of(values: Floats) -> float | None:
-    """Standard deviation over n, as everywhere here; taken from the first value, so that equal ones give exactly 0."""
+    """Sample standard deviation (n - 1), as everywhere here; taken from the first value, so that equal ones give exactly 0."""
     if len(values) < 2:
         return None
     apart = values - values[0]
     mean = math.fsum(apart) / len(apart)
-    return math.sqrt(math.fsum((apart - mean) ** 2) / len(apart))
+    return math.sqrt(math.fsum((apart - mean) ** 2) / (len(apart) - 1))
 
 
 def flip_upper(rarer: int, judged: int, confidence: float) -> float:

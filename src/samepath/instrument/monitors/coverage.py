@@ -19,7 +19,7 @@ _MOST_SITUATIONS: Final = 10_000
 
 
 @dataclass(frozen=True, order=True)
-class Situation:
+class CoveredSituation:
     """Something that happens to an actor (0: to the whole run)."""
 
     kind: str  # "lane", "speed", "distance", "collision", "event" or "end"
@@ -36,10 +36,10 @@ class CellCoverage:
     """In how many repeats each situation came about. Stable: each in all of them."""
 
     repeats: int
-    situations: tuple[tuple[Situation, int], ...]
+    situations: tuple[tuple[CoveredSituation, int], ...]
 
     @property
-    def unstable(self) -> tuple[tuple[Situation, int], ...]:
+    def unstable(self) -> tuple[tuple[CoveredSituation, int], ...]:
         """Situations that only some repeats came to, the rarest first."""
         some = [entry for entry in self.situations if entry[1] < self.repeats]
         return tuple(sorted(some, key=lambda entry: (entry[1], entry[0])))
@@ -65,7 +65,7 @@ class CoverageFinder:
     """Collects situations, block by block."""
 
     def __init__(self) -> None:
-        self._counts: Counter[Situation] = Counter()
+        self._counts: Counter[CoveredSituation] = Counter()
         self._repeats = 0
 
     def look(self, view: CellView) -> None:
@@ -81,13 +81,13 @@ class CoverageFinder:
                 self._lanes(view, actor)
         for run in view.runs:
             found = {
-                Situation("collision", event.actor or 0, _partner(event.other))
+                CoveredSituation("collision", event.actor or 0, _partner(event.other))
                 if event.kind == EventKind.COLLISION
-                else Situation("event", event.actor or 0, event.kind)
+                else CoveredSituation("event", event.actor or 0, event.kind)
                 for event in run.events
                 if event.kind != EventKind.END
             }
-            self._counts.update(sorted({*found, Situation("end", 0, run.end.reason)}))
+            self._counts.update(sorted({*found, CoveredSituation("end", 0, run.end.reason)}))
 
     def _bands(self, actor: int, kind: str, values: Floats, bands: tuple[float, ...], unit: str) -> None:
         edges = np.array(bands)
@@ -95,14 +95,14 @@ class CoverageFinder:
         for index in range(len(bands) + 1):
             count = int(((place == index) & np.isfinite(values)).any(axis=1).sum())
             if count:
-                self._counts[Situation(kind, actor, _band(bands, index, unit))] += count
+                self._counts[CoveredSituation(kind, actor, _band(bands, index, unit))] += count
 
     def _lanes(self, view: CellView, actor: int) -> None:
         numbers = view.on_road(actor, lambda roads, x, y: roads.lane_number(x, y), "lane number")
         names = view.roads.lane_names()
         for number in np.unique(numbers[np.isfinite(numbers)]).astype(int).tolist():
             count = int((numbers == number).any(axis=1).sum())
-            self._counts[Situation("lane", actor, names[number])] += count
+            self._counts[CoveredSituation("lane", actor, names[number])] += count
 
     def result(self) -> CellCoverage:
         """What was found, by name."""

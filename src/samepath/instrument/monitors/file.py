@@ -21,14 +21,14 @@ from samepath.core.units import SPEED_UNITS_MPS, parse_duration_s, parse_length_
 from samepath.instrument.monitors.expression import FUNCTIONS, TEMPORAL, UNITS, parse
 from samepath.instrument.monitors.geometry import Size
 from samepath.instrument.monitors.monitor import MOST_MONITORS, Monitor, MonitorSet
-from samepath.instrument.monitors.view import GROUPS, MonitoredScene, Roads
+from samepath.instrument.monitors.view import GROUPS, MonitoredRoads, MonitoredScene
 
 LARGEST_BYTES: Final = 1 << 20
 _MOST_SPANS: Final = 50
-ReadRoads = Callable[[str], Roads]
+ReadRoads = Callable[[str], MonitoredRoads]
 
 
-def _unread(name: str) -> Roads:
+def _unread(name: str) -> MonitoredRoads:
     raise InputError(f"map {name!r} cannot be read here")
 
 

@@ -30,7 +30,7 @@ _STANDING_MPS: Final = 0.05
 WALKER_WORDS: Final = ("walker", "pedestrian")
 
 
-class Roads(Protocol):
+class MonitoredRoads(Protocol):
     """A road map, as far as monitors need one. Arrays in, arrays out, in CARLA's frame; NaN in gives NaN out."""
 
     name: str
@@ -77,7 +77,7 @@ class MonitoredScene:
 
     names: Mapping[str, int | str | tuple[int | str, ...]] = field(default_factory=dict)
     sizes: Mapping[str, Size] = field(default_factory=dict)
-    roads: Roads | None = None
+    roads: MonitoredRoads | None = None
 
 
 GROUPS: Final = ("ego", "others", "all", "vehicles", "walkers")
@@ -302,13 +302,13 @@ class CellView:
     # Quantities of the road.
 
     @property
-    def roads(self) -> Roads:
+    def roads(self) -> MonitoredRoads:
         """The road map; raises where there is none."""
         if self.scene.roads is None:
             raise InputError("a map is needed for lanes and roads: give one, such as map: t-junction or map: Town05.xodr")
         return self.scene.roads
 
-    def on_road(self, actor: int, ask: Callable[[Roads, Floats, Floats], Floats], name: str) -> Floats:
+    def on_road(self, actor: int, ask: Callable[[MonitoredRoads, Floats, Floats], Floats], name: str) -> Floats:
         """Something of the road where an actor is."""
         place = self.channel("x_m", actor), self.channel("y_m", actor)
         return self._keep((name, actor), lambda: ask(self.roads, *place))

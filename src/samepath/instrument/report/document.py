@@ -215,7 +215,8 @@ def _coverage(cell: CellAnalysis) -> dict[str, object] | None:
     return {
         "stable": found.stable,
         "situations": [
-            {"kind": one.kind, "actor": one.actor or None, "what": one.what, "repeats": count} for one, count in found.situations
+            {"kind": one.kind, "actor": one.actor or None, "what": one.what, "repeats": count}
+            for one, count in found.situations
         ],
         "words": found.words(),
     }
