@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 VERBS: Final = {
     "new": ("new", "Write a commented study to begin with."),
     "studies": ("studies", "List the studies that come with samepath."),
+    "plan": ("plan", "Say how many repeats a question needs."),
     "study": ("study", "Run a study, analyse it and write its report."),
     "resume": ("resume", "Run what a study has left, then report."),
     "doctor": ("doctor", "Screen this host: memory, CPU, load, limits, GPU."),

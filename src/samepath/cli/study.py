@@ -83,6 +83,8 @@ def run_and_print(run: Callable[[], StudyResult], *, json: bool) -> None:
         print_document(console, result.report)
         console.print(limits_line(result.report), style="dim")
         console.print(f"report: {result.page}", soft_wrap=True)
+    for name, reason in result.stopped.items():
+        typer.echo(f"cell {name!r} knew enough before its last repeat: {reason}", err=True)
     for line in result.problems:
         typer.echo(f"samepath: {line}", err=True)
     raise typer.Exit(130 if result.interrupted else 0 if result.ok else 1)

@@ -203,6 +203,8 @@ def parts(now: "StudyProgress") -> list[str]:
         words.append("; ".join(f"{host}: {cell}" for host, cell in now.at_hosts))
     if now.max_sigma_m is not None:
         words.append(f"max sigma so far {format_length(now.max_sigma_m)} (preliminary)")
+    if now.wanted:
+        words.append(now.wanted)
     if now.failed:
         words.append(f"{now.failed} failed")
     if now.left_s is not None:

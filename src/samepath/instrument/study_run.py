@@ -11,14 +11,15 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from samepath.core.errors import StoreError
 from samepath.core.units import format_duration
 from samepath.engines import registry
-from samepath.instrument.evaluation import Report, study_report, tolerance_in_m
+from samepath.instrument.analysis.stopping import RateRule, SigmaRule, StopRule
+from samepath.instrument.evaluation import Report, monitor_set, study_report, tolerance_in_m
 from samepath.instrument.execution.folder import (
     StudyRecord,
     begin,
@@ -45,6 +46,7 @@ from samepath.instrument.execution.rehearsal import (
 from samepath.instrument.execution.run import Failure, RunResult, run_plan
 from samepath.instrument.host.provenance import collect_provenance
 from samepath.instrument.progress import Display, ShowStudy, display_for
+from samepath.instrument.study.growing import parse_until
 from samepath.instrument.study.plan import TIME_SCALE, built_in_studies, in_real_time, load_plan, make_plan
 from samepath.instrument.study.records import Plan
 from samepath.instrument.traces.store import stored_repeats
@@ -58,7 +60,8 @@ class StudyResult:
     """How a study ended. A notebook shows its report.
 
     ``report`` is None where no cell has two repeats to compare. ``problems`` has a line for everything that is not as it
-    should be: repeats that failed, cells that were given up, verdicts that the study file did not expect.
+    should be: repeats that failed, cells that were given up, verdicts that the study file did not expect. ``stopped`` has the
+    cells whose repeats grew until enough was known, and why it was.
     """
 
     plan: Plan
@@ -68,6 +71,7 @@ class StudyResult:
     given_up: dict[str, str]
     problems: tuple[str, ...]
     interrupted: bool = False
+    stopped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -253,6 +257,7 @@ def _run(
 ) -> StudyResult:
     """Run what is missing, analyse, write the report. ``again`` runs the study anew, ``command`` is what was called now."""
     check_plan(plan, here=ray is None)
+    monitor_set(plan.judging.monitors or None)  # a map that is not there is told before the first repeat, not after the last
     go_on = f"samepath resume {folder}" + ("" if ray is None else f" --ray {ray}")
     with locked(folder):
         partial, result = "", RunResult((), {})
@@ -271,6 +276,7 @@ def _run(
                         left_out=tuple(record.not_applicable),
                         command=command,
                         hosts=hosts,
+                        make_rule=lambda until: _rule(until, plan.judging.confidence),
                     )
             except KeyboardInterrupt:
                 partial = f"Interrupted: this report covers the repeats that were finished. Continue with: {go_on}"
@@ -280,7 +286,7 @@ def _run(
         if report is not None:
             report.write(folder)
     problems = _problems(plan, report, result, go_on)
-    ended = StudyResult(plan, folder, report, result.failures, result.given_up, problems, interrupted=bool(partial))
+    ended = StudyResult(plan, folder, report, result.failures, result.given_up, problems, bool(partial), result.stopped)
     if partial:
         raise StudyInterrupted(ended)
     return ended
@@ -332,19 +338,25 @@ def _problems(plan: Plan, report: Report | None, result: RunResult, go_on: str) 
     if report is None:
         lines.append(f"no cell has two finished repeats to compare; continue with: {go_on}")
     else:
-        lines += _unexpected(plan, report)
+        lines += _unexpected(plan, report, result.stopped)
     if result.failures:
         lines.append(f"{len(result.failures)} failures; {go_on} tries those repeats again")
     return tuple(lines)
 
 
-def _unexpected(plan: Plan, report: Report) -> list[str]:
+def _rule(until: str, confidence: float) -> StopRule:
+    """Make the rule that a study file asks for."""
+    wanted = parse_until(until)
+    return RateRule(wanted.share, confidence) if wanted.what == "rate" else SigmaRule(wanted.share, confidence)
+
+
+def _unexpected(plan: Plan, report: Report, stopped: Mapping[str, str]) -> list[str]:
     """Name the cells whose verdict is not what the study file expects; it expects nothing under another tolerance."""
     found = {cell.header.cell: cell for cell in report.cells if report.tolerance_m == plan.tolerance_m}
     lines = []
     for cell in plan.cells:
         result = found.get(cell.name)
-        if cell.expect is None or result is None or result.repeats < cell.repeats:
+        if cell.expect is None or result is None or (result.repeats < cell.repeats and cell.name not in stopped):
             continue
         if result.judgement.verdict is not cell.expect:
             lines.append(f"cell {cell.name!r}: {cell.expect.value} was expected, but it is {result.judgement.verdict.value}")

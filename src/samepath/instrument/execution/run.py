@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Generator, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from samepath import __version__
 from samepath.core.clock import SYSTEM_CLOCK
@@ -76,6 +76,23 @@ class StudyProgress:
     max_sigma_m: float | None
     left_s: float | None
     at_hosts: tuple[tuple[str, str], ...] = ()  # of a cluster: each host at work, and the name of its cell
+    wanted: str = ""  # what is left to know, where repeats grow until it is known
+
+
+class StopsEarly(Protocol):
+    """Decides after every repeat of a cell whether enough is known."""
+
+    def add(self, repeat: Repeat) -> str:
+        """Take in a repeat; say why to stop, or nothing."""
+        ...
+
+    def left(self) -> str:
+        """Say what is left to know."""
+        ...
+
+
+MakeRule = Callable[[str], StopsEarly]
+"""From a cell's ``until`` to a rule that has seen nothing."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +110,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a study ended: repeats that failed, and cells that were given up, by name with the reason."""
+    """How a study ended: repeats that failed; cells that were given up, and that knew enough, by name with the reason."""
 
     failures: tuple[Failure, ...]
     given_up: dict[str, str]
+    stopped: dict[str, str] = field(default_factory=dict)
 
 
 def run_plan(
@@ -108,14 +126,18 @@ def run_plan(
     left_out: Sequence[str] = (),
     command: str = "",
     hosts: Hosts | None = None,
+    make_rule: MakeRule | None = None,
 ) -> RunResult:
-    """Run what is missing, on this machine unless ``hosts`` are given.
+    """Run what is missing, on this machine unless ``hosts`` are given; ``make_rule`` says when a cell that grows is known.
 
     Interrupting keeps every finished repeat; calling again continues.
     """
     _sweep(make_folder(folder))
     # Before the journal: a folder that is refused gets no line in it.
     states = open_cells(plan, folder, rehearsals, left_out)
+    if make_rule is not None:
+        for state in states.values():
+            state.take_rule(make_rule)
     execution = plan.execution
     with (
         Journal(folder) as journal,
@@ -133,7 +155,8 @@ def run_plan(
             raise
         failures = tuple(failure for state in states.values() for failure in state.failures)
         journal.add("finished", stored=study.total_done, failed=len(failures))
-    return RunResult(failures, {state.cell.name: state.given_up for state in states.values() if state.given_up})
+    given_up = {state.cell.name: state.given_up for state in states.values() if state.given_up}
+    return RunResult(failures, given_up, {state.cell.name: state.stopped for state in states.values() if state.stopped})
 
 
 @dataclass
@@ -154,20 +177,34 @@ class CellState:
     spent_s: float = 0.0
     run_now: int = 0
     home: str | None = None  # the host of its repeats; None where there are none
+    rule: StopsEarly | None = None
+    stopped: str = ""  # why fewer repeats are enough
 
     @property
     def complete(self) -> bool:
-        return len(self.done) >= self.cell.repeats
+        return bool(self.stopped) or len(self.done) >= self.cell.repeats
+
+    def take_rule(self, make_rule: MakeRule) -> None:
+        """Begin to ask whether enough is known; what is stored is asked first, in its order, as if it were run now."""
+        if not self.cell.until:
+            return
+        self.rule = make_rule(self.cell.until)
+        stored = StoredCell(self.folder) if self.done else None
+        for number in sorted(self.done):
+            if stored is not None and not self.stopped:
+                self.stopped = self.rule.add(stored.load(number))
 
     def store(self, repeat: Repeat, writer: StoreWriter) -> None:
         self.spool_bytes += writer.write(repeat)
         self.done.add(repeat.repeat)
         self.spread.add(repeat)
         self.in_a_row = 0
+        if self.rule is not None and not self.stopped:
+            self.stopped = self.rule.add(repeat)
 
     def left_s(self) -> float | None:
         """Guess how long the rest takes: by what repeats took until now, else by the rehearsal."""
-        left = 0 if self.given_up else self.cell.repeats - len(self.done)
+        left = 0 if self.given_up or self.stopped else self.cell.repeats - len(self.done)
         each_s = self.spent_s / self.run_now if self.run_now else self.first_guess_s
         return None if each_s is None else left * each_s
 
@@ -255,7 +292,7 @@ class _StudyRun:
                     break
                 state = self._states.get(slot.cell)
                 # Slots of a cell that was given up are taken and dropped: its later blocks would fail in the same way.
-                if state is None or state.given_up:
+                if state is None or state.given_up or state.stopped:
                     continue
                 missing = [number for number in range(slot.first, slot.stop) if number not in state.done]
                 if missing:
@@ -352,6 +389,11 @@ class _StudyRun:
                     fields = {"digest": repeat.digest, "seconds": round(seconds, 6), "measured": measured}
                     self._journal.add("repeat", cell=name, repeat=repeat.repeat, **fields)
                     active.measured = loads_in(measured)
+                    if state.stopped:
+                        self._journal.add("known", cell=name, repeats=len(state.done), reason=state.stopped)
+                        self._show("running", state)
+                        yield StopRepeats()
+                        return
                 case RepeatFailed(number, reason, detail):
                     if self._fail(state, number, reason, detail):
                         yield StopRepeats()
@@ -422,6 +464,7 @@ class _StudyRun:
                 measured=next((active.measured for active in here.values()), {}),
                 max_sigma_m=state.spread.max_sigma_m,
                 left_s=left_s,
+                wanted=state.stopped or ("" if state.rule is None else state.rule.left()),
                 at_hosts=tuple((host, slot.state.cell.name) for host, slot in self._active.items() if host != THIS_MACHINE),
             )
         )

@@ -33,7 +33,16 @@ from samepath.instrument.study.records import (
     Scalar,
     Slot,
 )
-from samepath.instrument.study.spec import CellSpec, DesignSpec, StudySpec, VariantSpec, check_places, check_together, model_at
+from samepath.instrument.study.spec import (
+    CellSpec,
+    DesignSpec,
+    GrowingSpec,
+    StudySpec,
+    VariantSpec,
+    check_places,
+    check_together,
+    model_at,
+)
 
 _SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_FOLDER: Final = 100
@@ -171,6 +180,7 @@ class Target:
     repeats: int
     expect: Verdict | None
     optional: bool
+    until: str = ""
 
     @property
     def factors(self) -> tuple[Factor, ...]:
@@ -213,7 +223,8 @@ def _crossed(design: DesignSpec, settings: dict[str, Levels], conditions: dict[s
                 scenario=scenario,
                 settings=own_settings,
                 conditions=own_conditions,
-                repeats=variant.repeats or design.repeats,
+                repeats=_most(variant.repeats or design.repeats),
+                until=_until(variant.repeats or design.repeats),
                 expect=variant.expect,
                 optional=variant.optional,
             )
@@ -233,10 +244,19 @@ def _single(design: DesignSpec, settings: dict[str, Levels], conditions: dict[st
             scenario=cell.scenario,
             settings=settings | read_settings(cell.settings, f"{place}.settings", lists=False),
             conditions=conditions | held,
-            repeats=cell.repeats or design.repeats,
+            repeats=_most(cell.repeats or design.repeats),
+            until=_until(cell.repeats or design.repeats),
             expect=cell.expect,
             optional=cell.optional,
         )
+
+
+def _most(repeats: int | GrowingSpec) -> int:
+    return repeats.max if isinstance(repeats, GrowingSpec) else repeats
+
+
+def _until(repeats: int | GrowingSpec) -> str:
+    return repeats.until if isinstance(repeats, GrowingSpec) else ""
 
 
 def _check_asked(spec: StudySpec, where: str) -> None:
@@ -316,6 +336,7 @@ def _cell(
         expect=target.expect if asked >= target.repeats else None,
         variant=target.variant,
         optional=target.optional,
+        until="" if repeats else target.until,
     )
 
 

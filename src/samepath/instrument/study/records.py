@@ -62,7 +62,8 @@ class PlannedCell:
 
     ``variant`` tells apart the ways in which one simulator is used; it is the simulator's name where there is only one.
     ``expect`` is what must be found; None where nothing is said, or where fewer repeats are run than the file stated.
-    ``optional``: where its simulator is not installed, the cell is left out and the study is run without it.
+    ``optional``: where its simulator is not installed, the cell is left out and the study is run without it. ``until`` says
+    when fewer repeats than ``repeats`` are enough; empty where they are all run.
     """
 
     name: str
@@ -75,6 +76,7 @@ class PlannedCell:
     expect: Verdict | None = None
     variant: str = ""
     optional: bool = False
+    until: str = ""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class Plan:
         Neither the number of repeats nor the order is part of it, so that a study can be extended; nor is how it is judged, nor
         what may be left out.
         """
-        varying = ("repeats", "expect", "optional")
+        varying = ("repeats", "until", "expect", "optional")
         cells = [{key: value for key, value in cell.__dict__.items() if key not in varying} for cell in self.cells]
         held = {"isolation": self.execution.isolation.value, "repeats_per_process": self.execution.repeats_per_process}
         return fingerprint(

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from samepath.core.errors import InputError, unknown
 from samepath.core.units import parse_duration_s, parse_tolerance_m
 from samepath.core.verdicts import Verdict
+from samepath.instrument.study.growing import parse_until
 from samepath.instrument.study.levels import CONDITIONS, PROCESS_CONDITIONS, START_CONDITIONS, read_level
 from samepath.instrument.study.records import MAX_REPEATS, Combination, Isolation, Order, Plan, PlannedCell
 
@@ -121,6 +122,14 @@ def _split(value: object) -> object:
     return value
 
 
+def _until(text: str) -> str:
+    try:
+        parse_until(text)
+    except InputError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
 Name = Annotated[
     str, _name(_NAME, "a name in one line"), Field(min_length=1, max_length=100, json_schema_extra={"pattern": _NAME})
 ]
@@ -131,7 +140,19 @@ StudyName = Annotated[
     _name(_STUDY_NAME, "a name that can be a folder's, without / and \\,"),
     Field(min_length=1, max_length=100, json_schema_extra={"pattern": _STUDY_NAME}),
 ]
-Repeats = Annotated[int, Field(ge=2, le=MAX_REPEATS)]
+class GrowingSpec(BaseModel):
+    """Repeats that go on until enough is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    until: Annotated[str, AfterValidator(_until)] = Field(
+        description="When to stop: rate < 1 % (of repeats that diverge), or sigma known within 10 %.",
+        examples=["rate < 1 %", "sigma known within 10 %"],
+    )
+    max: int = Field(ge=2, le=MAX_REPEATS, description="Repeats at most.")
+
+
+Repeats = Annotated[int, Field(ge=2, le=MAX_REPEATS)] | GrowingSpec
 Expect = Annotated[Verdict, _word(Verdict, "verdict")]
 Tolerance = Annotated[float, _quantity(parse_tolerance_m, zero=True), WithJsonSchema({**_QUANTITY, "examples": ["1 cm"]})]
 Duration = Annotated[float, _quantity(parse_duration_s, zero=False), WithJsonSchema({**_QUANTITY, "examples": ["20 s"]})]
@@ -208,7 +229,10 @@ class DesignSpec(Section):
     )
     cells: list[CellSpec] = Field(default_factory=list, description="Single cells, besides simulators x scenarios or instead.")
     tolerance: Tolerance = Field(default=0.01, description="Permissible variance, such as 1 cm. Default 1 cm.")
-    repeats: Repeats = Field(default=100, description="Repeats of every cell. Default 100.")
+    repeats: Repeats = Field(
+        default=100,
+        description="Repeats of every cell; or {until: rate < 1 %, max: 3000}, to stop when enough is known. Default 100.",
+    )
     duration: Duration | None = Field(
         default=None, description="Longest simulated time, such as 20 s; without it, a scenario's own end."
     )
