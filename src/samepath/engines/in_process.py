@@ -61,6 +61,7 @@ from samepath.scenarios.scripts import (
     controller_of,
     read_script,
     scripted_chassis,
+    with_run_up,
 )
 
 # The tick of a trace, and how often drivers are asked in synchronous mode.
@@ -307,7 +308,7 @@ def read_plain_script(scenario: str) -> Script:
             )
     if script.boxes:
         raise InputError(f"{where}: no boxes were wanted: this engine is given a plain")
-    return script
+    return with_run_up(script)
 
 
 def installed_version(package: str) -> str:

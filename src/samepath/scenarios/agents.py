@@ -27,6 +27,7 @@ from samepath.core.errors import InputError, SimulatorError
 from samepath.core.states import ActorState, Command, Pose, Vector, VehicleCommand, WalkerCommand
 from samepath.core.trig import sincos_deg
 from samepath.scenarios.drivers import VehicleFollower, VehicleObservation, VehicleState
+from samepath.scenarios.timed import TimedWalk
 from samepath.scenarios.walkers import WalkerFollower, WalkerObservation, WalkerObstacle, WalkerState
 
 _ANSWER_S: Final = 10.0
@@ -87,7 +88,7 @@ class DrivingAgent(Agent):
         sine, cosine = sincos_deg(state.pose.yaw_deg)
         speed_mps = state.velocity_mps.x * cosine + state.velocity_mps.y * sine
         seen = VehicleObservation(state.pose.x_m, state.pose.y_m, cosine, sine, speed_mps)
-        command, self._state = self._follower.step(seen, self._state)
+        command, self._state = self._follower.step(seen, self._state, view.time_s)
         return command
 
     @property
@@ -134,6 +135,34 @@ class WalkingAgent(Agent):
     def recall(self, plain: Mapping[str, Any]) -> None:
         """Take up the follower's state."""
         self._state = WalkerState.from_plain(plain)
+
+
+class TimedWalkingAgent(Agent):
+    """Walks by a timetable. It remembers nothing but the time of the last step it saw."""
+
+    def __init__(self, actor_id: int, walk: TimedWalk) -> None:
+        super().__init__(actor_id)
+        self._walk = walk
+        self._time_s = 0.0
+
+    def decide(self, view: WorldView) -> Command:
+        """Go to where to be next."""
+        self._time_s = view.time_s
+        here = view.states[self.actor_id].pose
+        return self._walk.step(here.x_m, here.y_m, view.time_s)
+
+    @property
+    def finished(self) -> bool:
+        """Is the timetable over?"""
+        return self._time_s >= self._walk.timetable.end_s - _CLOCK_ROUNDING_S
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the time."""
+        return {"time_s": self._time_s}
+
+    def recall(self, plain: Mapping[str, Any]) -> None:
+        """Take up the time."""
+        self._time_s = float(plain["time_s"])
 
 
 def _obstacle(view: WorldView, number: int) -> WalkerObstacle:

@@ -25,9 +25,13 @@ from samepath.core.errors import InputError
 from samepath.core.states import VehicleCommand
 from samepath.core.trig import PI, atan2, to_radians
 from samepath.scenarios.paths import Path, PathTracker, TrackerState
+from samepath.scenarios.timed import Timetable
 
 # How far ahead the nearest waypoint is looked for: several times what a vehicle covers in a control period.
 _WINDOW_M: Final = 2.0
+# Of timetables: above this speed one looks further ahead, as drivers do.
+_FAST_MPS: Final = 10.0
+_FAST_LOOK_AHEAD_S: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -228,10 +232,14 @@ def _menger(a: tuple[float, float], b: tuple[float, float], c: tuple[float, floa
 
 @dataclass(frozen=True, eq=False)
 class VehicleFollower:
-    """Drives along ``path``: a pure step from observation and state to command and state."""
+    """Drives along ``path``: a pure step from observation and state to command and state.
+
+    With a ``timetable`` the speeds are those it plans, whatever the bends, and more or less where it is behind or ahead.
+    """
 
     path: Path
     settings: VehicleSettings
+    timetable: Timetable | None = None
 
     @cached_property
     def speeds_mps(self) -> list[float]:
@@ -248,15 +256,29 @@ class VehicleFollower:
             speeds[index] = math.sqrt(square)
         return speeds
 
+    @property
+    def planned_mps(self) -> list[float]:
+        """The speed at each waypoint: the timetable's where there is one."""
+        if self.timetable is None:
+            return self.speeds_mps
+        return [self.timetable.speed_at_arc_mps(arc) for arc in self.path.arcs]
+
     def initial_state(self) -> VehicleState:
         """Return the state before the first step."""
         return VehicleState()
 
-    def step(self, observation: VehicleObservation, state: VehicleState) -> tuple[VehicleCommand, VehicleState]:
-        """Return this control period's command and the state for the next."""
+    def step(
+        self, observation: VehicleObservation, state: VehicleState, time_s: float = 0.0
+    ) -> tuple[VehicleCommand, VehicleState]:
+        """Return this control period's command and the state for the next; ``time_s`` is for timetables."""
         settings = self.settings
         reach_m = settings.look_ahead_m + settings.look_ahead_s * max(observation.speed_mps, 0.0)
-        tracker = PathTracker(self.path, reach_m, settings.arrival_m, window_m=_WINDOW_M)
+        window_m = _WINDOW_M
+        if self.timetable is not None:
+            # On a motorway a control period is longer than the usual window, and steering on 3 m is nervous.
+            window_m = max(_WINDOW_M, 3.0 * observation.speed_mps * settings.step_s)
+            reach_m += _FAST_LOOK_AHEAD_S * max(observation.speed_mps - _FAST_MPS, 0.0)
+        tracker = PathTracker(self.path, reach_m, settings.arrival_m, window_m=window_m)
         tracked = tracker.advance(state.tracker, observation.x_m, observation.y_m)
         rear_x = observation.x_m - settings.rear_m * observation.forward_x
         rear_y = observation.y_m - settings.rear_m * observation.forward_y
@@ -268,7 +290,21 @@ class VehicleFollower:
             stopped = state.stopped or abs(observation.speed_mps) < 0.1
             command = VehicleCommand(throttle=0.0, steer=steer, brake=1.0, hand_brake=stopped, reverse=False)
             return command, VehicleState(tracked, SpeedState(0.0, observation.speed_mps), stopped)
-        wanted = max(self.speeds_mps[tracked.index], settings.creep_mps)
+        if self.timetable is None:
+            wanted = max(self.speeds_mps[tracked.index], settings.creep_mps)
+        else:
+            wanted = self.timetable.wanted_mps(time_s, self._arc_m(tracked, observation))
+            if wanted == 0.0:
+                # Planned to stand: hold, and let the integral of the drive before be forgotten.
+                stands = abs(observation.speed_mps) < 0.1
+                held = VehicleCommand(throttle=0.0, steer=steer, brake=1.0, hand_brake=stands, reverse=False)
+                return held, VehicleState(tracked, SpeedState(0.0, observation.speed_mps), stopped=False)
         pedals, speed = control_speed(settings.gains, state.speed, wanted, observation.speed_mps, settings.step_s)
         command = VehicleCommand(pedals.throttle, steer, pedals.brake, hand_brake=False, reverse=False)
         return command, VehicleState(tracked, speed, stopped=False)
+
+    def _arc_m(self, tracked: TrackerState, observation: VehicleObservation) -> float:
+        """How far along the path the vehicle is, between waypoints too: a tenth of a metre is a jerk at a standstill."""
+        x, y = self.path.points[tracked.index]
+        ahead_m = (observation.x_m - x) * observation.forward_x + (observation.y_m - y) * observation.forward_y
+        return self.path.arcs[tracked.index] + ahead_m

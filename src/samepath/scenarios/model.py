@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Mapping
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -57,6 +58,9 @@ class ActorSpec(_Model):
     heading_deg: float | None = None
     start_delay: Duration = Field(default=0.0, ge=0)
     after_collision: Literal["go on", "remove", "fall"] = "go on"
+    # When to be at each point of the path; then speed is what the times say, and bends do not slow it down.
+    times: tuple[Duration, ...] | None = None
+    start_speed: Speed = Field(default=0.0, ge=0, le=100)
     controller: str | None = None
     process: tuple[str, ...] | None = None
 
@@ -76,7 +80,21 @@ class ActorSpec(_Model):
             raise ValueError(f"a controller is named module:function, not {self.controller!r}")
         if self.after_collision == "fall" and isinstance(kind, VehicleType):
             raise ValueError("only walkers fall")
+        if self.times is not None:
+            self._check_times(self.times)
+        if self.start_speed and (self.times is None or not isinstance(kind, VehicleType)):
+            raise ValueError("start_speed: only vehicles with times start with a speed")
         return self
+
+    def _check_times(self, times: tuple[float, ...]) -> None:
+        if len(times) != len(self.path) or len(times) < 2:
+            raise ValueError(
+                f"times: one for each of the {len(self.path)} points of the path was wanted, but {len(times)} came"
+            )
+        if times[0] != 0.0 or any(after <= before for before, after in pairwise(times)):
+            raise ValueError("times: from 0, each later than the one before was wanted")
+        if self.start_delay or self.controller is not None or self.process is not None:
+            raise ValueError("times: neither start_delay nor a controller goes with them")
 
     @property
     def start_heading_deg(self) -> float:
@@ -142,11 +160,16 @@ def built_in_scenarios() -> dict[str, str]:
 
 
 def load_scenario(name_or_path: str) -> ScenarioSpec:
-    """Read a built-in scenario or a file (YAML, or the paper authors' CSV)."""
+    """Read a built-in scenario or a file (YAML, OpenSCENARIO, or the paper authors' CSV)."""
     known = built_in_scenarios()
     if name_or_path in known:
         return parse_scenario(known[name_or_path], f"scenario {name_or_path}")
     path = Path(name_or_path)
+    if path.suffix == ".xosc":
+        # Imported here: it brings the map reader along, which nobody else needs to know a scenario.
+        from samepath.openscenario import scenario_data
+
+        return build_scenario(scenario_data(path), str(path))
     if path.suffix not in (".yaml", ".yml", ".txt", ".csv"):
         raise unknown("scenario", name_or_path, known)
     try:

@@ -25,6 +25,7 @@ from samepath.core.trig import sincos_deg, wrap_deg
 from samepath.scenarios.drivers import Steering, VehicleFollower, VehicleObservation, VehicleSettings
 from samepath.scenarios.model import ActorSpec, ScenarioSpec, built_in_scenarios, load_scenario
 from samepath.scenarios.paths import SPACING_M, Path, interpolate
+from samepath.scenarios.timed import TimedWalk, timetable_of
 
 Point = tuple[float, float]
 
@@ -35,6 +36,9 @@ VERSION: Final = 1
 # The part of the weight on the driven wheels, as in the simulator samepath.
 _DRIVEN_SHARE: Final = {"front": 0.55, "rear": 0.5, "all": 1.0}
 ARRIVAL_M: Final = 0.1
+# How hard a run-up accelerates, which every car of the catalogue can, and the time between its points.
+RUN_UP_MPS2: Final = 2.0
+_RUN_UP_PART_S: Final = 0.25
 # Simulated time is a sum of steps: more than its rounding, less than any step.
 _ROUNDING_S: Final = 1e-6
 STANDING: Final = VehicleCommand(brake=1.0, hand_brake=True)
@@ -123,7 +127,8 @@ class Role:
     """An actor of a scenario: what it is, where it starts and where it goes. ``kind`` is vehicle, walker or prop.
 
     It sets off at ``start_s``. ``after_collision`` is go on, remove or fall. Props have no
-    ``driving``, only vehicles have ``wheels``.
+    ``driving``, only vehicles have ``wheels``. ``times_s`` says when to be at each point of the path, ``start_mps`` how fast
+    it is at the start.
     """
 
     number: int
@@ -138,6 +143,8 @@ class Role:
     body: BodyDimensions
     wheels: Wheels | None = None
     driving: Driving | None = None
+    times_s: tuple[float, ...] | None = None
+    start_mps: float = 0.0
 
     @property
     def removed_when_hit(self) -> bool:
@@ -232,6 +239,8 @@ def _role(actor: ActorSpec) -> Role:
         body=body,
         wheels=_wheels_of(kind) if isinstance(kind, VehicleType) else None,
         driving=None if isinstance(kind, PropType) else _driving(actor),
+        times_s=actor.times,
+        start_mps=actor.start_speed,
     )
 
 
@@ -300,6 +309,68 @@ def moved(script: Script, anchor: Pose2D) -> Script:
     return replace(script, roles=tuple(roles), boxes=tuple(boxes))
 
 
+def with_run_up(script: Script) -> Script:
+    """Let a script begin at rest: who starts with a speed gets a run-up, everybody else waits for that long.
+
+    Most engines put cars down and cannot throw them. The run-up goes straight to where the actor starts, at ``RUN_UP_MPS2``;
+    all reach their own starts at the same time, and from there on the plan is the script's own, that much later.
+    """
+    fastest_mps = max(role.start_mps for role in script.roles)
+    if fastest_mps == 0.0:
+        return script
+    ticks = math.ceil(fastest_mps / RUN_UP_MPS2 / script.step_s - _ROUNDING_S)
+    lead_s = ticks * script.step_s
+    roles = tuple(_run_up(role, lead_s) for role in script.roles)
+    return replace(script, roles=roles, duration_s=script.duration_s + lead_s)
+
+
+def tracks_by_place(script: Script) -> Script:
+    """Make timed roles fit drivers who follow a track by place: they set off in time, and go as fast as planned at each place.
+
+    Who stands on its way and goes on later cannot be told to such a driver: that is refused.
+    """
+    return replace(script, roles=tuple(_by_place(script, role) for role in script.roles))
+
+
+def _by_place(script: Script, role: Role) -> Role:
+    if role.times_s is None or role.kind == "prop":
+        return role
+    where = f"scenario {script.name}: actor {role.number}"
+    timetable = timetable_of(role.path, role.times_s)
+    if role.kind != "vehicle":
+        raise InputError(f"{where}: no walkers with times were wanted: this engine's walkers go at one speed")
+    if timetable.waits:
+        raise InputError(
+            f"{where}: nobody who stands on the way and goes on later was wanted: this engine's drivers go by place"
+        )
+    return replace(role, start_s=timetable.starts_s)
+
+
+def _run_up(role: Role, lead_s: float) -> Role:
+    if role.times_s is None:
+        return replace(role, start_s=role.start_s + lead_s)
+    times_s = tuple(time_s + lead_s for time_s in role.times_s)
+    if role.start_mps == 0.0:
+        return replace(role, path=(role.path[0], *role.path), times_s=(0.0, *times_s))
+    sine, cosine = sincos_deg(role.start.yaw_deg)
+    lasts_s = role.start_mps / RUN_UP_MPS2
+    parts = math.ceil(lasts_s / _RUN_UP_PART_S)
+    behind: list[Point] = []
+    before_s: list[float] = []
+    for part in range(parts):
+        # v = a t from rest: so far behind the start with this much time left.
+        gone_s = lasts_s * part / parts
+        left_m = 0.5 * RUN_UP_MPS2 * (lasts_s * lasts_s - gone_s * gone_s)
+        behind.append((role.path[0][0] - left_m * cosine, role.path[0][1] - left_m * sine))
+        before_s.append(lead_s - lasts_s + gone_s)
+    if before_s[0] > _ROUNDING_S:
+        behind, before_s = [behind[0], *behind], [0.0, *before_s]
+    else:
+        before_s[0] = 0.0
+    start = Pose2D(*behind[0], role.start.yaw_deg)
+    return replace(role, start=start, path=(*behind, *role.path), times_s=(*before_s, *times_s), start_mps=0.0)
+
+
 class PlanarState(NamedTuple):
     """What a controller observes of its own actor: where it is in the plane and how it moves."""
 
@@ -336,7 +407,7 @@ class VehicleController:
         sine, cosine = sincos_deg(observed.yaw_deg)
         speed_mps = observed.vx_mps * cosine + observed.vy_mps * sine
         command, self._state = self._follower.step(
-            VehicleObservation(observed.x_m, observed.y_m, cosine, sine, speed_mps), self._state
+            VehicleObservation(observed.x_m, observed.y_m, cosine, sine, speed_mps), self._state, time_s
         )
         self.finished = self._state.stopped
         return command
@@ -369,6 +440,21 @@ class WalkerController:
         return WalkerCommand(x / size, y / size, speed_mps)
 
 
+class TimedWalkerController:
+    """Walks by a timetable."""
+
+    def __init__(self, role: Role, control_s: float) -> None:
+        if role.times_s is None:
+            raise SimulatorError(f"actor {role.number} has no timetable")
+        self._walk = TimedWalk(role.path, timetable_of(role.path, role.times_s), control_s)
+        self.finished = False
+
+    def decide(self, observed: PlanarState, time_s: float) -> Command:
+        """Go to where to be next."""
+        self.finished = time_s >= self._walk.timetable.end_s - _ROUNDING_S
+        return self._walk.step(observed.x_m, observed.y_m, time_s)
+
+
 def _is_reached(here: Point, behind: Point, ahead: Point) -> bool:
     """Is the waypoint near, or passed on the way from the one before it?"""
     x, y = ahead[0] - here[0], ahead[1] - here[1]
@@ -384,7 +470,8 @@ def follower_of(role: Role, chassis: Chassis, control_s: float) -> VehicleFollow
         rear_m=chassis.rear_m,
         steering=Steering(chassis.wheel_base_m, chassis.max_steer_deg),
     )
-    return VehicleFollower(Path(interpolate(role.path)), settings)
+    timetable = timetable_of(role.path, role.times_s) if role.times_s is not None else None
+    return VehicleFollower(Path(interpolate(role.path)), settings, timetable)
 
 
 def scripted_chassis(role: Role) -> Chassis:
@@ -399,7 +486,9 @@ def controller_of(role: Role, chassis_of: Callable[[Role], Chassis], control_s: 
     """
     if role.kind == "vehicle":
         return VehicleController(role, chassis_of(role), control_s)
-    return WalkerController(role, control_s) if role.kind == "walker" else None
+    if role.kind != "walker":
+        return None
+    return WalkerController(role, control_s) if role.times_s is None else TimedWalkerController(role, control_s)
 
 
 def drive_force_n(role: Role, throttle: float, speed_mps: float) -> float:
@@ -438,7 +527,7 @@ def _actor(role: Role, control_s: float) -> dict[str, Any]:
     if role.wheels is not None:
         # Where to be and how fast: whoever follows it needs neither interpolate nor look at bends.
         follower = follower_of(role, role.wheels.chassis, control_s)
-        points, speeds = follower.path.points, follower.speeds_mps
+        points, speeds = follower.path.points, follower.planned_mps
         plain["track"] = [[x_m, y_m, speed_mps] for (x_m, y_m), speed_mps in zip(points, speeds, strict=True)]
     return plain
 

@@ -20,6 +20,7 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError
 from samepath.core.states import Command
 from samepath.core.streams import stream
+from samepath.core.trig import sincos_deg
 from samepath.engines.carla.engine import (
     CarlaConnection,
     CarlaFrame,
@@ -341,6 +342,11 @@ class ScriptedScenario:
             role.number: controller_of(role, self._chassis, self._connection.settings.control_s) for role in self._script.roles
         }
         self._minds = {number: mind for number, mind in minds.items() if mind is not None}
+        for role in self._script.roles:
+            if role.start_mps:
+                sine, cosine = sincos_deg(role.start.yaw_deg)
+                velocity = self._connection.carla.Vector3D(role.start_mps * cosine, role.start_mps * sine, 0.0)
+                self._actors.actor(role.number).set_target_velocity(velocity)
 
     def _chassis(self, role: Role) -> Chassis:
         found = chassis_of(self._actors.actor(role.number))

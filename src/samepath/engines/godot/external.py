@@ -15,7 +15,15 @@ from typing import Final
 from samepath.core.states import VehicleCommand
 from samepath.core.trig import heading_deg
 from samepath.engines.godot.simulator import STEPS_PER_S
-from samepath.scenarios.scripts import ActorController, PlanarState, Role, controller_of, read_script, scripted_chassis
+from samepath.scenarios.scripts import (
+    ActorController,
+    PlanarState,
+    Role,
+    controller_of,
+    read_script,
+    scripted_chassis,
+    with_run_up,
+)
 
 HELLO: Final = 0xFFFFFFFF
 _LONGEST: Final = 65536
@@ -73,4 +81,4 @@ def _latest(listener: socket.socket) -> tuple[bytes, tuple[str, int]]:
 
 
 if __name__ == "__main__":
-    serve(Controllers(read_script(sys.argv[1]).roles))
+    serve(Controllers(with_run_up(read_script(sys.argv[1])).roles))

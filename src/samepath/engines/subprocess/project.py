@@ -46,7 +46,7 @@ from samepath.engines.interface import (
 )
 from samepath.engines.subprocess.process import EngineProcess
 from samepath.instrument.traces.recorder import Recorder
-from samepath.scenarios.scripts import Script, read_script
+from samepath.scenarios.scripts import Script, read_script, tracks_by_place, with_run_up
 
 GREETING: Final = b"samepath 1"
 # An engine may tell about itself before the project says a word.
@@ -195,7 +195,7 @@ class SubprocessSimulator(Simulator, Generic[S]):
         reason = self.missing(settings)
         if reason:
             raise SimulatorError(reason)
-        script = read_script(request.scenario)
+        script = tracks_by_place(with_run_up(read_script(request.scenario)))
         self.check(script)
         for role in script.roles:
             recorder.actor(role.number, role.type)
