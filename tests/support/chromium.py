@@ -41,7 +41,7 @@ def _page(browser, url, *, width=1280, height=800, dark=False, wait=True):
     page.on("request", lambda request: page.asked.append(request.url))
     page.goto(url)
     if wait:
-        page.wait_for_function("document.body.dataset.ready")
+        page.wait_for_selector("body[data-ready]", timeout=120_000)
         settle(page)
     return page
 

@@ -6,8 +6,10 @@ import { mergeGeometries } from "three/addons/utils/BufferGeometryUtils.js";
 
 // As in the Python part: this heading says that the actor is not there.
 const ABSENT = 60000;
-const RIBBON_SEGMENTS = 400_000;
-const SOLID_INSTANCES = 3000;
+// What a card without much to spare, or a processor in its place, still draws many times a second.
+const SEGMENTS = 60_000;
+const STRIPS = 1000;
+const SOLID_INSTANCES = 1500;
 
 export const toWorld = (x, y, z) => new THREE.Vector3(x, -y, z);
 
@@ -149,7 +151,7 @@ const SOLIDS = {
   prop: () => box(1, 1, 1, 0, 0.5, 1),
 };
 
-// From above and of very many, only outlines: a pentagon with its nose ahead.
+// Of very many, plain boxes; and from above only outlines: a pentagon with its nose ahead.
 function outline() {
   const made = new THREE.BufferGeometry();
   const [nose, shoulder] = [0.5, 0.3];
@@ -198,7 +200,7 @@ export class CellScene {
       for (let start = 0; start < every.length; start += 64) {
         const actors = every.slice(start, start + 64);
         for (const flat of this.crowded ? [true, false] : [false]) {
-          const geometry = new THREE.InstancedBufferGeometry().copy(flat ? outline() : (SOLIDS[kind] ?? SOLIDS.prop)());
+          const geometry = new THREE.InstancedBufferGeometry().copy(flat ? outline() : (this.crowded ? SOLIDS.prop : SOLIDS[kind] ?? SOLIDS.prop)());
           geometry.instanceCount = this.rows * actors.length;
           const material = new THREE.ShaderMaterial({
             glslVersion: THREE.GLSL3, vertexShader: BODY_VERTEX.replace("KIND_ACTORS", actors.length), fragmentShader: BODY_FRAGMENT,
@@ -218,13 +220,13 @@ export class CellScene {
 
   makePaths() {
     // Of more outcomes than fit, every so many-th: the page says so.
-    this.rowStride = Math.max(1, Math.ceil((this.rows * this.actors) / 4000));
+    this.rowStride = Math.max(1, Math.ceil((this.rows * this.actors) / STRIPS));
     this.pathRows = Math.ceil(this.rows / this.rowStride);
     const strips = this.pathRows * this.actors;
-    const points = Math.max(2, Math.min(this.ticks, Math.floor(RIBBON_SEGMENTS / strips)));
+    const points = Math.max(2, Math.min(this.ticks, Math.floor(SEGMENTS / strips)));
     const stride = Math.max(1, Math.ceil((this.ticks - 1) / (points - 1)));
     const used = Math.max(2, Math.ceil((this.ticks - 1) / stride) + 1);
-    const ribbon = strips <= 1500;
+    const ribbon = strips <= 300;
     const geometry = new THREE.InstancedBufferGeometry();
     const sides = ribbon ? 2 : 1, places = new Float32Array(used * sides * 3), corners = new Float32Array(used * sides);
     for (let point = 0; point < used; point++) {

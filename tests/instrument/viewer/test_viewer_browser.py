@@ -1,0 +1,252 @@
+"""The viewer in a real Chromium: it draws what the trace says where it says it, keys and buttons work, names do nothing."""
+
+import io
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from samepath.instrument.traces.recorder import Recorder
+from samepath.instrument.viewer.packing import cell_block, ground_block, index_of, index_row
+from samepath.instrument.viewer.page import served_page, whole_page
+from samepath.instrument.viewer.scene import Ground, Surface, view_cell
+from samepath.instrument.viewer.server import ViewServer, ViewSource
+from tests.conftest import cell_of
+from tests.support.chromium import BROWSER, chromium, settle
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(BROWSER is None, reason="neither chromium, chromium-browser nor google-chrome is on PATH"),
+]
+CHANNELS = ("x_m", "y_m", "z_m", "yaw_deg")
+ODD = "</script><img src=x onerror=\"document.title='caught'\"><b>"
+APART_M = 0.5
+
+
+def run(repeat, *, apart_m=0.0, names=("vehicle.tesla.model3", "walker.pedestrian.0001"), reason="done", detail=""):
+    """A car along x and a walker along y; from tick 20 on the car is displaced to the right."""
+    recorder = Recorder(repeat, CHANNELS, 0.05)
+    for number, name in enumerate(names, start=1):
+        recorder.actor(number, name)
+    for tick in range(60):
+        shift = apart_m if tick >= 20 else 0.0
+        recorder.state(tick, 1, {"x_m": 100.0 + 0.2 * tick, "y_m": -40.0 + shift, "z_m": 0.0, "yaw_deg": 0.0})
+        recorder.state(tick, 2, {"x_m": 106.0, "y_m": -50.0 + 0.1 * tick, "z_m": 0.9, "yaw_deg": 90.0})
+    if apart_m:
+        recorder.event(40, "collision", 1, other=2, detail=detail)
+    recorder.end(59, reason)
+    return recorder.finish()
+
+
+def cells(**odd):
+    runs = [run(0, **odd), run(1, **odd), run(2, apart_m=APART_M, **odd)]
+    yield cell_of(runs, channels=CHANNELS, step_s=0.05, cell=odd.get("reason", "three"))
+    yield cell_of(runs[:2], channels=CHANNELS, step_s=0.05, cell="two alike")
+
+
+def parts(title="a study", **odd):
+    views = [view_cell(cell) for cell in cells(**odd)]
+    square = np.array([[80, -60, 0], [130, -60, 0], [130, -20, 0], [80, -20, 0]], np.float32)
+    ground = Ground("square", (Surface("road", square, np.array([[0, 1, 2], [0, 2, 3]], np.uint32)),))
+    index = index_of(title, "1.2.3", [index_row(views[0], 0), index_row(views[1], None)], ["square"])
+    return index, [cell_block(one) for one in views], [ground_block(ground)]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as open_page:
+        yield open_page
+
+
+@pytest.fixture(scope="module")
+def url():
+    index, blocks, grounds = parts()
+    server = ViewServer(ViewSource(served_page(index), blocks.__getitem__, grounds.__getitem__))
+    server.start()
+    yield server.url
+    server.stop()
+
+
+def pixels(page):
+    settle(page)
+    return np.asarray(Image.open(io.BytesIO(page.locator("#stage").screenshot())).convert("RGB")).astype(int)
+
+
+def text(page, name):
+    return page.locator(f"#{name}").inner_text()
+
+
+def blob(picture, near, within=45):
+    """Middle of all pixels near a colour, as x and y, and how many there are."""
+    rows, columns = np.nonzero(np.abs(picture - np.array(near)).max(axis=2) < within)
+    return (columns.mean(), rows.mean(), len(rows)) if len(rows) else (None, None, 0)
+
+
+def pixels_per_m(page):
+    length, unit = re.fullmatch(r"([\d.]+) (\w+)", text(page, "scale")).groups()
+    metres = float(length) * {"m": 1.0, "cm": 0.01, "km": 1000.0}[unit]
+    return page.locator("#scale").bounding_box()["width"] / metres
+
+
+def test_it_says_what_there_is_and_asks_nobody_but_its_server(browser, url):
+    page = browser(url)
+    assert page.complaints == []
+    assert all(address.startswith((url, "data:")) for address in page.asked)
+    assert page.title() == "a study \u2013 samepath view"
+    assert text(page, "subtitle") == "three \u2013 3 repeats, 2 outcomes"
+    assert "2: walker.pedestrian.0001" in page.locator("#follow").inner_text()
+    assert "repeat 0, 1 (reference)" in text(page, "outcomes")
+    assert "parts at 20" in text(page, "outcomes")
+    assert text(page, "endings").splitlines() == ["2 repeats: no collision; done", "1 repeat: collision 1 with 2; done"]
+    assert "actor 1 hits actor 2 (1 of 3)" in text(page, "events")
+    page.close()
+
+
+def test_keys_and_buttons_move_through_the_run(browser, url):
+    page = browser(url)
+    tick = lambda: int(page.locator("body").get_attribute("data-tick"))  # noqa: E731
+    assert tick() == 0
+    for key, wanted in (("ArrowRight", 1), ("Shift+ArrowRight", 11), ("ArrowLeft", 10), ("End", 59), ("Home", 0)):
+        page.keyboard.press(key)
+        assert tick() == wanted, key
+    page.keyboard.press("p")
+    assert tick() == 20
+    page.keyboard.press("]")
+    assert tick() == 40
+    page.keyboard.press("[")
+    assert tick() == 20
+    page.keyboard.press("Home")
+    page.keyboard.press("c")
+    assert tick() == 20
+    assert text(page, "apart") == "50.0 cm apart at most"
+    box = page.locator("#timeline").bounding_box()
+    page.mouse.click(box["x"] + box["width"] - 10, box["y"] + 40)
+    assert tick() == 59
+    slider = page.locator("#timeline")
+    assert slider.get_attribute("aria-valuenow") == "59"
+    assert slider.get_attribute("aria-valuetext") == "tick 59, 2.95 seconds, 50.0 cm apart at most"
+    page.keyboard.press("Home")
+    page.locator("#speed").select_option("16")
+    page.locator("#play").click()
+    page.wait_for_selector("body[data-tick='59']", timeout=60_000)
+    assert text(page, "play") == "Play"  # it stops at the end
+    page.locator("#help").wait_for(state="hidden")
+    page.keyboard.press("?")
+    page.locator("#help").wait_for(state="visible")
+    page.keyboard.press("Escape")
+    page.locator("#help").wait_for(state="hidden")
+    page.close()
+
+
+def test_an_outcome_is_drawn_where_it_was_and_magnified_differences_where_they_would_be(browser, url):
+    page = browser(url + "#tick=30")
+    for name in ("paths", "names"):
+        page.locator(f"#{name}").uncheck()
+    boxes = page.locator("#outcomes input")
+    boxes.nth(1).uncheck()
+    reference = blob(pixels(page), (0, 90, 160), 40)
+    assert reference[2] > 100
+    boxes.nth(1).check()
+    boxes.nth(0).uncheck()
+    other = blob(pixels(page), (213, 94, 0), 60)
+    assert other[2] > 100
+    scale = pixels_per_m(page)
+    # To the right in CARLA's frame is downwards here.
+    assert other[1] - reference[1] == pytest.approx(APART_M * scale, abs=2.0)
+    assert other[0] == pytest.approx(reference[0], abs=2.0)
+    page.locator("[data-magnify='10']").click()
+    assert text(page, "magnified") == "differences in place \u00d710"
+    far = blob(pixels(page), (213, 94, 0), 60)
+    assert far[1] - other[1] == pytest.approx(9 * APART_M * scale, abs=3.0)
+    assert page.complaints == []
+    page.close()
+
+
+def test_three_dimensions_and_following(browser, url):
+    page = browser(url + "#tick=0&view=3d&follow=1")
+    assert page.locator("#solid").get_attribute("aria-pressed") == "true"
+    assert page.locator("#scale").is_hidden()
+    label = page.locator("#labels .actor", has_text="1 car")
+    settle(page)
+    before = label.bounding_box()
+    page.keyboard.press("End")
+    settle(page)
+    after = label.bounding_box()
+    # The followed actor stays where it is in the picture, although it has driven 12 m.
+    assert after["x"] == pytest.approx(before["x"], abs=2)
+    assert after["y"] == pytest.approx(before["y"], abs=2)
+    assert page.complaints == []
+    page.close()
+
+
+def test_cells_stand_side_by_side_under_one_timeline(browser, url):
+    page = browser(url + "#cell=0,1&tick=25")
+    assert page.locator("#labels .title").all_inner_texts() == ["three", "two alike"]
+    picture = pixels(page)
+    half = picture.shape[1] // 2
+    assert len(np.unique(picture[:, :half].reshape(-1, 3), axis=0)) > 10
+    assert len(np.unique(picture[:, half:].reshape(-1, 3), axis=0)) > 10
+    page.locator("#cells input").nth(0).uncheck()
+    page.locator("#labels .title").first.wait_for(state="detached")
+    assert text(page, "subtitle") == "two alike \u2013 2 repeats, 1 outcome"
+    assert text(page, "apart") == "all repeats are the same to the bit"
+    assert page.locator("#part").is_disabled()
+    page.close()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (390, True)])
+def test_it_fits_a_desk_and_a_telephone_in_both_themes(browser, url, width, dark):
+    page = browser(url, width=width, height=800, dark=dark)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == (
+        "rgb(22, 28, 34)" if dark else "rgb(255, 255, 255)"
+    )
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll("header *, footer *, #panel *")].filter(one => {
+            const box = one.getBoundingClientRect();
+            return box.width && (box.right > innerWidth + 1 || box.left < -1);
+        }).map(one => one.outerHTML.slice(0, 80))"""
+    )
+    assert outside == []
+    page.keyboard.press("t")
+    assert page.evaluate("() => document.documentElement.dataset.theme") == ("light" if dark else "dark")
+    page.close()
+
+
+def test_names_from_a_trace_are_text_in_the_file_and_on_the_page(browser, tmp_path):
+    index, blocks, grounds = parts(ODD, names=(ODD, "walker.<script>"), reason=ODD, detail=ODD)
+    file = tmp_path / "view.html"
+    file.write_text(whole_page(index, blocks, grounds), encoding="utf-8")
+    page = browser(file.as_uri() + "#tick=30&follow=<b>&colour=%22%3E<script>&cell=-1,zz,9999")
+    assert page.complaints == []
+    assert page.asked == [page.url.split("#")[0]] or all(one.startswith(("file:", "blob:", "data:")) for one in page.asked)
+    assert page.title() == f"{ODD} \u2013 samepath view"
+    assert page.locator("img, b, body script:not([type]):not(:last-of-type)").count() == 0
+    assert text(page, "title") == ODD
+    assert f"1: {ODD}" in page.locator("#follow").inner_text()
+    assert ODD in text(page, "endings")
+    page.close()
+
+
+def test_a_browser_without_webgl_is_told_so(browser, url):
+    page = browser("about:blank", wait=False)
+    page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null;")
+    page.goto(url)
+    page.wait_for_selector("body[data-ready]")
+    assert "no WebGL 2" in text(page, "trouble")
+    page.close()
+
+
+def test_a_server_that_is_gone_is_one_line_on_the_page(browser):
+    index, _, grounds = parts()
+
+    def broken(number):
+        raise KeyError(number)
+
+    server = ViewServer(ViewSource(served_page(index), broken, grounds.__getitem__))
+    server.start()
+    page = browser(server.url)
+    server.stop()
+    assert text(page, "trouble") == "there is no such block"
+    page.close()
