@@ -3,6 +3,7 @@
 import os
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-# Processes that share the tests; a single module is run in one, which starts sooner.
+# Processes that share the tests; a single module is run in one, which starts sooner. With the long tests there are two to a
+# core: those wait about half of their time, for Ray, for nodes, for an interpreter. Without them (``-m``) nothing waits.
 WORKERS_MOST = 4
 # What is run by one process, one test after the other: code that is built on first use is then built once, pages are made from
 # cells that were analysed once, and loads that are held at a target do not meet each other.
@@ -44,8 +46,8 @@ HERE = Path(__file__).parent
 def pytest_xdist_auto_num_workers(config):
     modules = {one.partition("::")[0] for one in config.args}
     alone = len(modules) == 1 and modules.pop().endswith(".py")
-    cores = min(len(os.sched_getaffinity(0)), WORKERS_MOST)
-    return 0 if alone or cores == 1 else cores
+    cores = len(os.sched_getaffinity(0))
+    return 0 if alone or cores == 1 else min(cores if config.option.markexpr else 2 * cores, WORKERS_MOST)
 
 
 # Tiers, by place. ``make quick`` leaves all of them out; ``make test`` runs everything.
@@ -77,15 +79,24 @@ TIERS = {
 }  # fmt: skip
 
 
-def pytest_collection_modifyitems(items):
-    """Mark what belongs to a tier."""
+def pytest_collection_modifyitems(config, items):
+    """Mark what belongs to a tier. Processes that share tests begin with the long ones, so that none is left for the end."""
     gone = [inside for places in TIERS.values() for inside in places if not (HERE / inside).exists()]
     assert not gone, f"tiers name what is not there: {gone}"
     for item in items:
-        place = item.path.relative_to(HERE)
-        for tier, places in TIERS.items():
-            if any(place.is_relative_to(inside) for inside in places):
-                item.add_marker(tier)
+        for tier in _named(item.path, "tiers"):
+            item.add_marker(tier)
+    if hasattr(config, "workerinput"):
+        # First what one process runs alone, then the other long ones, then the rest.
+        items.sort(key=lambda item: 0 if _named(item.path, "together") else 1 if _named(item.path, "tiers") else 2)
+
+
+@cache
+def _named(module: Path, table: Literal["tiers", "together"]) -> tuple[str, ...]:
+    """Return under which names of a table a module stands. Kept: 6000 tests times 70 places take seconds in every process."""
+    place = module.relative_to(HERE)
+    tables = {"tiers": TIERS, "together": TOGETHER}[table]
+    return tuple(name for name, places in tables.items() if any(place.is_relative_to(inside) for inside in places))
 
 
 # In CI everything is installed that a test can need: one that is skipped there was expected to run, and its suite is not green.
@@ -127,10 +138,9 @@ def pytest_sessionfinish(session):
 @cache
 def together(module: Path) -> str | None:
     """The name of what a module is run together with; one whose tests share a fixture is run whole; others are spread."""
-    place = module.relative_to(HERE)
-    named = [name for name, places in TOGETHER.items() if any(place.is_relative_to(one) for one in places)]
+    named = _named(module, "together")
     shares = 'scope="module"' in module.read_text("utf-8")
-    return named[0] if named else str(place) if shares else None
+    return named[0] if named else str(module.relative_to(HERE)) if shares else None
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -141,6 +151,7 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             return together(config.rootpath / nodeid.partition("::")[0]) or nodeid
 
+    config.option.loadscopereorder = False  # they come in the order in which they are wanted
     return Scheduling(config, log)
 
 
