@@ -1,114 +1,138 @@
-"""The core as NVRTC compiles it for graphics cards: it takes the text, and fuses no product with a sum. No card is needed.
+"""The kernels as NVRTC compiles them for graphics cards, and NVIDIA's bindings as we call them. No card is needed.
 
-NVRTC comes with ``pip install nvidia-cuda-nvrtc-cu12``. It is no dependency, so where it is missing these tests are not there
-at all: one that is skipped counts in CI as one that should have run.
+NVRTC and the bindings come with ``samepath[cuda]``. The driver does not come with pip: a library of ours stands in for it, which
+has its functions and runs the kernels on the processor (``tests/support/fake_cuda.cpp``).
 """
 
-import ctypes
-import importlib.util
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from samepath.simulator.sensors.cuda.host_device import HERE, SOURCES
+from samepath.simulator.sensors.cuda import driver
+from samepath.simulator.sensors.cuda.driver import HERE, KERNELS, CardError, compiled_kernels, kept_kernels
+from samepath.simulator.sensors.cuda.host_device import COMPILER, FLAGS
+from tests.support import ROOT, SUPPORT
 
-ARCHITECTURES = ("compute_75", "compute_80", "compute_90", "compute_100")
-HEADERS = [name for name in SOURCES if name.endswith(".h")]
-# Every rule on the way from a scene to its pictures, called as kernels would, so that none is left out of what is compiled.
-PROBE = """
-#include "core.h"
-extern "C" __global__ void light(Scene s, i32 face, i32 row, const double *sky_numbers) {
-  i64 i = threadIdx.x;
-  light_face(s, i, face, row);
-  s.light.sky[i] = sky_texel(s.light.noise, sky_numbers, i, row);
-  s.light.glow[i] = glow_of_cell(s.light.glow[i], s.light.beams, s.counts.beams, s.light.numbers, s.counts.glow_rows,
-                                 s.counts.glow_columns, row, i);
-}
-extern "C" __global__ void draw(Scene s, Seen *seen, i32 *count, u64 *keys, Picture *pictures, Colour *nodes) {
-  i32 i = threadIdx.x;
-  Picture picture = picture_of(s, 0, 2);
-  pictures[0] = picture;
-  nodes[i] = sky_node(s, picture, i, i);
-  if (is_in_sight(s, 0, i, seen + i)) *count += is_before(seen[i], seen[0]);
-  Triangle triangle[2];
-  Sight sight = sight_of(s, 0, seen[i], picture.focal);
-  int made = triangles_of(s, sight, i, picture.width, picture.height, triangle);
-  for (int k = 0; k < made; k++) {
-    Span span = span_of(triangle[k], i, picture.width);
-    for (i32 column = span.first; column < span.end; column++)
-      atomicMax(keys + column, key_of(inverse_at(span, column), low_key(i, true)));
-  }
-  if (!shadow_of(s, 0, i, picture.focal, picture.width, picture.height, &sight)) return;
-  made = triangles_of(s, sight, i, picture.width, picture.height, triangle);
-  for (int k = 0; k < made; k++) {
-    Span span = span_of(triangle[k], i, picture.width);
-    if (is_shaded(keys[i], inverse_at(span, i))) atomicOr(keys + i, (u64)KEY_SHADOW);
-  }
-}
-extern "C" __global__ void finish(Scene s, const Seen *seen, i32 count, const u64 *keys, const Colour *nodes, u32 *fine) {
-  i32 i = threadIdx.x, j = blockIdx.x;
-  Picture picture = picture_of(s, 0, 1);
-  u64 key = keys[i];
-  i32 face = key ? row_of_order(s, seen, count, order_of(key)) : -1;
-  measure_pixel(s, picture, j, i, key, face);
-  fine[i] = paint_pixel(s, picture, row_of(picture, j), nodes, i, key, face);
-  s.out.colour[i] = averaged(fine, picture.width, j, i, 2);
-  rain_on_row(s, s.out.colour, picture.width, picture.height, j);
-  s.out.colour[i] = darkened(s.out.colour[i], s.views.vignette[0], picture.width, picture.height, j, i);
-}
+nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="samepath[cuda] is not installed")
+GENERATIONS = ("sm_75", "sm_80", "sm_90", "sm_100")
+PINNED = json.loads((Path(__file__).parent / "camera_golden.json").read_text("utf-8"))
+PROGRAM = """
+import json, sys, threading
+from samepath.core.errors import SamepathError
+from samepath.simulator.sensors.renderer import create_renderer
+from tests.support.camera_scenes import WEATHERS, cameras, digest, street_scene
+views = [*cameras(), *cameras(width=64, height=48, samples=2, vignette=0.5)]
+found = {}
+def draw(renderer):
+    for name in WEATHERS:
+        found[name] = digest(renderer.render(street_scene(name), views))
+try:
+    renderer = create_renderer(sys.argv[1])
+    # Another thread than the one that has opened the card.
+    thread = threading.Thread(target=draw, args=[renderer])
+    if sys.argv[2] == "thread":
+        thread.start()
+        thread.join()
+    else:
+        draw(renderer)
+    kept = renderer.render(street_scene("noon"), views)
+    renderer.close()
+    # Frames outlive their renderer.
+    found["kept"] = digest(kept)
+    found["told"], found["name"] = renderer.told, renderer.name
+except SamepathError as error:
+    found["error"] = str(error)
+print(json.dumps(found))
 """
 
 
-def found_nvrtc():
-    """The compiler's library, where pip has put it."""
-    try:
-        spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
-    except ModuleNotFoundError:
-        return None
-    folders = spec.submodule_search_locations if spec else ()
-    return next((path for folder in folders for path in sorted(Path(folder).glob("lib/libnvrtc.so.*"))), None)
+@pytest.fixture(scope="module")
+def fake_driver(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("driver")
+    sources = ("-I", str(HERE), "-I", str(SUPPORT), str(SUPPORT / "fake_cuda.cpp"))
+    subprocess.run([COMPILER, *FLAGS, *sources, "-o", str(folder / "libcuda.so.1")], check=True)
+    # Here, as NVRTC looks for the driver by itself, and would not like ours.
+    kept_kernels(nvrtc, "sm_90")
+    return folder
 
 
-def compiled_by(library, architecture, *options):
-    """The assembly of the probe and all it includes."""
-
-    def texts(*words):
-        return (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
-
-    def text_of(size_of, content_of):
-        size = ctypes.c_size_t()
-        getattr(nvrtc, size_of)(program, ctypes.byref(size))
-        content = ctypes.create_string_buffer(size.value)
-        getattr(nvrtc, content_of)(program, content)
-        return content.value.decode()
-
-    nvrtc, program = ctypes.CDLL(str(library)), ctypes.c_void_p()
-    sources = texts(*((HERE / name).read_text("utf-8") for name in HEADERS))
-    assert not nvrtc.nvrtcCreateProgram(
-        ctypes.byref(program), PROBE.encode(), b"probe.cu", len(HEADERS), sources, texts(*HEADERS)
+def drawn_with(folder, fault="", renderer="cuda", where="thread"):
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), "FAKE_CUDA": fault, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, renderer, where], env=environment, capture_output=True, text=True, check=False, cwd=ROOT
     )
-    flags = (f"--gpu-architecture={architecture}", "--std=c++17", *options)
-    failed = nvrtc.nvrtcCompileProgram(program, len(flags), texts(*flags))
-    assert not failed, text_of("nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
-    assembly = text_of("nvrtcGetPTXSize", "nvrtcGetPTX")
-    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return assembly
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout), ran.stderr
 
 
-NVRTC = found_nvrtc()
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_nothing_is_fused_approximated_or_flushed_on_a_card(generation):
+    machine_code, assembly = compiled_kernels(nvrtc, generation)
+    assert machine_code.startswith(b"\x7fELF")
+    text = assembly.decode()
+    assert [name for name in KERNELS if f".entry {name}(" not in text] == []
+    instructions = set(re.findall(r"^\s*(?:@\S+\s+)?([a-z0-9_]+(?:\.[a-z0-9_]+)+)", text, re.MULTILINE))
+    assert {"sqrt.rn.f32", "sqrt.rn.f64", "div.rn.f32", "div.rn.f64"} <= instructions
+    wrong = [one for one in instructions if one.startswith(("fma.", "mad.f")) or ".approx" in one or ".ftz" in one]
+    assert wrong == []
 
-if NVRTC:
 
-    @pytest.mark.parametrize("architecture", ARCHITECTURES)
-    def test_nothing_is_fused_approximated_or_flushed_on_a_card(architecture):
-        assembly = compiled_by(NVRTC, architecture, "--fmad=false")
-        assert {name for name in ("light", "draw", "finish") if f".entry {name}(" in assembly} == {"light", "draw", "finish"}
-        instructions = set(re.findall(r"^\s*(?:@\S+\s+)?([a-z0-9_]+(?:\.[a-z0-9_]+)+)", assembly, re.MULTILINE))
-        assert {"sqrt.rn.f32", "sqrt.rn.f64", "div.rn.f32", "div.rn.f64"} <= instructions
-        wrong = [one for one in instructions if one.startswith(("fma.", "mad.f")) or ".approx" in one or ".ftz" in one]
-        assert wrong == []
+def test_the_compiler_would_fuse_if_it_were_not_told(monkeypatch):
+    # The test above can see: with the compiler's default there are hundreds.
+    monkeypatch.setattr(driver, "FLAGS", ("--std=c++17",))
+    assert len(re.findall(r"\bfma\.", compiled_kernels(nvrtc, GENERATIONS[0])[1].decode())) > 100
 
-    def test_the_compiler_would_fuse_if_it_were_not_told():
-        # The test above can see: with the compiler's default there are hundreds.
-        assert len(re.findall(r"\bfma\.", compiled_by(NVRTC, ARCHITECTURES[0]))) > 100
+
+def test_what_the_compiler_complains_about_is_told_in_one_line(monkeypatch):
+    monkeypatch.setattr(driver, "_SOURCE", b'#include "kernels.h"\nint wrong = ;\n')
+    with pytest.raises(
+        CardError, match=r"^NVRTC could not compile the CUDA renderer for sm_90: kernels\.cu\(2\): error[^\n]*$"
+    ):
+        compiled_kernels(nvrtc, "sm_90")
+
+
+@pytest.mark.parametrize("where", ["thread", "here"])
+def test_the_bindings_carry_the_pinned_pictures(fake_driver, where):
+    found, _ = drawn_with(fake_driver, where=where)
+    assert {name: found[name] for name in PINNED if name in found} == {
+        name: PINNED[name] for name in ("noon", "dusk", "night", "rain")
+    }
+    assert (found["kept"], found["name"]) == (PINNED["noon"], "cuda")
+    assert found["told"] == "Fake card, driver for CUDA 13.0"
+
+
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        ("none", "renderer 'cuda' needs an NVIDIA card, but this machine shows none: draw in software"),
+        ("old", "renderer 'cuda' needs a card of generation 7.5 or later, but Fake card is 6.0"),
+        ("behind", "NVRTC 1[0-9.]+ was found, but the driver is for CUDA 11.4: update the driver, or pip install .*"),
+        ("full", "the graphics card cannot draw: it has not enough memory left: take fewer or smaller cameras"),
+        ("lost", "the graphics card cannot draw: it failed with CUDA_ERROR_DEVICE_UNAVAILABLE"),
+    ],
+)
+def test_what_is_wrong_with_a_card_is_told_in_one_line(fake_driver, fault, line):
+    found, _ = drawn_with(fake_driver, fault, where="here")
+    assert re.fullmatch(line, found["error"]), found
+
+
+@pytest.mark.parametrize("fault", ["none", "lost"])
+def test_auto_draws_the_same_bytes_whatever_becomes_of_the_card(fake_driver, fault):
+    found, said = drawn_with(fake_driver, fault, renderer="auto", where="here")
+    assert found["name"] == "software"
+    assert [found[name] for name in ("noon", "dusk", "night", "rain", "kept")] == [
+        PINNED[name] for name in ("noon", "dusk", "night", "rain", "noon")
+    ]
+    assert ("drawn in software from now on, with the same bytes" in said) == (fault == "lost")
+
+
+def test_a_machine_without_a_driver_is_told_so(tmp_path):
+    found, _ = drawn_with(tmp_path, where="here")
+    # Where there is a real one, it draws.
+    wanted = "renderer 'cuda' needs NVIDIA's driver, which is not installed here: draw in software"
+    assert found.get("error") == wanted or found["noon"] == PINNED["noon"]

@@ -131,6 +131,25 @@ def _compiler(answer: tuple[Any, ...]) -> Any:  # noqa: ANN401
     return answer[1] if len(answer) > 1 else None
 
 
+def kept_kernels(nvrtc: Any, architecture: str) -> bytes:  # noqa: ANN401
+    """The machine code for one generation of cards, compiled if that was not done yet: it takes seconds."""
+    _, major, minor = nvrtc.nvrtcVersion()
+    digest = hashlib.blake2b(f"{architecture} {major}.{minor} {' '.join(FLAGS)}".encode(), digest_size=12)
+    for name in HEADERS:
+        digest.update(name.encode() + b"\0" + (HERE / name).read_bytes())
+    kept = cache_folder(HERE)
+    if kept is None:
+        return compiled_kernels(nvrtc, architecture)[0]
+    path = kept / f"{architecture}-{digest.hexdigest()}.cubin"
+    if not path.exists():
+        made, _ = compiled_kernels(nvrtc, architecture)
+        # The finished file appears under its name at once: of two processes neither reads half of one.
+        with tempfile.NamedTemporaryFile(dir=kept, delete=False) as whole:
+            whole.write(made)
+        Path(whole.name).replace(path)
+    return path.read_bytes()
+
+
 class CudaDriver:
     """The first card of this machine (``CUDA_VISIBLE_DEVICES`` chooses another)."""
 
@@ -201,21 +220,7 @@ class CudaDriver:
                 f"NVRTC {major}.{minor} was found, but the driver is for CUDA {have}: update the driver, "
                 f"or pip install 'cuda-bindings<{major}' and NVRTC of CUDA {version // 1000}"
             )
-        digest = hashlib.blake2b(f"{architecture} {major}.{minor} {' '.join(FLAGS)}".encode(), digest_size=12)
-        for name in HEADERS:
-            digest.update(name.encode() + b"\0" + (HERE / name).read_bytes())
-        kept = cache_folder(HERE)
-        path = kept / f"{architecture}-{digest.hexdigest()}.cubin" if kept else None
-        if path is not None and path.exists():
-            made = path.read_bytes()
-        else:
-            made, _ = compiled_kernels(nvrtc, architecture)
-            if kept is not None and path is not None:
-                # The finished file appears under its name at once: of two processes neither reads half of one.
-                with tempfile.NamedTemporaryFile(dir=kept, delete=False) as whole:
-                    whole.write(made)
-                Path(whole.name).replace(path)
-        self._module = self._checked(self._cuda.cuModuleLoadData(made))
+        self._module = self._checked(self._cuda.cuModuleLoadData(kept_kernels(nvrtc, architecture)))
         return {name: self._checked(self._cuda.cuModuleGetFunction(self._module, name.encode())) for name in KERNELS}
 
     def allocate(self, size: int) -> int:
@@ -249,6 +254,8 @@ class CudaDriver:
 
     def upload(self, to: int, given: NDArray[Any], stream: Any) -> None:  # noqa: ANN401
         """Copy an array to the card."""
+        # Every tick begins with a copy, so this is where a tick finds out which thread it is in.
+        self._current()
         if given.nbytes:
             self._checked(self._cuda.cuMemcpyHtoDAsync(to, given.ctypes.data, given.nbytes, stream))
 
