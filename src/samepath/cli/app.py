@@ -35,6 +35,7 @@ VERBS: Final = {
     "golden": ("golden:app", "Keep a run in a small file, check that it stays the same."),
     "bisect": ("bisect", "Find the setting or the commit that changes the outcome."),
     "shrink": ("shrink", "Find the smallest scenario that still parts."),
+    "tolerance": ("tolerance", "Find how much variance the assertions of a test can bear."),
     "search": ("search", "Find the value at which the verdict of a test flips."),
     "report": ("report", "Write the report of traces or logs again."),
     "import": ("convert", "Convert logs into traces that are quick to read."),

@@ -40,7 +40,19 @@ Restrict = Annotated[
 ]
 Monitors = Annotated[
     Path | None,
-    typer.Option("--monitors", metavar="FILE", help="Assertions that every repeat is judged by (YAML): do their verdicts flip?"),
+    typer.Option("--monitors", metavar="FILE", help="Assertions that every repeat is judged by (YAML): do verdicts flip?"),
+]
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="WHAT=VALUE",
+        help="How far another quantity may stray: speed=0.1m/s, 'walkers position=5cm', sensors=same; may be repeated.",
+    ),
+]
+Reference = Annotated[
+    Path | None,
+    typer.Option("--reference", metavar="LOG", help="Where actors should have been: a log, or traces; tells bias from spread."),
 ]
 Map = Annotated[
     list[str] | None,
@@ -71,6 +83,11 @@ def read_columns(given: list[str] | None) -> dict[str, str]:
         if not column:
             raise InputError(f"--map: KEY=COLUMN was wanted, such as repeat=run_id, but '{key}=' came")
     return columns
+
+
+def read_limits(given: list[str] | None) -> dict[str, object] | None:
+    """Read ``--limit``; None leaves the choice to the study that is analysed."""
+    return None if given is None else dict(name_values("--limit", given, "speed=0.1m/s", "WHAT=VALUE"))
 
 
 def if_given(context: typer.Context, name: str, value: T) -> T | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from samepath.core.errors import InputError
+from samepath.core.limits import read_limits
 from samepath.core.units import format_length, parse_tolerance_m
 from samepath.instrument.analysis.assertions import check_applied
 from samepath.instrument.analysis.cell import AnalysisOptions, CellAnalysis, analyse_cell
@@ -127,6 +128,8 @@ def analyse(
     structure: str | None = None,
     restrict: Sequence[str] | None = None,
     monitors: Monitors | None = None,
+    limits: Mapping[str, object] | None = None,
+    reference: Source | None = None,
     columns: Mapping[str, str] | None = None,
     align: str = Align.TIME,
     lossless: bool = False,
@@ -141,7 +144,8 @@ def analyse(
     own way where an argument is left out. ``tolerance`` is a length with a unit or in metres (default 1 cm); ``criterion`` is
     ``deviation`` or ``sigma``; ``split_at`` is where phases part (``collision``, ``tick=120``, ``t=6s``); ``structure`` is
     ``fail`` or ``report``; ``restrict`` are the filters of the restricted column. ``monitors`` is a monitor file, or what one
-    holds. ``command`` is what the report says runs it again.
+    holds; ``limits`` are those of other quantities, such as ``{"speed": "0.1 m/s"}``. ``reference`` is a trace or a log of
+    where the actors should have been. ``command`` is what the report says runs it again.
 
     >>> from pathlib import Path
     >>> _ = Path("log.csv").write_text("repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2.5,1\n")
@@ -153,18 +157,21 @@ def analyse(
     folder = None if len(sources) != 1 or isinstance(sources[0], CellTrace) else Path(sources[0])
     if folder is not None and (folder / STUDY_FILE).exists():
         record = read_record(folder)
-        judging = _judging(record.plan.judging, criterion, split_at, structure, restrict)
+        judging = _judging(record.plan.judging, criterion, split_at, structure, restrict, limits)
         tolerance_m = None if tolerance is None else tolerance_in_m(tolerance)
-        report = study_report(folder, record, tolerance_m, judging, display=display, monitors=monitors)
+        reading = ImportOptions(columns or {}, Align(align), lossless or None, log_mib << 20)
+        truth = _references(reference, reading, file_format)
+        report = study_report(folder, record, tolerance_m, judging, display=display, monitors=monitors, references=truth)
         if report is None:
             words = f"no cell has two finished repeats to compare; continue with: samepath resume {folder}"
             raise InputError(f"{folder}: {words}")
         return report
     limit = DEFAULT_TOLERANCE if tolerance is None else tolerance
-    judging = _judging(Judging(), criterion, split_at, structure, restrict)
+    judging = _judging(Judging(), criterion, split_at, structure, restrict, limits)
     again = command if command is not None else _command("analyse", sources, tolerance)
     options = ImportOptions(columns or {}, Align(align), lossless or None, log_mib << 20)
-    return _analyse_sources(sources, limit, judging, options, file_format, display, again, monitors)
+    truth = _references(reference, options, file_format)
+    return _analyse_sources(sources, limit, judging, options, file_format, display, again, monitors, truth)
 
 
 def check(
@@ -174,6 +181,7 @@ def check(
     split_at: str = COLLISION.kind,
     structure: str = "fail",
     monitors: Monitors | None = None,
+    limits: Mapping[str, object] | None = None,
     columns: Mapping[str, str] | None = None,
     align: str = Align.TIME,
     lossless: bool = False,
@@ -191,7 +199,7 @@ def check(
     >>> check("log.csv", tolerance="1 m").passes
     True
     """
-    judging = _judging(Judging(), criterion, split_at, structure, None)
+    judging = _judging(Judging(), criterion, split_at, structure, None, limits)
     options = ImportOptions(columns or {}, Align(align), lossless or None, log_mib << 20)
     again = command if command is not None else _command("check", sources, tolerance)
     return _analyse_sources(sources, tolerance, judging, options, file_format, display_for(progress), again, monitors)
@@ -205,6 +213,7 @@ def study_report(
     partial: str = "",
     display: Display | None = None,
     monitors: Monitors | None = None,
+    references: tuple[CellTrace, ...] = (),
 ) -> Report | None:
     """Analyse what is in a study's folder, cells in the plan's order; None where no cell has two repeats to compare."""
     plan = record.plan
@@ -213,7 +222,7 @@ def study_report(
     if not cells:
         return None
     given = judging.monitors or None if monitors is None else monitors
-    options = _options(plan.tolerance_m if tolerance_m is None else tolerance_m, judging, monitor_set(given))
+    options = _options(plan.tolerance_m if tolerance_m is None else tolerance_m, judging, monitor_set(given), references)
     results = _analyse_cells(cells, options, judging.split_at, display or Display())
     known = sorted({name for cell in plan.cells for name in cell.condition})
     return Report(
@@ -238,6 +247,7 @@ def _judging(
     split_at: str | None = None,
     structure: str | None = None,
     restrict: Sequence[str] | None = None,
+    limits: Mapping[str, object] | None = None,
 ) -> Judging:
     """Put what the caller says in the place of ``own``, and refuse words that mean nothing."""
     if structure not in (None, *STRUCTURES):
@@ -251,6 +261,7 @@ def _judging(
         restrict=own.restrict if restrict is None else tuple(restrict),
         confidence=own.confidence,
         monitors=own.monitors,
+        limits=own.limits if limits is None else dict(limits),
     )
 
 
@@ -263,9 +274,10 @@ def _analyse_sources(
     display: Display,
     command: str,
     monitors: Monitors | None,
+    references: tuple[CellTrace, ...] = (),
 ) -> Report:
     # AnalysisOptions are checked first: a typo in one must not cost the reading of a long log.
-    options = _options(tolerance_in_m(tolerance), judging, monitor_set(monitors))
+    options = _options(tolerance_in_m(tolerance), judging, monitor_set(monitors), references)
     parse_split(judging.split_at, 1.0)
     cells = [source for source in sources if isinstance(source, CellTrace)]
     paths = [Path(source) for source in sources if not isinstance(source, CellTrace)]
@@ -286,24 +298,35 @@ def monitor_set(monitors: Monitors | None) -> MonitorSet | None:
     if monitors is None or isinstance(monitors, MonitorSet):
         return monitors
     if isinstance(monitors, Mapping):
-        return read_monitors(monitors, "monitors", _roads)
-    return read_file(Path(monitors), _roads)
+        return read_monitors(monitors, "monitors", _monitored_roads)
+    return read_file(Path(monitors), _monitored_roads)
 
 
-def _roads(name: str) -> MonitoredRoads:
+def _monitored_roads(name: str) -> MonitoredRoads:
     # Reading maps costs imports that most analyses have no use for.
     from samepath.engines.carla.roads import read_roads
 
     return read_roads(name)
 
 
-def _options(tolerance_m: float, judging: Judging, monitors: MonitorSet | None = None) -> AnalysisOptions:
+def _references(reference: Source | None, reading: ImportOptions, file_format: str | None) -> tuple[CellTrace, ...]:
+    """Open what says where the actors should have been."""
+    if reference is None:
+        return ()
+    return (reference,) if isinstance(reference, CellTrace) else tuple(load_cells([Path(reference)], reading, file_format))
+
+
+def _options(
+    tolerance_m: float, judging: Judging, monitors: MonitorSet | None = None, references: tuple[CellTrace, ...] = ()
+) -> AnalysisOptions:
     return AnalysisOptions(
         tolerance_m=tolerance_m,
         criterion=Criterion(judging.criterion),
         confidence=judging.confidence,
         structure_fails=judging.structure == "fail",
         monitors=monitors,
+        limits=read_limits(judging.limits),
+        references=references,
     )
 
 

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
+from samepath.core.limits import ChannelLimit
 from samepath.core.units import format_length
+from samepath.instrument.analysis.accuracy import Accuracy, compare
 from samepath.instrument.analysis.assertions import CellAssertions, assess
 from samepath.instrument.analysis.conditions import ConditionCheck, PaceFinder, ProcessPosition, RunPace, read_host
 from samepath.instrument.analysis.divergence import (
@@ -20,6 +22,13 @@ from samepath.instrument.analysis.divergence import (
     scan,
 )
 from samepath.instrument.analysis.explain import ExplainedParting, explain_first
+from samepath.instrument.analysis.limits import (
+    LimitResult,
+    default_actors,
+    judge_limits,
+    limit_summary,
+    position_beyond,
+)
 from samepath.instrument.analysis.outcomes import (
     MAX_CLUSTERED,
     Clusters,
@@ -53,6 +62,8 @@ class AnalysisOptions:
     confidence: float = 0.95
     structure_fails: bool = True
     monitors: MonitorSet | None = None
+    limits: tuple[ChannelLimit, ...] = ()
+    references: tuple[CellTrace, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,9 @@ class CellAnalysis:
     ``conditions`` holds what was asked of the host against what was measured; ``places`` says where each repeat was run;
     ``sensors`` compares what was sensed; ``pace`` is how fast it ran. They are empty where nobody noted it, as in imported
     logs. ``endings`` groups repeats by what the test came to. ``why`` explains the first divergence. ``assertions`` is what
-    monitors say, None where there are none.
+    monitors say, None where there are none. ``limits`` are the quantities that were limited besides positions, and ``beyond``
+    and ``beyond_before`` the repeats that overstep the tolerance or a limit, in whole runs and before the split. ``accuracy``
+    compares with a reference, where one was given.
     """
 
     header: Header
@@ -106,6 +119,10 @@ class CellAnalysis:
     pace: RunPace | None = None
     why: ExplainedParting | None = None
     assertions: CellAssertions | None = None
+    limits: tuple[LimitResult, ...] = ()
+    beyond: frozenset[int] = frozenset()
+    beyond_before: frozenset[int] = frozenset()
+    accuracy: Accuracy | None = None
 
     @property
     def divergent(self) -> int:
@@ -139,22 +156,26 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
     sensors = analyse_sensors(cell)
     summary = summarise(spread)
     structural = tuple(finding.message for finding in findings) if options.structure_fails else ()
+    before, after = boundary.before(spread), boundary.after(spread)
+    bounded = _Bounded.of(cell, spread, sensors, options, found, before)
+    judged_summary = summary if bounded.mask is None else summarise(spread, bounded.mask)
     judged = {
         criterion: judge(
             identical=len(outcomes) == 1,
             resolution=spread.resolution,
-            max_sigma_m=summary.max_sigma_m,
-            max_deviation_m=summary.max_deviation_m,
+            max_sigma_m=judged_summary.max_sigma_m,
+            max_deviation_m=judged_summary.max_deviation_m,
             structural=structural,
             tolerance_m=options.tolerance_m,
             criterion=criterion,
+            kept=bounded.kept,
+            broken=bounded.broken,
             sensed=next((sensor.words(cell.header.step_s) for sensor in sensors if not sensor.identical), ""),
         )
         for criterion in Criterion
     }
     divergent = sum(len(outcome.repeats) for outcome in outcomes[1:])
-    before, after = boundary.before(spread), boundary.after(spread)
-    phase = _PhaseBuilder(spread, options, count, found)
+    phase = _PhaseBuilder(spread, options, count, found, bounded)
     pace = PaceFinder(cell.header.step_s)
     first = find_first(cell, outcomes, found.deviations)
     conditions, places = read_host(cell.header, pace.watch(cell.host_logs()))
@@ -170,7 +191,7 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
         findings=findings,
         boundary=boundary,
         first_collision_tick=find_boundary(cell, COLLISION).first_tick,
-        before=phase(f"before {options.split.name}", before),
+        before=phase(f"before {options.split.name}", before, early=True),
         after=phase(f"after {options.split.name}", after),
         after_involved=phase(f"after {options.split.name}, involved", boundary.after(spread, involved=True)),
         after_uninvolved=phase(f"after {options.split.name}, not involved", boundary.after(spread, involved=False)),
@@ -181,7 +202,7 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
         bounds=rate_bounds(divergent, count, options.confidence),
         deviations=found.deviations,
         pairs=found.pairs,
-        beyond_tolerance=sum(deviation.max_deviation_m > options.tolerance_m for deviation in found.deviations),
+        beyond_tolerance=len(bounded.beyond),
         first_divergence=first,
         paths=found.paths,
         conditions=conditions,
@@ -190,8 +211,69 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
         endings=find_endings(cell.runs),
         pace=pace.result(),
         why=None if first is None else explain_first(cell, first.reference_repeat, first.repeat),
+        accuracy=_accuracy(cell, spread, options),
+        limits=bounded.results,
+        beyond=bounded.beyond,
+        beyond_before=bounded.beyond_before,
         assertions=None if options.monitors is None else assess(watch_cell(cell, options.monitors), options.confidence),
     )
+
+
+def _accuracy(cell: CellTrace, spread: CellSpread, options: AnalysisOptions) -> Accuracy | None:
+    """Compare with the reference of the cell's scenario, or with the only one there is."""
+    if not options.references:
+        return None
+    mine = [one for one in options.references if one.header.scenario == cell.header.scenario]
+    if not mine and len(options.references) > 1:
+        names = ", ".join(one.header.scenario for one in options.references)
+        raise InputError(f"cell {cell.header.cell!r}: none of the references is of {cell.header.scenario!r}: {names}")
+    return compare(cell, spread, (mine or options.references)[0])
+
+
+@dataclass(frozen=True)
+class _Bounded:
+    """What limits of single quantities say; without any, what the tolerance alone does. ``mask`` None: all pairs count."""
+
+    results: tuple[LimitResult, ...]
+    mask: Bools | None
+    beyond: frozenset[int]
+    beyond_before: frozenset[int]
+
+    @property
+    def broken(self) -> str:
+        return limit_summary(self.results) if any(result.beyond_limit for result in self.results) else ""
+
+    @property
+    def broken_before(self) -> str:
+        return limit_summary([result for result in self.results if result.before_limit])
+
+    @property
+    def kept(self) -> str:
+        return limit_summary(self.results)
+
+    @classmethod
+    def of(
+        cls,
+        cell: CellTrace,
+        spread: CellSpread,
+        sensors: tuple[SensorAnalysis, ...],
+        options: AnalysisOptions,
+        found: Scan,
+        before: Bools,
+    ) -> "_Bounded":
+        if not options.limits:
+            far = frozenset(one.repeat for one in found.deviations if one.max_deviation_m > options.tolerance_m)
+            early = frozenset(one.repeat for one in found.deviations if one.max_deviation_before_m > options.tolerance_m)
+            return cls((), None, far, early)
+        results = judge_limits(cell, spread, sensors, options.limits, options.criterion, before)
+        actors = default_actors(cell, options.limits)
+        whole, early_ones = position_beyond(cell, spread, actors, before, options.tolerance_m)
+        return cls(
+            results,
+            np.tile(actors, len(spread.ticks)),
+            frozenset({*whole, *(repeat for result in results for repeat in result.beyond)}),
+            frozenset({*early_ones, *(repeat for result in results for repeat in result.beyond_before)}),
+        )
 
 
 @dataclass(frozen=True)
@@ -200,12 +282,16 @@ class _PhaseBuilder:
     options: AnalysisOptions
     repeats: int
     found: Scan
+    bounded: _Bounded
 
-    def __call__(self, name: str, mask: Bools) -> Phase:
+    def __call__(self, name: str, mask: Bools, *, early: bool = False) -> Phase:
         """Judge the pairs of ``mask``: identical if every repeat has the same history there, whatever happens elsewhere."""
         summary = summarise(self.spread, mask)
         if summary.pairs == 0:
             return Phase(name, summary, None)
+        own = self.bounded.mask
+        judged = summary if own is None else summarise(self.spread, mask & own)
+        broken = self.bounded.broken_before if early else self.bounded.broken
         identical = bool(np.all(self.found.identical[mask]))
         count = self.spread.channels[self.spread.axes[0]].count
         uneven = bool(np.any(mask & (count > 0) & (count < self.repeats)))
@@ -213,9 +299,10 @@ class _PhaseBuilder:
         judgement = judge(
             identical=identical,
             resolution=self.spread.resolution,
-            max_sigma_m=summary.max_sigma_m,
-            max_deviation_m=summary.max_deviation_m,
+            max_sigma_m=judged.max_sigma_m,
+            max_deviation_m=judged.max_deviation_m,
             structural=structural if self.options.structure_fails else (),
+            broken=broken,
             tolerance_m=self.options.tolerance_m,
             criterion=self.options.criterion,
         )

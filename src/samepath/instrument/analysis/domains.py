@@ -448,7 +448,7 @@ def _coordinate(cell: CellAnalysis, factor: StudyFactor) -> Level:
 def _whole(cell: CellAnalysis, grid: _Grid) -> _Part:
     """A whole run counts for as many pairs as it has phases."""
     options, summary = cell.options, cell.summary
-    odd = {deviation.repeat for deviation in cell.deviations if deviation.max_deviation_m > options.tolerance_m}
+    odd = set(cell.beyond)
     if options.structure_fails:
         odd |= {repeat for finding in cell.findings for repeat in finding.repeats}
     phases = sum(phase.judgement is not None for phase in (cell.before, cell.after))
@@ -478,7 +478,7 @@ def _before(cell: CellAnalysis, grid: _Grid) -> _Part | None:
         reason=judgement.reason,
         max_sigma_m=summary.max_sigma_m,
         max_deviation_m=summary.max_deviation_m,
-        beyond=sum(deviation.max_deviation_before_m > cell.options.tolerance_m for deviation in cell.deviations),
+        beyond=len(cell.beyond_before),
     )
 
 

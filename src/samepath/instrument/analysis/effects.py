@@ -317,6 +317,8 @@ class _Sample:
             odd: set[int] = set()
             if self.phase == WHOLE and cell.options.structure_fails:
                 odd = {repeat for finding in cell.findings for repeat in finding.repeats}
+            if cell.limits:
+                odd |= cell.beyond if self.phase == WHOLE else cell.beyond_before
             for pair in cell.pairs:
                 apart_m = pair.apart_m if self.phase == WHOLE else pair.apart_before_m
                 count += apart_m > cell.options.tolerance_m or pair.first in odd or pair.second in odd

@@ -34,7 +34,7 @@ class Judgement:
     reason: str
 
 
-def judge(
+def judge(  # noqa: PLR0911 - one return for each verdict and reason
     *,
     identical: bool,
     resolution: LogResolution,
@@ -44,8 +44,13 @@ def judge(
     tolerance_m: float,
     criterion: Criterion,
     sensed: str = "",
+    kept: str = "",
+    broken: str = "",
 ) -> Judgement:
-    """Choose the verdict; ``structural`` differences exceed every tolerance, ``sensed`` ones only mar sameness."""
+    """Choose the verdict; ``structural`` differences exceed every tolerance, ``sensed`` ones only mar sameness.
+
+    ``broken`` tells of limits besides the tolerance of which one does not hold, ``kept`` of such that all do.
+    """
     if identical and not sensed:
         if resolution.limits_equality:
             step = format_length(resolution.step_m)
@@ -56,6 +61,8 @@ def judge(
         return Judgement(Verdict.BIT_IDENTICAL, "every repeat has the same bits")
     if structural and not identical:
         return Judgement(Verdict.EXCEEDS_TOLERANCE, structural[0])
+    if broken:
+        return Judgement(Verdict.EXCEEDS_TOLERANCE, broken)
     sigma, deviation = max_sigma_m or 0.0, max_deviation_m or 0.0
     limit = format_length(tolerance_m)
     if sigma > tolerance_m:
@@ -64,6 +71,7 @@ def judge(
         reason = f"a repeat is {format_length(deviation)} from the mean path, above {limit} (max sigma {format_length(sigma)})"
         return Judgement(Verdict.EXCEEDS_TOLERANCE, reason)
     reason = f"max sigma {format_length(sigma)} and max deviation {format_length(deviation)}, tolerance {limit}"
+    reason += f"; {kept}" if kept else ""
     if identical:
         reason = f"every repeat takes the same path to the bit, but not all see the same: {sensed}"
     return Judgement(Verdict.WITHIN_TOLERANCE, reason)

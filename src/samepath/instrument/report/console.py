@@ -177,7 +177,8 @@ def print_document(console: Console, document: Document) -> None:
     for missing in document.missing:
         console.print(Text(missing.words()), soft_wrap=True)
     for cell in document.cells:
-        notes = [*cell_notes(cell), *assertion_notes(cell)]
+        truth = () if cell.accuracy is None else cell.accuracy.actors
+        notes = [*cell_notes(cell), *(actor.words() for actor in truth), *assertion_notes(cell)]
         if notes:
             console.print(Text(cell.header.cell, style="bold"))
             for note in notes:
@@ -190,7 +191,8 @@ def verdict_line(document: Document) -> RenderableType:
     limit = format_length(document.tolerance_m)
     count = len(document.cells)
     cells = "1 cell" if count == 1 else f"{count} cells"
-    detail = f"{len(failing)} of {cells} exceed {limit}" if failing else f"{cells}, tolerance {limit}"
+    limits = f"{limit} or another limit" if any(cell.limits for cell in document.cells) else limit
+    detail = f"{len(failing)} of {cells} exceed {limits}" if failing else f"{cells}, tolerance {limit}"
     lines = [Text.assemble((document.verdict.value, STYLES[document.verdict]), f"  {detail}")]
     if document.partial:
         lines.append(Text(document.partial, style="bold yellow"))

@@ -158,9 +158,10 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "reason": cell.judgement.reason,
         "verdict_by_sigma": cell.judgement_by_sigma.verdict.value,
         "sensors": [sensor_object(sensor, cell.header.step_s) for sensor in cell.sensors],
+        "accuracy": _accuracy(cell),
+        "limits": [{**asdict(limit), "words": limit.words()} for limit in cell.limits],
         "monitors": [
-            assertion_object(one, cell.header.step_s)
-            for one in (() if cell.assertions is None else cell.assertions.assertions)
+            assertion_object(one, cell.header.step_s) for one in (() if cell.assertions is None else cell.assertions.assertions)
         ],
         "coverage": _coverage(cell),
         "differences": [
@@ -206,6 +207,17 @@ def assertion_object(one: Assertion, step_s: float) -> dict[str, object]:
         "worst_time_s": None if one.worst_tick is None else one.worst_tick * step_s,
         "words": one.words(),
     }
+
+
+def _accuracy(cell: CellAnalysis) -> dict[str, object] | None:
+    if cell.accuracy is None:
+        return None
+    drawn = ("time_s", "bias_m", "spread_m")
+    actors = [
+        {**{name: value for name, value in one.__dict__.items() if name not in drawn}, "words": one.words()}
+        for one in cell.accuracy.actors
+    ]
+    return {"reference": cell.accuracy.reference, "actors": actors, "left_out": list(cell.accuracy.left_out)}
 
 
 def _coverage(cell: CellAnalysis) -> dict[str, object] | None:

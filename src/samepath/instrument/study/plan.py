@@ -134,6 +134,7 @@ def _plan_of(data: Mapping[str, Any], where: str, repeats: int | None) -> Plan:
             restrict=tuple(judge.restrict),
             confidence=judge.confidence,
             monitors=_monitors(judge.monitors, where),
+            limits=judge.limits,
         ),
         notes=found.notes,
     )

@@ -110,7 +110,8 @@ class Execution:
 class Judging:
     """Stage five: how to judge. ``restrict`` are the filters of Table I's restricted column.
 
-    ``monitors`` is what a monitor file would hold, as plain data; empty where the study has none.
+    ``monitors`` is what a monitor file would hold, as plain data; empty where the study has none. ``limits`` are those of
+    quantities besides positions, as written.
     """
 
     criterion: str = "deviation"
@@ -119,6 +120,7 @@ class Judging:
     restrict: tuple[str, ...] = ()
     confidence: float = 0.95
     monitors: dict[str, Any] = field(default_factory=dict)
+    limits: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from samepath.core.errors import InputError, unknown
+from samepath.core.errors import InputError, SamepathError, unknown
+from samepath.core.limits import read_limits
 from samepath.core.units import parse_duration_s, parse_tolerance_m
 from samepath.core.verdicts import Verdict
 from samepath.instrument.study.growing import parse_until
@@ -120,6 +121,14 @@ def _split(value: object) -> object:
     elif not isinstance(value, str) or not _SPLIT.fullmatch(value):
         raise ValueError(f"an event such as collision, or tick=120, or t=6s was wanted, but {value!r} came")
     return value
+
+
+def _limits(given: dict[str, Any]) -> dict[str, Any]:
+    try:
+        read_limits(given)
+    except SamepathError as error:
+        raise ValueError(str(error)) from error
+    return given
 
 
 def _until(text: str) -> str:
@@ -300,6 +309,12 @@ class AnalysisSpec(Section):
     )
     confidence: Annotated[float, BeforeValidator(_share), WithJsonSchema(_SHARE)] = Field(
         default=0.95, gt=0, lt=1, description="Of intervals and bounds. Default 0.95."
+    )
+    limits: Annotated[dict[str, Any], AfterValidator(_limits)] = Field(
+        default_factory=dict,
+        description="How far other quantities than positions may stray, and positions of some actors: speed: 0.1 m/s, "
+        "walkers position: 5 cm, orientation, acceleration, commands, event-time: 50 ms, sensors: same.",
+        examples=[{"speed": "0.1 m/s", "walkers position": "5 cm"}],
     )
     monitors: dict[str, Any] | list[Any] = Field(
         default_factory=dict,
