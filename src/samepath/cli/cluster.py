@@ -94,6 +94,10 @@ Compress = Annotated[
     Literal["auto", "on", "off"],
     typer.Option("--compress", help="Frames to and from other hosts without loss made smaller: where it saves time, or not."),
 ]
+RendererOption = Annotated[
+    str,
+    typer.Option("--renderer", help="Who draws: software, cuda (an NVIDIA card, the same bytes), or auto (cuda where it can)."),
+]
 Cores = Annotated[str, typer.Option("--cores", help="Cores that the node may use: 0,2-3. [default: all]", show_default=False)]
 CoreSets = Annotated[
     str,
@@ -188,6 +192,7 @@ def start(
     target_step_ms: TargetStep = 20.0,
     compress: Compress = "auto",
     cores_of_nodes: CoreSets = "",
+    renderer: RendererOption = "software",
 ) -> None:
     """Serve one world whose sensors are drawn by many nodes; clients connect to any. Ctrl-C ends it, a second one at once."""
     from samepath.cluster.autoscale import read_scale
@@ -238,6 +243,7 @@ def start(
         keys=keys,
         scale=rule,
         core_sets=read_core_sets(cores_of_nodes),
+        renderer=renderer,
     )
     kept = journal_config(journal, durable=journal_durable)
     begin(plan if kept is None else plan.keeping(kept))
@@ -304,12 +310,14 @@ def node(
     shared_memory: SharedMemory = True,
     compress: Compress = "auto",
     cores: Cores = "",
+    renderer: RendererOption = "software",
 ) -> None:
     """Draw for a main server until it says that it is over. Exit 0: told to go; 1: main server lost; 2: refused."""
     from samepath.cluster.link.keys import read_keys, read_public
     from samepath.cluster.node import NodeSettings, run_node
     from samepath.cluster.placement.cores import read_cores
     from samepath.cluster.running import MAIN_KEYS, NODE_KEYS
+    from samepath.simulator.sensors.renderer import check_same_bytes
 
     ordinal = re.search(r"[0-9]{1,6}$", name)
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
@@ -329,6 +337,7 @@ def node(
         shared_memory=shared_memory,
         compress=compress,
         cores=read_cores(cores) if cores else (),
+        renderer=check_same_bytes(renderer),
     )
     raise typer.Exit(run_node(settings, logger(f"samepath cluster node {name}")))
 

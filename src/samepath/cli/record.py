@@ -1,5 +1,6 @@
 """``samepath record``: write a dataset of what sensors see of a scenario."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -29,19 +30,24 @@ def record(
         typer.Option("--weather", metavar="NAME=VALUE", help="CARLA's weather, such as cloudiness=80; may be repeated."),
     ] = None,
     renderer: Annotated[
-        str, typer.Option("--renderer", help="Who draws: software (the same bytes everywhere) or opengl (a GPU, or Mesa).")
+        str,
+        typer.Option(
+            "--renderer", help="Who draws: software, cuda (an NVIDIA card, the same bytes), auto (cuda if it can), or opengl."
+        ),
     ] = "software",
     threads: Annotated[int, typer.Option("--threads", help="Threads to draw and cast rays with; they change no byte.")] = 1,
 ) -> None:
     """Write images, points and the truth behind them, frame by frame. The same command writes the same bytes.
 
-    With the renderer opengl that is not promised: the dataset then says which driver drew it.
+    The renderers software, cuda and auto write the same pictures. With opengl that is not promised: the dataset then says which
+    driver drew it.
     """
     from samepath.simulator.sensors.sensor import require_sensors
 
     require_sensors()
     from samepath.scenarios.model import load_scenario
     from samepath.simulator.dataset.files import RecordSettings, weather_of
+    from samepath.simulator.dataset.recording import HEADER
     from samepath.simulator.dataset.recording import record as record_dataset
     from samepath.simulator.sensors.rig import load_rig
 
@@ -67,6 +73,9 @@ def record(
                 typer.echo(f"samepath: recording, {done} of at most {settings.frames_most} frames", err=True)
 
         result = record_dataset(settings, out, threads=threads, on_frame=on_frame)
+    if renderer == "auto":
+        drawn_by = json.loads((out / HEADER).read_text("utf-8"))["renderer"]["name"]
+        typer.echo(f"samepath: drawn by {drawn_by}", err=True)
     known = result.frames - result.written
     there = f" ({known} were there)" if known else ""
     typer.echo(f"{out}: {result.frames} frames{there}, until: {result.reason}; digest {result.digest}")

@@ -34,7 +34,10 @@ Alias = Annotated[
 Data = Annotated[Path, typer.Option("--data", help="The only folder clients can write recordings to and read them from.")]
 Debug = Annotated[bool, typer.Option("--draw-debug", help="Draw clients' debug shapes into the pictures of colour cameras.")]
 Renderer = Annotated[
-    str, typer.Option("--renderer", help="Who draws: software (the same bytes everywhere) or opengl (a GPU, or Mesa).")
+    str,
+    typer.Option(
+        "--renderer", help="Who draws: software, cuda (an NVIDIA card, the same bytes), auto (cuda if it can), or opengl."
+    ),
 ]
 Journal = Annotated[
     Path | None, typer.Option("--journal", help="Keep a journal here, from which a server that died can be continued.")
@@ -267,7 +270,7 @@ async def _serve(
         _log(f"probe: http://{settings.host}:{probe.port}{PATH}")
     _log(f"serving map {settings.map_name} on {settings.host}:{server.port}, streams on {server.stream_port}")
     if drawn_by:
-        _log(f"cameras are drawn by {settings.renderer} ({drawn_by}): pictures depend on the driver")
+        _log(drawn_by)
     if not is_loopback(settings.host):
         _log(
             f"{settings.host} is not loopback: anybody who reaches it can drive this world, fill its data folder "
@@ -285,14 +288,18 @@ async def _serve(
 
 
 def _driver(renderer: str) -> str:
-    """Who draws for a renderer that depends on a driver; refuses one that cannot be opened here, before anybody connects."""
-    from samepath.simulator.sensors.renderer import check_renderer, create_renderer
+    """Who draws, unless it is the software; refuses a renderer that cannot be opened here, before anybody connects."""
+    from samepath.simulator.sensors.renderer import SAME_BYTES, check_renderer, create_renderer
 
     if check_renderer(renderer) == "software":
         return ""
     made = create_renderer(renderer)
     made.close()
-    return ", ".join(made.facts[name] for name in ("gl_renderer", "gl_version") if name in made.facts)
+    if renderer in SAME_BYTES:
+        told = getattr(made, "told", "")
+        return f"cameras are {told}" if renderer == "auto" else f"cameras are drawn by {renderer} ({told})"
+    driver = ", ".join(made.facts[name] for name in ("gl_renderer", "gl_version") if name in made.facts)
+    return f"cameras are drawn by {renderer} ({driver}): pictures depend on the driver"
 
 
 def _write(line: str) -> None:

@@ -61,7 +61,8 @@ _TEST_SENSORS: Final = (
 class NodeSettings:
     """How a node is started. ``handicap`` above 1 makes it draw slower by that factor, for experiments.
 
-    ``compress``: whether frames for other hosts may go compressed. ``cores`` are those that it may use; none: all.
+    ``compress``: whether frames for other hosts may go compressed. ``cores`` are those that it may use; none: all. ``renderer``
+    is software, cuda or auto: a cluster draws the same bytes everywhere, so no other one is taken.
     """
 
     name: str
@@ -78,6 +79,7 @@ class NodeSettings:
     compress: Mode = "auto"
     cores: tuple[int, ...] = ()
     limits: ServerLimits = field(default_factory=ServerLimits)
+    renderer: str = "software"
 
 
 def run_node(settings: NodeSettings, log: Callable[[str], None]) -> int:
@@ -368,7 +370,13 @@ class Node:
         self._replica = Replica(message.aliases, self._stream_port, settings.limits, self._log)
         self._render_thread = RenderThread(
             message.number,
-            LocalRenderer(settings.threads or len(os.sched_getaffinity(0)), most_bytes=settings.limits.measurement_bytes),
+            LocalRenderer(
+                settings.threads or len(os.sched_getaffinity(0)),
+                # A node that was to draw on a card and cannot goes on in software: its pictures are the same, only later.
+                "auto" if settings.renderer == "cuda" else settings.renderer,
+                settings.limits.measurement_bytes,
+                said=self._log,
+            ),
             settings.handicap,
             self._rendered,
             self._render_failed,

@@ -26,6 +26,7 @@ from samepath.core.network import is_everywhere, is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
 from samepath.core.supervisor import Pulse
 from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.sensors.renderer import check_same_bytes
 from samepath.simulator.server.journal import JournalSettings
 from samepath.simulator.server.resume import JournalConfig, origin_of
 from samepath.simulator.server.server import ServerSettings
@@ -46,7 +47,7 @@ class ClusterPlan:
     ``ray`` is the address of an existing Ray cluster, None: a Ray of our own. Nodes listen on ``node_host``. Each has the port
     ``node_port``, for one node per host; None: the k-th has those 2 k above the main server's, or any if that has any. ``keys``
     is the folder of keys for nodes started by hand. ``scale`` has nodes added and let go by load, beginning with ``nodes``.
-    ``core_sets`` are the cores of one node after the other, in turn.
+    ``core_sets`` are the cores of one node after the other, in turn. ``renderer`` is who draws on every node.
     """
 
     main: MainSettings = field(default_factory=MainSettings)
@@ -59,8 +60,10 @@ class ClusterPlan:
     keys: Path | None = None
     scale: ScaleRule | None = None
     core_sets: tuple[tuple[int, ...], ...] = ()
+    renderer: str = "software"
 
     def __post_init__(self) -> None:
+        check_same_bytes(self.renderer)
         if self.scale is not None and not self.scale.nodes_least <= self.nodes <= self.scale.nodes_most:
             raise InputError(
                 f"--nodes {self.nodes} is outside --scale {self.scale.nodes_least}..{self.scale.nodes_most}: "
@@ -84,6 +87,7 @@ class ClusterPlan:
             "node_host": self.node_host,
             "node_port": self.node_port,
             "threads": self.threads,
+            "renderer": self.renderer,
             "keys": None if self.keys is None else str(self.keys.absolute()),
             "scale": None if self.scale is None else [self.scale.nodes_least, self.scale.nodes_most, self.scale.target_s],
             "host": main.server.host,
@@ -146,6 +150,7 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         keys=None if said["keys"] is None else Path(said["keys"]),
         scale=None if said.get("scale") is None else ScaleRule(*said["scale"]),
         core_sets=tuple(tuple(cores) for cores in said.get("core_sets", ())),
+        renderer=said.get("renderer", "software"),
     )
 
 
@@ -220,6 +225,7 @@ class _Cluster:
             port_step=2 if plan.node_port is None else 0,
             core_sets=plan.core_sets,
             compress=plan.main.compress,
+            renderer=plan.renderer,
         )
         for ordinal in range(1, plan.nodes + 1):
             main.place(first.another(ordinal))

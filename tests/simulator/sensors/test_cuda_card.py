@@ -1,4 +1,4 @@
-"""A card as a device: what is uploaded, what overlaps, what is drawn again, and what happens when it fails. No card is needed."""
+"""A card as a device: what is uploaded, what overlaps, what is drawn again, what happens when it fails. No card is needed."""
 
 import json
 import random
@@ -88,7 +88,7 @@ def test_ticks_under_way_at_once_come_out_as_if_alone(software):
     drawn = CudaRenderer(device)
     under_way, checked = [], 0
     for tick in range(8):
-        scene = replace(street_scene(("noon", "night", "night", "rain")[tick // 2 % 4]), tick=tick)
+        scene = replace(street_scene(("noon", "noon", "night", "rain", "noon", "noon", "rain", "rain")[tick]), tick=tick)
         rows = np.array(chance.sample(range(len(scene.moving)), chance.randint(0, len(scene.moving))), np.intp)
         moving = MeshInstances(**{name: getattr(scene.moving, name)[rows] for name in MeshInstances.__slots__})
         scene = replace(scene, moving=moving)
@@ -140,8 +140,8 @@ def test_pictures_are_copied_while_the_next_ones_are_drawn(monkeypatch):
 
 def test_things_that_come_and_go_are_drawn_as_by_a_new_renderer(software):
     device = CardDevice(EmulatedCard(2))
-    drawn, scene = CudaRenderer(device), street_scene("night")
-    for count in (2, 0, 150, 1, 151):
+    drawn, scene = CudaRenderer(device), street_scene("noon")
+    for count in (2, 0, 150, 1):
         rows = np.arange(count) % len(scene.moving)
         moving = MeshInstances(**{name: getattr(scene.moving, name)[rows] for name in MeshInstances.__slots__})
         moving.position[:, 0] += 0.25 * np.arange(count)
@@ -176,14 +176,16 @@ def test_after_a_tick_that_was_too_large_smaller_ones_are_drawn():
 def test_auto_goes_on_in_software_when_the_card_is_lost_and_says_so_once():
     card, said = EmulatedCard(), []
     drawn = AutoRenderer(1, said.append, lambda: CudaRenderer(CardDevice(card)))
-    assert (drawn.name, drawn.told) == ("cuda", "drawn by a card that is none")
+    assert (drawn.name, said.pop()) == ("cuda", "cameras are drawn by cuda (a card that is none)")
     assert digest(drawn.render(street_scene("dusk"), views())) == PINNED["dusk"]
     card.lost = True
     for name in WEATHERS:
         assert digest(drawn.render(street_scene(name), views())) == PINNED[name]
     assert (drawn.name, card.closed) == ("software", True)
     (line,) = said
-    assert line.startswith("drawn in software from now on, with the same bytes: the graphics card cannot draw: it failed with")
+    assert line.startswith(
+        "cameras are drawn in software from now on, with the same bytes: the graphics card cannot draw: it failed with"
+    )
     drawn.close()
 
 

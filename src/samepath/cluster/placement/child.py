@@ -36,6 +36,7 @@ def become_node(spec: NodeSpec, keys: NodeKeys) -> int:
         handicap=spec.handicap,
         shared_memory=spec.shared_memory,
         compress=spec.compress,
+        renderer=spec.renderer,
         cores=spec.cores,
     )
     return run_node(settings, _log)

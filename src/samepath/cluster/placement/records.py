@@ -33,7 +33,8 @@ class NodeSpec:
     ``host`` is the address on which its two CARLA ports listen, ``port`` the first of them (0: any two), ``handicap`` the
     factor by which it draws slower than it could, ``main_endpoint`` where the main server's link listens. ``port_step`` is how
     far ports of one node and the next are apart; 0: all have the same, each on a host of its own. ``core_sets`` are the cores
-    of one node after the other, in turn; none: each may use all. ``compress`` is for frames that go to another host.
+    of one node after the other, in turn; none: each may use all. ``compress`` is for frames that go to another host,
+    ``renderer`` who draws.
     """
 
     name: str
@@ -47,6 +48,7 @@ class NodeSpec:
     port_step: int = 2
     core_sets: tuple[tuple[int, ...], ...] = ()
     compress: Literal["auto", "on", "off"] = "auto"
+    renderer: str = "software"
 
     @property
     def cores(self) -> tuple[int, ...]:

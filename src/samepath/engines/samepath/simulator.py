@@ -286,11 +286,14 @@ class Sensing:
 
             require_sensors()
             from samepath.simulator.sensors import rig as rigs
+            from samepath.simulator.sensors.renderer import SAME_BYTES
 
             rig, boxes = rigs.load_rig(_rig_of(values)), rigs.boxes_of(simulation.scenario)
             self._suite = rigs.SensorSuite(rig, simulation.world, boxes=boxes, renderer=str(values["renderer"]))
-            if values["renderer"] != SENSOR_SETTINGS["renderer"]:
-                # Pictures then depend on a driver: the trace says on which.
+            if values["renderer"] not in SAME_BYTES:
+                # Pictures then depend on a driver: the trace says on which. Of the others nothing is said among the events: a
+                # run's digest covers those, and whether a card or the processor has drawn must not make two runs differ. The
+                # settings that come with the trace name the renderer.
                 told = "; ".join(f"{name} {value}" for name, value in self._suite.drawn_by.items())
                 recorder.event(0, "renderer", detail=told)
 

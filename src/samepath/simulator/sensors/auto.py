@@ -18,7 +18,8 @@ LOG: Final = logging.getLogger("samepath.sensors")
 class AutoRenderer:
     """Draws with ``cuda`` as long as that works, and with ``software`` and its ``threads`` from then on.
 
-    ``name`` is who draws now; ``told`` says why in a line. ``say`` gets that line when it changes.
+    ``name`` is who draws now; ``told`` says why in a line. ``say`` gets that line at the beginning and when it changes;
+    without it the log does.
     """
 
     facts: Mapping[str, str] = MappingProxyType({})
@@ -26,16 +27,17 @@ class AutoRenderer:
     def __init__(
         self,
         threads: int | None = None,
-        say: Callable[[str], None] = LOG.warning,
+        say: Callable[[str], None] | None = None,
         card: Callable[[], Renderer] = lambda: create_renderer("cuda"),
     ) -> None:
         self._threads, self._say = threads, say
         try:
             self._renderer = card()
-            self.told = f"drawn by {getattr(self._renderer, 'told', self._renderer.name)}"
+            self.told = f"drawn by {self._renderer.name} ({getattr(self._renderer, 'told', 'no more is known')})"
         except SimulatorError as error:
             self._renderer = self._software()
             self.told = f"drawn in software: {error}"
+        (say or LOG.info)(f"cameras are {self.told}")
 
     def _software(self) -> Renderer:
         return create_renderer("software", threads=self._threads)
@@ -61,7 +63,7 @@ class AutoRenderer:
     def _fall_back(self, error: SimulatorError) -> None:
         lost, self._renderer = self._renderer, self._software()
         self.told = f"drawn in software from now on, with the same bytes: {error}"
-        self._say(self.told)
+        (self._say or LOG.warning)(f"cameras are {self.told}")
         try:
             lost.close()
         except SimulatorError as more:

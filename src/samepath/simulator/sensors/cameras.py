@@ -260,14 +260,17 @@ class CameraView:
 class RigRenderer:
     """Draws the cameras of a rig with the back end that was chosen. ``threads`` of the software one change no bit.
 
+    ``said`` is told who draws where that was left open (``auto``).
+
     Views that several cameras share are drawn once. Actors are drawn once more, each alone, to tell how much of them is hidden;
     a second renderer does that, as the first one keeps what it worked out of the fixed part of the scene.
     """
 
-    def __init__(self, threads: int = 1, renderer: str = "software") -> None:
-        self._options = {"threads": threads} if renderer in {"software", "auto"} else {}
+    def __init__(self, threads: int = 1, renderer: str = "software", said: Callable[[str], None] | None = None) -> None:
+        self._options: dict[str, object] = {"threads": threads} if renderer in {"software", "auto"} else {}
         self._asked = renderer
-        self._renderer = create_renderer(renderer, **self._options)
+        told: dict[str, object] = {"say": said} if renderer == "auto" else {}
+        self._renderer = create_renderer(renderer, **self._options, **told)
         self._alone: Renderer | None = None
         self._nothing: MeshInstances | None = None
 

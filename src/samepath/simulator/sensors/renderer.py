@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.core.errors import SimulatorError, unknown
+from samepath.core.errors import InputError, SimulatorError, unknown
 from samepath.core.states import Pose
 from samepath.core.trig import sincos_deg
 from samepath.simulator.sensors.weather import SceneWeather
@@ -258,6 +258,14 @@ def check_renderer(name: str) -> str:
     """Refuse a name that no back end has."""
     if name not in RENDERERS:
         raise unknown("renderer", name, RENDERERS)
+    return name
+
+
+def check_same_bytes(name: str) -> str:
+    """Refuse a back end that does not promise the software renderer's bytes, where several machines must draw alike."""
+    if check_renderer(name) not in SAME_BYTES:
+        wanted = ", ".join(SAME_BYTES)
+        raise InputError(f"one of {wanted} was wanted for a cluster's nodes, but {name!r} came: its bytes depend on a driver")
     return name
 
 

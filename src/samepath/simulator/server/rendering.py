@@ -329,7 +329,9 @@ def require_renderer() -> None:
         raise CallError(f"{NOT_SUPPORTED}: {error}") from error
 
 
-def tools_of(road_map: RoadMap, threads: int = 1, renderer: str = "software") -> RenderTools:
+def tools_of(
+    road_map: RoadMap, threads: int = 1, renderer: str = "software", said: Callable[[str], None] | None = None
+) -> RenderTools:
     """Build the tools and use every one of them once, which compiles them where that was never done before."""
     from samepath.simulator.sensors.cameras import RigRenderer
     from samepath.simulator.sensors.lidar import Lidar
@@ -338,7 +340,7 @@ def tools_of(road_map: RoadMap, threads: int = 1, renderer: str = "software") ->
     from samepath.simulator.sensors.renderer import Camera, Channel
     from samepath.simulator.sensors.scene_builder import scene_builder_of
 
-    tools = RenderTools(scene_builder_of(road_map), RayCaster(threads), RigRenderer(threads, renderer))
+    tools = RenderTools(scene_builder_of(road_map), RayCaster(threads), RigRenderer(threads, renderer, said))
     scene, pose, step_s = tools.scenes.scene([]), Pose(z_m=2.0), 0.05
     every = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
     tools.cameras.draw(scene, [Camera(pose, 16, 16, 90.0, every, pose)])
@@ -360,13 +362,21 @@ def compile_all() -> None:
 class LocalRenderer:
     """Makes measurements in this process. ``threads`` change no bit; ``renderer`` names what draws images.
 
+    ``said`` is told who that is where it was left open (``auto``), and of every change.
     A measurement, or what its sensor is to remember of it, that is longer than ``most_bytes`` is refused.
     """
 
     wants_every_tick = False
 
-    def __init__(self, threads: int = 1, renderer: str = "software", most_bytes: int = ServerLimits.measurement_bytes) -> None:
+    def __init__(
+        self,
+        threads: int = 1,
+        renderer: str = "software",
+        most_bytes: int = ServerLimits.measurement_bytes,
+        said: Callable[[str], None] | None = None,
+    ) -> None:
         self._threads = threads
+        self._said = said
         self._renderer = renderer
         self._most_bytes = most_bytes
         self._map: RoadMap | None = None
@@ -382,7 +392,7 @@ class LocalRenderer:
         if self._tools is None or self._map is not road_map:
             is_first = self._map is None
             self.close()
-            self._map, self._tools = road_map, tools_of(road_map, self._threads, self._renderer)
+            self._map, self._tools = road_map, tools_of(road_map, self._threads, self._renderer, self._said)
             if not is_first:
                 return_freed_memory()  # of the map before: its meshes, and pictures of it
 
