@@ -22,7 +22,7 @@ from samepath.instrument.traces.recorder import Recorder
 Scalar = str | float | int | bool
 
 # How scenario files are named: ours, and the paper authors'.
-SCENARIO_FILES: Final = (".yaml", ".yml", ".txt", ".csv")
+SCENARIO_FILES: Final = (".yaml", ".yml", ".txt", ".csv", ".xosc")
 # Built-in scenarios of two vehicles and nobody else: what engines are given that know no pedestrians.
 CAR_SCENARIOS: Final = ("table1-test2", "table1-test1", "glancing")
 # Why runs end, the first by ``RunRequest.duration_s``; the same words in every engine, so that traces can be compared.

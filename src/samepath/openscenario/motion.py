@@ -337,7 +337,8 @@ class WayJob:
             self.ended = True
             if mover.entity.kind == "vehicle":
                 mover.spot = self._roads.attached(mover.spot.x_m, mover.spot.y_m, yaw_deg)
-            elif self._times_s is None:
+            else:
+                # A walker who has arrived stands; a car goes on as it was, as the standard has it.
                 mover.speed_mps = 0.0
 
     def check_goals(self) -> None:
