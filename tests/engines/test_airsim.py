@@ -6,7 +6,6 @@ documented and copes with what may come; how the program itself behaves they can
 
 import json
 import re
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +26,7 @@ from samepath.instrument.execution.rehearsal import check_plan
 from samepath.instrument.study.plan import make_plan
 from samepath.scenarios.scripts import read_script
 from tests.support.airsim_peer import HOMES, AirSimPeer
+from tests.support.driven import collisions, free_port
 from tests.support.peer_cars import EXCHANGES, Fault, alike, listening
 from tests.support.shared_runs import share_runs
 from tests.support.write_exchanges import REQUEST, SHORT
@@ -39,16 +39,6 @@ RUNS = {}
 def go(peer, settings=None, duration_s=0.5, scenario="table1-test2", on_tick=lambda tick: None):
     simulator = AirSim({"port": peer.port, **SHORT, **(settings or {})})
     return run_request(Preset(simulator, {}), RunRequest(scenario, 0, duration_s=duration_s), on_tick)
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def collisions(repeat):
-    return [event for event in repeat.events if event.kind == "collision"]
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ documented and copes with what may come; how the program itself behaves they can
 """
 
 import json
-import socket
 import stat
 import sys
 from importlib.util import find_spec
@@ -24,6 +23,7 @@ from samepath.instrument.study.plan import make_plan
 from samepath.scenarios.scripts import PlanarState, Pose2D, read_script
 from tests.support import ROOT, SUPPORT
 from tests.support.beamng_peer import NODE_AHEAD_M, BeamNGPeer
+from tests.support.driven import collisions, free_port
 from tests.support.peer_cars import EXCHANGES, Fault, listening
 from tests.support.processes_left import wait_until_gone
 from tests.support.shared_runs import share_runs
@@ -39,16 +39,6 @@ RUNS = {}
 def go(peer, settings=None, duration_s=0.5, scenario="table1-test2", on_tick=lambda tick: None):
     simulator = BeamNG({"port": peer.port, **SHORT, **(settings or {})})
     return run_request(Preset(simulator, {}), RunRequest(scenario, 0, duration_s=duration_s), on_tick)
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def collisions(repeat):
-    return [event for event in repeat.events if event.kind == "collision"]
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from samepath.engines.subprocess.project import CHANNELS, GREETING
 from samepath.instrument.execution.rehearsal import check_plan
 from samepath.instrument.study.plan import load_plan
 from samepath.scenarios.scripts import read_script
+from tests.support.driven import check_arrivals, columns_of
 from tests.support.odd_engines import check_misbehaviour, check_pedestrians_are_refused
 from tests.support.processes_left import broken_off, children
 from tests.support.shared_runs import share_runs
@@ -181,28 +182,10 @@ def test_synchronous_conforms(monkeypatch, runs, check):
 @needs_godot
 def test_everybody_drives_along_the_path_and_arrives():
     run = go(scenario="table1-test1")
-    assert run.end.reason == "every actor reached its last waypoint"
-    assert not [event for event in run.events if event.kind == "collision"]
-    columns = {name: index for index, name in enumerate(run.channels)}
+    check_arrivals(run, "table1-test1", Godot().info().step_s)
     for role in read_script("table1-test1").roles:
-        rows = run.values[run.actor == role.number]
-        x_m, y_m, z_m, yaw_deg, vx_mps, vy_mps = (
-            rows[:, columns[n]] for n in ("x_m", "y_m", "z_m", "yaw_deg", "vx_mps", "vy_mps")
-        )
-        assert np.hypot(x_m[-1] - role.path[-1][0], y_m[-1] - role.path[-1][1]) < 0.7
+        (z_m,) = columns_of(run, role, "z_m")
         assert np.abs(z_m).max() < 0.02, "on the ground"
-        speed_mps = np.hypot(vx_mps, vy_mps)
-        assert role.speed_mps * 0.95 < speed_mps.max() < role.speed_mps * 1.05
-        # What is recorded as velocity is what positions do, and cars go where they look.
-        moved_mps = np.hypot(np.diff(x_m), np.diff(y_m)) / run_step_s()
-        assert np.abs(moved_mps - (speed_mps[1:] + speed_mps[:-1]) / 2).max() < 0.15
-        fast = speed_mps > 2
-        course_deg = np.degrees(np.arctan2(vy_mps[fast], vx_mps[fast]))
-        assert np.abs((course_deg - yaw_deg[fast] + 180) % 360 - 180).max() < 12
-
-
-def run_step_s():
-    return Godot().info().step_s
 
 
 @needs_godot

@@ -18,6 +18,7 @@ from samepath.engines.gymnasium.episode import flat
 from samepath.engines.gymnasium.simulator import CoordinateSource, read_settings
 from samepath.engines.interface import Preset, RunRequest
 from samepath.scenarios.scripts import read_script
+from tests.support.driven import collisions
 from tests.support.frame_clock import FrameClock
 from tests.support.shared_runs import share_runs
 
@@ -42,10 +43,6 @@ def gymnasium():
 @pytest.fixture
 def highway_env():
     needs({})
-
-
-def collisions(repeat):
-    return [event for event in repeat.events if event.kind == "collision"]
 
 
 # What needs no Gymnasium

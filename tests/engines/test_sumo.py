@@ -19,6 +19,7 @@ from samepath.engines.interface import Preset, RunRequest
 from samepath.engines.sumo import Sumo
 from samepath.engines.sumo.engine import roads_of, scene_of
 from samepath.scenarios.scripts import read_script
+from tests.support.driven import collisions
 from tests.support.frame_clock import FrameClock
 from tests.support.shared_runs import share_runs
 
@@ -31,10 +32,6 @@ def libsumo():
     reason = Sumo().unavailable({})
     if reason:
         pytest.skip(reason)
-
-
-def collisions(repeat):
-    return [event for event in repeat.events if event.kind == "collision"]
 
 
 # What needs no SUMO

@@ -3,42 +3,28 @@
 import html
 import json
 import re
-import shutil
 import subprocess
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import pytest
-
 from samepath.cluster.monitor.web import MonitorServer
+from tests.support.headless import HEADLESS, MARKS
 from tests.support.watched_clusters import desynchronised, node, one_fenced, picture, working
 from tests.support.watched_web import Wishes, watched
 
-BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
-FLAGS = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-    "--enable-logging=stderr",
-]
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(BROWSER is None, reason="neither chromium, chromium-browser nor google-chrome is on PATH"),
-]
+pytestmark = MARKS
 
 
 def browse(folder, url: str, *arguments: str, seconds: int = 4) -> str:
     """Open a page for so many seconds of the browser's own time, which passes at once. A complaint of the page is a failure."""
     command = [
-        *(BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--virtual-time-budget={seconds * 1000}"),
+        *(
+            *HEADLESS,
+            "--enable-logging=stderr",
+            f"--user-data-dir={folder / 'profile'}",
+            f"--virtual-time-budget={seconds * 1000}",
+        ),
         *(*arguments, url),
     ]
     found = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, check=True)

@@ -3,32 +3,16 @@
 import html
 import json
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 
 import pytest
 
 from samepath.instrument.report.html import render_html
+from tests.support.headless import HEADLESS, MARKS
 from tests.support.report_cells import MISSING, all_cells, case_study, controller_study, document_of, nice_study, noisy
 
-BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
-FLAGS = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-]
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(BROWSER is None, reason="neither chromium, chromium-browser nor google-chrome is on PATH"),
-]
+pytestmark = MARKS
 
 # The page itself allows no script; this one stands in a page around it and looks in.
 LOOK = """
@@ -57,7 +41,7 @@ frame.addEventListener("load", () => {
 def browse(folder, page: str, *arguments: str) -> str:
     source = folder / "page.html"
     source.write_text(page, encoding="utf-8")
-    command = [BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", *arguments, source.as_uri()]
+    command = [*HEADLESS, f"--user-data-dir={folder / 'profile'}", *arguments, source.as_uri()]
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, check=True).stdout
 
 
