@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from samepath.core.clock import SYSTEM_CLOCK
-from samepath.instrument.conditions.worker_pool import ControlLoop, SchedulingState, WorkerPool, corrected
+from samepath.instrument.conditions.worker_pool import PooledLoad, SchedulingState, WorkerPool, corrected
 from samepath.instrument.host.gpu import GpuMeter
 
 SAMPLE_S: Final = 0.2
@@ -42,41 +42,23 @@ def _has_driver() -> bool:
     return True
 
 
-class GpuLoad:
-    """Holds the busiest GPU at ``target`` (0..1) of its time, by work on the first one."""
+class GpuLoad(PooledLoad):
+    """Holds the busiest GPU at ``target`` (0..1) of its time, by work on the first one.
+
+    To start may take seconds where a large library is imported.
+    """
 
     def __init__(
         self, target: float, scheduling: SchedulingState, meter: GpuMeter, backends: tuple[str, ...] | None = None
     ) -> None:
-        self.target = target
+        super().__init__(target, SAMPLE_S)
         self.backend = ""
         self._scheduling = scheduling
         self._meter = meter
         self._backends = usable_backends() if backends is None else backends
-        self._workers: WorkerPool | None = None
-        self._loop = ControlLoop(SAMPLE_S, self._begin, self._step, self._end)
         self._samples: deque[tuple[float, float]] = deque(maxlen=MOST_SAMPLES)
         self._recent: list[float] = []
         self._mark_s = 0.0
-
-    def start(self) -> None:
-        """Start the worker, which may take seconds where a large library is imported."""
-        self._loop.start()
-
-    def close(self) -> None:
-        self._loop.close()
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        return () if self._workers is None else self._workers.pids
-
-    def hold(self, target: float) -> None:
-        if self._workers is not None:
-            self._workers.share = min(1.0, max(0.0, self._workers.share + target - self.target))
-        self.target = target
-
-    def check(self) -> None:
-        self._loop.check()
 
     def _begin(self) -> None:
         self._workers = WorkerPool("GPU", 1, self._scheduling, {"backends": list(self._backends)})
@@ -96,11 +78,6 @@ class GpuLoad:
             fresh = self._recent[len(self._recent) // 2 :]  # the newer ones, see above
             self._workers.share = corrected(self._workers.share, self.target, sum(fresh) / len(fresh), GAIN)
             self._recent = []
-
-    def _end(self) -> None:
-        if self._workers is not None:
-            self._workers.close()
-        self._workers = None
 
     def mark(self) -> None:
         self._mark_s = SYSTEM_CLOCK.monotonic_s()

@@ -13,7 +13,7 @@ import psutil
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions.worker_pool import ControlLoop, SchedulingState, WorkerPool, corrected
+from samepath.instrument.conditions.worker_pool import PooledLoad, SchedulingState, WorkerPool, corrected
 from samepath.instrument.host.doctor import format_size
 from samepath.instrument.host.facts import read_limits
 from samepath.instrument.host.probe import Probe
@@ -30,37 +30,20 @@ MOST_WORKERS: Final = 8
 LEAST_BYTES: Final = 64 * 2**20
 
 
-class MemoryLoad:
+class MemoryLoad(PooledLoad):
     """Holds the bytes moved at ``target`` (0..1) of full speed, which is measured at the start if it is not known."""
 
     def __init__(self, target: float, scheduling: SchedulingState, full_bps: float | None = None) -> None:
-        self.target = target
+        super().__init__(target, CONTROL_S)
         self.full_bps = full_bps or 0.0
         self._scheduling = scheduling
-        self._workers: WorkerPool | None = None
-        self._loop = ControlLoop(CONTROL_S, self._begin, self._step, self._end)
         self._before = (0.0, 0.0)
         self._mark = (0.0, 0.0)
 
     def start(self) -> None:
         """Start the workers and measure their full speed."""
-        self._loop.start()
+        super().start()
         self.mark()
-
-    def close(self) -> None:
-        self._loop.close()
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        return () if self._workers is None else self._workers.pids
-
-    def hold(self, target: float) -> None:
-        if self._workers is not None:
-            self._workers.share = min(1.0, max(0.0, self._workers.share + target - self.target))
-        self.target = target
-
-    def check(self) -> None:
-        self._loop.check()
 
     def _begin(self) -> None:
         workers = worker_count(len(self._scheduling.cores))
@@ -83,11 +66,6 @@ class MemoryLoad:
         measured = _rate(self._before, now) / self.full_bps
         self._before = now
         self._workers.share = corrected(self._workers.share, self.target, measured, GAIN)
-
-    def _end(self) -> None:
-        if self._workers is not None:
-            self._workers.close()
-        self._workers = None
 
     def _reading(self) -> tuple[float, float]:
         workers = self._workers

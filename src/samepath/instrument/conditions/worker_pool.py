@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, Final, Self
@@ -254,3 +255,44 @@ class ControlLoop:
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
+
+
+class PooledLoad(ABC):
+    """A load that one pool of workers makes, held at ``target`` by a loop of its own, as those of memory and GPU are."""
+
+    def __init__(self, target: float, period_s: float) -> None:
+        self.target = target
+        self._workers: WorkerPool | None = None
+        self._loop = ControlLoop(period_s, self._begin, self._step, self._end)
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def close(self) -> None:
+        self._loop.close()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return () if self._workers is None else self._workers.pids
+
+    def hold(self, target: float) -> None:
+        # Moved by as much as the target: what the simulator itself takes is already in the old share, and stays in it.
+        if self._workers is not None:
+            self._workers.share = min(1.0, max(0.0, self._workers.share + target - self.target))
+        self.target = target
+
+    def check(self) -> None:
+        self._loop.check()
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Start the workers, in the loop's thread."""
+
+    @abstractmethod
+    def _step(self) -> None:
+        """Correct their share by what is measured."""
+
+    def _end(self) -> None:
+        if self._workers is not None:
+            self._workers.close()
+        self._workers = None
