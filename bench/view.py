@@ -13,7 +13,7 @@ import samepath
 from bench.tools import save, show
 from samepath.instrument.viewer.packing import cell_block, ground_block, index_of, index_row
 from samepath.instrument.viewer.page import served_page
-from samepath.instrument.viewer.scene import CellView, Ground, Surface, ViewActor, ViewOutcome, shape_of
+from samepath.instrument.viewer.scene import DrawnCell, Ground, Surface, ViewActor, ViewOutcome, shape_of
 from samepath.instrument.viewer.server import ViewServer, ViewSource
 
 SIZES: Final = ((10, 2, 400), (100, 10, 2000), (1000, 10, 2000))
@@ -21,7 +21,7 @@ FRAMES: Final = 30
 TYPES: Final = ("vehicle.tesla.model3", "walker.pedestrian.0001")
 
 
-def made_view(repeats: int, actors: int, ticks: int) -> CellView:
+def made_view(repeats: int, actors: int, ticks: int) -> DrawnCell:
     """Return a cell whose repeats drift apart on circles of different size: everybody moves at every tick."""
     t = np.arange(ticks)[:, None]
     radius, speed = 15.0 + 4.0 * np.arange(actors)[None, :], 0.01 / (1.0 + np.arange(actors)[None, :])
@@ -35,7 +35,7 @@ def made_view(repeats: int, actors: int, ticks: int) -> CellView:
         turn = 2.4 * repeat
         offsets[repeat, :, :, 0] = (3.0 * np.cos(turn) * repeat / repeats * grow)[None, :]
         offsets[repeat, :, :, 1] = (3.0 * np.sin(turn) * repeat / repeats * grow)[None, :]
-    return CellView(
+    return DrawnCell(
         name=f"{repeats} repeats",
         scenario="",
         simulator="",
@@ -63,7 +63,7 @@ def junction() -> Ground:
     return Ground("t-junction", tuple(Surface(one.label, one.vertices, one.triangles) for one in surfaces_of("t-junction")))
 
 
-def measure(view: CellView, ground: Ground, open_page: Any) -> dict[str, Any]:  # noqa: ANN401 - playwright's
+def measure(view: DrawnCell, ground: Ground, open_page: Any) -> dict[str, Any]:  # noqa: ANN401 - playwright's
     index = index_of("bench", samepath.__version__, [index_row(view, 0)], [ground.name])
     block, below = cell_block(view), ground_block(ground)
     server = ViewServer(ViewSource(served_page(index), lambda number: [block][number], lambda number: [below][number]))

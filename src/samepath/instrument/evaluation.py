@@ -10,9 +10,12 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
 from samepath.core.limits import read_limits
@@ -42,8 +45,14 @@ Monitors = str | os.PathLike[str] | Mapping[str, Any] | MonitorSet
 DEFAULT_TOLERANCE = "1cm"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Report(Document):
-    """The analysed cells, the verdict over all of them, and the page that shows them. A notebook shows the page itself."""
+    """The analysed cells, the verdict over all of them, and the page that shows them. A notebook shows the page itself.
+
+    ``traces`` are what was analysed, in the same order: from them the viewer is drawn that is written beside the page.
+    """
+
+    traces: tuple[CellTrace, ...] = ()
 
     @property
     def passes(self) -> bool:
@@ -59,8 +68,14 @@ class Report(Document):
         return render_html(self)
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
-        """Write ``report.html``, ``report.json`` and ``junit.xml`` into a folder that is there; return the page's path."""
-        return write_reports(Path(folder), self)
+        """Write ``report.html``, ``report.json`` and ``junit.xml`` into a folder that is there; return the page's path.
+
+        Beside them ``view.html``, the runs to look at, unless they are too many for one file; the page leads there.
+        """
+        from samepath.instrument.viewing import write_beside  # a report that is only printed draws nothing
+
+        viewer = write_beside(self.title, self.traces, Path(folder))
+        return write_reports(Path(folder), replace(self, viewer=viewer))
 
     def _repr_html_(self) -> str:
         # In a frame of its own: the page's style must not touch the notebook, nor the notebook's the page.
@@ -233,6 +248,8 @@ def study_report(
         provenance=with_hosts(record.provenance, record.hosts),
         partial=partial,
         missing=_missing_cells(folder, record),
+        roads=_roads(results),
+        traces=tuple(cells),
     )
 
 
@@ -287,7 +304,7 @@ def _analyse_sources(
     names = [path.name or str(path) for path in paths] or [cell.header.cell for cell in cells]
     known = sorted({name for cell in results for name in cell.header.condition})
     restriction = parse_restriction(list(judging.restrict), known, results[0].boundary.split.name)
-    return Report(", ".join(names), results, restriction, command)
+    return Report(", ".join(names), results, restriction, command, roads=_roads(results), traces=tuple(cells))
 
 
 def monitor_set(monitors: Monitors | None) -> MonitorSet | None:
@@ -342,6 +359,15 @@ def _analyse_cells(
     if options.monitors is not None:
         check_applied([(cell.header.cell, cell.header.scenario, cell.assertions) for cell in results], options.monitors)
     return tuple(results)
+
+
+def _roads(cells: Sequence[CellAnalysis]) -> dict[str, tuple[NDArray[np.float64], ...]]:
+    """The roads that paths lie on, by scenario, where the map is ours to know."""
+    from samepath.engines.samepath import looking
+
+    names = sorted({cell.header.scenario for cell in cells if cell.header.simulator.startswith("samepath")})
+    maps = {name: looking.map_of(name) for name in names}
+    return {name: looking.roads_of(place) for name, place in maps.items() if place is not None}
 
 
 def _missing_cells(folder: Path, record: StudyRecord) -> tuple[MissingCell, ...]:

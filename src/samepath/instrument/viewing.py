@@ -27,6 +27,7 @@ PathLike = str | os.PathLike[str]
 FILE_POSES_MOST: Final = 8_000_000
 _CACHE_BYTES: Final = 1 << 30
 CELLS_MOST: Final = 2000
+VIEW_FILE: Final = "view.html"
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,20 @@ def view(
     if len(found) > CELLS_MOST:
         raise InputError(f"{place} holds {len(found)} cells, more than {CELLS_MOST}: choose some with --cell")
     return View(place.resolve().name or str(place), found, repeats, display_for(progress))
+
+
+def write_beside(title: str, traces: Sequence[CellTrace], folder: Path) -> str:
+    """Write ``view.html`` of what a report is about, and return its name; nothing where that would be too much for a file."""
+    from samepath.engines.samepath import looking
+
+    if not traces or len(traces) > CELLS_MOST:
+        return ""
+    drawn = [_Drawn(cell, looking.map_of(cell.header.scenario) if _is_ours(cell) else None) for cell in traces]
+    try:
+        return View(title, drawn, None, Display()).write(folder / VIEW_FILE).name
+    except InputError:
+        # A cell that no file can hold: samepath view serves it, or says what to leave out.
+        return ""
 
 
 def _drawn(place: Path, columns: dict[str, str] | None, align: str, file_format: str | None, log_mib: int) -> list[_Drawn]:

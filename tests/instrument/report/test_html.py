@@ -79,7 +79,8 @@ def page_of(*cells, **fields) -> Page:
 def test_the_verdict_comes_before_every_table_and_figure():
     html = html_of(identical(), noisy())
     verdict = html.index("Exceeds tolerance: 1 of 2 cells differs by more than 1 cm", html.index("<body>"))
-    assert verdict < html.index("<table") < html.index("<svg")
+    assert verdict < html.index("<svg") < html.index("<table")  # the first figure is the picture of what happened
+    assert html.index("<svg") > html.index('<figure class="opening">') > verdict
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,11 @@ def map_of(scenario: str) -> str | None:
     return None if spec.map == FLAT else spec.map
 
 
+def roads_of(map_name: str) -> tuple[NDArray[np.float64], ...]:
+    """The outlines of what wheels may be on, x and y of each."""
+    return tuple(ring.vertices[:, :2] for ring in load_map(map_name).drivable)
+
+
 def surfaces_of(map_name: str) -> tuple[MapSurface, ...]:
     """Read a map and put its triangles together by label."""
     by_label: dict[str, list[tuple[NDArray[np.float64], NDArray[np.int32]]]] = {}

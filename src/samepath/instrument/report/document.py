@@ -2,10 +2,13 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.assertions import Assertion, AssertionRow, assertion_rows
@@ -39,7 +42,8 @@ _MOST_ENDINGS: Final = 20
 class Document:
     """Everything a report shows. ``provenance`` is the host's own description, ``command`` runs it again.
 
-    ``missing`` are the cells that were asked for and have no figures.
+    ``missing`` are the cells that were asked for and have no figures. ``roads`` are outlines to draw paths on, by scenario,
+    x and y in metres; ``viewer`` is the address of a page that shows the runs, beside the report. Both may be absent.
     """
 
     title: str
@@ -49,6 +53,8 @@ class Document:
     provenance: dict[str, object] = field(default_factory=dict)
     partial: str = ""
     missing: tuple[MissingCell, ...] = ()
+    roads: Mapping[str, tuple[NDArray[np.float64], ...]] = field(default_factory=dict, repr=False, compare=False)
+    viewer: str = ""
 
     @property
     def tolerance_m(self) -> float:

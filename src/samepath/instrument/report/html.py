@@ -13,7 +13,7 @@ import samepath
 from samepath.core.files import write_text_atomically
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.cell import CellAnalysis
-from samepath.instrument.report import figures
+from samepath.instrument.report import figures, opening_figure
 from samepath.instrument.report.cell_view import (
     FigureView,
     cell_row,
@@ -26,7 +26,17 @@ from samepath.instrument.report.cell_view import (
 from samepath.instrument.report.document import Document, to_json
 from samepath.instrument.report.junit import render_junit
 from samepath.instrument.report.study_view import draws_levels, study_figures, view_study
-from samepath.instrument.report.words import VERDICT_MEANINGS, clean, count, exclusion, headline, length, why, worst_cell
+from samepath.instrument.report.words import (
+    VERDICT_MEANINGS,
+    clean,
+    count,
+    exclusion,
+    headline,
+    length,
+    plainly,
+    why,
+    worst_cell,
+)
 
 # Up to so many cells fit a reader's eye: each has a section. Of more, those that are all alike have a line.
 FEW_CELLS: Final = 3
@@ -59,6 +69,9 @@ def render_html(document: Document) -> str:
         version=samepath.__version__,
         verdict=view_verdict(document.verdict),
         headline=headline(document),
+        plainly=plainly(document),
+        opening=_opening(document, worst),
+        viewer=_viewer_address(document, worst),
         why=why(document),
         tolerance=length(document.tolerance_m),
         sizes=_sizes(document),
@@ -84,6 +97,25 @@ def render_html(document: Document) -> str:
         glossary=[(view_verdict(verdict), VERDICT_MEANINGS[verdict]) for verdict in Verdict],
         provenance=list(_flatten(document.provenance)),
     )
+
+
+def _opening(document: Document, worst: CellAnalysis) -> FigureView:
+    """Draw what happened in the cell that decides the verdict."""
+    first = worst.first_divergence
+    paths = count(len(worst.paths), "path")
+    same = f"All {worst.repeats} repeats take one path" if len(worst.outcomes) == 1 else f"{paths} of {worst.repeats} repeats"
+    where = "" if first is None else f" The ring is where the first two part, to the bit: {first.words()}"
+    words = f"{worst.header.cell}, from above. {same}.{where}"
+    return view_figure(opening_figure.opening(worst, document.roads.get(worst.header.scenario, ())), words)
+
+
+def _viewer_address(document: Document, worst: CellAnalysis) -> str:
+    """The place in the viewer where the first runs of the worst cell part; nothing where there is no viewer."""
+    if not document.viewer:
+        return ""
+    first = worst.first_divergence
+    number = next(index for index, cell in enumerate(document.cells) if cell is worst)
+    return f"{document.viewer}#cell={number}" + ("" if first is None else f"&tick={first.tick}&parting=1")
 
 
 def has_section(cell: CellAnalysis, cells: int) -> bool:

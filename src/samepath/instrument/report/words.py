@@ -99,6 +99,25 @@ def headline(document: Document) -> str:
     return f"{VERDICT_NAMES[verdict]}: {text}"
 
 
+def plainly(document: Document) -> str:
+    """Say what came out to somebody who does not know what a cell or a sigma is."""
+    worst = worst_cell(document)
+    far_m = max((cell.summary.max_deviation_m or 0.0 for cell in document.cells), default=0.0)
+    match document.verdict:
+        case Verdict.BIT_IDENTICAL:
+            return "The same test gave the same run every time, to the last bit."
+        case Verdict.IDENTICAL_AT_RESOLUTION:
+            return "The same test gave the same run every time, as far as the logs can tell."
+        case Verdict.WITHIN_TOLERANCE:
+            return f"The same test did not give exactly the same run, but all runs stayed within {length(far_m)} of their mean."
+        case Verdict.EXCEEDS_TOLERANCE:
+            apart = f": actors were up to {length(far_m)} from where they are on average" if far_m > 0 else ""
+            total = sum(len(ending.repeats) for ending in worst.endings)
+            others = total - len(worst.endings[0].repeats) if worst.endings else 0
+            came = f"{others} of {total} repeats came to something else: who hits whom, or how it ends"
+            return f"The same test did not give the same run{apart}." + (f" {came}. A pass may be luck." if others else "")
+
+
 def beyond_distance(cell: CellAnalysis) -> bool:
     """Does the cell exceed the tolerance by distance, structure aside?"""
     limit, summary = cell.options.tolerance_m, cell.summary

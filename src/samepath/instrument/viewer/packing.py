@@ -14,13 +14,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.instrument.viewer.scene import CellView, Ground
+from samepath.instrument.viewer.scene import DrawnCell, Ground
 
 MAGIC: Final = b"samepath view 1\n"
 _ALIGN: Final = 8
 
 
-def cell_block(view: CellView) -> bytes:
+def cell_block(view: DrawnCell) -> bytes:
     """Return a cell as bytes."""
     head = {
         "name": view.name,
@@ -69,7 +69,7 @@ class IndexRow(NamedTuple):
     ground: int | None
 
 
-def index_row(view: CellView, ground: int | None) -> IndexRow:
+def index_row(view: DrawnCell, ground: int | None) -> IndexRow:
     """Summarise a cell."""
     far_m = float(np.max(view.spread_m, initial=0.0))
     return IndexRow(view.name, view.repeats, len(view.outcomes), view.parting_tick, far_m, ground)

@@ -104,7 +104,7 @@ class Ground:
 
 
 @dataclass(frozen=True, eq=False)
-class CellView:
+class DrawnCell:
     """What is drawn of a cell. ``reference`` float32[tick, actor, 4] is x, y, z less ``origin_m`` and the heading in degrees.
 
     ``offsets`` float16[outcome, actor, tick, 4] are differences from it, in the same order; a heading of :data:`ABSENT` says
@@ -138,7 +138,7 @@ class CellView:
         return min(ticks, default=None)
 
 
-def view_cell(cell: CellTrace, poses_most: int = POSES_MOST, repeats: Collection[int] | None = None) -> CellView:
+def view_cell(cell: CellTrace, poses_most: int = POSES_MOST, repeats: Collection[int] | None = None) -> DrawnCell:
     """Lay out a cell, or some ``repeats`` of it, for drawing; if that is too much for a page, every second, third, ... tick."""
     name = cell.header.cell
     missing = [channel for channel in _CHANNELS[:2] if channel not in cell.header.channels]
@@ -157,7 +157,7 @@ def view_cell(cell: CellTrace, poses_most: int = POSES_MOST, repeats: Collection
     endings = find_endings(cell.runs)
     ending_of = {repeat: index for index, group in enumerate(endings) for repeat in group.repeats}
     marks = _marks(cell, repeats)
-    return CellView(
+    return DrawnCell(
         name=name,
         scenario=cell.header.scenario,
         simulator=cell.header.simulator,
@@ -218,7 +218,7 @@ def _thinning(cell: CellTrace, outcomes: int, poses_most: int) -> int:
 
 
 class _Layout:
-    """Reads a cell block by block into the arrays of a :class:`CellView`."""
+    """Reads a cell block by block into the arrays of a :class:`DrawnCell`."""
 
     def __init__(self, cell: CellTrace, outcomes: tuple[Outcome, ...], shown: NDArray[np.int64]) -> None:
         self._cell, self._shown = cell, shown
