@@ -212,9 +212,10 @@ def parse(text: str, scene: MonitoredScene) -> Formula:
     try:
         tree = ast.parse(line, mode="eval")
     except SyntaxError as error:
-        column = max(0, (error.offset or 1) - 1)
-        raise ExpressionError(f"an expression was wanted, such as ttc(ego, others) > 1.5 ({error.msg})", line, column,
-                              column + 1) from error  # fmt: skip
+        # Where the text is over too soon the parser points nowhere, or behind the last letter.
+        column = error.offset - 1 if error.offset else len(line)
+        wanted = f"an expression was wanted, such as ttc(ego, others) > 1.5 ({error.msg})"
+        raise ExpressionError(wanted, line, column, column + 1) from error
     except (RecursionError, MemoryError, ValueError) as error:
         raise InputError("an expression that is less deeply nested was wanted") from error
     _check_size(tree, line)
@@ -329,10 +330,8 @@ class _Compiler:
             unit = left.unit or (right.unit if op is ast.Mult else None)
         constant = None
         if left.constant is not None and right.constant is not None:
-            try:
-                constant = float(apply(left.constant, right.constant))  # type: ignore[arg-type]
-            except ZeroDivisionError:
-                constant = math.nan
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                constant = float(apply(np.float64(left.constant), np.float64(right.constant)))  # type: ignore[arg-type]
             if not math.isfinite(constant):
                 raise self.error(node, "this is no finite number")
         return _Value("number", number=number, unit=unit, constant=constant)
@@ -372,7 +371,7 @@ class _Compiler:
         if name in TEMPORAL:
             return self._temporal(node, name, arguments)
         known = FUNCTIONS.get(name)
-        if known is None and "_" in name:
+        if known is None and "_" in name.strip("_") and name[0] != "_":
             return self._channel(node, name, arguments)
         if known is None:
             raise self.error(node.func, f"unknown function {name!r}; {_hint(name, [*FUNCTIONS, *TEMPORAL])}")

@@ -102,7 +102,7 @@ def _local(box: Footprint, x_m: Floats, y_m: Floats) -> tuple[Floats, Floats]:
 
 def _slab(place: Floats, speed: Floats, reach: Floats | float) -> tuple[Floats, Floats]:
     """From when to when |place + speed t| <= reach."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         one, other = (-reach - place) / speed, (reach - place) / speed
     still = speed == 0
     inside = np.abs(place) <= reach
@@ -122,7 +122,7 @@ def _disc_entry(x: Floats, y: Floats, vx: Floats, vy: Floats, reach: float) -> F
     """When |p + v t| first is <= reach."""
     square, towards, room = vx * vx + vy * vy, x * vx + y * vy, x * x + y * y - reach * reach
     root = towards * towards - square * room
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # The smaller root as room / (...): the textbook form loses all its digits where contact is near.
         time = room / (-towards + np.sqrt(np.maximum(root, 0.0)))
     hit = (towards < 0) & (root >= 0)

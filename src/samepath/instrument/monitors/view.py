@@ -346,7 +346,7 @@ class CellView:
         side = (x - x1) * dy - (y - y1) * dx
         before = np.roll(side, 1, axis=1)
         passed = (before > 0) != (side > 0)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             part = before / (before - side)
             px, py = np.roll(x, 1, axis=1) * (1 - part) + x * part, np.roll(y, 1, axis=1) * (1 - part) + y * part
             along = ((px - x1) * dx + (py - y1) * dy) / (dx * dx + dy * dy)

@@ -1,0 +1,81 @@
+"""Lanes and edges of roads against ``carla.Map``, which reads the same OpenDRIVE with CARLA's own code."""
+
+import math
+
+import numpy as np
+import pytest
+
+from samepath.core.streams import stream
+from samepath.engines.carla.roads import read_roads
+from samepath.simulator.maps import load_map
+
+carla = pytest.importorskip("carla")
+NAMES = ["t-junction", "double-mini-roundabout", "oval"]
+
+
+def places(name, count, beside_m):
+    """Points around the middles of lanes, up to so far beside them."""
+    draw = stream(7, "places", name)
+    lanes = [line for line in load_map(name).lanes if line.kind == "driving"]
+    points = np.vstack([line.points[:, :2] for line in lanes])
+    chosen = points[draw.integers(0, len(points), count)]
+    return chosen + draw.uniform(-beside_m, beside_m, (count, 2))
+
+
+@pytest.fixture(params=NAMES)
+def both(request):
+    return request.param, read_roads(request.param), carla.Map(request.param, load_map(request.param).xodr)
+
+
+def test_offset_and_width_are_those_of_carlas_nearest_waypoint(both):
+    name, ours, theirs = both
+    points = places(name, 300, 1.0)
+    offset = ours.lane_offset_m(points[:, 0].copy(), points[:, 1].copy())
+    width = ours.lane_width_m(points[:, 0].copy(), points[:, 1].copy())
+    heading = ours.lane_heading_rad(points[:, 0].copy(), points[:, 1].copy())
+    agreed = 0
+    for (x, y), right, wide, yaw in zip(points.tolist(), offset, width, heading, strict=True):
+        point = theirs.get_waypoint(carla.Location(x, y, 0.0))
+        middle, turn = point.transform.location, math.radians(point.transform.rotation.yaw)
+        across = -math.sin(turn) * (x - middle.x) + math.cos(turn) * (y - middle.y)
+        # In junctions lanes lie over each other, and two may be equally near: then both are right, and only distances agree.
+        if abs(math.remainder(yaw - turn, 2 * math.pi)) < 0.05:
+            agreed += 1
+            assert right == pytest.approx(across, abs=0.02)
+            assert wide == pytest.approx(point.lane_width, abs=0.02)
+        assert abs(right) <= math.hypot(x - middle.x, y - middle.y) + 0.02
+    assert agreed > 200
+
+
+def test_who_is_beside_the_road_is_beside_it_for_carla(both):
+    name, ours, theirs = both
+    points = places(name, 1500, 6.0)
+    margin = ours.road_margin_m(points[:, 0].copy(), points[:, 1].copy())
+    checked = 0
+    for (x, y), inside in zip(points.tolist(), margin, strict=True):
+        lane = theirs.get_waypoint(carla.Location(x, y, 0.0), project_to_road=False, lane_type=carla.LaneType.Driving)
+        near = theirs.get_waypoint(carla.Location(x, y, 0.0), lane_type=carla.LaneType.Driving)
+        middle = near.transform.location
+        around = [near, *near.next(8.0), *near.previous(8.0)]
+        # Past the end of a road CARLA still finds its last lane; there the two mean different things.
+        at_an_end = not near.next(7.0) or not near.previous(7.0)
+        if lane is not None and not at_an_end:
+            assert inside > -0.05, (x, y, lane.road_id, lane.lane_id)
+        # Between two lanes CARLA leaves a hair's breadth to neither; in junctions we take the whole surface between them.
+        if lane is None and math.hypot(x - middle.x, y - middle.y) > near.lane_width / 2 + 0.02:
+            assert inside < 0.05 or any(one.is_junction for one in around), (x, y, inside)
+        checked += lane is None
+    assert 100 < checked < 1400
+
+
+def test_margins_on_a_straight_road_are_those_of_the_ruler():
+    roads = read_roads("t-junction")
+    lanes = [line for line in load_map("t-junction").lanes if line.kind == "driving" and not line.is_junction]
+    line = max(lanes, key=lambda one: len(one.points))
+    middle, yaw, width = line.points[len(line.points) // 2], math.radians(line.yaw_deg[len(line.points) // 2]), line.width_m[0]
+    for right in (-0.7, 0.0, 0.4):
+        x, y = middle[0] - math.sin(yaw) * right, middle[1] + math.cos(yaw) * right
+        assert roads.lane_offset_m(np.array([x]), np.array([y]))[0] == pytest.approx(right, abs=1e-5)
+        # The outer border of the lane is the edge of the road, half a lane from its middle.
+        edge = roads.road_margin_m(np.array([x]), np.array([y]))[0]
+        assert min(abs(edge - (width / 2 - right)), abs(edge - (width / 2 + right))) < 1e-3
