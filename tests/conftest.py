@@ -3,7 +3,6 @@
 import os
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -23,15 +22,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 # Processes that share the tests; a single module is run in one, which starts sooner. With the long tests there are two to a
 # core: those wait about half of their time, for Ray, for nodes, for an interpreter. Without them (``-m``) nothing waits.
 WORKERS_MOST = 4
-# What is run by one process, one test after the other: code that is built on first use is then built once, pages are made from
-# cells that were analysed once, and loads that are held at a target do not meet each other.
+# What is run by one process, one test after the other: pages are made from cells that were analysed once, and loads that are
+# held at a target do not meet each other.
 TOGETHER = {
-    "compiled": (
-        "simulator/sensors",
-        "simulator/dataset",
-        "simulator/server/test_sensors_served.py",
-        "engines/test_samepath_sensing.py",
-    ),
     "report": ("instrument/report",),
     "loads": (
         "instrument/conditions/test_cpu_load.py",
@@ -39,6 +32,16 @@ TOGETHER = {
         "instrument/execution",
     ),
 }
+# What needs code that is compiled on first use and kept on disk; modules are run whole, because every process has to load it.
+# One process begins with the first of these, which builds it. Others would have to wait for that, so that the rest come later.
+COMPILED = (
+    "simulator/sensors/test_cameras.py",
+    "simulator/sensors",
+    "simulator/dataset",
+    "simulator/server/test_sensors_served.py",
+    "engines/test_samepath_sensing.py",
+    "cluster",
+)
 HERE = Path(__file__).parent
 
 
@@ -84,19 +87,34 @@ def pytest_collection_modifyitems(config, items):
     gone = [inside for places in TIERS.values() for inside in places if not (HERE / inside).exists()]
     assert not gone, f"tiers name what is not there: {gone}"
     for item in items:
-        for tier in _named(item.path, "tiers"):
+        for tier in _tiers(item.path):
             item.add_marker(tier)
     if hasattr(config, "workerinput"):
-        # First what one process runs alone, then the other long ones, then the rest.
-        items.sort(key=lambda item: 0 if _named(item.path, "together") else 1 if _named(item.path, "tiers") else 2)
+        items.sort(key=lambda item: _turn(item.path))
 
 
 @cache
-def _named(module: Path, table: Literal["tiers", "together"]) -> tuple[str, ...]:
-    """Return under which names of a table a module stands. Kept: 6000 tests times 70 places take seconds in every process."""
+def _tiers(module: Path) -> tuple[str, ...]:
+    """Return the tiers of a module. Kept: 6000 tests times 70 places take seconds in every process."""
     place = module.relative_to(HERE)
-    tables = {"tiers": TIERS, "together": TOGETHER}[table]
-    return tuple(name for name, places in tables.items() if any(place.is_relative_to(inside) for inside in places))
+    return tuple(tier for tier, places in TIERS.items() if any(place.is_relative_to(inside) for inside in places))
+
+
+@cache
+def _turn(module: Path) -> int:
+    """Return when a module's tests are given out: the long ones first, so that the end is not one process with a long one."""
+    place = module.relative_to(HERE)
+    if place == Path(COMPILED[0]) or _group(module):
+        return 0
+    if any(place.is_relative_to(inside) for inside in COMPILED):
+        return 2
+    return 1 if _tiers(module) else 3
+
+
+@cache
+def _group(module: Path) -> str | None:
+    place = module.relative_to(HERE)
+    return next((name for name, places in TOGETHER.items() if any(place.is_relative_to(one) for one in places)), None)
 
 
 # In CI everything is installed that a test can need: one that is skipped there was expected to run, and its suite is not green.
@@ -137,10 +155,10 @@ def pytest_sessionfinish(session):
 
 @cache
 def together(module: Path) -> str | None:
-    """The name of what a module is run together with; one whose tests share a fixture is run whole; others are spread."""
-    named = _named(module, "together")
-    shares = 'scope="module"' in module.read_text("utf-8")
-    return named[0] if named else str(module.relative_to(HERE)) if shares else None
+    """The name of what a module is run together with; one whose tests share something is run whole; others are spread."""
+    place = module.relative_to(HERE)
+    shares = 'scope="module"' in module.read_text("utf-8") or any(place.is_relative_to(one) for one in COMPILED)
+    return _group(module) or (str(place) if shares else None)
 
 
 @pytest.hookimpl(optionalhook=True)
