@@ -18,7 +18,7 @@ changes = st.lists(
 )
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes)
 def test_a_damaged_csv_is_read_or_refused_in_one_line(tmp_path, damage):
     text = GOOD

@@ -177,7 +177,7 @@ def test_autopilot(run):
 
 
 def test_a_synchronous_traffic_manager_ticks_on(run):
-    assert run("synchronous_traffic_manager")["ticks"] == 1500
+    assert run("synchronous_traffic_manager")["ticks"] == 600
 
 
 def test_scenery(run):
