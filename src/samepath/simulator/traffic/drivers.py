@@ -53,7 +53,7 @@ _ASIDE_MPS: Final = 1.1
 _STRADDLES_M: Final = 1.0
 _GAIN_MPS2: Final = 0.4
 _MOVING_MPS: Final = 0.3
-_LOOK_M: Final = 2.2
+_LOOK_M: Final = 1.0
 _LOOK_S: Final = 0.3
 _BEHIND_MOST: Final = 6
 # Something that belongs to nobody's route stands in every lane whose middle is so near, beyond half its own width.
@@ -203,8 +203,7 @@ class Drivers:
                 return
             car.behind = [*car.behind, car.lane][-_BEHIND_MOST:]
             car.lane, car.point = car.ahead.pop(0), 0
-            if self.net.lanes[car.lane].is_junction:
-                car.beside, car.aside_m = -1, car.aside_m
+            car.beside = -1
 
     def _extend(self, car: Car) -> None:
         """Choose the way on, far enough to see what comes, and through the whole of the next junction."""
@@ -315,37 +314,43 @@ class Drivers:
         own = [to_m for _, to_m, crossing in spans if not any(crossing in known for known in gates)]
         return max(own, default=0.0)
 
-    def claims(self) -> dict[int, int]:
-        """Crossings that somebody with leave has yet to drive over, with the lowest id of these; walkers wait."""
-        found: dict[int, int] = {}
+    def claims(self) -> frozenset[int]:
+        """Crossings that somebody with leave has yet to drive over; walkers wait."""
+        found: list[int] = []
         for car in self.cars.values():
             if car.gate < 0:
                 continue
             gate = self.net.gates[car.gate]
-            for crossing in self._crossings(gate, car.exit):
-                if not self._has_crossed(car, crossing):
-                    found.setdefault(crossing, car.id)
-        return found
+            place_m = self._passage_m(car, gate)
+            # A way round a circle and back goes over the same crossing twice.
+            found += [
+                crossing
+                for crossing, _, to_m in self._crossings(gate, car.vias, car.exit)
+                if place_m is None or place_m - car.half_m <= to_m
+            ]
+        return frozenset(found)
 
-    def _crossings(self, gate: Gate, exit_lane: int) -> list[int]:
-        found = list(gate.crossings)
-        if gate.into_junction and exit_lane >= 0:
-            known = {crossing for number in self.net.gates_of[exit_lane] for crossing in self.net.gates[number].crossings}
-            found += [number for _, _, number in self.net.crossings_of[exit_lane] if number not in known]
+    def _crossings(self, gate: Gate, vias: Iterable[int], exit_lane: int) -> list[tuple[int, int, float]]:
+        """The crossings of a passage: which, on which lane, and where on the scale of the passage they end."""
+        net = self.net
+        if not gate.into_junction:
+            return [(number, gate.lane, to_m) for _, to_m, number in net.crossings_of[gate.lane] if number in gate.crossings]
+        length_m = net.lanes[gate.lane].length_m
+        found = [
+            (number, gate.lane, to_m - length_m) for _, to_m, number in net.crossings_of[gate.lane] if number in gate.crossings
+        ]
+        before_m = 0.0
+        for via in vias:
+            found += [(number, via, before_m + to_m) for _, to_m, number in net.crossings_of[via]]
+            before_m += net.lanes[via].length_m
+        if exit_lane >= 0:
+            known = {crossing for number in net.gates_of[exit_lane] for crossing in net.gates[number].crossings}
+            found += [
+                (number, exit_lane, before_m + to_m)
+                for _, to_m, number in net.crossings_of[exit_lane]
+                if number not in known
+            ]
         return found
-
-    def _has_crossed(self, car: Car, crossing: int) -> bool:
-        for lane, _, to_m in self.net.crossings[crossing].spans:
-            if lane == car.lane:
-                return car.at_m - car.half_m > to_m
-            if car.behind and lane in car.behind and lane != car.exit:
-                # Its tail may still be over the crossing behind it.
-                gone_m = car.at_m
-                for number in reversed(car.behind):
-                    if number == lane:
-                        return gone_m + self.net.lanes[number].length_m - to_m > car.half_m
-                    gone_m += self.net.lanes[number].length_m
-        return False
 
     def standing_over(self, crossing: int) -> bool:
         """Is anybody on a crossing, or about to run onto it, with leave or without?"""
@@ -356,9 +361,8 @@ class Drivers:
                     return True
         return False
 
-    def give_leave(self, shows: tuple[TrafficLightState, ...], closed: Iterable[int]) -> None:
-        """Hear everybody who is first at a gate, in the order of right of way."""
-        shut = frozenset(closed)
+    def give_leave(self, shows: tuple[TrafficLightState, ...], shut: frozenset[tuple[int, int]]) -> None:
+        """Hear everybody who is first at a gate, in the order of right of way; ``shut`` are (crossing, lane) for walkers now."""
         requests = [request for car in self.cars.values() if (request := self._request(car)) is not None]
         patience = round(_PATIENCE_S / self._step_s)
 
@@ -429,14 +433,14 @@ class Drivers:
         return light in (TrafficLightState.GREEN, TrafficLightState.OFF)
 
     def _may_go(
-        self, request: _Request, shows: tuple[TrafficLightState, ...], shut: frozenset[int], held: list[_Request]
+        self, request: _Request, shows: tuple[TrafficLightState, ...], shut: frozenset[tuple[int, int]], held: list[_Request]
     ) -> bool:
         car, gate = request.car, request.gate
         if not self._light_allows(request, shows):
             return False
         if gate.stops_always and gate.light < 0 and car.stood_at != gate.number:
             return False
-        if any(crossing in shut for crossing in self._crossings(gate, request.exit)):
+        if shut and any((c, lane) in shut for c, lane, _ in self._crossings(gate, request.vias, request.exit)):
             return False
         if not self._has_room(request):
             return False

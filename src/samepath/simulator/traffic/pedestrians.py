@@ -22,27 +22,35 @@ from samepath.core.catalogue import WalkerType, actor_type
 from samepath.core.states import ActorState, WalkerCommand
 from samepath.core.streams import stream
 from samepath.core.trig import sincos_deg
+from samepath.simulator.traffic.roads import RoadNet
 from samepath.simulator.traffic.walkways import Place, WalkNet
 
 Floats = NDArray[np.float64]
 
 _NEAR_M: Final = 3.0
 _SOON_S: Final = 2.5
+# More than two can come closer in a tick. A post comes no closer.
 _APART_M: Final = 0.2
+_APART_FROM_POST_M: Final = 0.08
 # Candidates: turned by so much, right first, at these parts of the wanted speed; and to stand.
 _TURNS_DEG: Final = (0.0, 15.0, -15.0, 30.0, -30.0, 50.0, -50.0, 75.0, -75.0, 105.0, -105.0)
 _PARTS: Final = (1.0, 0.6, 0.3)
 _WEIGHT: Final = 1.4
 _LEFT_COST: Final = 0.06
+# To stand must cost more than to go around: else everybody waits for a post to step aside.
+_STAND_COST: Final = 1.2
+_POST_AHEAD_M: Final = 4.0
 _AT_ONCE_S: Final = 0.35
 _TOUCHES: Final = 100.0
 _TOUCHES_POST: Final = 1000.0
 _ARRIVED_M: Final = 0.4
 _STEP_AHEAD_S: Final = 0.4
 # At a crossing: who waits this long closes it; how long walkers may start, and how long cars have it at least.
-_CLOSE_S: Final = 8.0
+_CLOSE_S: Final = 15.0
 _START_S: Final = 3.0
-_CARS_S: Final = 8.0
+_CARS_S: Final = 20.0
+# From the middle of a lane: half a car, a walker, and some air.
+_PAST_LANE_M: Final = 2.2
 # Who has got nowhere for so long goes somewhere else.
 _STUCK_S: Final = 20.0
 _STUCK_M: Final = 0.5
@@ -95,8 +103,8 @@ class Pedestrians:
         self._goals = [way.number for way in net.ways if way.is_sidewalk]
         candidates = [(turn, part) for part in _PARTS for turn in _TURNS_DEG]
         rotations = [(*sincos_deg(turn), part) for turn, part in candidates]
-        self._turned = np.array([(part * cosine, part * sine) for sine, cosine, part in rotations] + [(0.0, 0.0)])
-        self._bias = np.array([_LEFT_COST if turn < 0.0 else 0.0 for turn, _ in candidates] + [0.0])
+        self._turned = np.array([(part * cosine, part * sine) for sine, cosine, part in rotations] + [(0.0, 0.0)])  # the last one stands
+        self._bias = np.array([_LEFT_COST if turn < 0.0 else 0.0 for turn, _ in candidates] + [_STAND_COST])
 
     def add(self, actor_id: int, type_name: str, way: int) -> None:
         """Take an actor that stands on a walkway into the traffic."""
@@ -110,10 +118,20 @@ class Pedestrians:
         """Forget an actor that is gone."""
         self.people.pop(actor_id, None)
 
-    def busy(self) -> set[int]:
-        """The crossings on which cars may not drive: walkers are on them, may start, or have waited long."""
-        found = {person.crosses for person in self.people.values() if person.crosses >= 0}
-        return found.union(number for number, turn in enumerate(self._turns) if turn.closed or turn.open_until >= 0)
+    def shut(self, tick: int, states: Mapping[int, ActorState], roads: RoadNet) -> frozenset[tuple[int, int]]:
+        """Where cars may not drive now: (crossing, lane). Walkers may start, have waited long, or are not past the lane yet."""
+        found: list[tuple[int, int]] = []
+        on: dict[int, list[ActorState]] = {}
+        for person in self.people.values():
+            if person.crosses >= 0:
+                on.setdefault(person.crosses, []).append(states[person.id])
+        for number, turn in enumerate(self._turns):
+            spans = roads.crossings[number].spans
+            if turn.closed or tick <= turn.open_until:
+                found += [(number, lane) for lane, _, _ in spans]
+            elif number in on:
+                found += [(number, span[0]) for span in spans if not all(_is_past(roads, span, walker) for walker in on[number])]
+        return frozenset(found)
 
     def turns(self, tick: int, stops_cars: Mapping[int, bool], is_free: Mapping[int, bool]) -> None:
         """Decide whose turn it is at every crossing where somebody waits.
@@ -182,7 +200,31 @@ class Pedestrians:
                 return 0.0, 0.0
         if far_m < 1e-6:
             return 0.0, 0.0
+        dx, dy = self._past_posts(person, x_m, y_m, dx, dy, far_m)
+        far_m = math.sqrt(dx * dx + dy * dy)
         return dx / far_m * person.speed_mps, dy / far_m * person.speed_mps
+
+    def _past_posts(
+        self, person: Person, x_m: float, y_m: float, dx: float, dy: float, far_m: float
+    ) -> tuple[float, float]:
+        """Aim beside a post that stands in the way, on the side where there is room; else one could be caught behind it."""
+        net = self.net
+        here = [net.ways[person.way], net.ways[person.route[0]]]
+        to_x, to_y = dx / far_m, dy / far_m
+        for number in sorted({*net.posts_of[here[0].number], *net.posts_of[here[1].number]}):
+            post_x, post_y, radius_m = net.posts[number]
+            off_x, off_y = post_x - x_m, post_y - y_m
+            along_m, right_m = off_x * to_x + off_y * to_y, off_y * to_x - off_x * to_y
+            clear_m = radius_m + person.radius_m + _APART_FROM_POST_M
+            if not (0.0 < along_m < min(far_m, _POST_AHEAD_M) and abs(right_m) < clear_m):
+                continue
+            # First the side on which it would pass anyway.
+            for side in (-1.0, 1.0) if right_m > 0.0 else (1.0, -1.0):
+                aside_m = side * (clear_m + 0.04)
+                beside_x, beside_y = post_x - aside_m * to_y, post_y + aside_m * to_x
+                if any(way.holds(beside_x, beside_y) for way in here):
+                    return beside_x - x_m, beside_y - y_m
+        return dx, dy
 
     def _follow(self, person: Person, x_m: float, y_m: float) -> None:
         """Find the walkway somebody is on now: the same, or one further on."""
@@ -198,7 +240,7 @@ class Pedestrians:
             person.way = person.route.pop(0)
         here = ways[person.way]
         # Off the crossing for good: not only in the next polygon, but with both feet.
-        if person.crosses >= 0 and here.crossing != person.crosses and here.holds(x_m, y_m, 0.1):
+        if person.crosses >= 0 and here.crossing != person.crosses and here.holds(x_m, y_m):
             if not any(ways[number].crossing == person.crosses for number in person.route[:1]):
                 person.crosses = -1
 
@@ -249,12 +291,15 @@ class Pedestrians:
         )
         off_x, off_y = tries[:, :, 0] - ahead[:, 0, None], tries[:, :, 1] - ahead[:, 1, None]
         cost = np.sqrt(off_x * off_x + off_y * off_y) + self._bias[None, :]
-        touch_m = radius[who] + radius[whom] + _APART_M
+        fixed = whom >= len(everybody)
+        touch_m = radius[who] + radius[whom] + np.where(fixed, _APART_FROM_POST_M, _APART_M)
         soon_s = _soonest_s(tries, place[who], moves[whom], dx[who, whom], dy[who, whom], touch_m)
         cost += np.where(soon_s < _SOON_S, _WEIGHT * (1.0 / np.maximum(soon_s, _AT_ONCE_S) - 1.0 / _SOON_S), 0.0)
-        cost += np.where(soon_s < _AT_ONCE_S, _TOUCHES - soon_s, 0.0)
+        touches = np.where(soon_s < _AT_ONCE_S, _TOUCHES - soon_s, 0.0)
+        # Whoever stands is safe: the other one has to give way. Two who see each other come could else both go on.
+        touches[:, -1] = 0.0
+        cost += touches
         # People step back from each other; a post does not. Whoever is pressed from all sides still does not walk into one.
-        fixed = whom >= len(everybody)
         if fixed.any():
             post_s = _soonest_s(
                 tries, place[who[fixed]], moves[whom[fixed]], dx[who, whom][fixed], dy[who, whom][fixed], touch_m[fixed]
@@ -297,6 +342,15 @@ class Pedestrians:
                 setattr(self.people[actor_id], name, list(value) if isinstance(value, list) else value)
         for turn, (open_until, cars_until, closed) in zip(self._turns, plain["turns"], strict=True):
             turn.open_until, turn.cars_until, turn.closed = open_until, cars_until, closed
+
+
+def _is_past(roads: RoadNet, span: tuple[int, float, float], walker: ActorState) -> bool:
+    """Has somebody left a lane behind, going away from it?"""
+    lane, at_m = roads.lanes[span[0]], 0.5 * (span[1] + span[2])
+    (x_m, y_m), (to_x, to_y) = lane.place(at_m), lane.direction(at_m)
+    right_m = (walker.pose.y_m - y_m) * to_x - (walker.pose.x_m - x_m) * to_y
+    right_mps = walker.velocity_mps.y * to_x - walker.velocity_mps.x * to_y
+    return abs(right_m) > _PAST_LANE_M and right_m * right_mps > 0.0
 
 
 def _soonest_s(

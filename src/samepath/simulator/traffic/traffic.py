@@ -27,7 +27,7 @@ from samepath.simulator.world.signals import TrafficLightState
 VEHICLES_MAX: Final = 2000
 WALKERS_MAX: Final = 2000
 # Ordinary cars and vans: what is wider or longer needs more than its own lane in a narrow bend.
-_WIDEST_M, _LONGEST_M = 2.01, 6.0
+_WIDEST_M, _LONGEST_M = 2.01, 5.5
 TRAFFIC_CARS: Final = tuple(
     kind.name
     for kind in VEHICLES
@@ -197,7 +197,7 @@ class Traffic:
             }
             pedestrians.turns(tick, stops_cars, is_free)
         commands: dict[int, Command] = dict(pedestrians.walk(tick, states, walkers))
-        drivers.give_leave(lights, pedestrians.busy())
+        drivers.give_leave(lights, pedestrians.shut(tick, states, self.net))
         commands.update(drivers.drive(tick))
         return dict(sorted(commands.items()))
 

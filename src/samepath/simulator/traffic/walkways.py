@@ -21,6 +21,8 @@ from samepath.simulator.traffic.roads import Crossing, RoadNet
 _EDGE_M: Final = 0.25
 _RIGHT_MOST_M: Final = 1.0
 _CROSSING_REACH_M: Final = 15.0
+# People go out of their way so far to spare themselves a crossing.
+_CROSSING_COST_M: Final = 60.0
 # What stands on a walkway and is no wider is walked around; the mesh itself leaves out what is larger.
 _POST_WIDEST_M: Final = 1.5
 _HEAD_M: Final = 2.0
@@ -65,6 +67,8 @@ class WalkNet:
     ways: tuple[Walkway, ...]
     posts: tuple[tuple[float, float, float], ...] = ()
     """What stands on them, such as posts of signs: x, y, radius."""
+    posts_of: tuple[tuple[int, ...], ...] = ()
+    """By walkway: the posts on it, or just beside."""
 
     def route(self, start: int, goal: int) -> list[int]:
         """The shortest row of walkways from one to another, both included; ties go to the lower number."""
@@ -84,6 +88,8 @@ class WalkNet:
             for door in way.doorways:
                 other = self.ways[door.to]
                 cost = best[number] + _far_m(way.middle, door.point) + _far_m(door.point, other.middle)
+                if other.crossing >= 0 and way.crossing < 0:
+                    cost += _CROSSING_COST_M
                 if cost < best.get(door.to, math.inf):
                     best[door.to] = cost
                     came[door.to] = number
@@ -139,7 +145,12 @@ def walk_net(road_map: RoadMap, net: RoadNet) -> WalkNet:
         ways.append(
             Walkway(new, middle, height_m, tuple(edges), tuple(doors), crossing, area_m2, polygon.area == SIDEWALK[0])
         )
-    return WalkNet(tuple(ways), tuple(_posts(road_map, ways)))
+    posts = tuple(_posts(road_map, ways))
+    posts_of = tuple(
+        tuple(n for n, (x_m, y_m, radius_m) in enumerate(posts) if way.holds(x_m, y_m, -radius_m - 2.0 * PERSON_RADIUS_M))
+        for way in ways
+    )
+    return WalkNet(tuple(ways), posts, posts_of)
 
 
 def _posts(road_map: RoadMap, ways: list[Walkway]) -> Iterator[tuple[float, float, float]]:
