@@ -16,7 +16,7 @@ from samepath.core.errors import InputError, unknown
 from samepath.core.units import ANGLE_UNITS_DEG, DURATION_UNITS_S, LENGTH_UNITS_M, SPEED_UNITS_MPS, parse_quantity
 
 SPEED: Final = "speed_mps"
-_ACCELERATION_UNITS: Final = {"m/s2": 1.0, "m/s²": 1.0, "g": 9.80665}
+_ACCELERATION_UNITS: Final = {"m/s²": 1.0, "g": 9.80665}
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ def parse_limit(key: str, value: object) -> ChannelLimit:
         if value != "same":
             raise InputError(f"sensors: same was wanted, but {value!r} came: frames are equal or they are not")
         return ChannelLimit(name, 0.0)
-    limit = parse_quantity(str(value), quantity.units, f"limit of {name}", quantity.example)
+    # A unit has no digits to the reader of quantities.
+    limit = parse_quantity(str(value).replace("m/s2", "m/s²"), quantity.units, f"limit of {name}", quantity.example)
     if limit < 0:
         raise InputError(f"{key}: a limit of at least 0 was wanted, but {value!r} came")
     return ChannelLimit(name, limit, of)

@@ -27,9 +27,11 @@ def parse_quantity(text: str, units: Mapping[str, float], what: str, example: st
     number, unit = match.groups()
     if unit is not None and unit not in units:
         raise InputError(f"a {what} like {example} was wanted, but {text!r} came: use one of {', '.join(units)}")
-    # One decimal rounding instead of two: '1cm' becomes 0.01, not 0.010000000000000002 or the like.
+    # One decimal rounding instead of two: '1cm' becomes 0.01, not 0.010000000000000002 or the like. Only where the unit is a
+    # whole part of ours: a km/h is none, and 3.6 rounded to 4 would make 90 km/h of 81.
     factor = 1.0 if unit is None else units[unit]
-    value = float(number) / round(1 / factor) if factor < 1 and (1 / factor) < 1e15 else float(number) * factor
+    parts = round(1 / factor) if 1e-15 < factor < 1 else 0
+    value = float(number) / parts if parts and 1 / parts == factor else float(number) * factor
     if not math.isfinite(value):
         raise InputError(f"a finite {what} was wanted, but {text!r} came")
     return value

@@ -1,9 +1,9 @@
 """Do assertions flip? Verdicts of monitors over repeats: how often they disagree, by how much, and what margin variance needs.
 
-*Flip rate*: the share of repeats whose verdict is not the usual one. Its upper bound is exact (Clopper-Pearson). Which verdict
-is the usual one is itself read off the sample, which near one half would let the bound fail twice as often as stated; so where
-the two-sided interval still holds one half, the bound is one half. The binomial sums in the tests show that this keeps the
-stated confidence at every rate.
+*Flip rate*: the share of repeats whose verdict is not the usual one. Its upper bound is exact. Which verdict is the usual one
+is itself read off the sample, so that Clopper-Pearson's bound would fail up to twice as often as stated near one half; the bound
+here is found in the same way, but for the count of the *rarer* verdict: the largest rate m at which k or fewer of the rarer are
+not too rare, P(K <= k) + P(K >= n - k) at m. Far from one half the two bounds are the same number.
 
 *Margin needed*: the range of margins seen. By Wilks (1941) the range of n repeats holds at least a share b of all repeats with
 confidence 1 - n b^(n-1) + (n-1) b^n, whatever the distribution. So a run that passes by more than this range speaks for at
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
-from samepath.instrument.analysis.verdict import clopper_pearson
 from samepath.instrument.monitors.coverage import CellCoverage
 from samepath.instrument.monitors.monitor import MonitoredCell, MonitorSet, MonitorTrace
 
@@ -163,8 +162,15 @@ def sigma_of(values: Floats) -> float | None:
 
 def flip_upper(rarer: int, judged: int, confidence: float) -> float:
     """Upper bound of the rate of the rarer verdict, valid at every true rate; see the module."""
-    two_sided = clopper_pearson(rarer, judged, (1 + confidence) / 2)[1]
-    return 0.5 if two_sided >= 0.5 else clopper_pearson(rarer, judged, confidence)[1]
+    from scipy import optimize, stats
+
+    def chance(rate: float) -> float:
+        return float(stats.binom.cdf(rarer, judged, rate) + stats.binom.sf(judged - rarer - 1, judged, rate))
+
+    error = 1 - confidence
+    if 2 * rarer >= judged or chance(0.5) >= error:
+        return 0.5
+    return float(optimize.brentq(lambda rate: chance(rate) - error, 0.0, 0.5, xtol=1e-15))
 
 
 def wilks_share(repeats: int, confidence: float) -> float:

@@ -37,7 +37,9 @@ def _speed(text: str) -> float:
 
 
 def _plain(text: str) -> float:
-    return parse_quantity(text, {"m/s2": 1.0, "m/s²": 1.0, "m/s3": 1.0, "m/s³": 1.0, "g": 9.80665}, "number", "3.5 or 3.5 m/s2")
+    # A unit has no digits to the reader of quantities.
+    plain = text.replace("m/s2", "m/s²").replace("m/s3", "m/s³")
+    return parse_quantity(plain, {"m/s²": 1.0, "m/s³": 1.0, "g": 9.80665}, "number", "3.5 or 3.5 m/s2")
 
 
 def _place(value: object) -> tuple[float, float]:
