@@ -309,6 +309,7 @@ filter_distance float 500.0
 use_etsi_fading bool true
 custom_fading_stddev float 0.0
 path_loss_model string winner geometric
+network_profile string none dsrc wifi 5g
 """
 _V2X: Final = f"""{_RADIO}
 gen_cam_min float 0.1

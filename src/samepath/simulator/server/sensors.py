@@ -442,11 +442,18 @@ SENSOR_MODELS: Final[dict[str, Callable[[Description, int], SensorModel]]] = {
 }
 
 
+def sensor_models() -> dict[str, Callable[[Description, int], SensorModel]]:
+    """All sensors that can be spawned. Radios know this module, and are therefore added here."""
+    from samepath.simulator.server.radio import AwarenessSensor, CustomRadioSensor
+
+    return {**SENSOR_MODELS, AwarenessSensor.name: AwarenessSensor, CustomRadioSensor.name: CustomRadioSensor}
+
+
 def build_sensor(description: Description, ordinal: int) -> SensorModel:
     """Build the model of a sensor from its blueprint's attributes."""
-    build = SENSOR_MODELS.get(description.id)
+    build = sensor_models().get(description.id)
     if build is None:
-        raise CallError(f"{NOT_SUPPORTED}: {description.id}; there are: {', '.join(SENSOR_MODELS)}")
+        raise CallError(f"{NOT_SUPPORTED}: {description.id}; there are: {', '.join(sensor_models())}")
     return build(description, ordinal)
 
 

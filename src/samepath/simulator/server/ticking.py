@@ -26,6 +26,7 @@ from samepath.simulator.sensors.sensor import check_rays
 from samepath.simulator.server.actors import ActorEntry, SignEntry, VehicleEntry, WalkerEntry, WrittenLights
 from samepath.simulator.server.episode import DEFAULT_STEP_S, Episode
 from samepath.simulator.server.physics_control import FRICTION_SCALE, served_type
+from samepath.simulator.server.radio import exchange
 from samepath.simulator.server.sensors import SensorEntry, VisualSensor, build_sensor, given, real, sense
 from samepath.simulator.world.signals import TrafficLightState
 from samepath.simulator.world.world import FrictionVolume, SpawnRefusedError
@@ -97,6 +98,7 @@ def _tick(episode: Episode, step_s: float) -> None:
     _write_walkers(episode)
     _write_lights(episode)
     publish(episode)
+    exchange(episode)
     sense(episode, collisions)
     _record(episode, collisions)
     episode.debug.fade(episode.elapsed_s)

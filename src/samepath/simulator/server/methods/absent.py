@@ -22,7 +22,6 @@ TABLE.missing(
 )
 TABLE.missing("vehicles run on Rapier only", VOID, ("enable_carsim", "use_carsim_road", "enable_chrono_physics"))
 TABLE.missing("ROS is not built in", VOID, ("enable_sensor_for_ros", "disable_sensor_for_ros"))
-TABLE.missing("there are no radio messages", VOID, ("send",))
 TABLE.missing(_GBUFFERS, VOID, ("enable_gbuffers",))
 TABLE.missing(_GBUFFERS, VALUE, ("get_gbuffer_token",))
 

@@ -13,7 +13,7 @@ from samepath.simulator.server.actors import ActorEntry, VehicleEntry, WalkerEnt
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods.table import Table
 from samepath.simulator.server.rpc import Sender
-from samepath.simulator.server.sensors import SENSOR_MODELS
+from samepath.simulator.server.sensors import sensor_models
 from samepath.simulator.server.ticking import destroy, spawn
 
 TABLE: Final = Table()
@@ -42,7 +42,7 @@ def _library() -> Raw:
     there = [
         blueprint
         for blueprint in blueprints.library()
-        if not blueprint.id.startswith("sensor.") or blueprint.id in SENSOR_MODELS
+        if not blueprint.id.startswith("sensor.") or blueprint.id in sensor_models()
     ]
     return Raw(
         pack(

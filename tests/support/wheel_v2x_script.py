@@ -1,0 +1,39 @@
+"""Two cars and their radios, by CARLA's own client; prints JSON. Argument: the port."""
+
+import json
+import queue
+import sys
+
+import carla
+from wheel_scripts import connect  # beside this file: it is run as a script
+
+TICKS = 40
+
+
+def talk(port):
+    _, world = connect(port)
+    library, places = world.get_blueprint_library(), world.get_map().get_spawn_points()
+    cars = [world.spawn_actor(library.find("vehicle.tesla.model3"), places[number]) for number in (0, 1)]
+    world.tick()
+    found, sensors = {}, []
+    for kind in ("v2x", "v2x_custom"):
+        blueprint = library.find(f"sensor.other.{kind}")
+        found[kind] = queue.Queue()
+        pair = [world.spawn_actor(blueprint, carla.Transform(), attach_to=one) for one in cars]
+        pair[1].listen(found[kind].put)
+        sensors.append(pair)
+    cars[0].apply_control(carla.VehicleControl(throttle=1.0))
+    world.tick()
+    sensors[1][0].send("mind the gap")
+    for _ in range(TICKS):
+        world.tick()
+    text = next(iter(found["v2x_custom"].get(timeout=20)))
+    said = []
+    while not found["v2x"].empty() or not said:
+        event = found["v2x"].get(timeout=20)
+        said += [[event.frame, message.get()["Message"], message.power] for message in event]
+    return {"cars": [one.id for one in cars], "text": [text.get()["Message"], text.power], "said": said}
+
+
+if __name__ == "__main__":
+    print(json.dumps(talk(int(sys.argv[1]))))
