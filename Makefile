@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= runs/case-study
 
 .DEFAULT_GOAL := help
-.PHONY: help study test quick lint bench engines clean
+.PHONY: help study test quick lint bench gpu engines clean
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -32,6 +32,11 @@ lint: $(VENV)/.ready  ## ruff and mypy --strict
 bench: $(VENV)/.ready  ## the long proofs; tables on the terminal, JSON under bench/results/
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || echo "engines to compare with could not be installed"
 	$(BIN)/python -m bench
+
+gpu: $(VENV)/.ready  ## on a machine with an NVIDIA card: are the card's bytes the software's, and how fast; bench/results/gpu.json
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[cuda]'
+	$(BIN)/python -m pytest -q tests/simulator/sensors/test_cuda_core.py tests/simulator/sensors/test_cuda_card.py tests/simulator/sensors/test_cuda_nvrtc.py
+	$(BIN)/python -m bench gpu
 
 engines: $(VENV)/.ready  ## every engine of other people that can be installed here (about 1.5 GB)
 	.ci/engines

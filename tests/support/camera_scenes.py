@@ -1,6 +1,7 @@
 """Scenes for cameras: a street with a bit of everything, and bare triangles made by hand."""
 
 import hashlib
+import random
 from functools import cache
 
 import numpy as np
@@ -75,6 +76,24 @@ def cameras(channels=EVERYTHING, width=120, height=80, **changes):
         Camera(pose, width, height, fov, channels, pose._replace(x_m=pose.x_m - 0.3, yaw_deg=pose.yaw_deg - 1.0), **changes)
         for pose, fov in poses
     ]
+
+
+def fuzzed_cameras(count, seed):
+    """Anywhere: in walls, under the ground, far off and high up, wide and narrow, of odd sizes and few channels."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        reach_m = chance.choice((20.0, 20.0, 100.0, 3000.0))
+        pose = along(
+            chance.uniform(-reach_m, reach_m), chance.uniform(-reach_m, reach_m),
+            chance.choice((chance.uniform(-2.0, 6.0), chance.uniform(-50.0, 300.0))),
+            chance.uniform(-180.0, 180.0), chance.uniform(-90.0, 90.0), chance.uniform(-180.0, 180.0),
+        )  # fmt: skip
+        was = pose._replace(x_m=pose.x_m + chance.uniform(-1.0, 1.0), pitch_deg=pose.pitch_deg + chance.uniform(-20.0, 20.0))
+        channels = chance.choice((EVERYTHING, EVERYTHING, Channel.COLOUR, Channel.DEPTH | Channel.FLOW, Channel.LABEL))
+        yield Camera(
+            pose, chance.randint(1, 90), chance.randint(1, 70), chance.uniform(1.0, 170.0), channels,
+            chance.choice((was, None)), chance.choice((1, 1, 2)), chance.choice((0.0, 0.7)),
+        )  # fmt: skip
 
 
 def digest(frames):

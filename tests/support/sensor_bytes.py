@@ -39,7 +39,7 @@ def given(kind):
     return NOISY.get(kind, PICTURE if ".camera." in kind else {})
 
 
-def in_a_rig(threads):
+def in_a_rig(threads, renderer="software"):
     """What every kind of sensor measures on a car of a scenario."""
     sensors = tuple(
         MountedSensor(name=kind.rpartition(".")[2], type=kind, at=(0.6, 0.1, 1.7), pitch=-3.0, yaw=2.0, attributes=given(kind))
@@ -47,7 +47,11 @@ def in_a_rig(threads):
     )
     simulation = Simulation(load_scenario(SCENARIO))
     suite = SensorSuite(
-        Rig(name="all", sensors=sensors), simulation.world, boxes=boxes_of(simulation.scenario), threads=threads
+        Rig(name="all", sensors=sensors),
+        simulation.world,
+        boxes=boxes_of(simulation.scenario),
+        threads=threads,
+        renderer=renderer,
     )
     found = {kind: hashlib.blake2b(digest_size=16) for kind in SENSOR_KINDS}
     for _ in range(RIG_TICKS):

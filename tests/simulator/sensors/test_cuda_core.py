@@ -1,7 +1,6 @@
 """The core of the CUDA renderer and its kernels, run by the processor: the software renderer's bytes, in every channel."""
 
 import json
-import random
 import re
 import shutil
 from dataclasses import replace
@@ -26,7 +25,18 @@ from samepath.simulator.sensors.raster.software import SoftwareRenderer
 from samepath.simulator.sensors.renderer import Camera, Channel, Lamp, Material, MeshInstances
 from samepath.simulator.sensors.scene_builder import scene_builder_of
 from samepath.simulator.sensors.weather import light_of
-from tests.support.camera_scenes import EVERYTHING, SKY, WEATHERS, along, bare_scene, cameras, digest, looks, street_scene
+from tests.support.camera_scenes import (
+    EVERYTHING,
+    SKY,
+    WEATHERS,
+    along,
+    bare_scene,
+    cameras,
+    digest,
+    fuzzed_cameras,
+    looks,
+    street_scene,
+)
 from tests.support.emulated_card import EmulatedCard
 
 CHANNELS = ("bgra", "depth_m", "label", "instance", "normal", "flow")
@@ -91,24 +101,6 @@ def test_the_pinned_pictures_have_the_pinned_bytes(core):
 @pytest.mark.parametrize("samples", [1, 3, 4])
 def test_every_weather_has_the_bytes_of_the_software_renderer(core, software, weather, samples):
     assert_same(core, software, street_scene(weather), cameras(width=97, height=61, samples=samples, vignette=0.8))
-
-
-def fuzzed_cameras(count, seed):
-    """Anywhere: in walls, under the ground, far off and high up, wide and narrow, of odd sizes and few channels."""
-    chance = random.Random(seed)
-    for _ in range(count):
-        reach_m = chance.choice((20.0, 20.0, 100.0, 3000.0))
-        pose = along(
-            chance.uniform(-reach_m, reach_m), chance.uniform(-reach_m, reach_m),
-            chance.choice((chance.uniform(-2.0, 6.0), chance.uniform(-50.0, 300.0))),
-            chance.uniform(-180.0, 180.0), chance.uniform(-90.0, 90.0), chance.uniform(-180.0, 180.0),
-        )  # fmt: skip
-        was = pose._replace(x_m=pose.x_m + chance.uniform(-1.0, 1.0), pitch_deg=pose.pitch_deg + chance.uniform(-20.0, 20.0))
-        channels = chance.choice((EVERYTHING, EVERYTHING, Channel.COLOUR, Channel.DEPTH | Channel.FLOW, Channel.LABEL))
-        yield Camera(
-            pose, chance.randint(1, 90), chance.randint(1, 70), chance.uniform(1.0, 170.0), channels,
-            chance.choice((was, None)), chance.choice((1, 1, 2)), chance.choice((0.0, 0.7)),
-        )  # fmt: skip
 
 
 @needs_compiler
