@@ -120,6 +120,23 @@ class BoxSpec(_Model):
         return self
 
 
+class TrafficSpec(_Model):
+    """Traffic beside the actors of a scenario: how many of each, and whether drivers have destinations or turn by chance.
+
+    Only the simulator samepath plays it, on a map with roads.
+    """
+
+    vehicles: int = Field(default=0, ge=0, le=2000)
+    walkers: int = Field(default=0, ge=0, le=2000)
+    routes: Literal["random-turns", "destinations"] = "random-turns"
+
+    @model_validator(mode="after")
+    def _check(self) -> "TrafficSpec":
+        if not self.vehicles and not self.walkers:
+            raise ValueError("traffic of at least one vehicle or walker was wanted, but none came")
+        return self
+
+
 class ScenarioSpec(_Model):
     """A scenario file."""
 
@@ -130,11 +147,18 @@ class ScenarioSpec(_Model):
     step: Duration = Field(default=0.05, gt=0, le=1)
     substeps: int = Field(default=5, ge=1, le=100)
     end: Literal["last-waypoint", "first-collision", "duration"] = "last-waypoint"
-    actors: tuple[ActorSpec, ...] = Field(min_length=1)
+    actors: tuple[ActorSpec, ...] = ()
     boxes: tuple[BoxSpec, ...] = ()
+    traffic: TrafficSpec | None = None
 
     @model_validator(mode="after")
     def _check(self) -> "ScenarioSpec":
+        if not self.actors and self.traffic is None:
+            raise ValueError("at least one actor was wanted, or traffic, but neither came")
+        if self.traffic is not None and self.map == "flat":
+            raise ValueError("traffic needs roads: choose a map such as town, not flat")
+        if self.traffic is not None and not self.actors and self.end == "last-waypoint":
+            raise ValueError("traffic never arrives: with traffic alone choose end: duration or first-collision")
         ids = [actor.id for actor in self.actors]
         if len(set(ids)) != len(ids):
             raise ValueError(f"actor ids must be distinct, but {ids} came")
@@ -144,6 +168,11 @@ class ScenarioSpec(_Model):
         if abs(ticks - round(ticks)) > 1e-6:
             raise ValueError(f"a duration of {self.duration:g} s is no whole number of steps of {self.step:g} s")
         return self
+
+    @property
+    def population(self) -> int:
+        """How many actors there are, with those of the traffic: their ids are 1 to this."""
+        return len(self.actors) + (self.traffic.vehicles + self.traffic.walkers if self.traffic else 0)
 
     @property
     def ticks(self) -> int:
@@ -192,7 +221,7 @@ def build_scenario(data: Mapping[str, Any], where: str) -> ScenarioSpec:
 
 
 def _model_at(location: list[str | int]) -> type[BaseModel]:
-    parts: dict[str | int, type[BaseModel]] = {"actors": ActorSpec, "boxes": BoxSpec}
+    parts: dict[str | int, type[BaseModel]] = {"actors": ActorSpec, "boxes": BoxSpec, "traffic": TrafficSpec}
     return parts.get(location[0], ScenarioSpec) if len(location) > 1 else ScenarioSpec
 
 

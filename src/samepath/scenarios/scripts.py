@@ -23,7 +23,7 @@ from samepath.core.errors import InputError, SimulatorError
 from samepath.core.states import Command, VehicleCommand, WalkerCommand
 from samepath.core.trig import sincos_deg, wrap_deg
 from samepath.scenarios.drivers import Steering, VehicleFollower, VehicleObservation, VehicleSettings
-from samepath.scenarios.model import ActorSpec, ScenarioSpec, built_in_scenarios, load_scenario
+from samepath.scenarios.model import ActorSpec, ScenarioSpec, built_in_scenarios, load_scenario, parse_scenario
 from samepath.scenarios.paths import SPACING_M, Path, interpolate
 from samepath.scenarios.timed import TimedWalk, timetable_of
 
@@ -191,8 +191,8 @@ class Script:
 
 
 def script_names() -> tuple[str, ...]:
-    """Return the names of the scenarios that come with samepath."""
-    return tuple(built_in_scenarios())
+    """Return the names of the scenarios that come with samepath and that every engine can play: those without traffic."""
+    return tuple(name for name, text in built_in_scenarios().items() if parse_scenario(text, name).traffic is None)
 
 
 def read_script(name_or_path: str) -> Script:
@@ -201,6 +201,8 @@ def read_script(name_or_path: str) -> Script:
     Controllers of the user's own are refused: they are written for the simulator samepath.
     """
     spec = load_scenario(name_or_path)
+    if spec.traffic is not None:
+        raise InputError(f"scenario {spec.name}: traffic: our own traffic runs on the simulator samepath only")
     for index, actor in enumerate(spec.actors):
         if actor.controller is not None or actor.process is not None:
             raise InputError(

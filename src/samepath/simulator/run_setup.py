@@ -106,7 +106,7 @@ class RunSetup:
         if not self.is_lockstep:
             return True
         told = {entry.actor for entry in log if entry.kind is InputKind.COMMAND and entry.step == 0}
-        return all(spec.id in told for spec in self.scenario.actors)
+        return all(number in told for number in range(1, self.scenario.population + 1))
 
     def fed(self, log: InputLog, inputs: InputRecorder | None = None, decisions: Decisions | None = None) -> "FedRun":
         """Set the run up again from what went into it; ``decisions`` where it replayed some itself."""

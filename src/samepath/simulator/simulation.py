@@ -44,6 +44,8 @@ from samepath.scenarios.walkers import WalkerFollower, WalkerSettings
 from samepath.simulator.maps import Mesh, load_map
 from samepath.simulator.maps.surfaces import GROUND_LABELS
 from samepath.simulator.physics.engine import PhysicsSettings
+from samepath.simulator.traffic.traffic import Newcomer, Traffic, TrafficSettings, newcomers
+from samepath.simulator.world.signals import Signals
 from samepath.simulator.world.world import StaticMesh, World
 
 OFF_MAP_M: Final = 3.0
@@ -125,6 +127,9 @@ class Simulation:
         self._met: set[tuple[int, int | None, str]] = set()
         for spec in self._arrangement.order(scenario.actors):
             self._spawn(spec)
+        self.traffic, self.signals = self._traffic()
+        for newcomer in self._newcomers():
+            self._join(newcomer)
         self._record_to = record_to
         self._replay = DecisionReplay(decisions, self._types) if decisions is not None else None
         self.agents = self._agents()
@@ -158,6 +163,40 @@ class Simulation:
         if spec.start_speed:
             sine, cosine = sincos_deg(spec.start_heading_deg)
             self.world.set_velocity(number, Vector(spec.start_speed * cosine, spec.start_speed * sine, 0.0))
+
+    def _traffic(self) -> tuple[Traffic | None, Signals | None]:
+        """Who decides for the traffic, if there is any, and the lights it goes by."""
+        if self._traffic_settings is None:
+            return None, None
+        road_map = load_map(self.scenario.map)
+        traffic = Traffic(road_map, self._traffic_settings, self.settings.seed, self.world.settings.step_s)
+        return traffic, Signals(traffic.net.plan)
+
+    @property
+    def _traffic_settings(self) -> TrafficSettings | None:
+        wanted = self.scenario.traffic
+        if wanted is None:
+            return None
+        return TrafficSettings(wanted.vehicles, wanted.walkers, destinations=wanted.routes == "destinations")
+
+    def _newcomers(self) -> tuple[Newcomer, ...]:
+        """The actors of the traffic; where a scenario's own actors begin nobody of the traffic does."""
+        if self._traffic_settings is None:
+            return ()
+        taken = [(actor.path[0][0], actor.path[0][1]) for actor in self.scenario.actors]
+        return newcomers(load_map(self.scenario.map), self._traffic_settings, self.settings.seed, taken)
+
+    def _join(self, newcomer: Newcomer) -> None:
+        """Put an actor of the traffic into the world, behind all others."""
+        x_m, y_m = newcomer.x_m, newcomer.y_m
+        pose = Pose(x_m, y_m, ground_height_m(self.world, x_m, y_m) + newcomer.lift_m, yaw_deg=newcomer.yaw_deg)
+        try:
+            number = self.world.spawn(newcomer.type, pose)
+        except SimulatorError as error:
+            raise InputError(f"scenario {self.scenario.name}: traffic: {error}") from error
+        self._types[number] = newcomer.type
+        if self.traffic is not None:
+            self.traffic.add(number, newcomer)
 
     def _agent(self, spec: ActorSpec) -> Agent:
         kind = actor_type(spec.type)
@@ -211,7 +250,10 @@ class Simulation:
             for agent in self.agents.values():
                 if isinstance(agent, FedAgent):
                     agent.command = self.feed.command(step, agent.actor_id)
-        return {number: agent.decide(view) for number, agent in sorted(self.agents.items()) if number in view.states}
+        found = {number: agent.decide(view) for number, agent in sorted(self.agents.items()) if number in view.states}
+        if self.traffic is not None and self.signals is not None:
+            found.update(self.traffic.decide(view.tick, view.states, view.types, self.signals.shown()))
+        return found
 
     def step(self, step_s: float | None = None) -> StepResult:
         """Advance by one tick: agents decide from what they see now, physics moves everything, collisions take effect."""
@@ -228,6 +270,8 @@ class Simulation:
             if number in here and number not in self._things:
                 self.world.apply(number, command)
         collisions = tuple(collision for collision in self.world.tick(step_s) if self._is_new(collision))
+        if self.signals is not None:
+            self.signals.tick(self.world.settings.step_s if step_s is None else step_s)
         destroyed = tuple(number for number in self._hit(collisions) if self._take(number))
         finished = self._finished(start_s)
         if self._record_to is not None:
@@ -257,7 +301,8 @@ class Simulation:
 
     def _take(self, number: int) -> bool:
         """Do what a scenario says of an actor that was hit; True if it is gone."""
-        wish = self.scenario.actors[number - 1].after_collision
+        # Actors of the traffic go on.
+        wish = self.scenario.actors[number - 1].after_collision if number <= len(self.scenario.actors) else "go on"
         if wish == "remove":
             self.world.destroy(number)
             return True
@@ -272,7 +317,8 @@ class Simulation:
         if self.scenario.end == "first-collision" and collisions:
             return FIRST_COLLISION
         here = self.world.states()
-        if self.scenario.end == "last-waypoint" and all(number in finished for number in self._types if number in here):
+        own = (spec.id for spec in self.scenario.actors)
+        if self.scenario.end == "last-waypoint" and all(number in finished for number in own if number in here):
             return LAST_WAYPOINT
         over = self.world.time_s >= self.scenario.duration - 0.5 * self.world.settings.step_s
         return TIME_OVER if over else None
@@ -294,6 +340,8 @@ class Simulation:
             "met": met,
             "decisions": self._replay and asdict(self._replay.decisions),
         }
+        if self.traffic is not None and self.signals is not None:
+            extra["traffic"] = {**self.traffic.to_plain(), "lights": self.signals.snapshot()}
         return self.world.snapshot(extra)
 
     @classmethod
@@ -312,6 +360,11 @@ class Simulation:
         simulation._arrangement = Arrangement()
         simulation.commands = {}
         simulation._note_types()
+        simulation._types.update({actor.id: actor.type for actor in world.actors})
+        simulation.traffic, simulation.signals = simulation._traffic()
+        if simulation.traffic is not None:
+            simulation.traffic.recall(extra["traffic"])
+            simulation.signals = Signals.restore(simulation.traffic.net.plan, extra["traffic"]["lights"])
         simulation._met = {(a, b, name) for a, b, name in extra["met"]}
         decisions = extra["decisions"]
         simulation._record_to = None

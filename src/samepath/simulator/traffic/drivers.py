@@ -102,8 +102,8 @@ class Car:
 
 
 _KEPT: Final = (
-    "lane", "at_m", "point", "ahead", "behind", "draws", "goal", "beside", "aside_m", "changed", "gate", "vias", "exit", "waited",
-    "stood", "stood_at", "gear",
+    "lane", "at_m", "point", "ahead", "behind", "draws", "goal", "beside", "aside_m", "changed", "gate", "vias", "exit",
+    "waited", "stood", "stood_at", "gear",
 )  # fmt: skip
 
 
@@ -346,9 +346,7 @@ class Drivers:
         if exit_lane >= 0:
             known = {crossing for number in net.gates_of[exit_lane] for crossing in net.gates[number].crossings}
             found += [
-                (number, exit_lane, before_m + to_m)
-                for _, to_m, number in net.crossings_of[exit_lane]
-                if number not in known
+                (number, exit_lane, before_m + to_m) for _, to_m, number in net.crossings_of[exit_lane] if number not in known
             ]
         return found
 
@@ -356,13 +354,15 @@ class Drivers:
         """Is anybody on a crossing, or about to run onto it, with leave or without?"""
         for lane, from_m, to_m in self.net.crossings[crossing].spans:
             for body in self._on[lane]:
-                reach_m = 0.5 + body.speed_mps * body.speed_mps / (2.0 * COMFORTABLE_MPS2) if body.owner not in self.cars else 0.5
+                reach_m = (
+                    0.5 + body.speed_mps * body.speed_mps / (2.0 * COMFORTABLE_MPS2) if body.owner not in self.cars else 0.5
+                )
                 if body.front_m + reach_m > from_m and body.rear_m - 0.5 < to_m:
                     return True
         return False
 
     def give_leave(self, shows: tuple[TrafficLightState, ...], shut: frozenset[tuple[int, int]]) -> None:
-        """Hear everybody who is first at a gate, in the order of right of way; ``shut`` are (crossing, lane) for walkers now."""
+        """Hear everybody who is first at a gate, in the order of right of way; walkers have ``shut``: (crossing, lane)."""
         requests = [request for car in self.cars.values() if (request := self._request(car)) is not None]
         patience = round(_PATIENCE_S / self._step_s)
 
@@ -385,22 +385,14 @@ class Drivers:
                 self._reroute(car)
 
     def _request(self, car: Car) -> _Request | None:
-        if car.gate >= 0:
-            return None
-        found = self._gate_ahead(car)
-        if found is None:
+        """What a driver asks for who is near a gate, with nobody in between but those who have leave for it."""
+        found = self._gate_ahead(car) if car.gate < 0 else None
+        if found is None or found[0].lane != car.lane:
             return None
         gate, left_m = found
-        if car.lane != gate.lane:
-            return None
         reach_m = _ASK_YIELDING_M if gate.yields else _ASK_M
-        if left_m > reach_m + car.speed_mps * car.speed_mps / (2.0 * SLOWING_MPS2):
+        if left_m > reach_m + car.speed_mps * car.speed_mps / (2.0 * SLOWING_MPS2) or not self._is_first(car, gate, left_m):
             return None
-        first = self._in_front(car, left_m + car.half_m)
-        if first is not None and first.rear_m < gate.stop_m - 0.5:
-            other = self.cars.get(first.owner)
-            if other is None or other.gate != gate.number:
-                return None
         if gate.stops_always and left_m < _NEAR_LINE_M and car.speed_mps < _MOVING_MPS:
             car.stood += 1
             if car.stood * self._step_s >= _STOP_S:
@@ -414,14 +406,17 @@ class Drivers:
             vias.append(number)
         return None
 
-    def _in_front(self, car: Car, reach_m: float) -> Body | None:
-        """Who is next on the car's own lane, within reach."""
-        best: Body | None = None
+    def _is_first(self, car: Car, gate: Gate, left_m: float) -> bool:
+        """Is the way to the line free, but for somebody who may pass it?"""
+        first: Body | None = None
         for body in self._on[car.lane]:
-            if body.owner != car.id and 0.5 * (body.rear_m + body.front_m) > car.at_m and body.rear_m < car.at_m + reach_m:
-                if best is None or body.rear_m < best.rear_m:
-                    best = body
-        return best
+            is_between = 0.5 * (body.rear_m + body.front_m) > car.at_m and body.rear_m < car.at_m + left_m + car.half_m
+            if body.owner != car.id and is_between and (first is None or body.rear_m < first.rear_m):
+                first = body
+        if first is None or first.rear_m >= gate.stop_m - 0.5:
+            return True
+        other = self.cars.get(first.owner)
+        return other is not None and other.gate == gate.number
 
     def _light_allows(self, request: _Request, shows: tuple[TrafficLightState, ...]) -> bool:
         gate, car = request.gate, request.car
@@ -436,14 +431,15 @@ class Drivers:
         self, request: _Request, shows: tuple[TrafficLightState, ...], shut: frozenset[tuple[int, int]], held: list[_Request]
     ) -> bool:
         car, gate = request.car, request.gate
-        if not self._light_allows(request, shows):
-            return False
-        if gate.stops_always and gate.light < 0 and car.stood_at != gate.number:
+        if not self._light_allows(request, shows) or (gate.stops_always and gate.light < 0 and car.stood_at != gate.number):
             return False
         if shut and any((c, lane) in shut for c, lane, _ in self._crossings(gate, request.vias, request.exit)):
             return False
-        if not self._has_room(request):
-            return False
+        return self._has_room(request) and self._is_nobodys(request, held) and self._is_given_to_nobody(request)
+
+    def _is_nobodys(self, request: _Request, held: list[_Request]) -> bool:
+        """Does nobody who has waited longer need the way, and does no stranger stand on it?"""
+        car = request.car
         for via in request.vias:
             for conflict in self.net.conflicts[via]:
                 if any(conflict.other in other.vias for other in held if other.car is not car):
@@ -451,6 +447,11 @@ class Drivers:
                 for body in self._strangers[conflict.other]:
                     if body.front_m > conflict.other_from_m - 3.0 and body.rear_m < conflict.other_to_m:
                         return False
+        return True
+
+    def _is_given_to_nobody(self, request: _Request) -> bool:
+        """Is everybody with leave past the places where the two ways meet?"""
+        car = request.car
         mine = frozenset(request.vias)
         for other_car in self.cars.values():
             if other_car is car or not other_car.vias:
@@ -481,7 +482,13 @@ class Drivers:
         end_m = min([lane.length_m, *(stop_m for stop_m in stops if stop_m > clear_m)])
         claimed_m, others = 0.0, False
         for other in self.cars.values():
-            if other is not car and other.gate >= 0 and other.exit == request.exit and other.lane != request.exit and other.vias:
+            if (
+                other is not car
+                and other.gate >= 0
+                and other.exit == request.exit
+                and other.lane != request.exit
+                and other.vias
+            ):
                 claimed_m += 2.0 * other.half_m + _ROOM_M
                 others = True
         for body in self._on[request.exit]:

@@ -5,7 +5,7 @@ simulations, 2000): a = a_max (1 - (v / v0)⁴ - (s* / s)²) with the gap s to w
 s* = s0 + v T + v dv / (2 sqrt(a_max b)), where dv is how fast the gap closes.
 
 *Pedals* turn a wanted acceleration into what the drivetrain needs for it. A driver knows the car: the very functions that
-physics uses say which gear it is in and what the engine gives. So no integral builds up, and nothing is remembered but the gear.
+physics uses say which gear it is in and what the engine gives. So no integral builds up, and only the gear is remembered.
 
 Only +, -, *, / and square roots are used, and our own arc tangent: the bits are the same on every machine.
 """

@@ -1,8 +1,9 @@
 """The walkers of a town: along sidewalks from place to place, over crossings when it is their turn, around each other.
 
-A crossing belongs to cars or to walkers, never to both. Walkers who want to cross wait at the kerb. When their turn has come (the
-light of the street they cross is red, no car has leave to drive over the crossing, and cars had it for a while) it is theirs: who
-waits may go for a few seconds, cars wait until the last one is off. Who has waited long closes it to further cars.
+A crossing belongs to cars or to walkers, never to both. Walkers who want to cross wait at the kerb. When their turn has come
+(the light of the street they cross is red, no car has leave to drive over the crossing, and cars had it for a while) it is
+theirs: who waits may go for a few seconds, and no car gets leave for a lane before everybody is past it. Who has waited long
+closes the crossing to further cars.
 
 Who comes near others chooses among some velocities: the nearest to the wanted one that touches nobody soon, if everybody goes
 on as now; on a tie the one to the right. Where it leads off the walkway it is not taken. That is a small velocity obstacle
@@ -103,7 +104,9 @@ class Pedestrians:
         self._goals = [way.number for way in net.ways if way.is_sidewalk]
         candidates = [(turn, part) for part in _PARTS for turn in _TURNS_DEG]
         rotations = [(*sincos_deg(turn), part) for turn, part in candidates]
-        self._turned = np.array([(part * cosine, part * sine) for sine, cosine, part in rotations] + [(0.0, 0.0)])  # the last one stands
+        self._turned = np.array(
+            [(part * cosine, part * sine) for sine, cosine, part in rotations] + [(0.0, 0.0)]
+        )  # the last one stands
         self._bias = np.array([_LEFT_COST if turn < 0.0 else 0.0 for turn, _ in candidates] + [_STAND_COST])
 
     def add(self, actor_id: int, type_name: str, way: int) -> None:
@@ -130,7 +133,9 @@ class Pedestrians:
             if turn.closed or tick <= turn.open_until:
                 found += [(number, lane) for lane, _, _ in spans]
             elif number in on:
-                found += [(number, span[0]) for span in spans if not all(_is_past(roads, span, walker) for walker in on[number])]
+                found += [
+                    (number, span[0]) for span in spans if not all(_is_past(roads, span, walker) for walker in on[number])
+                ]
         return frozenset(found)
 
     def turns(self, tick: int, stops_cars: Mapping[int, bool], is_free: Mapping[int, bool]) -> None:
@@ -158,7 +163,9 @@ class Pedestrians:
             if is_free[number] and (turn.closed or tick >= turn.cars_until):
                 turn.closed, turn.open_until = False, tick + round(_START_S / self._step_s)
 
-    def walk(self, tick: int, states: Mapping[int, ActorState], others: Iterable[tuple[ActorState, float]]) -> dict[int, WalkerCommand]:
+    def walk(
+        self, tick: int, states: Mapping[int, ActorState], others: Iterable[tuple[ActorState, float]]
+    ) -> dict[int, WalkerCommand]:
         """Everybody's command, by id; ``others`` are walkers that are not of the traffic, with their radius."""
         people = list(self.people.values())
         if not people:
@@ -204,9 +211,7 @@ class Pedestrians:
         far_m = math.sqrt(dx * dx + dy * dy)
         return dx / far_m * person.speed_mps, dy / far_m * person.speed_mps
 
-    def _past_posts(
-        self, person: Person, x_m: float, y_m: float, dx: float, dy: float, far_m: float
-    ) -> tuple[float, float]:
+    def _past_posts(self, person: Person, x_m: float, y_m: float, dx: float, dy: float, far_m: float) -> tuple[float, float]:
         """Aim beside a post that stands in the way, on the side where there is room; else one could be caught behind it."""
         net = self.net
         here = [net.ways[person.way], net.ways[person.route[0]]]
@@ -240,9 +245,9 @@ class Pedestrians:
             person.way = person.route.pop(0)
         here = ways[person.way]
         # Off the crossing for good: not only in the next polygon, but with both feet.
-        if person.crosses >= 0 and here.crossing != person.crosses and here.holds(x_m, y_m):
-            if not any(ways[number].crossing == person.crosses for number in person.route[:1]):
-                person.crosses = -1
+        is_off = here.crossing != person.crosses and here.holds(x_m, y_m)
+        if is_off and not any(ways[number].crossing == person.crosses for number in person.route[:1]):
+            person.crosses = -1
 
     def _is_stuck(self, person: Person, x_m: float, y_m: float, tick: int) -> bool:
         dx, dy = x_m - person.seen_x_m, y_m - person.seen_y_m
@@ -353,9 +358,7 @@ def _is_past(roads: RoadNet, span: tuple[int, float, float], walker: ActorState)
     return abs(right_m) > _PAST_LANE_M and right_m * right_mps > 0.0
 
 
-def _soonest_s(
-    tries: Floats, row: NDArray[np.int64], moves: Floats, dx: Floats, dy: Floats, touch_m: Floats
-) -> Floats:
+def _soonest_s(tries: Floats, row: NDArray[np.int64], moves: Floats, dx: Floats, dy: Floats, touch_m: Floats) -> Floats:
     """For each row and candidate the time until the first touch, if everybody else goes on as now; inf: none."""
     rel_x, rel_y = tries[row, :, 0] - moves[:, 0, None], tries[row, :, 1] - moves[:, 1, None]
     along = rel_x * dx[:, None] + rel_y * dy[:, None]

@@ -1,14 +1,14 @@
 """Traffic: where its actors begin, and what they do next, from the world after tick n to the commands for tick n + 1.
 
-A :class:`Traffic` moves nobody by itself. It is asked once a tick, by a scenario that is played or by a server, and its commands
-take effect like everybody else's: the cars have engines, tyres and brakes, the walkers feet. Actors that are not of the traffic
+A :class:`Traffic` moves nobody by itself. It is asked once a tick, by a scenario that is played or by a server, and what it
+commands takes effect like everybody else's: the cars have engines, tyres and brakes. Actors that are not of the traffic
 (a scenario's own, a client's) are seen, waited for and driven around like any other, but not steered.
 
 Everything it will ever do follows from the map, the settings, the seed and the states it is shown. What it remembers is small
 and plain data, so that a snapshot can take it along.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,9 +29,7 @@ WALKERS_MAX: Final = 2000
 # Ordinary cars and vans: what is wider or longer needs more than its own lane in a narrow bend.
 _WIDEST_M, _LONGEST_M = 2.01, 5.5
 TRAFFIC_CARS: Final = tuple(
-    kind.name
-    for kind in VEHICLES
-    if kind.kind in ("car", "van") and kind.width_m <= _WIDEST_M and kind.length_m <= _LONGEST_M
+    kind.name for kind in VEHICLES if kind.kind in ("car", "van") and kind.width_m <= _WIDEST_M and kind.length_m <= _LONGEST_M
 )
 TRAFFIC_WALKERS: Final = tuple(kind.name for kind in WALKERS)
 _CAR_EVERY_M: Final = 10.0
@@ -67,17 +65,32 @@ class Newcomer:
     at_m: float = 0.0
     way: int = -1
 
+    @property
+    def lift_m(self) -> float:
+        """How far above the ground its middle is, and a little more, so that nobody begins in the ground."""
+        kind = actor_type(self.type)
+        return kind.height_m / 2.0 + 0.02 if self.way >= 0 else 0.03
 
-def newcomers(road_map: RoadMap, settings: TrafficSettings, seed: int) -> tuple[Newcomer, ...]:
-    """Who begins where: vehicles, then walkers. Places are drawn without repeats from those that a map has."""
-    net = road_net(road_map)
-    found = list(_cars(net, settings.vehicles, seed))
+
+def newcomers(
+    road_map: RoadMap, settings: TrafficSettings, seed: int, taken: Iterable[tuple[float, float]] = ()
+) -> tuple[Newcomer, ...]:
+    """Who begins where: vehicles, then walkers. Places are drawn without repeats from those that a map has.
+
+    Nobody begins near a place that is ``taken``.
+    """
+    net, others = road_net(road_map), tuple(taken)
+    found = list(_cars(net, settings.vehicles, seed, others))
     if settings.walkers:
-        found += _walkers(road_map.name, walk_net(road_map, net), settings.walkers, seed)
+        found += _walkers(road_map.name, walk_net(road_map, net), settings.walkers, seed, others)
     return tuple(found)
 
 
-def _cars(net: RoadNet, count: int, seed: int) -> list[Newcomer]:
+def _is_free(x_m: float, y_m: float, taken: tuple[tuple[float, float], ...]) -> bool:
+    return all((x - x_m) * (x - x_m) + (y - y_m) * (y - y_m) > _CAR_EVERY_M * _CAR_EVERY_M for x, y in taken)
+
+
+def _cars(net: RoadNet, count: int, seed: int, taken: tuple[tuple[float, float], ...]) -> list[Newcomer]:
     endless = endless_lanes(net)
     places: list[tuple[int, float]] = []
     for lane in net.lanes:
@@ -86,7 +99,8 @@ def _cars(net: RoadNet, count: int, seed: int) -> list[Newcomer]:
         end_m = min([lane.length_m, *(net.gates[number].stop_m for number in net.gates_of[lane.number])]) - _BEFORE_GATE_M
         at_m = _AFTER_JUNCTION_M
         while at_m < end_m:
-            places.append((lane.number, at_m))
+            if _is_free(*lane.place(at_m), taken):
+                places.append((lane.number, at_m))
             at_m += _CAR_EVERY_M
     if count > len(places):
         more = "" if endless else ": all of its lanes lead to dead ends"
@@ -103,7 +117,7 @@ def _cars(net: RoadNet, count: int, seed: int) -> list[Newcomer]:
     return found
 
 
-def _walkers(name: str, net: WalkNet, count: int, seed: int) -> list[Newcomer]:
+def _walkers(name: str, net: WalkNet, count: int, seed: int, taken: tuple[tuple[float, float], ...]) -> list[Newcomer]:
     places: list[tuple[int, float, float]] = []
     cells: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for x_m, y_m, _ in net.posts:
@@ -118,13 +132,13 @@ def _walkers(name: str, net: WalkNet, count: int, seed: int) -> list[Newcomer]:
             y_m = ay + (by - ay) * part * _WALKER_EVERY_M / length_m
             cell = (int(x_m // _WALKERS_APART_M), int(y_m // _WALKERS_APART_M))
             around = [cells.get((cell[0] + i, cell[1] + j), ()) for i in (-1, 0, 1) for j in (-1, 0, 1)]
-            if all((x - x_m) ** 2 + (y - y_m) ** 2 >= _WALKERS_APART_M**2 for row in around for x, y in row):
+            if _is_free(x_m, y_m, taken) and all(
+                (x - x_m) ** 2 + (y - y_m) ** 2 >= _WALKERS_APART_M**2 for row in around for x, y in row
+            ):
                 cells.setdefault(cell, []).append((x_m, y_m))
                 places.append((way.number, x_m, y_m))
     if count > len(places):
-        raise InputError(
-            f"traffic.walkers: at most {len(places)} were wanted on map {name!r}, but {count} came: ask for fewer"
-        )
+        raise InputError(f"traffic.walkers: at most {len(places)} were wanted on map {name!r}, but {count} came: ask for fewer")
     order = stream(seed, "traffic", "places of walkers").permutation(len(places))[:count].tolist()
     found = []
     for number, place in enumerate(order):
@@ -192,9 +206,7 @@ class Traffic:
         if people:
             claims, red = drivers.claims(), TrafficLightState.RED
             stops_cars = {c.number: c.light < 0 or lights[c.light] == red for c in self.net.crossings}
-            is_free = {
-                c.number: c.number not in claims and not drivers.standing_over(c.number) for c in self.net.crossings
-            }
+            is_free = {c.number: c.number not in claims and not drivers.standing_over(c.number) for c in self.net.crossings}
             pedestrians.turns(tick, stops_cars, is_free)
         commands: dict[int, Command] = dict(pedestrians.walk(tick, states, walkers))
         drivers.give_leave(lights, pedestrians.shut(tick, states, self.net))

@@ -1,7 +1,7 @@
 """Where walkers of the traffic go: sidewalks and crossings of the walkers' mesh, as a graph of convex polygons.
 
-Two polygons that share an edge are joined by it; a way is a row of polygons, and a walker goes from edge to edge, keeping to the
-right of each, so that those who meet pass each other. Everything is worked out once per map.
+Two polygons that share an edge are joined by it; a way is a row of polygons, and a walker goes from edge to edge, keeping to
+the right of each, so that those who meet pass each other. Everything is worked out once per map.
 """
 
 import heapq
@@ -142,9 +142,7 @@ def walk_net(road_map: RoadMap, net: RoadNet) -> WalkNet:
         height_m = sum(float(mesh.points[c][2]) for c in polygon.corners) / count
         crossing = -1 if polygon.area == SIDEWALK[0] else _crossing_of(middle, net.crossings)
         area_m2 = abs(sum(p[0] * q[1] - q[0] * p[1] for p, q in zip(ring, [*ring[1:], ring[0]], strict=True))) / 2.0
-        ways.append(
-            Walkway(new, middle, height_m, tuple(edges), tuple(doors), crossing, area_m2, polygon.area == SIDEWALK[0])
-        )
+        ways.append(Walkway(new, middle, height_m, tuple(edges), tuple(doors), crossing, area_m2, polygon.area == SIDEWALK[0]))
     posts = tuple(_posts(road_map, ways))
     posts_of = tuple(
         tuple(n for n, (x_m, y_m, radius_m) in enumerate(posts) if way.holds(x_m, y_m, -radius_m - 2.0 * PERSON_RADIUS_M))

@@ -293,6 +293,10 @@ class Signals:
         self._known(light)
         return self._shows[light]
 
+    def shown(self) -> tuple[TrafficLightState, ...]:
+        """What all lights show, in the order of the plan."""
+        return tuple(self._shows)
+
     def states(self) -> tuple[TrafficLightStatus, ...]:
         """All lights, in the order of the plan."""
         return tuple(self._state(number) for number in range(len(self.plan.lights)))
