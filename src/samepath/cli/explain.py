@@ -19,12 +19,13 @@ def explain(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIR [DIR]", help="A trace or study folder, a log, a recording (of a run or a session); two are compared."
+            metavar="DIR", help="A trace or study folder, a log, a recording (of a run or a session); two are compared."
         ),
     ],
     cell: Annotated[str | None, typer.Option("--cell", help="The cell to explain; default every one that parts.")] = None,
     repeat: Annotated[
-        list[int] | None, typer.Option("--repeat", help="Compare these two repeats; to be given twice.", show_default=False)
+        list[int] | None,
+        typer.Option("--repeat", metavar="N", help="Compare these two repeats; to be given twice.", show_default=False),
     ] = None,
     json: Json = False,
     figure: Annotated[

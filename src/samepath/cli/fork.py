@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def fork(
     rec: Rec,
     more: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="More of the command of --set.", show_default=False)
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="More of the command of --set.", show_default=False)
     ] = None,
     at: Annotated[int, typer.Option("--at", metavar="TICK", help="From which tick on (0.05 s each).")] = 0,
     change: Annotated[

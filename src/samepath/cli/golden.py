@@ -26,7 +26,8 @@ Simulator = Annotated[
 ]
 Cell = Annotated[str | None, typer.Option("--cell", help="Only this cell of a study.")]
 Setting = Annotated[
-    list[str] | None, typer.Option("--setting", help="A setting of the simulator, such as substeps=5; may be repeated.")
+    list[str] | None,
+    typer.Option("--setting", metavar="NAME=VALUE", help="A setting of the simulator, such as substeps=5; may be repeated."),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Another seed than the study's or 0.")]
 Duration = Annotated[str | None, typer.Option("--duration", help="Longest simulated time, such as 8s.")]
@@ -38,7 +39,7 @@ def write(
     sources: Annotated[
         list[str],
         typer.Argument(
-            metavar="SOURCE...",
+            metavar="SOURCE",
             help="Scenarios or studies (name or file) to run; or folders of studies, traces and logs to take as they are.",
             show_default=False,
         ),
@@ -81,7 +82,7 @@ def check(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[LOG...]",
+            metavar="LOG",
             help="Logs or traces to compare; left out, the file's scenarios are run again.",
             show_default=False,
         ),

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 Paths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATH...", help="Log files (CSV, Parquet), trace folders or study folders.", show_default=False),
+    typer.Argument(metavar="PATH", help="Log files (CSV, Parquet), trace folders or study folders.", show_default=False),
 ]
 Tolerance = Annotated[str, typer.Option("--tolerance", help="Permissible variance: 1cm, 5 mm, 0.01 (metres).")]
 CriterionOption = Annotated[
@@ -56,7 +56,11 @@ Reference = Annotated[
 ]
 Map = Annotated[
     list[str] | None,
-    typer.Option("--map", help="Which column is what: repeat=run_id, x=pos_x[cm], battery_ratio=soc; may be repeated."),
+    typer.Option(
+        "--map",
+        metavar="NAME=COLUMN",
+        help="Which column is what: repeat=run_id, x=pos_x[cm], battery_ratio=soc; may be repeated.",
+    ),
 ]
 AlignOption = Annotated[
     Align, typer.Option("--align", help="How rows of repeats are matched: by time, by time since the start, or by row.")

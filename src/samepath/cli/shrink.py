@@ -21,7 +21,10 @@ def shrink(
     ] = "parts",
     simulator: Annotated[str | None, typer.Option("--simulator", help="Who runs a scenario; default samepath.")] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--setting", help="A setting of the simulator, such as mode=variable; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--setting", metavar="NAME=VALUE", help="A setting of the simulator, such as mode=variable; may be repeated."
+        ),
     ] = None,
     repeats: Annotated[
         int, typer.Option("--repeats", help="Repeats that measure the original and the result.")

@@ -13,7 +13,7 @@ from samepath.engines.interface import SimulatorInfo
 
 
 def simulators(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="tell all about these")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Tell all about these.")] = None,
 ) -> None:
     """List the known simulators with their versions and, of what is not installed, how to; with names, all about these."""
     if names:

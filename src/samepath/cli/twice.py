@@ -10,7 +10,7 @@ from samepath.cli.common import Json
 from samepath.core.errors import InputError, printable
 
 Command = Annotated[
-    list[str] | None, typer.Argument(metavar="-- COMMAND...", help="The script as you run it: python my_script.py ARGS.")
+    list[str] | None, typer.Argument(metavar="-- COMMAND", help="The script as you run it: python my_script.py ARGS.")
 ]
 Runs = Annotated[int, typer.Option("-n", "--runs", min=2, max=1000, help="How often to run it.")]
 Server = Annotated[
@@ -29,7 +29,9 @@ GpuLoad = Annotated[float, typer.Option("--gpu-load", min=0.0, max=1.0, help="Th
 FromSource = Annotated[
     list[str] | None,
     typer.Option(
-        "--source", help="Make the fresh servers non-deterministic on purpose, such as unseeded-random; for trying out."
+        "--source",
+        metavar="NAME",
+        help="Make the fresh servers non-deterministic on purpose, such as unseeded-random; for trying out.",
     ),
 ]
 Cause = Annotated[bool, typer.Option("--cause/--no-cause", help="Run the script a few times more to find out why it parts.")]
