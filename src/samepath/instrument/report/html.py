@@ -14,6 +14,7 @@ from samepath.core.files import write_text_atomically
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.report import figures, opening_figure
+from samepath.instrument.report.assertion_view import view_assertions
 from samepath.instrument.report.cell_view import (
     FigureView,
     cell_row,
@@ -77,6 +78,7 @@ def render_html(document: Document) -> str:
         sizes=_sizes(document),
         criterion=cells[0].options.criterion.value,
         study=view_study(document, anchors) if len(cells) > 1 or document.missing else None,
+        asserted=view_assertions(document, [anchor if shown else "cells" for anchor, shown in zip(anchors, told, strict=True)]),
         rows=rows,
         with_published=any(row.published for row in rows),
         published_notes=published_notes(document),
