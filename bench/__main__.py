@@ -15,6 +15,7 @@ BENCHMARKS = ("spread", "store", "controls", "sim", "engines", "repeats", "load"
 BENCHMARKS += ("server", "calls", "fuzz", "sensors", "opengl", "deadlock", "link", "cluster", "faults", "engine_overhead")
 BENCHMARKS += ("growing",)
 BENCHMARKS += ("explain", "causes", "replays", "compression", "interest", "unequal", "hosts", "proxy", "view")
+BENCHMARKS += ("vru",)
 # Takes an hour, and is about time itself: only when it is named.
 WHEN_NAMED = ("soak",)
 # Take options of their own (see --help) and up to an hour; only when they are named, and alone.
