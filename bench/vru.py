@@ -149,7 +149,8 @@ def main() -> bool:
     figures = {
         "step_out_s": STEP_OUT_S, "walk_mps": WALK_MPS, "delays_s": DELAYS_S, "messages": MESSAGES,
         "impact_kmh": {str(kmh): curve for kmh, curve in curves.items()},
-        "latest_s": {str(kmh): value for kmh, value in latest.items()}, "profiles": {name: asdict(one) for name, one in profiles.items()}, "repeats_to_the_bit": same,
+        "latest_s": {str(kmh): value for kmh, value in latest.items()},
+        "profiles": {name: asdict(one) for name, one in profiles.items()}, "repeats_to_the_bit": same,
     }  # fmt: skip
     save("vru", figures)
     return same and all(value is not None for value in latest.values())

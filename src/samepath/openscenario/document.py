@@ -230,14 +230,14 @@ class Node:
         return self.under(found)
 
 
-def read_root(path: Path) -> Node:
-    """Read a file: its root element, under its own parameters."""
+def read_root(path: Path, *, is_catalogue: bool = False) -> Node:
+    """Read a file: its root element, under its own parameters. Of a catalogue the version does not matter: it names things."""
     root = parse_xml(_read(path), path.name, kind="OpenSCENARIO file", form="OpenSCENARIO")
     node = Node(root, path.name)
     if node.tag != "OpenSCENARIO":
         raise InputError(f"{path}: a root element <OpenSCENARIO> was wanted, but <{printable(node.tag[:_SHOWN])}> came")
     header = node.need("FileHeader")
-    if header.text("revMajor", "1") != "1":
+    if header.text("revMajor", "1") != "1" and not is_catalogue:
         raise header.fail(f"OpenSCENARIO 1.x was wanted, but version {header.text('revMajor')[:_SHOWN]} came")
     return node.declared()
 
@@ -292,7 +292,7 @@ class Catalogues:
                 if len(files) > CATALOGUES_MAX:
                     raise directory.fail(f"at most {CATALOGUES_MAX} catalogue files were wanted, but there are more")
         for path in files:
-            catalogue = read_root(path).child("Catalog")
+            catalogue = read_root(path, is_catalogue=True).child("Catalog")
             for entry in catalogue.children() if catalogue is not None else ():
                 found.setdefault((catalogue.text("name") if catalogue else "", entry.text("name", "")), entry)
         return found
