@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from samepath.instrument.study_run import run_study as run_study
     from samepath.instrument.study_run import studies as studies
     from samepath.instrument.traces.cell import CellTrace as CellTrace
+    from samepath.instrument.viewing import View as View
+    from samepath.instrument.viewing import view as view
     from samepath.sessions.twice import TwiceReport as TwiceReport
     from samepath.sessions.twice import compare_recorded as compare_recorded
     from samepath.sessions.twice import twice as twice
@@ -85,6 +87,8 @@ _HOMES = {
     "shrink": "samepath.instrument.shrink",
     "ShrinkResult": "samepath.instrument.shrink",
     "Plan": "samepath.instrument.study.records",
+    "view": "samepath.instrument.viewing",
+    "View": "samepath.instrument.viewing",
     "twice": "samepath.sessions.twice",
     "compare_recorded": "samepath.sessions.twice",
     "TwiceReport": "samepath.sessions.twice",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Verb: (module:name, what it does), in the order of work; the name is left out where it is the module's.
 VERBS: Final = {
+    "demo": ("demo", "See it in half a minute: one test, two worlds, why they part."),
     "new": ("new", "Write a commented study to begin with."),
     "studies": ("studies", "List the studies that come with samepath."),
     "plan": ("plan", "Say how many repeats a question needs."),
