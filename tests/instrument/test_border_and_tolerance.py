@@ -26,12 +26,11 @@ def test_glancing_is_found_from_test_2(tmp_path):
 
 
 @pytest.mark.slow
-def test_several_parameters_flip_near_the_scenario_and_twice_at_the_same_place():
+def test_several_parameters_flip_between_the_scenario_and_what_was_found():
     asked = ["1.start_delay=1s..3s", "2.speed=5..7"]
-    found = [border.search("table1-test2", asked, steps=16, evaluations=8, progress=False) for _ in range(2)]
-    assert found[0] == found[1]
-    assert found[0].found
-    assert {found[0].before.verdict, found[0].after.verdict} == {"pass", "fail"}
+    found = border.search("table1-test2", asked, steps=4, evaluations=5, progress=False)
+    assert found.found
+    assert (found.before.verdict, found.after.verdict) == ("fail", "pass")
 
 
 class Fake(border._Points):

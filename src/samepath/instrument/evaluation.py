@@ -239,6 +239,14 @@ def study_report(
     given = judging.monitors or None if monitors is None else monitors
     options = _options(plan.tolerance_m if tolerance_m is None else tolerance_m, judging, monitor_set(given), references)
     results = _analyse_cells(cells, options, judging.split_at, display or Display())
+    # Who stops when enough is known needs a bound that holds at every moment; that of a number fixed beforehand is too small.
+    grown = {cell.name for cell in plan.cells if cell.until}
+    results = tuple(
+        replace(one, bounds=replace(one.bounds, lower=one.bounds.anytime_lower, upper=one.bounds.anytime_upper))
+        if one.header.cell in grown
+        else one
+        for one in results
+    )
     known = sorted({name for cell in plan.cells for name in cell.condition})
     return Report(
         title=plan.name,

@@ -1,7 +1,7 @@
 """Do assertions flip? Verdicts of monitors over repeats: how often they disagree, by how much, and what margin variance needs.
 
 *Flip rate*: the share of repeats whose verdict is not the usual one. Its upper bound is exact. Which verdict is the usual one
-is itself read off the sample, so that Clopper-Pearson's bound would fail up to twice as often as stated near one half; the bound
+is itself read off the sample, so that Clopper-Pearson's bound would fail up to twice as often as stated near one half; the one
 here is found in the same way, but for the count of the *rarer* verdict: the largest rate m at which k or fewer of the rarer are
 not too rare, P(K <= k) + P(K >= n - k) at m. Far from one half the two bounds are the same number.
 

@@ -93,7 +93,7 @@ analysis:                           # 5. how it is judged
   # structure: fail                 # report: unequal lengths or collisions alone do not fail a cell
   # confidence: 0.95
   # limits: {{speed: 0.1 m/s, walkers position: 5 cm, sensors: same}}      # of other quantities than positions
-  # monitors: [ttc(ego, others) > 1.5]          # assertions that each repeat is judged by (docs/monitors.md)
+  # monitors: ["ttc(ego, others) > 1.5"]        # assertions that each repeat is judged by (docs/monitors.md)
 
 full:                               # what `samepath study FILE --full` replaces
   design: {{repeats: 1000}}
