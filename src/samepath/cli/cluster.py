@@ -28,6 +28,7 @@ from samepath.cli.serve import (
     Maps,
     MapSeconds,
     Restart,
+    TrafficOption,
     journal_config,
     read_aliases,
     read_maps,
@@ -193,6 +194,7 @@ def start(
     compress: Compress = "auto",
     cores_of_nodes: CoreSets = "",
     renderer: RendererOption = "software",
+    traffic: TrafficOption = None,
 ) -> None:
     """Serve one world whose sensors are drawn by many nodes; clients connect to any. Ctrl-C ends it, a second one at once."""
     from samepath.cluster.autoscale import read_scale
@@ -201,6 +203,7 @@ def start(
     from samepath.cluster.settings import MainSettings
     from samepath.simulator.carla.limits import ServerLimits
     from samepath.simulator.server.server import ServerSettings
+    from samepath.simulator.traffic.traffic import TrafficSettings
 
     if restart:
         if journal is None or not port:
@@ -210,6 +213,7 @@ def start(
         again = ["cluster", "resume", str(journal), "--run", str(run)]
         raise typer.Exit(run_supervised(given, again, journal, STALL_S, logger("samepath cluster")))
     map_name, map_files = read_maps(map_name, maps or [])
+    wanted = None if traffic is None else TrafficSettings.read(traffic)
     server = ServerSettings(
         host=host,
         port=port,
@@ -219,6 +223,7 @@ def start(
         data_folder=data,
         limits=ServerLimits(map_s=map_seconds, map_bytes=map_mib << 20),
         draw_debug=draw_debug,
+        traffic=wanted,
     )
     main = MainSettings(
         server=server,

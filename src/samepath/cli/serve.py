@@ -89,6 +89,14 @@ Protocol = Annotated[
     str,
     typer.Option("--protocol", metavar="VERSION", help="The version of CARLA's client to serve: 0.9.16, 0.9.15 or 0.9.14."),
 ]
+TrafficOption = Annotated[
+    str | None,
+    typer.Option(
+        "--traffic",
+        metavar="vehicles=N,walkers=N",
+        help="Traffic of the server's own: cars and walkers; also routes=destinations, seed=N.",
+    ),
+]
 DATA_FOLDER = Path("serve-data")
 MAP_SECONDS = 60.0
 MAP_MIB = 1024
@@ -117,12 +125,15 @@ def serve(
     stall_seconds: Stall = STALL_SECONDS,
     restart: Restart = False,
     source: Source = None,
+    traffic: TrafficOption = None,
 ) -> None:
     """Serve a world that repeats itself to CARLA 0.9.16's Python client. Ctrl-C ends it, a second one at once."""
     from samepath.simulator.carla.limits import ServerLimits
     from samepath.simulator.server.resume import origin_of
     from samepath.simulator.server.server import ServerSettings
+    from samepath.simulator.traffic.traffic import TrafficSettings
 
+    wanted = None if traffic is None else TrafficSettings.read(traffic)
     aliases = read_aliases(alias or [])
     map_name, map_files = read_maps(map_name, maps or [])
     if record is not None:
@@ -139,6 +150,7 @@ def serve(
         begun = origin_of(journal)
         map_name, aliases, data, draw_debug = begun.map_name, dict(begun.aliases), begun.data_folder, begun.draw_debug
         map_files = dict(begun.map_files)
+        wanted = begun.traffic
     settings = ServerSettings(
         host=host,
         port=port,
@@ -152,6 +164,7 @@ def serve(
         protocol=protocol,
         journal=journal_config(journal, durable=journal_durable, resume=resume, record=record),
         sources=tuple(source or ()),
+        traffic=wanted,
     )
     with shutdown_signals() as end:
         asyncio.run(_serve(settings, end, probe_port, stall_seconds, record))

@@ -126,6 +126,7 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         data_folder=origin.data_folder,
         limits=ServerLimits(map_s=said["map_s"], map_bytes=said["map_bytes"]),
         draw_debug=origin.draw_debug,
+        traffic=origin.traffic,
         journal=JournalConfig(journal, JournalSettings(durable=said["journal_durable"]), resume=True, extra=origin.extra),
     )
     main = MainSettings(

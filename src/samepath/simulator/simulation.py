@@ -169,7 +169,7 @@ class Simulation:
         if self._traffic_settings is None:
             return None, None
         road_map = load_map(self.scenario.map)
-        traffic = Traffic(road_map, self._traffic_settings, self.settings.seed, self.world.settings.step_s)
+        traffic = Traffic(road_map, self._traffic_settings, self.world.settings.step_s)
         return traffic, Signals(traffic.net.plan)
 
     @property
@@ -177,14 +177,15 @@ class Simulation:
         wanted = self.scenario.traffic
         if wanted is None:
             return None
-        return TrafficSettings(wanted.vehicles, wanted.walkers, destinations=wanted.routes == "destinations")
+        by_plan = wanted.routes == "destinations"
+        return TrafficSettings(wanted.vehicles, wanted.walkers, destinations=by_plan, seed=self.settings.seed)
 
     def _newcomers(self) -> tuple[Newcomer, ...]:
         """The actors of the traffic; where a scenario's own actors begin nobody of the traffic does."""
         if self._traffic_settings is None:
             return ()
         taken = [(actor.path[0][0], actor.path[0][1]) for actor in self.scenario.actors]
-        return newcomers(load_map(self.scenario.map), self._traffic_settings, self.settings.seed, taken)
+        return newcomers(load_map(self.scenario.map), self._traffic_settings, taken)
 
     def _join(self, newcomer: Newcomer) -> None:
         """Put an actor of the traffic into the world, behind all others."""
@@ -196,7 +197,7 @@ class Simulation:
             raise InputError(f"scenario {self.scenario.name}: traffic: {error}") from error
         self._types[number] = newcomer.type
         if self.traffic is not None:
-            self.traffic.add(number, newcomer)
+            self.traffic.add(number, newcomer, self.world.kind(number))
 
     def _agent(self, spec: ActorSpec) -> Agent:
         kind = actor_type(spec.type)

@@ -194,6 +194,7 @@ class ServedReplay(Replay):
             _silent,
             origin.draw_debug,
             renderer=self._renderer,
+            traffic=origin.traffic,
         )
         self._start()
 

@@ -31,6 +31,7 @@ from samepath.simulator.server.rendering import LocalRenderer, SceneView, Sensor
 from samepath.simulator.server.rpc import Caller, Sender
 from samepath.simulator.server.streams import MAIN_SERVER, Subscriptions
 from samepath.simulator.server.tickets import TicketStore
+from samepath.simulator.traffic.traffic import Traffic, TrafficSettings
 from samepath.simulator.world.signals import PrioritySign, Signals, TrafficLight, actor_yaw_deg, sign_type, trigger_box
 from samepath.simulator.world.world import World
 
@@ -89,6 +90,7 @@ class EpisodeContext:
     renderer: SensorRenderer = field(default_factory=LocalRenderer)
     on_command: Callable[[int, int], None] = lambda _actor, _rank: None
     before_step: Callable[[World], None] = lambda _world: None
+    traffic: TrafficSettings | None = None
 
 
 @dataclass
@@ -174,6 +176,8 @@ class Episode:
         self.connections.subscriptions = Subscriptions()
         self.ranks: dict[int, int] = {}  # who has commanded an actor since the last tick
         self.signals = Signals(served.signals)
+        self.traffic: Traffic | None = None
+        self.traffic_due = self.context.traffic is not None  # comes with the first tick
         self.lights_set = False  # by a client
         self.weather = WeatherParameters()
         self.lamps = StreetLights({light.id: light for light in served.lamps})

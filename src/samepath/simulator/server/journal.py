@@ -41,6 +41,7 @@ from samepath.simulator.server.episode import Episode, Publisher
 from samepath.simulator.server.journal_files import JournalFiles, RecordKind, lock, numbers_of, part_path, read_part
 from samepath.simulator.server.rpc import Call, Caller
 from samepath.simulator.server.snapshot import made_by
+from samepath.simulator.traffic.traffic import TrafficSettings
 
 _NOTHING_SENT: Final = first_link("sent")
 
@@ -72,6 +73,7 @@ class JournalOrigin:
     limits: ServerLimits = field(default_factory=ServerLimits)
     extra: Mapping[str, Any] = field(default_factory=dict)
     map_files: Mapping[str, Path] = field(default_factory=dict)
+    traffic: TrafficSettings | None = None
 
     def plain(self) -> dict[str, Any]:
         """The origin as plain data."""
@@ -83,13 +85,20 @@ class JournalOrigin:
             "limits": asdict(self.limits),
             "extra": dict(self.extra),
             "map_files": {name: str(path) for name, path in self.map_files.items()},
+            **({} if self.traffic is None else {"traffic": asdict(self.traffic)}),
         }
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "JournalOrigin":
         """The origin of :meth:`plain`."""
         files = {name: Path(path) for name, path in data.get("map_files", {}).items()}
-        read = {"data_folder": Path(data["data_folder"]), "limits": ServerLimits(**data["limits"]), "map_files": files}
+        traffic = TrafficSettings(**data["traffic"]) if "traffic" in data else None
+        read = {
+            "data_folder": Path(data["data_folder"]),
+            "limits": ServerLimits(**data["limits"]),
+            "map_files": files,
+            "traffic": traffic,
+        }
         return cls(**{**data, **read})
 
 

@@ -155,6 +155,7 @@ def open_episode(context: EpisodeContext, map_name: str, config: JournalConfig |
         # Tokens carry the port, and sensors may send a token: a replay sends the same bytes only under the same port.
         {**config.extra, STREAM_PORT: context.stream_port} if config.settings.keep_all else config.extra,
         context.maps.files,
+        context.traffic,
     )
     sent = SentMessages(context.outbox) if config.settings.keep_all else None
     episode = Episode(context if sent is None else replace(context, outbox=sent), map_name)

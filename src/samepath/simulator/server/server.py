@@ -48,6 +48,7 @@ from samepath.simulator.server.runner import (
     StreamMessage,
 )
 from samepath.simulator.server.streams import StreamConnection, StreamHub
+from samepath.simulator.traffic.traffic import TrafficSettings
 from samepath.simulator.world.world import World
 
 _WORTH_A_LINE_S: Final = 5.0
@@ -73,6 +74,7 @@ class ServerSettings:
     renderer: str = "software"
     sources: tuple[str, ...] = ()
     protocol: str = NEWEST
+    traffic: TrafficSettings | None = None
 
     @property
     def map_names(self) -> dict[str, str]:
@@ -205,6 +207,7 @@ class SimulatorServer:
             renderer=parts.renderer,
             on_command=parts.on_command,
             before_step=self._disturbance(),
+            traffic=settings.traffic,
         )
         episode, journal = open_episode(context, settings.map_name, settings.journal)
         return EpisodeRunner(episode, parts.outbox, self._on_episode_failed, parts.inbox, journal)

@@ -33,6 +33,7 @@ from samepath.simulator.server.maps import SENT
 from samepath.simulator.server.recorder import EpisodeRecorder, RecorderState
 from samepath.simulator.server.sensors import SensorEntry, VisualSensor, build_sensor
 from samepath.simulator.server.ticking import write_states
+from samepath.simulator.server.traffic import traffic_of
 from samepath.simulator.world.signals import Signals
 from samepath.simulator.world.world import World
 
@@ -59,6 +60,7 @@ _FIELDS: Final[dict[str, Any]] = {
     "first_actor_id": int,
     "ranks": dict[int, int],
     "lights_set": bool,
+    "traffic_due": bool,
     "weather": WeatherParameters,
     "lamps": StreetLights,
     "hidden": set[int],
@@ -66,7 +68,7 @@ _FIELDS: Final[dict[str, Any]] = {
 _OTHERS: Final = frozenset(
     {
         "context", "connections", "rehearsed", "tickets", "recorder", "player", "actors", "viewer", "world", "map", "signals",
-        "debug", "spectator",
+        "debug", "spectator", "traffic",
     }
 )  # fmt: skip
 # By name and from a closed list: a snapshot names classes, and must not be able to name any other.
@@ -100,6 +102,7 @@ class _Content(msgspec.Struct):
     subscriptions: list[tuple[int, list[int]]]
     tickets: Any
     signals: Any
+    traffic: Any
     viewer: Any
     debug: Any
     recorder: tuple[str, RecorderState] | None
@@ -151,6 +154,7 @@ def take(episode: Episode) -> bytes:
             subscriptions=[(stream, list(subscriptions.homes(stream))) for stream in subscriptions],
             tickets=episode.tickets.state(),
             signals=episode.signals.snapshot(),
+            traffic=None if episode.traffic is None else episode.traffic.to_plain(),
             viewer=episode.viewer.state(),
             debug=episode.debug.state(),
             recorder=None if recorder is None else (_recording_name(episode, recorder), recorder.state()),
@@ -212,6 +216,9 @@ def _build(content: _Content, context: EpisodeContext) -> Episode:
             episode.connections.subscriptions.add(stream_id, home)
     episode.tickets.restore(content.tickets)
     episode.signals = Signals.restore(episode.map.signals, content.signals)
+    episode.traffic = None if content.traffic is None else traffic_of(episode)
+    if episode.traffic is not None:
+        episode.traffic.recall(content.traffic)
     episode.viewer.restore(content.viewer)
     episode.debug.restore(content.debug)
     if content.recorder is not None:

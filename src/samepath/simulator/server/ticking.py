@@ -19,7 +19,16 @@ from samepath.simulator.carla import blueprints
 from samepath.simulator.carla import streams as frames
 from samepath.simulator.carla.blueprints import Blueprint
 from samepath.simulator.carla.codec import CallError, token
-from samepath.simulator.carla.records import Actor, AttributeValue, BoundingBox, Description, Transform, VehicleControl, pose_of
+from samepath.simulator.carla.records import (
+    Actor,
+    AttributeValue,
+    BoundingBox,
+    Description,
+    Transform,
+    VehicleControl,
+    pose_of,
+    transform_of,
+)
 from samepath.simulator.physics.actors import BrokenActorsError
 from samepath.simulator.physics.frames import attached_pose, forward_of, quaternion_of
 from samepath.simulator.sensors.sensor import check_rays
@@ -28,6 +37,8 @@ from samepath.simulator.server.episode import DEFAULT_STEP_S, Episode
 from samepath.simulator.server.physics_control import FRICTION_SCALE, served_type
 from samepath.simulator.server.radio import exchange
 from samepath.simulator.server.sensors import SensorEntry, VisualSensor, build_sensor, given, real, sense
+from samepath.simulator.server.traffic import beginners, command_traffic, traffic_of
+from samepath.simulator.simulation import ground_height_m
 from samepath.simulator.world.signals import TrafficLightState
 from samepath.simulator.world.world import FrictionVolume, SpawnRefusedError
 
@@ -84,6 +95,7 @@ def tick(episode: Episode, step_s: float) -> None:
 def _tick(episode: Episode, step_s: float) -> None:
     step_s = min(max(step_s, _LEAST_STEP_S), LONGEST_STEP_S)
     episode.ranks.clear()
+    _drive_traffic(episode)
     _drive_ackermann(episode, step_s)
     episode.signals.tick(step_s)
     sent_s = frames.as_sent(step_s)
@@ -191,6 +203,26 @@ def _catch_fallen(episode: Episode) -> None:
         if fallen:
             episode.context.log(f"actors {fallen} fell off the edge of the world and were taken out")
             episode.actors.fill(episode.world)
+
+
+def _drive_traffic(episode: Episode) -> None:
+    """Let the server's own traffic decide; in the first tick of an episode it is put there."""
+    if episode.traffic_due:
+        episode.traffic_due = False
+        episode.traffic = traffic_of(episode)
+        for newcomer in beginners(episode):
+            height_m = ground_height_m(episode.world, newcomer.x_m, newcomer.y_m) + newcomer.lift_m
+            pose = Pose(newcomer.x_m, newcomer.y_m, height_m, yaw_deg=newcomer.yaw_deg)
+            try:
+                number = put(episode, newcomer.type, pose).id
+            except CallError as error:
+                # A client was there first, or has filled the world.
+                episode.context.log(f"the traffic has one {newcomer.type} fewer: {error}")
+                continue
+            if episode.traffic is not None:
+                episode.traffic.add(number, newcomer, episode.world.kind(number))
+    if episode.traffic is not None:
+        command_traffic(episode, episode.traffic)
 
 
 def _drive_ackermann(episode: Episode, step_s: float) -> None:
@@ -386,6 +418,11 @@ def _full(blueprint: Blueprint, description: Description) -> Description:
         for attribute in blueprint.attributes
     )
     return Description(blueprint.uid, blueprint.id, values)
+
+
+def put(episode: Episode, type_id: str, pose: Pose) -> ActorEntry:
+    """Put an actor of the server's own into the episode, with the attributes that its blueprint has."""
+    return spawn(episode, Description(blueprints.find(type_id).uid, type_id), transform_of(pose))
 
 
 def _entry(

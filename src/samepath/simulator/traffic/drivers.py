@@ -18,7 +18,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from samepath.core.catalogue import VehicleType, actor_type
+from samepath.core.catalogue import ActorType, VehicleType, type_from, type_to
+from samepath.core.errors import SimulatorError
 from samepath.core.states import ActorState, VehicleCommand
 from samepath.core.streams import stream
 from samepath.core.trig import sincos_deg
@@ -140,11 +141,10 @@ class Drivers:
         self._on: list[list[Body]] = [[] for _ in net.lanes]
         self._strangers: list[list[Body]] = [[] for _ in net.lanes]
 
-    def add(self, actor_id: int, type_name: str, lane: int, at_m: float) -> None:
-        """Take an actor that stands on a lane into the traffic."""
-        kind = actor_type(type_name)
+    def add(self, actor_id: int, kind: ActorType, lane: int, at_m: float) -> None:
+        """Take an actor that stands on a lane into the traffic; drivers know their car as the world has it."""
         if not isinstance(kind, VehicleType):
-            raise TypeError(f"{type_name} is no vehicle")
+            raise SimulatorError(f"a vehicle was wanted for traffic, but a {kind.name} came")
         wish = 0.85 + 0.2 * float(stream(self._seed, "traffic", "wish", actor_id).random())
         self.cars[actor_id] = Car(actor_id, kind, kind.length_m / 2.0, wish, lane, at_m)
 
@@ -677,19 +677,19 @@ class Drivers:
             x_m, y_m = x_m - car.aside_m * along_y, y_m + car.aside_m * along_x
         rear_m = car.kind.wheel_base_m / 2.0
         to_x, to_y = x_m - car.x_m + rear_m * car.forward_x, y_m - car.y_m + rear_m * car.forward_y
-        return steer(car.kind, to_x, to_y, car.forward_x, car.forward_y)
+        return steer(car.kind, to_x, to_y, (car.forward_x, car.forward_y), car.speed_mps)
 
     # What is remembered.
 
     def to_plain(self) -> list[list[Any]]:
         """Everything the future depends on, as plain data."""
-        return [[car.id, car.kind.name, *(getattr(car, name) for name in _KEPT)] for car in self.cars.values()]
+        return [[car.id, type_to(car.kind), *(getattr(car, name) for name in _KEPT)] for car in self.cars.values()]
 
     def recall(self, plain: Iterable[list[Any]]) -> None:
         """Take up what :meth:`to_plain` returned."""
         self.cars = {}
-        for actor_id, type_name, *values in plain:
-            self.add(actor_id, type_name, 0, 0.0)
+        for actor_id, kind, *values in plain:
+            self.add(actor_id, type_from(kind), 0, 0.0)
             for name, value in zip(_KEPT, values, strict=True):
                 setattr(self.cars[actor_id], name, list(value) if isinstance(value, list) else value)
 

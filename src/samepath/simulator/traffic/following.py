@@ -22,6 +22,7 @@ from samepath.simulator.physics.drivetrain import (
     engine_torque_nm,
     gear_ratio,
     next_gear,
+    steering_left,
     wheel_rpm,
 )
 
@@ -73,18 +74,23 @@ def pedals(kind: VehicleType, wanted_mps2: float, speed_mps: float, gear: int) -
     rolling_n = kind.rolling_resistance * kind.mass_kg * GRAVITY_MPS2
     force_n = kind.mass_kg * wanted_mps2 + drag_n + rolling_n
     if force_n <= 0.0:
-        return 0.0, min(1.0, -force_n / (kind.brake_force_n_per_kg * kind.mass_kg)), gear
+        return 0.0, min(1.0, -force_n / kind.max_brake_n), gear
     ratio = gear_ratio(kind, gear)
     most_n = engine_torque_nm(kind.engine, turns_rpm * ratio) * ratio * kind.engine.efficiency / kind.wheel_radius_m
     return (min(1.0, force_n / most_n) if most_n > 0.0 else 0.0), 0.0, gear
 
 
-def steer(kind: VehicleType, to_x_m: float, to_y_m: float, forward_x: float, forward_y: float) -> float:
+def steer(kind: VehicleType, to_x_m: float, to_y_m: float, forward: tuple[float, float], speed_mps: float) -> float:
     """Pure pursuit: the steer ratio for a point seen from the rear axle (see ``scenarios/drivers.py``)."""
+    forward_x, forward_y = forward
     ahead_m = to_x_m * forward_x + to_y_m * forward_y
     right_m = to_y_m * forward_x - to_x_m * forward_y
     square = to_x_m * to_x_m + to_y_m * to_y_m
     if square == 0.0 or ahead_m < 0.0:
         return 0.0 if square == 0.0 else (-1.0 if right_m < 0.0 else 1.0)
     angle_rad = atan2(2.0 * kind.wheel_base_m * right_m, square)
-    return max(-1.0, min(1.0, angle_rad / to_radians(kind.max_steer_deg)))
+    most_deg = kind.wheels[0].max_steer_deg if kind.wheels else kind.max_steer_deg
+    most_rad = to_radians(most_deg)
+    if kind.steering_curve:
+        most_rad *= steering_left(kind, abs(speed_mps))
+    return max(-1.0, min(1.0, angle_rad / most_rad))

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.catalogue import WalkerType, actor_type
+from samepath.core.errors import SimulatorError
 from samepath.core.states import ActorState, WalkerCommand
 from samepath.core.streams import stream
 from samepath.core.trig import sincos_deg
@@ -113,7 +114,7 @@ class Pedestrians:
         """Take an actor that stands on a walkway into the traffic."""
         kind = actor_type(type_name)
         if not isinstance(kind, WalkerType):
-            raise TypeError(f"{type_name} is no walker")
+            raise SimulatorError(f"a walker was wanted for traffic, but a {type_name} came")
         speed_mps = 1.0 + 0.6 * float(stream(self._seed, "traffic", "pace", actor_id).random())
         self.people[actor_id] = Person(actor_id, type_name, kind.radius_m, speed_mps, way)
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from samepath.core.catalogue import VEHICLES, WALKERS, PropType, VehicleType, actor_type
-from samepath.core.errors import InputError
+from samepath.core.catalogue import VEHICLES, WALKERS, ActorType, PropType, VehicleType, actor_type
+from samepath.core.errors import InputError, unknown
 from samepath.core.states import ActorState, Command
 from samepath.core.streams import stream
 from samepath.core.trig import heading_deg
@@ -46,6 +46,26 @@ class TrafficSettings:
     vehicles: int = 0
     walkers: int = 0
     destinations: bool = False
+    seed: int = 0
+
+    @classmethod
+    def read(cls, words: str) -> "TrafficSettings":
+        """Read ``vehicles=50,walkers=20,routes=destinations,seed=1``."""
+        found: dict[str, str] = {}
+        for word in words.split(","):
+            name, equals, value = word.strip().partition("=")
+            if name not in ("vehicles", "walkers", "routes", "seed") or not equals or name in found:
+                raise InputError(f"traffic: vehicles=N,walkers=N,routes=random-turns,seed=N was wanted, but {words!r} came")
+            found[name] = value
+        counts = {name: found.get(name, "0") for name in ("vehicles", "walkers", "seed")}
+        for name, text in counts.items():
+            if not (text.isascii() and text.isdecimal() and len(text) <= 6):
+                raise InputError(f"traffic: {name}: a whole number was wanted, but {text!r} came")
+        routes = found.get("routes", "random-turns")
+        if routes not in ("random-turns", "destinations"):
+            raise unknown("traffic: routes", routes, ("random-turns", "destinations"))
+        vehicles, walkers, seed = (int(text) for text in counts.values())
+        return cls(vehicles, walkers, destinations=routes == "destinations", seed=seed)
 
     def __post_init__(self) -> None:
         for name, count, most in (("vehicles", self.vehicles, VEHICLES_MAX), ("walkers", self.walkers, WALKERS_MAX)):
@@ -72,14 +92,12 @@ class Newcomer:
         return kind.height_m / 2.0 + 0.02 if self.way >= 0 else 0.03
 
 
-def newcomers(
-    road_map: RoadMap, settings: TrafficSettings, seed: int, taken: Iterable[tuple[float, float]] = ()
-) -> tuple[Newcomer, ...]:
+def newcomers(road_map: RoadMap, settings: TrafficSettings, taken: Iterable[tuple[float, float]] = ()) -> tuple[Newcomer, ...]:
     """Who begins where: vehicles, then walkers. Places are drawn without repeats from those that a map has.
 
     Nobody begins near a place that is ``taken``.
     """
-    net, others = road_net(road_map), tuple(taken)
+    net, others, seed = road_net(road_map), tuple(taken), settings.seed
     found = list(_cars(net, settings.vehicles, seed, others))
     if settings.walkers:
         found += _walkers(road_map.name, walk_net(road_map, net), settings.walkers, seed, others)
@@ -151,19 +169,19 @@ def _walkers(name: str, net: WalkNet, count: int, seed: int, taken: tuple[tuple[
 class Traffic:
     """The traffic of one world: drivers and pedestrians, and how they take turns."""
 
-    def __init__(self, road_map: RoadMap, settings: TrafficSettings, seed: int, step_s: float) -> None:
-        self.settings = settings
+    def __init__(self, road_map: RoadMap, settings: TrafficSettings, step_s: float) -> None:
+        self.settings, seed = settings, settings.seed
         self.net = road_net(road_map)
         self.drivers = Drivers(self.net, seed, step_s, destinations=settings.destinations)
         walks = walk_net(road_map, self.net) if settings.walkers else WalkNet(())
         self.pedestrians = Pedestrians(walks, len(self.net.crossings), seed, step_s)
 
-    def add(self, actor_id: int, newcomer: Newcomer) -> None:
-        """Somebody was put into the world."""
+    def add(self, actor_id: int, newcomer: Newcomer, kind: ActorType) -> None:
+        """Somebody was put into the world, as this ``kind``."""
         if newcomer.way >= 0:
             self.pedestrians.add(actor_id, newcomer.type, newcomer.way)
         else:
-            self.drivers.add(actor_id, newcomer.type, newcomer.lane, newcomer.at_m)
+            self.drivers.add(actor_id, kind, newcomer.lane, newcomer.at_m)
 
     @property
     def ids(self) -> tuple[int, ...]:
