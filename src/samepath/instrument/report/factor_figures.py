@@ -17,7 +17,7 @@ from samepath.instrument.analysis.conditions import LOADS
 from samepath.instrument.analysis.factors import Level, StudyFactor, level_of, level_words, number, title, variant_of
 from samepath.instrument.report.published import PUBLISHED_LOADS, PublishedTest, as_measured
 from samepath.instrument.report.svg import INK, MUTED, OTHERS_COLOUR, PALETTE, WIDTH_PX, LengthAxis, draw
-from samepath.instrument.report.words import length, shorten
+from samepath.instrument.report.words import length, sentence, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -190,8 +190,16 @@ _PUBLISHED_DASH: Final = (0, (2, 2))
 _BEFORE, _AFTER = PALETTE[0], PALETTE[1]
 
 
-def sigma_against(factor: StudyFactor, lines: Sequence[FactorLine], axis: LengthAxis, tolerance_m: float) -> str:
-    """Draw max sigma of every line of one variant against the levels of a factor.
+def sigma_against(
+    factor: StudyFactor,
+    lines: Sequence[FactorLine],
+    axis: LengthAxis,
+    limit_m: float,
+    *,
+    what: str = "max sigma",
+    limit: str = "tolerance",
+) -> str:
+    """Draw a figure of every line of one variant, max sigma unless it is said otherwise, against the levels of a factor.
 
     Loads stand where they were measured; the ticks are the levels that were asked. Exact zeros lie side by side in a band.
     """
@@ -211,9 +219,10 @@ def sigma_against(factor: StudyFactor, lines: Sequence[FactorLine], axis: Length
             axes.plot([], [], color=OTHERS_COLOUR, marker=".", label=f"{len(lines) - len(named)} others")
 
     worst = max((line.widest_m for line in lines), default=0.0)
-    label = f"Max sigma against {axis_name(factor, measured=False)}, {factor.variant}; largest {length(worst)}"
+    label = f"{sentence(what)} against {axis_name(factor, measured=False)}, {factor.variant}; largest {length(worst)}"
     points = [point for line in lines for point in line.points]
-    return _panel("sigma-over", factor, factor.variant, label, points, axis, tolerance_m, entries, paint)
+    name = "sigma-over" if what == "max sigma" else "mean-over"
+    return _panel(name, factor, factor.variant, label, points, axis, limit_m, entries, paint, (what, limit))
 
 
 def phases_against(
@@ -280,6 +289,7 @@ def _panel(
     tolerance_m: float,
     entries: int,
     paint: Callable[["Axes"], None],
+    words: tuple[str, str] = ("max sigma", "tolerance"),
 ) -> str:
     """Frame a figure over a factor: heading, axes, tolerance and legend are the same in all of them."""
     foot_px, head_px = 50 + _ROW_PX * math.ceil(entries / 2), 26.0
@@ -291,12 +301,12 @@ def _panel(
         axes = figure.add_axes((_LEFT_PX / WIDTH_PX, foot_px / height_px, width / WIDTH_PX, plot_px / height_px))
         paint(axes)
         limit = float(axis.place(tolerance_m))
-        axes.axhline(limit, color=INK, linestyle=_DASHED, linewidth=1.2, label=f"tolerance {length(tolerance_m)}")
+        axes.axhline(limit, color=INK, linestyle=_DASHED, linewidth=1.2, label=f"{words[1]} {length(tolerance_m)}")
         if any(point.missed for point in points):
             axes.plot([], [], "o", color=MUTED, markerfacecolor="white", markersize=8, label="load missed its target")
         axis.apply(axes, plot_px, vertical=True)
         _set_levels(axes, factor, points, width)
-        axes.set_ylabel("max sigma")
+        axes.set_ylabel(words[0])
         axes.text(0, 1.06, shorten(heading, 48), transform=axes.transAxes, va="bottom", fontweight="bold")
         figure.legend(loc="lower left", bbox_to_anchor=(24 / WIDTH_PX, 2 / height_px), ncols=2)
 

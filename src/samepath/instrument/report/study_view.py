@@ -316,6 +316,8 @@ def _in_order(missing: tuple[MissingCell, ...]) -> list[MissingCell]:
 
 MAX_PANELS: Final = 8
 _FEW_LINES: Final = 3
+# Below a millimetre the drafts call deviation permissible.
+_DRAFTS_LINE_M: Final = 1e-3
 
 
 @dataclass(frozen=True)
@@ -329,7 +331,7 @@ class FigureGroup:
 
 def study_figures(document: Document) -> tuple[FigureGroup, ...]:
     """Draw what the study varied: the paper's Figs 5, 6b, 7b and 8 where they apply, and their like for any other factor."""
-    groups = [*_over_levels(document), *_over_phases(document), *_boxes(document)]
+    groups = [*_over_levels(document), *_mean_over_loads(document), *_over_phases(document), *_boxes(document)]
     return tuple(groups)
 
 
@@ -367,6 +369,25 @@ def _over_levels(document: Document) -> Iterator[FigureGroup]:
         if known:
             notes.append("The last panel shows CARLA as published, on the same scale (* 0 at the resolution of its log).")
         yield FigureGroup(f"Max sigma against {title(name)}", " ".join(notes), tuple(panels))
+
+
+def _mean_over_loads(document: Document) -> Iterator[FigureGroup]:
+    """Mean deviation against load, as the drafts' Fig. 4 has it, with its line at a millimetre; only of what spreads."""
+    factors = document.study.factors
+    for name in dict.fromkeys(factor.name for factor in factors if factor.ordered and factor.load):
+        drawn = [
+            (factor, lines_over(factor, factors, document.cells, lambda cell: cell.summary.mean_sigma_m)[0])
+            for factor in factors
+            if factor.ordered and factor.name == name
+        ]
+        shown = [drawing for drawing in drawn if any(line.widest_m for line in drawing[1])][:MAX_PANELS]
+        if not shown:
+            continue
+        axis = _axis(_DRAFTS_LINE_M, [line for _, lines in shown for line in lines], ())
+        look = {"what": "mean deviation", "limit": "the drafts' line,"}
+        panels = tuple(view_figure(sigma_against(factor, lines, axis, _DRAFTS_LINE_M, **look), "") for factor, lines in shown)
+        note = "Root of the mean variance over all actors and ticks, as the drafts' Fig. 4: one bad moment moves it little."
+        yield FigureGroup(f"Mean deviation against {title(name)}", note, panels)
 
 
 def _over_phases(document: Document) -> Iterator[FigureGroup]:
