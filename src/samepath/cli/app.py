@@ -40,6 +40,7 @@ VERBS: Final = {
     "search": ("search", "Find the value at which the verdict of a test flips."),
     "report": ("report", "Write the report of traces or logs again."),
     "import": ("convert", "Convert logs into traces that are quick to read."),
+    "export": ("export", "Write repeats for Rerun, Foxglove (MCAP) or a table (CSV)."),
     "simulators": ("simulators", "List the simulators that can be measured from here."),
     "conformance": ("conformance", "Run the conformance kit on a simulator's adapter."),
     "script": ("script", "Print a scenario as other engines need it."),
