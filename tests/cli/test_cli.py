@@ -14,34 +14,11 @@ from samepath.cli.app import VERBS
 from samepath.instrument.execution.folder import locked
 from samepath.instrument.study.plan import built_in_studies
 from tests.support import SUPPORT
-from tests.support.forked import forked
 
 
 def samepath(*arguments, cwd=None):
     command = [sys.executable, "-W", "error", "-m", "samepath", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
-
-
-@pytest.fixture(scope="session")
-def quick():
-    """Like ``samepath``, for the many commands that need not start from nothing."""
-    with forked() as run:
-        yield run
-
-
-@pytest.fixture
-def refused(quick):
-    def run(*arguments, cwd=None):
-        result = quick(*arguments, cwd=cwd)
-        assert result.returncode == 2, result
-        assert "Traceback" not in result.stderr
-        assert result.stdout == ""
-        lines = result.stderr.strip().splitlines()
-        assert len(lines) == 1, lines
-        assert lines[0].startswith("samepath: ")
-        return lines[0]
-
-    return run
 
 
 def study_text(*cells, repeats=5, isolation="inline"):

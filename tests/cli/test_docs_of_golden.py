@@ -5,20 +5,12 @@ import shlex
 import subprocess
 from pathlib import Path
 
-import pytest
 import yaml
 
 import samepath.pytest_plugin as plugin
 from samepath.cli.app import VERBS, load_verb
-from tests.support.forked import forked
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def quick():
-    with forked() as run:
-        yield run
 
 
 def blocks(page, language):

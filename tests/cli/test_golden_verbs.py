@@ -8,27 +8,8 @@ import sys
 import pytest
 
 from tests.support import SUPPORT
-from tests.support.forked import forked
 
 SIMULATOR = "search_simulators:Parting"
-
-
-@pytest.fixture(scope="module")
-def quick():
-    with forked() as run:
-        yield run
-
-
-@pytest.fixture
-def refused(quick):
-    def run(*arguments, cwd=None):
-        result = quick(*arguments, cwd=cwd)
-        assert (result.returncode, result.stdout) == (2, ""), result
-        (line,) = result.stderr.strip().splitlines()
-        assert line.startswith("samepath: ")
-        return line
-
-    return run
 
 
 def test_a_golden_file_is_written_checked_and_replaced(quick, refused, tmp_path):
