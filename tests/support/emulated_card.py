@@ -36,7 +36,7 @@ def library():
         subprocess.run([COMPILER, *FLAGS, "-I", str(HERE), "-o", str(made), str(SOURCE)], check=True)
         made.replace(path)
     built = ctypes.CDLL(str(path))
-    built.samepath_work_bytes.restype = ctypes.c_int64
+    built.samepath_work_bytes.argtypes, built.samepath_work_bytes.restype = [ctypes.c_char_p], ctypes.c_int64
     built.samepath_launch.argtypes = [ctypes.c_char_p, *[ctypes.c_int64] * 3, ctypes.c_char_p, ctypes.c_uint64]
     return built
 
@@ -102,7 +102,7 @@ class EmulatedCard:
 
     def launch(self, kernel, blocks, rows, threads, work, stream):
         assert 1 <= blocks < 2**31 and 1 <= rows <= 65535 and 1 <= threads <= 1024
-        assert len(work) == library().samepath_work_bytes()
+        assert len(work) == library().samepath_work_bytes(kernel.encode()), kernel
         order = self._chance.getrandbits(30) if self._shuffles else 0
         self.launched.append(kernel)
         self._add(stream, lambda: self._run(kernel, blocks, rows, threads, work, order))

@@ -91,7 +91,7 @@ Result cuLaunchKernel(void *kernel, unsigned x, unsigned y, unsigned z, unsigned
   if (z != 1 || ty != 1 || tz != 1 || shared || !stream || extra || !x || !y || y > 65535 || threads > 1024) return INVALID;
   launches++;
   if (state()) return state();
-  return samepath_launch(((const Named *)kernel)->name, x, y, threads, (const Work *)parameters[0], 0) ? INVALID : OK;
+  return samepath_launch(((const Named *)kernel)->name, x, y, threads, parameters[0], 0) ? INVALID : OK;
 }
 Result cuGetErrorName(int, const char **to) { *to = "an error"; return OK; }
 Result cuGetErrorString(int, const char **to) { *to = "an error"; return OK; }

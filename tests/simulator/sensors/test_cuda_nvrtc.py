@@ -123,6 +123,20 @@ def test_what_is_wrong_with_a_card_is_told_in_one_line(fake_driver, fault, line)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("fault", ["", "lost"])
+def test_every_kind_of_sensor_measures_what_is_pinned(fake_driver, fault):
+    program = "import json; from tests.support.sensor_bytes import in_a_rig; print(json.dumps(in_a_rig(1, 'auto')))"
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(fake_driver), "FAKE_CUDA": fault, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == json.loads((Path(__file__).parent / "sensor_golden.json").read_text("utf-8"))["rig"]
+    # Cameras and rays each have the card, and each of them tells.
+    assert ran.stderr.count("in software from now on, with the same bytes") == (2 if fault else 0)
+
+
+@pytest.mark.slow
 def test_auto_draws_the_same_bytes_when_the_card_is_lost(fake_driver):
     found, said = drawn_with(fake_driver, "lost", renderer="auto")
     assert [found[name] for name in ("name", "noon", "night", "kept")] == [

@@ -1,4 +1,4 @@
-"""The best renderer that promises the software renderer's bytes: a graphics card where there is one, the processor otherwise.
+"""The best that promises the software renderer's bytes: a graphics card where there is one, the processor otherwise.
 
 Because the bytes are the same, it may change its mind: a card that is full or gone is let go, the pictures are drawn again in
 software, and whoever reads the log is told. It never goes back by itself. ``opengl`` is never chosen: it promises no bytes.
@@ -10,9 +10,19 @@ from types import MappingProxyType
 from typing import Final
 
 from samepath.core.errors import SimulatorError
+from samepath.simulator.sensors.rays.caster import RayCaster
 from samepath.simulator.sensors.renderer import Camera, CameraFrame, Renderer, RenderScene, create_renderer
 
 LOG: Final = logging.getLogger("samepath.sensors")
+
+
+def ray_caster_of(renderer: str, threads: int, say: Callable[[str], None] | None = None) -> RayCaster:
+    """Who casts rays for the sensors of a renderer: the card if that one draws there, the processor otherwise."""
+    if renderer not in {"cuda", "auto"}:
+        return RayCaster(threads)
+    from samepath.simulator.sensors.cuda.rays import AutoRayCaster, CardRayCaster
+
+    return CardRayCaster() if renderer == "cuda" else AutoRayCaster(threads, say)
 
 
 class AutoRenderer:

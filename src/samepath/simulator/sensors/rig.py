@@ -26,6 +26,7 @@ from samepath.scenarios.model import ScenarioSpec
 from samepath.simulator.maps import load_map
 from samepath.simulator.physics.drivetrain import GRAVITY_MPS2
 from samepath.simulator.physics.frames import attached_pose
+from samepath.simulator.sensors.auto import ray_caster_of
 from samepath.simulator.sensors.cameras import CAMERA_KINDS as CAMERAS
 from samepath.simulator.sensors.cameras import CameraSensor, CameraView, RigRenderer
 from samepath.simulator.sensors.events import EVENT, EventCamera, nanoseconds
@@ -34,7 +35,6 @@ from samepath.simulator.sensors.inertial import Gnss, Imu, ObstacleDetector, acc
 from samepath.simulator.sensors.labels import ActorAppearance, Odometer
 from samepath.simulator.sensors.lidar import Lidar
 from samepath.simulator.sensors.radar import Radar
-from samepath.simulator.sensors.rays.caster import RayCaster
 from samepath.simulator.sensors.renderer import CameraFrame, Channel, Lamp, RenderScene
 from samepath.simulator.sensors.scene_builder import Boxes, scene_builder_of
 from samepath.simulator.sensors.sensor import GivenAttributes, NoiseKey, check_rays, interval_s, is_due
@@ -217,7 +217,7 @@ class SensorSuite:
         self._world = world
         self._street = scene_builder_of(road_map, boxes)
         self._origin = origin_of(road_map.georeference)
-        self._caster = RayCaster(threads)
+        self._caster = ray_caster_of(renderer, threads)
         self._renderer = RigRenderer(threads, renderer)
         self._odometer = Odometer()
         self._odometer.advance(world.states().values())

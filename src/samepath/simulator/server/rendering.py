@@ -333,14 +333,15 @@ def tools_of(
     road_map: RoadMap, threads: int = 1, renderer: str = "software", said: Callable[[str], None] | None = None
 ) -> RenderTools:
     """Build the tools and use every one of them once, which compiles them where that was never done before."""
+    from samepath.simulator.sensors.auto import ray_caster_of
     from samepath.simulator.sensors.cameras import RigRenderer
     from samepath.simulator.sensors.lidar import Lidar
     from samepath.simulator.sensors.radar import Radar
-    from samepath.simulator.sensors.rays.caster import RayCaster
     from samepath.simulator.sensors.renderer import Camera, Channel
     from samepath.simulator.sensors.scene_builder import scene_builder_of
 
-    tools = RenderTools(scene_builder_of(road_map), RayCaster(threads), RigRenderer(threads, renderer, said))
+    caster = ray_caster_of(renderer, threads, said)
+    tools = RenderTools(scene_builder_of(road_map), caster, RigRenderer(threads, renderer, said))
     scene, pose, step_s = tools.scenes.scene([]), Pose(z_m=2.0), 0.05
     every = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
     tools.cameras.draw(scene, [Camera(pose, 16, 16, 90.0, every, pose)])

@@ -126,7 +126,7 @@ def jobs_of(views: CameraArrays, instances: int) -> JobList:
     return JobList(content, tuple(slices) if len(camera) else ())
 
 
-class _Memory:
+class DeviceMemory:
     """Memory of the card that grows when more is asked for than it has; what it held is then lost."""
 
     def __init__(self, driver: Driver) -> None:
@@ -143,7 +143,7 @@ class _Memory:
 
     def sections(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Room for several arrays, one behind the other; where each begins."""
-        starts = _starts(sizes)
+        starts = starts_of(sizes)
         base = self.reserve(starts[-1])
         return tuple(base + start for start in starts[:-1])
 
@@ -159,7 +159,7 @@ def _aligned(size: int) -> int:
     return -(-size // _ALIGNED) * _ALIGNED
 
 
-def _starts(sizes: Sequence[int]) -> list[int]:
+def starts_of(sizes: Sequence[int]) -> list[int]:
     """Where arrays of so many bytes begin when they lie one behind the other, and where the last one ends."""
     starts = [0]
     for size in sizes:
@@ -167,7 +167,8 @@ def _starts(sizes: Sequence[int]) -> list[int]:
     return starts
 
 
-def _blocks(amount: int, threads: int) -> int:
+def blocks_of(amount: int, threads: int) -> int:
+    """How many blocks of so many threads an amount of work takes."""
     return max(-(-amount // threads), 1)
 
 
@@ -198,9 +199,9 @@ class _Plan:
 class _Slot:
     """One tick: what is uploaded for it, where its pictures lie on the card, and the event behind them."""
 
-    tick: _Memory
-    pictures: _Memory
-    counts: _Memory
+    tick: DeviceMemory
+    pictures: DeviceMemory
+    counts: DeviceMemory
     staging: NDArray[np.uint8]
     counted: NDArray[np.uint8]
     copied: Any
@@ -209,7 +210,7 @@ class _Slot:
 
     @classmethod
     def of(cls, driver: Driver) -> "_Slot":
-        tick, pictures, counts = (_Memory(driver) for _ in range(3))
+        tick, pictures, counts = (DeviceMemory(driver) for _ in range(3))
         return cls(tick, pictures, counts, driver.pinned(1 << 16), driver.pinned(4096), driver.event())
 
 
@@ -247,7 +248,7 @@ class CardDevice:
             "meshes", "walls", "weather", "glow", "instances", "rows", "marks", "pictures", "found", "seen", "sights",
             "casters", "caster_first", "totals", "keys", "nodes", "fine", "larges", "pieces",
         )  # fmt: skip
-        self._memory = {name: _Memory(driver) for name in names}
+        self._memory = {name: DeviceMemory(driver) for name in names}
         self._slots = [_Slot.of(driver) for _ in range(_SLOTS)]
         self._ring: deque[_Slot] = deque(self._slots)
         self._larges, self._pieces = larges, pieces
@@ -378,7 +379,7 @@ class CardDevice:
         numbers, beams = (fitted(light)[LightArrays._fields.index(name)] for name in ("numbers", "beams"))
         moves = np.zeros((len(moving), 3), np.int64)
         arrays: list[NDArray[Any]] = [*views, numbers, beams, jobs.content, moves, *moving]
-        starts = _starts([array.nbytes for array in arrays])
+        starts = starts_of([array.nbytes for array in arrays])
         if starts[-1] > len(slot.staging):
             slot.staging = self.driver.pinned(starts[-1] + starts[-1] // 4)
         tick = slot.tick.reserve(starts[-1])
@@ -410,10 +411,10 @@ class CardDevice:
         common = record(0, 0)
         driver.upload(slot.tick.address, slot.staging[: plan.staged], drawing)
         if plan.moves:
-            driver.launch("scatter", _blocks(plan.longest_move, 256), plan.moves, 256, common, drawing)
+            driver.launch("scatter", blocks_of(plan.longest_move, 256), plan.moves, 256, common, drawing)
         beams = len(plan.light.beams) > 0
         if beams:
-            driver.launch("glow", _blocks(plan.light.glow.size, 256), 1, 256, common, drawing)
+            driver.launch("glow", blocks_of(plan.light.glow.size, 256), 1, 256, common, drawing)
         # Fixed things keep their light, unless beams fall on them now or have just left them. What moves is always lit anew.
         kept = 0 if afresh or self._relight or beams or self._had_beams else LEVELS * plan.fixed
         lit = self._memory["marks"].address + LEVELS * self._room_instances
@@ -439,31 +440,31 @@ class CardDevice:
             driver.launch(kernel, blocks, rows, threads, work, drawing)
 
         # As many blocks for each picture as keep the card busy; with many pictures few will do.
-        share = max(_blocks(16 * wide, jobs), 8)
+        share = max(blocks_of(16 * wide, jobs), 8)
         # All of them: the three counts of a picture lie as far apart as the largest slice needs.
         driver.clear(memory["totals"].address, 16 * plan.jobs.most, drawing)
         driver.clear(memory["marks"].address, LEVELS * plan.instances, drawing)
         driver.clear(memory["keys"].address, 8 * part.keys, drawing)
-        launch("begin", _blocks(jobs, 64), 1, 64)
-        launch("cull", _blocks(plan.instances, 128), jobs, 128)
-        launch("rank", _blocks(plan.instances, 128), jobs, 128)
-        launch("light", _blocks(plan.rows, 128), 1, 128)
-        launch("settle", _blocks(LEVELS * plan.instances, 256), 1, 256)
+        launch("begin", blocks_of(jobs, 64), 1, 64)
+        launch("cull", blocks_of(plan.instances, 128), jobs, 128)
+        launch("rank", blocks_of(plan.instances, 128), jobs, 128)
+        launch("light", blocks_of(plan.rows, 128), 1, 128)
+        launch("settle", blocks_of(LEVELS * plan.instances, 256), 1, 256)
         launch("raster", share, jobs, 128)
         launch("fill", 8 * wide, 1, 256)
         if part.paints:
-            launch("nodes", _blocks(part.most_nodes, 128), jobs, 128)
+            launch("nodes", blocks_of(part.most_nodes, 128), jobs, 128)
             if plan.light.numbers[SHADOWS] > 0.0:
-                launch("cast", _blocks(plan.instances, 128), jobs, 128)
+                launch("cast", blocks_of(plan.instances, 128), jobs, 128)
                 launch("shadow_raster", share, jobs, 128)
                 launch("shadow_fill", 8 * wide, 1, 256)
-        launch("paint", _blocks(part.largest_px, 256), jobs, 256)
+        launch("paint", blocks_of(part.largest_px, 256), jobs, 256)
         if plan.has_samples:
-            launch("average", _blocks(part.delivered_px, 256), jobs, 256)
+            launch("average", blocks_of(part.delivered_px, 256), jobs, 256)
         if part.paints and plan.light.numbers[RAIN] > 0.0:
-            launch("rain", _blocks(part.tallest, 64), jobs, 64)
+            launch("rain", blocks_of(part.tallest, 64), jobs, 64)
         if part.paints and plan.has_vignette:
-            launch("vignette", _blocks(part.delivered_px, 256), jobs, 256)
+            launch("vignette", blocks_of(part.delivered_px, 256), jobs, 256)
 
     def _record_of(self, plan: _Plan, slot: _Slot) -> "_WorkRecord":
         """What kernels work on, with room for the largest slice."""

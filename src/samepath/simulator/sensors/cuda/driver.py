@@ -18,12 +18,12 @@ from samepath.core.errors import SimulatorError
 from samepath.simulator.sensors.raster.compiled import cache_folder
 
 HERE: Final = Path(__file__).parent
-HEADERS: Final = ("core.h", "light.h", "triangles.h", "paint.h", "kernels.h")
+HEADERS: Final = ("core.h", "light.h", "triangles.h", "paint.h", "rays.h", "kernels.h")
 # Rounded as written: nothing is fused, approximated or flushed, whatever the compiler's defaults are.
 FLAGS: Final = ("--std=c++17", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
 KERNELS: Final = (
     "scatter", "glow", "begin", "cull", "rank", "light", "settle", "raster", "fill", "cast", "shadow_raster", "shadow_fill",
-    "nodes", "paint", "average", "rain", "vignette",
+    "nodes", "paint", "average", "rain", "vignette", "ray_faces", "ray_balls", "ray_cast",
 )  # fmt: skip
 _SOURCE: Final = b'#include "kernels.h"\n'
 _OLDEST: Final = (7, 5)

@@ -10,9 +10,11 @@
 #pragma once
 
 #include "core.h"
+#include "rays.h"
 
 #ifdef __CUDACC__
 #define KERNEL(name) extern "C" __global__ void name(const __grid_constant__ Work w)
+#define RAY_KERNEL(name) extern "C" __global__ void name(const __grid_constant__ RayWork w)
 RULE i64 first_thread() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
 RULE i64 all_threads() { return (i64)gridDim.x * blockDim.x; }
 RULE i64 this_row() { return blockIdx.y; }
@@ -20,6 +22,7 @@ RULE i64 this_row() { return blockIdx.y; }
 // Set by whoever runs a kernel on the processor.
 static i64 now_thread, now_threads, now_row;
 #define KERNEL(name) static void name(const Work &w)
+#define RAY_KERNEL(name) static void name(const RayWork &w)
 RULE i64 first_thread() { return now_thread; }
 RULE i64 all_threads() { return now_threads; }
 RULE i64 this_row() { return now_row; }
@@ -323,4 +326,39 @@ KERNEL(vignette) {
   u32 *colour = w.s.out.colour + w.s.views.offset[6 * job.camera];
   for (i64 at = first_thread(); at < size[0] * size[1]; at += all_threads())
     colour[at] = darkened(colour[at], strength, size[0], size[1], at / size[0], at % size[0]);
+}
+
+// Faces as a sensor sees them: fixed ones first, then those of instances that move, by their codes.
+RAY_KERNEL(ray_faces) {
+  i64 total = w.mover_start[w.movers];
+  for (i64 code = first_thread(); code < total; code += all_threads()) {
+    bool is_still = code < w.still_faces;
+    i64 i = is_still ? 0 : last_not_above(w.mover_start, w.movers, code);
+    const RayMeshArrays &m = is_still ? w.still : w.meshes;
+    const double *axes = is_still ? w.still_axes : w.mover_axes + 9 * i;
+    const double *position = is_still ? w.still_position : w.mover_position + 3 * i;
+    i64 face = is_still ? code : m.first_face[w.mover_mesh[i]] + code - w.mover_start[i];
+    double corner[3][3];
+    for (int k = 0; k < 3; k++) ray_point(m.vertices + 3 * (i64)m.faces[3 * face + k], axes, position, corner[k]);
+    w.faces[code] = ray_face_of(w, corner[0], corner[1], corner[2]);
+  }
+}
+
+RAY_KERNEL(ray_balls) {
+  for (i64 k = first_thread(); k < w.pieces + w.movers; k += all_threads()) {
+    i64 i = k - w.pieces;
+    if (i < 0)
+      w.balls[k] = ray_ball_of(w, w.still.centre + 3 * k, w.still.radius[k], w.still_axes, w.still_position,
+                               w.still.first_face[k], w.still.first_face[k + 1]);
+    else
+      w.balls[k] = ray_ball_of(w, w.meshes.centre + 3 * (i64)w.mover_mesh[i], w.meshes.radius[w.mover_mesh[i]],
+                               w.mover_axes + 9 * i, w.mover_position + 3 * i, w.mover_start[i], w.mover_start[i + 1]);
+  }
+}
+
+RAY_KERNEL(ray_cast) {
+  for (i64 at = first_thread(); at < w.rays; at += all_threads()) {
+    i32 row = (i32)last_not_above(w.row_start, w.rows, at);
+    w.met[at] = (i32)ray_meets(w, row, (i32)at - w.number[row], w.inverse + at);
+  }
 }

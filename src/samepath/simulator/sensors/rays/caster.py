@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,21 @@ class Hits:
     cosine: F64
 
 
+class PlacedForRays(NamedTuple):
+    """Everything as a sensor sees it: what never moves, already put into the world, and instances that move.
+
+    ``still_axes`` f64[3, 3], ``still_position`` f64[3]; ``mesh`` i32[n], ``axes`` f64[n, 3, 3], ``position`` f64[n, 3];
+    ``starts`` i64[n + 1]: the code of each instance's first face, and of one behind the last.
+    """
+
+    still_axes: F64
+    still_position: F64
+    mesh: I32
+    axes: F64
+    position: F64
+    starts: I64
+
+
 class RayCaster:
     """Casts rays into scenes. What is worked out of a map is kept as long as scenes share it; threads change no bit."""
 
@@ -98,32 +113,20 @@ class RayCaster:
         moving, pieces = scene.moving, self._pieces
         axes = np.array(axes_of(quaternion_of(pose)))
         origin = np.array([pose.x_m, pose.y_m, pose.z_m])
-        count = len(pieces.meshes.radius)
         sizes = np.diff(scene.shapes.first_face).astype(np.int64)[moving.mesh]
         starts = len(pieces.face) + np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         first_face = scene.shapes.first_face[moving.mesh]
         moving_axes = _turned(moving.axes, axes)
-        still = (
-            np.arange(count, dtype=np.int32),
-            np.tile(_turned(np.eye(3), axes), (count, 1, 1)),
-            np.tile(_turned(-origin, axes), (count, 1)),
-            np.zeros(count, np.int64),
-        )
-        actors = (
+        placed = PlacedForRays(
+            _turned(np.eye(3), axes),
+            _turned(-origin, axes),
             np.array(moving.mesh),
             moving_axes,
             _turned(moving.position - origin, axes),
-            (starts[:-1] - first_face).astype(np.int64),
+            starts,
         )
-        inverse, met = np.full(bundle.count, 1.0 / reach_m), np.full(bundle.count, NOTHING, np.int64)
+        inverse, met = self.nearest(placed, first_face, bundle, reach_m)
         rays = bundle.arrays
-
-        def sector(start: int, end: int) -> None:
-            room = np.empty((self._largest, 3)), np.empty(self._largest), np.empty(self._largest)
-            cast(pieces.meshes.arrays, still, rays, reach_m, start, end, inverse, met, room)
-            cast(self._meshes.arrays, actors, rays, reach_m, start, end, inverse, met, room)
-
-        self._in_sectors(sector, len(bundle.column_cos))
         label, actor, cosine = np.zeros(bundle.count, np.uint8), np.zeros(bundle.count, np.int32), np.zeros(bundle.count)
         if details:
             identify(
@@ -137,6 +140,33 @@ class RayCaster:
                 (label, actor, cosine),
             )
         return Hits(np.where(met >= 0, 1.0 / inverse, np.inf), label, actor, cosine)
+
+    def nearest(self, placed: "PlacedForRays", first_face: I32, bundle: RayBundle, reach_m: float) -> tuple[F64, I64]:
+        """One over the distance of what each ray meets first, and its code; ``NOTHING`` and one over the reach otherwise."""
+        count, pieces = len(self._pieces.meshes.radius), self._pieces
+        still = (
+            np.arange(count, dtype=np.int32),
+            np.tile(placed.still_axes, (count, 1, 1)),
+            np.tile(placed.still_position, (count, 1)),
+            np.zeros(count, np.int64),
+        )
+        codes = (placed.starts[:-1] - first_face).astype(np.int64)
+        actors = (placed.mesh, placed.axes, placed.position, codes)
+        inverse, met = np.full(bundle.count, 1.0 / reach_m), np.full(bundle.count, NOTHING, np.int64)
+        rays = bundle.arrays
+
+        def sector(start: int, end: int) -> None:
+            room = np.empty((self._largest, 3)), np.empty(self._largest), np.empty(self._largest)
+            cast(pieces.meshes.arrays, still, rays, reach_m, start, end, inverse, met, room)
+            cast(self._meshes.arrays, actors, rays, reach_m, start, end, inverse, met, room)
+
+        self._in_sectors(sector, len(bundle.column_cos))
+        return inverse, met
+
+    def take_map(self, other: "RayCaster") -> None:
+        """Know what another one has learned of a scene."""
+        self._shapes, self._fixed, self._largest = other._shapes, other._fixed, other._largest
+        self._meshes, self._faces, self._pieces = other._meshes, other._faces, other._pieces
 
     def _in_sectors(self, sector: Callable[[int, int], None], width: int) -> None:
         if self._pool is None:

@@ -1,0 +1,139 @@
+"""Rays on a card: what they meet on the processor, to the bit. The kernels run here thread by thread; no card is needed."""
+
+import random
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from samepath.core.states import Pose
+from samepath.core.trig import sincos_deg
+from samepath.simulator.maps import load_map
+from samepath.simulator.sensors.cuda import rays as card_rays
+from samepath.simulator.sensors.cuda.driver import HERE, CardError
+from samepath.simulator.sensors.cuda.host_device import COMPILER
+from samepath.simulator.sensors.cuda.rays import AutoRayCaster, CardRayCaster
+from samepath.simulator.sensors.rays.caster import RayCaster
+from samepath.simulator.sensors.rays.kernels import ray_grid, ray_list
+from samepath.simulator.sensors.scene_builder import scene_builder_of
+from tests.support.camera_scenes import along, looks, street_scene
+from tests.support.emulated_card import EmulatedCard
+from tests.support.ray_scenes import ball, box, floor, scene_of
+
+pytestmark = pytest.mark.skipif(shutil.which(COMPILER) is None, reason=f"{COMPILER} is not installed")
+TEXT = (HERE / "rays.h").read_text("utf-8")
+
+
+def angles(degrees):
+    pairs = [sincos_deg(one) for one in degrees]
+    return np.array([sine for sine, _ in pairs]), np.array([cosine for _, cosine in pairs])
+
+
+def scan(rows=16, columns=360, low_deg=-25.0, high_deg=10.0):
+    bundle, _ = ray_grid(
+        *angles(np.linspace(low_deg, high_deg, rows).tolist()), *angles(np.linspace(0, 360, columns, endpoint=False).tolist())
+    )
+    return bundle
+
+
+def echoes(chance, count=300):
+    bundle, _ = ray_list(
+        *angles([chance.uniform(-90, 90) for _ in range(count)]), *angles([chance.uniform(-180, 180) for _ in range(count)])
+    )
+    return bundle
+
+
+def assert_same(ours, theirs, scene, pose, bundle, reach_m=80.0):
+    """Every number of both, bit by bit; how many rays met something."""
+    one, other = ours.cast(scene, pose, bundle, reach_m), theirs.cast(scene, pose, bundle, reach_m)
+    for name in ("distance_m", "label", "actor", "cosine"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), (name, pose)
+    return int(np.isfinite(other.distance_m).sum())
+
+
+@pytest.fixture(scope="module")
+def casters():
+    ours, theirs = CardRayCaster(EmulatedCard(seed=3)), RayCaster()
+    yield ours, theirs
+    ours.close()
+
+
+def test_scans_and_echoes_from_anywhere_are_those_of_the_processor(casters):
+    chance, scene, met = random.Random("anywhere"), street_scene("noon"), 0
+    for number in range(12):
+        pose = along(
+            chance.uniform(-30, 80), chance.uniform(-20, 20), chance.choice((1.8, chance.uniform(-5.0, 40.0))),
+            chance.uniform(-180, 180), chance.uniform(-90, 90), chance.uniform(-180, 180),
+        )  # fmt: skip
+        bundle = echoes(chance) if number % 2 else scan(8, 90)
+        met += assert_same(*casters, scene, pose, bundle, chance.choice((3.0, 80.0, 1000.0)))
+    assert met > 500, "most of them see something"
+
+
+def test_a_town_with_traffic_is_that_of_the_processor(casters):
+    town = scene_builder_of(load_map("town"))
+    scene = town.scene(looks())
+    x, y, z = scene.moving.position[0]
+    assert assert_same(*casters, scene, Pose(x + 3.0, y, z + 2.0, 0.0, 0.0, 30.0), scan()) > 1000
+
+
+def test_rays_on_edges_corners_and_faces_seen_from_the_side_are_those_of_the_processor(casters):
+    # Sensors on the planes of the faces, rays exactly along the axes and diagonals.
+    scene = scene_of(
+        [box(2.0, 2.0, 2.0), floor(50.0), ball()], [(1, Pose(z_m=-1.0))], [(0, Pose(5.0)), (0, Pose(5.0)), (2, Pose())]
+    )
+    eights = [45.0 * k for k in range(8)]
+    bundle, _ = ray_grid(*angles([-90.0, -45.0, 0.0, 45.0, 90.0]), *angles(eights))
+    for pose in (Pose(), Pose(z_m=1.0), Pose(4.0, 1.0), Pose(5.0), Pose(4.0, 1.0, 1.0), Pose(0.0, 1.0, -1.0)):
+        assert_same(*casters, scene, pose, bundle)
+    _, theirs = casters
+    # Of two boxes at the same place the first is met.
+    assert 1 in theirs.cast(scene, Pose(), bundle, 80.0).actor
+
+
+def test_nothing_at_all_is_met_by_no_ray_and_by_no_rays(casters):
+    empty = scene_of([box()], [])
+    assert assert_same(*casters, empty, Pose(), scan(4, 8)) == 0
+    none, _ = ray_list(*angles([]), *angles([]))
+    assert assert_same(*casters, street_scene("noon"), Pose(), none) == 0
+
+
+def test_the_map_is_uploaded_once():
+    card = EmulatedCard()
+    ours, scene = CardRayCaster(card), street_scene("noon")
+    ours.cast(scene, along(0.0, 0.0, 2.0), scan(2, 8), 50.0)
+    first, card.uploaded_bytes = card.uploaded_bytes, 0
+    ours.cast(scene, along(1.0, 0.0, 2.0), scan(2, 8), 50.0)
+    # Tables of angles are most of it: 64 KB.
+    assert card.uploaded_bytes < 100_000 < first
+
+
+def test_a_lost_card_is_told_of_once_and_the_processor_goes_on_with_the_same_bytes():
+    card, said, scene = EmulatedCard(), [], street_scene("noon")
+    ours, theirs = AutoRayCaster(1, said.append, lambda: CardRayCaster(card)), RayCaster()
+    assert_same(ours, theirs, scene, along(0.0, 0.0, 2.0), scan(4, 30))
+    assert said == [] and "ray_cast" in card.launched
+    card.lost = True
+    for ahead_m in (1.0, 2.0):
+        assert assert_same(ours, theirs, scene, along(ahead_m, 0.0, 2.0), scan(4, 30)) > 0
+    (line,) = said
+    assert line.startswith("rays are cast in software from now on, with the same bytes: the graphics card cannot draw")
+    ours.close()
+
+
+def test_without_a_card_rays_are_cast_by_the_processor():
+    def none():
+        raise CardError("there is none")
+
+    said = []
+    ours = AutoRayCaster(1, said.append, none)
+    assert assert_same(ours, RayCaster(), street_scene("noon"), along(0.0, 0.0, 2.0), scan(4, 30)) > 0
+    assert said == ["rays are cast in software: there is none"]
+
+
+def test_the_text_has_the_sizes_that_python_has():
+    said = dict(re.findall(r"(\w+_BYTES) = (\d+)", TEXT))
+    assert int(said["RAY_FACE_BYTES"]) == card_rays.RAY_FACE_BYTES
+    assert int(said["RAY_BALL_BYTES"]) == card_rays.RAY_BALL_BYTES
+    assert int(said["RAY_WORK_BYTES"]) == card_rays.RAY_WORK.size
