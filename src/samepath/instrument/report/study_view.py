@@ -453,6 +453,8 @@ def _boxes(document: Document) -> Iterator[FigureGroup]:
         ]
         if any(hue is not None and is_share(hue) for _, hue, _, _ in kept):
             notes.append("Loads are named as they were asked.")
+        if name == "cores" and any("one NUMA node" in cell.reason for cell in document.missing):
+            notes.append("This machine has one NUMA node: policies of memory cannot differ here, and their cells were not run.")
         if still:
             notes.append(f"No repeat strays: {joined(still)}.")
         if len(found) > MAX_PANELS:
