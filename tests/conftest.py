@@ -1,6 +1,7 @@
 """Shared helpers: small traces made by hand, so that every expected number can be checked on paper."""
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 
@@ -80,6 +81,14 @@ TIERS = {
         "simulator/world/test_scenarios.py", "test_docs.py",
     ),
 }  # fmt: skip
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import what ``-m`` leaves out as a whole: numba, Ray, CARLA's client and engines take seconds."""
+    asked = config.option.markexpr
+    if collection_path.suffix != ".py" or not re.fullmatch(r"not \w+( and not \w+)*", asked):
+        return None
+    return bool(set(_tiers(collection_path)) & set(re.findall(r"not (\w+)", asked))) or None
 
 
 def pytest_collection_modifyitems(config, items):
