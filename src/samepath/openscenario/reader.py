@@ -224,7 +224,7 @@ class FileReader:
             node, relative = given, given.choice("type", ("absolute", "relative"), "absolute") == "relative"
         if not node.has("h"):
             return None
-        turn = math.degrees(node.within("h", -100.0, 100.0))
+        turn = math.degrees(node.within("h", -1e4, 1e4))
         return Heading(turn if self._is_carla else -turn, relative)
 
     def place(self, holder: Node) -> FilePlace:  # noqa: PLR0911 - one return per kind of place
@@ -293,7 +293,13 @@ class FileReader:
                 for holder in node.children("PrivateAction"):
                     found += [(actor, action) for action in self._private(holder)]
             elif node.tag == "GlobalAction":
-                found += [("", action) for action in self._global(node)]
+                added = node.child("EntityAction")
+                place = added.child("AddEntityAction") if added is not None else None
+                if added is not None and place is not None:
+                    # Added before the first tick is the same as having been there.
+                    found.append((self._known(added), Teleport(self.place(place.need("Position")))))
+                else:
+                    found += [("", action) for action in self._global(node)]
             else:
                 raise node.unsupported()
         return found

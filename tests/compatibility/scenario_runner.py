@@ -1,0 +1,151 @@
+"""ScenarioRunner, unmodified, against ``samepath serve`` with real towns: its own configurations and OpenSCENARIO files.
+
+``python -m tests.compatibility.scenario_runner FOLDER --maps TOWNS --python PYTHON``, where FOLDER holds the checkouts
+``scenario_runner`` and ``carla`` (for ``PythonAPI/carla/agents``), TOWNS the towns' ``*.xodr`` files, and PYTHON is an
+interpreter with the ``carla`` wheel and ScenarioRunner's requirements. Of every configuration file in ``srunner/examples`` the
+first scenario whose town is there is run, and every OpenSCENARIO file whose town is there. Each run has a fresh server.
+
+ScenarioRunner waits for somebody to drive the hero. Here that is CARLA's traffic manager: a second client of ours looks for the
+hero and sets its autopilot. Whether a scenario then succeeds says as much of that driver as of the server; that it is played to
+its end, and judged, says that the server did what ScenarioRunner needs.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.support import ROOT
+
+PORT = 3820
+LONGEST_S = 600.0
+
+# Runs beside ScenarioRunner: drives the hero as soon as it is there, and ends with it.
+DRIVER = """
+import sys, time, carla
+port, manager = int(sys.argv[1]), int(sys.argv[2])
+client = carla.Client("127.0.0.1", port)
+client.set_timeout(60.0)
+hero, deadline = None, time.monotonic() + 300.0
+while hero is None and time.monotonic() < deadline:
+    heroes = [one for one in client.get_world().get_actors().filter("vehicle.*") if one.attributes.get("role_name") == "hero"]
+    hero = heroes[0] if heroes else None
+    time.sleep(0.2)
+if hero is not None:
+    time.sleep(1.0)
+    hero.set_autopilot(True, manager)
+    while hero.is_alive:
+        time.sleep(0.5)
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="a folder with the checkouts scenario_runner and carla")
+    parser.add_argument("--maps", type=Path, required=True, help="a folder with the towns' *.xodr files")
+    parser.add_argument(
+        "--python", type=Path, default=Path(sys.executable), help="with carla and ScenarioRunner's requirements"
+    )
+    parser.add_argument("--only", default="", help="only names that hold this")
+    parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument("--json", type=Path, help="write the results there, too")
+    arguments = parser.parse_args()
+    examples = arguments.folder / "scenario_runner" / "srunner" / "examples"
+    if not examples.is_dir():
+        parser.error(f"{arguments.folder}: a folder with a checkout of scenario_runner in it was wanted")
+    towns = {path.stem for path in arguments.maps.glob("*.xodr")}
+    results = {}
+    for name, words, town in [*_configurations(examples), *_files(examples)]:
+        if arguments.only not in name:
+            continue
+        known = town.removesuffix("_Opt") in towns
+        results[name] = run(arguments, words) if known else {"result": "not run", "why": f"there is no {town}"}
+        print(f"{name}: {json.dumps(results[name])[:300]}", file=sys.stderr, flush=True)
+    table = Table("configuration", "result", "", box=None)
+    for name, found in results.items():
+        table.add_row(name, found["result"], found["why"][:120])
+    Console(width=180).print(table)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    return 0 if all(found["result"] in ("judged", "not run") for found in results.values()) else 1
+
+
+def _configurations(examples: Path) -> list[tuple[str, list[str], str]]:
+    """The first scenario of each file, or the first that is in a small town: those load sooner."""
+    found = []
+    for path in sorted(examples.glob("*.xml")):
+        scenarios = [(one.get("name", ""), one.get("town", "")) for one in ET.parse(path).getroot().iter("scenario")]
+        name, town = min(scenarios, key=lambda one: (one[1] not in ("Town01", "Town02"), one[1] in ("Town03", "Town05")))
+        found.append((name, ["--scenario", name], town))
+    return found
+
+
+def _files(examples: Path) -> list[tuple[str, list[str], str]]:
+    found = []
+    for path in sorted(examples.glob("*.xosc")):
+        match = re.search(r'LogicFile filepath="([^"]*)"', path.read_text("utf-8"))
+        found.append((path.name, ["--openscenario", str(path.absolute())], match[1] if match else "no map"))
+    return found
+
+
+def run(arguments: argparse.Namespace, words: list[str]) -> dict[str, str]:
+    """What ScenarioRunner said at the end of one configuration."""
+    folder, port = arguments.folder.absolute(), arguments.port
+    ours = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    theirs = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(folder / "carla" / "PythonAPI" / "carla"), str(folder / "scenario_runner")]),
+        "SCENARIO_RUNNER_ROOT": str(folder / "scenario_runner"),
+    }
+    serve = [sys.executable, "-m", "samepath", "serve", "--port", str(port), "--map", "oval", "--maps", str(arguments.maps)]
+    command = [
+        str(arguments.python), "scenario_runner.py", "--port", str(port), "--trafficManagerPort", str(port + 7), "--sync",
+        "--reloadWorld", "--output", "--timeout", "120", *words,
+    ]  # fmt: skip
+    with (
+        tempfile.TemporaryDirectory() as place,
+        subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=ours, cwd=place) as server,
+    ):
+        driver = None
+        try:
+            assert server.stderr is not None
+            first = server.stderr.readline()
+            if "serving map" not in first:
+                return {"result": "no server", "why": first.strip()}
+            driver = subprocess.Popen(
+                [str(arguments.python), "-c", DRIVER, str(port), str(port + 7)], stderr=subprocess.DEVNULL
+            )
+            done = subprocess.run(
+                command,
+                cwd=folder / "scenario_runner",
+                env=theirs,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=LONGEST_S,
+            )
+        except subprocess.TimeoutExpired:
+            return {"result": "took too long", "why": f"more than {LONGEST_S:g} s"}
+        finally:
+            if driver is not None:
+                driver.kill()
+                driver.wait()
+            server.terminate()
+    said = done.stdout + done.stderr
+    verdict = re.search(r"Test result[^A-Z]*([A-Z]+)|Results of Scenario:[^\n]*?-+ ([A-Z]+)", said)
+    if verdict:
+        return {"result": "judged", "why": verdict[1] or verdict[2]}
+    last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
+    return {"result": f"ended with {done.returncode}", "why": last.strip()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
