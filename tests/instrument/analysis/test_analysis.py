@@ -158,6 +158,27 @@ def test_the_first_divergence_is_told_in_the_readers_words():
     )
 
 
+def test_an_actor_that_differs_only_in_how_well_it_was_resampled_is_not_where_runs_part():
+    channels = ("x_m", "y_m", "z_m", "resampling_m")
+
+    def resampled(repeat, *, moved):
+        recorder = Recorder(repeat, channels, 0.1)
+        for actor in (1, 2):
+            recorder.actor(actor, "car")
+            off = 0.25 if repeat and moved and actor == 2 else 0.0
+            recorder.state(1, actor, {"x_m": 1.0 + off, "y_m": float(actor), "z_m": 0.0, "resampling_m": 0.001 * (repeat + 1)})
+        recorder.end(1, "done")
+        return recorder.finish()
+
+    def found(*, moved):
+        repeats = [resampled(repeat, moved=moved) for repeat in (0, 1)]
+        where = analyse_cell(MemoryCell(header(channels=channels), repeats)).first_divergence
+        return where.actor, where.field
+
+    assert found(moved=True) == (2, "x_m")
+    assert found(moved=False) == (1, "resampling_m"), "nothing else differs"
+
+
 def test_a_difference_in_the_impulse_alone_is_found_as_an_event():
     repeats = [colliding_run(0), colliding_run(2)]
     events = [list(repeat.events) for repeat in repeats]

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.core.channels import POSITION
+from samepath.core.channels import POSITION, RESAMPLING
 from samepath.core.digests import link
 from samepath.instrument.analysis.outcomes import Outcome, collided_pairs, pair_words
 from samepath.instrument.analysis.spread import CellSpread
@@ -258,11 +258,15 @@ class _Difference:
 
 
 def _state_difference(cell: CellTrace, reference: Repeat, other: Repeat, tick: int) -> _Difference | None:
-    """The first actor, by id, whose state at ``tick`` differs in any bit."""
+    """The first actor, by id, whose state at ``tick`` differs in any bit.
+
+    How far resampling may be off is no quantity of the world: an actor that differs in nothing else is named last.
+    """
     rows_a, rows_b = _rows_at(reference, tick), _rows_at(other, tick)
     types = {actor.id: actor.type for actor in (*reference.actors, *other.actors)}
     names = ("time_s", *cell.header.channels)
     axes = [names.index(name) for name in POSITION if name in names]
+    in_bound_only: _Difference | None = None
     for actor in sorted({*rows_a, *rows_b}):
         if (actor in rows_a) != (actor in rows_b):
             words = ["present" if actor in rows else "absent" for rows in (rows_a, rows_b)]
@@ -273,8 +277,11 @@ def _state_difference(cell: CellTrace, reference: Repeat, other: Repeat, tick: i
             at = names.index(fields[0])
             apart = math.dist([a[i] for i in axes], [b[i] for i in axes])
             distance = apart if math.isfinite(apart) else None
-            return _Difference(fields, _value(a[at]), _value(b[at]), actor, types[actor], distance)
-    return None
+            found = _Difference(fields, _value(a[at]), _value(b[at]), actor, types[actor], distance)
+            if fields != (RESAMPLING,):
+                return found
+            in_bound_only = in_bound_only or found
+    return in_bound_only
 
 
 def _event_or_end_difference(reference: Repeat, other: Repeat, tick: int) -> _Difference:
