@@ -53,6 +53,7 @@ class EmulatedCard:
 
     told = "a card that is none"
     multiprocessors = 2
+    dlpack_device = (1, 0)  # its memory is the processor's
 
     def __init__(self, seed=0, room=1 << 30):
         self._chance = random.Random(seed)

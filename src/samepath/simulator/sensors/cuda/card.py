@@ -11,7 +11,8 @@ Two lists on the card can be too short. The kernels then say by how much, and th
 import struct
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -172,6 +173,21 @@ def blocks_of(amount: int, threads: int) -> int:
     return max(-(-amount // threads), 1)
 
 
+class CardPictures:
+    """Memory of the card that lives as long as somebody looks into it. ``places`` are where each array begins."""
+
+    def __init__(self, driver: Driver, sizes: Sequence[int]) -> None:
+        self._memory = DeviceMemory(driver)
+        # At least a byte: an array without numbers has an address all the same.
+        self.places = self._memory.sections([max(size, 1) for size in sizes])
+        self.device = driver.dlpack_device
+
+    def __del__(self) -> None:
+        # Whoever looked into it last may do so when the card is gone already: nobody is left to be told.
+        with suppress(Exception):
+            self._memory.close()
+
+
 @dataclass(frozen=True, eq=False)
 class _Plan:
     """All that it takes to draw a tick, again if need be: nothing in it changes while the tick is under way."""
@@ -280,22 +296,36 @@ class CardDevice:
         size = np.dtype(kind).itemsize * count
         return self.driver.pinned(size).view(kind) if size else np.empty(0, kind)
 
+    def pictures(self, sizes: Sequence[int]) -> "CardPictures":
+        """Memory of the card for pictures that stay there."""
+        return CardPictures(self.driver, sizes)
+
     def draw(self, prepared: PreparedScene, views: CameraArrays, out: Outputs, detail: float) -> None:
         """Draw all views into ``out``."""
         self.start(prepared, views, out, detail).wait()
 
     def start(
-        self, prepared: PreparedScene, views: CameraArrays, out: Outputs, detail: float, *, brings: bool = True
+        self,
+        prepared: PreparedScene,
+        views: CameraArrays,
+        out: Outputs,
+        detail: float,
+        *,
+        brings: bool = True,
+        into: tuple[int, ...] = (),
     ) -> Pending:
         """Start to draw all views into ``out``, which must be left alone until the pictures were waited for.
 
-        Without ``brings`` the pictures stay on the card.
+        Without ``brings`` the pictures stay on the card, in memory of the slot, or at the addresses of ``into``, one for each
+        array of ``out``.
         """
         wanted, slot = Outputs(*fitted(out)), self._ring[0]
         if slot.pending is not None:
             self.collect(slot.pending)
         self._keep(prepared)
         plan = self._stage(slot, prepared, CameraArrays(*fitted(views)), wanted, detail)
+        if into:
+            plan = replace(plan, out_at=into)
         pending = Pending(self, wanted, plan.out_at, slot, plan, brings)
         self._enqueue(pending, slot, afresh=False)
         slot.pending = pending

@@ -44,6 +44,8 @@ class Driver(Protocol):
 
     told: str
     multiprocessors: int
+    dlpack_device: tuple[int, int]
+    """As DLPack names it: 2 for CUDA, and the number of the card."""
 
     def allocate(self, size: int) -> int:
         """Memory of the card; what it holds is anything."""
@@ -152,6 +154,8 @@ def kept_kernels(nvrtc: Any, architecture: str) -> bytes:  # noqa: ANN401
 
 class CudaDriver:
     """The first card of this machine (``CUDA_VISIBLE_DEVICES`` chooses another)."""
+
+    dlpack_device = (2, 0)
 
     def __init__(self) -> None:
         try:

@@ -1,17 +1,22 @@
 """The renderer that draws by ``core.h``, on whichever device runs it. Its bytes are those of the software renderer."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
-from samepath.simulator.sensors.cuda.card import CardDevice
+from samepath.simulator.sensors.cuda.card import CardDevice, CardPictures
+from samepath.simulator.sensors.cuda.dlpack import CardArray
 from samepath.simulator.sensors.cuda.driver import CudaDriver
 from samepath.simulator.sensors.raster.arrays import ROW_MASK, CameraArrays, FrameBatch, Outputs
 from samepath.simulator.sensors.raster.prepare import PreparedScene, ScenePreparer, camera_arrays_of
 from samepath.simulator.sensors.raster.shading import GLOW_PER_M, GLOW_X, GLOW_Y
 from samepath.simulator.sensors.renderer import Camera, CameraFrame, RenderScene
+
+# Of each array of ``Outputs`` as a frame shows it: bytes of a pixel, the type of its numbers, how many there are (0: one).
+_SHOWN: Final = ((4, "u1", 4), (4, "f4", 0), (1, "u1", 0), (2, "u2", 0), (3, "i1", 3), (8, "f4", 2))
 
 
 class RenderDevice(Protocol):
@@ -64,6 +69,27 @@ class CudaRenderer:
         self._device.draw(self.prepare(scene), camera_arrays_of(cameras, batch.offsets), batch.arrays, self._detail)
         return batch
 
+    def render_on_card(
+        self, groups: Sequence[tuple[RenderScene, Sequence[Camera]]]
+    ) -> list[list[tuple[CardArray | None, ...]]]:
+        """Draw cameras of several scenes and leave the pictures on the card: for each camera an array for each channel."""
+        if not isinstance(self._device, CardDevice):
+            raise InputError("a card was wanted for pictures that stay there, but the processor draws")
+        found, under_way = [], []
+        for scene, cameras in groups:
+            # Memory of this machine is only wanted for its layout: nothing is brought there.
+            batch = FrameBatch(cameras, lambda count, kind: np.broadcast_to(np.zeros(1, kind), count))
+            sizes = [array.itemsize * array.size for array in batch.arrays]
+            memory, views = self._device.pictures(sizes), camera_arrays_of(cameras, batch.offsets)
+            shaped = Outputs(*(np.empty(0, array.dtype) for array in batch.arrays))
+            under_way.append(
+                self._device.start(self.prepare(scene), views, shaped, self._detail, brings=False, into=memory.places)
+            )
+            found.append([_on_card(batch, memory, c) for c in range(len(cameras))])
+        for pending in under_way:
+            pending.wait()
+        return found
+
     def prepare(self, scene: RenderScene) -> PreparedScene:
         """Work out what a tick needs, and refuse what no renderer could draw."""
         prepared = self._preparer.prepare(scene)
@@ -74,3 +100,14 @@ class CudaRenderer:
         numbers, grid = prepared.shade.numbers, prepared.static.grid
         numbers[GLOW_X], numbers[GLOW_Y], numbers[GLOW_PER_M] = grid.x_m, grid.y_m, grid.cells_per_m
         return prepared
+
+
+def _on_card(batch: FrameBatch, memory: CardPictures, c: int) -> tuple[CardArray | None, ...]:
+    """The channels of one camera in the card's memory."""
+    camera, found = batch.cameras[c], []
+    for k, (pixel_bytes, kind, numbers) in enumerate(_SHOWN):
+        start = int(batch.offsets[c, k])
+        shape = (camera.height, camera.width, numbers) if numbers else (camera.height, camera.width)
+        place = memory.places[k] + pixel_bytes * start
+        found.append(CardArray(place, shape, kind, memory.device, memory) if start >= 0 else None)
+    return tuple(found)
