@@ -66,7 +66,7 @@ def junction() -> Ground:
 def measure(view: DrawnCell, ground: Ground, open_page: Any) -> dict[str, Any]:  # noqa: ANN401 - playwright's
     index = index_of("bench", samepath.__version__, [index_row(view, 0)], [ground.name])
     block, below = cell_block(view), ground_block(ground)
-    server = ViewServer(ViewSource(served_page(index), lambda number: [block][number], lambda number: [below][number]))
+    server = ViewServer(ViewSource(lambda: served_page(index), lambda number: [block][number], lambda number: [below][number]))
     server.start()
     try:
         page = open_page(server.url)

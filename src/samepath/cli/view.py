@@ -1,7 +1,8 @@
 """``samepath view``: look at runs in a browser."""
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -10,13 +11,15 @@ from samepath.core.errors import InputError
 from samepath.instrument import viewing
 from samepath.instrument.traces.importers import LOG_MIB, Align
 
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9.-]*:[0-9]{1,5}")
+
 
 def view(
-    path: Annotated[
-        Path,
+    what: Annotated[
+        str,
         typer.Argument(
-            metavar="DIR|TRACE|REC",
-            help="A study or trace folder, a log, or a recording, of a run or of a server.",
+            metavar="DIR|TRACE|REC|HOST:PORT",
+            help="A study or trace folder, a log, a recording of a run or of a server; or a running CARLA server.",
             show_default=False,
         ),
     ],
@@ -36,8 +39,17 @@ def view(
 ) -> None:
     """Show runs in a browser: repeats overlaid on their map, with a timeline, where they part, and differences magnified.
 
-    The page is served on this machine alone until Ctrl-C. With --out it is one file, to be kept or sent.
+    The page is served on this machine alone until Ctrl-C. With --out it is one file, to be kept or sent. HOST:PORT shows the
+    world of a running server, ours, a node of a cluster or CARLA's own: it listens as one more client and commands nothing.
     """
+    path = Path(what)
+    if _ADDRESS.fullmatch(what) and not path.exists():
+        if out is not None or cell or repeats:
+            raise InputError("--out, --cell and --repeats are of what is recorded: a running server is shown as it is")
+        from samepath.cli.live_view import watch
+
+        watch(what, port, show=show)
+        return
     if out is not None and out.suffix not in (".html", ".htm"):
         raise InputError(f"--out: a name that ends in .html was wanted, but {out} came")
     opened = viewing.view(

@@ -57,7 +57,7 @@ class View:
     def serve(self, port: int = 0) -> ViewServer:
         """Return a server of the page, not started; a port of 0 is a free one."""
         page = served_page(self._index(self._read(POSES_MOST, self._keep)))
-        return ViewServer(ViewSource(page, self._block, lambda number: ground_block(self._grounds[number])), port)
+        return ViewServer(ViewSource(lambda: page, self._block, lambda number: ground_block(self._grounds[number])), port)
 
     @cached_property
     def _maps(self) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def server():
     def block(number):
         return [b"a block"][number]
 
-    made = ViewServer(ViewSource("<p>page</p>", block, block))
+    made = ViewServer(ViewSource(lambda: "<p>page</p>", block, block))
     made.start()
     yield made
     made.stop()
@@ -163,7 +163,7 @@ def test_a_browser_led_here_under_another_name_gets_nothing(server, host):
 
 def test_a_port_that_is_taken_is_one_line(server):
     with pytest.raises(InputError, match=r"choose another --port"):
-        ViewServer(ViewSource("", bytes, bytes), server.port)
+        ViewServer(ViewSource(str, bytes, bytes), server.port)
 
 
 def test_it_listens_on_loopback_alone(server):

@@ -62,7 +62,7 @@ def browser():
 @pytest.fixture(scope="module")
 def url():
     index, blocks, grounds = parts()
-    server = ViewServer(ViewSource(served_page(index), blocks.__getitem__, grounds.__getitem__))
+    server = ViewServer(ViewSource(lambda: served_page(index), blocks.__getitem__, grounds.__getitem__))
     server.start()
     yield server.url
     server.stop()
@@ -244,7 +244,7 @@ def test_a_server_that_is_gone_is_one_line_on_the_page(browser):
     def broken(number):
         raise KeyError(number)
 
-    server = ViewServer(ViewSource(served_page(index), broken, grounds.__getitem__))
+    server = ViewServer(ViewSource(lambda: served_page(index), broken, grounds.__getitem__))
     server.start()
     page = browser(server.url)
     server.stop()

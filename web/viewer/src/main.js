@@ -4,6 +4,7 @@ import { MapControls } from "three/addons/controls/MapControls.js";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
 import { colourOf } from "./colours.js";
 import { loadBlock, readIndex } from "./data.js";
+import { LiveWorld } from "./live.js";
 import { CellScene } from "./scene.js";
 import { Timeline, indexOf, length } from "./timeline.js";
 
@@ -97,6 +98,9 @@ function recolour() {
 function show() {
   const cell = first();
   if (!cell) return;
+  find("flat").setAttribute("aria-pressed", state.flat);
+  find("solid").setAttribute("aria-pressed", !state.flat);
+  if (index.live) { stale(); return; }
   const tick = tickNow(), last = cell.arrays.ticks[cell.arrays.ticks.length - 1], apart = cell.arrays.spread_m[Math.min(state.index, cell.arrays.ticks.length - 1)];
   const seconds = (tick * cell.step_s).toFixed(2);
   find("now").textContent = `tick ${tick} of ${last}, ${seconds} s`;
@@ -112,8 +116,6 @@ function show() {
   find("play").textContent = state.playing ? "Pause" : "Play";
   find("play").setAttribute("aria-pressed", state.playing);
   for (const button of document.querySelectorAll("[data-magnify]")) button.setAttribute("aria-pressed", Number(button.dataset.magnify) === state.magnify);
-  find("flat").setAttribute("aria-pressed", state.flat);
-  find("solid").setAttribute("aria-pressed", !state.flat);
   timeline.show(null, state.index);
   const address = new URLSearchParams({ cell: state.cells.map(scene => scene.number).join(","), tick });
   if (!state.flat) address.set("view", "3d");
@@ -175,7 +177,7 @@ function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   for (const scene of state.cells) scene.setTheme(theme);
   recolour();
-  if (state.cells.length) { timeline.draw(); fillPanel(); }
+  if (state.cells.length) { if (!index.live) timeline.draw(); fillPanel(); }
 }
 
 const camera = () => (state.flat ? flatCamera : solidCamera);
@@ -387,6 +389,7 @@ function listen() {
     const inside = event.target.closest?.("input, select, button, summary");
     // A button keeps its space and Enter, a list its arrows and letters.
     if (inside && (inside.tagName === "SELECT" || event.key === " ")) return;
+    if (index.live && !["2", "3", "f", "a", "t", "?", "+", "=", "-"].includes(event.key)) return;
     const act = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (act) { event.preventDefault(); act(event); }
   });
@@ -446,6 +449,7 @@ async function begin() {
     document.body.dataset.ready = "no";
     return;
   }
+  if (index.live) { await beginLive(); return; }
   listen();
   const asked = new URLSearchParams(location.hash.slice(1)), last = index.cells.length - 1;
   const worst = index.cells.reduce((best, cell, number) => (cell.max_spread_m > index.cells[best].max_spread_m ? number : best), 0);
@@ -464,6 +468,55 @@ async function begin() {
     if (actor >= 0) follow(actor);
     if (asked.has("parting")) goToParting();
   }
+  requestAnimationFrame(frame);
+  document.body.dataset.ready = "yes";
+}
+
+// A running world: asked for again and again, as quickly as answers come but not more often than that.
+const LIVE_MS = 66;
+async function beginLive() {
+  document.body.classList.add("live");
+  listen();
+  const about = index.cells[0];
+  if (about.ground !== null) grounds.set(0, await loadBlock("ground-0"));
+  const world = new LiveWorld(grounds.get(0) ?? null, renderer.capabilities.maxTextureSize);
+  state.speed = 1;
+  let episode = null;
+  const ask = async () => {
+    try {
+      const answer = await fetch("live.json");
+      const told = await answer.json();
+      if (!answer.ok) throw new Error(told.trouble);
+      if (episode !== null && told.episode !== episode) { location.reload(); return; }
+      episode = told.episode;
+      say("");
+      const fresh = !state.cells.length, changed = world.take(told);
+      state.index = world.last;
+      if (changed) {
+        const followed = state.follow === null ? null : state.cells[0]?.cell.actors[state.follow]?.id;
+        state.cells = [world.scene];
+        const still = world.scene.cell.actors.findIndex(actor => actor.id === followed);
+        state.follow = still < 0 ? null : still;
+        lastFollow = null;
+        world.scene.setTheme(state.theme);
+        recolour();
+        fillPanel();
+        if (fresh && told.actors.length) lookAtAll();
+      }
+      find("now").textContent = `frame ${told.frame}, ${told.time_s.toFixed(2)} s`;
+      find("apart").textContent = `${told.ticks_per_s.toFixed(1)} ticks/s, ${plural(told.actors.length, "actor")}${told.left_out ? ` of ${told.actors.length + told.left_out}` : ""}`;
+      find("subtitle").textContent = `${told.map} at ${told.address}, live`;
+      document.body.dataset.tick = told.frame;
+      document.body.dataset.actors = told.actors.length;
+      stale();
+    } catch (error) {
+      say(`${error.message}. Trying again.`);
+    }
+    setTimeout(ask, LIVE_MS);
+  };
+  state.colour = find("colour").value = "actor";
+  await ask();
+  find("busy").hidden = true;
   requestAnimationFrame(frame);
   document.body.dataset.ready = "yes";
 }

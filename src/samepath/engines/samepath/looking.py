@@ -12,7 +12,7 @@ from samepath.core.errors import InputError, SamepathError
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import Repeat
 from samepath.scenarios.model import load_scenario
-from samepath.simulator.maps import load_map
+from samepath.simulator.maps import RoadMap, load_map, parse_map
 
 # In the order in which they are drawn where they lie in one plane; the wide ground below everything is the page's own.
 LABELS: Final = (
@@ -60,8 +60,17 @@ def roads_of(map_name: str) -> tuple[NDArray[np.float64], ...]:
 
 def surfaces_of(map_name: str) -> tuple[MapSurface, ...]:
     """Read a map and put its triangles together by label."""
+    return _surfaces(load_map(map_name))
+
+
+def surfaces_of_text(xodr: str, name: str) -> tuple[MapSurface, ...]:
+    """The same of OpenDRIVE text, such as a server sends."""
+    return _surfaces(parse_map(xodr, name))
+
+
+def _surfaces(road_map: RoadMap) -> tuple[MapSurface, ...]:
     by_label: dict[str, list[tuple[NDArray[np.float64], NDArray[np.int32]]]] = {}
-    for mesh in load_map(map_name).meshes:
+    for mesh in road_map.meshes:
         by_label.setdefault(mesh.label, []).append((mesh.vertices, mesh.triangles))
     found = []
     for label in LABELS:

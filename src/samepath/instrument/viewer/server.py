@@ -6,6 +6,7 @@ of its own is refused. Nothing can be changed from outside, so there is nothing 
 
 import contextlib
 import ipaddress
+import json
 import re
 import socket
 import threading
@@ -23,15 +24,21 @@ _BLOCK: Final = re.compile(r"/(cell|ground)-([0-9]{1,6})\.bin")
 _CONNECTIONS: Final = 16
 _REQUEST_S: Final = 20.0
 _TEXT: Final = "text/plain; charset=utf-8"
+_JSON: Final = "application/json"
+LIVE: Final = "/live.json"
 
 
 @dataclass(frozen=True)
 class ViewSource:
-    """What is served: the page's text, and what makes a block of a cell or a map. A number beyond the last is a KeyError."""
+    """What is served: the page's text, and what makes a block of a cell or a map. A number beyond the last is a KeyError.
 
-    page: str
+    ``live`` gives the newest state of a running world as JSON; None where there is none.
+    """
+
+    page: Callable[[], str]
     cell: Callable[[int], bytes]
     ground: Callable[[int], bytes]
+    live: Callable[[], bytes] | None = None
 
 
 class ViewServer:
@@ -72,18 +79,25 @@ class ViewServer:
         if not _is_ours(host):
             return HTTPStatus.MISDIRECTED_REQUEST, b"this server is asked for as localhost or by address\n", _TEXT
         path = target.split("?", 1)[0]
+        try:
+            return self._found(path)
+        except (KeyError, IndexError):
+            return HTTPStatus.NOT_FOUND, b"there is no such block\n", _TEXT
+        except SamepathError as error:
+            if path == LIVE:
+                return HTTPStatus.SERVICE_UNAVAILABLE, json.dumps({"trouble": str(error)}).encode(), _JSON
+            return HTTPStatus.CONFLICT, f"{error}\n".encode(), _TEXT
+
+    def _found(self, path: str) -> tuple[HTTPStatus, bytes, str]:
         if path == "/":
-            return HTTPStatus.OK, self._source.page.encode(), "text/html; charset=utf-8"
+            return HTTPStatus.OK, self._source.page().encode(), "text/html; charset=utf-8"
+        if path == LIVE and self._source.live is not None:
+            return HTTPStatus.OK, self._source.live(), _JSON
         found = _BLOCK.fullmatch(path)
         if found is None:
             return HTTPStatus.NOT_FOUND, b"there are /, /cell-N.bin and /ground-N.bin\n", _TEXT
         make = self._source.cell if found[1] == "cell" else self._source.ground
-        try:
-            return HTTPStatus.OK, make(int(found[2])), "application/octet-stream"
-        except (KeyError, IndexError):
-            return HTTPStatus.NOT_FOUND, b"there is no such block\n", _TEXT
-        except SamepathError as error:
-            return HTTPStatus.CONFLICT, f"{error}\n".encode(), _TEXT
+        return HTTPStatus.OK, make(int(found[2])), "application/octet-stream"
 
     def room(self) -> threading.BoundedSemaphore:
         """How many more connections there may be."""
