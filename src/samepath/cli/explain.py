@@ -112,6 +112,6 @@ def _explain_sessions(paths: list[Path], *, json: bool) -> None:
 def _draw(path: Path, parted: list[Explanation]) -> None:
     if not parted or not parted[0].partings:
         raise InputError("--figure: runs whose states part were wanted, but these do not: nothing to draw")
-    from samepath.instrument.report.parting_figure import parting_figure
+    from samepath.instrument.report import figures
 
-    write_text_atomically(path, parting_figure(parted[0].partings[0], parted[0].header.cell, parted[0].header.step_s))
+    write_text_atomically(path, figures.parting(parted[0].partings[0], parted[0].header.cell, parted[0].header.step_s))

@@ -18,7 +18,6 @@ from samepath.instrument.report import figures, published
 from samepath.instrument.report.accuracy_figure import accuracy_figure
 from samepath.instrument.report.document import Document
 from samepath.instrument.report.how_run import how_run_notes, isolation_words, time_words
-from samepath.instrument.report.parting_figure import parting_figure
 from samepath.instrument.report.path_figure import find_zoom
 from samepath.instrument.report.words import (
     NO_DATA,
@@ -255,7 +254,7 @@ def _figures(cell: CellAnalysis) -> Iterator[FigureView]:
     if cell.why is not None and cell.why.parting.series:
         parting = cell.why.parting
         yield view_figure(
-            parting_figure(cell.why, cell.header.cell, cell.header.step_s),
+            figures.parting(cell.why, cell.header.cell, cell.header.step_s),
             f"How repeats {parting.a} and {parting.b} come apart: the distance of every actor that parts, over time.",
         )
     if len(cell.spread.growth) > 1 and any(point.max_sigma_m for point in cell.spread.growth):

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.analysis.divergence import TREE_OUTCOMES
+from samepath.instrument.analysis.explain import ExplainedParting
+from samepath.instrument.analysis.growth import farthest
 from samepath.instrument.analysis.outcomes import OutcomeTree
 from samepath.instrument.analysis.spread import GridKind
 from samepath.instrument.report.path_figure import paths
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 _TREE_ROW_PX: Final = 26.0
 _NARROW_ROW_PX: Final = 19.0
 _TREE_CHAR_PX: Final = 7.4
+_PARTING_PX: Final = 300.0
+# Ticks before a parting that are shown: equal runs, in the band of zeros.
+_LEAD_TICKS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -245,6 +250,44 @@ def growth(cell: CellAnalysis) -> str:
     return draw(
         "growth", cell.header.cell, f"Growth of max sigma with the repeats of cell {cell.header.cell}", height_px, paint
     )
+
+
+def parting(explained: ExplainedParting, cell: str, step_s: float) -> str:
+    """Draw how two runs come apart: the distance of every actor over time, and what happened meanwhile."""
+    apart, growth_of = explained.parting, explained.growth
+    ticks, most_m = farthest(apart)
+    named = [one.actor for one in apart.followers[: len(PALETTE)]]
+    lead = np.arange(max(0, apart.tick - _LEAD_TICKS), apart.tick)
+    axis = length_axis([0.0, *most_m.tolist()])
+
+    def paint(figure: "Figure") -> None:
+        foot_px, head_px = 52.0, 44.0
+        axes = _add_axes(figure, _PARTING_PX, foot_px=foot_px, head_px=head_px, left_px=74.0, right_px=16.0)
+        axis.apply(axes, _PARTING_PX - foot_px - head_px, vertical=True)
+        for one in apart.series:
+            since = one.ticks >= lead[0] if len(lead) else one.ticks >= apart.tick
+            place = named.index(one.actor) if one.actor in named else None
+            colour = OTHERS_COLOUR if place is None else PALETTE[place]
+            label = f"actor {one.actor}" if place is not None else None
+            axes.plot(one.ticks[since] * step_s, axis.place(one.distance_m[since]), color=colour, label=label)
+        axes.axvline(apart.tick * step_s, color=INK, linewidth=1.0, linestyle=(0, (2, 2)))
+        note = f"part: {explained.cause.cause.value}"
+        axes.annotate(note, (apart.tick * step_s, axis.high), (4, 4), textcoords="offset points", color=INK)
+        if growth_of.jump_tick is not None and growth_of.jump_tick != apart.tick:
+            at_s = growth_of.jump_tick * step_s
+            axes.axvline(at_s, color=MUTED, linewidth=1.0, linestyle=(0, (1, 2)))
+            words = shorten(growth_of.event.split(" at tick")[0] or "jump", 28)
+            axes.annotate(words, (at_s, axis.high), (4, -12), textcoords="offset points", color=MUTED)
+        last_tick = int(ticks[-1]) if len(ticks) else apart.tick
+        low_s = (lead[0] if len(lead) else apart.tick) * step_s
+        axes.set_xlim(low_s, max(last_tick * step_s, low_s + step_s))
+        axes.locator_params(axis="x", nbins=7)
+        axes.set_xlabel("simulated time (s); upwards the distance between the two runs")
+        if named and apart.series:
+            axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.06), ncols=min(5, len(named)))
+
+    label = f"Distance of repeats {apart.a} and {apart.b} of cell {cell} over time"
+    return draw("parting", f"{cell} {apart.a} {apart.b}", label, _PARTING_PX, paint)
 
 
 def _apart(repeats: Sequence[int]) -> list[int]:
