@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from samepath.sessions.twice import TwiceReport as TwiceReport
     from samepath.sessions.twice import compare_recorded as compare_recorded
     from samepath.sessions.twice import twice as twice
+    from samepath.simulator.sensors.batch import render as render
+    from samepath.simulator.sensors.batch import render_on_card as render_on_card
 
 __version__ = "0.1.0"
 
@@ -100,6 +102,8 @@ _HOMES = {
     "twice": "samepath.sessions.twice",
     "compare_recorded": "samepath.sessions.twice",
     "TwiceReport": "samepath.sessions.twice",
+    "render": "samepath.simulator.sensors.batch",
+    "render_on_card": "samepath.simulator.sensors.batch",
     "SamepathError": "samepath.core.errors",
     "Verdict": "samepath.core.verdicts",
 }
