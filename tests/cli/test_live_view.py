@@ -1,6 +1,9 @@
 """A running server in the viewer: seen by one more client that commands nothing, and missed when it has gone."""
 
 import json
+import signal
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 
@@ -154,3 +157,18 @@ def test_the_page_draws_the_world_as_it_moves(town, tmp_path):
         assert seen.locator("#solid").get_attribute("aria-pressed") == "true"
         assert seen.complaints == []
         seen.screenshot(path=tmp_path / "live.png")
+
+
+def test_serve_view_shows_the_world_in_a_process_that_ends_with_the_server(tmp_path):
+    command = [sys.executable, "-m", "samepath", "serve", "--port", "0", "--data", str(tmp_path / "d"), "--view"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            url = next(line.split()[1] for line in process.stderr if line.startswith("view: "))
+            with urllib.request.urlopen(f"{url}live.json", timeout=30) as answer:
+                assert json.loads(answer.read())["map"] == "t-junction"
+        finally:
+            process.send_signal(signal.SIGTERM)
+        said = process.stderr.read()
+        assert process.wait(60) == 0, said
+    with pytest.raises(OSError, match=r"refused|reset"):
+        urllib.request.urlopen(url, timeout=10)

@@ -1,12 +1,17 @@
 """A running world in the viewer: what ``samepath view HOST:PORT`` and ``samepath serve --view`` show."""
 
+import contextlib
 import json
+import os
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from samepath.core.errors import SamepathError
+from samepath.core.processes import die_with
 
 if TYPE_CHECKING:
     from samepath.instrument.viewer.scene import Ground
@@ -109,6 +114,29 @@ def _shape(actor: "SeenActor") -> dict[str, Any]:
     return shape
 
 
+def start_beside(host: str, port: int, page_port: int) -> "subprocess.Popen[bytes]":
+    """Start the view of a server in a process of its own, which ends with this one: drawing must not take time from ticks."""
+    command = [sys.executable, "-m", "samepath.cli.live_view", host, str(port), str(page_port), str(os.getpid())]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603 - our own command
+
+
+def _beside(arguments: list[str]) -> None:
+    host, port, page_port, parent = arguments[0], *map(int, arguments[1:4])
+    die_with(parent)
+    with contextlib.suppress(OSError):
+        os.nice(5)  # whoever is watched comes first
+    try:
+        live = LiveView(host, port)
+        server = live.serve(page_port)
+    except SamepathError as error:
+        sys.stderr.write(f"samepath: --view: {error}\n")
+        return
+    server.start()
+    sys.stderr.write(f"view: {server.url}\n")
+    with contextlib.suppress(KeyboardInterrupt):
+        server.wait()
+
+
 def watch(address: str, port: int, *, show: bool) -> None:
     """Show a running server until the user ends it."""
     from samepath.sessions.observer import address_of
@@ -129,3 +157,7 @@ def watch(address: str, port: int, *, show: bool) -> None:
     finally:
         server.stop()
         live.close()
+
+
+if __name__ == "__main__":
+    _beside(sys.argv[1:])

@@ -97,6 +97,10 @@ TrafficOption = Annotated[
         help="Traffic of the server's own: cars and walkers; also routes=destinations, seed=N.",
     ),
 ]
+View = Annotated[
+    bool, typer.Option("--view", help="Also serve a page on this machine that shows the world as it runs; it commands nothing.")
+]
+ViewPort = Annotated[int, typer.Option("--view-port", min=0, max=65535, help="Port of that page; 0 takes a free one.")]
 DATA_FOLDER = Path("serve-data")
 MAP_SECONDS = 60.0
 MAP_MIB = 1024
@@ -126,6 +130,8 @@ def serve(
     restart: Restart = False,
     source: Source = None,
     traffic: TrafficOption = None,
+    view: View = False,
+    view_port: ViewPort = 0,
 ) -> None:
     """Serve a world that repeats itself to CARLA 0.9.16's Python client. Ctrl-C ends it, a second one at once."""
     from samepath.simulator.carla.limits import ServerLimits
@@ -167,7 +173,7 @@ def serve(
         traffic=wanted,
     )
     with shutdown_signals() as end:
-        asyncio.run(_serve(settings, end, probe_port, stall_seconds, record))
+        asyncio.run(_serve(settings, end, probe_port, stall_seconds, record, view_port if view else None))
 
 
 def check_record(record: Path, *, going_on: bool) -> None:
@@ -253,7 +259,12 @@ def read_maps(map_name: str, folders: list[Path]) -> tuple[str, dict[str, Path]]
 
 
 async def _serve(
-    settings: "ServerSettings", end: ShutdownSignals, probe_port: int | None, stall_s: float, record: Path | None = None
+    settings: "ServerSettings",
+    end: ShutdownSignals,
+    probe_port: int | None,
+    stall_s: float,
+    record: Path | None = None,
+    view_port: int | None = None,
 ) -> None:
     from samepath.core.probes import PATH, serve_probe
     from samepath.core.supervisor import Pulse
@@ -290,8 +301,16 @@ async def _serve(
             "and use its processor; there is no password, so keep it behind a firewall"
         )
     server.compile_early()
+    viewer = None
+    if view_port is not None:
+        from samepath.cli.live_view import start_beside
+
+        viewer = start_beside(settings.host, server.port, view_port)
     await over.wait()
     _log("stopping")
+    if viewer is not None:
+        viewer.terminate()
+        await asyncio.to_thread(viewer.wait)
     await server.stop()
     if record is not None and settings.journal is not None:
         ours = record.with_name(f"{record.name}.journal")
