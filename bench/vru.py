@@ -9,6 +9,7 @@ the delay is a plain number; then each network profile's own delays, drawn from 
 """
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -156,6 +157,20 @@ def main() -> bool:
     return same and all(value is not None for value in latest.values())
 
 
+def tables(figures: dict[str, Any]) -> str:
+    """The results as the page ``docs/v2x.md`` has them."""
+    rows = ["| speed | latest warning without a hit | hardest hit, warnings up to 2 s late |", "|---|---|---|"]
+    for kmh, latest_s in figures["latest_s"].items():
+        told = "never in time" if latest_s is None else f"{latest_s:.2f} s"
+        rows.append(f"| {kmh} km/h | {told} | {max(figures['impact_kmh'][kmh]):.0f} km/h |")
+    rows += ["", "| network | median delay | 1 of 1000 later than | in time at " + ", ".join(figures["latest_s"]) + " km/h |"]
+    rows.append("|---|---|---|---|")
+    for name, one in figures["profiles"].items():
+        shares = ", ".join(f"{100 * share:.2f} %" for share in one["in_time"].values())
+        rows.append(f"| `{name}` | {1000 * one['median_s']:.1f} ms | {1000 * one['late_1_in_1000_s']:.0f} ms | {shares} |")
+    return "\n".join(rows)
+
+
 def _draw(curves: dict[int, list[float]], late_s: dict[str, float]) -> None:
     import matplotlib as mpl
 
@@ -166,10 +181,11 @@ def _draw(curves: dict[int, list[float]], late_s: dict[str, float]) -> None:
     figure, axes = plt.subplots(figsize=(7.0, 3.6))
     for kmh, curve in curves.items():
         axes.plot(DELAYS_S, curve, label=f"{kmh} km/h", linewidth=1.6)
-    for name, value_s in late_s.items():
-        if name != "none":
-            axes.axvline(value_s, color="0.6", linewidth=0.8, linestyle=":")
-            axes.text(value_s, 61, f" {name}", rotation=90, va="top", ha="left", fontsize=7, color="0.4")
+    networks = sorted((value_s, name) for name, value_s in late_s.items() if name != "none")
+    for place, (value_s, name) in enumerate(networks):
+        axes.axvline(value_s, color="0.6", linewidth=0.8, linestyle=":")
+        # One below the other: the lines are nearer to each other than a word is wide.
+        axes.text(networks[-1][0] + 0.02, 60 - 4 * place, name, va="top", ha="left", fontsize=7, color="0.4")
     axes.set(xlabel="delay of the warning, s", ylabel="speed at impact, km/h", xlim=(0, DELAYS_S[-1]), ylim=(-1, 62))
     axes.legend(frameon=False, fontsize=8, title="speed before", title_fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)

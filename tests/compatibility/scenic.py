@@ -53,7 +53,7 @@ def main() -> int:
                 name = str(path.relative_to(arguments.folder))
                 if arguments.only not in name:
                     continue
-                town = re.search(r"param carla_map = ['\"](\w+)['\"]", path.read_text("utf-8"))
+                town = re.search(r"CARLA/(\w+)\.xodr", path.read_text("utf-8"))
                 if town is None or town[1] not in towns:
                     results[name] = {"result": "not run", "why": f"there is no {town[1] if town else 'town in it'}"}
                     continue
