@@ -13,11 +13,11 @@ from bench.tools import code_measured
 
 BENCHMARKS = ("spread", "store", "controls", "sim", "engines", "repeats", "load", "cameras", "lidar", "isolation", "kills")
 BENCHMARKS += ("server", "calls", "fuzz", "sensors", "opengl", "deadlock", "link", "cluster", "faults", "engine_overhead")
-BENCHMARKS += ("growing",)
-BENCHMARKS += ("explain", "causes", "replays", "compression", "interest", "unequal", "hosts", "proxy", "view")
+BENCHMARKS += ("growing", "far")
+BENCHMARKS += ("explain", "causes", "replays", "compression", "interest", "unequal", "hosts", "proxy", "view", "view_live")
 BENCHMARKS += ("vru",)
-# Takes an hour, and is about time itself: only when it is named.
-WHEN_NAMED = ("soak",)
+# Take an hour or more: only when they are named.
+WHEN_NAMED = ("soak", "traffic")
 # Take options of their own (see --help) and up to an hour; only when they are named, and alone.
 ALONE = {"thesis": "bench.thesis.command", "cluster-simulation": "bench.cluster_simulation", "tables": "bench.tables"}
 ALONE |= {"scale": "bench.scale", "gpu": "bench.gpu"}

@@ -66,7 +66,7 @@ def _first_problem(error: ValidationError, model_at: ModelAt) -> str:
     # A misspelt key is also a missing one: the first says what to do.
     problem = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     # Members of a union name themselves in the location, which means nothing to the reader.
-    location = [part for part in problem["loc"] if part not in ("str", "float", "int", "bool")]
+    location = [part for part in problem["loc"] if part not in ("str", "float", "int", "bool", "dict")]
     place = _place(location).removesuffix(": ")
     if problem["type"] == "extra_forbidden":
         known = [field.alias or name for name, field in model_at(location).model_fields.items()]

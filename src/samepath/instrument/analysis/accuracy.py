@@ -65,7 +65,7 @@ class Accuracy:
 def compare(cell: CellTrace, spread: CellSpread, reference: CellTrace) -> Accuracy:
     """Hold a cell against a reference: one run, or the mean path of several."""
     truth = measure(reference)
-    axes = [axis for axis in POSITION if axis in spread.channels and axis in truth.channels]
+    axes: list[str] = [axis for axis in POSITION if axis in spread.channels and axis in truth.channels]
     shared = [actor for actor in spread.actor_ids.tolist() if actor in truth.actor_ids.tolist()]
     found = [_actor(cell, spread, reference, truth, axes, actor) for actor in shared]
     known = tuple(actor for actor in found if actor is not None)

@@ -16,6 +16,8 @@ from samepath.instrument.traces.records import Header, HostLog
 Scalar = str | float | int | bool
 
 LOADS: Final = ("cpu_load", "gpu_load", "memory_load")
+# The factor of a study in which every cell has the first two at the same level.
+TOGETHER: Final = "cpu_and_gpu_load"
 LOAD_MARGIN: Final = 0.05
 _NOT_READ: Final = "not read back"
 

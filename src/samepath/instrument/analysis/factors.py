@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from samepath.instrument.analysis.cell import CellAnalysis
-from samepath.instrument.analysis.conditions import LOADS as SHARES
+from samepath.instrument.analysis.conditions import LOADS, TOGETHER
 from samepath.instrument.traces.records import Header
 
 Scalar = str | float | int | bool
 Level = Scalar | None  # None: the cell does not state it
 
+SHARES: Final = (*LOADS, TOGETHER)
+_BOTH: Final = LOADS[:2]
 # Loads on the machine, and what it means that a cell does not mention one.
 _UNLOADED: Final[dict[str, Scalar]] = {**dict.fromkeys(SHARES, 0.0), "instances": 1}
 # Noted among the settings, but how a cell was run and not what was run: two cells that differ in it run the same.
 _HOW_RUN: Final = ("isolation", "repeats_per_process")
 _LABELS: Final = ("hash_seed", "seed")  # numbers that only name something
-_TITLES: Final = {"cpu_load": "CPU load", "gpu_load": "GPU load", "memory_load": "memory load"}
+_TITLES: Final = {"cpu_load": "CPU load", "gpu_load": "GPU load", "memory_load": "memory load", TOGETHER: "CPU and GPU load"}
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,10 @@ def find_factors(cells: Sequence[CellAnalysis]) -> tuple[StudyFactor, ...]:
     for variant, members in by_variant(cells).items():
         names = {("condition", name): None for cell in members for name in cell.header.condition}
         names |= {("setting", name): None for cell in members for name in settings_of(cell.header)}
+        if all(cell.header.condition.get(_BOTH[0], 0.0) == cell.header.condition.get(_BOTH[1]) for cell in members):
+            # Raised together they are one factor: what either does alone such a study cannot tell.
+            kept = [pair for pair in names if pair[1] not in _BOTH]
+            names = {("condition", TOGETHER): None, **dict.fromkeys(kept)}
         for kind, name in names:
             if any(len(_levels(kind, name, group)) > 1 for group in by_scenario(members).values()):
                 levels = _levels(kind, name, members)
@@ -117,7 +123,8 @@ def level_of(cell: CellAnalysis, factor: StudyFactor) -> Level:
 def load_missed(cell: CellAnalysis, factor: StudyFactor) -> float | None:
     """Return the load that was measured where it missed the one asked for, else None."""
     for check in cell.conditions:
-        if check.name == factor.name and factor.load and check.missed and isinstance(check.measured, float):
+        wanted = _BOTH if factor.name == TOGETHER else (factor.name,)
+        if check.name in wanted and factor.load and check.missed and isinstance(check.measured, float):
             return check.measured
     return None
 
@@ -158,6 +165,8 @@ def settings_of(header: Header) -> dict[str, Scalar]:
 def _level(header: Header, kind: str, name: str) -> Level:
     if kind == "setting":
         return header.settings.get(name)
+    if name == TOGETHER:
+        name = _BOTH[0]
     usual = header.settings.get(name) if name in _HOW_RUN else _UNLOADED.get(name)
     return header.condition.get(name, usual)
 

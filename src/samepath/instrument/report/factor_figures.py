@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from samepath.instrument.analysis.cell import CellAnalysis
-from samepath.instrument.analysis.conditions import LOADS
+from samepath.instrument.analysis.conditions import LOADS, TOGETHER
 from samepath.instrument.analysis.factors import Level, StudyFactor, level_of, level_words, number, title, variant_of
 from samepath.instrument.report.published import PUBLISHED_LOADS, PublishedTest, as_measured
 from samepath.instrument.report.svg import INK, MUTED, OTHERS_COLOUR, PALETTE, WIDTH_PX, LengthAxis, draw
@@ -73,7 +73,7 @@ def measured_load(cell: CellAnalysis, factor: StudyFactor) -> float | None:
 
 def is_share(factor: StudyFactor) -> bool:
     """Is the factor's axis a percentage of the machine?"""
-    return factor.kind == "condition" and factor.name in LOADS
+    return factor.kind == "condition" and factor.name in (*LOADS, TOGETHER)
 
 
 def missed_level(cell: CellAnalysis, factor: StudyFactor) -> bool:
@@ -156,7 +156,8 @@ def axis_name(factor: StudyFactor, *, measured: bool) -> str:
     """Name the axis of a factor."""
     if not is_share(factor):
         return title(factor.name)
-    what = {"cpu_load": "CPU utilisation", "gpu_load": "GPU utilisation"}.get(factor.name, title(factor.name))
+    names = {"cpu_load": "CPU utilisation", "gpu_load": "GPU utilisation", TOGETHER: "CPU and GPU utilisation"}
+    what = names.get(factor.name, title(factor.name))
     return f"{what}, {'measured (ticks: asked)' if measured else 'asked'}"
 
 

@@ -129,6 +129,9 @@ _NUMA_SCHEMA: Final[Schema] = {"type": "string", "pattern": f"^({_NUMA.pattern})
 _HASH_SEED_SCHEMA: Final[Schema] = {"anyOf": [{"const": "random"}, {"type": "integer", "minimum": 0, "maximum": 2**32 - 1}]}
 _SWITCH_SCHEMA: Final[Schema] = {"enum": [True, False, "on", "off"]}
 
+# One factor that is two loads: a cell has both at its level.
+TOGETHER: Final = "cpu_and_gpu_load"
+
 CONDITIONS: Final = {
     condition.name: condition
     for condition in (
@@ -141,6 +144,14 @@ CONDITIONS: Final = {
             ratio=True,
         ),
         Condition("gpu_load", "GPU utilisation; 0 adds none", "[0, 75%]", _ratio, _RATIO, ratio=True),
+        Condition(
+            TOGETHER,
+            "CPU and GPU utilisation raised together, as one factor; 0 adds none",
+            "[0, 75%]",
+            _ratio,
+            _RATIO,
+            ratio=True,
+        ),
         Condition("memory_load", "share of the memory bandwidth that is taken", "[0, 50%]", _ratio, _RATIO, ratio=True),
         Condition(
             "instances", "how many of the simulator run at once, the measured one included", "[1, 2, 4]", *_whole(1, 256)

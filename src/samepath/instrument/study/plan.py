@@ -19,7 +19,15 @@ from samepath.core.streams import stream
 from samepath.core.verdicts import Verdict
 from samepath.instrument.monitors.file import read_monitors
 from samepath.instrument.study.designs import MAX_ROWS, Design, combine
-from samepath.instrument.study.levels import MACHINE_LOADS, START_CONDITIONS, Levels, level_text, read_conditions, read_settings
+from samepath.instrument.study.levels import (
+    MACHINE_LOADS,
+    START_CONDITIONS,
+    TOGETHER,
+    Levels,
+    level_text,
+    read_conditions,
+    read_settings,
+)
 from samepath.instrument.study.records import (
     MAX_REPEATS,
     Combination,
@@ -332,13 +340,26 @@ def _cell(
         simulator=target.simulator,
         scenario=target.scenario,
         settings={name: chosen.get(("setting", name), levels[0]) for name, levels in target.settings.items()},
-        condition={name: chosen.get(("condition", name), levels[0]) for name, levels in target.conditions.items()},
+        condition=_both(
+            {name: chosen.get(("condition", name), levels[0]) for name, levels in target.conditions.items()}, target
+        ),
         repeats=asked,
         expect=target.expect if asked >= target.repeats else None,
         variant=target.variant,
         optional=target.optional,
         until="" if repeats else target.until,
     )
+
+
+def _both(condition: dict[str, Scalar], target: Target) -> dict[str, Scalar]:
+    """Spell out a load of CPU and GPU together: the host knows the two, and nothing of both."""
+    if TOGETHER not in condition:
+        return condition
+    for name in ("cpu_load", "gpu_load"):
+        if name in condition:
+            raise StudyError(f"{target.place}: {TOGETHER} is {name} and another: give it, or the two by themselves")
+    level = condition[TOGETHER]
+    return {"cpu_load": level, "gpu_load": level, **{name: one for name, one in condition.items() if name != TOGETHER}}
 
 
 def _words(target: Target, factors: Sequence[Factor], row: Sequence[int], combination: Combination) -> tuple[str, ...]:

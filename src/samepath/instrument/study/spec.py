@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 
 from samepath.core.errors import InputError, SamepathError, unknown
 from samepath.core.limits import read_limits
@@ -161,7 +161,11 @@ class GrowingSpec(BaseModel):
     max: int = Field(ge=2, le=MAX_REPEATS, description="Repeats at most.")
 
 
-Repeats = Annotated[int, Field(ge=2, le=MAX_REPEATS)] | GrowingSpec
+# Chosen by what came, so that an error is about that one and not about both.
+Repeats = Annotated[
+    Annotated[int, Field(ge=2, le=MAX_REPEATS), Tag("int")] | Annotated[GrowingSpec, Tag("dict")],
+    Discriminator(lambda value: "dict" if isinstance(value, dict | GrowingSpec) else "int"),
+]
 Expect = Annotated[Verdict, _word(Verdict, "verdict")]
 Tolerance = Annotated[float, _quantity(parse_tolerance_m, zero=True), WithJsonSchema({**_QUANTITY, "examples": ["1 cm"]})]
 Duration = Annotated[float, _quantity(parse_duration_s, zero=False), WithJsonSchema({**_QUANTITY, "examples": ["20 s"]})]
@@ -375,6 +379,8 @@ def model_at(location: list[str | int]) -> type[BaseModel]:
     parts = location[1:] if location[0] == "full" else location
     if len(parts) == 1:
         return FullSpec if location[0] == "full" else StudySpec
+    if len(parts) > 2 and parts[-2] == "repeats":
+        return GrowingSpec
     if parts[0] == "design" and len(parts) > 2:
         return VariantSpec if parts[1] == "simulators" else CellSpec
     return _MODELS.get(str(parts[0]), StudySpec)

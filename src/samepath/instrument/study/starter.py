@@ -11,7 +11,7 @@ import yaml
 
 from samepath.core.errors import InputError
 from samepath.core.files import write_text_atomically
-from samepath.instrument.study.levels import CONDITIONS
+from samepath.instrument.study.levels import CONDITIONS, TOGETHER
 from samepath.instrument.study.plan import make_plan
 from samepath.instrument.study.spec import StudySpec, conditions_schema
 
@@ -74,7 +74,7 @@ settings:                           # 2. of the simulator: one value is held equ
   # solver_iterations: [4, 8]
 
 conditions:                         # 3. of the host: set, held and measured; a list makes it a factor
-  cpu_load: [0, 75%]
+  cpu_load: [0, 75%]                # with the GPU's as one factor: cpu_and_gpu_load: [0, 75%]
 {conditions}
 
 execution:                          # 4. how it is run
@@ -146,7 +146,7 @@ def _may_replace(schema: Path) -> bool:
 
 def starter_text(name: str) -> str:
     """Return the starter for a study called ``name``."""
-    others = [condition for condition in CONDITIONS.values() if condition.name not in ("cpu_load", "isolation")]
+    others = [condition for condition in CONDITIONS.values() if condition.name not in ("cpu_load", TOGETHER, "isolation")]
     lines = [f"  # {f'{condition.name}: {condition.example}':<32}# {condition.meaning}" for condition in others]
     return _TEXT.format(schema=FILE_NAME, name=_scalar(name), conditions="\n".join(lines))
 
