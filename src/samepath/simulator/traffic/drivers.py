@@ -590,7 +590,7 @@ class Drivers:
         if gap_m < math.inf:
             found = follow_mps2(speed_mps, wanted_mps, gap_m, front_mps)
         else:
-            found = max(free_mps2(speed_mps, wanted_mps), -COMFORTABLE_MPS2)
+            found = free_mps2(speed_mps, wanted_mps)
         gate = self._gate_ahead(car)
         if gate is not None:
             found = min(found, stop_mps2(speed_mps, wanted_mps, gate[1]))

@@ -40,10 +40,10 @@ _COASTING: Final = VehicleCommand()
 
 
 def free_mps2(speed_mps: float, wanted_mps: float) -> float:
-    """The acceleration on a road with nobody in front."""
+    """The acceleration on a road with nobody in front; who is too fast slows down in comfort."""
     ratio = speed_mps / wanted_mps
     square = ratio * ratio
-    return ACCELERATION_MPS2 * (1.0 - square * square)
+    return max(ACCELERATION_MPS2 * (1.0 - square * square), -COMFORTABLE_MPS2)
 
 
 def follow_mps2(speed_mps: float, wanted_mps: float, gap_m: float, front_mps: float) -> float:

@@ -63,7 +63,7 @@ class TrafficSettings:
                 raise InputError(f"traffic: {name}: a whole number was wanted, but {text!r} came")
         routes = found.get("routes", "random-turns")
         if routes not in ("random-turns", "destinations"):
-            raise unknown("traffic: routes", routes, ("random-turns", "destinations"))
+            raise unknown("kind of routes for traffic", routes, ("random-turns", "destinations"))
         vehicles, walkers, seed = (int(text) for text in counts.values())
         return cls(vehicles, walkers, destinations=routes == "destinations", seed=seed)
 

@@ -1,0 +1,150 @@
+"""Traffic of our own: a full town for ten simulated minutes, in fresh processes, idle and under load: one outcome, no jam.
+
+200 cars and 100 walkers in ``town`` by default. The first process is alone, and its processor time per tick says how fast one
+core is; the others run beside each other, the last quarter of them while the machine is kept at 95 %. All must give the same
+digest after every simulated minute. On two cores the whole takes about an hour and a half;
+``SAMEPATH_BENCH_TRAFFIC_S`` (simulated seconds) and ``SAMEPATH_BENCH_TRAFFIC_RUNS`` (processes) make it shorter, and the result
+says which they were.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+
+from bench.tools import ROOT, save, show, verdict
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.instrument.conditions.machine import MachineLoads
+
+SECONDS = int(os.environ.get("SAMEPATH_BENCH_TRAFFIC_S", "600"))
+RUNS = int(os.environ.get("SAMEPATH_BENCH_TRAFFIC_RUNS", "20"))
+VEHICLES, WALKERS, SEED = 200, 100, 1
+STEP_S = 0.05
+LOAD = 0.95
+# Somebody who has not moved for so long is stuck; a light shows red for at most 50 s, and may be reached more than once.
+STUCK_S = 300.0
+MOVING_MPS = 0.5
+
+
+@dataclass
+class TrafficRun:
+    """What one process saw."""
+
+    digests: list[str] = field(default_factory=list)
+    """After every simulated minute, and at the end."""
+    touched: int = 0
+    off_road: int = 0
+    mean_mps: list[float] = field(default_factory=list)
+    """Of all cars, over every simulated minute."""
+    stood_s: float = 0.0
+    """The longest that anybody, car or walker, stood in one place."""
+    driven_km: float = 0.0
+    junctions: int = 0
+    """How often a car got leave to pass a gate."""
+    process_s: float = 0.0
+    wall_s: float = 0.0
+
+
+def one(seconds: int, vehicles: int, walkers: int, seed: int) -> TrafficRun:
+    """Play it, in this process."""
+    from samepath.scenarios.model import build_scenario
+    from samepath.simulator.simulation import Simulation, SimulationSettings
+
+    traffic = {"vehicles": vehicles, "walkers": walkers}
+    data = {"name": "bench", "map": "town", "duration": float(seconds), "end": "duration", "traffic": traffic}
+    simulation = Simulation(build_scenario(data, "bench"), SimulationSettings(seed=seed))
+    if simulation.traffic is None:
+        raise RuntimeError("there is no traffic")
+    drivers, found, minute_m = simulation.traffic.drivers, TrafficRun(), 0.0
+    seen: dict[int, tuple[float, float, int]] = {}
+    leaves: dict[int, int] = {}
+    start_s, wall_s = os.times(), SYSTEM_CLOCK.monotonic_s()
+    for tick in range(1, round(seconds / STEP_S) + 1):
+        found.touched += len(simulation.step().collisions)
+        for car in drivers.cars.values():
+            minute_m += abs(car.speed_mps) * STEP_S
+            found.junctions += car.gate >= 0 and leaves.get(car.id, -1) != car.gate
+            leaves[car.id] = car.gate
+        if tick % 20 == 0:
+            for number, state in simulation.world.states().items():
+                x_m, y_m, since = seen.get(number, (1e9, 1e9, tick))
+                if abs(state.pose.x_m - x_m) + abs(state.pose.y_m - y_m) > MOVING_MPS:
+                    seen[number] = (state.pose.x_m, state.pose.y_m, tick)
+                else:
+                    found.stood_s = max(found.stood_s, (tick - since) * STEP_S)
+        if tick % 1200 == 0 or tick == round(seconds / STEP_S):
+            found.digests.append(simulation.world.digest)
+            found.mean_mps.append(minute_m / vehicles / ((tick - 1) % 1200 + 1) / STEP_S)
+            found.driven_km += minute_m / 1000.0
+            minute_m = 0.0
+            found.off_road += sum(not drivers.net.lanes_at(car.x_m, car.y_m, 2.5) for car in drivers.cars.values())
+            print(json.dumps({"minute": len(found.digests), "touched": found.touched}), file=sys.stderr, flush=True)
+    end_s = os.times()
+    found.process_s = end_s.user + end_s.system - start_s.user - start_s.system
+    found.wall_s = SYSTEM_CLOCK.monotonic_s() - wall_s
+    return found
+
+
+def fresh(number: int) -> TrafficRun:
+    """The same in a process of its own, under another hash seed each."""
+    command = [sys.executable, "-m", "bench.traffic", "one"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": str(number)}, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return TrafficRun(**json.loads(done.stdout))
+
+
+def main() -> bool:
+    """Run all of them and compare."""
+    alone = fresh(0)
+    loaded = RUNS // 4
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        beside = list(pool.map(fresh, range(1, RUNS - loaded)))
+    busy: list[TrafficRun] = []
+    measured = 0.0
+    if loaded:
+        with MachineLoads() as loads:
+            loads.hold({"cpu_load": LOAD})
+            loads.mark()
+            busy = [fresh(number) for number in range(RUNS - loaded, RUNS)]
+            measured = float(loads.measured()["cpu_load"])
+    runs = [alone, *beside, *busy]
+    ticks = round(SECONDS / STEP_S)
+    outcomes = len({tuple(run.digests) for run in runs})
+    ratio = SECONDS / alone.process_s
+    aims = [
+        ("no two touch", str(max(run.touched for run in runs)), all(run.touched == 0 for run in runs)),
+        ("nobody is off the road", str(max(run.off_road for run in runs)), all(run.off_road == 0 for run in runs)),
+        (f"nobody stands for {STUCK_S:g} s", f"{alone.stood_s:g} s at most", alone.stood_s < STUCK_S),
+        ("one outcome", f"{outcomes} of {len(runs)} processes", outcomes == 1),
+        ("faster than real time on one core", f"{ratio:.2f} x", ratio > 1.0),
+    ]
+    title = f"{VEHICLES} cars, {WALKERS} walkers, {SECONDS} simulated s, {len(runs)} fresh processes"
+    show(title, ["aim", "measured", ""], [[name, value, verdict(met=met)] for name, value, met in aims])
+    speeds = " ".join(f"{speed:.2f}" for speed in alone.mean_mps)
+    print(f"mean speed of all cars, minute by minute (m/s): {speeds}")
+    print(f"{alone.driven_km:.1f} km, {alone.junctions} passages, {1000 * alone.process_s / ticks:.1f} ms of one core a tick")
+    figures: dict[str, object] = {
+        "vehicles": VEHICLES,
+        "walkers": WALKERS,
+        "seconds": SECONDS,
+        "processes": len(runs),
+        "under_load": loaded,
+        "cpu_load": measured,
+        "outcomes": outcomes,
+        "real_time_ratio": ratio,
+        "ms_per_tick": 1000 * alone.process_s / ticks,
+        "alone": asdict(alone),
+        "process_s": [run.process_s for run in runs],
+    }
+    save("traffic", figures)
+    return all(met for _, _, met in aims)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["one"]:
+        print(json.dumps(asdict(one(SECONDS, VEHICLES, WALKERS, SEED))))
+    else:
+        sys.exit(0 if main() else 1)
