@@ -1,8 +1,10 @@
 """Traffic in a town: it obeys lights, hits nobody, and does the same thing every time."""
 
+import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ from samepath.simulator.simulation import Simulation, SimulationSettings
 from samepath.simulator.traffic.roads import road_net
 from samepath.simulator.traffic.traffic import TrafficSettings, newcomers
 from samepath.simulator.world.signals import TrafficLightState
+
+GOLDEN = Path(__file__).with_name("golden.json")
 
 
 def scenario(vehicles=12, walkers=6, actors=(), **more):
@@ -105,7 +109,8 @@ def test_equal_seeds_give_equal_bits_and_others_do_not():
     assert run(spec, 60, seed=6).world.digest != first.world.digest
 
 
-def test_a_fresh_process_with_another_hash_seed_gives_the_same_bits():
+def test_a_fresh_process_with_another_hash_seed_gives_the_pinned_bits():
+    """The digest is pinned: a change of any bit of any state needs a reason in golden.json."""
     code = (
         "from samepath.scenarios.model import load_scenario\n"
         "from samepath.simulator.simulation import Simulation, SimulationSettings\n"
@@ -116,7 +121,8 @@ def test_a_fresh_process_with_another_hash_seed_gives_the_same_bits():
     here = run(load_scenario("town-traffic"), 40, seed=2).world.digest
     command = [sys.executable, "-c", code]
     there = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "12345"})
-    assert there.stdout.strip() == here
+    pinned = json.loads(GOLDEN.read_text("utf-8"))["digests"]["town-traffic, seed 2, 40 ticks"]
+    assert there.stdout.strip() == here == pinned
 
 
 @pytest.mark.parametrize("at", [1, 70])

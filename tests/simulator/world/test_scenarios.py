@@ -13,11 +13,13 @@ from samepath.core.catalogue import actor_type
 from samepath.core.errors import SamepathError
 from samepath.core.states import VehicleCommand
 from samepath.engines import conformance, registry
-from samepath.scenarios.model import build_scenario, built_in_scenarios, load_scenario, parse_scenario
+from samepath.scenarios.model import build_scenario, load_scenario, parse_scenario
+from samepath.scenarios.scripts import script_names
 from samepath.simulator.simulation import Simulation, SimulationSettings, check_on_map
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
-NAMES = sorted(built_in_scenarios())
+# Those that follow a script; the traffic of a town has tests of its own (tests/simulator/traffic).
+NAMES = sorted(script_names())
 # Which pair collides, and at which tick.
 COLLISIONS = {
     "table1-test2": (216, 1, 2),
