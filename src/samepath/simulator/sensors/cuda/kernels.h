@@ -20,7 +20,7 @@ RULE i64 all_threads() { return (i64)gridDim.x * blockDim.x; }
 RULE i64 this_row() { return blockIdx.y; }
 #else
 // Set by whoever runs a kernel on the processor.
-static i64 now_thread, now_threads, now_row;
+static thread_local i64 now_thread, now_threads, now_row;
 #define KERNEL(name) static void name(const Work &w)
 #define RAY_KERNEL(name) static void name(const RayWork &w)
 RULE i64 first_thread() { return now_thread; }
