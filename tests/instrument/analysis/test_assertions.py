@@ -87,3 +87,18 @@ def test_an_unbounded_margin_is_null_in_the_json_and_left_out_of_sigma():
     assert found["margin_sigma"] is None
     assert found["margins_unbounded"] == 3
     assert found["verdicts"] == {"pass": 3, "fail": 0}
+
+
+def test_a_flip_closes_the_gate_in_junit_too():
+    import xml.etree.ElementTree as ET
+
+    from samepath.instrument.report.junit import render_junit
+
+    runs = [straight_run(number, shift=lambda tick, actor, d=number * 1e-4: d if actor == 2 else 0.0) for number in range(10)]
+    data = {"monitors": [{"name": "apart", "expression": "distance(1, 2) > 3.3005"}]}
+    report = analyse(cell_of(runs), monitors=data, progress=False)
+    assert report.verdict.passes
+    assert not report.passes
+    (failure,) = ET.fromstring(render_junit(report)).iter("failure")
+    assert failure.get("type") == "assertion-flips"
+    assert "apart passes in 4 of 10" in failure.get("message")

@@ -16,6 +16,8 @@ from samepath.instrument.traces.records import EventKind
 SPEED_BANDS_MPS: Final = (0.1, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
 DISTANCE_BANDS_M: Final = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _MOST_SITUATIONS: Final = 10_000
+# Of so many actors distances to the nearest other are looked at: pairs grow with the square.
+_MOST_PAIRED: Final = 30
 
 
 @dataclass(frozen=True, order=True)
@@ -74,7 +76,7 @@ class CoverageFinder:
         everybody = view.ids("all")
         for actor in everybody:
             self._bands(actor, "speed", view.speed(actor), SPEED_BANDS_MPS, "m/s")
-            if len(everybody) > 1:
+            if len(everybody) > 1 and actor in everybody[:_MOST_PAIRED]:
                 distance = view.nearest(actor, everybody, view.distance)
                 self._bands(actor, "distance", distance, DISTANCE_BANDS_M, "m")
             if view.scene.roads is not None and not view.is_walker(actor):

@@ -10,11 +10,15 @@ from samepath.instrument.report.document import Document
 from samepath.instrument.report.words import clean, headline, length, percent, sentence
 
 FAILED: Final = "failed"
+FLIPS: Final = "assertion-flips"
 
 
 def render_junit(document: Document) -> str:
-    """Return the report as JUnit XML: a cell beyond its tolerance is a failure, a broken one an error, others are skipped."""
-    failures = sum(not cell.judgement.verdict.passes for cell in document.cells)
+    """Return the report as JUnit XML.
+
+    A cell beyond its tolerance, or with an assertion that flips, is a failure, a broken one an error; others are skipped.
+    """
+    failures = sum(_fails(cell) for cell in document.cells)
     errors = sum(cell.kind == FAILED for cell in document.missing)
     counts = {
         "tests": str(len(document.cells) + len(document.missing)),
@@ -49,7 +53,20 @@ def _case(suite: ET.Element, cell: CellAnalysis) -> None:
     _properties(case, _figures(cell))
     if not judgement.verdict.passes:
         failure = ET.SubElement(case, "failure", {"type": judgement.verdict.value, "message": clean(judgement.reason)})
-        failure.text = clean("\n".join(_details(cell)))
+        failure.text = clean("\n".join([*_details(cell), *_flips(cell)]))
+    elif _fails(cell):
+        # The paths are within the tolerance, but a verdict is not the same in all repeats: the gate is closed as well.
+        failure = ET.SubElement(case, "failure", {"type": FLIPS, "message": clean(_flips(cell)[0])})
+        failure.text = clean("\n".join(_flips(cell)))
+
+
+def _fails(cell: CellAnalysis) -> bool:
+    return not cell.judgement.verdict.passes or bool(_flips(cell))
+
+
+def _flips(cell: CellAnalysis) -> list[str]:
+    """Name the assertions whose verdict is not the same in all repeats."""
+    return [] if cell.assertions is None else [f"{one.words()}." for one in cell.assertions.assertions if one.flips]
 
 
 def _missing(suite: ET.Element, missing: MissingCell) -> None:
