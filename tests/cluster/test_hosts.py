@@ -14,7 +14,7 @@ from tests.support.serving import RawClient, served
 needs_hosts = pytest.mark.skipif(bool(namespaces.reason_not_to()), reason=namespaces.reason_not_to() or "hosts can be made")
 
 MAP = "t-junction"
-TICKS = 8
+TICKS = 5
 CAMERA = {"image_size_x": "320", "image_size_y": "200"}
 # Pictures large enough to be frames of their own on the wire, and of kinds that compress well and badly.
 EYES = (
