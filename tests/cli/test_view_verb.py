@@ -105,4 +105,6 @@ def test_the_demo_finds_a_divergence_explains_it_and_draws_it(tmp_path):
     cells = index_in(folder / "view.html")["cells"]
     assert [cell["outcomes"] > 1 for cell in cells] == [False, True]
     assert 'class="look"' in (folder / "report.html").read_text("utf-8")
+    served = samepath.view(folder, progress=False).write(tmp_path / "served.html")
+    assert [cell["name"] for cell in index_in(served)["cells"]] == [cell["name"] for cell in cells]
     assert f"viewer: {folder / 'view.html'}#cell=1,0&tick=" in result.stdout

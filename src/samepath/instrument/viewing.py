@@ -12,6 +12,7 @@ from typing import Any, Final
 import samepath
 from samepath.core.errors import InputError, unknown
 from samepath.core.files import write_text_atomically
+from samepath.instrument.execution.folder import STUDY_FILE, read_record, stored_cells
 from samepath.instrument.explaining import cells_of
 from samepath.instrument.progress import Display, display_for
 from samepath.instrument.traces.cell import CellTrace, MemoryCell
@@ -161,7 +162,11 @@ def _drawn(place: Path, columns: dict[str, str] | None, align: str, file_format:
         session = looking.session_trace(place)
         header = Header(place.name, place.name, "", session.channels, session.step_s, simulator="samepath serve")
         return [_Drawn(MemoryCell(header, [session.repeat]), None if session.map_name == looking.FLAT else session.map_name)]
-    cells = cells_of(place, columns=columns, align=align, file_format=file_format, log_mib=log_mib)
+    if (place / STUDY_FILE).exists():
+        # In the plan's order, as the report has them: a number of a cell means the same in both.
+        cells: list[CellTrace] = list(stored_cells(read_record(place).plan, place))
+    else:
+        cells = cells_of(place, columns=columns, align=align, file_format=file_format, log_mib=log_mib)
     # Of a simulator of somebody else's only the scenario is ours: its own map may be another one.
     return [_Drawn(cell, looking.map_of(cell.header.scenario) if _is_ours(cell) else None) for cell in cells]
 

@@ -97,7 +97,7 @@ def _partings(axes: "Axes", cell: CellAnalysis, styles: Sequence[ActorStyle], mi
     axes.annotate(
         f"they part at {first.time_s:.2f} s",
         at,
-        xytext=(-10 if left else 10, 14 if up else -16),
+        xytext=(-10 if left else 10, 20 if up else -22),
         textcoords="offset points",
         ha="right" if left else "left",
         fontsize=8.5,
