@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from samepath.instrument.monitors.view import CellView, Floats
+from samepath.instrument.monitors.view import Floats, RunsView
 from samepath.instrument.traces.records import EventKind
 
 SPEED_BANDS_MPS: Final = (0.1, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
@@ -70,7 +70,7 @@ class CoverageFinder:
         self._counts: Counter[CoveredSituation] = Counter()
         self._repeats = 0
 
-    def look(self, view: CellView) -> None:
+    def look(self, view: RunsView) -> None:
         """Look at more repeats."""
         self._repeats += len(view.repeats)
         everybody = view.ids("all")
@@ -99,7 +99,7 @@ class CoverageFinder:
             if count:
                 self._counts[CoveredSituation(kind, actor, _band(bands, index, unit))] += count
 
-    def _lanes(self, view: CellView, actor: int) -> None:
+    def _lanes(self, view: RunsView, actor: int) -> None:
         numbers = view.on_road(actor, lambda roads, x, y: roads.lane_number(x, y), "lane number")
         names = view.roads.lane_names()
         for number in np.unique(numbers[np.isfinite(numbers)]).astype(int).tolist():

@@ -24,7 +24,7 @@ import numpy as np
 
 from samepath.core.channels import unit_of
 from samepath.core.errors import InputError, nearest
-from samepath.instrument.monitors.view import GROUPS, CellView, Floats, MonitoredScene, NotApplicableError
+from samepath.instrument.monitors.view import GROUPS, Floats, MonitoredScene, NotApplicableError, RunsView
 
 LONGEST: Final = 2000
 MOST_NODES: Final = 500
@@ -58,9 +58,9 @@ class Judged:
         return Judged(change(self.margin), change(self.holds))
 
 
-Number = Callable[[CellView, int], Floats]  # (view, the actor that «actor» stands for) -> [repeat, tick]
-Truth = Callable[[CellView, int], Judged]
-Who = Callable[[CellView, int], tuple[int, ...]]
+Number = Callable[[RunsView, int], Floats]  # (view, the actor that «actor» stands for) -> [repeat, tick]
+Truth = Callable[[RunsView, int], Judged]
+Who = Callable[[RunsView, int], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -100,31 +100,31 @@ class _Function:
     optional: int = 0
 
 
-def _one(quantity: str) -> Callable[[CellView, int], Floats]:
+def _one(quantity: str) -> Callable[[RunsView, int], Floats]:
     return lambda view, actor: cast("Floats", getattr(view, quantity)(actor))
 
 
-def _two(quantity: str) -> Callable[[CellView, int, tuple[int, ...]], Floats]:
+def _two(quantity: str) -> Callable[[RunsView, int, tuple[int, ...]], Floats]:
     return lambda view, actor, others: view.nearest(actor, others, getattr(view, quantity))
 
 
-def _road(quantity: str) -> Callable[[CellView, int], Floats]:
+def _road(quantity: str) -> Callable[[RunsView, int], Floats]:
     return lambda view, actor: view.on_road(actor, lambda roads, x, y: cast("Floats", getattr(roads, quantity)(x, y)), quantity)
 
 
-def _collisions(view: CellView, actor: int, others: tuple[int, ...] | None = None) -> Floats:
+def _collisions(view: RunsView, actor: int, others: tuple[int, ...] | None = None) -> Floats:
     return view.contacts(actor, others)
 
 
-def _distance_to(view: CellView, actor: int, x_m: float, y_m: float) -> Floats:
+def _distance_to(view: RunsView, actor: int, x_m: float, y_m: float) -> Floats:
     return np.hypot(view.channel("x_m", actor) - x_m, view.channel("y_m", actor) - y_m)
 
 
-def _time(view: CellView) -> Floats:
+def _time(view: RunsView) -> Floats:
     return np.broadcast_to(view.time_s, view.shape).copy()
 
 
-def _outside(view: CellView, first_s: float, last_s: float) -> Floats:
+def _outside(view: RunsView, first_s: float, last_s: float) -> Floats:
     """Seconds to the nearer end of a span of time; negative within it."""
     time_s = _time(view)
     return np.maximum(first_s - time_s, time_s - last_s)
@@ -318,7 +318,7 @@ class _Compiler:
         a, b = cast("Number", left.number), cast("Number", right.number)
         apply = _ARITHMETIC[op]
 
-        def number(view: CellView, actor: int) -> Floats:
+        def number(view: RunsView, actor: int) -> Floats:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 return apply(a(view, actor), b(view, actor))
 
@@ -390,7 +390,7 @@ class _Compiler:
         make = known.make
         if unit == "truth":
 
-            def judge(view: CellView, actor: int) -> Judged:
+            def judge(view: RunsView, actor: int) -> Judged:
                 holds = make(view, *(maker(view, actor) for maker in makers))
                 # A yes or no is as far from changing as can be: no number says how nearly it was the other.
                 return Judged(np.where(np.isnan(holds), np.nan, np.where(holds > 0, np.inf, -np.inf)), holds)
@@ -423,7 +423,7 @@ class _Compiler:
             return found
         who, word = cast("Who", found.who), self.text[node.col_offset : node.end_col_offset]
 
-        def one(view: CellView, actor: int) -> tuple[int, ...]:
+        def one(view: RunsView, actor: int) -> tuple[int, ...]:
             ids = who(view, actor)
             if len(ids) > 1:
                 raise self.error(node, f"{name} takes one actor here, but {word} are {len(ids)}: say for: {word}, and actor")
@@ -437,7 +437,7 @@ class _Compiler:
         who = cast("Who", self._actors(name, arguments[0], single=True).who)
         self.channels.add(name)
 
-        def number(view: CellView, actor: int) -> Floats:
+        def number(view: RunsView, actor: int) -> Floats:
             if not view.has(name):
                 known = view.header.channels
                 near = nearest(name, [*known, *FUNCTIONS])
@@ -465,7 +465,7 @@ class _Compiler:
         joined = self._joined(parts, lambda *all_of: all_of[0])
         judges = [cast("Truth", part.truth) for part in parts]
 
-        def judge(view: CellView, actor: int) -> Judged:
+        def judge(view: RunsView, actor: int) -> Judged:
             return _over_time(name, view, [one(view, actor) for one in judges], times)
 
         unit = parts[-1].unit if name == "implies" else joined.unit
@@ -509,7 +509,7 @@ def _compared(
     a, b = cast("Number", left.number), cast("Number", right.number)
     margin, holds = how
 
-    def judge(view: CellView, actor: int) -> Judged:
+    def judge(view: RunsView, actor: int) -> Judged:
         one, other = a(view, actor), b(view, actor)
         absent = np.isnan(one) | np.isnan(other)
         with np.errstate(invalid="ignore"):
@@ -522,7 +522,7 @@ def _compared(
     return _Value("truth", truth=judge, unit=unit)
 
 
-def _passed(kind: str, value: _Value) -> Callable[[CellView, int], object]:
+def _passed(kind: str, value: _Value) -> Callable[[RunsView, int], object]:
     if kind == "one":
         who = cast("Who", value.who)
         return lambda view, actor: who(view, actor)[0]
@@ -535,7 +535,7 @@ def _passed(kind: str, value: _Value) -> Callable[[CellView, int], object]:
     return cast("Number", value.number)
 
 
-def _over_time(name: str, view: CellView, parts: list[Judged], times: list[float]) -> Judged:
+def _over_time(name: str, view: RunsView, parts: list[Judged], times: list[float]) -> Judged:
     match name:
         case "implies":
             return _implied(*parts)

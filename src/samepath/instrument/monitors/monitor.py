@@ -13,7 +13,7 @@ import numpy as np
 from samepath.core.errors import InputError, SamepathError
 from samepath.instrument.monitors.coverage import CellCoverage, CoverageFinder
 from samepath.instrument.monitors.expression import Formula, Judged
-from samepath.instrument.monitors.view import BASE_CHANNELS, CellView, Floats, MonitoredScene, NotApplicableError
+from samepath.instrument.monitors.view import BASE_CHANNELS, Floats, MonitoredScene, NotApplicableError, RunsView
 from samepath.instrument.traces.cell import CellTrace
 from samepath.instrument.traces.records import Actor, Event, RunEnd
 
@@ -79,7 +79,7 @@ class MonitoredCell:
 class MonitoredRun:
     """One repeat, as a function of the user's own sees it: arrays over ticks, NaN where an actor is not there."""
 
-    def __init__(self, view: CellView, row: int) -> None:
+    def __init__(self, view: RunsView, row: int) -> None:
         self._view, self._row = view, row
         run = view.runs[row]
         self.repeat: int = run.repeat
@@ -128,7 +128,7 @@ class _Watch:
     verdicts: list[RepeatVerdict] = field(default_factory=list)
     not_applicable: str = ""
 
-    def look(self, view: CellView) -> None:
+    def look(self, view: RunsView) -> None:
         if self.not_applicable:
             return
         try:
@@ -162,7 +162,7 @@ def watch_cell(cell: CellTrace, monitors: MonitorSet) -> MonitoredCell:
     channels = [name for name in cell.header.channels if everything or name in asked or name in BASE_CHANNELS]
     coverage = CoverageFinder() if monitors.covers else None
     for block in cell.blocks(channels):
-        view = CellView(cell, block, monitors.scene)
+        view = RunsView(cell, block, monitors.scene)
         for watch in watches:
             watch.look(view)
         if coverage is not None:
@@ -183,7 +183,7 @@ def watch_cell(cell: CellTrace, monitors: MonitorSet) -> MonitoredCell:
     return MonitoredCell(traces, None if coverage is None else coverage.result())
 
 
-def _judge(monitor: Monitor, view: CellView) -> Judged:
+def _judge(monitor: Monitor, view: RunsView) -> Judged:
     if monitor.function is not None:
         return _called(monitor, view)
     formula = monitor.formula
@@ -197,7 +197,7 @@ def _judge(monitor: Monitor, view: CellView) -> Judged:
     return Judged(np.fmin.reduce([one.margin for one in found]), np.fmin.reduce([one.holds for one in found]))
 
 
-def _called(monitor: Monitor, view: CellView) -> Judged:
+def _called(monitor: Monitor, view: RunsView) -> Judged:
     """Ask the user's function, repeat by repeat."""
     rows = []
     for row in range(len(view.repeats)):

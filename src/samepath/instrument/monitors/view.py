@@ -83,7 +83,7 @@ class MonitoredScene:
 GROUPS: Final = ("ego", "others", "all", "vehicles", "walkers")
 
 
-class CellView:
+class RunsView:
     """A block of repeats; see the module. Quantities are kept once worked out: several monitors ask for the same."""
 
     def __init__(self, cell: CellTrace, block: Block, scene: MonitoredScene) -> None:
