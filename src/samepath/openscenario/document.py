@@ -147,12 +147,16 @@ class Node:
         """Is there such an attribute, and is it not empty?"""
         return bool(self.element.get(key, "").strip())
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """An attribute, with its parameters filled in."""
+    def raw(self, key: str, default: str | None = None) -> str:
+        """An attribute as it stands there: names of parameters are not their values."""
         raw = self.element.get(key, default)
         if raw is None:
             raise self.fail(f"the attribute {key!r} is missing")
-        return self.filled(raw)
+        return raw
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """An attribute, with its parameters filled in."""
+        return self.filled(self.raw(key, default))
 
     def filled(self, raw: str) -> str:
         """A text with its parameters filled in; a text that is an expression becomes its value."""
@@ -226,7 +230,7 @@ class Node:
         found = dict(self.parameters)
         for block in self.children("ParameterDeclarations"):
             for declaration in block.children("ParameterDeclaration"):
-                found[declaration.text("name")] = declaration.under(found).text("value")
+                found[declaration.raw("name").lstrip("$")] = declaration.under(found).text("value")
         return self.under(found)
 
 
@@ -276,7 +280,7 @@ class Catalogues:
         parameters = dict(entry.declared().parameters)
         for block in reference.children("ParameterAssignments"):
             for assignment in block.children("ParameterAssignment"):
-                parameters[assignment.text("parameterRef").lstrip("$")] = assignment.text("value")
+                parameters[assignment.raw("parameterRef").lstrip("$")] = assignment.text("value")
         found = entry.under(parameters)
         return self.resolved(found, depth + 1) if found.tag == "CatalogReference" else found
 

@@ -185,8 +185,8 @@ class FileReader:
         box = thing.child("BoundingBox")
         size = box.child("Dimensions") if box is not None else None
         middle = box.child("Center") if box is not None else None
-        length_m = size.within("length", 0.01, 100.0) if size is not None else 0.0
-        width_m = size.within("width", 0.01, 100.0) if size is not None else 0.0
+        length_m = size.within("length", 0.0, 300.0) if size is not None else 0.0
+        width_m = size.within("width", 0.0, 300.0) if size is not None else 0.0
         name = _type(thing, length_m, width_m)
         kind = actor_type(name)
         performance = thing.child("Performance")
@@ -337,12 +337,12 @@ class FileReader:
             change = node.need()
             if change.tag != "SetAction":
                 raise change.unsupported()
-            return [SetParameter(node.text("parameterRef").lstrip("$"), change.text("value"))]
+            return [SetParameter(node.raw("parameterRef").lstrip("$"), change.text("value"))]
         if node.tag == "VariableAction":
             change = node.need()
             if change.tag != "SetAction":
                 raise change.unsupported()
-            return [SetParameter(node.text("variableRef").lstrip("$"), change.text("value"))]
+            return [SetParameter(node.raw("variableRef").lstrip("$"), change.text("value"))]
         if node.tag == "InfrastructureAction":
             return [self._note("TrafficSignalAction")]
         if node.tag == "EntityAction":
@@ -493,7 +493,7 @@ class FileReader:
         final_mps, relative = None, False
         if final is not None:
             target = final.need()
-            if any(part.tag.startswith("SteadyState") for part in target.children()):
+            if target.child() is not None:  # a steady state before the end
                 raise target.need().unsupported()
             relative = target.tag == "RelativeSpeedToMaster"
             if relative and target.choice("speedTargetValueType", ("delta", "factor")) == "factor":
@@ -539,7 +539,7 @@ class FileReader:
             return ElementIs(kind, node.text("storyboardElementRef"), node.choice("state", _STATES))
         if node.tag in ("ParameterCondition", "VariableCondition"):
             key = "parameterRef" if node.tag == "ParameterCondition" else "variableRef"
-            return ParameterIs(node.text(key).lstrip("$"), node.text("value"), _rule(node))
+            return ParameterIs(node.raw(key).lstrip("$"), node.text("value"), _rule(node))
         raise node.unsupported()
 
     def _by_entity(self, node: Node) -> EntityTest:

@@ -1,0 +1,90 @@
+"""gym-carla (a reinforcement-learning environment), unmodified, against ``samepath serve``.
+
+``python -m tests.compatibility.gym_carla FOLDER --maps TOWNS --python PYTHON``, with FOLDER a checkout of gym-carla, TOWNS a
+folder with ``Town01.xodr``, and PYTHON an interpreter with the ``carla`` wheel, ``gym`` before 0.26 (the environment has that
+interface), ``pygame``, ``scikit-image``, ``matplotlib`` and numpy 1. The environment has the parameters of its ``test.py``, but
+for the port, the town and the number of vehicles; it is reset twice and stepped, and its observations are looked at.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support import ROOT
+
+PORT = 3860
+LONGEST_S = 900.0
+
+# Runs in the other interpreter, in a checkout of gym-carla.
+SCRIPT = """
+import ast, sys
+port, town, vehicles, steps = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+import gym, gym_carla
+tree = ast.parse(open("test.py").read())
+assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+params = next(ast.literal_eval(node.value) for node in assigned if node.targets[0].id == "params")
+params.update(port=port, town=town, number_of_vehicles=vehicles)
+env = gym.make("carla-v0", params=params)
+for episode in range(2):
+    seen = env.reset()
+    total, made = 0.0, 0
+    for _ in range(steps):
+        seen, reward, done, info = env.step([2.0, 0.0])
+        total, made = total + float(reward), made + 1
+        if done:
+            break
+    shapes = {name: value.shape for name, value in seen.items()}
+    assert seen["camera"].max() > 0 and seen["lidar"].max() > 0
+    print(f"result: episode {episode}: {made} steps, reward {total:.1f}, {shapes}", flush=True)
+import os
+os._exit(0)
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="a checkout of gym-carla")
+    parser.add_argument("--maps", type=Path, required=True, help="a folder with the town's *.xodr file")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--town", default="Town01")
+    parser.add_argument("--vehicles", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--port", type=int, default=PORT)
+    arguments = parser.parse_args()
+    if not (arguments.folder / "gym_carla").is_dir():
+        parser.error(f"{arguments.folder}: a checkout of gym-carla was wanted")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    serve = [
+        sys.executable, "-m", "samepath", "serve", "--port", str(arguments.port), "--map", arguments.town,
+        "--maps", str(arguments.maps.absolute()),
+    ]  # fmt: skip
+    with (
+        tempfile.TemporaryDirectory() as place,
+        subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=environment, cwd=place) as server,
+    ):
+        try:
+            assert server.stderr is not None
+            first = server.stderr.readline()
+            if "serving map" not in first:
+                sys.exit(f"the server did not start: {first.strip()}")
+            words = [str(arguments.port), arguments.town, str(arguments.vehicles), str(arguments.steps)]
+            theirs = {**os.environ, "SDL_VIDEODRIVER": "dummy", "PYTHONPATH": str(arguments.folder.absolute())}
+            command = [str(arguments.python), "-c", SCRIPT, *words]
+            done = subprocess.run(
+                command, cwd=arguments.folder, capture_output=True, text=True, check=False, timeout=LONGEST_S, env=theirs
+            )
+        finally:
+            server.terminate()
+    for line in done.stdout.splitlines():
+        if line.startswith("result: "):
+            print(line.removeprefix("result: "))
+    if done.returncode:
+        print(next((line for line in reversed(done.stderr.splitlines()) if line.strip()), f"ended with {done.returncode}"))
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
