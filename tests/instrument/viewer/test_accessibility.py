@@ -1,0 +1,40 @@
+"""Viewer and report under axe: no findings, light and dark, wide and narrow."""
+
+import pytest
+
+import samepath
+from tests.support.chromium import BROWSER, chromium
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(BROWSER is None, reason="neither chromium, chromium-browser nor google-chrome is on PATH"),
+]
+LOG = "repeat,time,actor,x,y\n" + "".join(
+    f"{repeat},{tick},{actor},{tick + 3 * actor},{0.02 * repeat * max(0, tick - 5)}\n"
+    for repeat in range(3)
+    for tick in range(20)
+    for actor in (1, 2)
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("pages")
+    (place / "log.csv").write_text(LOG)
+    samepath.analyse(place / "log.csv", progress=False).write(place)
+    return place
+
+
+def test_axe_finds_nothing_in_viewer_and_report(folder):
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = {}
+    with chromium() as open_page:
+        for name in ("view.html", "report.html"):
+            for how in ({}, {"dark": True}, {"width": 390}):
+                page = open_page((folder / name).as_uri(), wait=name == "view.html", **how)
+                result = Axe().run(page).response
+                assert len(result["passes"]) > 10  # it did look
+                found[name, *how.items()] = [(one["id"], one["impact"]) for one in result["violations"]]
+                page.close()
+    assert {key: words for key, words in found.items() if words} == {}
