@@ -4,7 +4,7 @@
 core is; the others run beside each other, the last quarter of them while the machine is kept at 95 %. All must give the same
 digest after every simulated minute. On two cores the whole takes about an hour and a half;
 ``SAMEPATH_BENCH_TRAFFIC_S`` (simulated seconds) and ``SAMEPATH_BENCH_TRAFFIC_RUNS`` (processes) make it shorter, and the result
-says which they were.
+says which they were. ``python -m bench.traffic picture`` draws the picture of docs/traffic.md.
 """
 
 import json
@@ -17,10 +17,14 @@ from dataclasses import asdict, dataclass, field
 from bench.tools import ROOT, save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.instrument.conditions.machine import MachineLoads
+from samepath.scenarios.model import build_scenario
+from samepath.simulator.simulation import Simulation, SimulationSettings
+from samepath.simulator.traffic.traffic import Traffic
 
 SECONDS = int(os.environ.get("SAMEPATH_BENCH_TRAFFIC_S", "600"))
 RUNS = int(os.environ.get("SAMEPATH_BENCH_TRAFFIC_RUNS", "20"))
 VEHICLES, WALKERS, SEED = 200, 100, 1
+PICTURE_S = 30
 STEP_S = 0.05
 LOAD = 0.95
 # Somebody who has not moved for so long is stuck; a light shows red for at most 50 s, and may be reached more than once.
@@ -47,17 +51,20 @@ class TrafficRun:
     wall_s: float = 0.0
 
 
-def one(seconds: int, vehicles: int, walkers: int, seed: int) -> TrafficRun:
-    """Play it, in this process."""
-    from samepath.scenarios.model import build_scenario
-    from samepath.simulator.simulation import Simulation, SimulationSettings
-
+def town(seconds: int, vehicles: int, walkers: int, seed: int) -> tuple[Simulation, Traffic]:
+    """A town with so much traffic, before its first tick."""
     traffic = {"vehicles": vehicles, "walkers": walkers}
     data = {"name": "bench", "map": "town", "duration": float(seconds), "end": "duration", "traffic": traffic}
     simulation = Simulation(build_scenario(data, "bench"), SimulationSettings(seed=seed))
     if simulation.traffic is None:
         raise RuntimeError("there is no traffic")
-    drivers, found, minute_m = simulation.traffic.drivers, TrafficRun(), 0.0
+    return simulation, simulation.traffic
+
+
+def one(seconds: int, vehicles: int, walkers: int, seed: int) -> TrafficRun:
+    """Play it, in this process."""
+    simulation, traffic = town(seconds, vehicles, walkers, seed)
+    drivers, found, minute_m = traffic.drivers, TrafficRun(), 0.0
     seen: dict[int, tuple[float, float, int]] = {}
     leaves: dict[int, int] = {}
     start_s, wall_s = os.times(), SYSTEM_CLOCK.monotonic_s()
@@ -143,8 +150,55 @@ def main() -> bool:
     return all(met for _, _, met in aims)
 
 
+def picture() -> None:
+    """Draw docs/traffic.png: the middle of the town from above, after half a minute."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Polygon, Rectangle
+
+    from samepath.simulator.maps import load_map
+
+    simulation, traffic = town(PICTURE_S, VEHICLES, WALKERS, SEED)
+    for _ in range(round(PICTURE_S / STEP_S)):
+        simulation.step()
+    road_map, states = load_map("town"), simulation.world.states()
+    figure, axes = plt.subplots(figsize=(9.0, 10.6), dpi=110)
+    for rings, colour in (
+        (road_map.walkable, "#d9d5cc"), (road_map.drivable, "#6f747b"), (road_map.crosswalks, "#c9c9c4"),
+    ):  # fmt: skip
+        for ring in rings:
+            axes.add_patch(Polygon(ring.vertices[:, :2], closed=True, facecolor=colour, edgecolor="none"))
+    speeds = mpl.colormaps["RdYlGn"]
+    for car in traffic.drivers.cars.values():
+        long_m, wide_m, yaw_deg = car.kind.length_m, car.kind.width_m, states[car.id].pose.yaw_deg
+        box = Rectangle(
+            (car.x_m - long_m / 2, car.y_m - wide_m / 2), long_m, wide_m, angle=yaw_deg, rotation_point="center",
+            facecolor=speeds(min(1.0, car.speed_mps / 10.0)), edgecolor="black", linewidth=0.4, zorder=3,
+        )  # fmt: skip
+        axes.add_patch(box)
+    people = [states[number].pose for number in traffic.pedestrians.people]
+    axes.scatter([p.x_m for p in people], [p.y_m for p in people], s=7, c="#1f4fbf", edgecolors="none", zorder=4)
+    shown = simulation.signals.shown() if simulation.signals is not None else ()
+    colours = {0: "red", 1: "gold", 2: "limegreen"}
+    for light, state in zip(traffic.net.plan.lights, shown, strict=True):
+        for stop in light.stops:
+            axes.plot(
+                [stop.x_m - stop.half_width_m * stop.forward_y, stop.x_m + stop.half_width_m * stop.forward_y],
+                [stop.y_m + stop.half_width_m * stop.forward_x, stop.y_m - stop.half_width_m * stop.forward_x],
+                color=colours.get(int(state), "grey"), linewidth=2.2, zorder=3,
+            )  # fmt: skip
+    west, north, east, south = road_map.bounds_m
+    axes.set(xlim=(west + 25, east - 25), ylim=(south - 25, north + 25), aspect="equal")
+    axes.axis("off")
+    figure.savefig(ROOT / "docs" / "traffic.png", bbox_inches="tight", metadata={"Software": None})
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["one"]:
+    if sys.argv[1:] == ["picture"]:
+        picture()
+    elif sys.argv[1:] == ["one"]:
         print(json.dumps(asdict(one(SECONDS, VEHICLES, WALKERS, SEED))))
     else:
         sys.exit(0 if main() else 1)

@@ -253,7 +253,7 @@ class Simulation:
                     agent.command = self.feed.command(step, agent.actor_id)
         found = {number: agent.decide(view) for number, agent in sorted(self.agents.items()) if number in view.states}
         if self.traffic is not None and self.signals is not None:
-            found.update(self.traffic.decide(view.tick, view.states, view.types, self.signals.shown()))
+            found.update(self.traffic.decide(view.states, view.types, self.signals.shown()))
         return found
 
     def step(self, step_s: float | None = None) -> StepResult:

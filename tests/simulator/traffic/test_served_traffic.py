@@ -9,6 +9,7 @@ from samepath.simulator.carla.records import Settings, write_settings
 from samepath.simulator.server import snapshot
 from samepath.simulator.server.actors import VehicleEntry, WalkerEntry
 from samepath.simulator.server.journal import JournalOrigin
+from samepath.simulator.server.ticking import tick
 from samepath.simulator.traffic.traffic import TrafficSettings
 from tests.support.journal_scenario import Desk, kept, resumed
 
@@ -73,8 +74,6 @@ def test_a_snapshot_goes_on_bit_for_bit():
     assert again.traffic.to_plain() == desk.episode.traffic.to_plain()
     snapshot.go_live(again, desk.episode.context)
     ticked(desk, 20)
-    from samepath.simulator.server.ticking import tick
-
     for _ in range(20):
         tick(again, 0.05)
     assert again.world.digest == desk.episode.world.digest
@@ -99,6 +98,19 @@ def test_a_map_without_room_for_it_is_served_without_and_says_why():
     desk = ticked(started(map_name="t-junction"), 3)
     assert places(desk) == {}
     assert any("no traffic on map" in line and "dead ends" in line for line in desk.lines)
+
+
+def test_how_long_a_server_stood_idle_before_leaves_no_trace():
+    """In asynchronous mode an empty world ticks by the wall clock, lights and all."""
+    found = []
+    for idle in (0, 130):
+        desk = Desk(map_name="town", traffic=TRAFFIC)
+        for _ in range(idle):
+            tick(desk.episode, 0.05)
+        assert places(desk) == {}
+        desk.ask("set_episode_settings", write_settings(Settings(synchronous_mode=True, fixed_delta_seconds=0.05)))
+        found.append(ticked(desk, 30).episode.world.digest)
+    assert found[0] == found[1]
 
 
 def test_it_comes_anew_with_every_map():

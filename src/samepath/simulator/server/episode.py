@@ -177,7 +177,7 @@ class Episode:
         self.ranks: dict[int, int] = {}  # who has commanded an actor since the last tick
         self.signals = Signals(served.signals)
         self.traffic: Traffic | None = None
-        self.traffic_due = self.context.traffic is not None  # comes with the first tick
+        self.traffic_due = self.context.traffic is not None  # comes with the first tick that counts
         self.lights_set = False  # by a client
         self.weather = WeatherParameters()
         self.lamps = StreetLights({light.id: light for light in served.lamps})

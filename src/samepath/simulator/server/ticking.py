@@ -206,9 +206,10 @@ def _catch_fallen(episode: Episode) -> None:
 
 
 def _drive_traffic(episode: Episode) -> None:
-    """Let the server's own traffic decide; in the first tick of an episode it is put there."""
-    if episode.traffic_due:
+    """Let the server's own traffic decide; when it counts what has been ticked, it is put there."""
+    if episode.traffic_due and (episode.settings.synchronous_mode or episode.world.actors):
         episode.traffic_due = False
+        episode.signals.reset_all()
         episode.traffic = traffic_of(episode)
         for newcomer in beginners(episode):
             height_m = ground_height_m(episode.world, newcomer.x_m, newcomer.y_m) + newcomer.lift_m

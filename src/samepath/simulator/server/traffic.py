@@ -1,8 +1,11 @@
 """Traffic of our own in a served world: who it is, and what they do in a tick.
 
-It comes with the first tick of an episode, behind whatever clients have put there before, and goes on like any script of a
-client would: through commands to actors that clients see, may sense, and may destroy. Who wants to drive one of them must take
-it out of the traffic first, by destroying it: the traffic's word is said anew at every tick.
+It comes with the first tick that a client asks for in synchronous mode, behind whatever clients have put there before, and all
+lights then begin anew. Before that, time passes by the wall clock, and how much of it passed must leave no trace. In
+asynchronous mode it comes when a client has put its first actor there: from then on the wall clock counts anyway.
+
+It goes on like any script of a client would: through commands to actors that clients see, may sense, and may destroy. Nobody
+else can drive them: the traffic's word is said anew at every tick. Its waiting times are counted in ticks of the usual length.
 """
 
 from samepath.core.errors import InputError
@@ -36,9 +39,7 @@ def command_traffic(episode: Episode, traffic: Traffic) -> None:
     """Tell every actor of the traffic what to do in the tick that begins."""
     world, actors = episode.world, episode.actors
     types = {actor.id: actor.type for actor in world.actors}
-    # Counted in steps of the usual length: clients choose how long a tick is, and times in the traffic are simulated time.
-    tick = round(episode.elapsed_s / DEFAULT_STEP_S)
-    for number, command in traffic.decide(tick, world.states(), types, episode.signals.shown()).items():
+    for number, command in traffic.decide(world.states(), types, episode.signals.shown()).items():
         entry = actors.find(number)
         if isinstance(command, VehicleCommand) and isinstance(entry, VehicleEntry):
             entry.control = VehicleControl(command.throttle, command.steer, command.brake)

@@ -26,7 +26,6 @@ from samepath.core.trig import sincos_deg
 from samepath.simulator.traffic.following import (
     COMFORTABLE_MPS2,
     follow_mps2,
-    free_mps2,
     pedals,
     steer,
     stop_mps2,
@@ -587,10 +586,7 @@ class Drivers:
     def _acceleration(self, car: Car, wanted_mps: float) -> float:
         speed_mps = max(car.speed_mps, 0.0)
         gap_m, front_mps = self._leader(car)
-        if gap_m < math.inf:
-            found = follow_mps2(speed_mps, wanted_mps, gap_m, front_mps)
-        else:
-            found = free_mps2(speed_mps, wanted_mps)
+        found = follow_mps2(speed_mps, wanted_mps, gap_m, front_mps)
         gate = self._gate_ahead(car)
         if gate is not None:
             found = min(found, stop_mps2(speed_mps, wanted_mps, gate[1]))

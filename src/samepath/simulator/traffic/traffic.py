@@ -175,6 +175,8 @@ class Traffic:
         self.drivers = Drivers(self.net, seed, step_s, destinations=settings.destinations)
         walks = walk_net(road_map, self.net) if settings.walkers else WalkNet(())
         self.pedestrians = Pedestrians(walks, len(self.net.crossings), seed, step_s)
+        # Its own, not the world's: how long a server stood idle before must not matter.
+        self._tick = 0
 
     def add(self, actor_id: int, newcomer: Newcomer, kind: ActorType) -> None:
         """Somebody was put into the world, as this ``kind``."""
@@ -194,13 +196,14 @@ class Traffic:
         self.pedestrians.remove(actor_id)
 
     def decide(
-        self, tick: int, states: Mapping[int, ActorState], types: Mapping[int, str], shows: Sequence[TrafficLightState]
+        self, states: Mapping[int, ActorState], types: Mapping[int, str], shows: Sequence[TrafficLightState]
     ) -> dict[int, Command]:
         """Everybody's command for the next tick, by id.
 
         ``types`` are those of all actors; ``shows`` is what the lights of the map's plan show.
         """
-        drivers, pedestrians = self.drivers, self.pedestrians
+        drivers, pedestrians, tick = self.drivers, self.pedestrians, self._tick
+        self._tick += 1
         for number in [number for number in self.ids if number not in states]:
             self.remove(number)
         cars, people = drivers.cars, pedestrians.people
@@ -233,9 +236,10 @@ class Traffic:
 
     def to_plain(self) -> dict[str, Any]:
         """Everything the future depends on, as plain data."""
-        return {"cars": self.drivers.to_plain(), "walkers": self.pedestrians.to_plain()}
+        return {"tick": self._tick, "cars": self.drivers.to_plain(), "walkers": self.pedestrians.to_plain()}
 
     def recall(self, plain: Mapping[str, Any]) -> None:
         """Take up what :meth:`to_plain` returned."""
+        self._tick = plain["tick"]
         self.drivers.recall(plain["cars"])
         self.pedestrians.recall(plain["walkers"])
