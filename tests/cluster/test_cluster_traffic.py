@@ -5,6 +5,8 @@ import pytest
 pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
+from samepath.simulator.maps import load_map
+from samepath.simulator.server.maps import served_map
 from samepath.simulator.traffic.traffic import TrafficSettings
 from tests.support.clustering import clustered
 from tests.support.scenes import EYES, scenario
@@ -14,6 +16,12 @@ TOWN = {"map_name": "town", "traffic": TrafficSettings(vehicles=60, walkers=20, 
 SHORT = {"ticks": 6, "eyes": EYES[:2]}
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def town():
+    """Worked out before a server is waited for: on a busy machine that takes longer than servers are given to begin."""
+    served_map("town", load_map("town")).work_out()
 
 
 def test_one_and_four_nodes_send_what_a_single_server_sends():
