@@ -7,6 +7,7 @@ CARLA's frame everywhere: x forward, y right, z up, left-handed, metres. Winding
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from functools import lru_cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -174,6 +175,12 @@ class Channel(IntFlag):
     FLOW = 32
 
 
+@lru_cache(1024)
+def _half_angle(fov_deg: float) -> tuple[float, float]:
+    """Sine and cosine of half a field of view: hundreds of cameras share one, at every tick."""
+    return sincos_deg(fov_deg / 2)
+
+
 @dataclass(frozen=True, slots=True)
 class Camera:
     """A pinhole camera: x of the pose looks along the optical axis; ``fov_deg`` is horizontal.
@@ -195,7 +202,7 @@ class Camera:
     @property
     def focal_px(self) -> float:
         """The focal length in pixels."""
-        sine, cosine = sincos_deg(self.fov_deg / 2)
+        sine, cosine = _half_angle(self.fov_deg)
         return 0.5 * self.width * cosine / sine
 
 

@@ -278,6 +278,8 @@ class CardDevice:
         self._instances_at: tuple[int, ...] = ()
         self._rows_at: tuple[int, ...] = ()
         self._relight, self._had_beams = True, False
+        self._jobs_key: object = None
+        self._jobs: tuple[JobList, tuple[tuple[tuple[int, int, int], ...], ...]]
 
     def close(self) -> None:
         """Let go of the card, also of one that has failed."""
@@ -404,9 +406,9 @@ class CardDevice:
         static, light, placed, rows = prepared
         light = light._replace(glow=static.street_glow)
         fixed, instances = len(static.fixed), len(placed.mesh)
-        jobs = jobs_of(views, instances)
+        jobs, parts = self._jobs_of(views, instances)
         moving = tuple(array[fixed:] for array in fitted(placed)) if instances > fixed else ()
-        numbers, beams = (fitted(light)[LightArrays._fields.index(name)] for name in ("numbers", "beams"))
+        numbers, beams = (np.require(array, kind, "C") for array, kind in ((light.numbers, "f8"), (light.beams, "f4")))
         moves = np.zeros((len(moving), 3), np.int64)
         arrays: list[NDArray[Any]] = [*views, numbers, beams, jobs.content, moves, *moving]
         starts = starts_of([array.nbytes for array in arrays])
@@ -430,8 +432,17 @@ class CardDevice:
             light, jobs, len(views.focal), instances, fixed, rows, detail, bool((views.vignette > 0.0).any()),
             bool((views.size[:, 2] > 1).any()), starts[-1], len(moving), max((array.nbytes for array in moving), default=0),
             named, tuple(at[: len(views)]), slot.pictures.sections([array.nbytes for array in out]),
-            tuple(tuple(_parts(views, part)) for part in jobs.slices),
+            parts,
         )  # fmt: skip
+
+    def _jobs_of(self, views: CameraArrays, instances: int) -> tuple[JobList, tuple[tuple[tuple[int, int, int], ...], ...]]:
+        """The jobs of a tick, and which numbers of which channels each slice brings; kept while cameras stay the same."""
+        key = (views.size.tobytes(), views.offset.tobytes(), views.focal.tobytes(), instances)
+        if key != self._jobs_key:
+            jobs = jobs_of(views, instances)
+            self._jobs = jobs, tuple(tuple(_parts(views, part)) for part in jobs.slices)
+            self._jobs_key = key
+        return self._jobs
 
     def _enqueue(self, pending: Pending, slot: _Slot, *, afresh: bool) -> None:
         """Give the card a tick. ``afresh`` takes nothing from ticks before it: others may have come in between."""

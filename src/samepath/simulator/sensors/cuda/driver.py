@@ -246,7 +246,8 @@ class CudaDriver:
         return int(self._checked(self._cuda.cuMemHostAlloc(size, self._cuda.CU_MEMHOSTALLOC_PORTABLE)))
 
     def _host_free(self, address: int) -> None:
-        # Called when arrays die, perhaps after the context or at the interpreter's end: nobody is left to be told.
+        # Called when arrays die, in any thread, perhaps at the interpreter's end: nobody is left to be told.
+        self._cuda.cuCtxSetCurrent(self._context)
         self._cuda.cuMemFreeHost(address)
 
     def stream(self) -> Any:  # noqa: ANN401

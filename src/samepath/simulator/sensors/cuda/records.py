@@ -33,6 +33,7 @@ TYPES: Final = {
     CameraArrays: "i8 i8 f8 f8 f8 f8 f8 f8",
     Outputs: "u4 f4 u1 u2 i1 f4",
 }
+_KINDS: Final = {group: tuple(np.dtype(f"={kind}") for kind in kinds.split()) for group, kinds in TYPES.items()}
 # A copy of these would be written in vain.
 _WRITTEN: Final = (FaceRows, Outputs)
 _SCENE: Final = struct.Struct(f"={sum(len(kinds.split()) for kinds in TYPES.values())}Q6qd")
@@ -50,10 +51,13 @@ def fitted(group: Group) -> Arrays:
     """The arrays of a group in the types and the order of the text; those that are written to must have them already."""
     given: Arrays = group
     made: list[NDArray[Any]] = []
-    for name, array, kind in zip(type(group)._fields, given, TYPES[type(group)].split(), strict=True):
-        fit = np.require(array, np.dtype(f"={kind}"), "C")
+    for name, array, kind in zip(type(group)._fields, given, _KINDS[type(group)], strict=True):
+        # Asked here, as nearly all are as they should be: this is done for dozens of arrays at every tick.
+        fit = array if array.dtype == kind and array.flags.c_contiguous else np.require(array, kind, "C")
         if fit is not array and isinstance(group, _WRITTEN):
-            raise SimulatorError(f"an array of {kind} in one piece was wanted for {name}, but {array.dtype} came")
+            raise SimulatorError(
+                f"an array of {kind.kind}{kind.itemsize} in one piece was wanted for {name}, but {array.dtype} came"
+            )
         made.append(fit)
     return tuple(made)
 

@@ -151,7 +151,9 @@ def camera_arrays_of(cameras: Sequence[Camera], offsets: I64) -> CameraArrays:
     if not np.isfinite(place).all():
         raise InputError("finite coordinates were wanted for a camera, but others came")
     # A camera's first picture has none before it: nothing has moved.
-    was_place, was_axes = places_and_axes([camera.was or camera.pose for camera in cameras])
+    was_place, was_axes = place, axes
+    if any(camera.was is not None for camera in cameras):
+        was_place, was_axes = places_and_axes([camera.was or camera.pose for camera in cameras])
     sizes = np.array([(camera.width, camera.height, camera.samples) for camera in cameras], np.int64)
     focal, vignette = np.array([camera.focal_px for camera in cameras]), np.array([camera.vignette for camera in cameras])
     return CameraArrays(sizes, offsets, place, axes, focal, was_place, was_axes, vignette)
