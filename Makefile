@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 OUT    ?= runs/case-study
 
 .DEFAULT_GOAL := help
-.PHONY: help study test quick lint bench gpu engines clean
+.PHONY: help study test quick lint bench docs gpu engines clean
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -37,6 +37,10 @@ gpu: $(VENV)/.ready  ## on a machine with an NVIDIA card: are the card's bytes t
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[cuda]'
 	$(BIN)/python -m pytest -q tests/simulator/sensors/test_cuda_core.py tests/simulator/sensors/test_cuda_card.py tests/simulator/sensors/test_cuda_nvrtc.py
 	$(BIN)/python -m bench gpu
+
+docs: $(VENV)/.ready  ## the docs as a site in build/site; a link that leads nowhere fails
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 engines: $(VENV)/.ready  ## every engine of other people that can be installed here (about 1.5 GB)
 	.ci/engines

@@ -325,7 +325,7 @@ function fillPanel() {
   const notes = [];
   if (cell.every > 1) notes.push(`Every ${cell.every}th logged tick is shown.`);
   if (scene.rowStride > 1 && state.paths) notes.push(`Paths are drawn of every ${scene.rowStride}th outcome.`);
-  if (!cell.lossless) notes.push("The log is rounded: smaller differences are not in it.");
+  if (!cell.lossless) notes.push("The log does not hold the simulator's own numbers: it is rounded or resampled.");
   find("notes").textContent = notes.join(" ");
   find("part").disabled = cell.parting_tick === null;
   find("far").disabled = !cell.arrays.spread_m.some(metres => metres >= FAR_M);
