@@ -1,6 +1,7 @@
 """Many worlds in one call: the frames of each alone; and pictures that stay on a card, read through DLPack."""
 
 import gc
+import re
 import shutil
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from samepath.simulator.sensors.cuda.renderer import CudaRenderer
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
 from samepath.simulator.sensors.renderer import Channel
 from samepath.simulator.sensors.scene_builder import scene_builder_of
+from tests.support import ROOT
 from tests.support.camera_scenes import EVERYTHING, WEATHERS, cameras, digest, looks, street_scene
 from tests.support.emulated_card import EmulatedCard
 
@@ -89,3 +91,12 @@ def test_only_a_card_leaves_pictures_on_a_card(worlds):
         render_on_card(worlds, SoftwareRenderer(1))
     with pytest.raises(InputError, match=r"^a card was wanted for pictures that stay there, but the processor draws$"):
         render_on_card(worlds, CudaRenderer(HostDevice()))
+
+
+def test_the_example_of_the_page_runs():
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "gpu.md").read_text("utf-8"), re.DOTALL)
+    names = {}
+    exec(compile(example, "docs/gpu.md", "exec"), names)
+    noon, night = names["frames"]
+    assert noon.bgra.shape == (64, 96, 4)
+    assert noon.bgra.mean() > night.bgra.mean() > 0
