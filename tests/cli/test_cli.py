@@ -34,8 +34,8 @@ def study_folder(tmp_path_factory):
     return folder, json.loads(result.stdout)
 
 
-def test_a_rounded_log_is_reported_as_identical_at_its_resolution(authors_log):
-    result = samepath("analyse", authors_log, "--json")
+def test_a_rounded_log_is_reported_as_identical_at_its_resolution(authors_log, quick):
+    result = quick("analyse", authors_log, "--json")
     assert result.returncode == 0, result.stderr
     document = json.loads(result.stdout)
     assert document["verdict"] == "identical-at-resolution"
@@ -78,9 +78,9 @@ def test_a_study_leaves_reports_for_people_and_machines(study_folder):
 
 def test_a_finished_study_can_be_run_again_reported_and_checked(study_folder, tmp_path, quick):
     folder, document = study_folder
-    again = samepath("study", "controls", "--repeats", 30, "--out", folder, "--json")
+    again = quick("study", "controls", "--repeats", 30, "--out", folder, "--json")
     assert json.loads(again.stdout)["cells"] == document["cells"]
-    assert samepath("report", folder).stdout.strip() == str(folder / "report.html")
+    assert quick("report", folder).stdout.strip() == str(folder / "report.html")
     assert quick("check", folder, "--tolerance", "1cm").returncode == 1
     junit = tmp_path / "junit.xml"
     assert quick("check", folder / "cells" / "exact", "--tolerance", "0", "--junit", junit).returncode == 0
@@ -147,14 +147,14 @@ def test_a_study_goes_on_from_its_folder_alone_and_says_when_there_is_nothing_to
     (tmp_path / "mark").touch()
     (tmp_path / "x.yaml").unlink()
     odd.write_text(odd.read_text().replace("raise ZeroDivisionError", "return"))
-    second = samepath("resume", "out", "--json", cwd=tmp_path)
+    second = quick("resume", "out", "--json", cwd=tmp_path)
     assert second.returncode == 0, second.stderr
     assert {cell["cell"]: cell["repeats"] for cell in json.loads(second.stdout)["cells"]} == {
         "exact": 5,
         "shaky": 5,
         "broken": 5,
     }
-    third = samepath("resume", "out", "--json", cwd=tmp_path)
+    third = quick("resume", "out", "--json", cwd=tmp_path)
     assert third.returncode == 0
     assert "nothing to do: all 15 repeats are in out" in third.stderr
     assert json.loads(third.stdout) == json.loads(second.stdout)
