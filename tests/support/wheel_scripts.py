@@ -469,7 +469,7 @@ def autopilot(port):
 def synchronous_traffic_manager(port):
     """Ticks as fast as they go, where the client is quickest to lose its wake-up; it never comes back then.
 
-    Such a client waits 20 ms for its own thread in each tick, so they are few here; ``python -m bench deadlock`` makes many.
+    A tick takes some 20 ms with such a client, so they are few here; ``python -m bench deadlock`` makes many.
     """
     client, world = connect(port)
     manager = client.get_trafficmanager(port + 41)
