@@ -27,7 +27,9 @@ ALLOWED = {
     "simulator": {"core", "scenarios", "simulator/traffic", *WORLD},
     "simulator/dataset": {"core", "samepath", "scenarios", "simulator", "simulator/physics", "simulator/sensors",
         "simulator/world"},
-    "simulator/server": {"core", "samepath", "simulator", "simulator/carla", "simulator/sensors", *WORLD},
+    "simulator/server": {
+        "core", "samepath", "simulator", "simulator/carla", "simulator/sensors", "simulator/traffic", *WORLD,
+    },
     # Recordings of both: runs of scenarios, and what a server did for its clients.
     "simulator/replay": {"core", "scenarios", "simulator", "simulator/sensors", "simulator/server", *WORLD},
     "cluster": {"core", "samepath", "simulator/carla", "simulator/maps", "simulator/sensors", "simulator/server"},
