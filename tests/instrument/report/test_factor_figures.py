@@ -155,11 +155,16 @@ def names(*cells) -> list[str]:
 
 
 def test_only_what_was_varied_is_drawn():
-    assert names(*case_study()) == ["Max sigma against CPU load", "Before and after collision against CPU load"]
+    assert names(*case_study()) == [
+        "Max sigma against CPU load",
+        "Before and after collision against CPU load",
+        "Mean deviation against CPU load",
+    ]
     assert names(*nice_study()) == [
         "Max sigma against CPU load",
         "Max sigma against nice",
         "Single repeats per level of nice",
+        "Mean deviation against CPU load",
     ]
     assert names(*controller_study()) == ["Single repeats per level of controller"]
     assert names(identical(), noisy()) == []

@@ -331,7 +331,7 @@ class FigureGroup:
 
 def study_figures(document: Document) -> tuple[FigureGroup, ...]:
     """Draw what the study varied: the paper's Figs 5, 6b, 7b and 8 where they apply, and their like for any other factor."""
-    groups = [*_over_levels(document), *_mean_over_loads(document), *_over_phases(document), *_boxes(document)]
+    groups = [*_over_levels(document), *_over_phases(document), *_boxes(document), *_mean_over_loads(document)]
     return tuple(groups)
 
 
