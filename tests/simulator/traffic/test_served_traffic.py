@@ -5,12 +5,13 @@ import shutil
 import numpy as np
 import pytest
 
+from samepath.simulator.carla import blueprints
 from samepath.simulator.carla.records import Settings, write_settings
 from samepath.simulator.server import snapshot
 from samepath.simulator.server.actors import VehicleEntry, WalkerEntry
 from samepath.simulator.server.journal import JournalOrigin
 from samepath.simulator.server.ticking import tick
-from samepath.simulator.traffic.traffic import TrafficSettings
+from samepath.simulator.traffic.traffic import TRAFFIC_CARS, TRAFFIC_WALKERS, TrafficSettings
 from tests.support.journal_scenario import Desk, kept, resumed
 
 TRAFFIC = TrafficSettings(vehicles=10, walkers=4, seed=3)
@@ -37,6 +38,10 @@ def ticked(desk, ticks):
 
 def places(desk):
     return {entry.id: desk.episode.pose(entry)[:2] for entry in desk.episode.actors if entry.has_body}
+
+
+def test_clients_know_a_blueprint_of_everything_in_the_traffic():
+    assert {*TRAFFIC_CARS, *TRAFFIC_WALKERS} <= {blueprint.id for blueprint in blueprints.library()}
 
 
 def test_it_comes_with_the_first_tick_and_drives_as_clients_see():
