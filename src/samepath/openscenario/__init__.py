@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from samepath.core.errors import InputError, SamepathError
-from samepath.openscenario.play import STEP_S, Plan, Player, Track
+from samepath.openscenario.play import STEP_S, MotionPlan, Player, Track
 from samepath.openscenario.reader import FileReader
 from samepath.openscenario.records import ScenarioFile
 
-__all__ = ["Plan", "ScenarioFile", "plan_file", "scenario_data"]
+__all__ = ["MotionPlan", "ScenarioFile", "plan_file", "scenario_data"]
 
 
-def plan_file(path: Path) -> tuple[ScenarioFile, Plan]:
+def plan_file(path: Path) -> tuple[ScenarioFile, MotionPlan]:
     """Read a file and play it; whatever is wrong with it is one line that begins with its name."""
     file = FileReader(path).read()
     try:

@@ -15,7 +15,6 @@ from samepath.openscenario.motion import Mover, Movers, along_m
 from samepath.openscenario.records import (
     AccelerationIs,
     AtRoadEnd,
-    Criterion,
     DistanceIs,
     ElementIs,
     EntityTest,
@@ -23,6 +22,7 @@ from samepath.openscenario.records import (
     FilePlace,
     FileTrigger,
     HeadwayIs,
+    JudgedAfterwards,
     OffRoad,
     ParameterIs,
     Reaches,
@@ -117,7 +117,7 @@ class ConditionMemory:
             return _parameter_holds(test, now.parameters)
         if isinstance(test, ElementIs):
             return self._element(test, now)
-        if isinstance(test, Criterion):
+        if isinstance(test, JudgedAfterwards):
             return False
         found = [name for name in self._condition.entities if _entity_holds(test, now.movers[name], now)]
         self.triggering = tuple(found)

@@ -96,7 +96,7 @@ def _value(node: ast.AST) -> float:  # noqa: PLR0911 - a case for each kind of n
 
 
 @dataclass(frozen=True)
-class Node:
+class FileNode:
     """An element, the file it is in, and the parameters that hold there."""
 
     element: "Element"
@@ -118,19 +118,19 @@ class Node:
         """The error that refuses an element which is not played."""
         return self.fail(f"{self.tag} is not supported: see docs/openscenario.md for what is")
 
-    def children(self, *tags: str) -> Iterator["Node"]:
+    def children(self, *tags: str) -> Iterator["FileNode"]:
         """All children, or those of these names, in the order of the file."""
         for element in self.element:
             if isinstance(element.tag, str):
-                node = Node(element, self.file, self.parameters)
+                node = FileNode(element, self.file, self.parameters)
                 if not tags or node.tag in tags:
                     yield node
 
-    def child(self, *tags: str) -> "Node | None":
+    def child(self, *tags: str) -> "FileNode | None":
         """The first child, or the first of these names."""
         return next(self.children(*tags), None)
 
-    def need(self, *tags: str) -> "Node":
+    def need(self, *tags: str) -> "FileNode":
         """The first child (of these names), which must be there."""
         found = self.child(*tags)
         if found is None:
@@ -139,9 +139,9 @@ class Node:
             )
         return found
 
-    def under(self, parameters: Mapping[str, str]) -> "Node":
+    def under(self, parameters: Mapping[str, str]) -> "FileNode":
         """The same element with other parameters."""
-        return Node(self.element, self.file, parameters)
+        return FileNode(self.element, self.file, parameters)
 
     def has(self, key: str) -> bool:
         """Is there such an attribute, and is it not empty?"""
@@ -225,7 +225,7 @@ class Node:
             raise self.fail(f"{key!r} is one of {', '.join(known)}, but {text[:_SHOWN]!r} came")
         return text
 
-    def declared(self) -> "Node":
+    def declared(self) -> "FileNode":
         """The same element under its own parameter declarations as well; values given from outside win."""
         found = dict(self.parameters)
         for block in self.children("ParameterDeclarations"):
@@ -234,10 +234,10 @@ class Node:
         return self.under(found)
 
 
-def read_root(path: Path, *, is_catalogue: bool = False) -> Node:
+def read_root(path: Path, *, is_catalogue: bool = False) -> FileNode:
     """Read a file: its root element, under its own parameters. Of a catalogue the version does not matter: it names things."""
     root = parse_xml(_read(path), path.name, kind="OpenSCENARIO file", form="OpenSCENARIO")
-    node = Node(root, path.name)
+    node = FileNode(root, path.name)
     if node.tag != "OpenSCENARIO":
         raise InputError(f"{path}: a root element <OpenSCENARIO> was wanted, but <{printable(node.tag[:_SHOWN])}> came")
     header = node.need("FileHeader")
@@ -263,11 +263,11 @@ def _read(path: Path) -> str:
 class Catalogues:
     """The entries of the catalogues that a file names, by catalogue and entry; read when the first is asked for."""
 
-    def __init__(self, root: Node, folder: Path) -> None:
+    def __init__(self, root: FileNode, folder: Path) -> None:
         self._root, self._folder = root, folder
-        self._entries: dict[tuple[str, str], Node] | None = None
+        self._entries: dict[tuple[str, str], FileNode] | None = None
 
-    def resolved(self, reference: Node, depth: int = 0) -> Node:
+    def resolved(self, reference: FileNode, depth: int = 0) -> FileNode:
         """The element that a ``CatalogReference`` stands for, under the parameters that it assigns."""
         if depth >= _DEPTH_MAX:
             raise reference.fail("catalogues refer to each other too often")
@@ -284,8 +284,8 @@ class Catalogues:
         found = entry.under(parameters)
         return self.resolved(found, depth + 1) if found.tag == "CatalogReference" else found
 
-    def _load(self) -> dict[tuple[str, str], Node]:
-        found: dict[tuple[str, str], Node] = {}
+    def _load(self) -> dict[tuple[str, str], FileNode]:
+        found: dict[tuple[str, str], FileNode] = {}
         locations = self._root.child("CatalogLocations")
         files: list[Path] = []
         for location in locations.children() if locations is not None else ():

@@ -44,7 +44,7 @@ _WAY_STEP_M: Final = 1.0
 _PER_S: Final = 0.5
 
 
-class Job(Protocol):
+class MotionJob(Protocol):
     """Something that goes on; ``ended`` once it is over."""
 
     ended: bool

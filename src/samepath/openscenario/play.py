@@ -10,18 +10,18 @@ from typing import Final
 
 from samepath.core.errors import InputError
 from samepath.openscenario.conditions import Situation, TriggerMemory
-from samepath.openscenario.motion import Job, Mover, SideJob, SpeedJob, WayJob, move
+from samepath.openscenario.motion import MotionJob, Mover, SideJob, SpeedJob, WayJob, move
 from samepath.openscenario.records import (
     Act,
     ChangeLane,
     ChangeOffset,
     ChangeSpeed,
-    Criterion,
     DriveItself,
     FileAction,
     FileTrigger,
     FollowRoute,
     FollowTrajectory,
+    JudgedAfterwards,
     KeepDistance,
     LeftOut,
     ManeuverGroup,
@@ -55,7 +55,7 @@ class Track:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MotionPlan:
     """What everybody does, by name in the order of the file, every ``STEP_S``; ``ended`` says what ended it."""
 
     tracks: tuple[tuple[str, Track], ...]
@@ -82,7 +82,7 @@ class _RunningEvent(_Part):
         super().__init__("event", event.name, player.now)
         self.event, self._actors, self._player = event, actors, player
         self._trigger = player.trigger(event.start)
-        self._jobs: list[tuple[_Part, list[Job]]] = []
+        self._jobs: list[tuple[_Part, list[MotionJob]]] = []
         self._left = max(1, event.times_max)
         for action in event.actions:
             player.now.states.setdefault(("action", action.name), STANDBY)
@@ -247,7 +247,7 @@ class Player:
         """A trigger's memory; one without conditions starts at once and stops never."""
         if not trigger:
             return None
-        if stop and all(isinstance(condition.test, Criterion) for group in trigger for condition in group):
+        if stop and all(isinstance(condition.test, JudgedAfterwards) for group in trigger for condition in group):
             return None
         return TriggerMemory(trigger, latches=self._file.latches)
 
@@ -291,7 +291,7 @@ class Player:
             waiting = later
         return spots
 
-    def start(self, named: NamedAction, actors: tuple[str, ...]) -> list[Job]:
+    def start(self, named: NamedAction, actors: tuple[str, ...]) -> list[MotionJob]:
         """Begin an action for its actors; what is not a matter of time is over at once."""
         if isinstance(named.action, SetParameter):
             self.now.parameters[named.action.name] = named.action.value
@@ -301,7 +301,7 @@ class Player:
         found = [self._begin(named.action, self.movers[name]) for name in actors]
         return [job for job in found if job is not None]
 
-    def _begin(self, action: FileAction, mover: Mover, *, first: bool = False) -> Job | None:
+    def _begin(self, action: FileAction, mover: Mover, *, first: bool = False) -> MotionJob | None:
         match action:
             case ChangeSpeed() | SpeedProfile() | KeepDistance() | Synchronise() | DriveItself():
                 if isinstance(action, DriveItself) and mover.entity.kind != "vehicle":
@@ -322,7 +322,7 @@ class Player:
                 return way_job
         return None
 
-    def forget(self, jobs: list[Job]) -> None:
+    def forget(self, jobs: list[MotionJob]) -> None:
         """Stopped jobs go on no more."""
         for mover in self.movers.values():
             if mover.speed_job in jobs:
@@ -332,7 +332,7 @@ class Player:
             if mover.way_job in jobs:
                 mover.way_job = None
 
-    def play(self) -> Plan:
+    def play(self) -> MotionPlan:
         """Play from the first tick to the last."""
         starts = {name: (mover.spot.yaw_deg, mover.speed_mps) for name, mover in self.movers.items()}
         points: dict[str, list[tuple[float, float]]] = {name: [_point(mover)] for name, mover in self.movers.items()}
@@ -352,7 +352,7 @@ class Player:
             for name, mover in self.movers.items():
                 points[name].append(_point(mover))
         tracks = ((name, Track(tuple(points[name]), *starts[name])) for name in self.movers)
-        return Plan(tuple(tracks), ticks, ended)
+        return MotionPlan(tuple(tracks), ticks, ended)
 
     def _step(self) -> str:
         if self._stop is not None and self._stop.fires(self.now):
@@ -372,7 +372,7 @@ class Player:
 _ALWAYS: Final = TriggerMemory(((),), latches=True)
 
 
-def _end(job: Job | None) -> None:
+def _end(job: MotionJob | None) -> None:
     if job is not None:
         job.ended = True
 

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from samepath.core.catalogue import CATALOGUE, PROPS, VEHICLES, WALKERS, PropType, VehicleType, actor_type
 from samepath.core.errors import UnknownNameError
-from samepath.openscenario.document import Catalogues, Node, read_root
+from samepath.openscenario.document import Catalogues, FileNode, read_root
 from samepath.openscenario.records import (
     AccelerationIs,
     Act,
@@ -21,7 +21,6 @@ from samepath.openscenario.records import (
     ChangeLane,
     ChangeOffset,
     ChangeSpeed,
-    Criterion,
     DistanceIs,
     DriveItself,
     Dynamics,
@@ -36,6 +35,7 @@ from samepath.openscenario.records import (
     FollowTrajectory,
     Heading,
     HeadwayIs,
+    JudgedAfterwards,
     KeepDistance,
     LanePlace,
     LeftOut,
@@ -161,7 +161,7 @@ class FileReader:
         beside = self._path.parent / name
         return str(beside) if name.endswith(".xodr") else name
 
-    def _count(self, node: Node) -> None:
+    def _count(self, node: FileNode) -> None:
         self._parts += 1
         if self._parts > PARTS_MAX:
             raise node.fail(f"at most {PARTS_MAX} actions and conditions were wanted, but there are more")
@@ -170,12 +170,12 @@ class FileReader:
         self._left_out[name] = None
         return LeftOut(name)
 
-    def _resolved(self, node: Node) -> Node:
+    def _resolved(self, node: FileNode) -> FileNode:
         return self._catalogues.resolved(node) if node.tag == "CatalogReference" else node.declared()
 
     # Who there is.
 
-    def _entity(self, node: Node) -> Entity:
+    def _entity(self, node: FileNode) -> Entity:
         thing = self._resolved(node.need("Vehicle", "Pedestrian", "MiscObject", "CatalogReference", "ExternalObjectReference"))
         if thing.tag not in ("Vehicle", "Pedestrian", "MiscObject"):
             raise thing.unsupported()
@@ -210,7 +210,7 @@ class FileReader:
             speed_mps_max=min(limits["maxSpeed"] or SPEED_MAX_MPS, SPEED_MAX_MPS),
         )
 
-    def _known(self, node: Node, key: str = "entityRef") -> str:
+    def _known(self, node: FileNode, key: str = "entityRef") -> str:
         name = node.text(key)
         if name not in self._names:
             raise node.fail(f"{key!r}: one of {', '.join(self._names[:20])} was wanted, but {name[:60]!r} came")
@@ -218,7 +218,7 @@ class FileReader:
 
     # Where.
 
-    def _heading(self, node: Node, *, relative: bool) -> Heading | None:
+    def _heading(self, node: FileNode, *, relative: bool) -> Heading | None:
         given = node.child("Orientation")
         if given is not None:
             node, relative = given, given.choice("type", ("absolute", "relative"), "absolute") == "relative"
@@ -227,7 +227,7 @@ class FileReader:
         turn = math.degrees(node.within("h", -1e4, 1e4))
         return Heading(turn if self._is_carla else -turn, relative)
 
-    def place(self, holder: Node) -> FilePlace:  # noqa: PLR0911 - one return per kind of place
+    def place(self, holder: FileNode) -> FilePlace:  # noqa: PLR0911 - one return per kind of place
         """Read the one position in an element."""
         node = holder.need()
         tag, side = node.tag, self._side
@@ -262,7 +262,7 @@ class FileReader:
             return self._route_place(node)
         raise node.unsupported()
 
-    def _route_place(self, node: Node) -> RouteStart:
+    def _route_place(self, node: FileNode) -> RouteStart:
         route = self.route(node.need("RouteRef"))
         inside = node.need("InRoutePosition").need()
         heading = self._heading(node, relative=True)
@@ -273,7 +273,7 @@ class FileReader:
             return RouteStart(route, inside.within("pathS", 0.0, 1e5), None, self._side * inside.number("t", 0.0), heading)
         raise inside.unsupported()
 
-    def route(self, holder: Node) -> Route:
+    def route(self, holder: FileNode) -> Route:
         """Read the route in an element."""
         node = self._resolved(holder.need("Route", "CatalogReference"))
         places = tuple(self.place(point.need("Position")) for point in node.children("Waypoint"))
@@ -283,7 +283,7 @@ class FileReader:
 
     # What they do.
 
-    def _first(self, init: Node) -> list[tuple[str, FileAction]]:
+    def _first(self, init: FileNode) -> list[tuple[str, FileAction]]:
         found: list[tuple[str, FileAction]] = []
         actions = init.child("Actions")
         for node in actions.children() if actions is not None else ():
@@ -304,10 +304,10 @@ class FileReader:
                 raise node.unsupported()
         return found
 
-    def _private(self, holder: Node) -> list[FileAction]:
+    def _private(self, holder: FileNode) -> list[FileAction]:
         self._count(holder)
         node = holder.need()
-        read: Mapping[str, Callable[[Node], list[FileAction]]] = {
+        read: Mapping[str, Callable[[FileNode], list[FileAction]]] = {
             "LongitudinalAction": lambda node: [self._longitudinal(node.need())],
             "LateralAction": lambda node: [self._lateral(node.need())],
             "TeleportAction": lambda node: [Teleport(self.place(node.need("Position")))],
@@ -323,13 +323,13 @@ class FileReader:
             raise node.unsupported()
         return read[node.tag](node)
 
-    def _global(self, holder: Node) -> list[FileAction]:
+    def _global(self, holder: FileNode) -> list[FileAction]:
         self._count(holder)
         node = holder.need()
         if node.tag == "EnvironmentAction":
             for place in node.element.iter():
                 if isinstance(place.tag, str) and place.tag.endswith("RoadCondition"):
-                    road = Node(place, node.file, node.parameters)
+                    road = FileNode(place, node.file, node.parameters)
                     if road.number("frictionScaleFactor", 1.0) != 1.0:
                         raise road.fail("a frictionScaleFactor other than 1 is not supported")
             return [self._note(node.tag)]
@@ -349,7 +349,7 @@ class FileReader:
             raise node.need().unsupported()
         raise node.unsupported()
 
-    def _controller(self, node: Node) -> list[FileAction]:
+    def _controller(self, node: FileNode) -> list[FileAction]:
         """Controllers of the file's own are not here. One for the program under test is played by a plain driver."""
         if node.tag == "OverrideControllerValueAction":
             if any(part.flag("active") for part in node.children()):
@@ -370,14 +370,14 @@ class FileReader:
             return [self._taken_over(node, kind)]
         return [self._note(f"AssignControllerAction {kind}".strip())]
 
-    def _taken_over(self, node: Node, kind: str) -> FileAction:
+    def _taken_over(self, node: FileNode, kind: str) -> FileAction:
         if kind not in EXTERNAL:
             raise node.fail(
                 f"the controller {kind[:60]!r} is not supported; the default one is, and those for a program under test"
             )
         return DriveItself()
 
-    def _controller_kind(self, controller: Node) -> str:
+    def _controller_kind(self, controller: FileNode) -> str:
         """What a controller is: ScenarioRunner's module, esmini's kind, or its name."""
         properties = controller.child("Properties")
         for part in properties.children("Property") if properties is not None else ():
@@ -385,7 +385,7 @@ class FileReader:
                 return part.text("value", "")
         return controller.text("name", "")
 
-    def _dynamics(self, node: Node, *, is_speed: bool) -> Dynamics:
+    def _dynamics(self, node: FileNode, *, is_speed: bool) -> Dynamics:
         shape = node.choice("dynamicsShape", _SHAPES)
         dimension = node.choice("dynamicsDimension", ("time", "distance", "rate"), "time")
         value = abs(node.within("value", -1e9, 1e9, 0.0))
@@ -396,7 +396,7 @@ class FileReader:
             value = 0.0
         return Dynamics(shape, dimension, value)  # type: ignore[arg-type]
 
-    def _longitudinal(self, node: Node) -> FileAction:
+    def _longitudinal(self, node: FileNode) -> FileAction:
         if node.tag == "SpeedAction":
             dynamics = self._dynamics(node.need("SpeedActionDynamics"), is_speed=True)
             target = node.need("SpeedActionTarget").need()
@@ -437,7 +437,7 @@ class FileReader:
             )
         raise node.unsupported()
 
-    def _lateral(self, node: Node) -> FileAction:
+    def _lateral(self, node: FileNode) -> FileAction:
         if node.tag == "LaneChangeAction":
             target = node.need("LaneChangeTarget").need()
             entity = self._known(target) if target.tag == "RelativeTargetLane" else None
@@ -453,7 +453,7 @@ class FileReader:
             return ChangeOffset(how.choice("dynamicsShape", _SHAPES), rate, value_m, entity, node.flag("continuous"))
         raise node.unsupported()
 
-    def _routing(self, node: Node) -> FileAction:
+    def _routing(self, node: FileNode) -> FileAction:
         if node.tag == "AssignRouteAction":
             return FollowRoute(self.route(node), ends=False)
         if node.tag == "AcquirePositionAction":
@@ -462,7 +462,7 @@ class FileReader:
             return self._trajectory(node)
         raise node.unsupported()
 
-    def _trajectory(self, node: Node) -> FollowTrajectory:
+    def _trajectory(self, node: FileNode) -> FollowTrajectory:
         holder = node.child("TrajectoryRef") or node
         trajectory = self._resolved(holder.need("Trajectory", "CatalogReference"))
         if node.number("initialDistanceOffset", 0.0) != 0.0:
@@ -488,7 +488,7 @@ class FileReader:
                 raise shape.fail("the times of the vertices must rise")
         return FollowTrajectory(points, times_s, from_start, trajectory.flag("closed"))
 
-    def _synchronise(self, node: Node) -> Synchronise:
+    def _synchronise(self, node: FileNode) -> Synchronise:
         final = node.child("FinalSpeed")
         final_mps, relative = None, False
         if final is not None:
@@ -506,7 +506,7 @@ class FileReader:
 
     # When.
 
-    def _trigger(self, node: Node | None) -> FileTrigger | None:
+    def _trigger(self, node: FileNode | None) -> FileTrigger | None:
         if node is None:
             return None
         groups = tuple(
@@ -514,7 +514,7 @@ class FileReader:
         )
         return tuple(group for group in groups if group)
 
-    def _condition(self, node: Node) -> FileCondition:
+    def _condition(self, node: FileNode) -> FileCondition:
         self._count(node)
         name = node.text("name", "")
         edge = node.choice("conditionEdge", ("rising", "falling", "risingOrFalling", "none"), "none")
@@ -527,10 +527,10 @@ class FileReader:
         entities = tuple(self._known(part) for part in who.children("EntityRef"))
         return FileCondition(name, self._by_entity(by.need("EntityCondition").need()), entities, every, delay_s, edge)
 
-    def _by_value(self, node: Node, name: str) -> ValueTest:
+    def _by_value(self, node: FileNode, name: str) -> ValueTest:
         if self._is_carla and name.startswith(CRITERION):
             self._note(name)
-            return Criterion(name)
+            return JudgedAfterwards(name)
         if node.tag == "SimulationTimeCondition":
             return TimeIs(node.number("value"), _rule(node))
         if node.tag == "StoryboardElementStateCondition":
@@ -542,7 +542,7 @@ class FileReader:
             return ParameterIs(node.raw(key).lstrip("$"), node.text("value"), _rule(node))
         raise node.unsupported()
 
-    def _by_entity(self, node: Node) -> EntityTest:
+    def _by_entity(self, node: FileNode) -> EntityTest:
         tag = node.tag
         if tag in ("RelativeDistanceCondition", "DistanceCondition"):
             kinds = ("euclidianDistance", "cartesianDistance", "longitudinal", "lateral")
@@ -582,17 +582,17 @@ class FileReader:
 
     # The story.
 
-    def _story(self, node: Node) -> Story:
+    def _story(self, node: FileNode) -> Story:
         node = node.declared()
         return Story(node.text("name", ""), tuple(self._act(part) for part in node.children("Act")))
 
-    def _act(self, node: Node) -> Act:
+    def _act(self, node: FileNode) -> Act:
         groups = tuple(self._group(part) for part in node.children("ManeuverGroup"))
         return Act(
             node.text("name", ""), groups, self._trigger(node.child("StartTrigger")), self._trigger(node.child("StopTrigger"))
         )
 
-    def _group(self, node: Node) -> ManeuverGroup:
+    def _group(self, node: FileNode) -> ManeuverGroup:
         actors = node.child("Actors")
         names = tuple(self._known(part) for part in actors.children("EntityRef")) if actors is not None else ()
         self._acting = names
@@ -600,10 +600,10 @@ class FileReader:
         uses_triggering = actors is not None and actors.flag("selectTriggeringEntities")
         return ManeuverGroup(node.text("name", ""), node.whole("maximumExecutionCount", 1), names, uses_triggering, maneuvers)
 
-    def _maneuver(self, node: Node) -> StoryManeuver:
+    def _maneuver(self, node: FileNode) -> StoryManeuver:
         return StoryManeuver(node.text("name", ""), tuple(self._event(part) for part in node.children("Event")))
 
-    def _event(self, node: Node) -> StoryEvent:
+    def _event(self, node: FileNode) -> StoryEvent:
         priority = node.choice("priority", ("overwrite", "override", "skip", "parallel"), "parallel")
         actions: list[NamedAction] = []
         for part in node.children("Action"):
@@ -623,15 +623,15 @@ class FileReader:
         return StoryEvent(node.text("name", ""), priority, times_max, tuple(actions), self._trigger(node.child("StartTrigger")))
 
 
-def _rule(node: Node) -> Rule:
+def _rule(node: FileNode) -> Rule:
     return cast(Rule, node.choice("rule", _RULES))
 
 
-def _id(node: Node, key: str) -> int:
+def _id(node: FileNode, key: str) -> int:
     return node.whole(key)
 
 
-def _speed(node: Node, key: str) -> float:
+def _speed(node: FileNode, key: str) -> float:
     value = node.number(key)
     if not 0.0 <= value <= SPEED_MAX_MPS:
         raise node.fail(
@@ -640,7 +640,7 @@ def _speed(node: Node, key: str) -> float:
     return value
 
 
-def _type(thing: Node, length_m: float, width_m: float) -> str:
+def _type(thing: FileNode, length_m: float, width_m: float) -> str:
     """The type of our catalogue that a thing is played by: its own name, or the one of its class that is nearest in size."""
     for name in (thing.text("name", ""), thing.text("model", ""), thing.text("model3d", "")):
         try:

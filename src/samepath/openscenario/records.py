@@ -275,7 +275,7 @@ class ElementIs:
 
 
 @dataclass(frozen=True)
-class Criterion:
+class JudgedAfterwards:
     """A condition that ScenarioRunner judges a run by: no trigger."""
 
     name: str
@@ -374,7 +374,7 @@ class Touches:
     entity: str | None
 
 
-ValueTest = TimeIs | ParameterIs | ElementIs | Criterion
+ValueTest = TimeIs | ParameterIs | ElementIs | JudgedAfterwards
 EntityTest = (
     DistanceIs
     | HeadwayIs
