@@ -11,9 +11,7 @@ from samepath.instrument.viewing import view
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder of its traces and report.")] = Path("runs/demo"),
-    show: Annotated[
-        bool, typer.Option("--open/--no-open", help="At the end serve the viewer and open a browser.")
-    ] = True,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="At the end serve the viewer and open a browser.")] = True,
 ) -> None:
     """Run one test in two worlds: one repeats, one does not. Say why, and show it in the viewer."""
     from samepath.cli.view import serve_page

@@ -149,6 +149,8 @@ StudyName = Annotated[
     _name(_STUDY_NAME, "a name that can be a folder's, without / and \\,"),
     Field(min_length=1, max_length=100, json_schema_extra={"pattern": _STUDY_NAME}),
 ]
+
+
 class GrowingSpec(BaseModel):
     """Repeats that go on until enough is known."""
 
