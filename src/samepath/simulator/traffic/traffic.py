@@ -27,7 +27,7 @@ from samepath.simulator.world.signals import TrafficLightState
 VEHICLES_MAX: Final = 2000
 WALKERS_MAX: Final = 2000
 # Ordinary cars and vans: what is wider or longer needs more than its own lane in a narrow bend.
-_WIDEST_M, _LONGEST_M = 2.01, 5.5
+_WIDEST_M, _LONGEST_M = 1.92, 5.0
 # The catalogue has it for older scenarios; CARLA's clients know no such blueprint, and a seed is to mean the same to them.
 _UNSERVED: Final = frozenset({"vehicle.lincoln.mkz"})
 TRAFFIC_CARS: Final = tuple(
