@@ -58,8 +58,9 @@ def test_bad_input_is_one_line(log, arguments, told):
     assert "\n" not in str(result.exception)
 
 
-def test_it_serves_on_loopback_until_it_is_interrupted(log):
-    command = [sys.executable, "-m", "samepath", "view", str(log), "--no-open"]
+@pytest.mark.parametrize("behind", [(), ("sh", "-c", 'trap "" INT; exec "$@"', "sh")], ids=["alone", "interrupts ignored"])
+def test_it_serves_on_loopback_until_it_is_interrupted(log, behind):
+    command = [*behind, sys.executable, "-m", "samepath", "view", str(log), "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             url = process.stdout.readline().strip()
@@ -68,7 +69,10 @@ def test_it_serves_on_loopback_until_it_is_interrupted(log):
                 assert answer.read().startswith(MAGIC)
         finally:
             process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 0
     assert "Traceback" not in said
 

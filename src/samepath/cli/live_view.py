@@ -133,8 +133,7 @@ def _beside(arguments: list[str]) -> None:
         return
     server.start()
     sys.stderr.write(f"view: {server.url}\n")
-    with contextlib.suppress(KeyboardInterrupt):
-        server.wait()
+    server.wait()
 
 
 def watch(address: str, port: int, *, show: bool) -> None:
@@ -152,8 +151,6 @@ def watch(address: str, port: int, *, show: bool) -> None:
 
             webbrowser.open(server.url)
         server.wait()
-    except KeyboardInterrupt:
-        pass
     finally:
         server.stop()
         live.close()

@@ -79,8 +79,6 @@ def serve_page(opened: viewing.View, port: int = 0, place: str = "", *, show: bo
 
             webbrowser.open(f"{server.url}{place}")
         server.wait()
-    except KeyboardInterrupt:
-        pass
     finally:
         server.stop()
 

@@ -18,6 +18,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from samepath.core.errors import InputError, SamepathError
+from samepath.core.processes import shutdown_signals
 from samepath.instrument.viewer.page import policy
 
 _BLOCK: Final = re.compile(r"/(cell|ground)-([0-9]{1,6})\.bin")
@@ -64,9 +65,14 @@ class ViewServer:
         self._thread.start()
 
     def wait(self) -> None:
-        """Serve until somebody interrupts."""
-        while self._thread.is_alive():
-            self._thread.join(0.5)
+        """Serve until SIGINT or SIGTERM comes, in the main thread.
+
+        Shells let SIGINT be ignored in what they start behind ``&``, and Python then leaves it so: the handler is our own.
+        """
+        with shutdown_signals() as end:
+            end.call_on_first(self._server.shutdown)
+            while self._thread.is_alive():
+                self._thread.join(0.5)
 
     def stop(self) -> None:
         if self._thread.is_alive():
