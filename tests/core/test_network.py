@@ -93,22 +93,17 @@ def test_a_port_that_is_taken_is_refused_in_one_line_and_nothing_stays_open():
     asyncio.run(run())
 
 
-def test_who_is_let_in_is_probed_so_that_a_machine_that_vanished_does_not_stay_for_ever():
+def options_of_who_is_let_in(*options):
     async def run():
         arrived = asyncio.get_running_loop().create_future()
 
-        class Probed(asyncio.Protocol):
+        class Asked(asyncio.Protocol):
             def connection_made(self, transport):
                 taken = transport.get_extra_info("socket")
-                arrived.set_result(
-                    (
-                        taken.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
-                        taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
-                    )
-                )
+                arrived.set_result([taken.getsockopt(*option) for option in options])
                 transport.abort()
 
-        server = await listen(Probed, "127.0.0.1", 0)
+        server = await listen(Asked, "127.0.0.1", 0)
         server.start_serving()
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
         found = await arrived
@@ -116,4 +111,13 @@ def test_who_is_let_in_is_probed_so_that_a_machine_that_vanished_does_not_stay_f
         server.close()
         return found
 
-    assert asyncio.run(run()) == (1, 60)
+    return asyncio.run(run())
+
+
+def test_who_is_let_in_is_probed_so_that_a_machine_that_vanished_does_not_stay_for_ever():
+    alive, idle = (socket.SOL_SOCKET, socket.SO_KEEPALIVE), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+    assert options_of_who_is_let_in(alive, idle) == [1, 60]
+
+
+def test_a_short_answer_does_not_wait_until_the_one_before_it_was_acknowledged():
+    assert options_of_who_is_let_in((socket.IPPROTO_TCP, socket.TCP_NODELAY)) == [1]

@@ -97,6 +97,9 @@ class Listener:
                 self._pause(error)
                 return
             client.setblocking(False)
+            # The second of two short answers must not wait until the first was acknowledged: a client that has nothing to say
+            # does that after 40 ms, and a traffic manager's tick took so long. asyncio does this for sockets of its own only.
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, value in _PROBES:
                 client.setsockopt(socket.IPPROTO_TCP, option, value)
