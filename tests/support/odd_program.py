@@ -63,7 +63,8 @@ def go_wrong(fault, out):
     while fault == "endless":
         os.write(1, b"# still here\n" * 100)
     if fault == "after the end":
-        print("#end,done")
+        print("#end,done\n4,1,2.8,0", flush=True)
+        time.sleep(3600)  # it is stopped, and must not have ended by itself before
     if fault == "broken csv":
         print("4,1,0.", file=out)
         sys.exit(0)
