@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from samepath.core.errors import SamepathError
-from samepath.core.processes import die_with
+from samepath.core.processes import die_with, shutdown_signals
 
 if TYPE_CHECKING:
     from samepath.instrument.viewer.scene import Ground
@@ -132,8 +132,9 @@ def _beside(arguments: list[str]) -> None:
         sys.stderr.write(f"samepath: --view: {error}\n")
         return
     server.start()
-    sys.stderr.write(f"view: {server.url}\n")
-    server.wait()
+    with shutdown_signals() as end:
+        sys.stderr.write(f"view: {server.url}\n")
+        server.wait(end)
 
 
 def watch(address: str, port: int, *, show: bool) -> None:
@@ -144,13 +145,14 @@ def watch(address: str, port: int, *, show: bool) -> None:
     server = live.serve(port)
     server.start()
     try:
-        typer.echo(server.url)
-        typer.echo(f"watching {address}, on this machine alone, until Ctrl-C", err=True)
-        if show:
-            import webbrowser
+        with shutdown_signals() as end:
+            typer.echo(server.url)
+            typer.echo(f"watching {address}, on this machine alone, until Ctrl-C", err=True)
+            if show:
+                import webbrowser
 
-            webbrowser.open(server.url)
-        server.wait()
+                webbrowser.open(server.url)
+            server.wait(end)
     finally:
         server.stop()
         live.close()

@@ -8,6 +8,7 @@ import typer
 
 from samepath.cli import options as opt
 from samepath.core.errors import InputError
+from samepath.core.processes import shutdown_signals
 from samepath.instrument import viewing
 from samepath.instrument.traces.importers import LOG_MIB, Align
 
@@ -72,13 +73,14 @@ def serve_page(opened: viewing.View, port: int = 0, place: str = "", *, show: bo
     server = opened.serve(port)
     server.start()
     try:
-        typer.echo(f"{server.url}{place}")
-        typer.echo("on this machine alone, until Ctrl-C", err=True)
-        if show:
-            import webbrowser
+        with shutdown_signals() as end:
+            typer.echo(f"{server.url}{place}")
+            typer.echo("on this machine alone, until Ctrl-C", err=True)
+            if show:
+                import webbrowser
 
-            webbrowser.open(f"{server.url}{place}")
-        server.wait()
+                webbrowser.open(f"{server.url}{place}")
+            server.wait(end)
     finally:
         server.stop()
 

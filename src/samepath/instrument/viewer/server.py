@@ -18,7 +18,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from samepath.core.errors import InputError, SamepathError
-from samepath.core.processes import shutdown_signals
+from samepath.core.processes import ShutdownSignals
 from samepath.instrument.viewer.page import policy
 
 _BLOCK: Final = re.compile(r"/(cell|ground)-([0-9]{1,6})\.bin")
@@ -64,15 +64,15 @@ class ViewServer:
     def start(self) -> None:
         self._thread.start()
 
-    def wait(self) -> None:
-        """Serve until SIGINT or SIGTERM comes, in the main thread.
+    def wait(self, end: ShutdownSignals) -> None:
+        """Serve until SIGINT or SIGTERM comes.
 
-        Shells let SIGINT be ignored in what they start behind ``&``, and Python then leaves it so: the handler is our own.
+        Take the signals over before anybody is told the address. Python's own way would not do: shells let SIGINT be ignored
+        in what they start behind ``&``, and Python then leaves it so.
         """
-        with shutdown_signals() as end:
-            end.call_on_first(self._server.shutdown)
-            while self._thread.is_alive():
-                self._thread.join(0.5)
+        end.call_on_first(self._server.shutdown)
+        while self._thread.is_alive():
+            self._thread.join(0.5)
 
     def stop(self) -> None:
         if self._thread.is_alive():
