@@ -15,7 +15,6 @@ from samepath.instrument.analysis.factors import StudyFactor, level_of, level_wo
 from samepath.instrument.analysis.outcomes import Pattern
 from samepath.instrument.analysis.sensors import SensorAnalysis, difference_words
 from samepath.instrument.report import figures, published
-from samepath.instrument.report.accuracy_figure import accuracy_figure
 from samepath.instrument.report.document import Document
 from samepath.instrument.report.how_run import how_run_notes, isolation_words, time_words
 from samepath.instrument.report.path_figure import find_zoom
@@ -260,7 +259,7 @@ def _figures(cell: CellAnalysis) -> Iterator[FigureView]:
     if len(cell.spread.growth) > 1 and any(point.max_sigma_m for point in cell.spread.growth):
         yield view_figure(figures.growth(cell), "What the first n repeats alone would have shown.")
     if cell.accuracy is not None:
-        yield view_figure(*accuracy_figure(cell.accuracy, cell.header.cell))
+        yield view_figure(*figures.accuracy(cell.accuracy, cell.header.cell))
     yield view_figure(figures.paths(cell), _paths_caption(cell))
 
 

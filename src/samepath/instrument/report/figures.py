@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from samepath.instrument.analysis.accuracy import Accuracy
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.analysis.divergence import TREE_OUTCOMES
 from samepath.instrument.analysis.explain import ExplainedParting
@@ -40,6 +41,7 @@ _TREE_ROW_PX: Final = 26.0
 _NARROW_ROW_PX: Final = 19.0
 _TREE_CHAR_PX: Final = 7.4
 _PARTING_PX: Final = 300.0
+_ACCURACY_PX: Final = 250.0
 # Ticks before a parting that are shown: equal runs, in the band of zeros.
 _LEAD_TICKS: Final = 5
 
@@ -288,6 +290,26 @@ def parting(explained: ExplainedParting, cell: str, step_s: float) -> str:
 
     label = f"Distance of repeats {apart.a} and {apart.b} of cell {cell} over time"
     return draw("parting", f"{cell} {apart.a} {apart.b}", label, _PARTING_PX, paint)
+
+
+def accuracy(found: Accuracy, name: str) -> tuple[str, str]:
+    """Draw bias and spread of the actor that is farthest from the reference; return the drawing and its caption."""
+    actor = max(found.actors, key=lambda other: other.bias_max_m)
+
+    def paint(figure: "Figure") -> None:
+        axes = figure.add_axes((0.15, 0.2, 0.82, 0.76))
+        low = np.maximum(actor.bias_m - actor.spread_m, 0.0)
+        axes.fill_between(actor.time_s, low, actor.bias_m + actor.spread_m, color=MUTED, alpha=0.35, linewidth=0)
+        axes.plot(actor.time_s, actor.bias_m, color=DEVIATION_COLOUR, linewidth=1.4, label="bias")
+        axes.plot(actor.time_s, actor.spread_m, color=SIGMA_COLOUR, linewidth=1.2, label="spread")
+        axes.legend(loc="upper left")
+        axes.set_ylim(bottom=0.0)
+        axes.set_xlabel("simulated time (s)")
+        axes.set_ylabel("metres")
+        axes.grid(visible=True)
+
+    words = f"Against {found.reference}: how far the mean path of actor {actor.actor} is off (bias), how far repeats stray."
+    return draw("accuracy", name, f"Bias and spread of actor {actor.actor} in {name}", _ACCURACY_PX, paint), words
 
 
 def _apart(repeats: Sequence[int]) -> list[int]:

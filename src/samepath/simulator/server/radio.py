@@ -10,6 +10,7 @@ after 4 degrees of heading, 4 m or 0.5 m/s of change, and at the latest after ``
 of the episode, and not, as CARLA's, from when the server was started.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -78,7 +79,7 @@ class Transmission:
     air_bytes: int
 
 
-class RadioSensor:
+class RadioSensor(ABC):
     """What both kinds share: hearing."""
 
     name = CUSTOM_NAME
@@ -91,9 +92,9 @@ class RadioSensor:
         self._heard: list[tuple[float, bytes]] = []
         self._waiting: list[tuple[float, float, bytes]] = []
 
+    @abstractmethod
     def say(self, episode: Episode, station: Station) -> Transmission | None:
         """What it sends in this tick."""
-        raise NotImplementedError
 
     def hear(self, now_s: float, on_air: list[tuple[Transmission, Link]]) -> None:
         """Take up what is on the air, and what was under way and is here now."""
@@ -111,7 +112,7 @@ class RadioSensor:
         # By arrival; those that arrive together in the order of their senders' ids, in which they were taken up.
         self._heard = [(power_dbm, message) for _, power_dbm, message in sorted(here, key=lambda one: one[0])]
 
-    def follow(self, context: SensorContext) -> None:
+    def follow(self, context: SensorContext) -> None:  # noqa: B027 - no kind has more to do
         """Nothing: :func:`exchange` has done it, for all of them together."""
 
     def measure(self, _: SensorContext) -> list[bytes]:
