@@ -1,6 +1,7 @@
 """Clients of any node: what a node answers, what goes to the main server, and that both are one world."""
 
 import select
+import struct
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
 from samepath.cluster.replica import ANSWERED_HERE
-from samepath.simulator.carla.streams import ACTOR_STATE
+from samepath.simulator.carla.streams import ACTOR_STATE, WORLD_OBSERVER, WORLD_STREAM
 from samepath.simulator.server.methods import methods
 from tests.support.clustering import clustered, wait_for
 from tests.support.scenes import (
@@ -254,3 +255,28 @@ def test_in_asynchronous_mode_a_spawn_through_a_node_is_answered_when_its_state_
             while select.select([listener.socket], [], [], 0)[0]:
                 message = listener.message()
             assert actor in np.frombuffer(message[84:], ACTOR_STATE)["id"]
+
+
+def test_every_node_serves_the_version_of_carlas_client_that_the_main_server_serves():
+    with clustered(1, protocol="0.9.15") as cluster:
+        doors = (Doors(cluster.main.port, cluster.main.stream_port), cluster.nodes[0])
+        main, at_node = (RawClient(door) for door in doors)
+        with main, at_node:
+            synchronous(main)
+            assert main.value("version") == at_node.value("version") == "0.9.15"
+            definitions = at_node.value("get_actor_definitions")
+            assert definitions == main.value("get_actor_definitions")
+            assert min(kind for *_, attributes in definitions for _, kind, *_ in attributes) == 0
+            string = 3  # counted from 0, as 0.9.15 does
+            spawned = at_node.value(
+                "spawn_actor", [0, "vehicle.audi.a2", [["role_name", string, "x"]]], transform(10.0, 0.0, 0.5)
+            )
+            assert ["role_name", string, "x"] in spawned[2][2]
+            states = []
+            for door in doors:
+                with RawListener(door, WORLD_STREAM) as listener:
+                    listener.message()
+                    main.value("tick_cue")
+                    states.append(listener.message())
+            assert {struct.unpack_from("<Q", state)[0] for state in states} == {WORLD_OBSERVER - 1}
+            assert all(struct.pack("<I", spawned[0]) in state for state in states)

@@ -27,7 +27,9 @@ from samepath.cli.serve import (
     MapMemory,
     Maps,
     MapSeconds,
+    Protocol,
     Restart,
+    TimeScale,
     TrafficOption,
     journal_config,
     read_aliases,
@@ -195,6 +197,8 @@ def start(
     cores_of_nodes: CoreSets = "",
     renderer: RendererOption = "software",
     traffic: TrafficOption = None,
+    protocol: Protocol = "0.9.16",
+    time_scale: TimeScale = 1.0,
 ) -> None:
     """Serve one world whose sensors are drawn by many nodes; clients connect to any. Ctrl-C ends it, a second one at once."""
     from samepath.cluster.autoscale import read_scale
@@ -224,6 +228,8 @@ def start(
         limits=ServerLimits(map_s=map_seconds, map_bytes=map_mib << 20),
         draw_debug=draw_debug,
         traffic=wanted,
+        protocol=protocol,
+        time_scale=time_scale,
     )
     main = MainSettings(
         server=server,

@@ -101,6 +101,15 @@ View = Annotated[
     bool, typer.Option("--view", help="Also serve a page on this machine that shows the world as it runs; it commands nothing.")
 ]
 ViewPort = Annotated[int, typer.Option("--view-port", min=0, max=65535, help="Port of that page; 0 takes a free one.")]
+TimeScale = Annotated[
+    float,
+    typer.Option(
+        "--time-scale",
+        min=0.1,
+        max=100.0,
+        help="World seconds per second in asynchronous mode: 2 is twice as fast as real time, 0.5 slow motion.",
+    ),
+]
 DATA_FOLDER = Path("serve-data")
 MAP_SECONDS = 60.0
 MAP_MIB = 1024
@@ -130,6 +139,7 @@ def serve(
     restart: Restart = False,
     source: Source = None,
     traffic: TrafficOption = None,
+    time_scale: TimeScale = 1.0,
     view: View = False,
     view_port: ViewPort = 0,
 ) -> None:
@@ -171,6 +181,7 @@ def serve(
         journal=journal_config(journal, durable=journal_durable, resume=resume, record=record),
         sources=tuple(source or ()),
         traffic=wanted,
+        time_scale=time_scale,
     )
     with shutdown_signals() as end:
         asyncio.run(_serve(settings, end, probe_port, stall_seconds, record, view_port if view else None))

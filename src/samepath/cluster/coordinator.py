@@ -386,7 +386,7 @@ class _Step:
         member = Member(peer, number, hello, same_host, self.now_s)
         self._set(numbers=_numbered(state, hello.name, number))
         self._do(NodeMet(peer, hello.pid if same_host else None))
-        self._do(Send(peer, m.Welcome(number, same_host, config.aliases)))
+        self._do(Send(peer, m.Welcome(number, same_host, config.aliases, config.protocol)))
         self._send_map(member)
 
     def _send_map(self, member: Member) -> None:

@@ -118,6 +118,7 @@ class MainServer(SimulatorServer):
             main.timeouts,
             settings.limits.connections,
             REFERENCE_PICTURES.get(platform.machine(), ""),
+            settings.protocol,
         )
         self.shell = ClusterShell(self, self.link, self.counters, config, main.policy, settings.limits, log)
         self._outbox = ClusterOutbox(deliver, self.shell, self.counters, lambda: self.episode)

@@ -18,6 +18,7 @@ from typing import Annotated, Final, TypeVar
 
 from samepath.cluster.link.wire import msgspec
 from samepath.simulator.carla.codec import WireError
+from samepath.simulator.server.dialects import NEWEST
 
 _Meta = msgspec.Meta
 Uint32 = Annotated[int, _Meta(ge=0, le=2**32 - 1)]  # ids of actors and streams, as in CARLA
@@ -120,11 +121,15 @@ class Heartbeat(_Record, frozen=True):
 
 
 class Welcome(_Record, frozen=True):
-    """The main server lets a node in for now. ``number`` is the node's; ``same_host``: its clock is the main server's."""
+    """The main server lets a node in for now. ``number`` is the node's; ``same_host``: its clock is the main server's.
+
+    ``protocol`` is the version of CARLA's client that all of the cluster serves: a client may connect anywhere.
+    """
 
     number: NodeNumber
     same_host: bool
     aliases: dict[str, str]
+    protocol: str = NEWEST
 
 
 class Refused(_Record, frozen=True):

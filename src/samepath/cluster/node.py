@@ -39,6 +39,7 @@ from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.maps import RoadMap, load_map
 from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.weather import SceneWeather
+from samepath.simulator.server.dialects import Dialect, dialect_of
 from samepath.simulator.server.memory import MemoryBudget
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rendering import LocalRenderer, RenderRequest, RenderResult, SceneView, unpack_requests
@@ -177,6 +178,7 @@ class Node:
             for name, method in methods().items()
         }
         self._rpc = RpcServer(table, self._forward, self._answer, self._forward, self._gone, self._log, limits, memory)
+        self._hub.is_too_old = self._rpc.has_older
         try:
             calls = await listen(lambda: Connection(self._rpc), settings.host, settings.port, self._log)
         except BaseException:
@@ -367,6 +369,8 @@ class Node:
 
     def _welcome(self, message: m.Welcome) -> None:
         settings = self._settings
+        # Before the first state comes and the ports are opened.
+        self._in_loop(self._speak, dialect_of(message.protocol))
         self._replica = Replica(message.aliases, self._stream_port, settings.limits, self._log)
         self._render_thread = RenderThread(
             message.number,
@@ -426,6 +430,10 @@ class Node:
     def _work_off(self) -> None:
         while self._for_loop:
             self._for_loop.popleft()()
+
+    def _speak(self, dialect: Dialect | None) -> None:
+        """Serve the version of CARLA's client that the main server serves."""
+        self._rpc.dialect = self._hub.dialect = dialect
 
     def _open(self) -> None:
         for server in reversed(self._servers):

@@ -14,6 +14,7 @@ from samepath.cluster.link.compression import PackedPart
 from samepath.cluster.link.wire import ArenaPart
 from samepath.cluster.settings import Timeouts
 from samepath.core.network import is_everywhere
+from samepath.simulator.server.dialects import NEWEST
 from samepath.simulator.server.rendering import RenderRequest, RenderResult
 
 NodeState = Literal["joining", "working", "draining"]
@@ -113,6 +114,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     timeouts: Timeouts = Timeouts()
     clients_most: int = 128  # of one node
     picture: str = ""  # what every node's test picture must be; empty: what the first node's is
+    protocol: str = NEWEST  # the version of CARLA's client that main server and nodes serve
 
 
 class ClusterState(msgspec.Struct, frozen=True):

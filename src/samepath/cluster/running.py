@@ -27,6 +27,7 @@ from samepath.core.processes import ShutdownSignals, shutdown_signals
 from samepath.core.supervisor import Pulse
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.sensors.renderer import check_same_bytes
+from samepath.simulator.server.dialects import NEWEST
 from samepath.simulator.server.journal import JournalSettings
 from samepath.simulator.server.resume import JournalConfig, origin_of
 from samepath.simulator.server.server import ServerSettings
@@ -92,6 +93,8 @@ class ClusterPlan:
             "scale": None if self.scale is None else [self.scale.nodes_least, self.scale.nodes_most, self.scale.target_s],
             "host": main.server.host,
             "port": main.server.port,
+            "protocol": main.server.protocol,
+            "time_scale": main.server.time_scale,
             "map_s": main.server.limits.map_s,
             "map_bytes": main.server.limits.map_bytes,
             "link_host": main.link_host,
@@ -126,6 +129,8 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         data_folder=origin.data_folder,
         limits=ServerLimits(map_s=said["map_s"], map_bytes=said["map_bytes"]),
         draw_debug=origin.draw_debug,
+        protocol=said.get("protocol", NEWEST),  # journals of before have none
+        time_scale=said.get("time_scale", 1.0),
         traffic=origin.traffic,
         journal=JournalConfig(journal, JournalSettings(durable=said["journal_durable"]), resume=True, extra=origin.extra),
     )

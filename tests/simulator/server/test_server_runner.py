@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from samepath.core.errors import InputError
 from samepath.simulator.server.commands import CallerGone, NodeLeft, StreamUnheard
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import Call
@@ -25,6 +26,7 @@ from samepath.simulator.server.runner import (
     StreamMessage,
     TickPacer,
 )
+from samepath.simulator.server.server import ServerSettings
 from tests.support.serving import episode
 
 
@@ -103,6 +105,42 @@ def test_the_world_rests_after_a_load(clock):
     clock.now_s += 1.0
     pace.rest(host)
     assert pace.wait_s(host) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0, 20.0])
+@pytest.mark.parametrize("step_s", [None, 0.05])
+def test_a_world_with_a_time_scale_runs_so_much_faster_or_slower(clock, step_s, scale):
+    host, pace = asynchronous(step_s), TickPacer(clock, scale)
+    start_s, world_s, steps = clock.now_s, 0.0, []
+    while clock.now_s < start_s + 10.0:
+        clock.now_s += pace.wait_s(host)
+        steps.append(pace.step_s(host))
+        world_s += steps[-1]
+    assert world_s == pytest.approx(scale * (clock.now_s - start_s), rel=1e-6)
+    if step_s is None:  # never longer than in real time, and never rarer
+        assert max(steps) == pytest.approx(FRAME_S * min(scale, 1.0))
+    else:
+        assert set(steps) == {step_s}
+
+
+def test_a_time_scale_that_the_machine_cannot_keep_is_said(clock):
+    lines = []
+    host, pace = asynchronous(0.05), TickPacer(clock, 10.0, lines.append)
+    for _ in range(300):
+        clock.now_s += max(pace.wait_s(host), 0.05)  # as long as a tick takes here
+        pace.step_s(host)
+    assert lines == ["--time-scale 10 was asked for, 1 world seconds a second is what this machine does"]
+    kept, pace = asynchronous(0.05), TickPacer(clock, 10.0, lines.append)
+    for _ in range(3000):
+        clock.now_s += pace.wait_s(kept)
+        pace.step_s(kept)
+    assert len(lines) == 1
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 0.09, 101.0, float("nan"), float("inf")])
+def test_a_time_scale_out_of_bounds_is_refused(scale):
+    with pytest.raises(InputError, match=r"--time-scale: world seconds per second from 0\.1 to 100 were wanted"):
+        ServerSettings(time_scale=scale)
 
 
 def test_mail_is_handed_over_in_the_order_it_was_written():

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 FRAME_S: Final = 1.0 / 30.0
 # A server that was held up catches up with at most so much: else one long pause would be followed by a burst of ticks.
 _CATCH_UP_S: Final = 0.25
+# How much faster or slower than the wall clock a world may be, and how often its pace is looked at.
+TIME_SCALES: Final = (0.1, 100.0)
+_LOOK_EVERY_S: Final = 10.0
+_KEEPS_UP: Final = 0.9
 # The outbox is handed over when there is nothing left to do, or as soon as it holds the answer of a client that has sent no
 # further call: it waits for that one, and must not wait for others' calls as well. Of a client that sends calls without pause
 # answers are handed over together, up to so many, or so many bytes, of which nobody knows yet that the client fetches them.
@@ -63,6 +67,8 @@ class EpisodeRunner:
         failed: Callable[["EpisodeFailure"], None],
         inbox: "Inbox | None" = None,
         journal: "EpisodeJournal | None" = None,
+        *,
+        time_scale: float = 1.0,
     ) -> None:
         self.episode = episode
         self._inbox = inbox if inbox is not None else LocalInbox()
@@ -78,7 +84,7 @@ class EpisodeRunner:
         self._busy_since_s: float | None = None
         self._last_tick_s = self._clock.monotonic_s()
         self.failure: EpisodeFailure | None = None
-        self._pacer = TickPacer(episode.context.clock)
+        self._pacer = TickPacer(episode.context.clock, time_scale, episode.context.log)
         self._spawned = PendingSpawnAnswers(episode.context.clock)
         self._reserve: bytearray | None = bytearray(_RESERVE_BYTES)
         self._thread = threading.Thread(target=self._run, name="samepath episode", daemon=True)
@@ -134,6 +140,7 @@ class EpisodeRunner:
             busy_s=0.0 if busy_since_s is None else now_s - busy_since_s,
             has_ended=not self._thread.is_alive(),
             failure="" if self.failure is None else self.failure.words,
+            frame_s=self._pacer.frame_s(self.episode),
         )
 
     def _run(self) -> None:
@@ -251,36 +258,61 @@ class EpisodeRunner:
 
 
 class TickPacer:
-    """When the next tick is due by the wall clock, and how long it is to be."""
+    """When the next tick is due by the wall clock, and how long it is to be.
 
-    def __init__(self, clock: Clock) -> None:
+    ``scale`` is how many seconds pass in the world while one passes by the wall clock. Where no client has fixed a step, a
+    world that is faster than real time ticks more often, so that its steps stay as short as they are; one that is slower ticks
+    as often as ever, with shorter steps: slow motion is no slide show. A scale that the machine cannot keep up with is said.
+    """
+
+    def __init__(self, clock: Clock, scale: float = 1.0, log: Callable[[str], None] = lambda _: None) -> None:
         self._clock = clock
+        self._scale = scale
+        self._log = log
         self._last_s = clock.monotonic_s()
+        self._looked_s, self._played_s = self._last_s, 0.0
 
     def wait_s(self, episode: Episode) -> float | None:
         """Seconds until the next tick; None: it waits for a client."""
         if episode.settings.synchronous_mode:
-            self._last_s = self._clock.monotonic_s()
+            self._last_s = self._looked_s = self._clock.monotonic_s()
+            self._played_s = 0.0
             return None
-        return max(0.0, self._last_s + self._frame_s(episode) - self._clock.monotonic_s())
+        return max(0.0, self._last_s + self.frame_s(episode) - self._clock.monotonic_s())
 
     def rest(self, episode: Episode) -> None:
         """Wait a little with the next tick: whoever loaded a map is changing streams."""
-        self._last_s = self._clock.monotonic_s() + _REST_S - self._frame_s(episode)
+        self._last_s = self._clock.monotonic_s() + _REST_S - self.frame_s(episode)
 
-    @staticmethod
-    def _frame_s(episode: Episode) -> float:
-        return episode.settings.fixed_delta_seconds or FRAME_S
+    def frame_s(self, episode: Episode) -> float:
+        """How long one tick is from the next by the wall clock."""
+        fixed_s = episode.settings.fixed_delta_seconds
+        return fixed_s / self._scale if fixed_s else FRAME_S / max(self._scale, 1.0)
 
     def step_s(self, episode: Episode) -> float:
         """Take the time that has passed; a server that cannot keep up falls behind instead of hurrying for ever."""
-        now_s, frame_s = self._clock.monotonic_s(), self._frame_s(episode)
-        passed_s = now_s - self._last_s
-        if episode.settings.fixed_delta_seconds is None:
+        now_s, fixed_s = self._clock.monotonic_s(), episode.settings.fixed_delta_seconds
+        if fixed_s is None:
+            step_s = min((now_s - self._last_s) * self._scale, _CATCH_UP_S)
             self._last_s = now_s
-            return min(passed_s, _CATCH_UP_S)
-        self._last_s = max(self._last_s + frame_s, now_s - _CATCH_UP_S)
-        return frame_s
+        else:
+            step_s = fixed_s
+            self._last_s = max(self._last_s + self.frame_s(episode), now_s - _CATCH_UP_S / self._scale)
+        self._count(step_s, now_s)
+        return step_s
+
+    def _count(self, step_s: float, now_s: float) -> None:
+        """Say it if the world is slower than it was asked to be; in real time the docs say what is lost."""
+        self._played_s += step_s
+        over_s = now_s - self._looked_s
+        if over_s < _LOOK_EVERY_S:
+            return
+        reached = self._played_s / over_s
+        if self._scale != 1.0 and reached < _KEEPS_UP * self._scale:
+            self._log(
+                f"--time-scale {self._scale:g} was asked for, {reached:.2g} world seconds a second is what this machine does"
+            )
+        self._looked_s, self._played_s = now_s, 0.0
 
 
 class PendingSpawnAnswers:
@@ -352,6 +384,7 @@ class EpisodeHealth(NamedTuple):
     has_ended: bool
     failure: str = ""
     loop_age_s: float = 0.0  # since the event loop, which serves the clients, has run
+    frame_s: float = 0.0  # from one tick to the next in real time
 
     def complaint(self, stall_s: float) -> str:
         """What is wrong, if something takes longer than ``stall_s``; empty: all is well."""
@@ -361,7 +394,7 @@ class EpisodeHealth(NamedTuple):
             return f"the event loop has not run for {self.loop_age_s:.0f} s"
         if self.busy_s > stall_s:
             return f"the episode has been busy for {self.busy_s:.0f} s at frame {self.frame}"
-        if not self.synchronous and self.last_tick_age_s > stall_s:
+        if not self.synchronous and self.last_tick_age_s > stall_s + self.frame_s:
             return f"the last tick, frame {self.frame}, is {self.last_tick_age_s:.0f} s old"
         return ""
 

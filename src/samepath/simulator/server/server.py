@@ -36,6 +36,7 @@ from samepath.simulator.server.rendering import LocalRenderer, SensorRenderer, c
 from samepath.simulator.server.resume import JournalConfig, open_episode
 from samepath.simulator.server.rpc import Call, Connection, RpcServer
 from samepath.simulator.server.runner import (
+    TIME_SCALES,
     AnswerEvent,
     EpisodeFailure,
     EpisodeHealth,
@@ -75,6 +76,16 @@ class ServerSettings:
     sources: tuple[str, ...] = ()
     protocol: str = NEWEST
     traffic: TrafficSettings | None = None
+    time_scale: float = 1.0
+    """World seconds per wall second in asynchronous mode."""
+
+    def __post_init__(self) -> None:
+        least, most = TIME_SCALES
+        if not least <= self.time_scale <= most:
+            raise InputError(
+                f"--time-scale: world seconds per second from {least:g} to {most:g} were wanted, but {self.time_scale:g} came"
+            )
+        dialect_of(self.protocol)  # refuses a version that nobody speaks
 
     @property
     def map_names(self) -> dict[str, str]:
@@ -210,7 +221,9 @@ class SimulatorServer:
             traffic=settings.traffic,
         )
         episode, journal = open_episode(context, settings.map_name, settings.journal)
-        return EpisodeRunner(episode, parts.outbox, self._on_episode_failed, parts.inbox, journal)
+        return EpisodeRunner(
+            episode, parts.outbox, self._on_episode_failed, parts.inbox, journal, time_scale=settings.time_scale
+        )
 
     def _disturbance(self) -> Callable[[World], None]:
         if not self.settings.sources:

@@ -43,7 +43,7 @@ class StreamHub:
         dialect: Dialect | None = None,
     ) -> None:
         self.limits = limits
-        self._dialect = dialect
+        self.dialect = dialect
         self.is_too_old: Callable[[str], bool] = lambda _host: False
         """Would a state end the client that connects from there? Set by whoever sees its calls."""
         self.log = log
@@ -78,8 +78,8 @@ class StreamHub:
 
     def _framed(self, payload: bytes) -> bytes:
         """A message as it is sent; empty where the version of the protocol has no such message."""
-        if self._dialect is not None:
-            payload = self._dialect.stream(payload)
+        if self.dialect is not None:
+            payload = self.dialect.stream(payload)
         return framed(payload) if payload else b""
 
     def send(self, stream_id: int, payload: bytes, *, lossless: bool) -> None:
