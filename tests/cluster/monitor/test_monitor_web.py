@@ -218,7 +218,7 @@ def test_a_name_that_was_given_is_served():
 
 
 def test_it_listens_on_loopback_alone(web):
-    assert web._server.socket.getsockname()[0] == "127.0.0.1"
+    assert web.listens_on == "127.0.0.1"
     assert web.url == f"http://127.0.0.1:{web.port}/"
 
 
@@ -316,7 +316,7 @@ def test_who_does_not_fetch_the_answer_gives_way_too():
 
 
 def test_a_request_that_comes_byte_by_byte_is_broken_off_in_time(monkeypatch):
-    from samepath.cluster.monitor import web as module
+    from samepath.core import web as module
 
     monkeypatch.setattr(module, "_REQUEST_S", 0.2)
     monkeypatch.setattr(module, "_LOOK_S", 0.02)

@@ -167,4 +167,4 @@ def test_a_port_that_is_taken_is_one_line(server):
 
 
 def test_it_listens_on_loopback_alone(server):
-    assert server._server.server_address[0] == "127.0.0.1"
+    assert server.listens_on == "127.0.0.1"

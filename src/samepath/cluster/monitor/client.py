@@ -17,12 +17,12 @@ from urllib.parse import quote, urlsplit
 from samepath.cluster.monitor.status import ClusterStatus, from_json, plain
 from samepath.core.errors import ClusterError, InputError, StoreError
 from samepath.core.files import make_folder, write_text_atomically
+from samepath.core.web import TOKEN_HEADER
 
 RUN_FOLDER: Final = Path("cluster-run")
 """Where a cluster leaves its files unless told otherwise."""
 ADDRESS_FILE: Final = "watching.json"
 TOKEN_FILE: Final = "watching.token"  # noqa: S105 - a name
-TOKEN_HEADER: Final = "X-Samepath-Token"  # noqa: S105 - a name
 _MOST_BYTES: Final = 32 << 20
 _ANSWER_S: Final = 5.0
 

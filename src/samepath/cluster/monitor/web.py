@@ -6,32 +6,24 @@ by address or as localhost) nor change anything (that takes a token that only th
 """
 
 import contextlib
-import hmac
 import io
-import ipaddress
 import math
 import re
-import socket
 import struct
-import sys
-import threading
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import parse_qs
 
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.cluster.monitor.client import TOKEN_HEADER
 from samepath.cluster.monitor.page import live_page
 from samepath.cluster.monitor.prometheus import MissingLibraryError, StatusSource, exposition, make_registry
 from samepath.cluster.monitor.status import ClusterStatus, to_json
-from samepath.core.clock import SYSTEM_CLOCK
-from samepath.core.errors import InputError, SamepathError
+from samepath.core.errors import SamepathError
 from samepath.core.probes import PATH as PROBE_PATH
+from samepath.core.web import HTML, JSON, TOKEN_HEADER, HttpAnswer, HttpRequest, WebServer, knows_token, line
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,16 +31,9 @@ if TYPE_CHECKING:
 
 Thumbnail = Callable[[int], bytes | None]
 MOST_NODES: Final = 1024
-_CONNECTIONS: Final = 32
-# For a request to come whole, and then for its answer to be fetched; a client that trickles has no longer than a silent one.
-_REQUEST_S: Final = 5.0
-# How often connections are looked at for that.
-_LOOK_S: Final = 0.2
-_MOST_BODY_BYTES: Final = 1 << 16
 _PICTURE: Final = re.compile(r"/thumbnails/([0-9]{1,10})\.png")
 _DRAIN: Final = re.compile(r"/nodes/([A-Za-z0-9._-]{1,64})/drain")
 _NODES: Final = re.compile(r"[0-9]{1,4}")
-_TEXT: Final = "text/plain; charset=utf-8"
 
 
 class MonitorActions(Protocol):
@@ -68,19 +53,6 @@ class MonitorActions(Protocol):
     def stop(self) -> str:
         """End the cluster."""
         ...
-
-
-class HttpAnswer(NamedTuple):
-    """What goes back."""
-
-    status: HTTPStatus
-    body: bytes
-    content_type: str = _TEXT
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-def _line(status: HTTPStatus, words: str, *headers: tuple[str, str]) -> HttpAnswer:
-    return HttpAnswer(status, f"{words}\n".encode(), _TEXT, headers)
 
 
 class MonitorServer:
@@ -104,83 +76,43 @@ class MonitorServer:
         complaint: Callable[[], str] = lambda: "",
     ) -> None:
         self._complaint = complaint
-        self._source, self._thumbnail, self._actions, self._token, self.log = source, thumbnail, actions, token, log
-        self._names = {"localhost", *(name.lower() for name in names)}
+        self._source, self._thumbnail, self._actions, self._token = source, thumbnail, actions, token
         self._encoded: tuple[ClusterStatus | None, bytes] = (None, b"")
-        try:
-            self._server = _Server((host, port), self)
-        except OSError as error:
-            reason = error.strerror or error
-            raise InputError(f"the live page cannot be served on {host}:{port} ({reason}): choose another port") from error
-        self.host, self.port = host, int(self._server.server_address[1])
+        self._web = WebServer(self._answer, what="the live page", host=host, port=port, names=names, log=log)
+        self.url, self.port, self.listens_on = self._web.url, self._web.port, self._web.listens_on
         _get_ready()
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_LOOK_S,), name="samepath monitor", daemon=True
-        )
-
-    @property
-    def url(self) -> str:
-        """Where the live page is."""
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/"
 
     def start(self) -> None:
         """Answer from now on."""
-        self._thread.start()
+        self._web.start()
 
     def stop(self) -> None:
         """Answer no more."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
+        self._web.stop()
 
-    def answer(self, method: str, target: str, header: Callable[[str], str]) -> HttpAnswer:
-        """Answer one request; whatever goes wrong is an answer too."""
-        if not self._is_ours(header("Host")):
-            return _line(
-                HTTPStatus.MISDIRECTED_REQUEST, "this server is asked for by address or as localhost, not by another name"
-            )
-        try:
-            parts = urlsplit(target)
-        except ValueError:
-            return _line(HTTPStatus.BAD_REQUEST, "this is no address")
-        try:
-            if method == "POST":
-                return self._change(parts.path, parts.query, header(TOKEN_HEADER))
-            return self._show(parts.path)
-        except Exception as error:
-            # A bug here must not end the thread without a word.
-            self.log(f"{method} {target!r}: {type(error).__name__}: {error}")
-            return _line(HTTPStatus.INTERNAL_SERVER_ERROR, "this could not be answered; the main server's log says why")
-
-    def _is_ours(self, host: str) -> bool:
-        """A browser led here by somebody else's host name says that name; an address or localhost cannot be borrowed."""
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-            return name in self._names or bool(ipaddress.ip_address(name))
-        except ValueError:
-            return False
+    def _answer(self, request: HttpRequest) -> HttpAnswer:
+        return self._change(request) if request.method == "POST" else self._show(request.path)
 
     def _show(self, path: str) -> HttpAnswer:  # noqa: PLR0911 - one return per address
         if path == "/":
             page = live_page()
-            return HttpAnswer(HTTPStatus.OK, page.html, "text/html; charset=utf-8", (("Content-Security-Policy", page.policy),))
+            return HttpAnswer(HTTPStatus.OK, page.html, HTML, (("Content-Security-Policy", page.policy),))
         if path == "/status.json":
             body = self._status_json()
-            return HttpAnswer(HTTPStatus.OK, body, "application/json") if body else _not_yet()
+            return HttpAnswer(HTTPStatus.OK, body, JSON) if body else _not_yet()
         if path == PROBE_PATH:
             wrong = self._complaint()
-            return _line(HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK, wrong or "ok")
+            return line(HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK, wrong or "ok")
         if path == "/metrics":
             return self._metrics()
         if picture := _PICTURE.fullmatch(path):
             png = self._picture(int(picture[1]))
             return (
-                HttpAnswer(HTTPStatus.OK, png, "image/png") if png else _line(HTTPStatus.NOT_FOUND, "there is no such picture")
+                HttpAnswer(HTTPStatus.OK, png, "image/png") if png else line(HTTPStatus.NOT_FOUND, "there is no such picture")
             )
         if path in ("/stop", "/scale") or _DRAIN.fullmatch(path):
-            return _line(HTTPStatus.METHOD_NOT_ALLOWED, "this takes a POST with the token", ("Allow", "POST"))
-        return _line(HTTPStatus.NOT_FOUND, "there are /, /status.json, /healthz, /metrics and /thumbnails/ID.png")
+            return line(HTTPStatus.METHOD_NOT_ALLOWED, "this takes a POST with the token", ("Allow", "POST"))
+        return line(HTTPStatus.NOT_FOUND, "there are /, /status.json, /healthz, /metrics and /thumbnails/ID.png")
 
     def _picture(self, sensor: int) -> bytes | None:
         """The main server is bothered only with sensors that there are."""
@@ -204,28 +136,29 @@ class MonitorServer:
         try:
             registry = make_registry(self._source)
         except MissingLibraryError as error:
-            return _line(HTTPStatus.NOT_IMPLEMENTED, str(error))
+            return line(HTTPStatus.NOT_IMPLEMENTED, str(error))
         body, content_type = exposition(registry)
         return HttpAnswer(HTTPStatus.OK, body, content_type)
 
-    def _change(self, path: str, query: str, token: str) -> HttpAnswer:
+    def _change(self, request: HttpRequest) -> HttpAnswer:
+        path = request.path
         node = _DRAIN.fullmatch(path)
         if not (node or path in ("/stop", "/scale")):
-            return _line(HTTPStatus.NOT_FOUND, "there are /nodes/NAME/drain, /scale?nodes=N and /stop")
-        if not self._token or not hmac.compare_digest(token.encode(), self._token.encode()):
-            return _line(HTTPStatus.FORBIDDEN, f"the header {TOKEN_HEADER} must hold the run folder's token")
+            return line(HTTPStatus.NOT_FOUND, "there are /nodes/NAME/drain, /scale?nodes=N and /stop")
+        if not knows_token(request, self._token):
+            return line(HTTPStatus.FORBIDDEN, f"the header {TOKEN_HEADER} must hold the run folder's token")
         try:
             if node:
                 return self._drain(node[1])
-            return self._scale(query) if path == "/scale" else _line(HTTPStatus.OK, self._actions.stop())
+            return self._scale(request.query) if path == "/scale" else line(HTTPStatus.OK, self._actions.stop())
         except SamepathError as error:
-            return _line(HTTPStatus.CONFLICT, str(error))
+            return line(HTTPStatus.CONFLICT, str(error))
 
     def _scale(self, query: str) -> HttpAnswer:
         asked = parse_qs(query).get("nodes", [])
         if len(asked) != 1 or not _NODES.fullmatch(asked[0]) or not 1 <= int(asked[0]) <= MOST_NODES:
-            return _line(HTTPStatus.BAD_REQUEST, f"nodes=N was wanted, with N from 1 to {MOST_NODES}")
-        return _line(HTTPStatus.OK, self._actions.scale(int(asked[0])))
+            return line(HTTPStatus.BAD_REQUEST, f"nodes=N was wanted, with N from 1 to {MOST_NODES}")
+        return line(HTTPStatus.OK, self._actions.scale(int(asked[0])))
 
     def _drain(self, name: str) -> HttpAnswer:
         status = self._source()
@@ -233,8 +166,8 @@ class MonitorServer:
             return _not_yet()
         there = [node.name for node in status.nodes if node.state != "gone"]
         if name not in there:
-            return _line(HTTPStatus.NOT_FOUND, f"there is no node {name}; there are: {', '.join(there) or 'none'}")
-        return _line(HTTPStatus.OK, self._actions.drain(name))
+            return line(HTTPStatus.NOT_FOUND, f"there is no node {name}; there are: {', '.join(there) or 'none'}")
+        return line(HTTPStatus.OK, self._actions.drain(name))
 
 
 def _get_ready() -> None:
@@ -246,150 +179,7 @@ def _get_ready() -> None:
 
 
 def _not_yet() -> HttpAnswer:
-    return _line(HTTPStatus.SERVICE_UNAVAILABLE, "the cluster has just begun; ask again")
-
-
-@dataclass
-class _Visit:
-    """A connection: since when, and whether it is the client's turn, to send its request or to fetch the answer."""
-
-    request: socket.socket
-    since_s: float
-    is_clients_turn: bool = True
-
-
-class _Server(ThreadingHTTPServer):
-    """One short-lived thread a request, and not too many at once.
-
-    Where there are too many, whoever has been at it for longest gives way, unless it is we who let it wait: a page must stay
-    within reach however many connections somebody opens and leaves half-said.
-    """
-
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self, address: tuple[str, int], monitor: MonitorServer) -> None:
-        self.monitor = monitor
-        self._lock = threading.Lock()
-        self._visits: dict[int, _Visit] = {}  # by the identity of their sockets, in the order in which they came
-        if ":" in address[0]:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, _Handler)
-
-    def server_bind(self) -> None:
-        """Bind without asking a name server who we are."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
-        """Begin a thread; where there are too many, one that waits for its client ends first, or this one is closed at once."""
-        with self._lock:
-            has_room = len(self._visits) < _CONNECTIONS or self._end_one()
-            if has_room:
-                self._visits[id(request)] = _Visit(request, SYSTEM_CLOCK.monotonic_s())
-        if not has_room:
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:  # no further thread
-            self.shutdown_request(request)
-
-    def _end_one(self) -> bool:
-        for key, visit in self._visits.items():
-            if visit.is_clients_turn:
-                _break_off(visit.request)
-                del self._visits[key]
-                return True
-        return False
-
-    def service_actions(self) -> None:
-        """End what takes too long; called by the thread that accepts, every _LOOK_S."""
-        with self._lock:
-            now_s = SYSTEM_CLOCK.monotonic_s()
-            for visit in self._visits.values():
-                if visit.is_clients_turn and now_s - visit.since_s > _REQUEST_S:
-                    _break_off(visit.request)
-
-    def turn(self, request: socket.socket, *, is_clients: bool) -> None:
-        """From now on a client's connection waits for the client, who has _REQUEST_S again; or for us."""
-        with self._lock:
-            visit = self._visits.get(id(request))
-            if visit is not None:
-                visit.is_clients_turn, visit.since_s = is_clients, SYSTEM_CLOCK.monotonic_s()
-
-    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as above
-        """Close a connection; called at the end of each, however it ended."""
-        with self._lock:  # so that it is not broken off when its number belongs to another already
-            self._visits.pop(id(request), None)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
-        """A connection that broke while it was served is nobody's problem but its own; anything else is said."""
-        error = sys.exception()
-        if not isinstance(error, OSError):
-            self.monitor.log(f"a request could not be read: {type(error).__name__}: {error}")
-
-
-def _break_off(request: socket.socket) -> None:
-    """End a connection; its thread, which may be waiting for it, sees its end and closes it."""
-    with contextlib.suppress(OSError):
-        request.shutdown(socket.SHUT_RDWR)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Reads a request, writes an answer, closes."""
-
-    server: _Server
-    timeout = _REQUEST_S
-    server_version = "samepath"
-    sys_version = ""
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        # Nothing is expected in a body, but a client that sent one would not hear the answer if it were left unread.
-        length = self.headers.get("Content-Length", "0")
-        if not (length.isascii() and length.isdigit() and int(length) <= _MOST_BODY_BYTES):
-            self._send(_line(HTTPStatus.BAD_REQUEST, "no body was wanted"))
-            return
-        self.rfile.read(int(length))
-        self._answer()
-
-    def _answer(self) -> None:
-        self.server.turn(self.connection, is_clients=False)
-        answer = self.server.monitor.answer(self.command, self.path, lambda name: self.headers.get(name, "") or "")
-        self.server.turn(self.connection, is_clients=True)
-        self._send(answer)
-
-    def _send(self, answer: HttpAnswer) -> None:
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Referrer-Policy", "no-referrer")
-        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
-        for name, value in answer.headers:
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(answer.body)
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse what cannot be read, in one line."""
-        self.close_connection = True
-        status = HTTPStatus(code)
-        self.command = getattr(self, "command", None) or ""
-        self._send(_line(status, status.phrase.lower()))
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: ANN401 - http.server's signature
-        """Say nothing: the page asks every second."""
+    return line(HTTPStatus.SERVICE_UNAVAILABLE, "the cluster has just begun; ask again")
 
 
 # Small pictures of what cameras saw, for people's eyes.

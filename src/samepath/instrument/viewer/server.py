@@ -1,68 +1,61 @@
-"""Serves the viewer on loopback: the page, and a block of bytes for each cell and map, made when the page asks for it.
+"""Serves the viewer on loopback: the page, a block of bytes for each cell and map, pictures, and the state of a running world.
 
-Only this machine can ask, and only under an address or as localhost: a page of another site that leads a browser here by a name
-of its own is refused. Nothing can be changed from outside, so there is nothing to guard but reading.
+Blocks and pictures are made when the page asks for them. Whoever shows a running world may let it be steered from the page:
+that takes a token, which the page has from its own address and nobody else can guess. Without one there is nothing to steer.
 """
 
-import contextlib
-import ipaddress
 import json
 import re
-import socket
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
-from urllib.parse import urlsplit
 
 from samepath.core.errors import InputError, SamepathError
 from samepath.core.processes import ShutdownSignals
+from samepath.core.web import HTML, JSON, TEXT, TOKEN_HEADER, HttpAnswer, HttpRequest, WebServer, knows_token, line
 from samepath.instrument.viewer.page import policy
 
 _BLOCK: Final = re.compile(r"/(cell|ground)-([0-9]{1,6})\.bin")
-_CONNECTIONS: Final = 16
-_REQUEST_S: Final = 20.0
-_TEXT: Final = "text/plain; charset=utf-8"
-_JSON: Final = "application/json"
+_SENSOR: Final = re.compile(r"/sensor-([0-9]{1,10})\.png")
+# A block of poses has up to 200 MB, and a browser that draws on the processor is slow to take it.
+_FETCH_S: Final = 120.0
 LIVE: Final = "/live.json"
+PICTURE: Final = "/picture.png"
+STEER: Final = "/steer"
+_THERE: Final = "there are /, /cell-N.bin, /ground-N.bin and /picture.png"
 
 
 @dataclass(frozen=True)
 class ViewSource:
     """What is served: the page's text, and what makes a block of a cell or a map. A number beyond the last is a KeyError.
 
-    ``live`` gives the newest state of a running world as JSON; None where there is none.
+    ``picture`` draws what a camera sees, as PNG, from the fields of a query; ``live`` gives the newest state of a running world
+    as JSON, ``sensor`` what a client's sensor sees in it, and ``steer`` does what the page asks for and says so in a line.
+    None: there is no such thing. ``token`` is what whoever steers must know.
     """
 
     page: Callable[[], str]
     cell: Callable[[int], bytes]
     ground: Callable[[int], bytes]
+    picture: Callable[[Mapping[str, str]], bytes] | None = None
     live: Callable[[], bytes] | None = None
+    sensor: Callable[[int], bytes] | None = None
+    steer: Callable[[Mapping[str, str]], str] | None = None
+    token: str = ""
 
 
 class ViewServer:
     """The web server; it answers from ``start`` to ``stop``, in threads of its own."""
 
-    def __init__(self, source: ViewSource, port: int = 0) -> None:
+    def __init__(self, source: ViewSource, port: int = 0, log: Callable[[str], None] = lambda words: None) -> None:
         self._source = source
-        self._room = threading.BoundedSemaphore(_CONNECTIONS)
-        try:
-            self._server = _Server(("127.0.0.1", port), self)
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise InputError(f"the viewer cannot be served on 127.0.0.1:{port} ({reason}): choose another --port") from error
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="samepath view", daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Where the page is."""
-        return f"http://127.0.0.1:{self.port}/"
+        instead = "choose another --port"
+        self._web = WebServer(self._answer, what="the viewer", port=port, log=log, fetch_s=_FETCH_S, instead=instead)
+        self.url, self.port, self.listens_on = self._web.url, self._web.port, self._web.listens_on
 
     def start(self) -> None:
-        self._thread.start()
+        self._web.start()
 
     def wait(self, end: ShutdownSignals) -> None:
         """Serve until SIGINT or SIGTERM comes.
@@ -70,93 +63,57 @@ class ViewServer:
         Take the signals over before anybody is told the address. Python's own way would not do: shells let SIGINT be ignored
         in what they start behind ``&``, and Python then leaves it so.
         """
-        end.call_on_first(self._server.shutdown)
-        while self._thread.is_alive():
-            self._thread.join(0.5)
+        end.call_on_first(self._web.end)
+        self._web.join()
 
     def stop(self) -> None:
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
+        self._web.stop()
 
-    def answer(self, target: str, host: str) -> tuple[HTTPStatus, bytes, str]:
-        """Answer a GET."""
-        if not _is_ours(host):
-            return HTTPStatus.MISDIRECTED_REQUEST, b"this server is asked for as localhost or by address\n", _TEXT
-        path = target.split("?", 1)[0]
+    def _answer(self, request: HttpRequest) -> HttpAnswer:
         try:
-            return self._found(path)
+            found = self._steer(request) if request.method == "POST" else self._found(request)
         except (KeyError, IndexError):
-            return HTTPStatus.NOT_FOUND, b"there is no such block\n", _TEXT
+            found = line(HTTPStatus.NOT_FOUND, "there is no such block")
         except SamepathError as error:
-            if path == LIVE:
-                return HTTPStatus.SERVICE_UNAVAILABLE, json.dumps({"trouble": str(error)}).encode(), _JSON
-            return HTTPStatus.CONFLICT, f"{error}\n".encode(), _TEXT
+            if request.path == LIVE:
+                found = HttpAnswer(HTTPStatus.SERVICE_UNAVAILABLE, json.dumps({"trouble": str(error)}).encode(), JSON)
+            else:
+                found = line(HTTPStatus.CONFLICT, str(error))
+        return found._replace(headers=(("Content-Security-Policy", policy(connect=True)),))
 
-    def _found(self, path: str) -> tuple[HTTPStatus, bytes, str]:
+    def _found(self, request: HttpRequest) -> HttpAnswer:
+        source, path = self._source, request.path
         if path == "/":
-            return HTTPStatus.OK, self._source.page().encode(), "text/html; charset=utf-8"
-        if path == LIVE and self._source.live is not None:
-            return HTTPStatus.OK, self._source.live(), _JSON
-        found = _BLOCK.fullmatch(path)
-        if found is None:
-            return HTTPStatus.NOT_FOUND, b"there are /, /cell-N.bin and /ground-N.bin\n", _TEXT
-        make = self._source.cell if found[1] == "cell" else self._source.ground
-        return HTTPStatus.OK, make(int(found[2])), "application/octet-stream"
+            return HttpAnswer(HTTPStatus.OK, source.page().encode(), HTML)
+        if path == LIVE and source.live is not None:
+            return HttpAnswer(HTTPStatus.OK, source.live(), JSON)
+        if path == PICTURE and source.picture is not None:
+            return HttpAnswer(HTTPStatus.OK, source.picture(request.fields()), "image/png")
+        if (sensor := _SENSOR.fullmatch(path)) and source.sensor is not None:
+            return HttpAnswer(HTTPStatus.OK, source.sensor(int(sensor[1])), "image/png")
+        if block := _BLOCK.fullmatch(path):
+            make = source.cell if block[1] == "cell" else source.ground
+            return HttpAnswer(HTTPStatus.OK, make(int(block[2])), "application/octet-stream")
+        return line(HTTPStatus.NOT_FOUND, _THERE)
 
-    def room(self) -> threading.BoundedSemaphore:
-        """How many more connections there may be."""
-        return self._room
+    def _steer(self, request: HttpRequest) -> HttpAnswer:
+        if request.path != STEER or self._source.steer is None:
+            return line(HTTPStatus.METHOD_NOT_ALLOWED, "nothing can be changed from here", ("Allow", "GET, HEAD"))
+        if not knows_token(request, self._source.token):
+            words = f"this view only looks: to steer, the header {TOKEN_HEADER} must hold the token of --view-token"
+            return line(HTTPStatus.FORBIDDEN, words)
+        return HttpAnswer(HTTPStatus.OK, f"{self._source.steer(request.fields())}\n".encode(), TEXT)
 
 
-def _is_ours(host: str) -> bool:
+def number_in(fields: Mapping[str, str], name: str, least: float, most: float, otherwise: float | None = None) -> float:
+    """Read a number of a query, within bounds."""
+    text = fields.get(name)
+    if text is None and otherwise is not None:
+        return otherwise
     try:
-        name = urlsplit(f"//{host}").hostname or ""
-        return name == "localhost" or bool(ipaddress.ip_address(name))
+        found = float(text or "")
     except ValueError:
-        return False
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], view: ViewServer) -> None:
-        self.view = view
-        super().__init__(address, _Handler)
-
-    def server_bind(self) -> None:
-        # Without asking a name server who we are.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    timeout = _REQUEST_S
-    server_version = "samepath"
-    sys_version = ""
-
-    def do_GET(self) -> None:
-        view = self.server.view
-        if not view.room().acquire(blocking=False):
-            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
-            return
-        try:
-            status, body, kind = view.answer(self.path, self.headers.get("Host", ""))
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.send_header("X-Frame-Options", "DENY")
-            self.send_header("Cache-Control", "no-store")
-            self.send_header("Content-Security-Policy", policy(connect=True))
-            self.end_headers()
-            with contextlib.suppress(OSError):
-                self.wfile.write(body)
-        finally:
-            view.room().release()
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: who looks at a page wants to look."""
+        found = float("nan")
+    if not least <= found <= most:
+        raise InputError(f"{name}: a number from {least:g} to {most:g} was wanted, but {(text or 'nothing')[:40]!r} came")
+    return found
