@@ -43,7 +43,7 @@ query_lights_state update_lights_state update_day_night_cycle project_point cast
 """.split()  # noqa: SIM905 - a text is easier to read
 
 # And those that are our own.
-OURS = ("samepath_call", "samepath_ticket", "samepath_control")
+OURS = ("samepath_call", "samepath_ticket", "samepath_control", "samepath_watch", "samepath_pace")
 
 
 def test_every_method_of_the_protocol_is_there_and_ours_are_named_so():

@@ -1,5 +1,6 @@
 """The episode's thread: time in asynchronous mode, on a clock of the test's own; whose call is next; when answers go out."""
 
+import math
 import queue
 import threading
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samepath.core.errors import InputError
+from samepath.core.errors import InputError, SamepathError
 from samepath.simulator.server.commands import CallerGone, NodeLeft, StreamUnheard
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import Call
@@ -27,7 +28,7 @@ from samepath.simulator.server.runner import (
     TickPacer,
 )
 from samepath.simulator.server.server import ServerSettings
-from tests.support.serving import episode
+from tests.support.serving import call, episode
 
 
 class Clock:
@@ -361,3 +362,41 @@ def test_what_waits_when_the_server_stops_is_not_begun():
     go_on.set()
     ending.join(20)
     assert len(done) == 1
+
+
+def test_whoever_watches_may_slow_a_world_down_let_it_stand_and_step_it(clock):
+    host, pace = asynchronous(0.05), TickPacer(clock)
+    call(host, "samepath_pace", 0.5, 0)
+    clock.now_s += 0.1
+    assert pace.wait_s(host) == 0.0
+    assert pace.step_s(host) == 0.05
+    assert pace.wait_s(host) == pytest.approx(0.1)
+    call(host, "samepath_pace", 0, 0)
+    clock.now_s += 100.0
+    assert pace.wait_s(host) is None
+    assert pace.frame_s(host) == math.inf  # a world that stands is not one that hangs
+    call(host, "samepath_pace", 0, 2)
+    for _ in range(2):
+        assert pace.wait_s(host) == 0.0
+        assert pace.step_s(host) == 0.05
+    assert pace.wait_s(host) is None
+    call(host, "samepath_pace", 1, 0)
+    assert pace.wait_s(host) == pytest.approx(0.05)  # the time that it stood is not made up for
+
+
+@pytest.mark.parametrize(("arguments", "told"), [((0.5, 1), "a world that stands was wanted"), ((1, 0), "synchronous mode")])
+def test_a_pace_that_cannot_be_is_refused(arguments, told):
+    host = asynchronous() if "stands" in told else episode()
+    host.settings = host.settings._replace(synchronous_mode="stands" not in told)
+    with pytest.raises(SamepathError, match=told):
+        call(host, "samepath_pace", *arguments)
+
+
+def test_who_looks_on_is_told_of_the_others_and_of_the_streams_they_listen_to():
+    host = asynchronous()
+    synchronous, pace, others, heard = call(host, "samepath_watch")
+    assert (synchronous, pace, list(heard)) == (False, 1.0, [])
+    host.connections.callers[1] = "10.0.0.7:1234"
+    host.connections.subscriptions.add(5)
+    assert list(call(host, "samepath_watch")[2]) == [*others, "10.0.0.7:1234"]
+    assert list(call(host, "samepath_watch")[3]) == [5]

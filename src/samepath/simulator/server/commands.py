@@ -59,6 +59,7 @@ Command = Call | WorldStep | StreamUnheard | CallerGone | NodeLeft | MapReceived
 def apply(episode: Episode, command: Command) -> bytes:
     """Let a command happen; returns the packed answer, if it is a call. What is raised: see the top of this module."""
     if isinstance(command, Call):
+        episode.connections.connect(command.caller)
         result, more = perform(episode, command)
         if more is not None:
             apply(episode, more)

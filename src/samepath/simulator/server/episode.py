@@ -117,15 +117,26 @@ class ConnectionState:
         self.subscriptions = Subscriptions()
         self.traffic_managers: dict[int, tuple[str, Caller]] = {}  # by port: their host, and whose they are
 
+        self.callers: dict[int, str] = {}  # who has called, by identity: the name, for people
+        self.pace = 1.0  # how fast time passes where nobody else sets its pace; 0: the world stands, but for these steps
+        self.steps_asked = 0
+
+    def connect(self, caller: Caller) -> None:
+        """A client calls; at its first call it is new."""
+        if id(caller) not in self.callers:
+            self.callers[id(caller)] = str(getattr(caller, "name", "") or f"a client of node {caller.home}")
     def disconnect(self, caller: Caller) -> None:
         """A client has gone, and its traffic managers with it."""
         for port in [port for port, (_, owner) in self.traffic_managers.items() if owner is caller]:
+        self.callers.pop(id(caller), None)
             del self.traffic_managers[port]
 
     def clear(self) -> None:
         """All clients have gone, as they do when a server dies."""
         self.traffic_managers.clear()
         self.subscriptions = Subscriptions()
+        self.callers.clear()
+        self.pace, self.steps_asked = 1.0, 0
 
 
 class Episode:

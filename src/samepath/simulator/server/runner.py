@@ -15,6 +15,7 @@ The journal is written in this thread too, and handed to the kernel before the o
 never hold an answer to something that a resumed server would not know.
 """
 
+import math
 import queue
 import threading
 import traceback
@@ -246,11 +247,11 @@ class EpisodeRunner:
         synchronous = self._outbox.lossless = episode.settings.synchronous_mode
         is_new_episode = episode.id != episode_id
         is_spawn = not is_new_episode and episode.next_actor_id != next_actor_id
-        if is_spawn and not synchronous:
+        if is_spawn and not synchronous and episode.connections.pace:
             self._spawned.add(AnswerEvent(call.caller, call.id, result))
         else:
             self._outbox.answer(call.caller, call.id, result)
-        if is_new_episode or synchronous:
+        if is_new_episode or synchronous or not episode.connections.pace:
             # No state by the clock will come that could show those actors.
             self._send_answers(self._spawned.all())
         if is_new_episode:
@@ -263,6 +264,8 @@ class TickPacer:
     ``scale`` is how many seconds pass in the world while one passes by the wall clock. Where no client has fixed a step, a
     world that is faster than real time ticks more often, so that its steps stay as short as they are; one that is slower ticks
     as often as ever, with shorter steps: slow motion is no slide show. A scale that the machine cannot keep up with is said.
+
+    Whoever watches may slow this world down, or let it stand and step it (``samepath_pace``): that is a factor to the scale.
     """
 
     def __init__(self, clock: Clock, scale: float = 1.0, log: Callable[[str], None] = lambda _: None) -> None:
@@ -271,13 +274,18 @@ class TickPacer:
         self._log = log
         self._last_s = clock.monotonic_s()
         self._looked_s, self._played_s = self._last_s, 0.0
+        self._steps_made = 0  # of those that were asked for while the world stands
 
     def wait_s(self, episode: Episode) -> float | None:
         """Seconds until the next tick; None: it waits for a client."""
-        if episode.settings.synchronous_mode:
+        connections = episode.connections
+        if episode.settings.synchronous_mode or not connections.pace:
             self._last_s = self._looked_s = self._clock.monotonic_s()
             self._played_s = 0.0
-            return None
+            self._steps_made = min(self._steps_made, connections.steps_asked)  # they count anew when all have gone
+            is_asked = not episode.settings.synchronous_mode and self._steps_made < connections.steps_asked
+            return 0.0 if is_asked else None
+        self._steps_made = connections.steps_asked
         return max(0.0, self._last_s + self.frame_s(episode) - self._clock.monotonic_s())
 
     def rest(self, episode: Episode) -> None:
@@ -286,32 +294,36 @@ class TickPacer:
 
     def frame_s(self, episode: Episode) -> float:
         """How long one tick is from the next by the wall clock."""
-        fixed_s = episode.settings.fixed_delta_seconds
-        return fixed_s / self._scale if fixed_s else FRAME_S / max(self._scale, 1.0)
+        fixed_s, scale = episode.settings.fixed_delta_seconds, self._scale * episode.connections.pace
+        if not scale:
+            return math.inf
+        return fixed_s / scale if fixed_s else FRAME_S / max(scale, 1.0)
 
     def step_s(self, episode: Episode) -> float:
         """Take the time that has passed; a server that cannot keep up falls behind instead of hurrying for ever."""
         now_s, fixed_s = self._clock.monotonic_s(), episode.settings.fixed_delta_seconds
+        scale = self._scale * episode.connections.pace
+        if not scale:
+            self._steps_made += 1
+            return fixed_s or FRAME_S
         if fixed_s is None:
-            step_s = min((now_s - self._last_s) * self._scale, _CATCH_UP_S)
+            step_s = min((now_s - self._last_s) * scale, _CATCH_UP_S)
             self._last_s = now_s
         else:
             step_s = fixed_s
-            self._last_s = max(self._last_s + self.frame_s(episode), now_s - _CATCH_UP_S / self._scale)
-        self._count(step_s, now_s)
+            self._last_s = max(self._last_s + self.frame_s(episode), now_s - _CATCH_UP_S / scale)
+        self._count(step_s, now_s, scale)
         return step_s
 
-    def _count(self, step_s: float, now_s: float) -> None:
+    def _count(self, step_s: float, now_s: float, scale: float) -> None:
         """Say it if the world is slower than it was asked to be; in real time the docs say what is lost."""
         self._played_s += step_s
         over_s = now_s - self._looked_s
         if over_s < _LOOK_EVERY_S:
             return
         reached = self._played_s / over_s
-        if self._scale != 1.0 and reached < _KEEPS_UP * self._scale:
-            self._log(
-                f"--time-scale {self._scale:g} was asked for, {reached:.2g} world seconds a second is what this machine does"
-            )
+        if self._scale != 1.0 and reached < _KEEPS_UP * scale:
+            self._log(f"--time-scale {scale:g} was asked for, {reached:.2g} world seconds a second is what this machine does")
         self._looked_s, self._played_s = now_s, 0.0
 
 

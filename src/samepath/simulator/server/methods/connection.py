@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from samepath.simulator.carla import labels
 from samepath.simulator.carla import records as r
-from samepath.simulator.carla.codec import CallError, WireError, flag, long_text, pack, struct_of, text, u16, u32
+from samepath.simulator.carla.codec import CallError, WireError, came, flag, long_text, pack, struct_of, text, u16, u32
 from samepath.simulator.carla.records import VehicleControl
 from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.carla.tickets import CallOutcome, Status, TicketId, client_id, number, packed
@@ -23,6 +23,12 @@ TABLE: Final = Table()
 VERSION: Final = "0.9.16"
 
 _address: Final = struct_of(lambda host, port: (host, port), text, u16)
+
+
+def _pace(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and (value == 0 or 0.01 <= value <= 1.0):
+        return float(value)
+    raise WireError(f"a pace of 0, or from 0.01 to 1, was wanted, but {came(value)} came")
 
 
 @TABLE.query(quick=True)
@@ -213,6 +219,30 @@ def samepath_ticket(episode: Episode, client: str, number: int) -> tuple[object,
 def samepath_control(episode: Episode, actor_id: int) -> VehicleControl:
     """A vehicle's pedals as they were last set; CARLA's own client reads them from the state."""
     return episode.actors.get(actor_id, VehicleEntry, "a vehicle").control
+
+
+@TABLE.query(sender=True)
+def samepath_watch(episode: Episode, sender: Sender) -> tuple[object, ...]:
+    """For who looks on: do clients tick, at which pace does time pass, who else is connected, which streams are listened to."""
+    connections = episode.connections
+    others = tuple(name for caller, name in connections.callers.items() if caller != id(sender.caller))
+    return episode.settings.synchronous_mode, connections.pace, others, tuple(connections.subscriptions)
+
+
+@TABLE.void(_pace, u16)
+def samepath_pace(episode: Episode, pace: float, steps: int) -> None:
+    """Let time pass so much slower in a world that ticks by itself; at a pace of 0 it stands, and makes so many steps."""
+    if episode.settings.synchronous_mode:
+        raise CallError("samepath_pace: in synchronous mode a client ticks this world, and it alone sets the pace")
+    if steps and pace:
+        raise CallError("samepath_pace: a world that stands was wanted for single steps, but its pace is to be above 0")
+    connections = episode.connections
+    if pace != connections.pace:
+        episode.context.log(
+            "time: stands still" if not pace else f"time: {pace:g} of its pace" if pace != 1.0 else "time: goes on"
+        )
+    connections.pace = pace
+    connections.steps_asked += steps
 
 
 def _attempt(episode: Episode, sender: Sender, name: str, arguments: bytes) -> tuple[str | None, bytes]:
