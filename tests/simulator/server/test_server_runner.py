@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samepath.core.errors import InputError, SamepathError
-from samepath.simulator.server.commands import CallerGone, NodeLeft, StreamUnheard
+from samepath.simulator.server.commands import CallerGone, NodeLeft, StreamUnheard, apply
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import Call
 from samepath.simulator.server.runner import (
@@ -28,7 +28,7 @@ from samepath.simulator.server.runner import (
     TickPacer,
 )
 from samepath.simulator.server.server import ServerSettings
-from tests.support.serving import call, episode
+from tests.support.serving import Somebody, call, episode
 
 
 class Clock:
@@ -382,6 +382,15 @@ def test_whoever_watches_may_slow_a_world_down_let_it_stand_and_step_it(clock):
     assert pace.wait_s(host) is None
     call(host, "samepath_pace", 1, 0)
     assert pace.wait_s(host) == pytest.approx(0.05)  # the time that it stood is not made up for
+
+
+def test_a_world_goes_on_when_whoever_let_it_stand_has_gone(clock):
+    host, pace, watcher = asynchronous(0.05), TickPacer(clock), Somebody()
+    call(host, "samepath_pace", 0, 0, caller=watcher)
+    apply(host, CallerGone(Somebody()))
+    assert pace.wait_s(host) is None
+    apply(host, CallerGone(watcher))
+    assert pace.wait_s(host) == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(("arguments", "told"), [((0.5, 1), "a world that stands was wanted"), ((1, 0), "synchronous mode")])

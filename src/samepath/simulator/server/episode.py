@@ -120,6 +120,7 @@ class ConnectionState:
         self.callers: dict[int, str] = {}  # who has called, by identity: the name, for people
         self.pace = 1.0  # how fast time passes where nobody else sets its pace; 0: the world stands, but for these steps
         self.steps_asked = 0
+        self.paced_by: int | None = None  # who has set the pace, by identity
 
     def connect(self, caller: Caller) -> None:
         """A client calls; at its first call it is new."""
@@ -129,6 +130,9 @@ class ConnectionState:
         """A client has gone, and its traffic managers with it."""
         for port in [port for port, (_, owner) in self.traffic_managers.items() if owner is caller]:
         self.callers.pop(id(caller), None)
+        if self.paced_by == id(caller):  # or the world would stand for ever
+            self.pace, self.paced_by = 1.0, None
+        for port in [port for port, (_, owner) in self.traffic_managers.items() if owner is caller]:
             del self.traffic_managers[port]
 
     def clear(self) -> None:
@@ -136,7 +140,13 @@ class ConnectionState:
         self.traffic_managers.clear()
         self.subscriptions = Subscriptions()
         self.callers.clear()
-        self.pace, self.steps_asked = 1.0, 0
+        self.pace, self.paced_by, self.steps_asked = 1.0, None, 0
+        self.subscriptions = Subscriptions()
+
+
+def scene_weather(weather: WeatherParameters) -> SceneWeather:
+    """The weather as sensors take it; numbers that no weather has are at their bounds."""
+    return SceneWeather(*(min(max(value, -_WEATHER_MOST), _WEATHER_MOST) for value in weather))
 
 
 class Episode:

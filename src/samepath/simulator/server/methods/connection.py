@@ -229,9 +229,12 @@ def samepath_watch(episode: Episode, sender: Sender) -> tuple[object, ...]:
     return episode.settings.synchronous_mode, connections.pace, others, tuple(connections.subscriptions)
 
 
-@TABLE.void(_pace, u16)
-def samepath_pace(episode: Episode, pace: float, steps: int) -> None:
-    """Let time pass so much slower in a world that ticks by itself; at a pace of 0 it stands, and makes so many steps."""
+@TABLE.void(_pace, u16, sender=True)
+def samepath_pace(episode: Episode, sender: Sender, pace: float, steps: int) -> None:
+    """Let time pass so much slower in a world that ticks by itself; at a pace of 0 it stands, and makes so many steps.
+
+    When the client goes that asked for it, time passes as before.
+    """
     if episode.settings.synchronous_mode:
         raise CallError("samepath_pace: in synchronous mode a client ticks this world, and it alone sets the pace")
     if steps and pace:
@@ -241,7 +244,7 @@ def samepath_pace(episode: Episode, pace: float, steps: int) -> None:
         episode.context.log(
             "time: stands still" if not pace else f"time: {pace:g} of its pace" if pace != 1.0 else "time: goes on"
         )
-    connections.pace = pace
+    connections.pace, connections.paced_by = pace, id(sender.caller)
     connections.steps_asked += steps
 
 
