@@ -16,8 +16,8 @@ BENCHMARKS += ("server", "calls", "fuzz", "sensors", "opengl", "deadlock", "link
 BENCHMARKS += ("growing", "far")
 BENCHMARKS += ("explain", "causes", "replays", "compression", "interest", "unequal", "hosts", "proxy", "view", "view_live")
 BENCHMARKS += ("vru",)
-# Take an hour or more: only when they are named.
-WHEN_NAMED = ("soak", "traffic")
+# Take an hour or more, or a package index: only when they are named.
+WHEN_NAMED = ("soak", "traffic", "release", "stranger")
 # Take options of their own (see --help) and up to an hour; only when they are named, and alone.
 ALONE = {"thesis": "bench.thesis.command", "cluster-simulation": "bench.cluster_simulation", "tables": "bench.tables"}
 ALONE |= {"scale": "bench.scale", "gpu": "bench.gpu"}

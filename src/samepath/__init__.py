@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from samepath.simulator.sensors.batch import render as render
     from samepath.simulator.sensors.batch import render_on_card as render_on_card
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each name is defined: nothing is imported before it is asked for. A test holds the table against the block above.
 _HOMES = {

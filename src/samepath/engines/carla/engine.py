@@ -43,6 +43,16 @@ CarlaWheel = Any
 # How long a server may take for each of the last calls, when what is to be measured is over.
 _LAST_CALLS_S: Final = 5.0
 _FIND_S: Final = 5.0
+# The newest Python for which CARLA's client has a wheel; ``pyproject.toml`` says the same of the extra.
+NEWEST_PYTHON: Final = (3, 12)
+
+
+def how_to_install(version: tuple[int, ...] = sys.version_info[:2]) -> str:
+    """Say how to get the client. On a Python it has no wheel for the extra installs nothing, which would leave one guessing."""
+    if version > NEWEST_PYTHON:
+        newest, ours = (".".join(map(str, one)) for one in (NEWEST_PYTHON, version))
+        return f"it has no wheel for Python {ours}; use Python {newest} or 3.11, and there pip install 'samepath[carla]'"
+    return "pip install 'samepath[carla]'"
 
 
 def import_client() -> ModuleType:
@@ -50,14 +60,14 @@ def import_client() -> ModuleType:
     try:
         client = import_module("carla")
     except ImportError as error:
-        raise SimulatorError(f"CARLA's Python client is not there ({error}): pip install 'samepath[carla]'") from error
+        raise SimulatorError(f"CARLA's Python client is not there ({error}): {how_to_install()}") from error
     return client
 
 
 def find_client() -> None:
     """Is the client installed? It is not imported, see above."""
     if sys.modules.get("carla", ...) is None or find_spec("carla") is None:
-        raise SimulatorError("CARLA's Python client is not installed: pip install 'samepath[carla]'")
+        raise SimulatorError(f"CARLA's Python client is not installed: {how_to_install()}")
 
 
 def find_server(settings: CarlaSettings) -> None:
