@@ -20,9 +20,9 @@ from samepath.simulator.physics.frames import axes_of, quaternion_of
 
 # CARLA's tyres are 3.5 where a road tyre's coefficient is 0.9.
 FRICTION_SCALE: Final = 3.5 / 0.9
-# Sideways they hold more than a road tyre. CARLA's traffic manager counts on it: it takes the corners of CARLA's towns, of 6 m,
-# at 30 km/h, which is 1.2 g.
-_SIDE_GRIP: Final = 1.75
+# Sideways the 3.5 is taken at its word. CARLA's traffic manager counts on it: it speeds up to 30 km/h in the corners of CARLA's
+# towns, which are of 6 m. With half as much the longest cars came out in the opposite lane of Town02, and hit who waited there.
+_SIDE_GRIP: Final = FRICTION_SCALE
 # How far CARLA's vehicles of four wheels steer, and how much of it is left at a speed in km/h. Every public figure of them says
 # 70 degrees (CARLA's default and tutorial, listings of the Lincoln MKZ and others, the vehicle_info of its ROS bridge), and
 # listings have this curve. Controllers are tuned to it: a steer of 0.1 is 7 degrees, whatever a real car would do.
