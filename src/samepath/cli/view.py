@@ -31,6 +31,13 @@ def view(
     repeats: Annotated[
         str | None, typer.Option("--repeats", metavar="0-9,12", help="Only these repeats; all by default.", show_default=False)
     ] = None,
+    monitors: Annotated[
+        Path | None,
+        typer.Option("--monitors", metavar="FILE", help="Assertions to show on the timeline (YAML); a study's own by default."),
+    ] = None,
+    pictures: Annotated[
+        int, typer.Option("--pictures", min=0, max=200, help="With --out: keep so many camera pictures of each cell, at most.")
+    ] = 0,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser of this desk.")] = True,
     columns: opt.Map = None,
@@ -45,8 +52,10 @@ def view(
     """
     path = Path(what)
     if _ADDRESS.fullmatch(what) and not path.exists():
-        if out is not None or cell or repeats:
-            raise InputError("--out, --cell and --repeats are of what is recorded: a running server is shown as it is")
+        if out is not None or cell or repeats or monitors or pictures:
+            raise InputError(
+                "--out, --cell, --repeats, --monitors and --pictures are for what is recorded: a server is shown as it is now"
+            )
         from samepath.cli.live_view import watch
 
         watch(what, port, show=show)
@@ -61,10 +70,13 @@ def view(
         align=align,
         file_format=file_format,
         log_mib=log_mib,
+        monitors=monitors,
     )
     if out is not None:
-        typer.echo(str(opened.write(out)))
+        typer.echo(str(opened.write(out, pictures)))
         return
+    if pictures:
+        raise InputError("--pictures: a file to keep them in was wanted (--out FILE.html); a served page draws them when asked")
     serve_page(opened, port, show=show)
 
 

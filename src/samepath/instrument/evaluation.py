@@ -49,10 +49,12 @@ DEFAULT_TOLERANCE = "1cm"
 class Report(Document):
     """The analysed cells, the verdict over all of them, and the page that shows them. A notebook shows the page itself.
 
-    ``traces`` are what was analysed, in the same order: from them the viewer is drawn that is written beside the page.
+    ``traces`` are what was analysed, in the same order: from them the viewer is drawn that is written beside the page, with the
+    ``monitors`` that judged them.
     """
 
     traces: tuple[CellTrace, ...] = ()
+    monitors: MonitorSet | None = None
 
     @property
     def passes(self) -> bool:
@@ -74,7 +76,7 @@ class Report(Document):
         """
         from samepath.instrument.viewing import write_beside  # a report that is only printed draws nothing
 
-        viewer = write_beside(self.title, self.traces, Path(folder))
+        viewer = write_beside(self.title, self.traces, Path(folder), self.monitors)
         return write_reports(Path(folder), replace(self, viewer=viewer))
 
     def _repr_html_(self) -> str:
@@ -258,6 +260,7 @@ def study_report(
         missing=_missing_cells(folder, record),
         roads=_roads(results),
         traces=tuple(cells),
+        monitors=options.monitors,
     )
 
 
@@ -312,7 +315,9 @@ def _analyse_sources(
     names = [path.name or str(path) for path in paths] or [cell.header.cell for cell in cells]
     known = sorted({name for cell in results for name in cell.header.condition})
     restriction = parse_restriction(list(judging.restrict), known, results[0].boundary.split.name)
-    return Report(", ".join(names), results, restriction, command, roads=_roads(results), traces=tuple(cells))
+    return Report(
+        ", ".join(names), results, restriction, command, roads=_roads(results), traces=tuple(cells), monitors=options.monitors
+    )
 
 
 def monitor_set(monitors: Monitors | None) -> MonitorSet | None:

@@ -38,13 +38,30 @@ def cell_block(view: DrawnCell) -> bytes:
         "every": view.every,
         "origin_m": list(view.origin_m),
         "parting_tick": view.parting_tick,
+        "monitors": [
+            {
+                "name": one.name,
+                "source": one.source,
+                "unit": one.unit,
+                "passes": one.passes,
+                "fails": one.fails,
+                "verdicts": one.verdicts,
+                "worst_tick": one.worst_tick,
+                "worst_margin": one.worst_margin,
+                "why_not": one.why_not,
+            }
+            for one in view.monitors
+        ],
+        "monitors_left_out": view.monitors_left_out,
     }
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "ticks": view.ticks.astype("<f8"),
         "reference": view.reference.astype("<f4"),
         "offsets": view.offsets.astype("<f2").view("<u2"),
         "spread_m": view.spread_m.astype("<f4"),
     }
+    for number, one in enumerate(view.monitors):
+        arrays[f"low{number}"], arrays[f"high{number}"] = one.low.astype("<f4"), one.high.astype("<f4")
     return _packed(head, arrays)
 
 
@@ -75,9 +92,15 @@ def index_row(view: DrawnCell, ground: int | None) -> IndexRow:
     return IndexRow(view.name, view.repeats, len(view.outcomes), view.parting_tick, far_m, ground)
 
 
-def index_of(title: str, version: str, rows: Sequence[IndexRow], grounds: Sequence[str]) -> dict[str, Any]:
-    """Say what there is to see: the page shows this before it has read any block."""
-    return {"title": title, "version": version, "cells": [row._asdict() for row in rows], "grounds": list(grounds)}
+def index_of(
+    title: str, version: str, rows: Sequence[IndexRow], grounds: Sequence[str], mounts: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Say what there is to see: the page shows this before it has read any block.
+
+    ``mounts`` are the places on an actor from which the server draws pictures; none: it draws no pictures.
+    """
+    cells = [row._asdict() for row in rows]
+    return {"title": title, "version": version, "cells": cells, "grounds": list(grounds), "mounts": list(mounts)}
 
 
 def json_text(data: object) -> str:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from samepath.core.catalogue import ALIASES, CATALOGUE, PropType, VehicleType, WalkerType
 from samepath.core.errors import InputError
 from samepath.instrument.analysis.outcomes import EndingGroup, Outcome, classify, find_endings, pair_words
+from samepath.instrument.monitors.monitor import MonitorSet, MonitorTrace, watch_cell
 from samepath.instrument.traces.cell import Block, CellTrace
 from samepath.instrument.traces.records import EventKind
 
@@ -30,6 +31,7 @@ POSES_MOST: Final = 24_000_000
 _TICKS_LEAST: Final = 50
 ACTORS_MOST: Final = 2000
 MARKS_MOST: Final = 2000
+MONITORS_MOST: Final = 20
 _NAME_MOST: Final = 200
 # Larger than any offset, and a number that 16 bits hold: who is not there. Offsets are held below.
 ABSENT: Final = 65504.0
@@ -87,6 +89,27 @@ class Mark:
 
 
 @dataclass(frozen=True, eq=False)
+class ViewMonitor:
+    """What a monitor says of a cell: a verdict of each outcome, and the envelope of its margin over the shown ticks.
+
+    ``worst_tick`` is where the smallest margin of any repeat is. Where it could not be judged, ``why_not`` says why. ``low``
+    and ``high`` float32[tick]; NaN where nothing is said.
+    """
+
+    name: str
+    source: str
+    unit: str
+    passes: int
+    fails: int
+    verdicts: tuple[bool | None, ...]
+    worst_tick: int | None
+    worst_margin: float | None
+    why_not: str
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
 class Surface:
     """Triangles of the map; ``vertices`` float32[n, 3] in CARLA's frame, ``triangles`` uint32[m, 3]."""
 
@@ -130,6 +153,8 @@ class DrawnCell:
     reference: NDArray[np.float32] = field(repr=False)
     offsets: NDArray[np.float16] = field(repr=False)
     spread_m: NDArray[np.float32] = field(repr=False)
+    monitors: tuple[ViewMonitor, ...] = ()
+    monitors_left_out: int = 0
 
     @property
     def parting_tick(self) -> int | None:
@@ -138,8 +163,16 @@ class DrawnCell:
         return min(ticks, default=None)
 
 
-def view_cell(cell: CellTrace, poses_most: int = POSES_MOST, repeats: Collection[int] | None = None) -> DrawnCell:
-    """Lay out a cell, or some ``repeats`` of it, for drawing; if that is too much for a page, every second, third, ... tick."""
+def view_cell(
+    cell: CellTrace,
+    poses_most: int = POSES_MOST,
+    repeats: Collection[int] | None = None,
+    monitors: MonitorSet | None = None,
+) -> DrawnCell:
+    """Lay out a cell, or some ``repeats`` of it, for drawing; if that is too much for a page, every second, third, ... tick.
+
+    ``monitors`` are laid over the same ticks. Their envelopes are over all repeats of the cell, drawn or not.
+    """
     name = cell.header.cell
     missing = [channel for channel in _CHANNELS[:2] if channel not in cell.header.channels]
     if missing:
@@ -157,6 +190,7 @@ def view_cell(cell: CellTrace, poses_most: int = POSES_MOST, repeats: Collection
     endings = find_endings(cell.runs)
     ending_of = {repeat: index for index, group in enumerate(endings) for repeat in group.repeats}
     marks = _marks(cell, repeats)
+    watched = () if monitors is None else watch_cell(cell, replace(monitors, covers=False)).traces
     return DrawnCell(
         name=name,
         scenario=cell.header.scenario,
@@ -179,6 +213,8 @@ def view_cell(cell: CellTrace, poses_most: int = POSES_MOST, repeats: Collection
         reference=layout.reference.astype(np.float32),
         offsets=layout.offsets,
         spread_m=layout.spread_m.astype(np.float32),
+        monitors=tuple(_monitor(one, outcomes, shown) for one in watched[:MONITORS_MOST]),
+        monitors_left_out=max(0, len(watched) - MONITORS_MOST),
     )
 
 
@@ -337,6 +373,31 @@ def _marks(cell: CellTrace, repeats: Collection[int] | None) -> tuple[Mark, ...]
         here.add((run.end.tick, EventKind.END.value, _short(f"end: {run.end.reason}")))
         found.update(here)
     return tuple(Mark(*key, repeats) for key, repeats in sorted(found.items()))
+
+
+def _monitor(trace: MonitorTrace, outcomes: tuple[Outcome, ...], shown: NDArray[np.int64]) -> ViewMonitor:
+    found = {one.repeat: one for one in trace.verdicts}
+    # Repeats of one outcome are equal to the bit: the first speaks for all.
+    firsts = [found.get(outcome.repeats[0]) for outcome in outcomes]
+    judged = [
+        (len(outcome.repeats), one)
+        for outcome, one in zip(outcomes, firsts, strict=True)
+        if one is not None and one.passes is not None
+    ]
+    worst = min((one for _, one in judged), key=lambda one: (one.margin, one.repeat), default=None)
+    return ViewMonitor(
+        name=_short(trace.name),
+        source=_short(trace.source),
+        unit=_short(trace.unit),
+        passes=sum(count for count, one in judged if one.passes),
+        fails=sum(count for count, one in judged if not one.passes),
+        verdicts=tuple(None if one is None else one.passes for one in firsts),
+        worst_tick=None if worst is None else worst.tick,
+        worst_margin=None if worst is None or not np.isfinite(worst.margin) else worst.margin,
+        why_not=_short(trace.not_applicable),
+        low=trace.low[shown].astype(np.float32),
+        high=trace.high[shown].astype(np.float32),
+    )
 
 
 def _ending_words(ending: EndingGroup) -> str:

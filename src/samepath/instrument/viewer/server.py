@@ -21,18 +21,18 @@ _SENSOR: Final = re.compile(r"/sensor-([0-9]{1,10})\.png")
 # A block of poses has up to 200 MB, and a browser that draws on the processor is slow to take it.
 _FETCH_S: Final = 120.0
 LIVE: Final = "/live.json"
-PICTURE: Final = "/picture.png"
+PICTURE: Final = "/picture.jpg"
 STEER: Final = "/steer"
-_THERE: Final = "there are /, /cell-N.bin, /ground-N.bin and /picture.png"
+_THERE: Final = "there are /, /cell-N.bin, /ground-N.bin and /picture.jpg"
 
 
 @dataclass(frozen=True)
 class ViewSource:
     """What is served: the page's text, and what makes a block of a cell or a map. A number beyond the last is a KeyError.
 
-    ``picture`` draws what a camera sees, as PNG, from the fields of a query; ``live`` gives the newest state of a running world
-    as JSON, ``sensor`` what a client's sensor sees in it, and ``steer`` does what the page asks for and says so in a line.
-    None: there is no such thing. ``token`` is what whoever steers must know.
+    ``picture`` draws what a camera sees, as JPEG, from the fields of a query; ``live`` gives the newest state of a running
+    world as JSON, ``sensor`` what a client's sensor sees in it as PNG, and ``steer`` does what the page asks for and says so in
+    a line. None: there is no such thing. ``token`` is what whoever steers must know.
     """
 
     page: Callable[[], str]
@@ -88,7 +88,7 @@ class ViewServer:
         if path == LIVE and source.live is not None:
             return HttpAnswer(HTTPStatus.OK, source.live(), JSON)
         if path == PICTURE and source.picture is not None:
-            return HttpAnswer(HTTPStatus.OK, source.picture(request.fields()), "image/png")
+            return HttpAnswer(HTTPStatus.OK, source.picture(request.fields()), "image/jpeg")
         if (sensor := _SENSOR.fullmatch(path)) and source.sensor is not None:
             return HttpAnswer(HTTPStatus.OK, source.sensor(int(sensor[1])), "image/png")
         if block := _BLOCK.fullmatch(path):
