@@ -42,3 +42,18 @@ class SystemClock:
 
 
 SYSTEM_CLOCK = SystemClock()
+
+
+class Stopwatch:
+    """Adds up the seconds spent within it: ``with stopwatch: ...``. For what is said of the host, never for what repeats."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._since_s = 0.0
+        self.seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._since_s = self._clock.monotonic_s()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += self._clock.monotonic_s() - self._since_s

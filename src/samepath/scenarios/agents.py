@@ -8,6 +8,7 @@ step for step where steps are the same, held in between where they are not. Afte
 changes are kept, compared by their bits: -0.0 and 0.0 are different commands to a replay that promises bits.
 """
 
+import base64
 import json
 import math
 import select
@@ -20,6 +21,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from samepath.core.catalogue import VehicleType, WalkerType, actor_type
 from samepath.core.channels import VEHICLE_CONTROL, WALKER_CONTROL
@@ -35,14 +39,44 @@ _ANSWER_S: Final = 10.0
 _CLOCK_ROUNDING_S: Final = 1e-6
 
 
+@dataclass(frozen=True, eq=False)
+class SensorReading:
+    """What a sensor of a controller's own rig measured at the very step that the controller decides on.
+
+    ``step`` is how many steps the world had made, ``time_s`` its time then. ``values`` is CARLA's content as a plain array,
+    read-only: an image u8[height, width, 4] (blue, green, red, alpha; of labels the red one counts), points f32[n, 4]
+    (x forward, y right, z up from the sensor, and intensity), numbers f64[n]. ``mount`` is where the sensor sits on its
+    actor, ``attributes`` are those that the rig gives it.
+    """
+
+    name: str
+    kind: str
+    step: int
+    time_s: float
+    mount: Pose
+    attributes: Mapping[str, object]
+    values: NDArray[Any]
+
+
+def no_sensors(actor_id: int) -> Mapping[str, SensorReading]:
+    """What somebody sees who carries no sensors: an error that says how to get some."""
+    raise SimulatorError(f"actor {actor_id} carries no sensors: give it a rig in the scenario (rig: driver)")
+
+
 @dataclass(frozen=True)
 class WorldView:
-    """The world as agents see it: everything after tick ``tick``."""
+    """The world as agents see it: everything after tick ``tick``.
+
+    ``sensors(actor_id)`` gives what the sensors of that actor's rig (``rig`` in the scenario) measure in this very state of
+    the world, by their names; those that are not due at this step are left out. They measure when they are asked first:
+    who does not look costs nothing.
+    """
 
     tick: int
     time_s: float
     states: Mapping[int, ActorState]
     types: Mapping[int, str]
+    sensors: Callable[[int], Mapping[str, SensorReading]] = no_sensors
 
 
 class Agent(ABC):
@@ -225,11 +259,15 @@ class CallableAgent(Agent):
 
 
 class ProcessAgent(Agent):
-    """Asks a process of its own: a line of JSON with the view in, a line of JSON with the command's fields out."""
+    """Asks a process of its own: a line of JSON with the view in, a line of JSON with the command's fields out.
 
-    def __init__(self, actor_id: int, arguments: tuple[str, ...], kind: str) -> None:
+    With a rig the line also has ``sensors``: of each by name its type, shape and numpy type, and its bytes in base64.
+    """
+
+    def __init__(self, actor_id: int, arguments: tuple[str, ...], kind: str, *, sees: bool = False) -> None:
         super().__init__(actor_id)
         self._arguments = arguments
+        self._sees = sees
         walks = isinstance(actor_type(kind), WalkerType)
         self._command: type[VehicleCommand] | type[WalkerCommand] = WalkerCommand if walks else VehicleCommand
         try:
@@ -242,7 +280,10 @@ class ProcessAgent(Agent):
     def decide(self, view: WorldView) -> Command:
         """Send the view and wait for the answer."""
         states = {str(number): _plain(view.states[number]) for number in sorted(view.states)}
-        line = json.dumps({"tick": view.tick, "time_s": view.time_s, "actor": self.actor_id, "states": states})
+        told: dict[str, Any] = {"tick": view.tick, "time_s": view.time_s, "actor": self.actor_id, "states": states}
+        if self._sees:
+            told["sensors"] = {name: _plain_reading(reading) for name, reading in view.sensors(self.actor_id).items()}
+        line = json.dumps(told)
         process = self._process
         if process.stdin is None or process.stdout is None:
             raise SimulatorError("the controller process has no pipes")
@@ -287,6 +328,12 @@ def _plain(state: ActorState) -> dict[str, Any]:
     }
     parts["acceleration_mps2"] = state.acceleration_mps2
     return {"id": state.id, **{name: part._asdict() for name, part in parts.items()}}
+
+
+def _plain_reading(reading: SensorReading) -> dict[str, Any]:
+    values = np.ascontiguousarray(reading.values, reading.values.dtype.newbyteorder("<"))
+    data = base64.b64encode(values.tobytes()).decode("ascii")
+    return {"type": reading.kind, "dtype": values.dtype.str, "shape": list(values.shape), "data": data}
 
 
 VEHICLE_CHANNELS: Final = (*VEHICLE_CONTROL[:5], "manual_gear_bool", "manual_gear_index")

@@ -18,6 +18,9 @@ from samepath.core.units import SPEED_UNITS_MPS, parse_duration_s, parse_length_
 
 # Nothing of a scenario is farther from the origin.
 _LIMIT_M: Final = 1e5
+# The controller that drives by what its camera and its LiDAR show, and the rig it has unless another is named.
+CAMERA: Final = "camera"
+CAMERA_RIG: Final = "driver"
 # The paper authors' own inputs: one waypoint a line.
 HEADER: Final = ["AgentNo", "AgentType", "X", "Y", "V", "Colour"]
 
@@ -61,8 +64,11 @@ class ActorSpec(_Model):
     # When to be at each point of the path; then speed is what the times say, and bends do not slow it down.
     times: tuple[Duration, ...] | None = None
     start_speed: Speed = Field(default=0.0, ge=0, le=100)
+    # A function of the user's own, or CAMERA: the driver that goes by what its own sensors show.
     controller: str | None = None
     process: tuple[str, ...] | None = None
+    # Sensors that its controller may look through: a built-in rig or a file.
+    rig: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
     def _check(self) -> "ActorSpec":
@@ -76,8 +82,12 @@ class ActorSpec(_Model):
             raise ValueError("a path of at least two points is needed to follow")
         if self.controller is not None and self.process is not None:
             raise ValueError("either a controller or a process drives an actor, not both")
-        if self.controller is not None and self.controller.count(":") != 1:
-            raise ValueError(f"a controller is named module:function, not {self.controller!r}")
+        if self.controller is not None and self.controller != CAMERA and self.controller.count(":") != 1:
+            raise ValueError(f"a controller is named module:function, or {CAMERA}, not {self.controller!r}")
+        if self.controller == CAMERA and (not isinstance(kind, VehicleType) or len(self.path) < 2):
+            raise ValueError(f"the controller {CAMERA} drives a vehicle along a path of at least two points")
+        if self.rig is not None and self.controller is None and self.process is None:
+            raise ValueError("rig: only a controller of its own, or a process, looks through an actor's sensors: name one")
         if self.after_collision == "fall" and isinstance(kind, VehicleType):
             raise ValueError("only walkers fall")
         if self.times is not None:
@@ -95,6 +105,11 @@ class ActorSpec(_Model):
             raise ValueError("times: from 0, each later than the one before was wanted")
         if self.start_delay or self.controller is not None or self.process is not None:
             raise ValueError("times: neither start_delay nor a controller goes with them")
+
+    @property
+    def looks_through(self) -> str | None:
+        """The rig whose frames its controller may ask for; None: it has no sensors."""
+        return self.rig or (CAMERA_RIG if self.controller == CAMERA else None)
 
     @property
     def start_heading_deg(self) -> float:
@@ -173,6 +188,24 @@ class ScenarioSpec(_Model):
     def population(self) -> int:
         """How many actors there are, with those of the traffic: their ids are 1 to this."""
         return len(self.actors) + (self.traffic.vehicles + self.traffic.walkers if self.traffic else 0)
+
+    @property
+    def ego(self) -> int | None:
+        """Whom a study may give another driver: the first vehicle of the scenario's own actors."""
+        return next((actor.id for actor in self.actors if isinstance(actor_type(actor.type), VehicleType)), None)
+
+    def driven_by_camera(self) -> "ScenarioSpec":
+        """The same scenario, its ego driven by what its own camera and LiDAR show."""
+        ego = self.ego
+        if ego is None:
+            raise InputError(f"scenario {self.name}: ego: a vehicle was wanted to be driven by its camera, but there is none")
+        if self.map == "flat":
+            raise InputError(f"scenario {self.name}: ego: the flat ground has no lanes to see: choose a scenario with a map")
+        mine = self.actors[ego - 1].model_dump()
+        # Times are the script's; the driver goes by what it sees, from a standstill.
+        mine |= {"controller": CAMERA, "process": None, "times": None, "start_speed": 0.0}
+        spec = ActorSpec(**mine)
+        return self.model_copy(update={"actors": tuple(spec if actor.id == ego else actor for actor in self.actors)})
 
     @property
     def ticks(self) -> int:

@@ -21,7 +21,7 @@ from samepath.core.errors import InputError
 from samepath.core.inputs import ASKED, Input, InputKind, InputLog
 from samepath.core.states import Command, VehicleCommand, WalkerCommand
 from samepath.scenarios.agents import VEHICLE_CHANNELS, WALKER_CHANNELS
-from samepath.scenarios.model import ScenarioSpec
+from samepath.scenarios.model import CAMERA, ScenarioSpec
 
 # The words of commands, as they stand in an entry's name.
 VEHICLE_NAME: Final = " ".join(VEHICLE_CHANNELS)
@@ -69,7 +69,8 @@ def command_of(name: str, values: Sequence[float]) -> Command | None:
 
 def driven_from_outside(scenario: ScenarioSpec) -> frozenset[int]:
     """Return whose commands come from a function or a process of the user's own, and so may be anything."""
-    return frozenset(spec.id for spec in scenario.actors if spec.controller is not None or spec.process is not None)
+    own = (spec for spec in scenario.actors if spec.controller != CAMERA)
+    return frozenset(spec.id for spec in own if spec.controller is not None or spec.process is not None)
 
 
 class InputRecorder:

@@ -98,7 +98,8 @@ class LoopSettings:
 class LoopFrame:
     """One frame: where the world stands after it, how much it simulated and whether it came late.
 
-    ``wall_s`` is from the beginning of the frame before to the beginning of this one.
+    ``wall_s`` is from the beginning of the frame before to the beginning of this one. ``began_s`` and
+    ``busy_s`` are when this one began and how long it worked, drawing and what stands for it included.
     """
 
     tick: int
@@ -107,6 +108,8 @@ class LoopFrame:
     wall_s: float
     late: bool
     steps: tuple[StepResult, ...]
+    began_s: float = 0.0
+    busy_s: float = 0.0
 
     @property
     def ended(self) -> str | None:
@@ -131,6 +134,7 @@ class GameLoop:
         on_step: Callable[[StepResult], None] = no_step,
         work: Callable[[], None] | None = None,
     ) -> None:
+        """``work`` stands for rendering; None: as much arithmetic as the settings say."""
         self.simulation = simulation
         self.settings = settings
         self.deadline_misses = 0
@@ -177,6 +181,8 @@ class GameLoop:
 
     def _frame(self, due: "DueSteps", wall_s: float, decider: "Decider") -> LoopFrame:
         simulation, start_s = self.simulation, self.simulation.world.time_s
+        # The machine's own clock, whatever drives the loop: this is about the host, and reading the loop's would move it.
+        began_s = SYSTEM_CLOCK.monotonic_s()
         # Once for the frame: steps that make up for lost time are made on the same inputs, which is what parts late runs from
         # those on time.
         step = simulation.world.tick_count
@@ -200,11 +206,13 @@ class GameLoop:
         self.frame_count += 1
         self.step_count += len(results)
         self.deadline_misses += due.late
-        return LoopFrame(world.tick_count, world.time_s, world.time_s - start_s, wall_s, due.late, tuple(results))
+        times = began_s, SYSTEM_CLOCK.monotonic_s() - began_s
+        return LoopFrame(world.tick_count, world.time_s, world.time_s - start_s, wall_s, due.late, tuple(results), *times)
 
     def _view(self) -> WorldView:
         """What agents see. They count control periods: a frame is one only where steps are fixed."""
-        view = self.simulation.view()
+        # A thread looks while the world goes on: what it may look at is drawn before, as an engine draws a frame.
+        view = self.simulation.view(lasting=self.settings.controllers == "thread")
         return view if self.settings.is_fixed else periods(view, self.simulation.world.settings.step_s)
 
 

@@ -7,11 +7,11 @@ of them build the same world in the same order.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from samepath.core.errors import InputError
+from samepath.core.errors import InputError, unknown
 from samepath.core.inputs import InputKind, InputLog
 from samepath.core.states import Command
 from samepath.scenarios.agents import DecisionRecorder, Decisions, WorldView
-from samepath.scenarios.model import ScenarioSpec
+from samepath.scenarios.model import CAMERA, ScenarioSpec
 from samepath.scenarios.run_inputs import InputFeed, InputRecorder, driven_from_outside
 from samepath.simulator.game_loop import LoopSettings, periods
 from samepath.simulator.simulation import Simulation, SimulationSettings, StepResult, number, settings_from, whole
@@ -25,6 +25,8 @@ from samepath.simulator.sources import (
 )
 
 Values = Mapping[str, str | float | int | bool]
+# The ego as the scenario has it.
+SCRIPT = "script"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class RunSetup:
         cls, scenario: ScenarioSpec, values: Values, seed: int, duration_s: float | None, flip_ticks: int = 0
     ) -> "RunSetup":
         """Read a study's plain values; without a mode it is lockstep."""
+        scenario = with_ego(scenario, str(values.get("ego", "")))
         settings = settings_from(values, seed, duration_s)
         if "mode" not in values:
             return cls(scenario, settings)
@@ -111,6 +114,15 @@ class RunSetup:
     def fed(self, log: InputLog, inputs: InputRecorder | None = None, decisions: Decisions | None = None) -> "FedRun":
         """Set the run up again from what went into it; ``decisions`` where it replayed some itself."""
         return FedRun(self, InputFeed(log), inputs, decisions, open_loop=self.is_open_loop(log))
+
+
+def with_ego(scenario: ScenarioSpec, ego: str) -> ScenarioSpec:
+    """The scenario with another driver in its first vehicle: ``camera`` for one that goes by what it sees."""
+    if ego in ("", SCRIPT) or (ego == CAMERA and any(actor.controller == CAMERA for actor in scenario.actors)):
+        return scenario
+    if ego != CAMERA:
+        raise unknown("driver of the ego", ego, (SCRIPT, CAMERA))
+    return scenario.driven_by_camera()
 
 
 class FedRun:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -33,10 +33,12 @@ from samepath.scenarios.agents import (
     TimedWalkingAgent,
     WalkingAgent,
     WorldView,
+    no_sensors,
 )
 from samepath.scenarios.astar import Grid, rasterise
+from samepath.scenarios.camera_driver import CameraAgent
 from samepath.scenarios.drivers import Steering, VehicleFollower, VehicleSettings
-from samepath.scenarios.model import ActorSpec, ScenarioSpec, build_scenario
+from samepath.scenarios.model import CAMERA, ActorSpec, ScenarioSpec, build_scenario
 from samepath.scenarios.paths import Path, interpolate
 from samepath.scenarios.run_inputs import InputFeed, InputRecorder, driven_from_outside
 from samepath.scenarios.timed import TimedWalk, timetable_of
@@ -47,6 +49,9 @@ from samepath.simulator.physics.engine import PhysicsSettings
 from samepath.simulator.traffic.traffic import Newcomer, Traffic, TrafficSettings, newcomers
 from samepath.simulator.world.signals import Signals
 from samepath.simulator.world.world import StaticMesh, World
+
+if TYPE_CHECKING:  # sensors bring a compiler along, which nobody needs who does not look
+    from samepath.simulator.perception import Perception
 
 OFF_MAP_M: Final = 3.0
 LAST_WAYPOINT: Final = "every actor reached its last waypoint"
@@ -61,7 +66,7 @@ _ROUNDING_S: Final = 1e-9
 class SimulationSettings:
     """What a study may vary beside the scenario itself; None leaves the scenario's own value.
 
-    ``duration_s`` ends a run that has not ended before.
+    ``duration_s`` ends a run that has not ended before. ``renderer`` draws what controllers look at.
     """
 
     step_s: float | None = None
@@ -72,6 +77,7 @@ class SimulationSettings:
     queue: str = "stable"
     seed: int = 0
     duration_s: float | None = None
+    renderer: str = "software"
 
 
 @dataclass(frozen=True)
@@ -133,6 +139,7 @@ class Simulation:
         self._record_to = record_to
         self._replay = DecisionReplay(decisions, self._types) if decisions is not None else None
         self.agents = self._agents()
+        self.perception = self._perception()
 
     @property
     def replays(self) -> bool:
@@ -144,6 +151,14 @@ class Simulation:
             return {}
         fed = driven_from_outside(self.scenario) if self.feed is not None else frozenset[int]()
         return {spec.id: FedAgent(spec.id) if spec.id in fed else self._agent(spec) for spec in self.scenario.actors}
+
+    def _perception(self) -> "Perception | None":
+        """The sensors that agents look through; none where nobody does, as in a replay of what everybody decided."""
+        if self.replays or not any(spec.looks_through for spec in self.scenario.actors):
+            return None
+        from samepath.simulator.perception import Perception
+
+        return Perception.of(self.scenario, self.world, self.settings.renderer)
 
     def _note_types(self) -> None:
         self._types = {spec.id: actor_type(spec.type).name for spec in self.scenario.actors}
@@ -203,16 +218,22 @@ class Simulation:
         kind = actor_type(spec.type)
         if isinstance(kind, PropType):
             return StandingAgent(spec.id)
-        if spec.controller is not None:
+        if spec.controller is not None and spec.controller != CAMERA:
             return CallableAgent(spec.id, spec.controller)
         if spec.process is not None:
-            return ProcessAgent(spec.id, spec.process, spec.type)
+            return ProcessAgent(spec.id, spec.process, spec.type, sees=spec.rig is not None)
         if isinstance(kind, VehicleType):
-            return DrivingAgent(spec.id, _driver(spec, self.world.settings.step_s), spec.start_delay)
+            return self._driving(spec, kind)
         if spec.times is not None:
             walk = TimedWalk(spec.path, timetable_of(spec.path, spec.times), self.world.settings.step_s)
             return TimedWalkingAgent(spec.id, walk)
         return WalkingAgent(spec.id, self._walker(spec, kind), spec.path[0], spec.start_delay)
+
+    def _driving(self, spec: ActorSpec, kind: VehicleType) -> Agent:
+        driver = _driver(spec, self.world.settings.step_s)
+        if spec.controller == CAMERA:
+            return CameraAgent(spec.id, driver, spec.start_delay, kind.length_m, kind.width_m)
+        return DrivingAgent(spec.id, driver, spec.start_delay)
 
     def _walker(self, spec: ActorSpec, kind: WalkerType) -> WalkerFollower:
         grid = _walkable_grid(self.scenario.map, self.settings.grid_m, self._bounds())
@@ -235,9 +256,12 @@ class Simulation:
         ys = [y for actor in self.scenario.actors for _, y in actor.path]
         return min(xs) - 30.0, min(ys) - 30.0, max(xs) + 30.0, max(ys) + 30.0
 
-    def view(self) -> WorldView:
-        """Return what agents see now."""
-        return WorldView(self.world.tick_count, self.world.time_s, self.world.states(), self._types)
+    def view(self, *, lasting: bool = False) -> WorldView:
+        """Return what agents see now; ``lasting``: also through their sensors while the world goes on."""
+        look = no_sensors if self.perception is None else self.perception.sensors
+        if lasting and self.perception is not None:
+            look = self.perception.look_now()
+        return WorldView(self.world.tick_count, self.world.time_s, self.world.states(), self._types, look)
 
     def decide(self, view: WorldView) -> dict[int, Command]:
         """Ask every agent that is still there, by id; or look up what was decided by this time."""
@@ -271,6 +295,8 @@ class Simulation:
             if number in here and number not in self._things:
                 self.world.apply(number, command)
         collisions = tuple(collision for collision in self.world.tick(step_s) if self._is_new(collision))
+        if self.perception is not None:
+            self.perception.follow(step_s, commands)
         if self.signals is not None:
             self.signals.tick(self.world.settings.step_s if step_s is None else step_s)
         destroyed = tuple(number for number in self._hit(collisions) if self._take(number))
@@ -325,9 +351,11 @@ class Simulation:
         return TIME_OVER if over else None
 
     def close(self) -> None:
-        """End what agents have started."""
+        """End what agents have started, and let go of what they look through."""
         for agent in self.agents.values():
             agent.close()
+        if self.perception is not None:
+            self.perception.close()
 
     def snapshot(self) -> bytes:
         """Return everything the future depends on, agents included."""
@@ -343,6 +371,8 @@ class Simulation:
         }
         if self.traffic is not None and self.signals is not None:
             extra["traffic"] = {**self.traffic.to_plain(), "lights": self.signals.snapshot()}
+        if self.perception is not None:
+            extra["perception"] = self.perception.to_plain()
         return self.world.snapshot(extra)
 
     @classmethod
@@ -374,6 +404,9 @@ class Simulation:
         for number, plain in extra["agents"].items():
             if int(number) in simulation.agents:
                 simulation.agents[int(number)].recall(plain)
+        simulation.perception = simulation._perception()
+        if simulation.perception is not None and "perception" in extra:
+            simulation.perception.recall(extra["perception"])
         return simulation
 
 
@@ -498,6 +531,7 @@ def settings_from(values: Values, seed: int, duration_s: float | None = None) ->
         queue=str(values["queue"]),
         seed=seed,
         duration_s=duration_s,
+        renderer=str(values.get("renderer", "software")),
     )
 
 

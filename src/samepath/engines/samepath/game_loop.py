@@ -33,6 +33,7 @@ from samepath.engines.samepath.simulator import (
     SETTINGS,
     STEP_S,
     EmbeddedSimulator,
+    FrameTimer,
     KeptSteps,
     Sensing,
     checked_scenario,
@@ -141,11 +142,17 @@ class SamepathGameLoop(EmbeddedSimulator):
                 end_tick = resampled.on_step(result)
             reason = result.ended or ""
 
-        loop_run = game_loop.GameLoop(simulation, loop, self._clock, disturbances=disturbances, on_step=on_step)
+        loop_run = game_loop.GameLoop(
+            simulation,
+            loop,
+            self._clock,
+            disturbances=disturbances,
+            on_step=on_step,
+            work=sensing.timed(game_loop.frame_work(loop.frame_cost_s)),
+        )
         try:
             if again is None:
-                for _ in loop_run.frames():
-                    pass
+                FrameTimer(recorder, sensing).follow(loop_run.frames(), lambda: end_tick)
             else:
                 for result in again.steps():
                     on_step(result)

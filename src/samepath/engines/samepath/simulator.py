@@ -10,7 +10,7 @@ A trace's tick is always 0.05 s, so that cells with other steps can be compared;
 import math
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from math import floor
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from samepath import __version__
 from samepath.core.channels import STANDARD, VEHICLE_CONTROL, WALKER_CONTROL
+from samepath.core.clock import SYSTEM_CLOCK, Stopwatch
 from samepath.core.errors import SimulatorError
 from samepath.core.states import VehicleCommand
 from samepath.engines.interface import (
@@ -38,6 +39,7 @@ from samepath.instrument.traces.recorder import Recorder
 if TYPE_CHECKING:
     from samepath.scenarios.agents import DecisionRecorder
     from samepath.scenarios.model import ScenarioSpec
+    from samepath.simulator.game_loop import LoopFrame
     from samepath.simulator.sensors.rig import SensorSuite
     from samepath.simulator.simulation import Simulation, StepResult
 
@@ -56,6 +58,7 @@ SETTINGS: Final[Mapping[str, Scalar]] = {
     "grid_m": 0.25,
     "queue": "stable",
     "frame_cost_s": 0.0,
+    "ego": "script",
     **SENSOR_SETTINGS,
 }
 
@@ -138,24 +141,28 @@ class Samepath(EmbeddedSimulator):
         values = check_scripted_request(info, request)
         setup = RunSetup.of_values(checked_scenario(request.scenario), values, request.seed, run_time_s(info, request))
         per_tick = steps_per_tick(number(values, "step_s"))
-        work = frame_work(number(values, "frame_cost_s", 0.0))
+        stand_in = frame_work(number(values, "frame_cost_s", 0.0))
         replayed, inputs = decisions_of(request.commands), kept.inputs if kept else setup.recorder()
         if request.inputs is None:
             simulation = setup.simulation(inputs, decisions=replayed, record_to=decisions)
         else:
             simulation = setup.fed(request.inputs, inputs, replayed).simulation
         sensing = Sensing(simulation, recorder, values, STEP_S)
+        times, work = FrameTimer(recorder, sensing), sensing.timed(stand_in)
         try:
             for actor in simulation.world.actors:
                 recorder.actor(actor.id, actor.type)
             ended = None
             while ended is None:
+                times.begin()
                 result = simulation.step()
                 if kept is not None:
                     kept.after_step(simulation.world.digest)
                 sensing.after_step()
                 tick, ended = record_step(simulation, result, recorder, on_tick, per_tick), result.ended
                 work()
+                times.end(tick)
+            times.close()
             recorder.inputs(inputs.log)
             recorder.end(tick, ended)
         finally:
@@ -257,11 +264,59 @@ def _control_row(simulation: "Simulation", number: int) -> list[float]:
     return [*_NO_CONTROL[: len(VEHICLE_CONTROL)], command.direction_x, command.direction_y, 0.0, command.speed_mps]
 
 
+class FrameTimer:
+    """Takes down how long every frame of a run took, and in it the game and drawing: Unreal's ``stat unit``.
+
+    A frame lasts until the next one begins, waiting included. What counts as drawing is what ``Sensing.timer`` has timed:
+    sensors, and the arithmetic that stands for rendering.
+    """
+
+    def __init__(self, recorder: Recorder, sensing: "Sensing") -> None:
+        self._recorder, self._sensing = recorder, sensing
+        self._began_s: float | None = None
+        self._drawn_s = 0.0
+        self._done: tuple[int, float, float] | None = None
+
+    def begin(self, began_s: float | None = None) -> None:
+        """A frame begins, now unless it is said when: the one before is over."""
+        now_s = SYSTEM_CLOCK.monotonic_s() if began_s is None else began_s
+        self._tell(now_s)
+        self._began_s = now_s
+
+    def end(self, tick: int, busy_s: float | None = None) -> None:
+        """A frame has done its work, which took so long unless it ends just now; it reached a tick of the trace."""
+        if self._began_s is None:
+            return
+        if busy_s is None:
+            busy_s = SYSTEM_CLOCK.monotonic_s() - self._began_s
+        draw_s, self._drawn_s = self._sensing.timer.seconds - self._drawn_s, self._sensing.timer.seconds
+        self._done = tick, max(busy_s - draw_s, 0.0), draw_s
+
+    def close(self) -> None:
+        """The last frame is as long as its work."""
+        if self._began_s is not None and self._done is not None:
+            self._tell(self._began_s + self._done[1] + self._done[2])
+
+    def follow(self, frames: "Iterable[LoopFrame]", tick: Callable[[], int]) -> None:
+        """Take down all frames of a game loop; ``tick`` tells which one it has reached."""
+        for frame in frames:
+            self.begin(frame.began_s)
+            self.end(tick(), frame.busy_s)
+        self.close()
+
+    def _tell(self, now_s: float) -> None:
+        if self._done is not None and self._began_s is not None:
+            tick, game_s, draw_s = self._done
+            self._recorder.frame_times(tick, now_s - self._began_s, game_s, draw_s)
+            self._done = None
+
+
 class Sensing:
     """What a run does about sensors: :meth:`after_step` and :meth:`close`; without a rig, nothing.
 
     A sensor measures at the first step at or after a tick of the trace, if the recorder keeps that tick, and its frame is kept
-    as a whole at every ``sensor_samples``-th of these.
+    as a whole at every ``sensor_samples``-th of these. What controllers of the scenario look at is recorded as they are given
+    it, under the name of the actor and the sensor (``actor1.road``).
     """
 
     def __init__(
@@ -280,7 +335,12 @@ class Sensing:
         self._tick_s = tick_s
         self._most = sys.maxsize if last is None else last
         self._tick = 0
+        self._seen_tick = -1
         self._suite: SensorSuite | None = None
+        self.timer = Stopwatch() if simulation.perception is None else simulation.perception.timer
+        if simulation.perception is not None and values["renderer"] not in ("software", "cuda", "auto"):
+            told = "; ".join(f"{name} {value}" for name, value in simulation.perception.drawn_by.items())
+            recorder.event(0, "renderer", detail=f"what controllers look at: {told}")
         if _rig_of(values):
             from samepath.simulator.sensors.sensor import require_sensors
 
@@ -299,17 +359,47 @@ class Sensing:
 
     def after_step(self, step_s: float | None = None) -> None:
         """Follow a step, of the fixed length unless another is given, and measure if it reached a tick."""
+        self._record_seen()
         if self._suite is None:
             return
-        self._suite.follow(step_s, self._simulation.commands)
-        tick = floor(self._simulation.world.time_s / self._tick_s + _ROUNDING)
+        with self.timer:
+            self._suite.follow(step_s, self._simulation.commands)
+        tick = self._tick_of(self._simulation.world.time_s)
         if not self._tick < tick <= self._most:
             return
         self._tick = tick
         if self._recorder.wants(tick):
-            keep = self._samples_every > 0 and tick % self._samples_every == 0
-            for measured in self._suite.measure(self._simulation.commands):
+            with self.timer:
+                found = self._suite.measure(self._simulation.commands)
+            for measured in found:
+                keep = self._keeps(tick)
                 self._recorder.sensor(tick, measured.sensor.name, measured.sensor.type, measured.values, keep=keep)
+
+    def timed(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Return work that counts as drawing."""
+
+        def drawing() -> None:
+            with self.timer:
+                work()
+
+        return drawing
+
+    def _record_seen(self) -> None:
+        """Record what controllers were given to decide on, at the tick it was measured at; where steps vary, its first."""
+        perception = self._simulation.perception
+        for actor, reading in () if perception is None else perception.given():
+            tick = self._tick_of(reading.time_s)
+            if tick > self._seen_tick and tick <= self._most and self._recorder.wants(tick):
+                name = f"actor{actor}.{reading.name}"
+                self._recorder.sensor(tick, name, reading.kind, reading.values, keep=self._keeps(tick))
+        if perception is not None and perception.last_s is not None:
+            self._seen_tick = self._tick_of(perception.last_s)
+
+    def _tick_of(self, time_s: float) -> int:
+        return floor(time_s / self._tick_s + _ROUNDING)
+
+    def _keeps(self, tick: int) -> bool:
+        return self._samples_every > 0 and tick % self._samples_every == 0
 
     def close(self) -> None:
         """Let go of the sensors."""

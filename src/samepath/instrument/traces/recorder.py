@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 # Of one run: about 1 GB in memory. An hour of ten actors commanded twenty times a second is a seventh of it.
 INPUTS_MOST: Final = 5_000_000
+# An hour at 280 frames a second: the times of later frames are not kept.
+FRAME_TIMES_MOST: Final = 1_000_000
 # Ticks, actors, times and values of rows.
 _Block = tuple[Ints, Ints, Floats, Floats]
 
@@ -56,6 +59,7 @@ class Recorder:
         self._frames: dict[str, list[SensorFrame]] = {}
         self._inputs: InputLog | None = None
         self._is_in_step = False
+        self._frame_times: list[tuple[int, float, float, float]] = []
 
     def actor(self, actor_id: int, actor_type: str, tick: int = 0) -> None:
         """Announce an actor; its id has never been used in this run. Records a spawn event."""
@@ -171,6 +175,12 @@ class Recorder:
             raise SimulatorError(f"repeat {self.repeat}: sensor {name!r} was {was}, it cannot be {kind} at tick {tick}")
         frames.append(frame_of(tick, name, kind, values, keep=keep))
 
+    def frame_times(self, tick: int, frame_s: float, game_s: float, draw_s: float) -> None:
+        """Note how long a frame took that reached ``tick``, and in it the game and drawing; of the host, so in no digest."""
+        self._open()
+        if len(self._frame_times) < FRAME_TIMES_MOST:
+            self._frame_times.append((tick, frame_s, game_s, draw_s))
+
     def inputs(self, log: InputLog) -> None:
         """Keep what went into the run, so that it can be told why runs part; once, before :meth:`end`.
 
@@ -217,10 +227,19 @@ class Recorder:
             events=tuple(sorted(self._events, key=lambda event: event.tick)),  # stable: order within a tick is kept
             end=self._end,
             digests=row_digests(actors, self.channels, tick, actor, time_s, values),
-            host=host or HostLog(),
+            host=self._with_frame_times(host or HostLog()),
             sensors=tuple(frame for _, frames in sorted(self._frames.items()) for frame in frames),
             inputs=self._step_inputs(tick, actor, values) if self._is_in_step else self._inputs,
         )
+
+    def _with_frame_times(self, host: HostLog) -> HostLog:
+        if not self._frame_times:
+            return host
+        ticks, frame_s, game_s, draw_s = zip(*self._frame_times, strict=True)
+        arrays = [np.array(ticks, np.int64), *(np.array(column, np.float64) for column in (frame_s, game_s, draw_s))]
+        for array in arrays:
+            array.setflags(write=False)
+        return replace(host, frame_ticks=arrays[0], frame_s=arrays[1], game_s=arrays[2], draw_s=arrays[3])
 
     def _step_inputs(self, tick: Ints, actor: Ints, values: Floats) -> InputLog:
         """Return the commands in the rows of a run in step: that of tick t went in before step t - 1, and was decided there."""

@@ -115,6 +115,8 @@ class HostSample:
 class HostLog:
     """Host samples and the wall time each tick took. Varies from run to run by nature: never part of a digest.
 
+    ``frame_s``, ``game_s`` and ``draw_s`` are those of every frame of an engine that tells them, ``frame_ticks`` the tick that
+    each had reached: a whole frame until the next began, the work in it but for drawing, and drawing (Unreal's ``stat unit``).
     ``measured`` is what was read back of the conditions that were asked for, by the same names, and how the repeat was run:
     ``cpu_load`` 0.74, ``nice`` 0, ``cores`` "0-1", ``isolation`` "batch", ``position`` 3 (the fourth repeat of its process).
     """
@@ -123,6 +125,10 @@ class HostLog:
     latency_ticks: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     latency_s: Floats = field(default_factory=lambda: np.empty(0, np.float64))
     measured: dict[str, str | float | int | bool] = field(default_factory=dict)
+    frame_ticks: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    frame_s: Floats = field(default_factory=lambda: np.empty(0, np.float64))
+    game_s: Floats = field(default_factory=lambda: np.empty(0, np.float64))
+    draw_s: Floats = field(default_factory=lambda: np.empty(0, np.float64))
 
 
 @dataclass(frozen=True, slots=True)

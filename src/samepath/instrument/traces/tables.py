@@ -83,6 +83,10 @@ HOST = pa.schema(
         ("latency_ticks", pa.list_(pa.int64())),
         ("latency_s", pa.list_(pa.float64())),
         ("measured", pa.string()),
+        ("frame_ticks", pa.list_(pa.int64())),
+        ("frame_s", pa.list_(pa.float64())),
+        ("game_s", pa.list_(pa.float64())),
+        ("draw_s", pa.list_(pa.float64())),
     ]
 )
 
@@ -182,6 +186,10 @@ def host_row(repeat: int, host: HostLog) -> dict[str, object]:
         "latency_ticks": host.latency_ticks.tolist(),
         "latency_s": host.latency_s.tolist(),
         "measured": json.dumps(host.measured, sort_keys=True),
+        "frame_ticks": host.frame_ticks.tolist(),
+        "frame_s": host.frame_s.tolist(),
+        "game_s": host.game_s.tolist(),
+        "draw_s": host.draw_s.tolist(),
     }
 
 
@@ -189,7 +197,16 @@ def host_from_row(row: dict[str, Any]) -> HostLog:
     """Read a row of ``host``."""
     samples = tuple(HostSample(**{**sample, "core_ratios": tuple(sample["core_ratios"])}) for sample in row["samples"])
     measured = json.loads(row.get("measured") or "{}")
-    return HostLog(samples, np.array(row["latency_ticks"], np.int64), np.array(row["latency_s"], np.float64), measured)
+    # Older traces have no times of frames.
+    times = {name: np.array(row.get(name) or [], np.float64) for name in ("frame_s", "game_s", "draw_s")}
+    return HostLog(
+        samples,
+        np.array(row["latency_ticks"], np.int64),
+        np.array(row["latency_s"], np.float64),
+        measured,
+        frame_ticks=np.array(row.get("frame_ticks") or [], np.int64),
+        **times,
+    )
 
 
 def digests_of(column: pa.ChunkedArray) -> NDArray[np.uint8]:

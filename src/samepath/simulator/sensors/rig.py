@@ -246,6 +246,23 @@ class SensorSuite:
         """Who draws its pictures: the back end, and what they depend on beside the world."""
         return self._renderer.facts
 
+    def to_plain(self) -> dict[str, Any]:
+        """What it remembers, but for pictures: how far walkers walked, when it began, and how its sensors moved."""
+        return {
+            "start_s": self._start_s,
+            "step_s": self._step_s,
+            "odometer": self._odometer.state(),
+            "moved": [[fitted.velocity_mps, fitted.before_mps, fitted.pose, fitted.was] for fitted in self._fitted],
+        }
+
+    def recall(self, plain: Mapping[str, Any]) -> None:
+        """Take up what :meth:`to_plain` returned."""
+        self._start_s, self._step_s = plain["start_s"], plain["step_s"]
+        self._odometer = Odometer.restore(plain["odometer"])
+        for fitted, (velocity, before, pose, was) in zip(self._fitted, plain["moved"], strict=True):
+            fitted.velocity_mps, fitted.before_mps = Vector(*velocity), None if before is None else Vector(*before)
+            fitted.pose, fitted.was = None if pose is None else Pose(*pose), None if was is None else Pose(*was)
+
     def follow(self, step_s: float | None = None, commands: Mapping[int, Command] | None = None) -> None:
         """Follow a tick of the world, of the fixed step unless another one is given; ``commands`` as for :meth:`scene`."""
         world = self._world
