@@ -44,7 +44,7 @@ ALLOWED = {
     },
     "engines/carla": {"core", "scenarios", "instrument/traces", "engines", "simulator/carla", "simulator/maps"},
     "instrument/host": {"core", "samepath", "instrument/traces"},
-    "instrument/conditions": {"core", "instrument/host"},
+    "instrument/conditions": {"core", "samepath", "instrument/host"},
     "instrument/execution": {
         "core", "samepath", "engines", "instrument/study", "instrument/traces", "instrument/host", "instrument/conditions",
     },

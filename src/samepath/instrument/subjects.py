@@ -16,10 +16,10 @@ from typing import Final, Self
 
 from samepath.core.documents import read_yaml
 from samepath.core.errors import InputError, SimulatorError, StudyError, unknown
-from samepath.engines import registry
 from samepath.engines.interface import SCENARIO_FILES
 from samepath.instrument.execution.folder import STUDY_FILE, read_record
 from samepath.instrument.execution.hosts import LocalHost, RepeatFailed, Work, real_isolation
+from samepath.instrument.execution.installed import installed
 from samepath.instrument.execution.job import job_of
 from samepath.instrument.execution.rehearsal import LONGEST_S, check_plan, header_of, not_applicable
 from samepath.instrument.study.plan import built_in_studies, load_plan, make_plan
@@ -207,5 +207,4 @@ class SubjectRunner:
 def header_for(subject: Plan) -> Header:
     """Return the header that traces of a subject have."""
     cell = cell_of(subject)
-    with registry.create(cell.simulator) as simulator:
-        return header_of(subject, cell, simulator.described(cell.settings))
+    return header_of(subject, cell, installed(cell).info)

@@ -80,7 +80,10 @@ def find_factors(cells: Sequence[CellAnalysis]) -> tuple[StudyFactor, ...]:
     found = []
     for variant, members in by_variant(cells).items():
         names = {("condition", name): None for cell in members for name in cell.header.condition}
-        names |= {("setting", name): None for cell in members for name in settings_of(cell.header)}
+        # A setting of a condition's name is what was found where the condition led (``packages``): one thing, told twice.
+        names |= {
+            ("setting", name): None for cell in members for name in settings_of(cell.header) if ("condition", name) not in names
+        }
         if all(cell.header.condition.get(_BOTH[0], 0.0) == cell.header.condition.get(_BOTH[1]) for cell in members):
             # Raised together they are one factor: what either does alone such a study cannot tell.
             kept = [pair for pair in names if pair[1] not in _BOTH]

@@ -31,6 +31,7 @@ from samepath.instrument.analysis.leaks import ControllerSource, Leak, find_cont
 from samepath.instrument.analysis.side_by_side import SideBySide, find_side_by_side
 from samepath.instrument.analysis.spread import SpreadSummary
 from samepath.instrument.analysis.verdict import Judgement, clopper_pearson, worst
+from samepath.instrument.analysis.versions import VersionComparison, find_versions
 
 __all__ = ["DETERMINISTIC", "PERMISSIBLE", "MissingCell", "StudyAnalysis", "StudyAnswer", "analyse_study"]
 
@@ -73,6 +74,7 @@ class StudyAnalysis:
     controllers: tuple[ControllerSource, ...]
     answers: tuple[StudyAnswer, ...]
     side_by_side: SideBySide | None
+    versions: tuple[VersionComparison, ...] = ()
 
 
 def analyse_study(
@@ -96,6 +98,7 @@ def analyse_study(
         controllers=find_controllers(cells, confidence),
         answers=tuple(answers),
         side_by_side=find_side_by_side(cells, missing, factors, firsts, repeatable),
+        versions=find_versions(cells),
     )
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions import layout
+from samepath.instrument.conditions import layout, packages
 from samepath.instrument.host.facts import format_cores, parse_cores
 from samepath.instrument.host.probe import Unknown
 
 Scalar = str | float | int | bool
 
-AT_START: Final = ("hash_seed", "aslr", "threads", "numa")
+AT_START: Final = ("hash_seed", "aslr", "threads", "numa", "packages")
 """Conditions that only a new interpreter can have."""
 SCHEDULERS: Final = {
     "other": os.SCHED_OTHER,
@@ -45,6 +45,7 @@ _ADVICE: Final = {
     "scheduler": "it takes root, CAP_SYS_NICE or the limit rtprio, and a control group with real-time (cpu.rt_runtime_us)",
     "cores": "name cores that this process may use",
     "numa": "start the interpreter under numactl",
+    "packages": "start the interpreter of that installation",
 }
 _START: Final = "start a new interpreter for it (isolation: cold)"
 
@@ -96,6 +97,8 @@ def apply(condition: Mapping[str, Scalar]) -> dict[str, Scalar]:
         parameters = os.sched_param(os.sched_get_priority_min(policy))
         _set("scheduler", asked["scheduler"], lambda task: os.sched_setscheduler(task, policy, parameters))
     found = read_back()
+    if "packages" in asked:
+        found["packages"] = asked["packages"] if packages.in_use(str(asked["packages"])) else packages.OWN
     for name in ("nice", "scheduler", "cores", *AT_START):
         # A kernel without NUMA shows no policy, and has the default one.
         there = found.get(name, "default" if name == "numa" else "unreadable")

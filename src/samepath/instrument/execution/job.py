@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from samepath.engines.interface import CommandLog, RunRequest
+from samepath.instrument.conditions.packages import contents_of
 from samepath.instrument.study.records import Plan, PlannedCell, Scalar
 from samepath.instrument.traces.records import Repeat
 
@@ -18,7 +19,10 @@ MAX_REQUEST_BYTES: Final = 1 << 17
 
 @dataclass(frozen=True)
 class Job:
-    """What all repeats of a cell share. ``path`` is where modules are looked for, ``condition`` what is set in the child."""
+    """What all repeats of a cell share. ``path`` is where modules are looked for, ``condition`` what is set in the child.
+
+    ``packages`` is what the installation that ``condition`` names held when the study began; empty where it names none.
+    """
 
     simulator: str
     scenario: str
@@ -29,6 +33,7 @@ class Job:
     duration_s: float | None = None
     commands: CommandLog | None = None
     path: tuple[str, ...] = ()
+    packages: str = ""
 
     def request(self, number: int) -> RunRequest:
         """Return what the simulator is asked for one repeat."""
@@ -49,6 +54,7 @@ def job_of(
         duration_s=plan.duration_s,
         commands=commands,
         path=tuple(sys.path),
+        packages=contents_of(str(cell.condition["packages"])) if "packages" in cell.condition else "",
     )
 
 

@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from samepath.core.digests import fingerprint
 from samepath.core.errors import SamepathError, SimulatorError, StudyError
-from samepath.engines import registry
 from samepath.engines.interface import RunRequest, SimulatorInfo, check_request
 from samepath.instrument.conditions.applicable import missing_tool, why_not
+from samepath.instrument.conditions.packages import contents_of
 from samepath.instrument.conditions.process import needs_new_interpreter
 from samepath.instrument.execution.hosts import LocalHost, RepeatFailed, RepeatFinished, Work, real_isolation
+from samepath.instrument.execution.installed import installed, way_of
 from samepath.instrument.execution.job import job_of
 from samepath.instrument.study.records import Isolation, Plan, PlannedCell, Scalar, Slot
 from samepath.instrument.traces.records import Header
@@ -26,6 +26,7 @@ from samepath.instrument.traces.store import StoreWriter
 
 # Nothing is known yet of how long a run takes; a study whose runs take longer says so.
 LONGEST_S: Final = 600.0
+PACKAGES: Final = "packages"
 LOADS: Final = ("cpu_load", "gpu_load", "memory_load")
 # Finished repeats wait unpacked until their cell is complete, or until all that wait are larger than this.
 SPOOL_BYTES: Final = 1 << 30
@@ -80,10 +81,12 @@ def _unavailable(plan: Plan) -> dict[str, str]:
     """Return the cells whose simulator cannot run on this host, by name, and what to do."""
     asked: dict[str, str] = {}
     for cell in plan.cells:
-        if _way(cell) not in asked:
-            with registry.create(cell.simulator) as simulator:
-                asked[_way(cell)] = simulator.unavailable(cell.settings)
-    return {cell.name: reason for cell in plan.cells if (reason := asked[_way(cell)])}
+        if way_of(cell) not in asked:
+            try:
+                asked[way_of(cell)] = installed(cell).unavailable
+            except StudyError as error:
+                asked[way_of(cell)] = str(error)  # an installation that is not there, or says nothing
+    return {cell.name: reason for cell in plan.cells if (reason := asked[way_of(cell)])}
 
 
 def header_of(plan: Plan, cell: PlannedCell, info: SimulatorInfo) -> Header:
@@ -93,6 +96,9 @@ def header_of(plan: Plan, cell: PlannedCell, info: SimulatorInfo) -> Header:
         held["duration_s"] = plan.duration_s
     if "isolation" not in cell.condition:
         held["isolation"] = plan.execution.isolation.value
+    if PACKAGES in cell.condition:
+        # The condition is a path; this is what lay there. Two traces are of one version only if both are the same.
+        held[PACKAGES] = contents_of(str(cell.condition[PACKAGES]))
     if plan.isolation_of(cell) is Isolation.BATCH:
         held["repeats_per_process"] = plan.execution.repeats_per_process
     return Header(
@@ -117,29 +123,25 @@ def simulators_of(plan: Plan) -> dict[str, SimulatorInfo]:
     infos: dict[str, SimulatorInfo] = {}
     asked: set[str] = set()
     for cell, info in _described(plan):
-        way = _way(cell)
+        way = way_of(cell)
         if way not in asked:
             infos[cell.simulator if cell.simulator not in infos else f"{cell.simulator} of cell {cell.name!r}"] = info
             asked.add(way)
     return infos
 
 
-def _way(cell: PlannedCell) -> str:
-    """Name a simulator under its settings."""
-    return f"{cell.simulator} {fingerprint(cell.settings)}"
-
-
 def _described(plan: Plan) -> Iterator[tuple[PlannedCell, SimulatorInfo]]:
     """Ask what the simulator of every cell says of itself under the cell's settings, and nobody twice."""
     known: dict[str, SimulatorInfo] = {}
     for cell in plan.cells:
-        asked = _way(cell)
+        asked = way_of(cell)
         if asked not in known:
-            with registry.create(cell.simulator) as simulator:
-                try:
-                    known[asked] = simulator.described(cell.settings)
-                except SamepathError as error:
-                    raise StudyError(f"cell {cell.name!r}: {error}") from error
+            try:
+                known[asked] = installed(cell).info
+            except SamepathError as error:
+                if cell.optional and PACKAGES in cell.condition:
+                    continue  # an installation that is not there, of which nothing can be asked: the cell is left out
+                raise StudyError(f"cell {cell.name!r}: {error}") from error
         yield cell, known[asked]
 
 
@@ -155,12 +157,18 @@ class Rehearsal:
     rows: int
     spool_bytes: int
     stored_bytes: int
+    packages: str = ""
 
     def is_of(self, cell: PlannedCell) -> bool:
-        return (self.simulator, self.scenario, self.settings) == (cell.simulator, cell.scenario, cell.settings)
+        return (self.simulator, self.scenario, self.settings, self.packages) == _tried(cell)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _tried(cell: PlannedCell) -> tuple[str, str, dict[str, Scalar], str]:
+    """What one trial stands for; of the conditions only the installation, since another version is another program."""
+    return cell.simulator, cell.scenario, cell.settings, str(cell.condition.get(PACKAGES, ""))
 
 
 def find(rehearsals: Iterable[Rehearsal], cell: PlannedCell) -> Rehearsal | None:
@@ -171,8 +179,7 @@ def not_rehearsed(cells: Iterable[PlannedCell], known: Sequence[Rehearsal]) -> l
     """Return one cell of each kind that has not been tried."""
     chosen: list[PlannedCell] = []
     for cell in cells:
-        run = (cell.simulator, cell.scenario, cell.settings)
-        if find(known, cell) is None and not any(run == (other.simulator, other.scenario, other.settings) for other in chosen):
+        if find(known, cell) is None and not any(_tried(cell) == _tried(other) for other in chosen):
             chosen.append(cell)
     return chosen
 
@@ -194,7 +201,7 @@ def _try(plan: Plan, cell: PlannedCell, host: LocalHost) -> Rehearsal:
     asked = plan.isolation_of(cell)
     # Never in samepath's own process: the first measured repeat there is to find nothing that a trial left behind.
     isolation = Isolation.COLD if real_isolation(asked, cell.condition) is Isolation.COLD else Isolation.PROCESS
-    job = job_of(plan, cell, condition={})
+    job = job_of(plan, cell, condition={name: level for name, level in cell.condition.items() if name == PACKAGES})
     work = Work(job, isolation, watchdog_s=plan.execution.watchdog_s or LONGEST_S)
     (outcome,) = host.run(work, [0])
     if isinstance(outcome, RepeatFailed):
@@ -209,13 +216,13 @@ def _try(plan: Plan, cell: PlannedCell, host: LocalHost) -> Rehearsal:
         rows=len(outcome.repeat.tick),
         spool_bytes=spool_bytes,
         stored_bytes=stored_bytes,
+        packages=str(cell.condition.get(PACKAGES, "")),
     )
 
 
 def _sizes(plan: Plan, cell: PlannedCell, outcome: RepeatFinished) -> tuple[int, int]:
     """Store a repeat somewhere else and weigh it."""
-    with registry.create(cell.simulator) as simulator:
-        header = header_of(plan, cell, simulator.described(cell.settings))
+    header = header_of(plan, cell, installed(cell).info)
     with tempfile.TemporaryDirectory(prefix="samepath-") as name:
         with StoreWriter(Path(name) / "cell", header) as writer:
             writer.write(outcome.repeat)
@@ -290,7 +297,9 @@ def guess_study_s(plan: Plan) -> float:
         if cell.simulator == _SCALED:  # a loop that hurries less takes longer in proportion
             run_s *= _GUESSED_SCALE / float(cell.settings.get("time_scale", _GUESSED_SCALE))
         cost_s = run_s + (_COLD_START_S if plan.isolation_of(cell) is Isolation.COLD else start_s)
-        guesses.append(Rehearsal(cell.simulator, cell.scenario, cell.settings, cost_s, run_s, _GUESS_ROWS, 0, 0))
+        guesses.append(
+            Rehearsal(cell.simulator, cell.scenario, cell.settings, cost_s, run_s, _GUESS_ROWS, 0, 0, _tried(cell)[-1])
+        )
     return estimate(plan, guesses).total_s
 
 

@@ -20,7 +20,6 @@ from samepath import __version__
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError, StoreError, StudyError
 from samepath.core.files import make_folder
-from samepath.engines import registry
 from samepath.instrument.execution.folder import COMMANDS_FILE, Journal, load_commands, save_commands
 from samepath.instrument.execution.hosts import (
     THIS_MACHINE,
@@ -39,6 +38,7 @@ from samepath.instrument.execution.hosts import (
     Work,
     real_isolation,
 )
+from samepath.instrument.execution.installed import installed
 from samepath.instrument.execution.job import job_of
 from samepath.instrument.execution.rehearsal import SPOOL_BYTES, Rehearsal, find, header_of, repeat_s, settle_time_s
 from samepath.instrument.execution.workers import WorkerLostError
@@ -505,8 +505,7 @@ def open_cells(plan: Plan, folder: Path, rehearsals: Sequence[Rehearsal], left_o
     for index, cell in enumerate(plan.cells):
         if cell.name in left_out:
             continue
-        with registry.create(cell.simulator) as simulator:
-            header = header_of(plan, cell, simulator.described(cell.settings))
+        header = header_of(plan, cell, installed(cell).info)
         place = folder / "cells" / cell.folder
         done = _stored(place, header)
         # Not cut off in silence: whoever asks for fewer may not know what lies there.

@@ -18,6 +18,7 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
 from samepath.core.processes import die_with_parent
 from samepath.engines import registry
+from samepath.instrument.conditions import packages
 from samepath.instrument.conditions.process import apply, read_back
 from samepath.instrument.execution.job import (
     CommandsRecorded,
@@ -44,6 +45,8 @@ class Session:
         try:
             # Conditions first: a simulator may look at its cores and threads once, when it is made.
             measured = apply(job.condition) if set_conditions else read_back()
+            if job.packages:
+                packages.check_unchanged(str(job.condition["packages"]), job.packages)
             self._simulator = registry.create(job.simulator)
             self._info = self._simulator.described(job.settings)
             self.first = Ready(measured)
@@ -101,7 +104,8 @@ def serve(connection: Connection) -> None:
     try:
         job: Job = connection.recv()
         # Before the simulator is looked for: it may lie beside the study, where only the parent's path leads.
-        sys.path[:] = job.path
+        if job.condition.get("packages", packages.OWN) == packages.OWN:
+            sys.path[:] = job.path  # another installation has put its own in order when it was started
         session = Session(job)
         connection.send(session.first)
         while True:

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.processes import describe_exit
+from samepath.instrument.conditions.packages import OWN, start
 from samepath.instrument.conditions.process import command, environment
 from samepath.instrument.execution.job import MAX_REQUEST_BYTES, Job, WorkerReply, WorkerRequest
 from samepath.instrument.execution.worker import Session
@@ -206,7 +207,9 @@ class Launcher:
             return InlineWorker(job, number, watchdog_s, self._clock)
         if isolation is Isolation.COLD:
             branch = self._running_root()
-            argv = command(job.condition, [sys.executable, "-m", "samepath.instrument.execution.worker"])
+            argv = command(
+                job.condition, start(str(job.condition.get("packages", OWN)), "samepath.instrument.execution.worker")
+            )
             request: dict[str, Any] = {"do": "interpreter", "argv": argv, "environment": environment(job.condition)}
         else:
             branch, request = self._branch(job), {"do": "worker"}

@@ -42,6 +42,7 @@ def print_study(console: Console, document: Document) -> None:
     console.print()
     console.print(_table_one(document, wide=console.width >= STUDY_COLUMNS))
     _print_list(console, "Assertions", [row.words() for row in document.assertions])
+    _print_list(console, "Different versions", [pair.words() for pair in document.study.versions])
     _print_list(console, "What matters", [rank.words() for rank in document.study.effects.ranks])
     _print_list(console, "Asked, but not reached", list(_missed(document)))
     study = document.study

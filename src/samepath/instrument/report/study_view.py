@@ -3,7 +3,7 @@
 Figures are drawn only of what the study varied, and only where there is something to see.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +15,7 @@ from samepath.instrument.analysis.effects import Effect, Evidence, RateChange
 from samepath.instrument.analysis.factors import StudyFactor, by_scenario, joined, level_words, title
 from samepath.instrument.analysis.leaks import Leak
 from samepath.instrument.analysis.study import PERMISSIBLE, MissingCell
+from samepath.instrument.analysis.versions import VersionComparison, moved
 from samepath.instrument.report import published
 from samepath.instrument.report.cell_view import FigureView, VerdictView, view_figure, view_verdict
 from samepath.instrument.report.document import Document
@@ -128,6 +129,21 @@ class MissingRow:
 
 
 @dataclass(frozen=True)
+class VersionRow:
+    """A version against the first one, in one scenario under one condition; ``anchor`` leads to its cell."""
+
+    versions: str
+    where: str
+    anchor: str
+    bits: str
+    sigma: str
+    moved: str
+    test: str
+    same: bool
+    same_test: bool
+
+
+@dataclass(frozen=True)
 class StudyView:
     """Everything the page says about all cells together."""
 
@@ -144,6 +160,7 @@ class StudyView:
     controllers: tuple[str, ...]
     missing: tuple[MissingRow, ...]
     side: SideView | None
+    versions: tuple[VersionRow, ...]
 
 
 def view_study(document: Document, anchors: Sequence[str]) -> StudyView:
@@ -167,6 +184,22 @@ def view_study(document: Document, anchors: Sequence[str]) -> StudyView:
         controllers=tuple(controller.words() for controller in study.controllers),
         missing=tuple(MissingRow(cell.name, cell.kind, cell.reason) for cell in _in_order(document.missing)),
         side=None if study.side_by_side is None else view_side(study.side_by_side, by_name, document.tolerance_m),
+        versions=tuple(_version(pair, by_name) for pair in study.versions),
+    )
+
+
+def _version(pair: VersionComparison, anchors: Mapping[str, str]) -> VersionRow:
+    bits = {True: "the same", False: "differ", None: "vary by themselves"}[pair.same_bits]
+    return VersionRow(
+        versions=pair.versions(),
+        where=pair.scenario + (f", {pair.where}" if pair.where else ""),
+        anchor=anchors[pair.to_cell],
+        bits=bits,
+        sigma=f"{length(pair.from_sigma_m)} → {length(pair.to_sigma_m)}",
+        moved=moved(pair.shift),
+        test=sentence(pair.test_words()),
+        same=bool(pair.same_bits),
+        same_test=pair.same_test,
     )
 
 

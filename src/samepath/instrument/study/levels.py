@@ -6,6 +6,7 @@ is another question, asked when the study begins (``samepath.instrument.conditio
 """
 
 import math
+import os
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
@@ -122,6 +123,17 @@ def _switch(value: Scalar) -> bool:
     raise ValueError("on or off")
 
 
+def _place(value: Scalar) -> str:
+    if value == "own":
+        return value
+    # With a slash, so that a misspelt «own» is not a folder. Whether it is there is asked when the study begins.
+    if isinstance(value, str) and "/" in value and value.isprintable():
+        path = os.path.normpath(value.strip())  # one form: venvs/a and venvs/a/ are the same level
+        return path if "/" in path else f"./{path}"
+    raise ValueError("own, or a path such as venvs/older or ./older (an environment, an interpreter, a folder of packages)")
+
+
+_PLACE_SCHEMA: Final[Schema] = {"type": "string", "pattern": "^own$|/"}
 _CORES_SCHEMA: Final[Schema] = {
     "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^(all|one|{_CORES.pattern})$"}]
 }
@@ -163,15 +175,22 @@ CONDITIONS: Final = {
         Condition("hash_seed", "Python's hash seed", "[0, random]", _hash_seed, _HASH_SEED_SCHEMA),
         Condition("threads", "threads of numerical libraries", "[1, 2]", *_whole(1, 1024)),
         Condition("aslr", "address space layout randomisation", "[on, off]", _switch, _SWITCH_SCHEMA),
+        Condition(
+            "packages",
+            "installation that the engine and controllers are taken from: own, a virtual environment, an interpreter, a folder",
+            "[own, venvs/older]",
+            _place,
+            _PLACE_SCHEMA,
+        ),
         Condition("isolation", "what repeats share", "[process, batch]", *_word(Isolation)),
         Condition("controller", "in the loop, or its recorded commands replayed", "[in-loop, replayed]", *_word(CONTROLLERS)),
     )
 }
 MACHINE_LOADS: Final = ("cpu_load", "gpu_load", "memory_load", "instances")
 # Set on the process of a repeat: without a process of its own there is nothing to set them on.
-PROCESS_CONDITIONS: Final = ("nice", "scheduler", "cores", "numa", "hash_seed", "threads", "aslr")
+PROCESS_CONDITIONS: Final = ("nice", "scheduler", "cores", "numa", "hash_seed", "threads", "aslr", "packages")
 # Those of them that only a new interpreter can have.
-START_CONDITIONS: Final = ("hash_seed", "aslr", "threads", "numa")
+START_CONDITIONS: Final = ("hash_seed", "aslr", "threads", "numa", "packages")
 
 
 def read_level(name: str, value: Scalar) -> Scalar:
