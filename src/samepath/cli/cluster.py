@@ -31,6 +31,7 @@ from samepath.cli.serve import (
     Restart,
     TimeScale,
     TrafficOption,
+    WeatherFelt,
     journal_config,
     read_aliases,
     read_maps,
@@ -198,6 +199,7 @@ def start(
     renderer: RendererOption = "software",
     traffic: TrafficOption = None,
     protocol: Protocol = "0.9.16",
+    weather_felt: WeatherFelt = False,
     time_scale: TimeScale = 1.0,
 ) -> None:
     """Serve one world whose sensors are drawn by many nodes; clients connect to any. Ctrl-C ends it, a second one at once."""
@@ -229,6 +231,7 @@ def start(
         draw_debug=draw_debug,
         traffic=wanted,
         protocol=protocol,
+        weather_felt=weather_felt,
         time_scale=time_scale,
     )
     main = MainSettings(

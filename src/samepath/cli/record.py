@@ -29,6 +29,9 @@ def record(
         list[str] | None,
         typer.Option("--weather", metavar="NAME=VALUE", help="CARLA's weather, such as cloudiness=80; may be repeated."),
     ] = None,
+    weather_felt: Annotated[
+        bool, typer.Option("--weather-felt", help="Tyres hold less on wet roads, LiDARs see less in rain and fog.")
+    ] = False,
     renderer: Annotated[
         str,
         typer.Option(
@@ -60,6 +63,7 @@ def record(
         images=images,
         format=layout,
         weather=weather_of(name_values("--weather", weather, "cloudiness=80")),
+        weather_felt=weather_felt,
         renderer=renderer,
     )
     console, last_s = stderr_console(), SYSTEM_CLOCK.monotonic_s()

@@ -101,6 +101,10 @@ View = Annotated[
     bool, typer.Option("--view", help="Also serve a page on this machine that shows the world as it runs; it commands nothing.")
 ]
 ViewPort = Annotated[int, typer.Option("--view-port", min=0, max=65535, help="Port of that page; 0 takes a free one.")]
+WeatherFelt = Annotated[
+    bool,
+    typer.Option("--weather-felt", help="Tyres hold less on wet roads, LiDARs see less in rain and fog; not so in CARLA."),
+]
 TimeScale = Annotated[
     float,
     typer.Option(
@@ -139,6 +143,7 @@ def serve(
     restart: Restart = False,
     source: Source = None,
     traffic: TrafficOption = None,
+    weather_felt: WeatherFelt = False,
     time_scale: TimeScale = 1.0,
     view: View = False,
     view_port: ViewPort = 0,
@@ -166,7 +171,7 @@ def serve(
         begun = origin_of(journal)
         map_name, aliases, data, draw_debug = begun.map_name, dict(begun.aliases), begun.data_folder, begun.draw_debug
         map_files = dict(begun.map_files)
-        wanted = begun.traffic
+        wanted, weather_felt = begun.traffic, begun.weather_felt
     settings = ServerSettings(
         host=host,
         port=port,
@@ -181,6 +186,7 @@ def serve(
         journal=journal_config(journal, durable=journal_durable, resume=resume, record=record),
         sources=tuple(source or ()),
         traffic=wanted,
+        weather_felt=weather_felt,
         time_scale=time_scale,
     )
     with shutdown_signals() as end:

@@ -132,6 +132,7 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         protocol=said.get("protocol", NEWEST),  # journals of before have none
         time_scale=said.get("time_scale", 1.0),
         traffic=origin.traffic,
+        weather_felt=origin.weather_felt,
         journal=JournalConfig(journal, JournalSettings(durable=said["journal_durable"]), resume=True, extra=origin.extra),
     )
     main = MainSettings(

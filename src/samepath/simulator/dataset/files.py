@@ -54,6 +54,7 @@ class RecordSettings:
     images: str = "png"
     format: str = "files"
     weather: SceneWeather = field(default_factory=SceneWeather)
+    weather_felt: bool = False
     renderer: str = "software"
     drawn_by: Mapping[str, str] = field(default_factory=dict)
     """What pictures depend on beside all this, once the renderer is there: see :attr:`.rig.SensorSuite.drawn_by`."""
@@ -90,6 +91,7 @@ class RecordSettings:
             "renderer": {"name": self.renderer, **self.drawn_by},
             "step_s": self.scenario.step,
             "weather": {parameter.name: getattr(self.weather, parameter.name) for parameter in fields(self.weather)},
+            **({"weather_felt": True} if self.weather_felt else {}),
             "labels": {str(int(label)): label.name.lower().replace("_", "-") for label in Label},
         }
 

@@ -19,6 +19,7 @@ from samepath.simulator.dataset.files import LABELS, FrameFolder, RecordSettings
 from samepath.simulator.dataset.labels import frame_labels
 from samepath.simulator.dataset.mcap import FILE, require_mcap, write_mcap
 from samepath.simulator.sensors.rig import Measurement, SensorSuite, boxes_of
+from samepath.simulator.sensors.weather import tyre_grip
 from samepath.simulator.simulation import Simulation, SimulationSettings, check_on_map
 
 HEADER: Final = "dataset.json"
@@ -51,6 +52,8 @@ def record(
         closing(_suite(settings, simulation, threads)) as suite,
     ):
         settings = replace(settings, drawn_by=suite.drawn_by)
+        if settings.weather_felt:
+            simulation.world.set_grip(tyre_grip(settings.weather))
         _open(settings, folder)  # not before: what is refused leaves no folder behind
         if settings.format == "mcap" and (folder / FILE).exists() and (folder / INDEX).exists():
             return _finished(folder)
@@ -63,7 +66,13 @@ def record(
 def _suite(settings: RecordSettings, simulation: Simulation, threads: int) -> SensorSuite:
     boxes, renderer = boxes_of(settings.scenario), settings.renderer
     return SensorSuite(
-        settings.rig, simulation.world, boxes=boxes, weather=settings.weather, threads=threads, renderer=renderer
+        settings.rig,
+        simulation.world,
+        boxes=boxes,
+        weather=settings.weather,
+        weather_felt=settings.weather_felt,
+        threads=threads,
+        renderer=renderer,
     )
 
 

@@ -112,7 +112,8 @@ class BodyState(NamedTuple):
 class ActorBody:
     """An actor's body. Mutable: owned by the engine alone.
 
-    ``friction`` None leaves every wheel its own. ``torque_nm`` is in Rapier's frame; both pushes last for the next tick.
+    ``friction`` None leaves every wheel its own, of which ``grip`` is the part that a wet road leaves. ``torque_nm`` is in
+    Rapier's frame; both pushes last for the next tick.
     """
 
     kind: ActorType
@@ -121,6 +122,7 @@ class ActorBody:
     command: VehicleCommand | WalkerCommand | None = None
     gear: int = 1
     friction: float | None = None
+    grip: float = 1.0
     fallen: bool = False
     force_n: Triple = NOTHING
     torque_nm: Triple = NOTHING
@@ -132,14 +134,14 @@ class ActorBody:
         """The friction of the tyres, all wheels taken together."""
         if self.friction is not None:
             return self.friction
-        return self.kind.mean_friction if isinstance(self.kind, VehicleType) else 0.0
+        return self.kind.mean_friction * self.grip if isinstance(self.kind, VehicleType) else 0.0
 
-    def fit(self, friction: float | None) -> None:
+    def fit(self, friction: float | None, grip: float) -> None:
         """Fit a vehicle's wheels."""
         if not isinstance(self.kind, VehicleType):
             raise SimulatorError(f"{self.kind.name} has no wheels")
-        self.vehicle = fit_wheels(self.handle, self.kind, friction)
-        self.friction = friction
+        self.vehicle = fit_wheels(self.handle, self.kind, friction, grip)
+        self.friction, self.grip = friction, grip
 
     def to_data(self, number: int, blobs: list[bytes]) -> dict[str, Any]:
         """Return plain data; wheels are added to ``blobs``."""
@@ -155,6 +157,7 @@ class ActorBody:
             "command": None if self.command is None else [type(self.command).__name__, self.command.__dict__],
             "gear": self.gear,
             "friction": self.friction,
+            "grip": self.grip,
             "fallen": self.fallen,
             "force_n": list(self.force_n),
             "torque_nm": list(self.torque_nm),
@@ -173,6 +176,7 @@ class ActorBody:
             command=None if command is None else _COMMANDS[command[0]](**command[1]),
             gear=data["gear"],
             friction=data["friction"],
+            grip=data.get("grip", 1.0),  # snapshots of before have none
             fallen=data["fallen"],
             force_n=(data["force_n"][0], data["force_n"][1], data["force_n"][2]),
             torque_nm=(data["torque_nm"][0], data["torque_nm"][1], data["torque_nm"][2]),

@@ -135,11 +135,11 @@ _SUSPENSION_REST_M: Final = 0.30
 
 
 def fit_wheels(
-    chassis: rapier3d.RigidBodyHandle, kind: VehicleType, friction: float | None
+    chassis: rapier3d.RigidBodyHandle, kind: VehicleType, friction: float | None, grip: float = 1.0
 ) -> rapier3d.DynamicRayCastVehicleController:
     """Build the ray-cast vehicle; done again when the tyres' friction changes, since Rapier fixes it at birth.
 
-    ``friction`` None leaves every wheel its own.
+    ``friction`` None leaves every wheel its own, of which ``grip`` is what a wet road leaves.
     """
     vehicle = rapier3d.DynamicRayCastVehicleController(chassis)
     vehicle.index_up_axis, vehicle.index_forward_axis = 2, 0
@@ -153,7 +153,8 @@ def fit_wheels(
             suspension_damping=3.4,
             max_suspension_travel=0.25,
             side_friction_stiffness=own.side_stiffness if own else 1.0,
-            friction_slip=(friction if friction is not None else own.friction if own else kind.tyre_friction) * kind.side_grip,
+            friction_slip=(friction if friction is not None else (own.friction if own else kind.tyre_friction) * grip)
+            * kind.side_grip,
             max_suspension_force=kind.mass_kg * 40.0,
         )
         height_m = radius_m + _SUSPENSION_REST_M - GRAVITY_MPS2 / (4 * _SUSPENSION_STIFFNESS)

@@ -84,6 +84,7 @@ class Physics:
         self._world = rapier3d.PhysicsWorld(gravity=(0.0, 0.0, -GRAVITY_MPS2))
         self._bodies: dict[int, ActorBody] = {}
         self._scenery: list[str] = []  # names behind the tags of what never moves
+        self.grip = 1.0
         self._prepare()
 
     def _prepare(self) -> None:
@@ -127,7 +128,7 @@ class Physics:
         )
         self._bodies[actor_id] = ActorBody(kind, handle)
         if isinstance(kind, VehicleType):
-            self._bodies[actor_id].fit(None)
+            self._bodies[actor_id].fit(None, self.grip)
         self._choose_threads()
         self._world.update_query_pipeline()
 
@@ -150,7 +151,7 @@ class Physics:
         collider = self._world.colliders[rigid.colliders[0]]
         collider.mass_properties = vehicle_mass(kind)
         rigid.recompute_mass_properties_from_colliders(self._world.colliders)
-        body.fit(body.friction)
+        body.fit(body.friction, body.grip)
 
     def _rigid(self, actor_id: int) -> rapier3d.RigidBody:
         return self._world.rigid_bodies[self._bodies[actor_id].handle]
@@ -217,8 +218,7 @@ class Physics:
         forward = forward_of((w, i, j, k))
         # Forward is in our frame, the velocity in Rapier's: y has the other sign.
         speed_mps = x_mps * forward[0] - y_mps * forward[1] + z_mps * forward[2]
-        friction = kind.mean_friction if body.friction is None else body.friction
-        forces = drive(kind, command, speed_mps, body.gear, friction, body.weight)
+        forces = drive(kind, command, speed_mps, body.gear, body.tyre_friction, body.weight)
         body.gear = forces.gear
         apply_forces(vehicle, kind, command, forces, dt)
         if forces.resistance_n:
@@ -338,7 +338,14 @@ class Physics:
         """Change the friction of all tyres of a vehicle; None gives the wheels back their own."""
         body = self._bodies[actor_id]
         if body.friction != friction:
-            body.fit(friction)
+            body.fit(friction, body.grip)
+
+    def set_grip(self, grip: float) -> None:
+        """Change what the road leaves of all tyres' own friction."""
+        self.grip = grip
+        for body in self._bodies.values():
+            if body.vehicle is not None and body.grip != grip:
+                body.fit(body.friction, grip)
 
     def set_simulated(self, actor_id: int, *, on: bool) -> None:
         """Let physics move a body, or leave it where it is put; others still bump into it."""
@@ -479,7 +486,7 @@ class Physics:
         blobs = [self._world.snapshot()]
         # Rapier's snapshot knows bodies and contacts; wheels, gears and commands are kept outside of it and go along.
         bodies = [body.to_data(number, blobs) for number, body in self._bodies.items()]
-        return {"settings": self.settings.__dict__, "scenery": self._scenery, "bodies": bodies}, blobs
+        return {"settings": self.settings.__dict__, "scenery": self._scenery, "grip": self.grip, "bodies": bodies}, blobs
 
     @classmethod
     def restore(cls, data: dict[str, Any], blobs: list[bytes]) -> "Physics":
@@ -488,6 +495,7 @@ class Physics:
         physics.settings = PhysicsSettings(**data["settings"])
         physics._world = rapier3d.PhysicsWorld.restore(blobs[0])
         physics._scenery = list(data["scenery"])
+        physics.grip = data.get("grip", 1.0)  # snapshots of before have none
         physics._bodies = {body["id"]: ActorBody.from_data(body, blobs) for body in data["bodies"]}
         physics._prepare()
         return physics

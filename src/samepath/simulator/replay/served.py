@@ -195,6 +195,7 @@ class ServedReplay(Replay):
             origin.draw_debug,
             renderer=self._renderer,
             traffic=origin.traffic,
+            weather_felt=origin.weather_felt,
         )
         self._start()
 

@@ -5,6 +5,10 @@ by which the scanner turns meanwhile, rotation_frequency horizontal_fov d. What 
 i = exp(-atmosphere_attenuation_rate r). Points get lost: any with the chance dropoff_general_rate, and those of an intensity
 up to dropoff_intensity_limit with the chance dropoff_zero_intensity (1 - i / dropoff_intensity_limit). Noise of noise_stddev
 metres moves points along their ray.
+
+CARLA's LiDAR does not feel the weather, and ours only with ``weather_attenuation``, which CARLA does not have. The light then
+goes through rain, fog or dust twice, so that the rate grows by two extinctions; and since what comes back falls with the square
+of the distance, a scanner that just sees ``range`` metres through clear air sees r metres, r = range exp(-extinction r).
 """
 
 import math
@@ -21,14 +25,25 @@ from samepath.core.states import Pose
 from samepath.core.trig import to_radians
 from samepath.core.trig_arrays import sincos_deg
 from samepath.simulator.sensors.rays.caster import RayCaster
-from samepath.simulator.sensors.rays.kernels import RayBundle, lidar_points, ray_grid
+from samepath.simulator.sensors.rays.kernels import FAINTEST, RayBundle, exp_below_one, lidar_points, ray_grid
 from samepath.simulator.sensors.renderer import RenderScene
-from samepath.simulator.sensors.sensor import SEED, SENSOR_TICK, GivenAttributes, NoiseKey, NumberAttribute, read_attributes
+from samepath.simulator.sensors.sensor import (
+    SEED,
+    SENSOR_TICK,
+    AttributeTable,
+    FlagAttribute,
+    GivenAttributes,
+    NoiseKey,
+    NumberAttribute,
+    read_attributes,
+)
+from samepath.simulator.sensors.weather import extinction_per_m
 
 Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]
 RAYS_MOST: Final = 1 << 24
 """The most rays of one measurement: a gigabyte of memory."""
+WEATHER: Final = "weather_attenuation"
 _SCAN: Final[Mapping[str, NumberAttribute]] = MappingProxyType(
     {
         "channels": NumberAttribute(32, 1, 1024, whole=True),
@@ -42,7 +57,7 @@ _SCAN: Final[Mapping[str, NumberAttribute]] = MappingProxyType(
     }
 )
 SEMANTIC_LIDAR: Final = _SCAN
-LIDAR: Final[Mapping[str, NumberAttribute]] = MappingProxyType(
+LIDAR: Final[AttributeTable] = MappingProxyType(
     {
         **_SCAN,
         "atmosphere_attenuation_rate": NumberAttribute(0.004, 0.0, 1000.0, "1/m"),
@@ -51,6 +66,7 @@ LIDAR: Final[Mapping[str, NumberAttribute]] = MappingProxyType(
         "dropoff_zero_intensity": NumberAttribute(0.4, 0.0, 1.0),
         "noise_stddev": NumberAttribute(0.0, 0.0, 1000.0, "m"),
         "noise_seed": SEED,
+        WEATHER: FlagAttribute(default=False),
     }
 )
 POINT: Final = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("intensity", "<f4")])
@@ -77,6 +93,21 @@ class LidarScan:
         """CARLA's payload: angle, number of channels, points per channel, points."""
         head = np.float32(self.horizontal_angle_rad).tobytes() + np.uint32(len(self.counts)).tobytes()
         return head + self.counts.astype("<u4").tobytes() + self.points.tobytes()
+
+
+def reach_m(range_m: float, extinction: float) -> float:
+    """How far a scanner sees that sees ``range_m`` through clear air: r = range exp(-extinction r), by halving."""
+    if extinction <= 0.0:
+        return range_m
+    low_m, high_m = 0.0, range_m
+    # As often as the range has bits: the result is the same on every machine, since the exponential is our own.
+    for _ in range(60):
+        middle_m = (low_m + high_m) / 2.0
+        if middle_m < range_m * exp_below_one(max(-extinction * middle_m, FAINTEST)):
+            low_m = middle_m
+        else:
+            high_m = middle_m
+    return low_m
 
 
 class Lidar:
@@ -109,10 +140,11 @@ class Lidar:
         """
         start_deg, end_deg = self._stands_at_deg(elapsed_s), self._stands_at_deg(elapsed_s + interval_s)
         bundle, number, azimuth = self._rays(start_deg, self.columns(interval_s), interval_s)
-        hits = caster.cast(scene, pose, bundle, self.values["range"], details=self.semantic)
+        extinction = extinction_per_m(scene.weather) if self.values.get(WEATHER) else 0.0
+        hits = caster.cast(scene, pose, bundle, reach_m(self.values["range"], extinction), details=self.semantic)
         points, rays = np.empty((bundle.count, 4), np.float32), np.empty(bundle.count, np.int64)
         counts = np.empty(len(number), np.uint32)
-        losses, values = self._losses(number.shape, noise_key)
+        losses, values = self._losses(number.shape, noise_key, extinction)
         found = lidar_points(hits.distance_m, number, self._elevation, azimuth, losses, values, points, rays, counts)
         angle_rad = to_radians(end_deg)
         if not self.semantic:
@@ -162,13 +194,13 @@ class Lidar:
         return self._kept[1:]
 
     def _losses(
-        self, shape: tuple[int, ...], noise_key: NoiseKey
+        self, shape: tuple[int, ...], noise_key: NoiseKey, extinction: float
     ) -> tuple[tuple[Floats, Floats, Floats], tuple[float, float, float, float, float]]:
         """Noise for every ray, each kind from a stream of its own: switching one off leaves the others as they are."""
         if self.semantic:
             return (_NONE, _NONE, _NONE), (0.0, 0.0, 0.0, 0.0, 0.0)
         values = self.values
-        attenuation, general = values["atmosphere_attenuation_rate"], values["dropoff_general_rate"]
+        attenuation, general = values["atmosphere_attenuation_rate"] + 2.0 * extinction, values["dropoff_general_rate"]
         limit, zero = values["dropoff_intensity_limit"], values["dropoff_zero_intensity"]
         own = NoiseKey(int(values["noise_seed"]), noise_key.sensor, noise_key.tick)
         by_rate = own.stream("lidar loss").random(shape) if general > 0.0 else _NONE

@@ -33,7 +33,7 @@ from samepath.simulator.sensors.events import EVENT, EventCamera, nanoseconds
 from samepath.simulator.sensors.events import KIND as EVENTS
 from samepath.simulator.sensors.inertial import Gnss, Imu, ObstacleDetector, acceleration_of, origin_of
 from samepath.simulator.sensors.labels import ActorAppearance, Odometer
-from samepath.simulator.sensors.lidar import Lidar
+from samepath.simulator.sensors.lidar import WEATHER, Lidar
 from samepath.simulator.sensors.radar import Radar
 from samepath.simulator.sensors.renderer import CameraFrame, Channel, Lamp, RenderScene
 from samepath.simulator.sensors.scene_builder import Boxes, scene_builder_of
@@ -202,6 +202,7 @@ class SensorSuite:
         *,
         boxes: Boxes = (),
         weather: SceneWeather | None = None,
+        weather_felt: bool = False,
         threads: int = 1,
         renderer: str = "software",
     ) -> None:
@@ -225,7 +226,10 @@ class SensorSuite:
         self._step_s = world.settings.step_s
         self._fitted = [
             _Fitted(
-                sensor, SENSOR_KINDS[sensor.type](sensor.attributes), number, float(sensor.attributes.get("sensor_tick", 0.0))
+                sensor,
+                SENSOR_KINDS[sensor.type](_felt(sensor) if weather_felt else sensor.attributes),
+                number,
+                float(sensor.attributes.get("sensor_tick", 0.0)),
             )
             for number, sensor in enumerate(rig.sensors)
         ]
@@ -401,6 +405,12 @@ def as_rows(records: NDArray[np.void]) -> NDArray[Any]:
     kinds = {records.dtype[name] for name in names}
     kind = np.float32 if kinds == {np.dtype("<f4")} else np.float64
     return np.stack([records[name].astype(kind) for name in names], axis=-1)
+
+
+def _felt(sensor: MountedSensor) -> dict[str, Value]:
+    """The attributes of a sensor where weather is felt, unless it says otherwise itself."""
+    felt: dict[str, Value] = {WEATHER: True} if sensor.type == "sensor.lidar.ray_cast" else {}
+    return felt | sensor.attributes
 
 
 def _parent(rig: Rig, world: World) -> int:

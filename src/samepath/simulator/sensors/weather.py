@@ -104,6 +104,27 @@ def is_dark(weather: SceneWeather) -> bool:
     return weather.sun_altitude_angle < _LAMPS_DEG + 0.5 * dim_deg
 
 
+def wetness_of(weather: SceneWeather) -> float:
+    """How wet roads are, 0 to 1: by decree, under puddles, or because it rains."""
+    rain = weather.part("precipitation")
+    return max(weather.part("wetness"), 0.9 * weather.part("precipitation_deposits"), 0.6 * rain)
+
+
+def tyre_grip(weather: SceneWeather) -> float:
+    """What is left of a tyre's friction: 1 on a dry road, 0.7 on a wet one, 0.5 where water stands on it.
+
+    Wet asphalt holds about two thirds to three quarters of what it holds dry, less under standing water and at speed (Wong,
+    Theory of Ground Vehicles, 2001, table 1.3: 0.8 to 0.9 dry, 0.5 to 0.7 wet). The speed is left out.
+    """
+    return 1.0 - 0.3 * wetness_of(weather) - 0.2 * weather.part("precipitation_deposits")
+
+
+def extinction_per_m(weather: SceneWeather) -> float:
+    """How much light a metre of rain, fog or dust takes, the haze of a clear day left out: the very numbers of the pictures."""
+    rain, fog, dust = (weather.part(name) for name in ("precipitation", "fog_density", "dust_storm"))
+    return 0.0035 * rain * rain + 0.075 * fog * fog + 0.02 * dust
+
+
 def light_of(weather: SceneWeather) -> SceneLight:
     """Work out the light."""
     altitude_deg = min(max(weather.sun_altitude_angle, -90.0), 90.0)
@@ -131,7 +152,7 @@ def light_of(weather: SceneWeather) -> SceneLight:
     # A veil of haze is always there; rain thickens it. Fog of 100 % leaves about 25 m.
     fog_per_m = 0.00045 + 0.0035 * rain * rain + 0.075 * fog_part * fog_part + 0.02 * dust
     fog = _mix(_mix(horizon, tone, 0.3 * fog_part), _scaled(above, 1.2), 0.25 * fog_part)
-    wet = max(weather.part("wetness"), 0.9 * weather.part("precipitation_deposits"), 0.6 * rain)
+    wet = wetness_of(weather)
     return SceneLight(
         to_sun=(cos_alt * cos_az, cos_alt * sin_az, sin_alt),
         sun=_scaled(sun, strength),

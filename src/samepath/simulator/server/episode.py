@@ -23,7 +23,7 @@ from samepath.simulator.carla.streams import FrameTime
 from samepath.simulator.physics.engine import PhysicsSettings
 from samepath.simulator.sensors.labels import ActorAppearance, Odometer, paint_of
 from samepath.simulator.sensors.renderer import Lamp
-from samepath.simulator.sensors.weather import SceneWeather
+from samepath.simulator.sensors.weather import SceneWeather, tyre_grip
 from samepath.simulator.server.actors import ActorEntry, ActorRegistry, SignEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.debug import DebugShapes
 from samepath.simulator.server.maps import MapLibrary, served_map
@@ -76,7 +76,8 @@ class Publisher(Protocol):
 class EpisodeContext:
     """What is given to a server when it starts. ``on_command`` is told of every command for an actor, and its rank.
 
-    ``before_step`` may push the world before physics steps: a server that is not to repeat itself, see ``--source``.
+    ``weather_felt``: tyres and LiDARs feel the weather. ``before_step`` may push the world before physics steps: a server that
+    is not to repeat itself, see ``--source``.
     """
 
     maps: MapLibrary
@@ -91,6 +92,7 @@ class EpisodeContext:
     on_command: Callable[[int, int], None] = lambda _actor, _rank: None
     before_step: Callable[[World], None] = lambda _world: None
     traffic: TrafficSettings | None = None
+    weather_felt: bool = False
 
 
 @dataclass
@@ -116,7 +118,6 @@ class ConnectionState:
     def __init__(self) -> None:
         self.subscriptions = Subscriptions()
         self.traffic_managers: dict[int, tuple[str, Caller]] = {}  # by port: their host, and whose they are
-
         self.callers: dict[int, str] = {}  # who has called, by identity: the name, for people
         self.pace = 1.0  # how fast time passes where nobody else sets its pace; 0: the world stands, but for these steps
         self.steps_asked = 0
@@ -126,9 +127,9 @@ class ConnectionState:
         """A client calls; at its first call it is new."""
         if id(caller) not in self.callers:
             self.callers[id(caller)] = str(getattr(caller, "name", "") or f"a client of node {caller.home}")
+
     def disconnect(self, caller: Caller) -> None:
         """A client has gone, and its traffic managers with it."""
-        for port in [port for port, (_, owner) in self.traffic_managers.items() if owner is caller]:
         self.callers.pop(id(caller), None)
         if self.paced_by == id(caller):  # or the world would stand for ever
             self.pace, self.paced_by = 1.0, None
@@ -138,7 +139,6 @@ class ConnectionState:
     def clear(self) -> None:
         """All clients have gone, as they do when a server dies."""
         self.traffic_managers.clear()
-        self.subscriptions = Subscriptions()
         self.callers.clear()
         self.pace, self.paced_by, self.steps_asked = 1.0, None, 0
         self.subscriptions = Subscriptions()
@@ -211,6 +211,12 @@ class Episode:
         for bit, label in labels.LAYERS.items():
             if not layers & bit:
                 self.show_label(label, on=False)
+
+    def set_weather(self, weather: WeatherParameters) -> None:
+        """Change the weather: cameras see it, and where it is felt, roads are as wet as it says."""
+        self.weather = weather
+        if self.context.weather_felt:
+            self.world.set_grip(tyre_grip(scene_weather(weather)))
 
     @property
     def moment(self) -> FrameTime:
@@ -373,7 +379,7 @@ class ViewBuilder:
             tick=episode.world.tick_count,
             looks=tuple(self._look(entry) for entry in bodies),
             velocities=tuple(episode.world.state(entry.id).velocity_mps for entry in bodies),
-            weather=SceneWeather(*(min(max(value, -_WEATHER_MOST), _WEATHER_MOST) for value in episode.weather)),
+            weather=scene_weather(episode.weather),
             lights=tuple(int(episode.signals.shows(number)) for number in range(len(episode.map.signals.lights))),
             hidden=self._hidden(),
             past=self._past,

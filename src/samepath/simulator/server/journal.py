@@ -74,6 +74,7 @@ class JournalOrigin:
     extra: Mapping[str, Any] = field(default_factory=dict)
     map_files: Mapping[str, Path] = field(default_factory=dict)
     traffic: TrafficSettings | None = None
+    weather_felt: bool = False
 
     def plain(self) -> dict[str, Any]:
         """The origin as plain data."""
@@ -86,6 +87,7 @@ class JournalOrigin:
             "extra": dict(self.extra),
             "map_files": {name: str(path) for name, path in self.map_files.items()},
             **({} if self.traffic is None else {"traffic": asdict(self.traffic)}),
+            **({"weather_felt": True} if self.weather_felt else {}),
         }
 
     @classmethod

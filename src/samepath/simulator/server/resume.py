@@ -156,6 +156,7 @@ def open_episode(context: EpisodeContext, map_name: str, config: JournalConfig |
         {**config.extra, STREAM_PORT: context.stream_port} if config.settings.keep_all else config.extra,
         context.maps.files,
         context.traffic,
+        context.weather_felt,
     )
     sent = SentMessages(context.outbox) if config.settings.keep_all else None
     episode = Episode(context if sent is None else replace(context, outbox=sent), map_name)

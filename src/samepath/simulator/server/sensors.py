@@ -395,10 +395,18 @@ class ServedLidar(VisualSensor):
 
     def check(self, description: Description) -> Callable[[float], MeasurementSize]:
         """Refuse channels and ranges that cannot be."""
-        from samepath.simulator.sensors.lidar import Lidar
+        from samepath.simulator.sensors.lidar import WEATHER, Lidar
 
         lidar = Lidar.from_attributes(given(description), semantic=description.id.endswith("_semantic"))
+        self._feels = WEATHER in lidar.values
         return partial(_size_of_rays, lidar.payload_bytes, lidar.values["sensor_tick"])
+
+    def feel_weather(self) -> None:
+        """Lose sight in rain and fog; the semantic one tells the truth in any weather."""
+        from samepath.simulator.sensors.lidar import WEATHER
+
+        if self._feels:
+            self._attributes = (*self._attributes, (WEATHER, "1"))
 
 
 class ServedRadar(VisualSensor):
@@ -449,12 +457,15 @@ def sensor_models() -> dict[str, Callable[[Description, int], SensorModel]]:
     return {**SENSOR_MODELS, AwarenessSensor.name: AwarenessSensor, CustomRadioSensor.name: CustomRadioSensor}
 
 
-def build_sensor(description: Description, ordinal: int) -> SensorModel:
-    """Build the model of a sensor from its blueprint's attributes."""
+def build_sensor(description: Description, ordinal: int, *, weather_felt: bool) -> SensorModel:
+    """Build the model of a sensor from its blueprint's attributes; ``weather_felt``: LiDARs lose sight in rain and fog."""
     build = sensor_models().get(description.id)
     if build is None:
         raise CallError(f"{NOT_SUPPORTED}: {description.id}; there are: {', '.join(sensor_models())}")
-    return build(description, ordinal)
+    model = build(description, ordinal)
+    if weather_felt and isinstance(model, ServedLidar):
+        model.feel_weather()
+    return model
 
 
 @dataclass(eq=False)

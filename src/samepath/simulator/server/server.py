@@ -76,6 +76,8 @@ class ServerSettings:
     sources: tuple[str, ...] = ()
     protocol: str = NEWEST
     traffic: TrafficSettings | None = None
+    weather_felt: bool = False
+    """Tyres and LiDARs feel the weather, which in CARLA is only seen."""
     time_scale: float = 1.0
     """World seconds per wall second in asynchronous mode."""
 
@@ -219,6 +221,7 @@ class SimulatorServer:
             on_command=parts.on_command,
             before_step=self._disturbance(),
             traffic=settings.traffic,
+            weather_felt=settings.weather_felt,
         )
         episode, journal = open_episode(context, settings.map_name, settings.journal)
         return EpisodeRunner(

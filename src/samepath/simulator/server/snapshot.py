@@ -269,7 +269,8 @@ def _entry(episode: Episode, kept: _KeptEntry) -> ActorEntry:
     entry = _KINDS[kept.kind](blueprint=blueprint, **dict(zip(names, decoder.decode(kept.fields), strict=True)))
     if isinstance(entry, SensorEntry) and kept.sensor is not None:
         # Counted from the first actor of the episode, as when it was spawned: a sensor's noise belongs to that number.
-        entry.model = build_sensor(entry.record.description, entry.id - episode.first_actor_id)
+        ordinal, felt = entry.id - episode.first_actor_id, episode.context.weather_felt
+        entry.model = build_sensor(entry.record.description, ordinal, weather_felt=felt)
         entry.model.restore(kept.sensor)
         # The port of the streams may be another than that of the server that died.
         entry.record = entry.record._replace(stream_token=token(entry.stream_id, episode.context.stream_port))

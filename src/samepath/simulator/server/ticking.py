@@ -435,7 +435,7 @@ def _entry(
         return _with_body(episode, blueprint, (description, box, tags, parent_id), pose, overlapping=overlapping)
     if blueprint.id.startswith("sensor."):
         ordinal = episode.next_actor_id - episode.first_actor_id
-        model = build_sensor(description, ordinal)
+        model = build_sensor(description, ordinal, weather_felt=episode.context.weather_felt)
         _check_image(description, episode.context.limits.image_pixels)
         check_rays(description.id, given(description), episode.settings.fixed_delta_seconds or DEFAULT_STEP_S)
         if isinstance(model, VisualSensor):

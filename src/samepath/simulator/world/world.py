@@ -350,6 +350,19 @@ class World:
         self._set_frictions()
         self._digest = link(self._digest, f"no friction {number}".encode())
 
+    @property
+    def grip(self) -> float:
+        """What the road leaves of the tyres' own friction."""
+        return self._physics.grip
+
+    def set_grip(self, grip: float) -> None:
+        """Make roads wet or dry: the part that is left of the friction that tyres have of their own, not of that of volumes."""
+        if not 0.0 <= grip <= 1.0:
+            raise SimulatorError(f"a part of the tyres' friction from 0 to 1 was wanted, but {grip!r} came")
+        if grip != self._physics.grip:
+            self._physics.set_grip(grip)
+            self._digest = link(self._digest, f"grip {grip!r}".encode())
+
     def _set_frictions(self) -> None:
         for number, state in self._states.records().items():
             kind = self.kind(number)

@@ -64,8 +64,8 @@ def get_weather_parameters(episode: Episode) -> r.WeatherParameters:
 
 @TABLE.void(r.weather)
 def set_weather_parameters(episode: Episode, weather: r.WeatherParameters) -> None:
-    """Change the weather: kept for cameras, not felt by tyres."""
-    episode.weather = weather
+    """Change the weather: seen by cameras, and felt where the server was started so."""
+    episode.set_weather(weather)
 
 
 @TABLE.query()
