@@ -6,7 +6,10 @@ puts 40 cars under the traffic manager for ten simulated minutes. What is counte
 
 - **lights**: how many cars were ever at a traffic light, and how many lights have stop way-points;
 - **collisions**: pairs that touched, each counted once for a second;
-- **off the road**: cars whose middle was on no driving, shoulder or parking lane, looked at every second;
+- **off the road**: cars whose middle was on no driving, shoulder or parking lane, looked at every second. Each kind of lane is
+  asked for apart, and the lanes beside the one that was found are looked at too: CARLA's client takes the lane whose middle is
+  nearest, so that a car near the edge of a lane, with a narrow shoulder beside it, would count as on neither;
+- **overturned**: cars that leant by more than 45 degrees;
 - **jammed**: cars that moved less than 5 m in the last two minutes: the lights of a junction take one. CARLA's traffic manager
   takes out cars that stood for 90 s; those are counted with them.
 """
@@ -74,9 +77,25 @@ for vehicle in vehicles:
 lights = [light for light in world.get_actors().filter("traffic.traffic_light")]
 with_stops = sum(bool(light.trigger_volume.extent.x > 0 and light.get_stop_waypoints()) for light in lights)
 road_map = world.get_map()
-lanes = carla.LaneType.Driving | carla.LaneType.Shoulder | carla.LaneType.Parking | carla.LaneType.Bidirectional
+DRIVABLE = (carla.LaneType.Driving, carla.LaneType.Shoulder, carla.LaneType.Parking, carla.LaneType.Bidirectional)
+def on_lane(place, lane):
+    if lane is None or lane.lane_type not in DRIVABLE:
+        return False
+    middle, right = lane.transform.location, lane.transform.get_right_vector()
+    return abs((place.x - middle.x) * right.x + (place.y - middle.y) * right.y) <= lane.lane_width / 2 + 0.01
+def on_road(place):
+    for kind in DRIVABLE:
+        if road_map.get_waypoint(place, False, kind) is not None:
+            return True
+    for kind in DRIVABLE:
+        near = road_map.get_waypoint(place, True, kind)
+        if near is None or near.transform.location.distance_2d(place) > 6.0:
+            continue
+        if any(on_lane(place, lane) for lane in (near, near.get_left_lane(), near.get_right_lane())):
+            return True
+    return False
 at_light, off, trail, driven = set(), {}, {v.id: [] for v in vehicles}, {v.id: 0.0 for v in vehicles}
-last, gone = {}, {}
+last, gone, over = {}, {}, {}
 for tick in range(round(seconds / 0.05)):
     frame = world.tick()
     if tick % 20:
@@ -93,8 +112,11 @@ for tick in range(round(seconds / 0.05)):
             driven[vehicle.id] += here.distance(last[vehicle.id])
         last[vehicle.id] = here
         trail[vehicle.id].append(driven[vehicle.id])
-        if road_map.get_waypoint(here, False, lanes) is None:
-            off[vehicle.id] = off.get(vehicle.id, 0) + 1
+        if not on_road(here):
+            off.setdefault(vehicle.id, []).append([round(x, 1) for x in (here.x, here.y)])
+        lean = vehicle.get_transform().rotation
+        if max(abs(lean.roll), abs(lean.pitch)) > 45.0:
+            over.setdefault(vehicle.id, [tick * 0.05, round(here.x, 1), round(here.y, 1)])
 first = frame - round(seconds / 0.05)
 seconds_touched = sorted({((f - first) // 20, a, b, kind) for f, a, b, kind in touched})
 places = {n: [round(x, 1) for x in (place.x, place.y)] for n, place in last.items()}
@@ -102,7 +124,7 @@ jammed = [n for n, way in trail.items() if len(way) > 120 and way[-1] - way[-121
 print("result: " + json.dumps({
     "cars": len(vehicles), "lights": len(lights), "lights_with_stops": with_stops, "cars_at_lights": len(at_light),
     "collisions": len(seconds_touched), "touched": seconds_touched[:40],
-    "off_road": {n: [s, places[n]] for n, s in off.items()},
+    "off_road": {n: [len(spots), spots[0]] for n, spots in off.items()}, "overturned": over,
     "jammed": {n: places[n] for n in jammed if n not in gone}, "gone": gone,
     "driven_m": round(sum(driven.values()) / max(1, len(driven))), "spawn_points": len(road_map.get_spawn_points()),
 }), flush=True)
@@ -128,7 +150,18 @@ def main() -> int:
         if not arguments.only or name in arguments.only:
             results[name] = run(arguments.folder, name, arguments.cars, arguments.seconds, arguments.port)
             print(f"{name}: {json.dumps(results[name])[:400]}", file=sys.stderr, flush=True)
-    table = Table("map", "cars", "at a light", "lights with stops", "collisions", "off the road", "jammed", "driven", box=None)
+    table = Table(
+        "map",
+        "cars",
+        "at a light",
+        "lights with stops",
+        "collisions",
+        "off the road",
+        "overturned",
+        "jammed",
+        "driven",
+        box=None,
+    )
     for name, found in results.items():
         if "error" in found:
             table.add_row(name, found["error"])
@@ -136,13 +169,14 @@ def main() -> int:
         jammed = len(found["jammed"]) + len(found["gone"])
         table.add_row(
             name, str(found["cars"]), str(found["cars_at_lights"]), f"{found['lights_with_stops']} of {found['lights']}",
-            str(found["collisions"]), str(len(found["off_road"])), str(jammed), f"{found['driven_m']} m",
+            str(found["collisions"]), str(len(found["off_road"])), str(len(found["overturned"])), str(jammed),
+            f"{found['driven_m']} m",
         )  # fmt: skip
     Console(width=140).print(table)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     good = all(
-        "error" not in found and not (found["collisions"] or found["off_road"] or found["jammed"] or found["gone"])
+        "error" not in found and not any(found[k] for k in ("collisions", "off_road", "overturned", "jammed", "gone"))
         for found in results.values()
     )
     return 0 if good else 1
