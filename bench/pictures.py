@@ -8,7 +8,7 @@ from PIL import Image
 from samepath.core.errors import SimulatorError
 from samepath.core.states import Pose
 from samepath.simulator.maps import load_map
-from samepath.simulator.sensors.cameras import normal_image
+from samepath.simulator.sensors.images import normal_image
 from samepath.simulator.sensors.labels import ActorAppearance, paint_of
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
 from samepath.simulator.sensors.renderer import NO_LAMPS, Camera, CameraFrame, Channel, Lamp, Renderer, create_renderer

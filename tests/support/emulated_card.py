@@ -25,15 +25,16 @@ RUBBISH = 0xA5
 
 
 @cache
-def library():
-    """The kernels, built once and kept as the core is."""
-    digest = hashlib.blake2b(SOURCE.read_bytes() + " ".join(FLAGS).encode(), digest_size=12)
+def library(many=False):
+    """The kernels, for one world or for many, built once and kept as the core is."""
+    flags = (*FLAGS, "-DMANY_WORLDS") if many else FLAGS
+    digest = hashlib.blake2b(SOURCE.read_bytes() + " ".join(flags).encode(), digest_size=12)
     for name in HEADERS:
         digest.update((HERE / name).read_bytes())
     path = cache_folder(HERE) / f"card-{digest.hexdigest()}.so"
     if not path.exists():
         made = path.with_suffix(f".{random.SystemRandom().getrandbits(64):x}")
-        subprocess.run([COMPILER, *FLAGS, "-I", str(HERE), "-o", str(made), str(SOURCE)], check=True)
+        subprocess.run([COMPILER, *flags, "-I", str(HERE), "-o", str(made), str(SOURCE)], check=True)
         made.replace(path)
     built = ctypes.CDLL(str(path))
     built.samepath_work_bytes.argtypes, built.samepath_work_bytes.restype = [ctypes.c_char_p], ctypes.c_int64
@@ -101,15 +102,15 @@ class EmulatedCard:
             self._inside(to, size)
             self._add(stream, lambda: ctypes.memset(to, 0, size))
 
-    def launch(self, kernel, blocks, rows, threads, work, stream):
+    def launch(self, kernel, blocks, rows, threads, work, stream, *, many=False):
         assert 1 <= blocks < 2**31 and 1 <= rows <= 65535 and 1 <= threads <= 1024
-        assert len(work) == library().samepath_work_bytes(kernel.encode()), kernel
+        assert len(work) == library(many).samepath_work_bytes(kernel.encode()), kernel
         order = self._chance.getrandbits(30) if self._shuffles else 0
         self.launched.append(kernel)
-        self._add(stream, lambda: self._run(kernel, blocks, rows, threads, work, order))
+        self._add(stream, lambda: self._run(kernel, blocks, rows, threads, work, order, many))
 
-    def _run(self, kernel, blocks, rows, threads, work, order):
-        assert library().samepath_launch(kernel.encode(), blocks, rows, threads, work, order) == 0, kernel
+    def _run(self, kernel, blocks, rows, threads, work, order, many=False):
+        assert library(many).samepath_launch(kernel.encode(), blocks, rows, threads, work, order) == 0, kernel
 
     def event(self):
         return []

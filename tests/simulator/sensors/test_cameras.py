@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from samepath.core.errors import InputError, UnknownNameError
 from samepath.core.states import Pose
 from samepath.simulator.carla.blueprints import find
-from samepath.simulator.sensors.cameras import CAMERA_KINDS, CameraSensor, depth_image, depth_of, normal_image
+from samepath.simulator.sensors.cameras import CAMERA_KINDS, CameraSensor
+from samepath.simulator.sensors.images import depth_image, depth_of, normal_image
 from samepath.simulator.sensors.labels import ActorAppearance, Label, paint_of
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
 from samepath.simulator.sensors.renderer import FAR_M, Camera, CameraFrame, Channel, Lamp

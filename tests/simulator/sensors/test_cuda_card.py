@@ -15,9 +15,12 @@ from samepath.simulator.maps import load_map
 from samepath.simulator.sensors.auto import AutoRenderer
 from samepath.simulator.sensors.cuda import card as cards
 from samepath.simulator.sensors.cuda import driver as drivers
-from samepath.simulator.sensors.cuda.card import CardDevice, jobs_of
+from samepath.simulator.sensors.cuda import jobs as jobs_module
+from samepath.simulator.sensors.cuda import worlds
+from samepath.simulator.sensors.cuda.card import CardDevice
 from samepath.simulator.sensors.cuda.driver import HERE, KERNELS, CardError, _PinnedPool
 from samepath.simulator.sensors.cuda.host_device import COMPILER
+from samepath.simulator.sensors.cuda.jobs import jobs_of
 from samepath.simulator.sensors.cuda.renderer import CudaRenderer
 from samepath.simulator.sensors.raster.arrays import FrameBatch, Outputs
 from samepath.simulator.sensors.raster.prepare import camera_arrays_of
@@ -71,10 +74,11 @@ def test_pieces_that_are_too_many_are_noticed_although_there_is_room_for_their_t
 def test_slices_of_any_size_give_the_same_bytes(monkeypatch):
     made = set()
     for share in (1, 20_000, 1_000_000):
-        monkeypatch.setattr(cards, "_SLICE_PX_LEAST", share)
-        monkeypatch.setattr(cards, "_SLICE_PX_MOST", share)
+        monkeypatch.setattr(jobs_module, "_SLICE_PX_LEAST", share)
+        monkeypatch.setattr(jobs_module, "_SLICE_PX_MOST", share)
         batch = FrameBatch(views())
-        jobs = jobs_of(camera_arrays_of(views(), batch.offsets), 100)
+        one_world = np.zeros(len(views()), np.int64)
+        jobs = jobs_of(camera_arrays_of(views(), batch.offsets), one_world, np.array([100]))
         made.add(len(jobs.slices))
         assert sum(part.jobs for part in jobs.slices) == len(jobs.content)
         assert digest(CudaRenderer(CardDevice(EmulatedCard(share))).render(street_scene("rain"), views())) == PINNED["rain"]
@@ -123,8 +127,8 @@ def test_only_what_has_moved_is_uploaded():
 
 
 def test_pictures_are_copied_while_the_next_ones_are_drawn(monkeypatch):
-    monkeypatch.setattr(cards, "_SLICE_PX_LEAST", 1)
-    monkeypatch.setattr(cards, "_SLICE_PX_MOST", 1)
+    monkeypatch.setattr(jobs_module, "_SLICE_PX_LEAST", 1)
+    monkeypatch.setattr(jobs_module, "_SLICE_PX_MOST", 1)
     card = EmulatedCard()
     order = []
     run, download = card._run, card.download
@@ -154,7 +158,8 @@ def test_the_text_has_the_sizes_that_python_has():
     said = dict(re.findall(r"(\w+_BYTES) = (\d+)", TEXT))
     for name in ("SEEN", "SIGHT", "PICTURE", "LARGE", "PIECE", "JOB", "COLOUR"):
         assert int(said[f"{name}_BYTES"]) == getattr(cards, f"{name}_BYTES"), name
-    assert int(said["WORK_BYTES"]) == cards.records_bytes()
+    assert int(said["WORLD_BYTES"]) == worlds.WORLD_BYTES
+    assert int(said["WORK_BYTES"]) == cards.records_bytes() == worlds.WORLD_BYTES + worlds.WORK_REST_BYTES
     assert int(said["MOVE_BYTES"]) == 24
     assert tuple(re.findall(r"^(?:RAY_)?KERNEL\((\w+)\)", TEXT, re.MULTILINE)) == KERNELS
 
@@ -251,4 +256,4 @@ def test_pictures_of_a_card_lie_in_memory_that_it_can_copy_to():
     device = CardDevice(EmulatedCard())
     frames = CudaRenderer(device).render(street_scene("noon"), [replace(cameras()[0], channels=Channel.COLOUR)])
     assert isinstance(frames.arrays, Outputs)
-    assert [len(array) > 0 for array in frames.arrays] == [True, False, False, False, False, False]
+    assert [len(array) > 0 for array in frames.arrays] == [True, *[False] * 9]

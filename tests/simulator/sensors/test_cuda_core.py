@@ -24,7 +24,6 @@ from samepath.simulator.sensors.raster.prepare import ScenePreparer, camera_arra
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
 from samepath.simulator.sensors.renderer import Camera, Channel, Lamp, Material, MeshInstances
 from samepath.simulator.sensors.scene_builder import scene_builder_of
-from samepath.simulator.sensors.weather import light_of
 from tests.support.camera_scenes import (
     EVERYTHING,
     SKY,
@@ -222,7 +221,7 @@ def test_sky_and_glow_have_the_bytes_of_the_software_renderer(weather):
     prepared = ScenePreparer().prepare(scene)
     numbers, grid = prepared.shade.numbers.copy(), prepared.static.grid
     sky = device.paint_sky(
-        np.zeros_like(prepared.shade.sky), prepared.shade.noise, shading._sky_numbers(light_of(scene.weather))
+        np.zeros_like(prepared.shade.sky), prepared.shade.noise, prepared.kept.sky_numbers
     )
     assert sky.tobytes() == prepared.shade.sky.tobytes()
     numbers[[shading.GLOW_X, shading.GLOW_Y, shading.GLOW_PER_M]] = grid.x_m, grid.y_m, grid.cells_per_m

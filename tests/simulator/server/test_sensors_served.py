@@ -12,7 +12,8 @@ from test_vehicle_methods import on_the_straight
 
 from samepath.core.errors import SamepathError
 from samepath.simulator.carla import streams as frames
-from samepath.simulator.sensors.cameras import CAMERA_KINDS, depth_of
+from samepath.simulator.sensors.cameras import CAMERA_KINDS
+from samepath.simulator.sensors.images import depth_of
 from samepath.simulator.sensors.labels import Label
 from tests.support.serving import call, described, episode, ticks
 

@@ -11,7 +11,15 @@ from typing import Final
 
 from samepath.core.errors import SimulatorError
 from samepath.simulator.sensors.rays.caster import RayCaster
-from samepath.simulator.sensors.renderer import Camera, CameraFrame, Renderer, RenderScene, create_renderer
+from samepath.simulator.sensors.renderer import (
+    Camera,
+    CameraFrame,
+    Renderer,
+    RenderScene,
+    WorldCameras,
+    WorldsRenderer,
+    create_renderer,
+)
 
 LOG: Final = logging.getLogger("samepath.sensors")
 
@@ -69,6 +77,15 @@ class AutoRenderer:
             self._fall_back(error)
         # Not into ``out``: a card that failed may still write there.
         return self._renderer.render(scene, cameras)
+
+    def render_worlds(self, groups: Sequence[WorldCameras]) -> list[Sequence[CameraFrame]]:
+        """Draw the cameras of several scenes, in one launch where a card draws."""
+        if isinstance(self._renderer, WorldsRenderer):
+            try:
+                return self._renderer.render_worlds(groups)
+            except SimulatorError as error:
+                self._fall_back(error)
+        return [self._renderer.render(scene, cameras) for scene, cameras in groups]
 
     def _fall_back(self, error: SimulatorError) -> None:
         lost, self._renderer = self._renderer, self._software()

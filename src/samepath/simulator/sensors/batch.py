@@ -1,7 +1,7 @@
 """Pictures of many worlds in one call: scenes of any maps, weathers and ticks, any cameras in each.
 
-Views of the same scene are drawn together, scenes of the same map and weather one after the other, so that what belongs to a
-map is worked out and uploaded once. On a card two scenes are under way at a time, and pictures may stay there.
+On a card all scenes are drawn in one launch, and pictures may stay there. Elsewhere views of the same scene are drawn together,
+and scenes of the same map and weather one after the other, so that what belongs to a map is worked out once.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from samepath.core.errors import InputError
 from samepath.simulator.sensors.cuda.dlpack import CardArray
-from samepath.simulator.sensors.renderer import Camera, CameraFrame, Renderer, RenderScene, create_renderer
+from samepath.simulator.sensors.renderer import Camera, CameraFrame, Renderer, RenderScene, WorldsRenderer, create_renderer
 
 SceneCamera = tuple[RenderScene, Camera]
 
@@ -28,6 +28,10 @@ class CardFrame:
     instance: CardArray | None = None
     normal: CardArray | None = None
     flow: CardArray | None = None
+    depth_image: CardArray | None = None
+    label_image: CardArray | None = None
+    instance_image: CardArray | None = None
+    normal_image: CardArray | None = None
 
 
 def render(views: Sequence[SceneCamera], renderer: str | Renderer = "auto") -> list[CameraFrame]:
@@ -37,9 +41,12 @@ def render(views: Sequence[SceneCamera], renderer: str | Renderer = "auto") -> l
     """
     made = create_renderer(renderer) if isinstance(renderer, str) else renderer
     try:
+        groups = _groups(views)
+        asked = [(scene, [views[k][1] for k in numbers]) for scene, numbers in groups]
+        drawn = made.render_worlds(asked) if isinstance(made, WorldsRenderer) else [made.render(*one) for one in asked]
         found: list[CameraFrame | None] = [None] * len(views)
-        for scene, numbers in _groups(views):
-            for number, frame in zip(numbers, made.render(scene, [views[k][1] for k in numbers]), strict=True):
+        for (_, numbers), frames in zip(groups, drawn, strict=True):
+            for number, frame in zip(numbers, frames, strict=True):
                 found[number] = frame
         return [frame for frame in found if frame is not None]
     finally:
@@ -53,7 +60,7 @@ def render_on_card(views: Sequence[SceneCamera], renderer: Renderer) -> list[Car
 
     if not isinstance(renderer, CudaRenderer):
         raise InputError(f"the renderer cuda was wanted to leave pictures on a card, but {renderer.name} came")
-    groups = list(_groups(views))
+    groups = _groups(views)
     found: list[CardFrame | None] = [None] * len(views)
     drawn = renderer.render_on_card([(scene, [views[k][1] for k in numbers]) for scene, numbers in groups])
     for (_, numbers), arrays in zip(groups, drawn, strict=True):

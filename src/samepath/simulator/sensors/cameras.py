@@ -16,8 +16,15 @@ from numpy.typing import NDArray
 from samepath.core.errors import InputError, unknown
 from samepath.core.states import Pose
 from samepath.simulator.sensors.ground_truth import INSTANCES
+from samepath.simulator.sensors.images import (
+    colour_image,
+    depth_image,
+    flow_image,
+    instance_image,
+    label_image,
+    normal_image,
+)
 from samepath.simulator.sensors.renderer import (
-    FAR_M,
     Camera,
     CameraFrame,
     Channel,
@@ -38,7 +45,6 @@ from samepath.simulator.sensors.sensor import (
 SIDE_PX_MAX: Final = 8192
 FOV_DEG_MIN, FOV_DEG_MAX = 1.0, 170.0
 PIXELS_MAX: Final = 8192 * 4096
-DEPTH_MAX: Final = (1 << 24) - 1
 _ANY: Final = 1e9
 IMAGE_HEADER: Final = struct.Struct("<IIf")
 
@@ -104,60 +110,6 @@ _OTHERS: Final = frozenset({"role_name", "ros_name", "ros_frame_id", "ros_publis
 Encode = Callable[[CameraFrame], NDArray[Any]]
 
 
-def colour_image(frame: CameraFrame) -> NDArray[np.uint8]:
-    """Blue, green, red, 255."""
-    return _there(frame.bgra)
-
-
-def depth_image(frame: CameraFrame) -> NDArray[np.uint8]:
-    """Metres as 24 bits, the lowest in red, then green, then blue: 1000 (R + 256 G + 65536 B) / (2**24 - 1)."""
-    steps = (_there(frame.depth_m).astype(np.float64) * (DEPTH_MAX / FAR_M) + 0.5).astype(np.uint32)
-    return _bgra(steps >> 16, (steps >> 8) & 255, steps & 255)
-
-
-def depth_of(image: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """The metres in a depth image."""
-    blue, green, red = (image[..., k].astype(np.uint32) for k in range(3))
-    metres: NDArray[np.float64] = (red + (green << 8) + (blue << 16)) * (FAR_M / DEPTH_MAX)
-    return metres
-
-
-def label_image(frame: CameraFrame) -> NDArray[np.uint8]:
-    """The label in red."""
-    label = _there(frame.label)
-    nothing = np.zeros_like(label)
-    return _bgra(nothing, nothing, label)
-
-
-def instance_image(frame: CameraFrame) -> NDArray[np.uint8]:
-    """The label in red, the lower byte of the instance in green, the upper one in blue."""
-    number = _there(frame.instance)
-    return _bgra(number >> 8, number & 255, _there(frame.label))
-
-
-def normal_image(frame: CameraFrame) -> NDArray[np.uint8]:
-    """The normal's x, y, z in the world, from -1..1 as 0..255, in red, green, blue; the sky has none: 127."""
-    level = (_there(frame.normal).astype(np.int32) * 255 + 127 * 255) // 254
-    return _bgra(level[..., 2], level[..., 1], level[..., 0])
-
-
-def flow_image(frame: CameraFrame) -> NDArray[np.float32]:
-    """Motion since the frame before, in half widths to the right and half heights up, at most 2 either way."""
-    return _there(frame.flow)
-
-
-def _there(array: NDArray[Any] | None) -> NDArray[Any]:
-    if array is None:
-        raise ValueError("the frame was drawn without this channel")
-    return array
-
-
-def _bgra(blue: NDArray[Any], green: NDArray[Any], red: NDArray[Any]) -> NDArray[np.uint8]:
-    made = np.empty((*blue.shape, 4), np.uint8)
-    made[..., 0], made[..., 1], made[..., 2], made[..., 3] = blue, green, red, 255
-    return made
-
-
 @dataclass(frozen=True, slots=True)
 class CameraKind:
     """A camera of CARLA: what it needs drawn, how that is encoded, which attributes it has."""
@@ -169,12 +121,12 @@ class CameraKind:
 
 CAMERA_KINDS: Final[Mapping[str, CameraKind]] = MappingProxyType(
     {
-        "sensor.camera.depth": CameraKind(Channel.DEPTH, depth_image, _GEOMETRY),
-        "sensor.camera.instance_segmentation": CameraKind(Channel.LABEL | Channel.INSTANCE, instance_image, _GEOMETRY),
-        "sensor.camera.normals": CameraKind(Channel.NORMAL, normal_image, _GEOMETRY),
+        "sensor.camera.depth": CameraKind(Channel.DEPTH_IMAGE, depth_image, _GEOMETRY),
+        "sensor.camera.instance_segmentation": CameraKind(Channel.INSTANCE_IMAGE, instance_image, _GEOMETRY),
+        "sensor.camera.normals": CameraKind(Channel.NORMAL_IMAGE, normal_image, _GEOMETRY),
         "sensor.camera.optical_flow": CameraKind(Channel.FLOW, flow_image, _GEOMETRY),
         "sensor.camera.rgb": CameraKind(Channel.COLOUR, colour_image, _FILM),
-        "sensor.camera.semantic_segmentation": CameraKind(Channel.LABEL, label_image, _GEOMETRY),
+        "sensor.camera.semantic_segmentation": CameraKind(Channel.LABEL_IMAGE, label_image, _GEOMETRY),
     }
 )
 FILM: Final = _FILM

@@ -17,7 +17,8 @@ from samepath.core.errors import InputError
 from samepath.core.states import Pose
 from samepath.core.streams import stream
 from samepath.core.trig_arrays import log
-from samepath.simulator.sensors.cameras import FILM, IMAGE_HEADER, colour_image, image_header, shape_of
+from samepath.simulator.sensors.cameras import FILM, IMAGE_HEADER, image_header, shape_of
+from samepath.simulator.sensors.images import colour_image
 from samepath.simulator.sensors.renderer import Camera, CameraFrame, Channel
 from samepath.simulator.sensors.sensor import (
     AttributeTable,

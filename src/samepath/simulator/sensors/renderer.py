@@ -10,7 +10,7 @@ from enum import IntEnum, IntFlag
 from functools import lru_cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,12 +173,23 @@ class Channel(IntFlag):
     INSTANCE = 8
     NORMAL = 16
     FLOW = 32
+    # The same as CARLA's cameras show it: four bytes a pixel, see CameraFrame.
+    DEPTH_IMAGE = 64
+    LABEL_IMAGE = 128
+    INSTANCE_IMAGE = 256
+    NORMAL_IMAGE = 512
 
 
 @lru_cache(1024)
 def _half_angle(fov_deg: float) -> tuple[float, float]:
     """Sine and cosine of half a field of view: hundreds of cameras share one, at every tick."""
     return sincos_deg(fov_deg / 2)
+
+
+def focal_px_of(width: int, fov_deg: float) -> float:
+    """The focal length in pixels of a picture so wide, with this horizontal field of view."""
+    sine, cosine = _half_angle(fov_deg)
+    return 0.5 * width * cosine / sine
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +213,7 @@ class Camera:
     @property
     def focal_px(self) -> float:
         """The focal length in pixels."""
-        sine, cosine = _half_angle(self.fov_deg)
-        return 0.5 * self.width * cosine / sine
+        return focal_px_of(self.width, self.fov_deg)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -213,7 +223,8 @@ class CameraFrame:
     ``bgra`` u8[h, w, 4]; ``depth_m`` f32[h, w] along the optical axis, at most ``FAR_M``; ``label`` u8[h, w]; ``instance``
     u16[h, w] (an actor's id modulo 65536; static things count down from 65535; 0: sky); ``normal`` i8[h, w, 3]: the outward
     normal in the world times 127, 0 for the sky; ``flow`` f32[h, w, 2]: motion since the frame before, in half widths to the
-    right and half heights up.
+    right and half heights up. ``depth_image`` to ``normal_image`` u8[h, w, 4] are CARLA's pictures of the same, as
+    :mod:`.cameras` describes them.
     """
 
     camera: Camera
@@ -223,6 +234,10 @@ class CameraFrame:
     instance: NDArray[np.uint16] | None = None
     normal: NDArray[np.int8] | None = None
     flow: NDArray[np.float32] | None = None
+    depth_image: NDArray[np.uint8] | None = None
+    label_image: NDArray[np.uint8] | None = None
+    instance_image: NDArray[np.uint8] | None = None
+    normal_image: NDArray[np.uint8] | None = None
 
 
 class Renderer(Protocol):
@@ -236,12 +251,25 @@ class Renderer(Protocol):
 
     def render(
         self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None
-    ) -> tuple[CameraFrame, ...]:
+    ) -> Sequence[CameraFrame]:
         """Draw all cameras; ``out`` are earlier frames of the same sizes and channels whose arrays may be written over."""
         ...
 
     def close(self) -> None:
         """Let go of threads, contexts and memory."""
+        ...
+
+
+WorldCameras = tuple[RenderScene, Sequence[Camera]]
+"""A scene and the cameras that look at it."""
+
+
+@runtime_checkable
+class WorldsRenderer(Renderer, Protocol):
+    """A back end that draws several scenes at once faster than one after the other."""
+
+    def render_worlds(self, groups: Sequence[WorldCameras]) -> list[Sequence[CameraFrame]]:
+        """Draw the cameras of all scenes; the frames of each scene, in the order given."""
         ...
 
 

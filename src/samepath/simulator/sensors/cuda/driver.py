@@ -22,8 +22,8 @@ HEADERS: Final = ("core.h", "light.h", "triangles.h", "paint.h", "rays.h", "kern
 # Rounded as written: nothing is fused, approximated or flushed, whatever the compiler's defaults are.
 FLAGS: Final = ("--std=c++17", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
 KERNELS: Final = (
-    "scatter", "glow", "begin", "cull", "rank", "light", "settle", "raster", "fill", "cast", "shadow_raster", "shadow_fill",
-    "nodes", "paint", "average", "rain", "vignette", "ray_faces", "ray_balls", "ray_cast",
+    "scatter", "sky", "streets", "glow", "unmark", "begin", "cull", "rank", "light", "settle", "raster", "fill", "cast",
+    "shadow_raster", "shadow_fill", "nodes", "paint", "average", "rain", "vignette", "ray_faces", "ray_balls", "ray_cast",
 )  # fmt: skip
 _SOURCE: Final = b'#include "kernels.h"\n'
 _OLDEST: Final = (7, 5)
@@ -75,8 +75,21 @@ class Driver(Protocol):
         """Write zeros."""
         ...
 
-    def launch(self, kernel: str, blocks: int, rows: int, threads: int, work: bytes, stream: Any) -> None:  # noqa: ANN401
-        """Start ``rows`` rows of ``blocks`` blocks of ``threads`` threads, all with the same record."""
+    def launch(
+        self,
+        kernel: str,
+        blocks: int,
+        rows: int,
+        threads: int,
+        work: bytes,
+        stream: Any,  # noqa: ANN401
+        *,
+        many: bool = False,
+    ) -> None:
+        """Start ``rows`` rows of ``blocks`` blocks of ``threads`` threads, all with the same record.
+
+        ``many`` takes the kernel that was compiled for many worlds.
+        """
         ...
 
     def event(self) -> Any:  # noqa: ANN401
@@ -104,13 +117,18 @@ class Driver(Protocol):
         ...
 
 
-def compiled_kernels(nvrtc: Any, architecture: str) -> tuple[bytes, bytes]:  # noqa: ANN401
+def kernel_names(*, many: bool) -> tuple[str, ...]:
+    """Which kernels there are; rays are cast for one world at a time."""
+    return tuple([name for name in KERNELS if not (many and name.startswith("ray_"))])
+
+
+def compiled_kernels(nvrtc: Any, architecture: str, *, many: bool = False) -> tuple[bytes, bytes]:  # noqa: ANN401
     """The kernels for one generation of cards (``sm_90``), as machine code, and as the assembly it was made of."""
     headers = [(HERE / name).read_bytes() for name in HEADERS]
     names = [name.encode() for name in HEADERS]
     program = _compiler(nvrtc.nvrtcCreateProgram(_SOURCE, b"kernels.cu", len(headers), headers, names))
     try:
-        flags = [f"--gpu-architecture={architecture}".encode(), *(flag.encode() for flag in FLAGS)]
+        flags = [f"--gpu-architecture={architecture}".encode(), *(flag.encode() for flag in _flags(many=many))]
         (failed,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
         if int(failed):
             text = bytearray(_compiler(nvrtc.nvrtcGetProgramLogSize(program)))
@@ -127,24 +145,28 @@ def compiled_kernels(nvrtc: Any, architecture: str) -> tuple[bytes, bytes]:  # n
         nvrtc.nvrtcDestroyProgram(program)
 
 
+def _flags(*, many: bool) -> tuple[str, ...]:
+    return (*FLAGS, "-DMANY_WORLDS") if many else FLAGS
+
+
 def _compiler(answer: tuple[Any, ...]) -> Any:  # noqa: ANN401
     if int(answer[0]):
         raise CardError(f"the compiler NVRTC failed: {getattr(answer[0], 'name', answer[0])}")
     return answer[1] if len(answer) > 1 else None
 
 
-def kept_kernels(nvrtc: Any, architecture: str) -> bytes:  # noqa: ANN401
+def kept_kernels(nvrtc: Any, architecture: str, *, many: bool = False) -> bytes:  # noqa: ANN401
     """The machine code for one generation of cards, compiled if that was not done yet: it takes seconds."""
     _, major, minor = nvrtc.nvrtcVersion()
-    digest = hashlib.blake2b(f"{architecture} {major}.{minor} {' '.join(FLAGS)}".encode(), digest_size=12)
+    digest = hashlib.blake2b(f"{architecture} {major}.{minor} {' '.join(_flags(many=many))}".encode(), digest_size=12)
     for name in HEADERS:
         digest.update(name.encode() + b"\0" + (HERE / name).read_bytes())
     kept = cache_folder(HERE)
     if kept is None:
-        return compiled_kernels(nvrtc, architecture)[0]
+        return compiled_kernels(nvrtc, architecture, many=many)[0]
     path = kept / f"{architecture}-{digest.hexdigest()}.cubin"
     if not path.exists():
-        made, _ = compiled_kernels(nvrtc, architecture)
+        made, _ = compiled_kernels(nvrtc, architecture, many=many)
         # The finished file appears under its name at once: of two processes neither reads half of one.
         with tempfile.NamedTemporaryFile(dir=kept, delete=False) as whole:
             whole.write(made)
@@ -186,7 +208,15 @@ class CudaDriver:
         # The primary one is shared with whatever else uses the card in this process, so that PyTorch can read our memory.
         self._device, self._context = device, self._checked(driver.cuDevicePrimaryCtxRetain(device))
         self._current()
-        self._kernels = self._load(nvrtc, f"sm_{major}{minor}", version)
+        self._check_compiler(nvrtc, version)
+        self._nvrtc, self._architecture = nvrtc, f"sm_{major}{minor}"
+        self._modules: list[Any] = []
+        # Those for many worlds are compiled by whoever draws many.
+        self._kernels = {False: self._load(many=False)}
+        # A launch gets the address of a list of addresses, here of one. The record is that of the launch before, mostly.
+        self._record, self._record_of = ctypes.create_string_buffer(0), b""
+        self._arguments = ctypes.c_void_p()
+        self._arguments_at = ctypes.addressof(self._arguments)
         self._events: list[Any] = []
         self._streams: list[Any] = []
         self._pinned = _PinnedPool(self._host_allocate, self._host_free)
@@ -212,7 +242,8 @@ class CudaDriver:
         """Contexts belong to threads, and a renderer may be made by one thread and used by another."""
         self._checked(self._cuda.cuCtxSetCurrent(self._context))
 
-    def _load(self, nvrtc: Any, architecture: str, version: int) -> dict[str, Any]:  # noqa: ANN401
+    @staticmethod
+    def _check_compiler(nvrtc: Any, version: int) -> None:  # noqa: ANN401
         try:
             _, major, minor = nvrtc.nvrtcVersion()
         except Exception:  # as above
@@ -224,8 +255,13 @@ class CudaDriver:
                 f"NVRTC {major}.{minor} was found, but the driver is for CUDA {have}: update the driver, "
                 f"or pip install 'cuda-bindings<{major}' and NVRTC of CUDA {version // 1000}"
             )
-        self._module = self._checked(self._cuda.cuModuleLoadData(kept_kernels(nvrtc, architecture)))
-        return {name: self._checked(self._cuda.cuModuleGetFunction(self._module, name.encode())) for name in KERNELS}
+
+    def _load(self, *, many: bool) -> dict[str, Any]:
+        code = kept_kernels(self._nvrtc, self._architecture, many=many)
+        module = self._checked(self._cuda.cuModuleLoadData(code))
+        self._modules.append(module)
+        names = kernel_names(many=many)
+        return {name: self._checked(self._cuda.cuModuleGetFunction(module, name.encode())) for name in names}
 
     def allocate(self, size: int) -> int:
         """Memory of the card."""
@@ -274,13 +310,27 @@ class CudaDriver:
         if size:
             self._checked(self._cuda.cuMemsetD8Async(to, 0, size, stream))
 
-    def launch(self, kernel: str, blocks: int, rows: int, threads: int, work: bytes, stream: Any) -> None:  # noqa: ANN401
+    def launch(
+        self,
+        kernel: str,
+        blocks: int,
+        rows: int,
+        threads: int,
+        work: bytes,
+        stream: Any,  # noqa: ANN401
+        *,
+        many: bool = False,
+    ) -> None:
         """Start a kernel; the driver copies its record before this returns."""
-        content = ctypes.create_string_buffer(work, len(work))
-        address = ctypes.c_void_p(ctypes.addressof(content))
+        if many not in self._kernels:
+            self._current()
+            self._kernels[many] = self._load(many=many)
+        if work is not self._record_of:
+            self._record, self._record_of = ctypes.create_string_buffer(work, len(work)), work
+            self._arguments.value = ctypes.addressof(self._record)
         self._checked(
             self._cuda.cuLaunchKernel(
-                self._kernels[kernel], blocks, rows, 1, threads, 1, 1, 0, stream, ctypes.addressof(address), 0
+                self._kernels[many][kernel], blocks, rows, 1, threads, 1, 1, 0, stream, self._arguments_at, 0
             )
         )
 
@@ -319,7 +369,8 @@ class CudaDriver:
             self._cuda.cuEventDestroy(event)
         for stream in self._streams:
             self._cuda.cuStreamDestroy(stream)
-        self._cuda.cuModuleUnload(self._module)
+        for module in self._modules:
+            self._cuda.cuModuleUnload(module)
         # The context owns pinned memory, and somebody may still look at frames: it goes with the last of them.
         self._pinned.close(lambda: self._cuda.cuDevicePrimaryCtxRelease(self._device))
 

@@ -119,11 +119,11 @@ static void lay_over(const Scene &s, i64 c, u32 *to) {
 }
 
 static void draw_camera(const Scene &s, i64 c, const SeenList &seen) {
-  const i64 *size = s.views.size + 3 * c, *offset = s.views.offset + 6 * c;
+  const i64 *size = s.views.size + 3 * c, *offset = s.views.offset + CHANNELS * c;
   i32 samples = (i32)size[2];
   u32 *colour = offset[0] >= 0 ? s.out.colour + offset[0] : nullptr;
   bool measures = false;
-  for (int k = 1; k < 6; k++) measures |= offset[k] >= 0;
+  for (int k = 1; k < CHANNELS; k++) measures |= offset[k] >= 0;
   // Labels cannot be averaged: what is measured has one sample a pixel, and colours of several come from a pass of their own.
   if (measures || (colour && samples == 1)) draw_picture(s, c, seen, 1, measures, samples == 1 ? colour : nullptr);
   if (!colour) return;

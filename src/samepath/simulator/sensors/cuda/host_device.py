@@ -35,6 +35,7 @@ class HostDevice:
 
     name = "host"
     told = "this machine's processor"
+    paints_sky = False
     facts: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
@@ -50,14 +51,13 @@ class HostDevice:
 
     def draw(self, prepared: PreparedScene, views: CameraArrays, out: Outputs, detail: float) -> None:
         """Draw all views into ``out``."""
-        static, light, placed, rows = prepared
+        static, light, rows = prepared.static, prepared.shade, prepared.rows
         if len(self._rows.label) < rows:
             # A quarter more than asked for: actors come and go. Nothing is kept from tick to tick, what is seen is lit anew.
             self._rows = empty_rows(rows + rows // 4)
-        glow = static.street_glow
         if len(light.beams):
-            glow = self.add_glow(glow.copy(), light.numbers, light.beams)
-        record = scene_record(static.meshes, placed, self._rows, light._replace(glow=glow), views, out, detail)
+            light = light._replace(glow=self.add_glow(light.glow.copy(), light.numbers, light.beams))
+        record = scene_record(static.meshes, prepared.placed, self._rows, light, views, out, detail)
         if len(record.content) != self._library.samepath_scene_bytes():
             raise SimulatorError("the compiled core reads another record than this one writes: remove its cache folder")
         if self._library.samepath_draw(record.content):

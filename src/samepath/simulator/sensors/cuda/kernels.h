@@ -7,6 +7,9 @@
 // Nothing is dropped: lists per picture have room for every instance of the scene. The two that have not (triangles too large
 // for one thread, and the pieces they are cut into) count on beyond their end, and whoever started the work reads the counts,
 // makes the lists larger and starts it again.
+//
+// Compiled twice: for one world, which then lies among a kernel's arguments, where looking something up costs nothing, and with
+// MANY_WORLDS for any number of them, of any maps and weathers, in one launch.
 #pragma once
 
 #include "core.h"
@@ -37,9 +40,10 @@ enum { LANES = 32 };
 // Triangles of at most this many pixels are filled by the thread that finds them, larger ones are cut into such pieces.
 enum { TINY_PX = 16, PIECE_PX = 1024 };
 
-// One pass over one picture: a camera, on a grid ``samples`` times as fine.
+// One pass over one picture: a camera of a world, on a grid ``samples`` times as fine. What it sees is listed from
+// ``first_listed`` on.
 struct Job {
-  i64 camera, samples, first_key, first_node, first_fine, flags;
+  i64 camera, samples, first_key, first_node, first_fine, flags, world, first_listed;
 };
 enum { JOB_MEASURES = 1, JOB_PAINTS = 2 };
 
@@ -64,17 +68,27 @@ struct Move {
 // Counts of the two lists: for faces, then for shadows.
 enum { LARGES = 0, PIECES = 1, SHADOW_LARGES = 2, SHADOW_PIECES = 3 };
 
-// All that kernels work on. ``found``, ``seen``, ``sights``, ``casters`` and ``caster_first`` have room for every instance in
-// every job; ``used`` and ``lit`` have a mark for every level of every instance.
-struct Work {
+// A scene, and what the card keeps of it: ``used`` and ``lit`` have a mark for every level of every instance, of which the first
+// ``kept`` ones of ``lit`` hold from the tick before. ``sky_numbers`` and ``street_glow`` belong to its weather.
+struct World {
   Scene s;
+  u8 *used, *lit;
+  float *street_glow;
+  const double *sky_numbers;
+  i64 rows, kept;
+};
+
+// All that kernels work on. ``found``, ``seen``, ``sights``, ``casters`` and ``caster_first`` have room for every instance of its
+// world in every job.
+struct Work {
+  World one;
+  const World *worlds;
   const Job *jobs;
   Picture *pictures;
   Seen *found, *seen;
   Sight *sights, *casters;
   i32 *caster_first, *found_count, *face_count;
   u64 *caster_count;  // how many in the upper half, their faces in the lower one
-  u8 *used, *lit;
   u64 *keys;
   Colour *nodes;
   u32 *fine;
@@ -82,15 +96,23 @@ struct Work {
   Piece *pieces;
   u64 *counts;
   const Move *moves;
-  const float *street_glow;
-  i64 jobs_count, larges_max, pieces_max, rows;
+  i64 jobs_count, first_world, larges_max, pieces_max;
 };
 
-enum { SEEN_BYTES = 24, SIGHT_BYTES = 120, PICTURE_BYTES = 112, LARGE_BYTES = 112, PIECE_BYTES = 16, JOB_BYTES = 48,
-       MOVE_BYTES = 24, COLOUR_BYTES = 12, WORK_BYTES = 712 };
+RULE const World &world_of(const Work &w, i64 number) {
+#ifdef MANY_WORLDS
+  return w.worlds[number];
+#else
+  return w.one;
+#endif
+}
+
+enum { SEEN_BYTES = 24, SIGHT_BYTES = 120, PICTURE_BYTES = 112, LARGE_BYTES = 112, PIECE_BYTES = 16, JOB_BYTES = 64,
+       MOVE_BYTES = 24, COLOUR_BYTES = 12, WORLD_BYTES = 600, WORK_BYTES = 776 };
 static_assert(sizeof(Seen) == SEEN_BYTES && sizeof(Sight) == SIGHT_BYTES && sizeof(Picture) == PICTURE_BYTES, "sizes");
 static_assert(sizeof(Large) == LARGE_BYTES && sizeof(Piece) == PIECE_BYTES && sizeof(Job) == JOB_BYTES, "sizes");
-static_assert(sizeof(Move) == MOVE_BYTES && sizeof(Colour) == COLOUR_BYTES && sizeof(Work) == WORK_BYTES, "sizes");
+static_assert(sizeof(Move) == MOVE_BYTES && sizeof(Colour) == COLOUR_BYTES, "sizes");
+static_assert(sizeof(World) == WORLD_BYTES && sizeof(Work) == WORK_BYTES, "sizes");
 
 // The last of ``count`` rising numbers that is not above ``number``; where several are equal, the last of them.
 RULE i64 last_not_above(const i32 *starts, i64 count, i64 number) {
@@ -109,63 +131,101 @@ KERNEL(scatter) {
   for (i64 k = first_thread(); k < move.bytes; k += all_threads()) move.to[k] = move.from[k];
 }
 
-// The light of beams on the ground, on top of that of street lamps.
+// The dome of a world's weather. Once per weather, as is the next.
+KERNEL(sky) {
+  const World &world = world_of(w, w.first_world + this_row());
+  for (i64 k = first_thread(); k < (i64)SKY_ROW * SKY_ROW; k += all_threads())
+    world.s.light.sky[k] = sky_texel(world.s.light.noise, world.sky_numbers, k % SKY_ROW, k / SKY_ROW);
+}
+
+// The light of street lamps on the ground.
+KERNEL(streets) {
+  const World &world = world_of(w, w.first_world + this_row());
+  const Counts &counts = world.s.counts;
+  for (i64 k = first_thread(); k < counts.glow_rows * counts.glow_columns; k += all_threads())
+    world.street_glow[k] = glow_of_cell(0.0f, world.s.light.lamps, counts.lamps, world.s.light.numbers, counts.glow_rows,
+                                        counts.glow_columns, k / counts.glow_columns, k % counts.glow_columns);
+}
+
+// The light of beams on top of that. Worlds without beams read the light of their streets itself.
 KERNEL(glow) {
-  i64 columns = w.s.counts.glow_columns, cells = w.s.counts.glow_rows * columns;
-  for (i64 k = first_thread(); k < cells; k += all_threads())
-    w.s.light.glow[k] = glow_of_cell(w.street_glow[k], w.s.light.beams, w.s.counts.beams, w.s.light.numbers,
-                                     w.s.counts.glow_rows, columns, k / columns, k % columns);
+  const World &world = world_of(w, w.first_world + this_row());
+  const Counts &counts = world.s.counts;
+  if (!counts.beams) return;
+  for (i64 k = first_thread(); k < counts.glow_rows * counts.glow_columns; k += all_threads())
+    world.s.light.glow[k] = glow_of_cell(world.street_glow[k], world.s.light.beams, counts.beams, world.s.light.numbers,
+                                         counts.glow_rows, counts.glow_columns, k / counts.glow_columns,
+                                         k % counts.glow_columns);
+}
+
+// Nothing is used yet, and lit is what has kept its light.
+KERNEL(unmark) {
+  const World &world = world_of(w, w.first_world + this_row());
+  for (i64 k = first_thread(); k < LEVELS * world.s.counts.instances; k += all_threads()) {
+    world.used[k] = 0;
+    if (k >= world.kept) world.lit[k] = 0;
+  }
 }
 
 KERNEL(begin) {
-  for (i64 j = first_thread(); j < w.jobs_count; j += all_threads())
-    w.pictures[j] = picture_of(w.s, w.jobs[j].camera, (i32)w.jobs[j].samples);
+  for (i64 j = first_thread(); j < w.jobs_count; j += all_threads()) {
+    w.found_count[j] = w.face_count[j] = 0;
+    w.caster_count[j] = 0;
+    w.pictures[j] = picture_of(world_of(w, w.jobs[j].world).s, w.jobs[j].camera, (i32)w.jobs[j].samples);
+  }
 }
 
 // What a job sees, in no order yet; ``first`` holds how many faces it has until it is known where they begin.
 KERNEL(cull) {
-  i64 j = this_row(), count = w.s.counts.instances;
-  for (i64 i = first_thread(); i < count; i += all_threads()) {
+  i64 j = this_row();
+  const Job job = w.jobs[j];
+  const World &world = world_of(w, job.world);
+  const Scene &s = world.s;
+  for (i64 i = first_thread(); i < s.counts.instances; i += all_threads()) {
     Seen one;
-    if (!is_in_sight(w.s, w.jobs[j].camera, (i32)i, &one)) continue;
-    i32 mesh = mesh_of_level(w.s, one.instance, one.level);
-    one.first = w.s.meshes.first_face[mesh + 1] - w.s.meshes.first_face[mesh];
-    w.found[j * count + atomicAdd(w.found_count + j, 1)] = one;
+    if (!is_in_sight(s, job.camera, (i32)i, &one)) continue;
+    i32 mesh = mesh_of_level(s, one.instance, one.level);
+    one.first = s.meshes.first_face[mesh + 1] - s.meshes.first_face[mesh];
+    w.found[job.first_listed + atomicAdd(w.found_count + j, 1)] = one;
     atomicAdd(w.face_count + j, one.first);
-    w.used[LEVELS * i + one.level] = 1;
+    world.used[LEVELS * i + one.level] = 1;
   }
 }
 
 // Sort by counting who comes before: no thread needs another's answer, and the keys are unique.
 KERNEL(rank) {
-  i64 j = this_row(), start = j * w.s.counts.instances;
+  i64 j = this_row();
+  const Job job = w.jobs[j];
+  const Scene &s = world_of(w, job.world).s;
   i32 count = w.found_count[j];
-  const Seen *found = w.found + start;
+  const Seen *found = w.found + job.first_listed;
   for (i64 k = first_thread(); k < count; k += all_threads()) {
     Seen own = found[k];
     i32 before = 0, first = 0;
     for (i32 m = 0; m < count; m++)
       if (is_before(found[m], own)) before++, first += found[m].first;
     own.first = first;
-    w.seen[start + before] = own;
-    w.sights[start + before] = sight_of(w.s, w.jobs[j].camera, own, w.pictures[j].focal);
+    w.seen[job.first_listed + before] = own;
+    w.sights[job.first_listed + before] = sight_of(s, job.camera, own, w.pictures[j].focal);
   }
 }
 
 // Light what is used and not lit yet. The rows of all levels of all instances rise from one to the next.
 KERNEL(light) {
-  const MeshArrays &m = w.s.meshes;
-  for (i64 row = first_thread(); row < w.rows; row += all_threads()) {
-    i64 slot = last_not_above(w.s.placed.rows, LEVELS * w.s.counts.instances, row), i = slot / LEVELS;
-    if (!w.used[slot] || w.lit[slot]) continue;
-    i32 mesh = mesh_of_level(w.s, (i32)i, (i32)(slot % LEVELS));
-    light_face(w.s, i, m.first_face[mesh] + (i32)(row - w.s.placed.rows[slot]), (i32)row);
+  const World &world = world_of(w, w.first_world + this_row());
+  const Scene &s = world.s;
+  for (i64 row = first_thread(); row < world.rows; row += all_threads()) {
+    i64 slot = last_not_above(s.placed.rows, LEVELS * s.counts.instances, row), i = slot / LEVELS;
+    if (!world.used[slot] || world.lit[slot]) continue;
+    i32 mesh = mesh_of_level(s, (i32)i, (i32)(slot % LEVELS));
+    light_face(s, i, s.meshes.first_face[mesh] + (i32)(row - s.placed.rows[slot]), (i32)row);
   }
 }
 
 KERNEL(settle) {
-  for (i64 k = first_thread(); k < LEVELS * w.s.counts.instances; k += all_threads())
-    if (w.used[k]) w.lit[k] = 1;
+  const World &world = world_of(w, w.first_world + this_row());
+  for (i64 k = first_thread(); k < LEVELS * world.s.counts.instances; k += all_threads())
+    if (world.used[k]) world.lit[k] = 1;
 }
 
 // What a pixel inside a triangle does to its key: a face may be seen there, a shadow may lie on what is seen.
@@ -192,10 +252,11 @@ RULE void fill_rows(const Work &w, const Triangle &t, u32 low, i64 j, i32 top, i
 }
 
 // The triangles of one face: tiny ones are filled, others go to the list in pieces of about as many pixels each.
-template <bool SHADOW> RULE void rasterise(const Work &w, i64 j, const Sight &sight, i32 face, u32 low) {
+template <bool SHADOW>
+RULE void rasterise(const Work &w, const Scene &s, i64 j, const Sight &sight, i32 face, u32 low) {
   Triangle triangle[2];
   const Picture &picture = w.pictures[j];
-  int count = triangles_of(w.s, sight, face, picture.width, picture.height, triangle);
+  int count = triangles_of(s, sight, face, picture.width, picture.height, triangle);
   for (int k = 0; k < count; k++) {
     const Triangle &t = triangle[k];
     i64 rows = t.bottom - t.top, box = rows * (t.right - t.left);
@@ -234,13 +295,14 @@ template <bool SHADOW> RULE void fill_pieces(const Work &w) {
 }
 
 KERNEL(raster) {
-  i64 j = this_row(), start = j * w.s.counts.instances;
+  i64 j = this_row(), start = w.jobs[j].first_listed;
+  const Scene &s = world_of(w, w.jobs[j].world).s;
   i32 count = w.found_count[j];
   for (i64 order = first_thread(); order < w.face_count[j]; order += all_threads()) {
     i32 place = place_of_order(w.seen + start, count, (i32)order);
     const Sight &sight = w.sights[start + place];
-    i32 face = w.s.meshes.first_face[sight.mesh] + (i32)order - w.seen[start + place].first;
-    rasterise<false>(w, j, sight, face, low_key((i32)order, w.s.meshes.materials[face] >= ROAD));
+    i32 face = s.meshes.first_face[sight.mesh] + (i32)order - w.seen[start + place].first;
+    rasterise<false>(w, s, j, sight, face, low_key((i32)order, s.meshes.materials[face] >= ROAD));
   }
 }
 
@@ -248,26 +310,29 @@ KERNEL(fill) { fill_pieces<false>(w); }
 
 // Who throws a shadow into a job's picture. One sum gives each its place and where its faces begin, so that the two agree.
 KERNEL(cast) {
-  i64 j = this_row(), count = w.s.counts.instances;
-  if (!(w.jobs[j].flags & JOB_PAINTS)) return;
+  i64 j = this_row();
+  const Job job = w.jobs[j];
+  const Scene &s = world_of(w, job.world).s;
+  if (!(job.flags & JOB_PAINTS) || !(s.light.numbers[SHADOWS] > 0.0)) return;
   const Picture &picture = w.pictures[j];
-  for (i64 i = first_thread(); i < count; i += all_threads()) {
+  for (i64 i = first_thread(); i < s.counts.instances; i += all_threads()) {
     Sight sight;
-    if (!shadow_of(w.s, w.jobs[j].camera, i, picture.focal, picture.width, picture.height, &sight)) continue;
-    i32 faces = w.s.meshes.first_face[sight.mesh + 1] - w.s.meshes.first_face[sight.mesh];
+    if (!shadow_of(s, job.camera, i, picture.focal, picture.width, picture.height, &sight)) continue;
+    i32 faces = s.meshes.first_face[sight.mesh + 1] - s.meshes.first_face[sight.mesh];
     u64 was = atomicAdd(w.caster_count + j, ((u64)1 << 32) | (u64)faces);
-    w.casters[j * count + (i64)(was >> 32)] = sight;
-    w.caster_first[j * count + (i64)(was >> 32)] = (i32)(u32)was;
+    w.casters[job.first_listed + (i64)(was >> 32)] = sight;
+    w.caster_first[job.first_listed + (i64)(was >> 32)] = (i32)(u32)was;
   }
 }
 
 KERNEL(shadow_raster) {
-  i64 j = this_row(), start = j * w.s.counts.instances, count = (i64)(w.caster_count[j] >> 32);
+  i64 j = this_row(), start = w.jobs[j].first_listed, count = (i64)(w.caster_count[j] >> 32);
   i64 faces = (i64)(u32)w.caster_count[j];
+  const Scene &s = world_of(w, w.jobs[j].world).s;
   for (i64 k = first_thread(); k < faces; k += all_threads()) {
     i64 at = start + last_not_above(w.caster_first + start, count, k);
     const Sight &sight = w.casters[at];
-    rasterise<true>(w, j, sight, w.s.meshes.first_face[sight.mesh] + (i32)(k - w.caster_first[at]), 0);
+    rasterise<true>(w, s, j, sight, s.meshes.first_face[sight.mesh] + (i32)(k - w.caster_first[at]), 0);
   }
 }
 
@@ -275,35 +340,40 @@ KERNEL(shadow_fill) { fill_pieces<true>(w); }
 
 KERNEL(nodes) {
   i64 j = this_row();
-  if (!(w.jobs[j].flags & JOB_PAINTS)) return;
+  const Job &job = w.jobs[j];
+  if (!(job.flags & JOB_PAINTS)) return;
   const Picture &picture = w.pictures[j];
+  const Scene &s = world_of(w, job.world).s;
   i64 total = ((picture.height - 1) / picture.stride + 2) * picture.across;
   for (i64 k = first_thread(); k < total; k += all_threads())
-    w.nodes[w.jobs[j].first_node + k] = sky_node(w.s, picture, k / picture.across, k % picture.across);
+    w.nodes[job.first_node + k] = sky_node(s, picture, k / picture.across, k % picture.across);
 }
 
 KERNEL(paint) {
-  i64 j = this_row(), start = j * w.s.counts.instances;
-  const Job &job = w.jobs[j];
+  i64 j = this_row();
+  const Job job = w.jobs[j];
+  const Scene &s = world_of(w, job.world).s;
   // A copy: read through an address, it would be read again for every pixel.
   const Picture picture = w.pictures[j];
   i32 width = picture.width, count = w.found_count[j];
-  u32 *colour = job.samples > 1 ? w.fine + job.first_fine : w.s.out.colour + w.s.views.offset[6 * job.camera];
+  const Seen *seen = w.seen + job.first_listed;
+  u32 *colour = job.samples > 1 ? w.fine + job.first_fine : s.out.colour + s.views.offset[CHANNELS * job.camera];
   for (i64 at = first_thread(); at < (i64)width * picture.height; at += all_threads()) {
     i32 row = (i32)(at / width), column = (i32)(at % width);
     u64 key = w.keys[job.first_key + at];
-    i32 face = key ? row_of_order(w.s, w.seen + start, count, order_of(key)) : -1;
-    if (job.flags & JOB_MEASURES) measure_pixel(w.s, picture, row, column, key, face);
+    i32 face = key ? row_of_order(s, seen, count, order_of(key)) : -1;
+    if (job.flags & JOB_MEASURES) measure_pixel(s, picture, row, column, key, face);
     if (job.flags & JOB_PAINTS)
-      colour[at] = paint_pixel(w.s, picture, row_of(picture, row), w.nodes + job.first_node, column, key, face);
+      colour[at] = paint_pixel(s, picture, row_of(picture, row), w.nodes + job.first_node, column, key, face);
   }
 }
 
 KERNEL(average) {
   const Job &job = w.jobs[this_row()];
   if (job.samples == 1) return;
-  const i64 *size = w.s.views.size + 3 * job.camera;
-  u32 *colour = w.s.out.colour + w.s.views.offset[6 * job.camera];
+  const Scene &s = world_of(w, job.world).s;
+  const i64 *size = s.views.size + 3 * job.camera;
+  u32 *colour = s.out.colour + s.views.offset[CHANNELS * job.camera];
   for (i64 at = first_thread(); at < size[0] * size[1]; at += all_threads())
     colour[at] = averaged(w.fine + job.first_fine, (i32)(size[0] * job.samples), (i32)(at / size[0]), (i32)(at % size[0]),
                           (i32)job.samples);
@@ -311,23 +381,26 @@ KERNEL(average) {
 
 KERNEL(rain) {
   const Job &job = w.jobs[this_row()];
-  if (!(job.flags & JOB_PAINTS)) return;
-  const i64 *size = w.s.views.size + 3 * job.camera;
-  u32 *colour = w.s.out.colour + w.s.views.offset[6 * job.camera];
+  const Scene &s = world_of(w, job.world).s;
+  if (!(job.flags & JOB_PAINTS) || !(s.light.numbers[RAIN] > 0.0)) return;
+  const i64 *size = s.views.size + 3 * job.camera;
+  u32 *colour = s.out.colour + s.views.offset[CHANNELS * job.camera];
   for (i64 row = first_thread(); row < size[1]; row += all_threads())
-    rain_on_row(w.s, colour + row * size[0], size[0], size[1], row);
+    rain_on_row(s, colour + row * size[0], size[0], size[1], row);
 }
 
 KERNEL(vignette) {
   const Job &job = w.jobs[this_row()];
-  double strength = w.s.views.vignette[job.camera];
+  const Scene &s = world_of(w, job.world).s;
+  double strength = s.views.vignette[job.camera];
   if (!(job.flags & JOB_PAINTS) || !(strength > 0.0)) return;
-  const i64 *size = w.s.views.size + 3 * job.camera;
-  u32 *colour = w.s.out.colour + w.s.views.offset[6 * job.camera];
+  const i64 *size = s.views.size + 3 * job.camera;
+  u32 *colour = s.out.colour + s.views.offset[CHANNELS * job.camera];
   for (i64 at = first_thread(); at < size[0] * size[1]; at += all_threads())
     colour[at] = darkened(colour[at], strength, size[0], size[1], at / size[0], at % size[0]);
 }
 
+#ifndef MANY_WORLDS
 // Faces as a sensor sees them: fixed ones first, then those of instances that move, by their codes.
 RAY_KERNEL(ray_faces) {
   i64 total = w.mover_start[w.movers];
@@ -362,3 +435,4 @@ RAY_KERNEL(ray_cast) {
     w.met[at] = (i32)ray_meets(w, row, (i32)at - w.number[row], w.inverse + at);
   }
 }
+#endif

@@ -308,20 +308,39 @@ RULE void flow_of(const Scene &s, const Picture &picture, i32 row, i32 column, u
   to[1] = (float)least(most(flow_y, -2.0), 2.0);
 }
 
-// Everything but colour, as far as it is asked for: depth, label, instance, normal and flow.
+// CARLA's pictures of what is measured: the 24 bits of a depth with the lowest in red; a label in red; an instance in green and,
+// its upper byte, blue; a normal from -127..127 to 0..255, its x in red.
+RULE u32 depth_coded(float far) {
+  u32 steps = (u32)((double)far * DEPTH_STEPS_PER_M + 0.5);
+  return packed(steps >> 16, (steps >> 8) & 255, steps & 255);
+}
+RULE u32 normal_level(i32 part) { return (u32)((part + 127) * 255 / 254); }
+
+// Everything but colour, as far as it is asked for: depth, label, instance, normal and flow, as numbers and as CARLA's pictures.
 RULE void measure_pixel(const Scene &s, const Picture &picture, i32 row, i32 column, u64 key, i32 face) {
-  const i64 *offset = s.views.offset + 6 * picture.camera;
+  const i64 *offset = s.views.offset + CHANNELS * picture.camera;
   i64 at = (i64)row * picture.width + column;
   bool seen = key != 0;
-  if (offset[1] >= 0) {
+  if (offset[1] >= 0 || offset[6] >= 0) {
     // Of the sky 1/0, infinite, which the limit turns into the farthest depth.
     float far = 1.0f / inverse_of(key);
-    s.out.depth[offset[1] + at] = far < (float)FAR_M ? far : (float)FAR_M;
+    far = far < (float)FAR_M ? far : (float)FAR_M;
+    if (offset[1] >= 0) s.out.depth[offset[1] + at] = far;
+    if (offset[6] >= 0) s.out.depth_image[offset[6] + at] = depth_coded(far);
   }
-  if (offset[2] >= 0) s.out.label[offset[2] + at] = seen ? s.rows.label[face] : (u8)SKY_LABEL;
-  if (offset[3] >= 0) s.out.instance[offset[3] + at] = seen ? s.rows.instance[face] : (u16)0;
-  if (offset[4] >= 0)
-    for (int k = 0; k < 3; k++) s.out.normal[3 * (offset[4] + at) + k] = seen ? s.rows.normal[3 * (i64)face + k] : (i8)0;
+  u32 label = seen ? s.rows.label[face] : (u32)SKY_LABEL, instance = seen ? s.rows.instance[face] : 0u;
+  if (offset[2] >= 0) s.out.label[offset[2] + at] = (u8)label;
+  if (offset[3] >= 0) s.out.instance[offset[3] + at] = (u16)instance;
+  if (offset[7] >= 0) s.out.label_image[offset[7] + at] = packed(0, 0, label);
+  if (offset[8] >= 0) s.out.instance_image[offset[8] + at] = packed(instance >> 8, instance & 255, label);
+  if (offset[4] >= 0 || offset[9] >= 0) {
+    i8 normal[3];
+    for (int k = 0; k < 3; k++) normal[k] = seen ? s.rows.normal[3 * (i64)face + k] : (i8)0;
+    if (offset[4] >= 0)
+      for (int k = 0; k < 3; k++) s.out.normal[3 * (offset[4] + at) + k] = normal[k];
+    if (offset[9] >= 0)
+      s.out.normal_image[offset[9] + at] = packed(normal_level(normal[2]), normal_level(normal[1]), normal_level(normal[0]));
+  }
   if (offset[5] >= 0) flow_of(s, picture, row, column, key, face, s.out.flow + 2 * (offset[5] + at));
 }
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.simulator.sensors.cuda.card import DeviceMemory, blocks_of, starts_of
 from samepath.simulator.sensors.cuda.driver import CardError, CudaDriver, Driver
+from samepath.simulator.sensors.cuda.memory import DeviceMemory, blocks_of, starts_of
 from samepath.simulator.sensors.rays.caster import F64, I32, I64, PlacedForRays, RayCaster, RayMeshes
 from samepath.simulator.sensors.rays.kernels import RayBundle
 

@@ -31,7 +31,7 @@ TYPES: Final = {
     FaceRows: "f4 u1 u2 u1 i1 i4",
     LightArrays: "f8 f4 u4 u1 f4 f4 f4 f4",
     CameraArrays: "i8 i8 f8 f8 f8 f8 f8 f8",
-    Outputs: "u4 f4 u1 u2 i1 f4",
+    Outputs: "u4 f4 u1 u2 i1 f4 u4 u4 u4 u4",
 }
 _KINDS: Final = {group: tuple(np.dtype(f"={kind}") for kind in kinds.split()) for group, kinds in TYPES.items()}
 # A copy of these would be written in vain.

@@ -1,22 +1,32 @@
 """The renderer that draws by ``core.h``, on whichever device runs it. Its bytes are those of the software renderer."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
-from samepath.simulator.sensors.cuda.card import CardDevice, CardPictures
+from samepath.simulator.sensors.cuda.card import CardDevice, Pending
 from samepath.simulator.sensors.cuda.dlpack import CardArray
 from samepath.simulator.sensors.cuda.driver import CudaDriver
-from samepath.simulator.sensors.raster.arrays import ROW_MASK, CameraArrays, FrameBatch, Outputs
+from samepath.simulator.sensors.cuda.memory import CardPictures
+from samepath.simulator.sensors.raster.arrays import I64, ROW_MASK, CameraArrays, FrameBatch, Outputs, layout_of
 from samepath.simulator.sensors.raster.prepare import PreparedScene, ScenePreparer, camera_arrays_of
-from samepath.simulator.sensors.raster.shading import GLOW_PER_M, GLOW_X, GLOW_Y
-from samepath.simulator.sensors.renderer import Camera, CameraFrame, RenderScene
+from samepath.simulator.sensors.renderer import Camera, CameraFrame, RenderScene, WorldCameras
 
 # Of each array of ``Outputs`` as a frame shows it: bytes of a pixel, the type of its numbers, how many there are (0: one).
-_SHOWN: Final = ((4, "u1", 4), (4, "f4", 0), (1, "u1", 0), (2, "u2", 0), (3, "i1", 3), (8, "f4", 2))
+_SHOWN: Final = (
+    (4, "u1", 4), (4, "f4", 0), (1, "u1", 0), (2, "u2", 0), (3, "i1", 3), (8, "f4", 2), *[(4, "u1", 4)] * 4,
+)  # fmt: skip
+_MAPS: Final = 16
+_LIGHTS: Final = 256
+"""Maps, and weathers over them, whose light is remembered: those of worlds that are drawn side by side."""
+_WORLDS_MOST: Final = 1024
+_ROWS_MOST: Final = 1 << 26
+"""Worlds in one launch, and faces of all of them: 2 GB."""
 
 
 class RenderDevice(Protocol):
@@ -24,6 +34,8 @@ class RenderDevice(Protocol):
 
     name: str
     told: str
+    paints_sky: bool
+    """Whether it paints the sky and the light of street lamps by itself."""
     facts: Mapping[str, str]
 
     def empty(self, count: int, kind: Any) -> NDArray[Any]:  # noqa: ANN401
@@ -53,7 +65,7 @@ class CudaRenderer:
         # What the pictures depend on beside scene and cameras: nothing, as every device keeps the rules.
         self.facts: Mapping[str, str] = self._device.facts
         self._detail = detail
-        self._preparer = ScenePreparer()
+        self._preparer = ScenePreparer(_MAPS, _LIGHTS, paints=not self._device.paints_sky)
 
     def close(self) -> None:
         """Let go of the device."""
@@ -61,34 +73,76 @@ class CudaRenderer:
 
     def render(self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None) -> FrameBatch:
         """Draw all cameras."""
-        layout = [(camera.width, camera.height, camera.channels) for camera in cameras]
-        batch = out if isinstance(out, FrameBatch) and out.layout == layout else FrameBatch(cameras, self._device.empty)
+        reused = isinstance(out, FrameBatch) and out.layout == layout_of(cameras)
+        batch = out if isinstance(out, FrameBatch) and reused else FrameBatch(cameras, self._device.empty)
         batch.cameras = cameras
         if not cameras:
             return batch
         self._device.draw(self.prepare(scene), camera_arrays_of(cameras, batch.offsets), batch.arrays, self._detail)
         return batch
 
-    def render_on_card(
-        self, groups: Sequence[tuple[RenderScene, Sequence[Camera]]]
-    ) -> list[list[tuple[CardArray | None, ...]]]:
+    def render_worlds(self, groups: Sequence[WorldCameras]) -> list[Sequence[CameraFrame]]:
+        """Draw cameras of several scenes, on a card as many scenes in one launch as its memory should hold."""
+        device = self._device
+        if not isinstance(device, CardDevice):
+            return [self.render(scene, cameras) for scene, cameras in groups]
+        found: list[Sequence[CameraFrame]] = []
+        under_way: deque[tuple[Pending, FrameBatch, list[int]]] = deque()
+
+        def take() -> None:
+            pending, batch, counts = under_way.popleft()
+            pending.wait()
+            ends = np.cumsum(counts).tolist()
+            found.extend(batch[end - count : end] for end, count in zip(ends, counts, strict=True))
+
+        for worlds, cameras, numbers in self._launches(groups):
+            batch = FrameBatch(cameras, device.empty)
+            views = camera_arrays_of(cameras, batch.offsets)
+            pending = device.start_worlds(worlds, numbers, views, batch.arrays, self._detail)
+            under_way.append((pending, batch, np.bincount(numbers, minlength=len(worlds)).tolist()))
+            if len(under_way) > 1:
+                take()
+        while under_way:
+            take()
+        return found
+
+    def render_on_card(self, groups: Sequence[WorldCameras]) -> list[list[tuple[CardArray | None, ...]]]:
         """Draw cameras of several scenes and leave the pictures on the card: for each camera an array for each channel."""
-        if not isinstance(self._device, CardDevice):
+        device = self._device
+        if not isinstance(device, CardDevice):
             raise InputError("a card was wanted for pictures that stay there, but the processor draws")
         found, under_way = [], []
-        for scene, cameras in groups:
+        for worlds, cameras, numbers in self._launches(groups):
             # Memory of this machine is only wanted for its layout: nothing is brought there.
             batch = FrameBatch(cameras, lambda count, kind: np.broadcast_to(np.zeros(1, kind), count))
             sizes = [array.itemsize * array.size for array in batch.arrays]
-            memory, views = self._device.pictures(sizes), camera_arrays_of(cameras, batch.offsets)
+            memory, views = device.pictures(sizes), camera_arrays_of(cameras, batch.offsets)
             shaped = Outputs(*(np.empty(0, array.dtype) for array in batch.arrays))
             under_way.append(
-                self._device.start(self.prepare(scene), views, shaped, self._detail, brings=False, into=memory.places)
+                device.start_worlds(worlds, numbers, views, shaped, self._detail, brings=False, into=memory.places)
             )
-            found.append([_on_card(batch, memory, c) for c in range(len(cameras))])
+            arrays = iter([_on_card(batch, memory, c) for c in range(len(cameras))])
+            found.extend([list(islice(arrays, count)) for count in np.bincount(numbers, minlength=len(worlds)).tolist()])
         for pending in under_way:
             pending.wait()
         return found
+
+    def _launches(self, groups: Sequence[WorldCameras]) -> Iterator[tuple[list[PreparedScene], list[Camera], I64]]:
+        """Scenes that are drawn in one launch, all their cameras, and the number of each camera's scene among them."""
+        worlds: list[PreparedScene] = []
+        cameras: list[Camera] = []
+        numbers: list[int] = []
+        for scene, own in groups:
+            prepared = self.prepare(scene)
+            largest = max([world.rows for world in (*worlds, prepared)])
+            if worlds and (len(worlds) == _WORLDS_MOST or (len(worlds) + 1) * largest > _ROWS_MOST):
+                yield worlds, cameras, np.array(numbers, np.int64)
+                worlds, cameras, numbers = [], [], []
+            numbers.extend([len(worlds)] * len(own))
+            worlds.append(prepared)
+            cameras.extend(own)
+        if worlds:
+            yield worlds, cameras, np.array(numbers, np.int64)
 
     def prepare(self, scene: RenderScene) -> PreparedScene:
         """Work out what a tick needs, and refuse what no renderer could draw."""
@@ -97,8 +151,6 @@ class CudaRenderer:
         # in the order of drawing stay far below the 30 bits that a pixel's key has for them.
         if prepared.rows > ROW_MASK:
             raise InputError(f"a scene of at most {ROW_MASK} faces was wanted, but {prepared.rows} came")
-        numbers, grid = prepared.shade.numbers, prepared.static.grid
-        numbers[GLOW_X], numbers[GLOW_Y], numbers[GLOW_PER_M] = grid.x_m, grid.y_m, grid.cells_per_m
         return prepared
 
 

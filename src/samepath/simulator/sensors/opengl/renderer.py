@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
+from samepath.simulator.sensors.images import IMAGES, numbers_for, with_images
 from samepath.simulator.sensors.opengl import records
 from samepath.simulator.sensors.opengl.context import (
     GlContext,
@@ -25,7 +26,7 @@ from samepath.simulator.sensors.opengl.context import (
     sources,
 )
 from samepath.simulator.sensors.opengl.records import SunShadowMaps, sun_shadow_maps
-from samepath.simulator.sensors.raster.arrays import CHANNELS, CameraArrays, FrameBatch, InstanceArrays, LightArrays
+from samepath.simulator.sensors.raster.arrays import CHANNELS, CameraArrays, FrameBatch, InstanceArrays, LightArrays, layout_of
 from samepath.simulator.sensors.raster.pixels import finish
 from samepath.simulator.sensors.raster.prepare import (
     PreparedScene,
@@ -244,7 +245,7 @@ class OpenGLRenderer:
             self.facts: Mapping[str, str] = {**self._gl.info, "msaa": str(msaa), "shadows": str(shadows).lower()}
             self._gpu = GpuMemory(self._gl, _SHADOW_TEXELS if shadows else 0)
             self._targets = RenderTargets(self._gl)
-            self._pictures = {channel: GpuBuffer(self._context) for channel in CHANNELS}
+            self._pictures = {channel: GpuBuffer(self._context) for channel in FORMATS}
             self._shadow_program = self._program(*shadow_sources())
             self._shrink_program = self._program(*shrink_sources())
             self._gl.depth_runs_from_zero_to_one()
@@ -255,10 +256,13 @@ class OpenGLRenderer:
         with self._lock:
             self._context.release()
 
-    def render(self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None) -> FrameBatch:
+    def render(
+        self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None
+    ) -> Sequence[CameraFrame]:
         """Draw all cameras."""
-        layout = [(camera.width, camera.height, camera.channels) for camera in cameras]
-        batch = out if isinstance(out, FrameBatch) and out.layout == layout else FrameBatch(cameras)
+        if any(camera.channels & IMAGES for camera in cameras):
+            return with_images(self.render(scene, numbers_for(cameras)), cameras)
+        batch = out if isinstance(out, FrameBatch) and out.layout == layout_of(cameras) else FrameBatch(cameras)
         batch.cameras = cameras
         if not cameras:
             return batch
@@ -279,7 +283,7 @@ class OpenGLRenderer:
         return batch
 
     def _draw(self, prepared: PreparedScene, views: CameraArrays, batch: FrameBatch) -> None:
-        static, shade, placed, _ = prepared
+        static, shade, placed = prepared.static, prepared.shade, prepared.placed
         seen, _ = visible_instances(views, static, placed, self._detail)
         parts = records.seen_parts(seen, placed, self._levels_of(static))
         sunlight = self._sunlight(prepared, views) if self._shadows and shade.numbers[SHADOWS] > 0.0 else []
@@ -320,7 +324,7 @@ class OpenGLRenderer:
 
     def _sunlight(self, prepared: PreparedScene, views: CameraArrays) -> list[SunShadowMaps]:
         """The maps of every camera; those who see no colour need none, but keep their place."""
-        static, shade, placed, _ = prepared
+        static, shade, placed = prepared.static, prepared.shade, prepared.placed
         casting = np.flatnonzero(_throws_shadow(static, placed))
         middles, radii = records.world_spheres(static.meshes, placed)
         to_sun = shade.numbers[TO_SUN : TO_SUN + 3]
@@ -381,8 +385,7 @@ class OpenGLRenderer:
             )  # fmt: skip
 
     def _collect(self, batch: FrameBatch) -> None:
-        made = batch.arrays
-        arrays: tuple[NDArray[Any], ...] = (made.colour, made.depth, made.label, made.instance, made.normal, made.flow)
+        arrays: tuple[NDArray[Any], ...] = batch.arrays
         for channel, array in zip(CHANNELS, arrays, strict=True):
             if len(array):
                 content = array.view(np.uint8)

@@ -104,7 +104,7 @@ class VisibleInstances(NamedTuple):
 class CameraArrays(NamedTuple):
     """The cameras.
 
-    ``size`` i64[c, 3]: width, height, samples; ``offset`` i64[c, 6]: first pixel in each channel's output, -1 without it;
+    ``size`` i64[c, 3]: width, height, samples; ``offset`` i64[c, 10]: first pixel in each channel's output, -1 without it;
     ``place`` f64[c, 3]; ``axes`` f64[c, 3, 3]; ``focal`` f64[c] in pixels; ``vignette`` f64[c].
     """
 
@@ -127,6 +127,10 @@ class Outputs(NamedTuple):
     instance: U16
     normal: NDArray[np.int8]
     flow: F32
+    depth_image: U32
+    label_image: U32
+    instance_image: U32
+    normal_image: U32
 
 
 class RowBuffer(NamedTuple):
@@ -178,8 +182,16 @@ class LightArrays(NamedTuple):
     glow: F32
 
 
-CHANNELS: Final = (Channel.COLOUR, Channel.DEPTH, Channel.LABEL, Channel.INSTANCE, Channel.NORMAL, Channel.FLOW)
-"""The order of the arrays in a batch of frames."""
+CHANNELS: Final = tuple(Channel)
+"""The order of the arrays in a batch of frames, and of the fields of a frame."""
+
+NUMBERS_A_PIXEL: Final = (1, 1, 1, 1, 3, 2, 1, 1, 1, 1)
+"""In each array of :class:`Outputs`."""
+
+_KINDS: Final = tuple(np.dtype(kind) for kind in ("u4", "f4", "u1", "u2", "i1", "f4", "u4", "u4", "u4", "u4"))
+_BITS: Final = np.array([int(channel) for channel in CHANNELS], np.int64)
+_COLOURED: Final = frozenset({0, 6, 7, 8, 9})
+"""Shown byte by byte: blue, green, red, alpha."""
 
 
 class FrameBatch(Sequence[CameraFrame]):
@@ -190,18 +202,16 @@ class FrameBatch(Sequence[CameraFrame]):
 
     def __init__(self, cameras: Sequence[Camera], empty: Callable[[int, Any], NDArray[Any]] = np.empty) -> None:
         # What must agree for the arrays to be used again: sizes and channels, not poses.
-        self.layout = [(camera.width, camera.height, camera.channels) for camera in cameras]
-        self.offsets = np.full((len(cameras), len(CHANNELS)), -1, np.int64)
-        totals = [0] * len(CHANNELS)
-        for c, camera in enumerate(cameras):
-            for k, channel in enumerate(CHANNELS):
-                if camera.channels & channel:
-                    self.offsets[c, k] = totals[k]
-                    totals[k] += camera.width * camera.height
+        self.layout = layout_of(cameras)
+        # Whole numbers of Python's own in one piece: hundreds of cameras are laid out at once.
+        shape = np.array([(width, height, int(channels)) for width, height, channels in self.layout], np.int64).reshape(-1, 3)
+        pixels = (shape[:, 0] * shape[:, 1])[:, None] * ((shape[:, 2:] & _BITS) != 0)
+        ends = np.cumsum(pixels, axis=0)
+        self.offsets = np.where(pixels > 0, ends - pixels, -1)
+        totals = ends[-1].tolist() if len(cameras) else [0] * len(CHANNELS)
         self.arrays = Outputs(
-            empty(totals[0], np.uint32), empty(totals[1], np.float32), empty(totals[2], np.uint8),
-            empty(totals[3], np.uint16), empty(3 * totals[4], np.int8), empty(2 * totals[5], np.float32),
-        )  # fmt: skip
+            *(empty(each * total, kind) for each, total, kind in zip(NUMBERS_A_PIXEL, totals, _KINDS, strict=True))
+        )
         self.cameras = cameras
 
     def __len__(self) -> int:
@@ -220,19 +230,21 @@ class FrameBatch(Sequence[CameraFrame]):
         return self._frame(range(len(self))[index])
 
     def _frame(self, c: int) -> CameraFrame:
-        camera, made = self.cameras[c], self.arrays
+        camera = self.cameras[c]
         height, width = camera.height, camera.width
+        parts: list[np.ndarray | None] = []
+        for k, start in enumerate(self.offsets[c].tolist()):
+            if start < 0:
+                parts.append(None)
+                continue
+            each = NUMBERS_A_PIXEL[k]
+            part = self.arrays[k][each * start : each * (start + width * height)]
+            if k in _COLOURED:
+                part, each = part.view(np.uint8), 4
+            parts.append(part.reshape((height, width, each) if each > 1 else (height, width)))
+        return CameraFrame(camera, *parts)
 
-        def part(k: int, array: np.ndarray, depth: int, *shape: int) -> np.ndarray | None:
-            start = int(self.offsets[c, k])
-            return None if start < 0 else array[depth * start : depth * (start + width * height)].reshape(height, width, *shape)
 
-        return CameraFrame(
-            camera,
-            part(0, made.colour.view(np.uint8), 4, 4),
-            part(1, made.depth, 1),
-            part(2, made.label, 1),
-            part(3, made.instance, 1),
-            part(4, made.normal, 3, 3),
-            part(5, made.flow, 2, 2),
-        )
+def layout_of(cameras: Sequence[Camera]) -> list[tuple[int, int, Channel]]:
+    """What must agree for the arrays of frames to be used again: sizes and channels, not poses."""
+    return [(camera.width, camera.height, camera.channels) for camera in cameras]

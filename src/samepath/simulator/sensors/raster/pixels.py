@@ -7,9 +7,12 @@ influence on any value. Colours are float32 from 0 to 255 until the very end; :f
 
 import numpy as np
 
+from samepath.simulator.sensors.images import DEPTH_STEPS_PER_M
 from samepath.simulator.sensors.raster.arrays import (
     F32,
     F64,
+    I32,
+    I64,
     ROW_BITS,
     ROW_MASK,
     U8,
@@ -428,6 +431,52 @@ def measure(
                 out.normal[np.uint64(3) * (first + at) + np.uint64(k)] = rows.normal[face, k] if seen else np.int8(0)
     if offset[5] >= 0:
         _flow(views, c, placed, rows, scratch, out.flow, offset[5])
+    _measured_images(offset, count, rows, depth, ids, out, far_m, sky_label)
+
+
+@compiled
+def _measured_images(
+    offset: I64, count: Number, rows: FaceRows, depth: F32, ids: I32, out: Outputs, far_m: Number, sky_label: Number
+) -> None:
+    """The same as CARLA's cameras show it; the rules are those of :mod:`..images`, pixel by pixel."""
+    if offset[6] >= 0:
+        first, limit = np.uint64(offset[6]), np.float32(far_m)
+        for at in range(count):
+            far = ONE / depth[at]
+            steps = np.uint32(np.float64(far if far < limit else limit) * DEPTH_STEPS_PER_M + 0.5)
+            out.depth_image[first + at] = _pixel(steps >> np.uint32(16), steps >> np.uint32(8), steps)
+    if offset[7] >= 0:
+        first, none = np.uint64(offset[7]), np.uint32(sky_label)
+        for at in range(count):
+            label = np.uint32(rows.label[np.uint64(ids[at] & ROW_MASK)]) if depth[at] > ZERO else none
+            out.label_image[first + at] = _pixel(np.uint32(0), np.uint32(0), label)
+    if offset[8] >= 0:
+        first, none = np.uint64(offset[8]), np.uint32(sky_label)
+        for at in range(count):
+            face, seen = np.uint64(ids[at] & ROW_MASK), depth[at] > ZERO
+            number = np.uint32(rows.instance[face]) if seen else np.uint32(0)
+            label = np.uint32(rows.label[face]) if seen else none
+            out.instance_image[first + at] = _pixel(number >> np.uint32(8), number, label)
+    if offset[9] >= 0:
+        first = np.uint64(offset[9])
+        for at in range(count):
+            face, seen = np.uint64(ids[at] & ROW_MASK), depth[at] > ZERO
+            x = np.int32(rows.normal[face, 0]) if seen else np.int32(0)
+            y = np.int32(rows.normal[face, 1]) if seen else np.int32(0)
+            z = np.int32(rows.normal[face, 2]) if seen else np.int32(0)
+            out.normal_image[first + at] = _pixel(_normal_level(z), _normal_level(y), _normal_level(x))
+
+
+@compiled
+def _pixel(blue: Number, green: Number, red: Number) -> Number:
+    """Blue in the lowest byte, then green, red, 255; of each the lowest eight bits count."""
+    byte = np.uint32(255)
+    return (blue & byte) | ((green & byte) << np.uint32(8)) | ((red & byte) << np.uint32(16)) | np.uint32(0xFF000000)
+
+
+@compiled
+def _normal_level(part: Number) -> Number:
+    return np.uint32((part + 127) * 255 // 254)
 
 
 @compiled

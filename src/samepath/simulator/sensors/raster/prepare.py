@@ -5,7 +5,8 @@ Every back end prepares in this one way, so all of them see the same numbers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,8 +27,19 @@ from samepath.simulator.sensors.raster.arrays import (
     VisibleInstances,
 )
 from samepath.simulator.sensors.raster.draw import cull
-from samepath.simulator.sensors.raster.shading import NIGHT, TICK, GlowGrid, add_lamps, head_lamps, light_arrays_of
-from samepath.simulator.sensors.renderer import NEAR_M, Camera, Lamp, MeshInstances, RenderScene, Shapes
+from samepath.simulator.sensors.raster.shading import (
+    GLOW_PER_M,
+    GLOW_X,
+    GLOW_Y,
+    NIGHT,
+    TICK,
+    GlowGrid,
+    add_lamps,
+    head_lamps,
+    light_arrays_of,
+    sky_numbers_of,
+)
+from samepath.simulator.sensors.renderer import NEAR_M, Camera, Lamp, MeshInstances, RenderScene, Shapes, focal_px_of
 
 NO_WALLS: Final = -(1 << 30)
 """Added to any mapping it stays negative: windows are drawn on fixed walls only."""
@@ -53,7 +65,6 @@ class StaticScene:
     lit: U8  # of the fixed instances: which levels have been lit under the present weather
     touched: U8  # by the beams of moving lamps in the tick before
     grid: GlowGrid
-    street_glow: F32  # of street lamps, under the present weather
 
     @classmethod
     def of(cls, shapes: Shapes, fixed: MeshInstances) -> "StaticScene":
@@ -65,69 +76,120 @@ class StaticScene:
         lit = np.zeros((len(fixed), LEVELS), np.uint8)
         touched = np.zeros(len(fixed), np.uint8)
         grid = GlowGrid.over(shapes, fixed)
-        glow = np.zeros((2, 2), np.float32)
-        return cls(shapes, fixed, mesh_arrays_of(shapes), sizes, rows, total, walls, shifts, lit, touched, grid, glow)
+        return cls(shapes, fixed, mesh_arrays_of(shapes), sizes, rows, total, walls, shifts, lit, touched, grid)
 
-    def light_streets(self, lamps: F32, *, dark: bool) -> None:
-        """Work out the light of street lamps on the ground; by day nobody asks for it."""
-        grid = self.grid
-        self.street_glow = np.zeros((grid.rows, grid.columns) if dark else (2, 2), np.float32)
-        if dark:
-            add_lamps(self.street_glow, grid.x_m, grid.y_m, grid.cells_per_m, lamps)
-
-    def place(self, moving: MeshInstances) -> tuple[InstanceArrays, int]:
-        """All instances together, and how many rows their faces need."""
-        fixed = self.fixed
+    def place(self, moving: MeshInstances, *, street_lamps_on: bool) -> tuple[InstanceArrays, int]:
+        """What moves, and how many rows all faces need."""
         # Behind all fixed ones: those keep their rows, and their light, whoever comes and goes.
         rows, total = _rows(self.sizes[moving.mesh], self.first_moving_row)
-        both = {name: np.concatenate([getattr(fixed, name), getattr(moving, name)]) for name in MeshInstances.__slots__}
-        both["rows"] = np.concatenate([self.fixed_rows, rows])
-        both["walls"] = np.concatenate([self.fixed_walls, np.full(len(moving), NO_WALLS, np.int32)])
-        return InstanceArrays(**both), total
+        return _instance_arrays(moving, rows, np.full(len(moving), NO_WALLS, np.int32), street_lamps_on), total
 
 
-class PreparedScene(NamedTuple):
-    """A scene at one tick: what stays with the map, the light with all lamps, the instances, how many rows their faces need."""
+@dataclass(frozen=True, eq=False)
+class MapLight:
+    """What belongs to one weather over one map. It is kept, so a back end may know it again by its identity.
+
+    ``shade`` has the walls of the map, the light of street lamps on its ground as ``glow``, and no beams. A back end that
+    paints sky and glow by itself, of ``sky_numbers`` and the lamps, gets a sky without texels and a glow of zeros.
+    """
 
     static: StaticScene
     shade: LightArrays
-    placed: InstanceArrays
+    sky_numbers: F64
+    fixed: InstanceArrays
+
+    @classmethod
+    def of(cls, scene: RenderScene, static: StaticScene, *, paints: bool) -> "MapLight":
+        """Work it out. By day nobody asks for the light of street lamps on the ground: there are no cells then."""
+        shade, grid = light_arrays_of(scene, paints=paints), static.grid
+        numbers, dark = shade.numbers, bool(shade.numbers[NIGHT] > 0.0)
+        numbers[GLOW_X], numbers[GLOW_Y], numbers[GLOW_PER_M] = grid.x_m, grid.y_m, grid.cells_per_m
+        glow = np.zeros((grid.rows, grid.columns) if dark else (2, 2), np.float32)
+        if dark and paints:
+            add_lamps(glow, grid.x_m, grid.y_m, grid.cells_per_m, shade.lamps)
+        fixed = _instance_arrays(static.fixed, static.fixed_rows, static.fixed_walls, scene.street_lamps_on)
+        return cls(static, shade._replace(walls=static.walls, glow=glow), sky_numbers_of(scene.weather), fixed)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedScene:
+    """A scene at one tick: what stays with map and weather, the light with all lamps, what moves, and rows for all faces."""
+
+    kept: MapLight
+    shade: LightArrays
+    moving: InstanceArrays
     rows: int
+
+    @property
+    def static(self) -> StaticScene:
+        """What stays with the map."""
+        return self.kept.static
+
+    @property
+    def instances(self) -> int:
+        """How many things there are, fixed and moving."""
+        return len(self.kept.fixed.mesh) + len(self.moving.mesh)
+
+    @cached_property
+    def placed(self) -> InstanceArrays:
+        """All instances, the fixed ones first."""
+        fixed: tuple[np.ndarray, ...] = self.kept.fixed
+        moving: tuple[np.ndarray, ...] = self.moving
+        return InstanceArrays(*(np.concatenate(both) for both in zip(fixed, moving, strict=True)))
 
 
 class ScenePreparer:
-    """Prepares scene after scene; what belongs to the map or the weather is worked out once."""
+    """Prepares scene after scene; what belongs to the map or the weather is worked out once.
 
-    def __init__(self) -> None:
-        self._static: StaticScene | None = None
-        self._shade: LightArrays | None = None
-        self._shade_key: object = None
+    The last ``maps``, and ``lights`` of weathers over them, are remembered: one, unless worlds are drawn side by side.
+    ``paints`` is whether sky and glow are painted here, or by the back end.
+    """
+
+    def __init__(self, maps: int = 1, lights: int = 1, *, paints: bool = True) -> None:
+        self._maps, self._most_lights, self._paints = maps, lights, paints
+        # By identity, oldest first. The records hold the objects themselves, so no other can come to have the same one.
+        self._statics: dict[tuple[int, int], StaticScene] = {}
+        self._lights: dict[tuple[int, object], MapLight] = {}
+        self._last: MapLight | None = None
 
     def prepare(self, scene: RenderScene) -> PreparedScene:
         """Work out what a tick needs."""
-        # The very same object, not an equal one: comparing all arrays at every tick would cost more than it saves.
-        static = self._static
-        if static is None or static.shapes is not scene.shapes or static.fixed is not scene.fixed:
-            static = self._static = StaticScene.of(scene.shapes, scene.fixed)
-            # Another map, nothing of it is lit yet: street lamps lie in the light, and their glow in the new scene.
-            self._shade_key = None
-        key = (scene.weather, scene.street_lamps_on)
-        if self._shade is None or self._shade_key != key:
-            self._shade, self._shade_key = light_arrays_of(scene), key
-            # Under other light every kept row is wrong.
-            static.lit[:] = 0
-            static.light_streets(self._shade.lamps, dark=self._shade.numbers[NIGHT] > 0.0)
+        light = self._light_of(scene)
         # Here, because a NaN would not fail later: its triangles would silently not be drawn.
         if not (np.isfinite(scene.moving.position).all() and np.isfinite(scene.moving.axes).all()):
             raise InputError("finite coordinates were wanted for everything that moves, but others came")
-        placed, total = static.place(scene.moving)
-        if not scene.street_lamps_on:
-            placed = placed._replace(lamps=placed.lamps & np.uint16(0xFFFF ^ int(Lamp.STREET)))
+        moving, total = light.static.place(scene.moving, street_lamps_on=scene.street_lamps_on)
         # A copy: the light is kept from tick to tick, and a back end writes into what it is given.
-        numbers = self._shade.numbers.copy()
+        numbers = light.shade.numbers.copy()
         numbers[TICK] = scene.tick % 65536
-        shade = self._shade._replace(beams=head_lamps(scene), walls=static.walls, numbers=numbers)
-        return PreparedScene(static, shade, placed, total)
+        shade = light.shade._replace(beams=head_lamps(scene, dark=bool(numbers[NIGHT] > 0.0)), numbers=numbers)
+        return PreparedScene(light, shade, moving, total)
+
+    def _light_of(self, scene: RenderScene) -> MapLight:
+        # The very same object, not an equal one: comparing all arrays at every tick would cost more than it saves.
+        place = id(scene.shapes), id(scene.fixed)
+        static = self._statics.pop(place, None)
+        if static is None:
+            static = StaticScene.of(scene.shapes, scene.fixed)
+            _shorten(self._statics, self._maps)
+        self._statics[place] = static
+        key = id(static), (scene.weather, scene.street_lamps_on)
+        light = self._lights.pop(key, None)
+        if light is None or light.static is not static:
+            light = MapLight.of(scene, static, paints=self._paints)
+            _shorten(self._lights, self._most_lights)
+        self._lights[key] = light
+        if light is not self._last:
+            # Under other light every kept row is wrong.
+            static.lit[:] = 0
+            self._last = light
+        return light
+
+
+def _shorten(kept: dict[Any, Any], most: int) -> None:
+    """Make room for one more, the oldest goes first."""
+    while len(kept) >= most:
+        del kept[next(iter(kept))]
 
 
 def visible_instances(
@@ -144,9 +206,7 @@ def visible_instances(
 
 def camera_arrays_of(cameras: Sequence[Camera], offsets: I64) -> CameraArrays:
     """The cameras as arrays, all of them checked."""
-    for camera in cameras:
-        if not 1 <= camera.samples <= _SAMPLES_MAX:
-            raise InputError(f"1 to {_SAMPLES_MAX} samples a side were wanted for a camera, but {camera.samples} came")
+    sizes, focal, vignette = _lenses_of(tuple([(c.width, c.height, c.samples, c.fov_deg, c.vignette) for c in cameras]))
     place, axes = places_and_axes([camera.pose for camera in cameras])
     if not np.isfinite(place).all():
         raise InputError("finite coordinates were wanted for a camera, but others came")
@@ -154,9 +214,29 @@ def camera_arrays_of(cameras: Sequence[Camera], offsets: I64) -> CameraArrays:
     was_place, was_axes = place, axes
     if any(camera.was is not None for camera in cameras):
         was_place, was_axes = places_and_axes([camera.was or camera.pose for camera in cameras])
-    sizes = np.array([(camera.width, camera.height, camera.samples) for camera in cameras], np.int64)
-    focal, vignette = np.array([camera.focal_px for camera in cameras]), np.array([camera.vignette for camera in cameras])
     return CameraArrays(sizes, offsets, place, axes, focal, was_place, was_axes, vignette)
+
+
+@lru_cache(64)
+def _lenses_of(lenses: tuple[tuple[int, int, int, float, float], ...]) -> tuple[I64, F64, F64]:
+    """Sizes with samples, focal lengths and vignettes: cameras move at every tick, what they are stays."""
+    for *_, samples, _, _ in lenses:
+        if not 1 <= samples <= _SAMPLES_MAX:
+            raise InputError(f"1 to {_SAMPLES_MAX} samples a side were wanted for a camera, but {samples} came")
+    sizes = np.array([lens[:3] for lens in lenses], np.int64)
+    focal = np.array([focal_px_of(width, fov_deg) for width, _, _, fov_deg, _ in lenses])
+    vignette = np.array([lens[4] for lens in lenses])
+    for array in (sizes, focal, vignette):
+        array.flags.writeable = False
+    return sizes, focal, vignette
+
+
+def _instance_arrays(given: MeshInstances, rows: I32, walls: I32, street_lamps_on: bool) -> InstanceArrays:
+    made = InstanceArrays(
+        given.mesh, given.position, given.axes, given.id, given.label, given.paint, given.lamps, given.ground_z,
+        given.was_position, given.was_axes, rows, walls,
+    )  # fmt: skip
+    return made if street_lamps_on else made._replace(lamps=given.lamps & np.uint16(0xFFFF ^ int(Lamp.STREET)))
 
 
 def _rows(sizes: I32, first: int) -> tuple[I32, int]:

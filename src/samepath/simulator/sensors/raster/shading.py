@@ -27,7 +27,7 @@ from samepath.simulator.sensors.raster.arrays import (
 )
 from samepath.simulator.sensors.raster.compiled import compiled, compiled_entry
 from samepath.simulator.sensors.renderer import Lamp, Material, MeshInstances, RenderScene, Shapes
-from samepath.simulator.sensors.weather import SceneLight, light_of
+from samepath.simulator.sensors.weather import SceneLight, SceneWeather, light_of
 
 # Where things stand in LightArrays.numbers.
 TO_SUN, SUN, ABOVE, BELOW, HIGH, LOW, FOG = 0, 3, 6, 9, 12, 15, 18
@@ -76,7 +76,7 @@ _MARGIN_M: Final = 60.0
 _EDGE_M: Final = 1000.0
 
 
-def light_arrays_of(scene: RenderScene) -> LightArrays:
+def light_arrays_of(scene: RenderScene, *, paints: bool = True) -> LightArrays:
     """The light of a scene."""
     light = light_of(scene.weather)
     numbers = np.zeros(NUMBERS)
@@ -91,13 +91,16 @@ def light_arrays_of(scene: RenderScene) -> LightArrays:
     numbers[PUDDLES], numbers[RAIN], numbers[TICK] = light.puddles, light.rain, scene.tick % 65536
     # Divided by in ``light_flat``: never 0, however dark the night.
     numbers[DARK] = max(0.3 * light.above[0] + 0.5 * light.above[1] + 0.2 * light.above[2], 0.01)
-    sky = np.zeros((SKY_SIZE + 1) ** 2, np.uint32)
-    build_sky(sky, noise_tile(), _sky_numbers(light))
+    sky = np.zeros((SKY_SIZE + 1) ** 2 if paints else 0, np.uint32)
+    if paints:
+        build_sky(sky, noise_tile(), sky_numbers_of(scene.weather))
     none = np.zeros((1, 8), np.float32)
     return LightArrays(numbers, _flat_factors(light), sky, noise_tile(), street_lamps(scene), none[:0], none, none[:, :2])
 
 
-def _sky_numbers(light: SceneLight) -> F64:
+def sky_numbers_of(weather: SceneWeather) -> F64:
+    """What the sky of a weather is painted of; see :func:`build_sky`."""
+    light = light_of(weather)
     strength = min(light.fog_per_m * 400.0, 1.0)
     parts = (*light.to_sun, *light.glow, *light.sky_high, *light.sky_low, *light.fog, *light.cloud_colour)
     return np.array([*parts, light.clouds, strength, light.night, light.rain])
@@ -280,9 +283,9 @@ def street_lamps(scene: RenderScene) -> F32:
     return np.array(found, np.float32).reshape(-1, 8)
 
 
-def head_lamps(scene: RenderScene) -> F32:
-    """The head lamps that burn, likewise; each pair is one lamp."""
-    if light_of(scene.weather).night <= 0.0:
+def head_lamps(scene: RenderScene, *, dark: bool) -> F32:
+    """The head lamps that burn where it is dark, likewise; each pair is one lamp."""
+    if not dark:
         return np.zeros((0, 8), np.float32)
     found = []
     moving, shapes = scene.moving, scene.shapes

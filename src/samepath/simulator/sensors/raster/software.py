@@ -30,6 +30,7 @@ from samepath.simulator.sensors.raster.arrays import (
     RowBuffer,
     Scratch,
     VisibleInstances,
+    layout_of,
 )
 from samepath.simulator.sensors.raster.compiled import compiled, compiled_apart, compiled_entry
 from samepath.simulator.sensors.raster.draw import draw_mesh, is_hidden, view_matrix
@@ -44,9 +45,6 @@ from samepath.simulator.sensors.raster.prepare import (
     visible_instances,
 )
 from samepath.simulator.sensors.raster.shading import (
-    GLOW_PER_M,
-    GLOW_X,
-    GLOW_Y,
     RAIN,
     ROAD,
     SHADOWS,
@@ -89,9 +87,8 @@ class SoftwareRenderer:
 
     def render(self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None) -> FrameBatch:
         """Draw all cameras."""
-        layout = [(camera.width, camera.height, camera.channels) for camera in cameras]
         # Written over only where the caller has handed it back: frames of the tick before may still be under way to somebody.
-        batch = out if isinstance(out, FrameBatch) and out.layout == layout else FrameBatch(cameras)
+        batch = out if isinstance(out, FrameBatch) and out.layout == layout_of(cameras) else FrameBatch(cameras)
         batch.cameras = cameras
         if not cameras:
             return batch
@@ -121,20 +118,20 @@ class SoftwareRenderer:
         return batch
 
     def _prepare(self, scene: RenderScene) -> tuple[StaticScene, LightArrays, InstanceArrays]:
-        static, shade, placed, total = self._preparer.prepare(scene)
+        prepared = self._preparer.prepare(scene)
+        static, shade, total = prepared.static, prepared.shade, prepared.rows
         # A pixel has 24 bits for its row: one more face would be seen as another.
         if total > ROW_MASK:
             raise InputError(f"a scene of at most {ROW_MASK} faces was wanted, but {total} came")
         if static is not self._static:
             self._static, self._rows = static, empty_rows(static.first_moving_row + 1)
         self._rows = grown(self._rows, total, static.first_moving_row)
-        numbers, glow, grid = shade.numbers, static.street_glow, static.grid
-        numbers[GLOW_X], numbers[GLOW_Y], numbers[GLOW_PER_M] = grid.x_m, grid.y_m, grid.cells_per_m
         if len(shade.beams):
             # Added to a copy, and never taken off again: a float32 sum does not come back to the bits it had.
-            glow = glow.copy()
+            grid, glow = static.grid, shade.glow.copy()
             add_lamps(glow, grid.x_m, grid.y_m, grid.cells_per_m, shade.beams)
-        return static, shade._replace(glow=glow), placed
+            shade = shade._replace(glow=glow)
+        return static, shade, prepared.placed
 
     def _light(
         self, scene: RenderScene, static: StaticScene, shade: LightArrays, placed: InstanceArrays, used: np.ndarray
@@ -217,7 +214,7 @@ def draw_frames(
         samples, start = views.size[c, 2], views.offset[c, 0]
         width, height = views.size[c, 0], views.size[c, 1]
         more = False
-        for k in range(1, 6):
+        for k in range(1, views.offset.shape[1]):
             more = more or views.offset[c, k] >= 0
         # With one sample a pixel, colours come from the same pass as what is measured.
         if more or (start >= 0 and samples == 1):
