@@ -8,6 +8,7 @@ A trace's tick is always 0.05 s, so that cells with other steps can be compared;
 """
 
 import math
+import subprocess
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -40,11 +41,14 @@ if TYPE_CHECKING:
     from samepath.scenarios.agents import DecisionRecorder
     from samepath.scenarios.model import ScenarioSpec
     from samepath.simulator.game_loop import LoopFrame
+    from samepath.simulator.sensors.cuda.driver import CudaDriver
     from samepath.simulator.sensors.rig import SensorSuite
     from samepath.simulator.simulation import Simulation, StepResult
 
 SENSOR_SETTINGS: Final[Mapping[str, Scalar]] = {"sensors": "", "sensor_samples": 20, "renderer": "software"}
 _SAMPLES_MOST: Final = 1_000_000
+# To open a card for the first time compiles its kernels.
+_TRY_S: Final = 120.0
 # Above the rounding of a sum of steps, far below any step.
 _ROUNDING: Final = 1e-9
 STEP_S: Final = 0.05
@@ -66,6 +70,8 @@ SETTINGS: Final[Mapping[str, Scalar]] = {
 class EmbeddedSimulator(Simulator):
     """What both adapters are: simulators whose controllers' decisions can be written down, and replayed without them."""
 
+    _card: "CudaDriver | None" = None
+
     @abstractmethod
     def play(
         self,
@@ -78,7 +84,27 @@ class EmbeddedSimulator(Simulator):
         """Run a scenario; ``decisions``, if given, takes down what the controllers decide, ``kept`` what a recording needs."""
 
     def run(self, request: RunRequest, recorder: Recorder, on_tick: Callable[[int], None] = no_tick) -> None:
+        self._hold_card({**self.info().settings, **request.settings})
         self.play(request, recorder, None, on_tick)
+
+    def unavailable(self, settings: Mapping[str, Scalar]) -> str:
+        """Is there a card, or a driver, for the renderer that is asked for? Only trying tells."""
+        values = {**self.info().settings, **settings}
+        return _missing_renderer(str(values["renderer"])) if _draws(values) else ""
+
+    def _hold_card(self, values: Mapping[str, Scalar]) -> None:
+        """Keep the card open from the first run that draws there to :meth:`close`: opening it takes longer than a short run."""
+        if self._card is not None or values["renderer"] != "cuda" or not _draws(values):
+            return
+        from samepath.simulator.sensors.cuda.driver import CudaDriver
+
+        self._card = CudaDriver()
+
+    def close(self) -> None:
+        """Let go of the card, if one was held."""
+        if self._card is not None:
+            self._card.close()
+            self._card = None
 
     def record_commands(self, request: RunRequest) -> CommandLog:
         """Run once, in the request's own mode, keep no states, and return what the controllers decided."""
@@ -405,6 +431,32 @@ class Sensing:
         """Let go of the sensors."""
         if self._suite is not None:
             self._suite.close()
+
+
+def _draws(values: Mapping[str, Scalar]) -> bool:
+    """Does anything of a run draw, by its settings? A scenario's own rigs are not known before it is read."""
+    return bool(_rig_of(values)) or values.get("ego") == "camera"
+
+
+@cache
+def _missing_renderer(name: str) -> str:
+    """Say in a line why a renderer cannot draw here; nothing where it can.
+
+    Tried in a process of its own: a process that has opened a card must not fork workers that open it too.
+    """
+    if name in ("software", "auto"):
+        return ""
+    script = f"from samepath.simulator.sensors.renderer import create_renderer as c; c({name!r}).close()"
+    try:
+        done = subprocess.run(  # noqa: S603 - our own interpreter, and a name that is one of ours or refused
+            [sys.executable, "-c", script], capture_output=True, text=True, errors="replace", timeout=_TRY_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"renderer {name!r} could not be tried: {error}"
+    if done.returncode == 0:
+        return ""
+    said = [line for line in done.stderr.splitlines() if line.strip()]
+    return said[-1].partition("Error: ")[2] or said[-1] if said else f"renderer {name!r} ended with status {done.returncode}"
 
 
 def rig_text(values: Mapping[str, Scalar]) -> str:

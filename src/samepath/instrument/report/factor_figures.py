@@ -65,10 +65,16 @@ class DeviationGroup:
 
 def measured_load(cell: CellAnalysis, factor: StudyFactor) -> float | None:
     """Return the share of a load that a cell really had; None where the factor is no such load, or nothing was read."""
-    if factor.kind != "condition" or factor.name not in LOADS:
+    if not is_share(factor):
         return None
-    check = next((condition for condition in cell.conditions if condition.name == factor.name), None)
-    return None if check is None or not isinstance(check.measured, float) else check.measured
+    names = _loads_of(factor)
+    read = [check.measured for check in cell.conditions if check.name in names and isinstance(check.measured, float)]
+    # Of two that were raised together the point stands midway: the table of conditions has both.
+    return sum(read) / len(read) if len(read) == len(names) else None
+
+
+def _loads_of(factor: StudyFactor) -> tuple[str, ...]:
+    return ("cpu_load", "gpu_load") if factor.name == TOGETHER else (factor.name,)
 
 
 def is_share(factor: StudyFactor) -> bool:
@@ -79,7 +85,7 @@ def is_share(factor: StudyFactor) -> bool:
 def missed_level(cell: CellAnalysis, factor: StudyFactor) -> bool:
     """Was something else measured than the factor's level?"""
     return factor.kind == "condition" and any(
-        condition.name == factor.name and condition.missed for condition in cell.conditions
+        condition.name in _loads_of(factor) and condition.missed for condition in cell.conditions
     )
 
 
@@ -181,6 +187,8 @@ def _points(
 
 
 PUBLISHED: Final = "CARLA, published"
+# What is drawn beside the paper's figures: it raised both, and where there is no GPU to load the CPU's stands for it.
+PAPERS_LOADS: Final = ("cpu_load", TOGETHER)
 _LEFT_PX: Final = 84.0
 _RIGHT_PX: Final = 16.0
 _ROW_PX: Final = 18.5
@@ -237,7 +245,7 @@ def phases_against(
 ) -> str:
     """Draw max sigma before and after the splitting event against the levels of a factor, with what was published beside it."""
     missed = any(point.missed for point in (*before.points, *after.points))
-    shown = known is not None and bool(known.before_m) and factor.name == "cpu_load"
+    shown = known is not None and bool(known.before_m) and factor.name in PAPERS_LOADS
     entries = 3 + missed + 2 * shown
 
     def paint(axes: "Axes") -> None:
@@ -258,7 +266,7 @@ def phases_against(
 def published_sigma(tests: Sequence[PublishedTest], axis: LengthAxis, tolerance_m: float) -> str:
     """Draw the published curves of CARLA on the same scale as one's own; their zeros are zeros at the log's resolution."""
     axis = replace(axis, zero_name="0 *")
-    factor = StudyFactor(PUBLISHED, "cpu_load", "condition", PUBLISHED_LOADS, ordered=True, load=True)
+    factor = StudyFactor(PUBLISHED, TOGETHER, "condition", PUBLISHED_LOADS, ordered=True, load=True)
     lines = [
         FactorLine(
             f"test {test.test}",

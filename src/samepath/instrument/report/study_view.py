@@ -20,6 +20,7 @@ from samepath.instrument.report import published
 from samepath.instrument.report.cell_view import FigureView, VerdictView, view_figure, view_verdict
 from samepath.instrument.report.document import Document
 from samepath.instrument.report.factor_figures import (
+    PAPERS_LOADS,
     DeviationGroup,
     FactorLine,
     deviation_boxes,
@@ -450,7 +451,7 @@ def _over_phases(document: Document) -> Iterator[FigureGroup]:
             view_figure(phases_against(factor, scenario, before, after, axis, tolerance_m, published.published(scenario)), "")
             for factor, scenario, before, after in kept
         )
-        paper = ", as the paper's Figs 6b and 7b" if name == "cpu_load" else ""
+        paper = ", as the paper's Figs 6b and 7b" if name in PAPERS_LOADS else ""
         notes = [f"Max sigma before and from the first {event} on{paper}; the worst cell where others differ as well."]
         if still:
             notes.append(f"No spread in either phase: {joined(still)}.")
@@ -507,7 +508,7 @@ def _phase_lines(factor: StudyFactor, cells: Sequence[CellAnalysis]) -> tuple[Fa
 
 
 def _levels_note(factor: StudyFactor, cells: Sequence[CellAnalysis]) -> str:
-    paper = ", as the paper's Fig. 5" if factor.name == "cpu_load" else ""
+    paper = ", as the paper's Fig. 5" if factor.name in PAPERS_LOADS else ""
     text = f"Largest sigma of whole runs{paper}. Lines between points are only a guide; exact zeros lie in the shaded band."
     if is_share(factor):
         read = any(measured_load(cell, factor) is not None for cell in cells)
@@ -519,7 +520,7 @@ def _levels_note(factor: StudyFactor, cells: Sequence[CellAnalysis]) -> str:
 
 
 def _published(name: str, cells: Sequence[CellAnalysis]) -> tuple[published.PublishedTest, ...]:
-    return published.published_among(cell.header.scenario for cell in cells) if name == "cpu_load" else ()
+    return published.published_among(cell.header.scenario for cell in cells) if name in PAPERS_LOADS else ()
 
 
 def _axis(tolerance_m: float, lines: Sequence[FactorLine], known: Sequence[published.PublishedTest]) -> LengthAxis:
