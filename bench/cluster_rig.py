@@ -26,6 +26,7 @@ from samepath.simulator.carla.codec import stream_of
 from samepath.simulator.carla.records import AttributeValue, Description, Settings, write_settings
 from samepath.simulator.server.rendering import RenderRequest, RenderResult, SceneView
 from samepath.simulator.server.server import ServerSettings
+from samepath.simulator.traffic.traffic import TrafficSettings
 
 STEP_S = 0.05
 _JOIN_S = 300.0
@@ -63,6 +64,7 @@ class Rig:
         map_name: str = "town",
         threads: int = 1,
         module: str = NODE_MODULE,
+        traffic: TrafficSettings | None = None,
     ) -> None:
         self.ticks: list[Tick] = []
         self.shown: tuple[SceneView, tuple[RenderRequest, ...]] | None = None
@@ -72,7 +74,7 @@ class Rig:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         settings = MainSettings(
-            server=ServerSettings(port=0, map_name=map_name, data_folder=Path("never-made")),
+            server=ServerSettings(port=0, map_name=map_name, data_folder=Path("never-made"), traffic=traffic),
             policy=policy,
             timeouts=timeouts or Timeouts(),
         )

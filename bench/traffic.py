@@ -2,9 +2,12 @@
 
 200 cars and 100 walkers in ``town`` by default. The first process is alone, and its processor time per tick says how fast one
 core is; the others run beside each other, the last quarter of them while the machine is kept at 95 %. All must give the same
-digest after every simulated minute. On two cores the whole takes about an hour and a half;
+digest after every simulated minute. Then a main server with one node and one with four serve the same town for a minute, with
+cameras: again one outcome. On two cores the whole takes about an hour and a half;
 ``SAMEPATH_BENCH_TRAFFIC_S`` (simulated seconds) and ``SAMEPATH_BENCH_TRAFFIC_RUNS`` (processes) make it shorter, and the result
-says which they were. ``python -m bench.traffic picture`` draws the picture of docs/traffic.md.
+says which they were. ``SAMEPATH_BENCH_TRAFFIC_KEEP`` names a folder that keeps every process's result: a benchmark that was
+interrupted goes on from there, as long as the code is the same. ``python -m bench.traffic picture`` draws the picture of
+docs/traffic.md.
 """
 
 import json
@@ -13,13 +16,15 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
-from bench.tools import ROOT, save, show, verdict
+from bench.tools import ROOT, code_measured, save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.instrument.conditions.machine import MachineLoads
 from samepath.scenarios.model import build_scenario
 from samepath.simulator.simulation import Simulation, SimulationSettings
-from samepath.simulator.traffic.traffic import Traffic
+from samepath.simulator.traffic.traffic import Traffic, TrafficSettings
 
 SECONDS = int(os.environ.get("SAMEPATH_BENCH_TRAFFIC_S", "600"))
 RUNS = int(os.environ.get("SAMEPATH_BENCH_TRAFFIC_RUNS", "20"))
@@ -27,6 +32,9 @@ VEHICLES, WALKERS, SEED = 200, 100, 1
 PICTURE_S = 30
 STEP_S = 0.05
 LOAD = 0.95
+NODES = (1, 4)
+NODES_S = min(SECONDS, 60)
+CAMERAS = 4
 # Somebody who has not moved for so long is stuck; a light shows red for at most 50 s, and may be reached more than once.
 STUCK_S = 300.0
 MOVING_MPS = 0.5
@@ -94,13 +102,49 @@ def one(seconds: int, vehicles: int, walkers: int, seed: int) -> TrafficRun:
     return found
 
 
+def on_nodes(nodes: int) -> dict[str, Any]:
+    """Serve it with so many nodes; what the world came to, and how many of the nodes' digests of a state differed."""
+    from bench.cluster_rig import Rig
+
+    wanted = TrafficSettings(vehicles=VEHICLES, walkers=WALKERS, seed=SEED)
+    with Rig([1.0] * nodes, traffic=wanted) as rig:
+        rig.tick()  # the traffic comes with it
+        episode = rig.main.episode
+        cars = [actor.id for actor in episode.world.actors if actor.type.startswith("vehicle.")]
+        rig.cameras(cars[:CAMERAS], 180, 120)
+        rig.tick(round(NODES_S / STEP_S))
+        status = rig.main.look()
+        return {
+            "nodes": nodes,
+            "actors": len(episode.world.actors),
+            "digest": episode.world.digest,
+            "compared": status.compared,
+            "desynchronised": status.desynchronised,
+            "frames": status.frames,
+        }
+
+
 def fresh(number: int) -> TrafficRun:
     """The same in a process of its own, under another hash seed each."""
-    command = [sys.executable, "-m", "bench.traffic", "one"]
+    return TrafficRun(**_asked(f"run-{number}-{SECONDS}", ["one"], str(number)))
+
+
+def _asked(name: str, words: list[str], hash_seed: str = "random") -> dict[str, Any]:
+    """What a fresh process says, or has said before."""
+    folder = os.environ.get("SAMEPATH_BENCH_TRAFFIC_KEEP")
+    kept = Path(folder) / f"{name}-{code_measured()['digest']}.json" if folder else None
+    if kept is not None and kept.exists():
+        found: dict[str, Any] = json.loads(kept.read_text("utf-8"))
+        return found
+    command = [sys.executable, "-m", "bench.traffic", *words]
     done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": str(number)}, stdout=subprocess.PIPE, text=True, check=True
+        command, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": hash_seed}, stdout=subprocess.PIPE, text=True, check=True
     )
-    return TrafficRun(**json.loads(done.stdout))
+    found = json.loads(done.stdout.splitlines()[-1])
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(found), encoding="utf-8")
+    return found
 
 
 def main() -> bool:
@@ -118,7 +162,9 @@ def main() -> bool:
             busy = [fresh(number) for number in range(RUNS - loaded, RUNS)]
             measured = float(loads.measured()["cpu_load"])
     runs = [alone, *beside, *busy]
+    served = [_asked(f"nodes-{nodes}-{NODES_S}", ["nodes", str(nodes)]) for nodes in NODES]
     ticks = round(SECONDS / STEP_S)
+    same = len({run["digest"] for run in served}) == 1 and all(run["desynchronised"] == 0 < run["compared"] for run in served)
     outcomes = len({tuple(run.digests) for run in runs})
     ratio = SECONDS / alone.process_s
     aims = [
@@ -126,6 +172,7 @@ def main() -> bool:
         ("nobody is off the road", str(max(run.off_road for run in runs)), all(run.off_road == 0 for run in runs)),
         (f"nobody stands for {STUCK_S:g} s", f"{alone.stood_s:g} s at most", alone.stood_s < STUCK_S),
         ("one outcome", f"{outcomes} of {len(runs)} processes", outcomes == 1),
+        (f"{' and '.join(map(str, NODES))} nodes: one outcome", f"{NODES_S} simulated s", same),
         ("faster than real time on one core", f"{ratio:.2f} x", ratio > 1.0),
     ]
     title = f"{VEHICLES} cars, {WALKERS} walkers, {SECONDS} simulated s, {len(runs)} fresh processes"
@@ -145,6 +192,7 @@ def main() -> bool:
         "ms_per_tick": 1000 * alone.process_s / ticks,
         "alone": asdict(alone),
         "process_s": [run.process_s for run in runs],
+        "served": served,
     }
     save("traffic", figures)
     return all(met for _, _, met in aims)
@@ -198,6 +246,8 @@ def picture() -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["picture"]:
         picture()
+    elif sys.argv[1:2] == ["nodes"]:
+        print(json.dumps(on_nodes(int(sys.argv[2]))))
     elif sys.argv[1:] == ["one"]:
         print(json.dumps(asdict(one(SECONDS, VEHICLES, WALKERS, SEED))))
     else:
