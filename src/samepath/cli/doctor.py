@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Annotated
 
 import psutil
@@ -22,6 +23,7 @@ from samepath.instrument.host.doctor import (
     read_host,
 )
 from samepath.instrument.host.facts import CgroupLimits
+from samepath.instrument.host.gpu_memory import check_gpu_memory
 from samepath.instrument.host.probe import Probe, Unknown
 from samepath.instrument.progress import progress_bar
 
@@ -34,12 +36,18 @@ MemorySize = Annotated[
 ]
 
 
-def doctor(memory: MemorySize = "256MiB", as_json: Json = False) -> None:
+GpuMemorySize = Annotated[
+    str,
+    typer.Option("--gpu-memory", help="Memory of each graphics card to test; 0 for none. At most a quarter of the free."),
+]
+
+
+def doctor(memory: MemorySize = "256MiB", gpu_memory: GpuMemorySize = "256MiB", as_json: Json = False) -> None:
     """Screen this host: memory, CPU, load, limits, GPU. Changes nothing; exits with 0 whatever it finds."""
-    wanted_bytes = parse_size_bytes(memory)
-    host = read_host(Probe())  # before the memory test, which is load itself
+    wanted_bytes, gpu_bytes = parse_size_bytes(memory), parse_size_bytes(gpu_memory)
+    host = read_host(Probe())  # before the memory tests, which are load themselves
     worst_first = list(STYLES)
-    diagnoses = examine(host, _test_memory(wanted_bytes, host.facts.limits))
+    diagnoses = examine(host, _test_memory(wanted_bytes, host.facts.limits), _test_gpus(gpu_bytes))
     found = sorted(diagnoses, key=lambda diagnosis: worst_first.index(diagnosis.status))
     if as_json:
         warnings = sum(diagnosis.status == "warning" for diagnosis in found)
@@ -65,6 +73,13 @@ def _test_memory(wanted_bytes: int, limits: CgroupLimits) -> MemoryTest | Unknow
             return check_memory(size_bytes, progress=advance)
     except MemoryError:
         return Unknown.because("the memory for a test could not be had")
+
+
+def _test_gpus(wanted_bytes: int) -> Mapping[str, MemoryTest | Unknown] | str:
+    if wanted_bytes == 0:
+        return {"GPU memory test": Unknown.because("not tested, as --gpu-memory 0 asked")}
+    with progress_bar("testing graphics memory", count_steps(wanted_bytes)) as advance:
+        return check_gpu_memory(wanted_bytes, progress=lambda _: advance)
 
 
 def _table(found: list[Diagnosis]) -> Table:

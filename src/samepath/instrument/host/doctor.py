@@ -13,7 +13,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 import psutil
@@ -107,8 +107,53 @@ def check_memory(
     ``progress`` gets the pattern's name and the steps done; ``before_reading`` gets the words between writing and reading,
     so that the test itself can be tested. Raises ``MemoryError`` where so much cannot be had.
     """
-    words: Words = np.empty(size_bytes // WORD_BYTES, dtype=np.uint64)
-    blocks = _blocks(len(words))
+    memory = _OwnWords(size_bytes // WORD_BYTES)
+
+    def hook(pattern: str) -> None:
+        if before_reading is not None:
+            before_reading(pattern, memory.words)
+
+    return check_words(memory, seed=seed, progress=progress, before_reading=hook)
+
+
+class WordMemory(Protocol):
+    """Memory that is tested: ``count`` words of 64 bits."""
+
+    count: int
+
+    def write(self, start: int, words: Words) -> None:
+        """Write words from ``start`` on."""
+        ...
+
+    def read(self, start: int, stop: int) -> Words:
+        """Return the words as they are read this one time."""
+        ...
+
+
+class _OwnWords:
+    """Words of this machine's memory."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.words: Words = np.empty(count, dtype=np.uint64)
+
+    def write(self, start: int, words: Words) -> None:
+        self.words[start : start + len(words)] = words
+
+    def read(self, start: int, stop: int) -> Words:
+        # Copied first: a bit that wavers must be compared and shown as it was read this one time.
+        return self.words[start:stop].copy()
+
+
+def check_words(
+    memory: WordMemory,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+    before_reading: Callable[[str], None] | None = None,
+) -> MemoryTest:
+    """Do the same with any memory that words can be written to and read from."""
+    blocks = _blocks(memory.count)
     wrong: list[WrongWord] = []
     wrong_count = steps = 0
     patterns = _patterns(seed)
@@ -121,20 +166,19 @@ def check_memory(
 
     for name, make in patterns.items():
         for start, stop in blocks:
-            words[start:stop] = make(start, stop)
+            memory.write(start, make(start, stop))
             report(name)
         if before_reading is not None:
-            before_reading(name, words)
+            before_reading(name)
         for start, stop in blocks:
             written = make(start, stop)
-            # Copied first: a bit that wavers must be compared and shown as it was read this one time.
-            read = words[start:stop].copy()
+            read = memory.read(start, stop)
             differing = np.flatnonzero(written != read)
             wrong_count += len(differing)
             listed = differing[: LISTED_MAX - len(wrong)].tolist()
             wrong.extend(WrongWord(name, start + place, int(written[place]), int(read[place])) for place in listed)
             report(name)
-    return MemoryTest(len(words) * WORD_BYTES, tuple(patterns), wrong_count, tuple(wrong))
+    return MemoryTest(memory.count * WORD_BYTES, tuple(patterns), wrong_count, tuple(wrong))
 
 
 def describe(test: MemoryTest) -> str:
@@ -303,15 +347,24 @@ def _may_schedule(probe: Probe) -> bool | Unknown:
     return has and (isinstance(namespace, Unknown) or namespace.split() == ["0", "0", "4294967295"])
 
 
-def examine(host: ExaminedHost, memory_test: MemoryTest | Unknown) -> tuple[Diagnosis, ...]:
-    """Judge a host and the result of a memory test, or the reason why there is none."""
+def examine(
+    host: ExaminedHost,
+    memory_test: MemoryTest | Unknown,
+    gpu_tests: Mapping[str, MemoryTest | Unknown] | str | None = None,
+) -> tuple[Diagnosis, ...]:
+    """Judge a host and the result of a memory test, or the reason why there is none.
+
+    ``gpu_tests`` are those of graphics cards by name, or one line: why there is nothing to test; None: nobody asked.
+    """
     tested = _diagnose(MEMORY, MEMORY.name, memory_test)
     if host.tools["memtester"]:
         tested = replace(tested, advice=f"{tested.advice} On the running system memtester, which is installed, tests more.")
     gpus = host.facts.gpus
     named = {"GPU": gpus} if isinstance(gpus, str) else {f"GPU {number}": gpu for number, gpu in enumerate(gpus)}
     found = (_diagnose(topic, topic.name, topic.fact(host)) for topic in TOPICS)
-    return (tested, *found, *(_diagnose(GPU, name, gpu) for name, gpu in named.items()))
+    cards = (_diagnose(GPU, name, gpu) for name, gpu in named.items())
+    tests = {GPU_MEMORY.name: gpu_tests} if isinstance(gpu_tests, str) else dict(gpu_tests or {})
+    return (tested, *found, *cards, *(_diagnose(GPU_MEMORY, name, test) for name, test in tests.items()))
 
 
 class Topic(NamedTuple):
@@ -390,6 +443,12 @@ def _gpu(gpu: GpuInfo | str) -> Judgement:
     return ("unknown" if isinstance(gpu.ecc, Unknown) else "good" if gpu.ecc else "note"), f"{gpu.name}, {size}, ECC {ecc}"
 
 
+def _gpu_memory(test: MemoryTest | str) -> Judgement:
+    if isinstance(test, str):
+        return "good", test
+    return "warning" if test.wrong_count else "good", describe(test)
+
+
 def _busy_named(busy: tuple[BusyProcess, ...]) -> Judgement:
     named = ", ".join(f"{process.name} ({process.core_ratio:.0%} of a core)" for process in busy)
     return ("warning", named) if named else ("good", f"none seen above {BUSY_RATIO:.0%} of a core")
@@ -456,4 +515,7 @@ TOPICS: Final = (
 GPU: Final = Topic("GPU", lambda host: host.facts.gpus, _gpu,
     "A wrong bit in graphics memory shows in rendered sensors and in physics on the GPU.",
     "test it with cuda_memtest before a long study, and switch ECC on where the card has it")
+GPU_MEMORY: Final = Topic("GPU memory test", lambda _: None, _gpu_memory,
+    "A wrong bit in graphics memory shows in rendered sensors; this test takes a part of what is free there.",
+    "draw nothing on a card with a wrong bit; cuda_memtest tests all of its memory")
 # fmt: on
