@@ -1,8 +1,8 @@
 """The memory of graphics cards, tested as the machine's own is: patterns are written there, read back and compared exactly.
 
 It goes through NVIDIA's driver alone, which is there wherever a card works. The words are made and compared on the processor:
-a wrong one may also come from the bus. It proves a fault of the card or its way there, and a clean pass says nothing about memory
-that others hold. ``cuda_memtest`` (the paper, Section VII-C2) has patterns of its own and takes all of it.
+a wrong one may also come from the bus. It proves a fault of the card or its way there, and a clean pass says nothing of
+memory that others hold. ``cuda_memtest`` (the paper, Section VII-C2) has patterns of its own and takes all of it.
 """
 
 import ctypes
