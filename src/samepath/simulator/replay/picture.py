@@ -83,7 +83,7 @@ def _drawn(replay: Replay, pose: Pose, size: tuple[int, int], fov_deg: float) ->
     camera = CameraSensor.from_attributes("sensor.camera.rgb", attributes, strict=True)
     renderer = RigRenderer()
     try:
-        (frame,) = renderer.draw(replay.scene(), [camera.at(pose)])
+        (frame,) = renderer.draw(replay.scene(), [camera.at(pose, image=True)])
         # Blue, green, red, 255 as CARLA has them.
         return np.ascontiguousarray(camera.encode(frame)[..., 2::-1])
     finally:

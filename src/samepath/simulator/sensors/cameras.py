@@ -112,21 +112,24 @@ Encode = Callable[[CameraFrame], NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class CameraKind:
-    """A camera of CARLA: what it needs drawn, how that is encoded, which attributes it has."""
+    """A camera of CARLA: what it measures, the picture that is made of it, how, and which attributes it has."""
 
     channels: Channel
+    image: Channel
     encode: Encode
     attributes: AttributeTable
 
 
 CAMERA_KINDS: Final[Mapping[str, CameraKind]] = MappingProxyType(
     {
-        "sensor.camera.depth": CameraKind(Channel.DEPTH_IMAGE, depth_image, _GEOMETRY),
-        "sensor.camera.instance_segmentation": CameraKind(Channel.INSTANCE_IMAGE, instance_image, _GEOMETRY),
-        "sensor.camera.normals": CameraKind(Channel.NORMAL_IMAGE, normal_image, _GEOMETRY),
-        "sensor.camera.optical_flow": CameraKind(Channel.FLOW, flow_image, _GEOMETRY),
-        "sensor.camera.rgb": CameraKind(Channel.COLOUR, colour_image, _FILM),
-        "sensor.camera.semantic_segmentation": CameraKind(Channel.LABEL_IMAGE, label_image, _GEOMETRY),
+        "sensor.camera.depth": CameraKind(Channel.DEPTH, Channel.DEPTH_IMAGE, depth_image, _GEOMETRY),
+        "sensor.camera.instance_segmentation": CameraKind(
+            Channel.LABEL | Channel.INSTANCE, Channel.INSTANCE_IMAGE, instance_image, _GEOMETRY
+        ),
+        "sensor.camera.normals": CameraKind(Channel.NORMAL, Channel.NORMAL_IMAGE, normal_image, _GEOMETRY),
+        "sensor.camera.optical_flow": CameraKind(Channel.FLOW, Channel.FLOW, flow_image, _GEOMETRY),
+        "sensor.camera.rgb": CameraKind(Channel.COLOUR, Channel.COLOUR, colour_image, _FILM),
+        "sensor.camera.semantic_segmentation": CameraKind(Channel.LABEL, Channel.LABEL_IMAGE, label_image, _GEOMETRY),
     }
 )
 FILM: Final = _FILM
@@ -152,9 +155,14 @@ class CameraSensor:
             raise unknown("camera", kind, CAMERA_KINDS)
         return cls(kind, **shape_of(kind, given, CAMERA_KINDS[kind].attributes, strict=strict), samples=samples)
 
-    def at(self, pose: Pose, was: Pose | None = None) -> Camera:
-        """The camera at a pose, and where it was one frame earlier."""
-        channels = CAMERA_KINDS[self.kind].channels
+    def at(self, pose: Pose, was: Pose | None = None, *, image: bool = False) -> Camera:
+        """The camera at a pose, and where it was one frame earlier.
+
+        Its frame has the numbers that are measured, or with ``image`` CARLA's picture of them alone, which is made while it is
+        drawn. :meth:`encode` takes either.
+        """
+        kind = CAMERA_KINDS[self.kind]
+        channels = kind.image if image else kind.channels
         return Camera(pose, self.width, self.height, self.fov_deg, channels, was, self.samples, self.vignette)
 
     @property

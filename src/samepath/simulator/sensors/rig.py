@@ -357,7 +357,7 @@ class SensorSuite:
         cameras = {}
         for fitted, pose in zip(due, poses, strict=True):
             if isinstance(fitted.model, CameraSensor):
-                camera = fitted.model.at(pose, fitted.was)
+                camera = fitted.model.at(pose, fitted.was, image=True)
                 cameras[fitted.mounted.name] = replace(camera, channels=camera.channels | truth)
         drawn = dict(zip(cameras, self._renderer.draw(scene, list(cameras.values())), strict=True)) if cameras else {}
         measured = []

@@ -484,7 +484,7 @@ class LocalRenderer:
         """Where a camera is and what is to be drawn for it."""
         if request.type_id == EVENTS:
             return self._event_camera(request).at(request.pose)
-        camera = self._camera_sensor(request).at(request.pose, request.was)
+        camera = self._camera_sensor(request).at(request.pose, request.was, image=True)
         if request.type_id == COLOUR and view.shapes:
             from samepath.simulator.sensors.renderer import Channel
 
