@@ -66,6 +66,10 @@ def test_the_studies_vary_what_they_are_named_after():
     assert levels(load_plan("isolation"), "isolation") == ["process", "batch", "cold"]
     assert levels(load_plan("controller"), "controller") == ["in-loop", "replayed"]
     assert {cell.scenario for cell in load_plan("look-ahead").cells} == {"draft-test6", "draft-test7", "draft-test8"}
+    assert {cell.scenario for cell in load_plan("roundabout").cells} == {f"draft-test{number}" for number in range(1, 6)}
+    assert {cell.scenario for cell in load_plan("far-from-origin").cells} == {f"far-{km}km" for km in (0, 1, 10, 100)}
+    types = {"car", "truck", "bus", "bicycle", "motorcycle", "walker"}
+    assert {cell.scenario for cell in load_plan("actor-types").cells} == {f"meet-{kind}" for kind in types}
     pinning = load_plan("pinning")
     assert {(cell.condition["cores"], cell.condition["numa"]) for cell in pinning.cells} == {
         ("all", "default"),

@@ -1,6 +1,6 @@
-"""The two maps of the published case study, in OpenDRIVE's frame; every arm's reference line is the middle of a street.
+"""The two maps of the published case study, and a straight road, in OpenDRIVE's frame.
 
-Both are placed on the ground that the published case study drove over (its logs give car waypoints between (-61.5, -22.6) and
+Every arm's reference line is the middle of a street. The two are placed on the ground that the published case study drove over (its logs give car waypoints between (-61.5, -22.6) and
 (15.7, -33.9) in CARLA's frame). Those waypoints trace two mini-roundabouts some 20 m apart with four arms, driven on the left.
 ``double-mini-roundabout`` follows them; ``t-junction`` takes their main stream as its main road.
 """
@@ -21,6 +21,7 @@ from samepath.simulator.maps.writer import (
     geometry,
     give_way,
     junction,
+    number,
     painted_disc,
     thing,
     turn,
@@ -203,3 +204,29 @@ def _street(first_id: int, lamps_m: range, *, left: range, right: range) -> list
                 tree = thing(first_id + len(found), "tree", s_m + 11.0, side * TREE_T_M, 'radius="1.8" height="6"')
                 found.append(tree)
     return found
+
+
+STRAIGHT_LENGTH_M: Final = 160.0
+_STRAIGHT_LANE_M: Final = 6.0
+
+
+def straight(start_m: float) -> str:
+    """A straight road along x with two wide lanes each way and nothing beside it, from ``start_m`` on: the same anywhere."""
+    lane = '<lane id="{}" type="driving" level="false"><width sOffset="0" a="{}" b="0" c="0" d="0"/></lane>'
+    width = number(_STRAIGHT_LANE_M)
+    left, right = (
+        "".join(lane.format(sign * place, width) for place in places) for sign, places in ((1, (2, 1)), (-1, (1, 2)))
+    )
+    length, x = number(STRAIGHT_LENGTH_M), number(start_m)
+    return "\n".join(
+        (
+            '<?xml version="1.0"?>',
+            '<OpenDRIVE><header revMajor="1" revMinor="4" name="straight" version="1"/>',
+            f'<road name="straight" length="{length}" id="1" junction="-1">',
+            f'<planView><geometry s="0" x="{x}" y="0" hdg="0" length="{length}"><line/></geometry></planView>',
+            f'<lanes><laneSection s="0"><left>{left}</left>',
+            '<center><lane id="0" type="none" level="false"/></center>',
+            f"<right>{right}</right></laneSection></lanes></road></OpenDRIVE>",
+            "",
+        )
+    )
