@@ -19,7 +19,15 @@ Server = Annotated[
         "--server", metavar="HOST:PORT", help="A CARLA server that runs already; its map is loaded anew before each run."
     ),
 ]
-Map = Annotated[str, typer.Option("--map", help="The map of the fresh servers.")]
+Map = Annotated[str, typer.Option("--map", metavar="NAME|FILE", help="The map that the fresh servers begin with.")]
+Maps = Annotated[
+    list[Path] | None,
+    typer.Option("--maps", metavar="FOLDER", help="OpenDRIVE files that the fresh servers offer, each as NAME and NAME_Opt."),
+]
+Protocol = Annotated[
+    str | None,
+    typer.Option("--protocol", metavar="VERSION", help="The version of CARLA's client that they serve. Default: 0.9.16."),
+]
 Port = Annotated[int | None, typer.Option("--port", min=0, max=65534, help="Where the script finds the server. 0: any port.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=1.0, max=604800.0, help="Seconds after which a script is stopped.")]
 Keep = Annotated[Path | None, typer.Option("--keep", help="An empty folder for recordings and what the script printed.")]
@@ -45,6 +53,8 @@ def twice(
     runs: Runs = 2,
     server: Server = None,
     map_name: Map = "t-junction",
+    maps: Maps = None,
+    protocol: Protocol = None,
     port: Port = None,
     timeout: Timeout = 600.0,
     keep: Keep = None,
@@ -75,6 +85,8 @@ def twice(
             keep=keep,
             loads={name: level for name, level in loads.items() if level > 0} or None,
             sources=source or (),
+            maps=maps or (),
+            protocol=protocol,
             investigate=cause,
             log=_log,
         )

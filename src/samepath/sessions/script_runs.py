@@ -34,7 +34,7 @@ from samepath.instrument.conditions.machine import MachineLoads
 from samepath.sessions.causes import Witness, read_witness
 from samepath.sessions.proxy import ProxySettings, SessionProxy, read_address
 from samepath.sessions.recording import SessionRecording, read_session
-from samepath.sessions.servers import FreshServer, ServerNursery
+from samepath.sessions.servers import FreshServer, ServerKind, ServerNursery
 from samepath.sessions.timeline import Timeline, timeline_of
 
 T = TypeVar("T")
@@ -71,6 +71,13 @@ class TwiceSettings:
     keep: Path | None = None
     loads: dict[str, float] | None = None
     sources: tuple[str, ...] = ()
+    maps: tuple[Path, ...] = ()
+    protocol: str | None = None
+
+    @property
+    def kind_of_server(self) -> ServerKind:
+        """What the fresh servers are."""
+        return ServerKind(self.map_name, self.sources, tuple(str(place.absolute()) for place in self.maps), self.protocol)
 
 
 @dataclass(frozen=True)
@@ -119,9 +126,7 @@ class ScriptRunner:
         self.port = self._chosen_port()
         try:
             self._stack.enter_context(self._loop)
-            self._nursery = (
-                self._stack.enter_context(ServerNursery(settings.map_name, settings.sources)) if self._server is None else None
-            )
+            self._nursery = self._stack.enter_context(ServerNursery(settings.kind_of_server)) if self._server is None else None
             self._loads = self._stack.enter_context(MachineLoads()) if settings.loads else None
             if self._loads is not None:
                 self._loads.hold(settings.loads or {})

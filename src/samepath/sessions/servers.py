@@ -14,15 +14,45 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from samepath.core.errors import InputError, SimulatorError
 from samepath.core.processes import describe_exit, die_with_parent
 
+if TYPE_CHECKING:
+    from samepath.simulator.server.server import ServerSettings
+
 _ERROR: Final = "error"
+
+
+@dataclass(frozen=True)
+class ServerKind:
+    """What all servers of a nursery are: the map to begin with, folders of the user's maps, CARLA's version (None: newest)."""
+
+    map_name: str = "t-junction"
+    sources: tuple[str, ...] = ()
+    maps: tuple[str, ...] = ()
+    protocol: str | None = None
+
+    def settings(self, data: Path, port: int = 0) -> "ServerSettings":
+        """The settings of one of them; called where the simulator is imported already."""
+        from samepath.simulator.maps import available_maps
+        from samepath.simulator.maps.files import chosen_maps
+        from samepath.simulator.server.dialects import NEWEST
+        from samepath.simulator.server.server import ServerSettings
+
+        name, files = chosen_maps(self.map_name, [Path(place) for place in self.maps], available_maps())
+        return ServerSettings(
+            port=port,
+            map_name=name,
+            map_files=files,
+            data_folder=data,
+            sources=self.sources,
+            protocol=self.protocol or NEWEST,
+        )
 
 
 @dataclass(frozen=True)
@@ -35,11 +65,10 @@ class FreshServer:
 
 
 class ServerNursery:
-    """Starts servers of a map, and ends them; nothing of them is left when it is closed."""
+    """Starts servers of one kind, and ends them; nothing of them is left when it is closed."""
 
-    def __init__(self, map_name: str, sources: tuple[str, ...] = ()) -> None:
-        self._map_name = map_name
-        self._sources = sources
+    def __init__(self, kind: ServerKind) -> None:
+        self._kind = kind
         command = [sys.executable, "-P", "-m", "samepath.sessions.servers"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
 
@@ -68,7 +97,7 @@ class ServerNursery:
     def start(self, folder: Path) -> FreshServer:
         """Start a server; what clients record goes to ``folder``, what it says to ``folder/server.log``."""
         log = folder / "server.log"
-        answer = self._ask(do="start", map=self._map_name, sources=self._sources, data=str(folder / "data"), log=str(log))
+        answer = self._ask(do="start", kind=asdict(self._kind), data=str(folder / "data"), log=str(log))
         return FreshServer(answer["pid"], answer["port"], log)
 
     def end(self, server: FreshServer) -> int | None:
@@ -104,14 +133,19 @@ def main() -> None:
             _ended(pid, set())
 
 
+def _kind(asked: dict[str, Any]) -> ServerKind:
+    kind = asked["kind"]
+    return ServerKind(kind["map_name"], tuple(kind["sources"]), tuple(kind["maps"]), kind["protocol"])
+
+
 @functools.cache
-def _warm_up(map_name: str, data: str) -> None:
+def _warm_up(kind: ServerKind, data: str) -> None:
     """Start a server here and stop it at once: what it has loaded and built every fork then has."""
     from samepath.core.errors import SamepathError
-    from samepath.simulator.server.server import ServerSettings, SimulatorServer
+    from samepath.simulator.server.server import SimulatorServer
 
     async def run() -> None:
-        server = SimulatorServer(ServerSettings(port=0, map_name=map_name, data_folder=Path(data)), lambda _: None)
+        server = SimulatorServer(replace(kind, sources=()).settings(Path(data)), lambda _: None)
         await server.start()
         await server.stop()
 
@@ -122,7 +156,7 @@ def _warm_up(map_name: str, data: str) -> None:
 
 
 def _started(asked: dict[str, Any], servers: set[int]) -> dict[str, Any]:
-    _warm_up(asked["map"], asked["data"])
+    _warm_up(_kind(asked), asked["data"])
     read_end, write_end = os.pipe()
     parent = os.getpid()
     pid = os.fork()
@@ -155,7 +189,7 @@ def _ended(pid: int, servers: set[int]) -> int | None:
 def _serve(asked: dict[str, Any], write_end: int) -> None:
     """In the fork: serve until the end."""
     from samepath.core.errors import SamepathError
-    from samepath.simulator.server.server import ServerSettings, SimulatorServer
+    from samepath.simulator.server.server import SimulatorServer
 
     os.setsid()  # the script's terminal is not ours
     nothing, log = os.open(os.devnull, os.O_RDWR), os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -174,9 +208,7 @@ def _serve(asked: dict[str, Any], write_end: int) -> None:
             failures.append(words)
             loop.call_soon_threadsafe(over.set)
 
-        sources = tuple(asked["sources"])
-        settings = ServerSettings(port=0, map_name=asked["map"], data_folder=Path(asked["data"]), sources=sources)
-        server = SimulatorServer(settings, say, failed)
+        server = SimulatorServer(_kind(asked).settings(Path(asked["data"])), say, failed)
         await server.start()
         os.write(write_end, json.dumps({"port": server.port}).encode() + b"\n")
         await over.wait()

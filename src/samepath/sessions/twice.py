@@ -117,6 +117,8 @@ def twice(
     keep: str | Path | None = None,
     loads: dict[str, float] | None = None,
     sources: Sequence[str] = (),
+    maps: Sequence[str | Path] = (),
+    protocol: str | None = None,
     investigate: bool = True,
     pinned_runs: int = 3,
     log: Callable[[str], None] = lambda _: None,
@@ -127,6 +129,7 @@ def twice(
     through CARLA_HOST and CARLA_PORT in its environment, or at port 2000 where that is free. ``server`` (HOST:PORT) takes a
     server that runs already, and loads its map anew before each run. ``loads`` holds the machine at shares such as
     ``{"cpu_load": 0.75}``.
+    ``maps`` are folders of OpenDRIVE files that the fresh servers offer, ``protocol`` is the version of CARLA that they speak.
     ``sources`` makes the fresh servers non-deterministic on purpose (``unseeded-random``), to see what that looks like.
     ``investigate``: where the script is the source, run it a few times more to find out why.
     """
@@ -139,8 +142,22 @@ def twice(
     folder = Path(keep) if keep is not None else None
     if sources and server is not None:
         raise InputError("twice: sources of non-determinism are those of a fresh server: leave out either --source or --server")
+    if (maps or protocol) and server is not None:
+        raise InputError("twice: a server that runs already has its maps and its version: leave out --maps and --protocol")
     told = tuple(map(str, command))
-    given = TwiceSettings(told, server, map_name, "127.0.0.1", port, timeout_s, folder, loads, tuple(sources))
+    given = TwiceSettings(
+        told,
+        server,
+        map_name,
+        "127.0.0.1",
+        port,
+        timeout_s,
+        folder,
+        loads,
+        tuple(sources),
+        tuple(map(Path, maps)),
+        protocol,
+    )
     with ScriptRunner(given, log) as runner:
         done = []
         for number in range(1, runs + 1):

@@ -71,6 +71,19 @@ def read_file(path: Path) -> str:
         raise InputError(f"{path}: text in UTF-8 was wanted, but byte {error.start} is none") from None
 
 
+def chosen_maps(map_name: str, places: Iterable[Path], ours: Iterable[str]) -> tuple[str, dict[str, Path]]:
+    """Of ``--map`` and ``--maps``: the name to begin with, and the user's files by name. ``ours`` are names that are taken."""
+    taken = tuple(ours)
+    files = map_files(places, taken)
+    alone = asked_file(map_name)
+    if alone is None:
+        return map_name, files
+    name = name_of(alone)
+    if files.get(name) != alone.absolute():
+        files |= map_files([alone], (*taken, *files))
+    return name, files
+
+
 def without_opt(name: str) -> str:
     """``Town05_Opt`` is ``Town05`` with the layers of its scenery apart; here they always are."""
     return name.removesuffix(OPTIMISED)
