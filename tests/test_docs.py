@@ -52,7 +52,8 @@ def test_the_example_simulator_conforms(check):
 
 
 def test_the_example_study_is_what_the_text_says_of_it():
-    (example,) = blocks("docs/studies.md", "yaml")
+    example, versions = blocks("docs/studies.md", "yaml")
+    assert {cell.condition["packages"] for cell in make_plan(versions, "docs").cells} == {"venvs/mujoco-3.2", "venvs/mujoco-4.0"}
     names = [cell.name for cell in make_plan(example, "docs").cells]
     text = " ".join((ROOT / "docs" / "studies.md").read_text("utf-8").split())
     assert f"= {len(names)} cells" in text
