@@ -8,7 +8,7 @@ import numpy as np
 
 from samepath.cluster.monitor.counters import CommandStats, ProblemLog, TickTimes
 from samepath.cluster.monitor.status import ClusterStatus, CommandRecord, NodeStatus, SensorStatus
-from samepath.cluster.monitor.web import thumbnail_png
+from samepath.cluster.monitor.thumbnails import thumbnail_png
 
 SPEEDS = (1.0, 0.98, 0.52, 0.47)
 

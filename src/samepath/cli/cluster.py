@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from samepath.cli.common import Json, stdout_console
+from samepath.cli.live_view import ViewToken, start_beside
 from samepath.cli.serve import (
     DATA_FOLDER,
     MAP_MIB,
@@ -31,6 +32,8 @@ from samepath.cli.serve import (
     Restart,
     TimeScale,
     TrafficOption,
+    View,
+    ViewPort,
     WeatherFelt,
     journal_config,
     read_aliases,
@@ -201,8 +204,13 @@ def start(
     protocol: Protocol = "0.9.16",
     weather_felt: WeatherFelt = False,
     time_scale: TimeScale = 1.0,
+    view: View = False,
+    view_port: ViewPort = 0,
+    view_token: ViewToken = None,
 ) -> None:
     """Serve one world whose sensors are drawn by many nodes; clients connect to any. Ctrl-C ends it, a second one at once."""
+    if view_token is not None and not view:
+        raise InputError("--view-token: a page to be steered from was wanted, but none is served: give --view")
     from samepath.cluster.autoscale import read_scale
     from samepath.cluster.placement.cores import read_core_sets
     from samepath.cluster.running import STALL_S, ClusterPlan, cores
@@ -260,7 +268,7 @@ def start(
         renderer=renderer,
     )
     kept = journal_config(journal, durable=journal_durable)
-    begin(plan if kept is None else plan.keeping(kept))
+    begin(plan if kept is None else plan.keeping(kept), view_port if view else None, view_token)
 
 
 @app.command("status")
@@ -369,14 +377,14 @@ def resume(journal: JournalFolder, nodes: ResumedNodes = None, placement: Resume
     begin(plan)
 
 
-def begin(plan: "ClusterPlan") -> None:
-    """Run a cluster, with its log on stderr."""
+def begin(plan: "ClusterPlan", view_port: int | None = None, view_token: Path | None = None) -> None:
+    """Run a cluster, with its log on stderr, and beside it a view of its world if there is to be one."""
     from samepath.cluster.running import run_cluster
 
     log = logger("samepath cluster")
     for line in warnings(plan):
         log(line)
-    run_cluster(plan, log)
+    run_cluster(plan, log, None if view_port is None else lambda host, port: start_beside(host, port, view_port, view_token))
 
 
 def warnings(plan: "ClusterPlan") -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from samepath.cli.live_view import ViewToken
 from samepath.core.errors import EpisodeFailedError, InputError, SamepathError, printable
 from samepath.core.log_lines import LineLimiter
 from samepath.core.network import is_loopback
@@ -98,7 +99,7 @@ TrafficOption = Annotated[
     ),
 ]
 View = Annotated[
-    bool, typer.Option("--view", help="Also serve a page on this machine that shows the world as it runs; it commands nothing.")
+    bool, typer.Option("--view", help="Also serve a page on this machine that shows the world as it runs, and only looks.")
 ]
 ViewPort = Annotated[int, typer.Option("--view-port", min=0, max=65535, help="Port of that page; 0 takes a free one.")]
 WeatherFelt = Annotated[
@@ -147,6 +148,7 @@ def serve(
     time_scale: TimeScale = 1.0,
     view: View = False,
     view_port: ViewPort = 0,
+    view_token: ViewToken = None,
 ) -> None:
     """Serve a world that repeats itself to CARLA 0.9.16's Python client. Ctrl-C ends it, a second one at once."""
     from samepath.simulator.carla.limits import ServerLimits
@@ -154,6 +156,8 @@ def serve(
     from samepath.simulator.server.server import ServerSettings
     from samepath.simulator.traffic.traffic import TrafficSettings
 
+    if view_token is not None and not view:
+        raise InputError("--view-token: a page to be steered from was wanted, but none is served: give --view")
     wanted = None if traffic is None else TrafficSettings.read(traffic)
     aliases = read_aliases(alias or [])
     map_name, map_files = read_maps(map_name, maps or [])
@@ -190,7 +194,7 @@ def serve(
         time_scale=time_scale,
     )
     with shutdown_signals() as end:
-        asyncio.run(_serve(settings, end, probe_port, stall_seconds, record, view_port if view else None))
+        asyncio.run(_serve(settings, end, probe_port, stall_seconds, record, view_port if view else None, view_token))
 
 
 def check_record(record: Path, *, going_on: bool) -> None:
@@ -275,6 +279,7 @@ def read_maps(map_name: str, folders: list[Path]) -> tuple[str, dict[str, Path]]
     return name, files
 
 
+    view_token: Path | None = None,
 async def _serve(
     settings: "ServerSettings",
     end: ShutdownSignals,
@@ -322,7 +327,7 @@ async def _serve(
     if view_port is not None:
         from samepath.cli.live_view import start_beside
 
-        viewer = start_beside(settings.host, server.port, view_port)
+        viewer = start_beside(settings.host, server.port, view_port, view_token)
     await over.wait()
     _log("stopping")
     if viewer is not None:

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from samepath.cli import options as opt
+from samepath.cli.live_view import ViewToken
 from samepath.core.errors import InputError
 from samepath.core.processes import shutdown_signals
 from samepath.instrument import viewing
@@ -39,6 +40,7 @@ def view(
         int, typer.Option("--pictures", min=0, max=200, help="With --out: keep so many camera pictures of each cell, at most.")
     ] = 0,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    view_token: ViewToken = None,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser of this desk.")] = True,
     columns: opt.Map = None,
     align: opt.AlignOption = Align.TIME,
@@ -48,7 +50,8 @@ def view(
     """Show runs in a browser: repeats overlaid on their map, with a timeline, where they part, and differences magnified.
 
     The page is served on this machine alone until Ctrl-C. With --out it is one file, to be kept or sent. HOST:PORT shows the
-    world of a running server, ours, a node of a cluster or CARLA's own: it listens as one more client and commands nothing.
+    world of a running server, ours, a node of a cluster or CARLA's own: it listens as one more client and commands nothing,
+    unless --view-token lets it.
     """
     path = Path(what)
     if _ADDRESS.fullmatch(what) and not path.exists():
@@ -58,8 +61,10 @@ def view(
             )
         from samepath.cli.live_view import watch
 
-        watch(what, port, show=show)
+        watch(what, port, view_token, show=show)
         return
+    if view_token is not None:
+        raise InputError("--view-token: HOST:PORT of a running server was wanted: what is recorded cannot be steered")
     if out is not None and out.suffix not in (".html", ".htm"):
         raise InputError(f"--out: a name that ends in .html was wanted, but {out} came")
     opened = viewing.view(

@@ -27,7 +27,7 @@ from samepath.cluster.link.memory import hold_memory
 from samepath.cluster.monitor.counters import Counters
 from samepath.cluster.monitor.reporting import status_of
 from samepath.cluster.monitor.status import ClusterStatus, StatusBoard
-from samepath.cluster.monitor.web import thumbnail_png
+from samepath.cluster.monitor.thumbnails import thumbnail_png
 from samepath.cluster.placement.records import NodeKeys, NodeSpec, Placement
 from samepath.cluster.settings import MainSettings, link_limits
 from samepath.cluster.shell import ClusterShell, NodeClient

@@ -7,6 +7,7 @@ must not report a cluster that falls apart on purpose), then the nodes are told 
 
 import asyncio
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -161,8 +162,13 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
     )
 
 
-def run_cluster(plan: ClusterPlan, log: Callable[[str], None]) -> None:
+Beside = Callable[[str, int], "subprocess.Popen[bytes]"]
+
+
+def run_cluster(plan: ClusterPlan, log: Callable[[str], None], beside: Beside | None = None) -> None:
     """Run a cluster until SIGINT, SIGTERM or a request to stop; nothing of it is left when this returns.
+
+    ``beside`` starts a process that looks on, when host and port of the main server are known.
 
     A second signal ends this process at once; nodes and whoever placed them see that and go by themselves.
     """
@@ -173,14 +179,19 @@ def run_cluster(plan: ClusterPlan, log: Callable[[str], None]) -> None:
         else:
             placement = ProcessPlacement(log)
     with shutdown_signals() as end:
-        asyncio.run(_Cluster(plan, placement, log).run(end))
+        asyncio.run(_Cluster(plan, placement, log, beside).run(end))
 
 
 class _Cluster:
     def __init__(
-        self, plan: ClusterPlan, placement: RayPlacement | ProcessPlacement | None, log: Callable[[str], None]
+        self,
+        plan: ClusterPlan,
+        placement: RayPlacement | ProcessPlacement | None,
+        log: Callable[[str], None],
+        beside: Beside | None,
     ) -> None:
-        self._plan, self._placement, self._log = plan, placement, log
+        self._plan, self._placement, self._log, self._beside = plan, placement, log, beside
+        self._looker: subprocess.Popen[bytes] | None = None
         self._trouble = ""
 
     async def run(self, end: ShutdownSignals) -> None:
@@ -205,6 +216,9 @@ class _Cluster:
         finally:
             if scaling is not None:
                 scaling.cancel()  # before nodes go: it would ask for others
+            if self._looker is not None:
+                self._looker.terminate()
+                await asyncio.to_thread(self._looker.wait)
             if monitor is not None:
                 monitor.stop()
                 remove_address(plan.main.run_folder or RUN_FOLDER)
@@ -217,6 +231,8 @@ class _Cluster:
         plan, main = self._plan, self._main
         server = plan.main.server
         self._log(f"main server: map {server.map_name} on {server.host}:{main.port}, nodes join at {main.link.endpoint}")
+        if self._beside is not None:
+            self._looker = self._beside(server.host, main.port)
         if isinstance(self._placement, RayPlacement):
             self._log("starting Ray on loopback" if plan.ray is None else f"joining the Ray cluster at {plan.ray}")
             # Seconds, in another thread: clients of the main server are served meanwhile.

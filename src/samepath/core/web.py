@@ -9,6 +9,9 @@ something asks for a token besides, see :func:`knows_token`.
 import contextlib
 import hmac
 import ipaddress
+import os
+import re
+import secrets
 import socket
 import sys
 import threading
@@ -16,6 +19,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -33,6 +37,8 @@ _REQUEST_S: Final = 5.0
 _LOOK_S: Final = 0.2
 _MOST_BODY_BYTES: Final = 1 << 16
 _MOST_QUERY_FIELDS: Final = 32
+_TOKEN_LENGTHS: Final = (16, 200)
+_TOKEN: Final = re.compile(rb"[A-Za-z0-9_-]+")
 
 
 class HttpAnswer(NamedTuple):
@@ -73,6 +79,30 @@ def line(status: HTTPStatus, words: str, *headers: tuple[str, str]) -> HttpAnswe
 def knows_token(request: HttpRequest, token: str) -> bool:
     """Does the request bring this token? An empty one lets nobody in."""
     return bool(token) and hmac.compare_digest(request.header(TOKEN_HEADER).encode(), token.encode())
+
+
+def token_in(path: Path) -> str:
+    """Read the token of a file; one that is not there is made, for its owner's eyes only."""
+    try:
+        # Narrow from its first moment: nobody can have opened it before.
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise InputError(f"the token {path} cannot be made: {error.strerror or error}") from error
+    try:
+        with path.open("rb") as file:
+            token = file.read(_TOKEN_LENGTHS[1] + 2).strip()
+    except OSError as error:
+        raise InputError(f"the token {path} cannot be read: {error.strerror or error}") from error
+    least, most = _TOKEN_LENGTHS
+    if not (least <= len(token) <= most and _TOKEN.fullmatch(token)):
+        raise InputError(
+            f"{path}: a token of {least} to {most} letters, digits, - and _ was wanted; remove it, and one is made"
+        )
+    return token.decode()
 
 
 class WebServer:

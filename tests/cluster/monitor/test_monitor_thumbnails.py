@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from samepath.cluster.monitor.web import WIDTH_PX, thumbnail_png
+from samepath.cluster.monitor.thumbnails import WIDTH_PX, thumbnail_png
 from tests.support.watched_clusters import payload_of
 
 KINDS = ("rgb", "depth", "semantic_segmentation", "instance_segmentation", "normals")

@@ -65,7 +65,7 @@ def test_a_block_holds_what_the_view_has_and_its_arrays_are_aligned():
     assert at % 8 == 0
     assert head["name"] == "cell"
     assert head["outcomes"][1]["parting_tick"] == 1
-    assert np.array_equal(arrays["offsets"], made.offsets.reshape(-1))
+    assert np.array_equal(arrays["offsets"], made.offsets.transpose(2, 0, 1, 3).reshape(-1))
     assert np.array_equal(arrays["reference"], made.reference.reshape(-1))
     assert arrays["ticks"].tolist() == made.ticks.tolist()
 

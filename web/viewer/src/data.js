@@ -1,5 +1,5 @@
 // Blocks of bytes: where they come from (the server, or the page itself), and typed arrays laid over them.
-const MAGIC = "samepath view 1\n";
+const MAGIC = "samepath view 2\n";
 const KINDS = { f8: Float64Array, f4: Float32Array, u2: Uint16Array, u4: Uint32Array };
 
 export function readIndex() {

@@ -35,7 +35,7 @@ export class LiveWorld {
     const actors = state.actors.map(({ id, type, shape }) => ({ id, type, shape })), count = Math.max(1, actors.length);
     const centre = state.actors[0];
     const cell = {
-      name: state.map, simulator: state.address, repeats: 1, actors, endings: [], marks: [], every: 1, lossless: true, parting_tick: null,
+      name: state.map, simulator: state.address, repeats: 1, actors, endings: [], marks: [], monitors: [], every: 1, lossless: true, parting_tick: null,
       outcomes: [{ repeats: [0], ending: 0, parting_tick: null }], step_s: 0.05,
       // Near whoever is there: 32 bits hold a millimetre within some kilometres.
       origin_m: this.scene ? this.scene.origin : centre ? [Math.round(centre.x), Math.round(centre.y), 0] : [0, 0, 0],
@@ -57,7 +57,8 @@ export class LiveWorld {
         const actor = there.get(id);
         if (!actor) return;
         reference.set([actor.x - east, actor.y - south, actor.z, actor.yaw], (tick * cell.actors.length + row) * 4);
-        offsets.fill(0, (row * KEPT + tick) * 4, (row * KEPT + tick) * 4 + 4);
+        const at = (tick * cell.actors.length + row) * 4;
+        offsets.fill(0, at, at + 4);
       });
     });
     for (const [texture, data] of [[shared.uReference.value, reference], [shared.uOffsets.value, offsets]]) {

@@ -4,8 +4,11 @@ import { MapControls } from "three/addons/controls/MapControls.js";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
 import { colourOf } from "./colours.js";
 import { loadBlock, readIndex } from "./data.js";
+import { StillLayer, isSoftware } from "./layer.js";
 import { LiveWorld } from "./live.js";
-import { CellScene } from "./scene.js";
+import { WorldPanel } from "./panels.js";
+import { Pictures, cameraFields } from "./pictures.js";
+import { CellScene, showLights } from "./scene.js";
 import { Timeline, indexOf, length } from "./timeline.js";
 
 const CELLS_MOST = 4;
@@ -17,9 +20,13 @@ const index = readIndex();
 const grounds = new Map(), loaded = new Map();
 const state = {
   cells: [], index: 0, playing: false, speed: 1, magnify: 1, flat: true, follow: null, colour: "outcome", hidden: new Set(), paths: true,
-  labels: true, theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
+  labels: true, fly: false, monitor: 0, theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
 };
 let renderer, flatCamera, solidCamera, flatControls, solidControls, timeline, dirty = true, frames = 0, lastFollow = null, clock = 0;
+// Where the processor draws: what stays is kept as a picture, and while things move, pixels are larger if frames take too long.
+let software = false, layer = null, coarse = 1, version = 0, pictures = null;
+const SLOW_MS = 70, COARSEST = 2;
+const pressed = new Set();
 
 // An element with text and children; names from traces only ever get in as text.
 function make(tag, { text, on, ...attributes } = {}, ...children) {
@@ -47,7 +54,7 @@ async function cellScene(number) {
     const about = index.cells[number];
     const cell = await loadBlock(`cell-${number}`);
     if (about.ground !== null && !grounds.has(about.ground)) grounds.set(about.ground, await loadBlock(`ground-${about.ground}`));
-    const made = new CellScene(cell, about.ground === null ? null : grounds.get(about.ground), renderer.capabilities.maxTextureSize);
+    const made = new CellScene(cell, about.ground === null ? null : grounds.get(about.ground), renderer.capabilities.maxTextureSize, software);
     made.number = number;
     loaded.set(number, made);
   }
@@ -86,13 +93,18 @@ const timelineLength = () => Math.max(1, ...state.cells.map(scene => scene.ticks
 function recolour() {
   for (const scene of state.cells) {
     const { cell } = scene, byActor = state.colour === "actor";
+    const verdicts = state.colour === "verdict" ? cell.monitors[state.monitor]?.verdicts ?? [] : [];
     const number = row => (state.colour === "ending" ? cell.outcomes[row]?.ending ?? 0 : row);
     const count = state.colour === "ending" ? cell.endings.length : byActor ? cell.actors.length : cell.outcomes.length;
+    const colour = row => (state.colour === "verdict" ? verdictColour(verdicts[row] ?? null) : colourOf(number(row), count, state.theme));
     const alpha = scene.rows <= 3 ? 0.85 : scene.rows <= 50 ? 0.6 : 0.35;
-    scene.setColours(row => colourOf(number(row), count, state.theme), byActor, row => scene !== state.cells[0] || !state.hidden.has(row), alpha);
+    scene.setColours(colour, byActor, row => scene !== state.cells[0] || !state.hidden.has(row), alpha);
   }
+  version += 1;
   stale();
 }
+const VERDICTS = { light: { true: [0, 121, 90], false: [179, 38, 30], null: [110, 110, 110] }, dark: { true: [76, 195, 138], false: [255, 107, 96], null: [170, 170, 170] } };
+const verdictColour = verdict => VERDICTS[state.theme][String(verdict)];
 
 // Everything that depends on the tick, and the address that leads back here.
 function show() {
@@ -124,6 +136,7 @@ function show() {
   if (state.colour !== "outcome") address.set("colour", state.colour);
   history.replaceState(null, "", `#${address}`);
   document.body.dataset.tick = tick;
+  pictures?.changed();
   stale();
 }
 
@@ -153,7 +166,8 @@ function goToFar() {
 }
 function nextMark(way) {
   const cell = first(), now = tickNow();
-  const ticks = [...new Set([...cell.marks.map(mark => mark.tick), ...(cell.parting_tick === null ? [] : [cell.parting_tick])])].sort((a, b) => a - b);
+  const failing = cell.monitors.map((_, number) => cell.arrays[`low${number}`].findIndex(margin => margin < 0)).filter(at => at >= 0).map(at => cell.arrays.ticks[at]);
+  const ticks = [...new Set([...cell.marks.map(mark => mark.tick), ...failing, ...(cell.parting_tick === null ? [] : [cell.parting_tick])])].sort((a, b) => a - b);
   const found = way > 0 ? ticks.find(tick => tick > now) : ticks.reverse().find(tick => tick < now);
   if (found !== undefined) { state.playing = false; go(indexOf(cell.arrays.ticks, found)); }
 }
@@ -163,6 +177,7 @@ function setFlat(flat) {
   if (state.flat === flat) return;
   const from = controls().target.clone();
   state.flat = flat;
+  if (flat) setFly(false);
   if (flat) { flatCamera.position.set(from.x, from.y, 500); flatControls.target.copy(from); }
   else {
     const reach = Math.max(20, viewHeight() * 0.9);
@@ -171,6 +186,37 @@ function setFlat(flat) {
   }
   useControls();
   show();
+}
+// In flight what the mouse turns about is just ahead: dragging then looks round.
+function setFly(on) {
+  if (state.fly === on) return;
+  if (on && state.flat) setFlat(false);
+  state.fly = on;
+  pressed.clear();
+  const way = solidCamera.getWorldDirection(new THREE.Vector3());
+  solidControls.maxPolarAngle = on ? Math.PI * 0.98 : Math.PI * 0.495;
+  solidControls.rotateSpeed = on ? -0.4 : 1;
+  solidControls.target.copy(solidCamera.position).addScaledVector(way, on ? 0.5 : Math.max(5, solidCamera.position.z));
+  document.body.classList.toggle("flying", on);
+  if (on) { state.follow = null; find("follow").value = ""; }
+  useControls();
+  show();
+}
+const FLIGHT = { w: [1, 0, 0], s: [-1, 0, 0], d: [0, 1, 0], a: [0, -1, 0], e: [0, 0, 1], q: [0, 0, -1] };
+function flyOn(seconds) {
+  if (!state.fly || !pressed.size) return;
+  const way = solidCamera.getWorldDirection(new THREE.Vector3()), right = new THREE.Vector3().crossVectors(way, solidCamera.up).normalize();
+  const moved = new THREE.Vector3(), speed = (pressed.has("shift") ? 60 : 15) * Math.min(0.25, seconds);
+  for (const key of pressed) {
+    const [along, across, above] = FLIGHT[key] ?? [0, 0, 0];
+    moved.addScaledVector(way, along).addScaledVector(right, across).addScaledVector(solidCamera.up, above);
+  }
+  if (!moved.lengthSq()) return;
+  moved.normalize().multiplyScalar(speed);
+  solidCamera.position.add(moved);
+  solidControls.target.add(moved);
+  pictures?.changed();
+  stale();
 }
 function setTheme(theme) {
   state.theme = theme;
@@ -229,7 +275,7 @@ function followNow() {
 }
 
 function draw() {
-  const stage = find("stage").getBoundingClientRect(), ratio = Math.min(2, devicePixelRatio || 1);
+  const stage = find("stage").getBoundingClientRect(), ratio = Math.min(2, devicePixelRatio || 1) / coarse;
   const size = renderer.getSize(new THREE.Vector2());
   if (size.x !== stage.width || size.y !== stage.height || renderer.getPixelRatio() !== ratio) {
     renderer.setPixelRatio(ratio);
@@ -238,23 +284,59 @@ function draw() {
   followNow();
   renderer.setScissorTest(true);
   const labels = [];
-  state.cells.forEach((scene, number) => {
-    const at = part(number), aspect = at.width / at.height;
-    flatCamera.left = -50 * aspect; flatCamera.right = 50 * aspect; flatCamera.top = 50; flatCamera.bottom = -50;
-    flatCamera.updateProjectionMatrix();
-    solidCamera.aspect = aspect;
-    solidCamera.updateProjectionMatrix();
-    const low = stage.height - at.y - at.height;
-    renderer.setViewport(at.x, low, at.width, at.height);
-    renderer.setScissor(at.x, low, at.width, at.height);
-    scene.update({ index: state.index, magnify: state.magnify, flat: state.flat, paths: state.paths, viewport: new THREE.Vector2(at.width * ratio, at.height * ratio), ratio });
-    renderer.render(scene.scene, camera());
-    labels.push(...labelsOf(scene, number, at));
-  });
+  if (software && state.flat && state.cells.length) drawLayered(stage, ratio);
+  else state.cells.forEach((scene, number) => drawCell(scene, number, stage, ratio, "all"));
+  state.cells.forEach((scene, number) => { const at = part(number); aim(at); labels.push(...labelsOf(scene, number, at)); });
   putLabels(labels);
   drawScale();
   frames += 1;
   document.body.dataset.frames = frames;
+}
+
+function aim(at) {
+  const aspect = at.width / at.height;
+  flatCamera.left = -50 * aspect; flatCamera.right = 50 * aspect; flatCamera.top = 50; flatCamera.bottom = -50;
+  flatCamera.updateProjectionMatrix();
+  solidCamera.aspect = aspect;
+  solidCamera.updateProjectionMatrix();
+}
+
+function drawCell(scene, number, stage, ratio, what) {
+  const at = part(number);
+  aim(at);
+  const low = stage.height - at.y - at.height;
+  renderer.setViewport(at.x, low, at.width, at.height);
+  renderer.setScissor(at.x, low, at.width, at.height);
+  scene.update({ index: state.index, magnify: state.magnify, flat: state.flat, paths: state.paths, viewport: new THREE.Vector2(at.width * ratio, at.height * ratio), ratio, part: what });
+  renderer.render(scene.scene, camera());
+}
+
+// From above: the ground, and of many their paths, are drawn when something about them has changed; else their picture is put back.
+function drawLayered(stage, ratio) {
+  const { x, y } = flatCamera.position, crowd = state.cells.some(scene => scene.crowded);
+  const key = [stage.width, stage.height, ratio, x, y, flatCamera.zoom, state.theme, state.paths, crowd ? `${version} ${state.magnify}` : "", ...state.cells.map(scene => scene.scene.id)].join(" ");
+  if (layer.key === key) {
+    renderer.setViewport(0, 0, stage.width, stage.height);
+    renderer.setScissor(0, 0, stage.width, stage.height);
+    layer.draw();
+  } else {
+    state.cells.forEach((scene, number) => drawCell(scene, number, stage, ratio, "still"));
+    renderer.setScissor(0, 0, stage.width, stage.height);
+    layer.keep(key);
+  }
+  renderer.autoClear = false;
+  renderer.clearDepth();
+  state.cells.forEach((scene, number) => drawCell(scene, number, stage, ratio, "moving"));
+  renderer.autoClear = true;
+}
+
+// Frames that take too long while something moves are drawn with larger pixels; when it rests, with all of them again.
+let restTimer = 0;
+function adapt(taken) {
+  if (!software) return;
+  if (taken > SLOW_MS && coarse < COARSEST) coarse = Math.min(COARSEST, coarse * 1.4);
+  clearTimeout(restTimer);
+  restTimer = setTimeout(() => { if (coarse > 1) { coarse = 1; stale(); } }, 400);
 }
 
 function labelsOf(scene, number, at) {
@@ -300,9 +382,13 @@ function drawScale() {
   bar.textContent = length(metres).replace(/\.?0+ /, " ");
 }
 
+let lastFrame = 0, lastDrawn = false;
 function frame(now) {
   requestAnimationFrame(frame);
   const cell = first();
+  if (lastDrawn && (state.playing || pressed.size)) adapt(now - lastFrame);
+  flyOn((now - lastFrame) / 1000);
+  lastFrame = now;
   if (state.playing && cell) {
     // Ticks of the first cell set the pace. Nothing is drawn between two of them: nothing was logged there.
     const every = ((cell.arrays.ticks[1] ?? 1) - cell.arrays.ticks[0]) * cell.step_s * 1000 / state.speed, due = Math.floor((now - clock) / every);
@@ -314,6 +400,7 @@ function frame(now) {
     }
   }
   controls()?.update();
+  lastDrawn = dirty;
   if (dirty) { dirty = false; draw(); }
 }
 
@@ -356,6 +443,8 @@ function fillPanel() {
     type: "button", class: "small", text: `tick ${mark.tick}`, on: { click: () => { state.playing = false; go(indexOf(cell.arrays.ticks, mark.tick)); } },
   }), ` ${mark.words} (${mark.repeats} of ${cell.repeats})`)));
 
+  fillMonitors(cell);
+  fillCamera(scene);
   const shown = state.cells.map(one => one.number), boxes = find("cells");
   boxes.replaceChildren(...index.cells.map((about, number) => {
     const box = make("input", { type: "checkbox", checked: shown.includes(number), on: { change: event => choose(number, event.target.checked) } });
@@ -363,6 +452,44 @@ function fillPanel() {
     return make("li", {}, make("label", {}, box, ` ${about.name} `, make("small", { text: far })));
   }));
   find("cells-part").hidden = index.cells.length < 2;
+}
+
+function fillMonitors(cell) {
+  const some = cell.monitors.length > 0;
+  find("monitors-part").hidden = !some;
+  find("by-verdict").hidden = find("by-verdict").disabled = !some;
+  if (!some && state.colour === "verdict") { find("colour").value = state.colour = "outcome"; recolour(); }
+  if (state.monitor >= cell.monitors.length) state.monitor = 0;
+  find("monitors").replaceChildren(...cell.monitors.map((monitor, number) => {
+    const all = monitor.passes + monitor.fails, is = monitor.why_not || !all ? "" : monitor.fails === 0 ? "holds" : monitor.passes === 0 ? "fails" : "flips";
+    const margin = monitor.worst_margin === null ? "" : `, smallest margin ${Number(monitor.worst_margin.toPrecision(3))} ${monitor.unit}`;
+    const words = monitor.why_not ? `not judged: ${monitor.why_not}` : all ? `passes in ${monitor.passes} of ${all}${margin}` : "no repeat has a moment to judge";
+    const item = make("li", { class: is }, make("strong", { text: monitor.name }), make("br"), make("small", { text: words }), make("br"));
+    if (monitor.worst_tick !== null) item.append(make("button", { type: "button", class: "small", text: `tick ${monitor.worst_tick}`, on: { click: () => { state.playing = false; go(indexOf(cell.arrays.ticks, monitor.worst_tick)); } } }));
+    if (all) item.append(make("button", { type: "button", class: "small", text: "colour by it", on: { click: () => { state.monitor = number; find("colour").value = state.colour = "verdict"; recolour(); fillPanel(); show(); } } }));
+    return item;
+  }));
+  find("monitors-more").textContent = cell.monitors_left_out ? `and ${cell.monitors_left_out} more, not shown` : "";
+}
+
+function fillCamera(scene) {
+  const { cell } = scene, kept = index.pictures?.[scene.number] ?? [], can = index.mounts?.length > 0 && index.cells[scene.number]?.ground !== null;
+  find("camera-part").hidden = !can && !kept.length;
+  for (const name of ["mount", "picture-of", "shoot", "shooting"]) find(name).closest(".row").hidden = !can;
+  pictures.list(kept, tick => { state.playing = false; go(indexOf(cell.arrays.ticks, tick)); });
+  const of = find("picture-of"), before = of.value;
+  of.replaceChildren(...cell.outcomes.slice(0, ROWS_LISTED).map((outcome, row) => make("option", { value: outcome.repeats[0], text: `repeat ${outcome.repeats[0]}${row === 0 ? " (reference)" : ""}` })));
+  if ([...of.options].some(one => one.value === before)) of.value = before;
+}
+
+// What a picture is to show: fields of a query, and the same in words.
+function pictureFields(mount) {
+  const scene = state.cells[0], { cell } = scene, repeat = find("picture-of").value, tick = tickNow();
+  const of = index.live ? {} : { cell: scene.number, repeat, tick }, words = index.live ? "now" : `repeat ${repeat} at tick ${tick}`;
+  if (mount === "view") return { fields: { ...of, ...cameraFields(camera(), controls().target, scene.origin, state.flat, viewHeight()) }, words: `${words}, from where the page looks` };
+  const actor = cell.actors[state.follow ?? 0];
+  if (!actor) throw new Error("there is nobody to look from");
+  return { fields: { ...of, from: mount, actor: actor.id }, words: `${words}, ${mount === "ahead" ? "ahead from" : mount} actor ${actor.id}` };
 }
 
 function choose(number, on) {
@@ -375,6 +502,7 @@ const KEYS = {
   p: goToParting, c: goToFar, "[": () => nextMark(-1), "]": () => nextMark(1), 2: () => setFlat(true), 3: () => setFlat(false),
   m: () => magnify(MAGNIFICATIONS[(MAGNIFICATIONS.indexOf(state.magnify) + 1) % MAGNIFICATIONS.length]),
   f: () => follow(state.follow === null ? 0 : state.follow + 1 < first().actors.length ? state.follow + 1 : null),
+  i: () => { if (!find("camera-part").hidden && index.mounts?.length) pictures.ask(); }, v: () => setFly(!state.fly),
   a: lookAtAll, t: () => setTheme(state.theme === "dark" ? "light" : "dark"), "?": () => find("help").showModal(),
   "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8),
 };
@@ -389,10 +517,15 @@ function listen() {
     const inside = event.target.closest?.("input, select, button, summary");
     // A button keeps its space and Enter, a list its arrows and letters.
     if (inside && (inside.tagName === "SELECT" || event.key === " ")) return;
-    if (index.live && !["2", "3", "f", "a", "t", "?", "+", "=", "-"].includes(event.key)) return;
+    if (index.live && !["2", "3", "f", "a", "t", "?", "+", "=", "-", "i", "v"].includes(event.key.toLowerCase()) && !state.fly) return;
+    const key = event.key.toLowerCase();
+    if (state.fly && (FLIGHT[key] || key === "shift")) { event.preventDefault(); pressed.add(key); stale(); return; }
+    if (index.live && state.fly && !KEYS[key]) return;
     const act = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (act) { event.preventDefault(); act(event); }
   });
+  document.addEventListener("keyup", event => pressed.delete(event.key.toLowerCase()));
+  addEventListener("blur", () => pressed.clear());
   const click = (name, act) => find(name).addEventListener("click", act);
   click("play", () => play());
   click("start", () => step(-Infinity));
@@ -420,7 +553,9 @@ function listen() {
 
 function setUp() {
   const canvas = find("world");
-  renderer = new THREE.WebGLRenderer({ canvas, antialias: true });
+  software = isSoftware();
+  renderer = new THREE.WebGLRenderer({ canvas, antialias: !software });
+  layer = new StillLayer(renderer);
   flatCamera = new THREE.OrthographicCamera(-50, 50, 50, -50, 1, 2000);
   flatCamera.position.set(0, 0, 500);
   solidCamera = new THREE.PerspectiveCamera(45, 1, 0.1, 5000);
@@ -431,6 +566,8 @@ function setUp() {
   Object.assign(solidControls, { maxPolarAngle: Math.PI * 0.495, enableDamping: false });
   for (const one of [flatControls, solidControls]) one.addEventListener("change", stale);
   useControls();
+  pictures = new Pictures(find, make, index.mounts ?? [], pictureFields);
+  for (const one of [flatControls, solidControls]) one.addEventListener("change", () => { if (find("mount").value === "view") pictures.changed(); });
   timeline = new Timeline(find("timeline"), at => { state.playing = false; go(at); });
   canvas.addEventListener("webglcontextlost", event => { event.preventDefault(); say("The graphics card was taken away. Load the page again."); });
 }
@@ -455,7 +592,7 @@ async function begin() {
   const worst = index.cells.reduce((best, cell, number) => (cell.max_spread_m > index.cells[best].max_spread_m ? number : best), 0);
   const numbers = (asked.get("cell") ?? "").split(",").map(text => whole(text || null, 0, last, null)).filter(number => number !== null);
   if (asked.get("view") === "3d") state.flat = false;
-  if (["outcome", "ending", "actor"].includes(asked.get("colour"))) find("colour").value = state.colour = asked.get("colour");
+  if (["outcome", "ending", "actor", "verdict"].includes(asked.get("colour"))) find("colour").value = state.colour = asked.get("colour");
   const by = Number(asked.get("magnify"));
   if (MAGNIFICATIONS.includes(by)) state.magnify = by;
   await showCells(numbers.length ? [...new Set(numbers)] : [worst]);
@@ -481,8 +618,10 @@ async function beginLive() {
   if (about.ground !== null) grounds.set(0, await loadBlock("ground-0"));
   const world = new LiveWorld(grounds.get(0) ?? null, renderer.capabilities.maxTextureSize);
   state.speed = 1;
+  const panel = new WorldPanel(find, make, index.steer ? takeToken() : "");
   let episode = null;
   const ask = async () => {
+    if (document.hidden) { setTimeout(ask, 500); return; }
     try {
       const answer = await fetch("live.json");
       const told = await answer.json();
@@ -503,6 +642,9 @@ async function beginLive() {
         fillPanel();
         if (fresh && told.actors.length) lookAtAll();
       }
+      showLights(world.scene, told.lights);
+      panel.show(told);
+      pictures.changed();
       find("now").textContent = `frame ${told.frame}, ${told.time_s.toFixed(2)} s`;
       find("apart").textContent = `${told.ticks_per_s.toFixed(1)} ticks/s, ${plural(told.actors.length, "actor")}${told.left_out ? ` of ${told.actors.length + told.left_out}` : ""}`;
       find("subtitle").textContent = `${told.map} at ${told.address}, live`;
@@ -521,6 +663,20 @@ async function beginLive() {
   document.body.dataset.ready = "yes";
 }
 
+// The token came behind the address's #, which browsers send nowhere. It is kept for when the page is loaded again, and taken out
+// of the address, so that it is not sent along with that.
+function takeToken() {
+  const asked = new URLSearchParams(location.hash.slice(1)).get("token");
+  try {
+    if (asked) sessionStorage.setItem("token", asked);
+    return asked ?? sessionStorage.getItem("token") ?? "";
+  } catch {
+    return asked ?? "";
+  } finally {
+    if (asked) history.replaceState(null, "", "#");
+  }
+}
+
 // For measurements: frames as fast as they can be drawn, each at another tick, each waited for. Used by `python -m bench view`.
 window.samepathMeasure = count => {
   const pixel = new Uint8Array(4), gl = renderer.getContext(), taken = [];
@@ -530,6 +686,7 @@ window.samepathMeasure = count => {
     draw();
     gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, pixel);
     taken.push(performance.now() - begun);
+    adapt(performance.now() - begun);
   }
   return taken;
 };

@@ -6,9 +6,8 @@ import { mergeGeometries } from "three/addons/utils/BufferGeometryUtils.js";
 
 // As in the Python part: this heading says that the actor is not there.
 const ABSENT = 60000;
-// What a card without much to spare, or a processor in its place, still draws many times a second.
-const SEGMENTS = 60_000;
-const STRIPS = 1000;
+// What a card without much to spare still draws many times a second, and what a processor in its place does.
+const DETAIL = { card: { segments: 60_000, strips: 1000 }, processor: { segments: 20_000, strips: 400 } };
 const SOLID_INSTANCES = 1500;
 
 export const toWorld = (x, y, z) => new THREE.Vector3(x, -y, z);
@@ -19,13 +18,10 @@ precision highp sampler2D;
 uniform sampler2D uReference, uOffsets, uColours, uSizes;
 uniform int uTicks, uActors, uTick, uRows;
 uniform float uMagnify;
-vec4 fetch(sampler2D from, int at) {
-  int width = textureSize(from, 0).x;
-  return texelFetch(from, ivec2(at % width, at / width), 0);
-}
+vec4 fetch(sampler2D from, int at) { return texelFetch(from, ivec2(at & (1 << WIDTH_BITS) - 1, at >> WIDTH_BITS), 0); }
 vec4 pose(int row, int actor, int tick, out bool there) {
   vec4 reference = fetch(uReference, tick * uActors + actor);
-  vec4 offset = fetch(uOffsets, (row * uActors + actor) * uTicks + tick);
+  vec4 offset = fetch(uOffsets, (tick * uRows + row) * uActors + actor);
   there = offset.w < ${ABSENT}.0;
   vec3 place = reference.xyz + uMagnify * (there ? offset.xyz : vec3(0.0));
   return vec4(place.x, -place.y, place.z, -radians(reference.w + offset.w));
@@ -33,13 +29,22 @@ vec4 pose(int row, int actor, int tick, out bool there) {
 
 const BODY_VERTEX = /* glsl */ `${FETCH}
 uniform int uKindActors[KIND_ACTORS];
-uniform int uCount, uColourBy;
+uniform int uCount, uColourBy, uCorners;
+uniform float uBias;
+#ifndef CROWD
 in float shade;
-out vec3 vColour;
+#endif
+out vec3 vColour, vPlace;
 out float vAlpha;
 void main() {
+#ifdef CROWD
+  // Many, and solid: from the front to the back, so that what is covered costs nothing.
+  int body = gl_VertexID / uCorners, row = body / uCount;
+#else
   // Backwards, so that the reference is drawn last and seen where all are at one place.
-  int row = uRows - 1 - gl_InstanceID / uCount, actor = uKindActors[gl_InstanceID % uCount];
+  int body = gl_VertexID / uCorners, row = uRows - 1 - body / uCount;
+#endif
+  int actor = uKindActors[body % uCount];
   bool there;
   vec4 at = pose(row, actor, uTick, there);
   vec4 colour = fetch(uColours, uColourBy == 0 ? row : actor);
@@ -49,31 +54,48 @@ void main() {
   mat2 turn = mat2(c, s, -s, c);
   vec3 local = position * size.xyz;
   vec3 turned = vec3(turn * local.xy, local.z - size.w) + at.xyz;
+#ifdef CROWD
+  vColour = colour.rgb;
+#else
   vec3 up = normalize(vec3(turn * normal.xy, normal.z));
-  float light = 0.55 + 0.45 * max(0.0, dot(up, normalize(vec3(0.35, 0.5, 0.8))));
-  vColour = colour.rgb * shade * light;
+  vColour = colour.rgb * shade * (0.55 + 0.45 * max(0.0, dot(up, normalize(vec3(0.35, 0.5, 0.8)))));
+#endif
+  vPlace = turned;
   vAlpha = shown.a;
   gl_Position = projectionMatrix * viewMatrix * vec4(turned, 1.0);
+#ifdef CROWD
+  // Where all are at one place the reference is on top.
+  gl_Position.z += uBias * gl_Position.w * float(row) / float(uRows);
+#endif
 }`;
 
 const BODY_FRAGMENT = /* glsl */ `
 precision highp float;
-in vec3 vColour;
+in vec3 vColour, vPlace;
 in float vAlpha;
 out vec4 result;
-void main() { result = vec4(vColour, vAlpha); }`;
+void main() {
+#ifdef CROWD
+  // Corners are shared by faces, which saves most of the work: a face's own direction is that of its neighbouring pixels.
+  vec3 up = normalize(cross(dFdx(vPlace), dFdy(vPlace)));
+  result = vec4(vColour * (0.55 + 0.45 * abs(dot(up, normalize(vec3(0.35, 0.5, 0.8))))), 1.0);
+#else
+  result = vec4(vColour, vAlpha);
+#endif
+}`;
 
 // A path is a ribbon of a fixed width in pixels; where there are too many, a line.
 const PATH_VERTEX = /* glsl */ `${FETCH}
-uniform int uStride, uColourBy, uRibbon, uRowStride;
+uniform int uStride, uColourBy, uRibbon, uRowStride, uPast, uPoints;
 uniform vec2 uViewport;
 uniform float uWidth;
-in float corner;
 out vec4 vColour;
 out float vThere;
 void main() {
-  int row = max(0, uRows - 1 - (gl_InstanceID / uActors) * uRowStride), actor = gl_InstanceID % uActors;
-  int point = int(position.x), tick = min(point * uStride, uTicks - 1);
+  int sides = 1 + uRibbon, strip = gl_VertexID / (uPoints * sides), point = gl_VertexID / sides % uPoints;
+  int row = max(0, uRows - 1 - (strip / uActors) * uRowStride), actor = strip % uActors;
+  int tick = min(point * uStride, uTicks - 1);
+  float corner = gl_VertexID % sides == 0 ? -1.0 : 1.0;
   bool there, before, after;
   vec4 at = pose(row, actor, tick, there);
   vec4 clip = projectionMatrix * viewMatrix * vec4(at.xy, at.z - fetch(uSizes, actor).w + 0.06, 1.0);
@@ -87,7 +109,7 @@ void main() {
   }
   vec4 shown = fetch(uColours, row);
   vThere = there && shown.a > 0.0 ? 1.0 : 0.0;
-  vColour = vec4(fetch(uColours, uColourBy == 0 ? row : actor).rgb, tick <= uTick ? 0.95 : 0.4);
+  vColour = vec4(fetch(uColours, uColourBy == 0 ? row : actor).rgb, tick <= uPast ? 0.95 : 0.4);
   gl_Position = clip;
 }`;
 
@@ -116,9 +138,10 @@ const GROUND = {
 };
 const FLAT = ["road", "sidewalk", "kerb", "lane-marking", "crosswalk"];
 
+// Of one width, a power of two: the shader then finds a place without dividing.
+const widthBits = most => (most >= 4096 ? 12 : 11);
 function texture(data, channels, kind, type, most) {
-  const texels = data.length / channels;
-  const width = Math.max(1, Math.min(most, 4096, texels)), height = Math.max(1, Math.ceil(texels / width));
+  const texels = data.length / channels, width = 1 << widthBits(most), height = Math.max(1, Math.ceil(texels / width));
   if (height > most) throw new Error("this graphics card cannot hold so many poses: choose fewer repeats");
   let whole = data;
   if (width * height !== texels) {
@@ -151,21 +174,45 @@ const SOLIDS = {
   prop: () => box(1, 1, 1, 0, 0.5, 1),
 };
 
+// A body so many times over, in one piece. Cards would take instances; where a processor draws, each of them is a call of its own.
+function repeated(geometry, count) {
+  const made = new THREE.BufferGeometry(), corners = geometry.getAttribute("position").count;
+  for (const [name, { array, itemSize }] of Object.entries(geometry.attributes)) {
+    const all = new Float32Array(array.length * count);
+    for (let number = 0; number < count; number++) all.set(array, number * array.length);
+    made.setAttribute(name, new THREE.BufferAttribute(all, itemSize));
+  }
+  const index = geometry.getIndex()?.array;
+  if (index) {
+    const all = new Uint32Array(index.length * count);
+    for (let number = 0, at = 0; number < count; number++) for (const corner of index) all[at++] = corner + number * corners;
+    made.setIndex(new THREE.BufferAttribute(all, 1));
+  }
+  return made;
+}
+
 // Of very many, plain boxes; and from above only outlines: a pentagon with its nose ahead.
 function outline() {
   const made = new THREE.BufferGeometry();
   const [nose, shoulder] = [0.5, 0.3];
   const points = [[nose, 0], [shoulder, 0.5], [-0.5, 0.5], [-0.5, -0.5], [shoulder, -0.5]];
-  const corners = [0, 1, 2, 0, 2, 3, 0, 3, 4].flatMap(index => [...points[index], 1]);
-  made.setAttribute("position", new THREE.Float32BufferAttribute(corners, 3));
-  made.setAttribute("normal", new THREE.Float32BufferAttribute(corners.map((_, index) => (index % 3 === 2 ? 1 : 0)), 3));
-  made.setAttribute("shade", new THREE.Float32BufferAttribute(new Array(9).fill(1), 1));
+  made.setAttribute("position", new THREE.Float32BufferAttribute(points.flatMap(point => [...point, 1]), 3));
+  made.setIndex([0, 1, 2, 0, 2, 3, 0, 3, 4]);
+  return made;
+}
+function block() {
+  const made = new THREE.BufferGeometry(), places = [];
+  for (let corner = 0; corner < 8; corner++) places.push(corner & 1 ? 0.5 : -0.5, corner & 2 ? 0.5 : -0.5, corner & 4 ? 1 : 0);
+  made.setAttribute("position", new THREE.Float32BufferAttribute(places, 3));
+  made.setIndex([4, 5, 7, 4, 7, 6, 0, 1, 5, 0, 5, 4, 1, 3, 7, 1, 7, 5, 3, 2, 6, 3, 6, 7, 2, 0, 4, 2, 4, 6]);
   return made;
 }
 
 export class CellScene {
-  constructor(cell, ground, texelsMost) {
+  constructor(cell, ground, texelsMost, software = false) {
     this.cell = cell;
+    this.detail = software ? DETAIL.processor : DETAIL.card;
+    this.widthBits = widthBits(texelsMost);
     this.scene = new THREE.Scene();
     const { reference, offsets } = cell.arrays;
     this.actors = cell.actors.length;
@@ -186,6 +233,8 @@ export class CellScene {
     this.bodies = this.makeBodies();
     this.paths = this.makePaths();
     this.ground = this.makeGround(ground);
+    this.extras = [];  // what a running world has besides: lights
+    this.background = null;
     this.scene.add(...this.bodies, this.paths, ...this.ground);
     this.bounds = this.measure();
   }
@@ -200,12 +249,15 @@ export class CellScene {
       for (let start = 0; start < every.length; start += 64) {
         const actors = every.slice(start, start + 64);
         for (const flat of this.crowded ? [true, false] : [false]) {
-          const geometry = new THREE.InstancedBufferGeometry().copy(flat ? outline() : (this.crowded ? SOLIDS.prop : SOLIDS[kind] ?? SOLIDS.prop)());
-          geometry.instanceCount = this.rows * actors.length;
+          const one = (flat ? outline : this.crowded ? block : SOLIDS[kind] ?? SOLIDS.prop)(), geometry = repeated(one, this.rows * actors.length);
           const material = new THREE.ShaderMaterial({
             glslVersion: THREE.GLSL3, vertexShader: BODY_VERTEX.replace("KIND_ACTORS", actors.length), fragmentShader: BODY_FRAGMENT,
-            uniforms: { ...this.shared, uKindActors: { value: Int32Array.from(actors) }, uCount: { value: actors.length } },
-            transparent: true, side: flat ? THREE.DoubleSide : THREE.FrontSide,
+            uniforms: {
+              ...this.shared, uKindActors: { value: Int32Array.from(actors) }, uCount: { value: actors.length }, uCorners: { value: one.getAttribute("position").count },
+              // About half a metre from above, and a few centimetres where a camera stands some 50 m away.
+              uBias: { value: flat ? 5e-4 : 2e-6 },
+            },
+            defines: { WIDTH_BITS: this.widthBits, ...(this.crowded ? { CROWD: 1 } : {}) }, transparent: !this.crowded, side: flat ? THREE.DoubleSide : THREE.FrontSide,
           });
           const mesh = new THREE.Mesh(geometry, material);
           mesh.frustumCulled = false;
@@ -220,38 +272,31 @@ export class CellScene {
 
   makePaths() {
     // Of more outcomes than fit, every so many-th: the page says so.
-    this.rowStride = Math.max(1, Math.ceil((this.rows * this.actors) / STRIPS));
+    this.rowStride = Math.max(1, Math.ceil((this.rows * this.actors) / this.detail.strips));
     this.pathRows = Math.ceil(this.rows / this.rowStride);
     const strips = this.pathRows * this.actors;
-    const points = Math.max(2, Math.min(this.ticks, Math.floor(SEGMENTS / strips)));
+    const points = Math.max(2, Math.min(this.ticks, Math.floor(this.detail.segments / strips)));
     const stride = Math.max(1, Math.ceil((this.ticks - 1) / (points - 1)));
     const used = Math.max(2, Math.ceil((this.ticks - 1) / stride) + 1);
     const ribbon = strips <= 300;
-    const geometry = new THREE.InstancedBufferGeometry();
-    const sides = ribbon ? 2 : 1, places = new Float32Array(used * sides * 3), corners = new Float32Array(used * sides);
-    for (let point = 0; point < used; point++) {
-      for (let side = 0; side < sides; side++) {
-        places[(point * sides + side) * 3] = point;
-        corners[point * sides + side] = side ? 1 : -1;
-      }
+    const geometry = new THREE.BufferGeometry(), sides = ribbon ? 2 : 1;
+    // The shader knows a point by its number; there is nothing else to say of it.
+    geometry.setAttribute("position", new THREE.BufferAttribute(new Uint8Array(used * sides * strips), 1));
+    const links = ribbon ? [0, 1, 2, 1, 3, 2] : [0, 1], index = new Uint32Array(links.length * (used - 1) * strips);
+    for (let strip = 0, at = 0; strip < strips; strip++) {
+      for (let point = 0; point + 1 < used; point++) for (const link of links) index[at++] = (strip * used + point) * sides + link;
     }
-    geometry.setAttribute("position", new THREE.BufferAttribute(places, 3));
-    geometry.setAttribute("corner", new THREE.BufferAttribute(corners, 1));
-    if (ribbon) {
-      const index = [];
-      for (let at = 0; at + 1 < used; at++) index.push(2 * at, 2 * at + 1, 2 * at + 2, 2 * at + 1, 2 * at + 3, 2 * at + 2);
-      geometry.setIndex(index);
-    }
-    geometry.instanceCount = strips;
+    geometry.setIndex(new THREE.BufferAttribute(index, 1));
+    geometry.boundingSphere = new THREE.Sphere();  // the library would look for it in places that are none
     const material = new THREE.ShaderMaterial({
       glslVersion: THREE.GLSL3, vertexShader: PATH_VERTEX, fragmentShader: PATH_FRAGMENT, transparent: true, depthWrite: false,
-      side: THREE.DoubleSide,
+      side: THREE.DoubleSide, defines: { WIDTH_BITS: this.widthBits },
       uniforms: {
         ...this.shared, uStride: { value: stride }, uRibbon: { value: ribbon ? 1 : 0 }, uViewport: { value: new THREE.Vector2(1, 1) },
-        uWidth: { value: 2.2 }, uFade: { value: strips > 400 ? 0.35 : 1 }, uRowStride: { value: this.rowStride },
+        uWidth: { value: 2.2 }, uPast: { value: -1 }, uPoints: { value: used }, uFade: { value: strips > 400 ? 0.35 : 1 }, uRowStride: { value: this.rowStride },
       },
     });
-    const made = ribbon ? new THREE.Mesh(geometry, material) : new THREE.Line(geometry, material);
+    const made = ribbon ? new THREE.Mesh(geometry, material) : new THREE.LineSegments(geometry, material);
     made.frustumCulled = false;
     made.renderOrder = 2;
     return made;
@@ -298,7 +343,7 @@ export class CellScene {
     for (const thing of this.ground) {
       if (thing.material) thing.material.color.set(GROUND[theme][thing.userData.label] ?? 0x999999);
     }
-    this.scene.background = new THREE.Color(GROUND[theme].sheet);
+    this.background = new THREE.Color(GROUND[theme].sheet);
   }
 
   // `rgb` gives a colour for a row; who is not in `shown` is not drawn. By actor: rows keep their visibility.
@@ -314,11 +359,17 @@ export class CellScene {
     this.shared.uColourBy.value = byActor ? 1 : 0;
   }
 
-  update({ index, magnify, flat, paths, viewport, ratio }) {
+  // `part`: what is to be drawn, "all", what stays as it is from tick to tick ("still"), or the rest ("moving").
+  update({ index, magnify, flat, paths, viewport, ratio, part }) {
     this.shared.uTick.value = Math.min(index, this.ticks - 1);
     this.shared.uMagnify.value = magnify;
-    for (const body of this.bodies) body.visible = !this.crowded || body.userData.flat === flat;
-    this.paths.visible = paths;
+    for (const body of this.bodies) body.visible = part !== "still" && (!this.crowded || body.userData.flat === flat);
+    for (const thing of this.ground) thing.visible = part !== "moving" || Boolean(thing.isLight);
+    for (const thing of this.extras) thing.visible = part !== "still";
+    // Of very many, what is still to come is not told from what has been: so paths stay as they are, and are drawn once.
+    this.paths.material.uniforms.uPast.value = this.crowded ? -1 : this.shared.uTick.value;
+    this.paths.visible = paths && (part === "all" || (part === "still") === this.crowded);
+    this.scene.background = part === "moving" ? null : this.background;
     this.paths.material.uniforms.uViewport.value.copy(viewport);
     this.paths.material.uniforms.uWidth.value = 1.5 * ratio;
   }
@@ -327,7 +378,7 @@ export class CellScene {
   place(actor, index) {
     const tick = Math.min(index, this.ticks - 1);
     // 0x7bff is 65504 as a number of 16 bits.
-    if (this.cell.arrays.offsets[(actor * this.ticks + tick) * 4 + 3] === 0x7bff) return null;
+    if (this.cell.arrays.offsets[(tick * this.rows * this.actors + actor) * 4 + 3] === 0x7bff) return null;
     const at = (tick * this.actors + actor) * 4, from = this.cell.arrays.reference;
     return toWorld(from[at], from[at + 1], from[at + 2]);
   }
@@ -347,4 +398,28 @@ export class CellScene {
     this.scene.traverse(thing => { thing.geometry?.dispose(); thing.material?.dispose(); });
     for (const held of Object.values(this.shared)) held.value?.dispose?.();
   }
+}
+
+const LIGHTS = [0xe5372c, 0xf0b400, 0x1fb45a, 0x6b7178, 0x9aa0a6];
+
+// Traffic lights of a running world: a lamp over the foot of each, in the colour that it shows. `lights`: [id, x, y, z, shows].
+export function showLights(scene, lights) {
+  let mesh = scene.extras[0];
+  if (!mesh || mesh.count !== lights.length) {
+    if (mesh) { scene.scene.remove(mesh); mesh.geometry.dispose(); mesh.material.dispose(); mesh.dispose(); }
+    scene.extras = [];
+    if (!lights.length) return;
+    mesh = new THREE.InstancedMesh(new THREE.SphereGeometry(0.7, 12, 8), new THREE.MeshBasicMaterial(), lights.length);
+    mesh.frustumCulled = false;
+    mesh.renderOrder = 4;
+    scene.extras = [mesh];
+    scene.scene.add(mesh);
+  }
+  const [east, south] = scene.origin, matrix = new THREE.Matrix4(), colour = new THREE.Color();
+  lights.forEach(([, x, y, z, shows], number) => {
+    mesh.setMatrixAt(number, matrix.makeTranslation(x - east, -(y - south), z + 3.5));
+    mesh.setColorAt(number, colour.set(LIGHTS[shows] ?? LIGHTS[4]));
+  });
+  mesh.instanceMatrix.needsUpdate = true;
+  mesh.instanceColor.needsUpdate = true;
 }

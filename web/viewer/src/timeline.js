@@ -1,8 +1,10 @@
-// The timeline: how far repeats are apart over the run, where something happened, and where they part. Drawn on a canvas; for
-// the keyboard and for screen readers it is a slider.
+// The timeline: how far repeats are apart over the run, where something happened, where they part, and what monitors say. Drawn
+// on a canvas, all but the cursor once for as long as nothing changes; for the keyboard and for screen readers it is a slider.
 const FLOOR_M = 1e-9;
 const CEILING_M = 100;
 const PAD = 10;
+const LANE_PX = 15;
+export const LANES_MOST = 6;
 
 export const length = metres => {
   if (metres === 0) return "0";
@@ -17,6 +19,9 @@ export class Timeline {
     this.canvas = canvas;
     this.tracks = [];
     this.index = 0;
+    this.still = document.createElement("canvas");
+    this.key = null;
+    this.lanes = 0;
     const seek = event => {
       const { left, width } = canvas.getBoundingClientRect();
       const share = (event.clientX - left - PAD) / (width - 2 * PAD);
@@ -30,7 +35,12 @@ export class Timeline {
   get count() { return Math.max(1, ...this.tracks.map(({ cell }) => cell.arrays.ticks.length)); }
 
   show(cells, index) {
-    if (cells) this.tracks = cells.map(cell => ({ cell }));
+    if (cells) {
+      this.tracks = cells.map(cell => ({ cell }));
+      this.key = null;
+      this.lanes = Math.min(LANES_MOST, cells[0]?.monitors.length ?? 0);
+      this.canvas.style.setProperty("--lanes", `${this.lanes * LANE_PX + (this.lanes ? 4 : 0)}px`);
+    }
     this.index = index;
     this.draw();
   }
@@ -40,12 +50,31 @@ export class Timeline {
     if (!width || !this.tracks.length) return;
     const wide = Math.round(width * ratio), high = Math.round(height * ratio);
     if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
-    const pen = canvas.getContext("2d"), style = getComputedStyle(canvas), colour = name => style.getPropertyValue(name).trim();
+    const theme = document.documentElement.dataset.theme, key = `${wide} ${high} ${theme}`, count = this.count;
+    if (this.key !== key) {
+      Object.assign(this.still, { width: wide, height: high });
+      const style = getComputedStyle(canvas), pen = this.still.getContext("2d"), colour = name => style.getPropertyValue(name).trim();
+      pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+      pen.font = `11px ${style.fontFamily}`;
+      this.drawStill(pen, width, height, colour);
+      this.accent = colour("--accent");
+      this.key = key;
+    }
+    const pen = canvas.getContext("2d"), now = PAD + (Math.min(this.index, count - 1) / Math.max(1, count - 1)) * (width - 2 * PAD);
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, wide, high);
+    pen.drawImage(this.still, 0, 0);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, width, height);
+    pen.fillStyle = pen.strokeStyle = this.accent;
+    pen.lineWidth = 2;
+    pen.beginPath(); pen.moveTo(now, 2); pen.lineTo(now, height - 6); pen.stroke();
+    pen.beginPath(); pen.arc(now, height - 6, 5, 0, 2 * Math.PI); pen.fill();
+  }
+
+  drawStill(pen, width, height, colour) {
     const count = this.count, x = index => PAD + (index / Math.max(1, count - 1)) * (width - 2 * PAD);
-    const top = 16, bottom = height - 18, cell = this.tracks[0].cell, ticks = cell.arrays.ticks;
-    pen.font = `11px ${style.fontFamily}`;
+    const lanes = this.lanes * LANE_PX + (this.lanes ? 4 : 0), top = 16, bottom = height - 18 - lanes;
+    const cell = this.tracks[0].cell, ticks = cell.arrays.ticks;
 
     // How far apart, as a logarithm: from a nanometre at the bottom to 100 m at the top; nothing at all where there is none.
     const y = metres => bottom - (Math.log10(Math.max(metres, FLOOR_M) / FLOOR_M) / Math.log10(CEILING_M / FLOOR_M)) * (bottom - top);
@@ -106,11 +135,29 @@ export class Timeline {
       pen.fillText(words, at + (right ? -9 : 9), 11);
       pen.textAlign = "left";
     }
-    const now = x(Math.min(this.index, count - 1));
-    pen.fillStyle = pen.strokeStyle = colour("--accent");
-    pen.lineWidth = 2;
-    pen.beginPath(); pen.moveTo(now, 2); pen.lineTo(now, height - 6); pen.stroke();
-    pen.beginPath(); pen.arc(now, height - 6, 5, 0, 2 * Math.PI); pen.fill();
+    cell.monitors.slice(0, this.lanes).forEach((monitor, number) => this.drawLane(pen, monitor, number, bottom + 14 + number * LANE_PX, x, colour, width));
+  }
+
+  // A monitor: a bar that is thin where all repeats hold, full where all fail, half where they disagree; the colour says the same.
+  drawLane(pen, monitor, number, top, x, colour, width) {
+    const { arrays } = this.tracks[0].cell, low = arrays[`low${number}`], high = arrays[`high${number}`], wide = Math.max(1, x(1) - x(0));
+    const kind = at => (Number.isNaN(low[at]) ? null : low[at] >= 0 ? "holds" : high[at] < 0 ? "fails" : "flips");
+    for (let at = 0; at < low.length;) {
+      const is = kind(at), from = at;
+      while (at < low.length && kind(at) === is) at += 1;
+      if (is === null) continue;
+      const tall = { holds: 3, flips: 7, fails: 11 }[is];
+      pen.fillStyle = colour(`--${is}`);
+      pen.fillRect(x(from), top + (11 - tall) / 2, Math.max(1, x(at - 1) - x(from) + wide), tall);
+    }
+    pen.lineWidth = 3;
+    pen.strokeStyle = colour("--paper");
+    pen.fillStyle = colour("--ink");
+    let words = monitor.why_not ? `${monitor.name}: not judged` : `${monitor.name}: ${monitor.passes} of ${monitor.passes + monitor.fails} pass`;
+    while (words.length > 4 && pen.measureText(words).width > width / 2) words = `${words.slice(0, -2)}\u2026`;
+    pen.strokeText(words, PAD + 4, top + 9);
+    pen.fillText(words, PAD + 4, top + 9);
+    pen.lineWidth = 1;
   }
 }
 
