@@ -187,6 +187,20 @@ def test_batches_are_looked_into(make):
     assert (difference.method, difference.actor, difference.field) == ("apply_control_to_vehicle", CAR, "brake")
 
 
+def test_batches_of_nothing_are_no_calls_unless_they_tick(make):
+    """A traffic manager that drives nobody sends them as fast as its thread runs; Leaderboard starts one before its world."""
+
+    def session(name, empty, ticking=False):
+        made = make(name).state(row(3)).synchronous().tick(row(3))
+        for _ in range(empty):
+            made.call("apply_batch", [], ticking, result=[])
+        return made.spawn(CAR).drive(CAR, 0.5).tick(row(3), row(CAR)).done()
+
+    assert compare_sessions(session("a", 0), session("b", 7)).difference is None
+    found = compare_sessions(session("c", 0), session("d", 1, ticking=True))
+    assert (found.source, found.difference.kind) == (SessionSource.SCRIPT, DifferenceKind.CALL)
+
+
 def test_what_a_client_leaves_in_its_memory_is_not_compared(make):
     """Without a parent, how to attach is whatever was there: the client does not set it."""
 

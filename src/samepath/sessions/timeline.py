@@ -163,7 +163,7 @@ class _Builder:
         if is_read(call.method):
             if call.method not in _POLLS:
                 stretch.reads.append(placed)
-        elif call.method not in HOUSEKEEPING and (stretch.synchronous or call.method != TICK):
+        elif call.method not in HOUSEKEEPING and (stretch.synchronous or call.method != TICK) and not _is_empty_batch(placed):
             # In asynchronous mode ticks are the client's own, until the step that it set has arrived.
             stretch.acts.append(placed)
 
@@ -217,6 +217,11 @@ class _Builder:
             stretch.states[max(0, tick)] = len(self.states)
             stretch.last_state = len(self.states)
         self.states.append(state)
+
+
+def _is_empty_batch(placed: PlacedCall) -> bool:
+    """A batch of nothing, without a tick. A traffic manager that drives nobody sends them as fast as its thread runs."""
+    return placed.call.method == "apply_batch" and placed.arguments in ([[], False], [[]])
 
 
 def ids_of(rows: Rows) -> "np.ndarray[Any, np.dtype[np.uint32]]":
