@@ -4,7 +4,6 @@ MessagePack objects follow one another without lengths. A scanner that builds no
 known before anything is made of it; the server reads calls this way, and a proxy calls and answers.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgpack
@@ -39,28 +38,31 @@ class Framer:
         """What that takes: the scanner has a buffer of its own, which it doubles when it is full."""
         return 3 * len(self._buffer)
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Add bytes; yield every object that is complete."""
-        # Nearly always a message comes whole and alone: then it is passed on as it came, and nothing is copied.
+    def feed(self, data: bytes) -> list[bytes]:
+        """Add bytes; return every object that is complete."""
         held: bytes | bytearray = data
         if self._buffer:
             self._buffer += data
             held = self._buffer
-        self._largest_bytes = max(self._largest_bytes, len(held))
+        if len(held) > self._largest_bytes:
+            self._largest_bytes = len(held)
         if len(held) > self._most + len(data):
             raise self._error(f"a message of more than {self._most} bytes")
-        at = 0
+        at, found = 0, []
         try:
             self._scanner.feed(data)
             while True:
                 self._scanner.skip()
                 end = self._scanner.tell()
                 size = end - self._start
-                message = data if held is data and size == len(data) else bytes(held[at : at + size])
-                at += size
                 self._start = end
                 self.messages += 1
-                yield message
+                if size == len(data) <= _KEPT_BYTES and held is data:
+                    # Nearly always a message comes whole and alone: then it is passed on as it came, and nothing is copied. That
+                    # there is no further one need not be asked: the scanner says it by an error, a tenth of a call's whole cost.
+                    return [data]
+                found.append(bytes(held[at : at + size]))
+                at += size
         except msgpack.OutOfData:
             pass
         except msgpack.BufferFull:
@@ -75,3 +77,4 @@ class Framer:
             raise self._error(f"a message of more than {self._most} bytes")
         if self._largest_bytes > _KEPT_BYTES and not self._buffer:
             self.clear()  # a scanner never gives memory back: 64 MiB for one map that was sent hours ago
+        return found

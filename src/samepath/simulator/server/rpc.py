@@ -287,7 +287,8 @@ class Connection(asyncio.Protocol):
 
     def _make_calls(self) -> None:
         """Make calls of the messages that came, as many at once as a client may have waiting."""
-        limits, ready = self._server.limits, list[Call]()
+        limits = self._server.limits
+        ready: list[Call] = []
         try:
             while (
                 self._messages
@@ -330,7 +331,7 @@ class Connection(asyncio.Protocol):
             # Of a client that has gone by itself meanwhile the call is done all the same, as if it had been read at once.
             found = reading.result()
             if not self._is_cut_off:
-                ready = list[Call]()
+                ready: list[Call] = []
                 self._take(found, ready)
                 for call in ready:
                     (self._server.answer_aside if call.method.aside else self._server.submit)(call)
