@@ -44,8 +44,7 @@ class Framer:
         if self._buffer:
             self._buffer += data
             held = self._buffer
-        if len(held) > self._largest_bytes:
-            self._largest_bytes = len(held)
+        self._largest_bytes = max(self._largest_bytes, len(held))
         if len(held) > self._most + len(data):
             raise self._error(f"a message of more than {self._most} bytes")
         at, found = 0, []
@@ -58,8 +57,9 @@ class Framer:
                 self._start = end
                 self.messages += 1
                 if size == len(data) <= _KEPT_BYTES and held is data:
-                    # Nearly always a message comes whole and alone: then it is passed on as it came, and nothing is copied. That
-                    # there is no further one need not be asked: the scanner says it by an error, a tenth of a call's whole cost.
+                    # Nearly always a message comes whole and alone: then it is passed on as it came, and nothing is copied.
+                    # The scanner is not asked for a further one: it says by an error that there is none, and that costs more
+                    # than all else that is done here.
                     return [data]
                 found.append(bytes(held[at : at + size]))
                 at += size
