@@ -37,6 +37,12 @@ SYNCHRONOUS: Final = "synchronous"
 GAME_LOOP: Final = "game-loop"
 
 
+# What recorded commands are replayed for: everybody; the ego alone; or to show the recorded run to the ego's sensors.
+REPLAY_ALL: Final = "all"
+REPLAY_EGO: Final = "ego"
+REPLAY_SIGHT: Final = "sight"
+
+
 @dataclass(frozen=True)
 class Capabilities:
     """What a simulator can do; the conformance kit holds it to every word.
@@ -44,6 +50,7 @@ class Capabilities:
     ``deterministic``: the same request gives the same bits, whichever repeat it is. ``lossless``: the recorder gets the
     simulator's own numbers, unrounded. ``collisions``: collisions are reported as events. ``durations``: a run ends at
     ``RunRequest.duration_s``. ``replays``: controllers' commands can be recorded, and replayed without the controllers.
+    ``egos``: of recorded commands the ego's alone can be replayed, or the recorded run be shown to its sensors.
     ``inputs``: what goes into a run is taken down (``Recorder.inputs``), and a run can be played again from that alone.
     """
 
@@ -53,6 +60,7 @@ class Capabilities:
     durations: bool = False
     replays: bool = False
     inputs: bool = False
+    egos: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,8 +102,10 @@ class RunRequest:
     """One repeat: what to run. Only ``repeat`` differs between the repeats of a cell.
 
     ``duration_s`` ends the run at that simulated time, if it has not ended before: see :func:`last_tick`. With ``commands`` no
-    controller is asked: what they once decided is replayed, by simulated time. With ``inputs`` a whole run is played again by
-    its steps: neither a clock nor a controller nor chance is asked, so that nothing but the simulator's own work can differ.
+    controller is asked: what they once decided is replayed, by simulated time; ``replay`` limits that to the ego
+    (``REPLAY_EGO``), or to what the ego's sensors show, while everybody decides (``REPLAY_SIGHT``). With ``inputs`` a whole run
+    is played again by its steps: neither a clock nor a controller nor chance is asked, so that nothing but the simulator's own
+    work can differ.
     """
 
     scenario: str
@@ -105,6 +115,7 @@ class RunRequest:
     duration_s: float | None = None
     commands: CommandLog | None = None
     inputs: InputLog | None = None
+    replay: str = REPLAY_ALL
 
 
 def no_tick(tick: int) -> None:
@@ -185,6 +196,8 @@ def _check_abilities(info: SimulatorInfo, request: RunRequest) -> None:
         raise SimulatorError(f"{info.name} cannot end a run at a time of ours: leave out the duration")
     if request.commands is not None and not info.capabilities.replays:
         raise SimulatorError(f"{info.name} cannot replay commands: leave out controller=replayed")
+    if request.commands is not None and request.replay != REPLAY_ALL and not info.capabilities.egos:
+        raise SimulatorError(f"{info.name} cannot replay commands for an ego alone: choose controller in-loop or replayed")
     if request.inputs is not None and not info.capabilities.inputs:
         raise SimulatorError(f"{info.name} cannot play a run again from what went into it: {_WHO_CAN}")
 

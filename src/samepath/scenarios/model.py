@@ -191,8 +191,10 @@ class ScenarioSpec(_Model):
 
     @property
     def ego(self) -> int | None:
-        """Whom a study may give another driver: the first vehicle of the scenario's own actors."""
-        return next((actor.id for actor in self.actors if isinstance(actor_type(actor.type), VehicleType)), None)
+        """Who is under test: the first actor that looks through sensors, or else the first vehicle of the scenario's own."""
+        looking = (actor.id for actor in self.actors if actor.looks_through)
+        driving = (actor.id for actor in self.actors if isinstance(actor_type(actor.type), VehicleType))
+        return next(looking, None) or next(driving, None)
 
     def driven_by_camera(self) -> "ScenarioSpec":
         """The same scenario, its ego driven by what its own camera and LiDAR show."""

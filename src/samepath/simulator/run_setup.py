@@ -14,7 +14,15 @@ from samepath.scenarios.agents import DecisionRecorder, Decisions, WorldView
 from samepath.scenarios.model import CAMERA, ScenarioSpec
 from samepath.scenarios.run_inputs import InputFeed, InputRecorder, driven_from_outside
 from samepath.simulator.game_loop import LoopSettings, periods
-from samepath.simulator.simulation import Simulation, SimulationSettings, StepResult, number, settings_from, whole
+from samepath.simulator.simulation import (
+    PartlyReplayed,
+    Simulation,
+    SimulationSettings,
+    StepResult,
+    number,
+    settings_from,
+    whole,
+)
 from samepath.simulator.sources import (
     Disturbance,
     arrangement_fed,
@@ -88,10 +96,19 @@ class RunSetup:
         *,
         decisions: Decisions | None = None,
         record_to: DecisionRecorder | None = None,
+        partly: PartlyReplayed | None = None,
     ) -> Simulation:
         """Put the scenario together, as its sources let it fall this time."""
         arrangement = arrangement_with(self.sources, inputs)
-        return Simulation(self.scenario, self.settings, arrangement, decisions=decisions, record_to=record_to, inputs=inputs)
+        return Simulation(
+            self.scenario,
+            self.settings,
+            arrangement,
+            decisions=decisions,
+            record_to=record_to,
+            inputs=inputs,
+            partly=partly,
+        )
 
     def disturbances(self, feed: InputFeed | None = None) -> tuple[Disturbance, ...]:
         """Return what meddles before each step; with a ``feed``, as it did then."""

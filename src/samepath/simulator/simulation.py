@@ -90,12 +90,23 @@ class StepResult:
     ended: str | None
 
 
+@dataclass(frozen=True)
+class PartlyReplayed:
+    """What of a run is as it once was: the ego's commands, or, with ``sight``, what sensors show to whom looks through them.
+
+    All else goes on by itself. It tells apart what varies: the world, the ego, or what it sees.
+    """
+
+    decisions: Decisions
+    sight: bool = False
+
+
 class Simulation:
     """A scenario in its world. With ``decisions`` there are no agents: what they once decided is replayed by simulated time.
 
     ``record_to`` takes down what is applied in every step, and who has finished; ``inputs`` all that went into the run.
     With a ``feed`` that is played again, by step; ``open_loop`` says that it has the commands of everybody, so that there are
-    no agents, and otherwise it has those from outside.
+    no agents, and otherwise it has those from outside. ``partly`` replays a part of what was once decided.
     """
 
     def __init__(
@@ -109,8 +120,10 @@ class Simulation:
         inputs: InputRecorder | None = None,
         feed: InputFeed | None = None,
         open_loop: bool = True,
+        partly: "PartlyReplayed | None" = None,
     ) -> None:
         self.inputs = inputs
+        self._partly = partly
         self.feed = feed
         self._is_open_loop = feed is not None and open_loop
         self.scenario = scenario
@@ -138,7 +151,9 @@ class Simulation:
             self._join(newcomer)
         self._record_to = record_to
         self._replay = DecisionReplay(decisions, self._types) if decisions is not None else None
+        self._ego_replay = DecisionReplay(partly.decisions, self._types) if partly is not None and not partly.sight else None
         self.agents = self._agents()
+        self._shown = self._shown_run()
         self.perception = self._perception()
 
     @property
@@ -150,7 +165,9 @@ class Simulation:
         if self.replays:
             return {}
         fed = driven_from_outside(self.scenario) if self.feed is not None else frozenset[int]()
-        return {spec.id: FedAgent(spec.id) if spec.id in fed else self._agent(spec) for spec in self.scenario.actors}
+        replayed = None if self._ego_replay is None else self.scenario.ego
+        own = (spec for spec in self.scenario.actors if spec.id != replayed)
+        return {spec.id: FedAgent(spec.id) if spec.id in fed else self._agent(spec) for spec in own}
 
     def _perception(self) -> "Perception | None":
         """The sensors that agents look through; none where nobody does, as in a replay of what everybody decided."""
@@ -158,7 +175,14 @@ class Simulation:
             return None
         from samepath.simulator.perception import Perception
 
-        return Perception.of(self.scenario, self.world, self.settings.renderer)
+        world = self.world if self._shown is None else self._shown.world
+        return Perception.of(self.scenario, world, self.settings.renderer)
+
+    def _shown_run(self) -> "Simulation | None":
+        """The run that sensors are shown instead of this one: as recorded, step by step, in a world of its own."""
+        if self._partly is None or not self._partly.sight:
+            return None
+        return Simulation(self.scenario, self.settings, decisions=self._partly.decisions)
 
     def _note_types(self) -> None:
         self._types = {spec.id: actor_type(spec.type).name for spec in self.scenario.actors}
@@ -289,14 +313,17 @@ class Simulation:
 
         ``decided_step`` says before which step those who decided saw the world; None: before this one.
         """
-        self.commands = commands
         here, start_s = self.world.states(), self.world.time_s
+        if self._ego_replay is not None and self.scenario.ego is not None:
+            # By the time of this step, whichever frame it falls into: what is replayed must not come late.
+            commands = {**commands, **self._ego_replay.held(start_s, {self.scenario.ego} & set(here))}
+        self.commands = commands
         for number, command in sorted(commands.items()):
             if number in here and number not in self._things:
                 self.world.apply(number, command)
         collisions = tuple(collision for collision in self.world.tick(step_s) if self._is_new(collision))
         if self.perception is not None:
-            self.perception.follow(step_s, commands)
+            self._look_on(step_s, commands)
         if self.signals is not None:
             self.signals.tick(self.world.settings.step_s if step_s is None else step_s)
         destroyed = tuple(number for number in self._hit(collisions) if self._take(number))
@@ -307,13 +334,27 @@ class Simulation:
             self.inputs.step(self.world.tick_count - 1, step_s, here, commands, decided_step, finished)
         return StepResult(self.world.tick_count, collisions, destroyed, self._end(collisions, finished))
 
+    def _look_on(self, step_s: float | None, commands: dict[int, Command]) -> None:
+        """Let sensors follow the step: of this world, or of the one they are shown, up to the same time."""
+        if self.perception is None:
+            return
+        if self._shown is None:
+            self.perception.follow(step_s, commands)
+            return
+        while self._shown.world.time_s < self.world.time_s - _ROUNDING_S:
+            self._shown.step()
+            self.perception.follow(None, self._shown.commands)
+
     def _finished(self, start_s: float) -> frozenset[int]:
         """Who has nothing left to do? Asked once a step: agents in a thread may finish at any moment."""
         if self._replay is not None:
             return self._replay.finished(start_s)
         if self.feed is not None and self._is_open_loop:
             return self.feed.finished(self.world.tick_count - 1)
-        return frozenset(number for number, agent in self.agents.items() if agent.finished)
+        found = frozenset(number for number, agent in self.agents.items() if agent.finished)
+        if self._ego_replay is None or self.scenario.ego is None:
+            return found
+        return found | ({self.scenario.ego} & self._ego_replay.finished(start_s))
 
     def _is_new(self, collision: Collision) -> bool:
         """Count a collision when two first touch, not at every tick of their contact."""
@@ -356,9 +397,13 @@ class Simulation:
             agent.close()
         if self.perception is not None:
             self.perception.close()
+        if self._shown is not None:
+            self._shown.close()
 
     def snapshot(self) -> bytes:
         """Return everything the future depends on, agents included."""
+        if self._partly is not None:
+            raise SimulatorError("a run of which a part is replayed has no snapshot: take one of the run itself")
         memory = {str(number): agent.to_plain() for number, agent in self.agents.items()}
         # Scenery has no number: None cannot be compared with one.
         met = [list(key) for key in sorted(self._met, key=lambda key: (key[0], -1 if key[1] is None else key[1], key[2]))]
@@ -383,6 +428,7 @@ class Simulation:
             raise SimulatorError("the snapshot is of a world without a scenario: use World.restore")
         simulation = cls.__new__(cls)
         simulation.inputs = None
+        simulation._partly = simulation._ego_replay = simulation._shown = None
         simulation.feed = feed
         simulation._is_open_loop = feed is not None and open_loop
         simulation.scenario = build_scenario(extra["scenario"], "snapshot")

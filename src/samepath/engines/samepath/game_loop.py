@@ -27,7 +27,6 @@ from samepath.engines.interface import (
     last_tick,
     no_tick,
 )
-from samepath.engines.replayed_commands import decisions_of
 from samepath.engines.resampling import RESAMPLING, EngineFrame, ResampledTick, Resampler
 from samepath.engines.samepath.simulator import (
     SETTINGS,
@@ -41,6 +40,7 @@ from samepath.engines.samepath.simulator import (
     describe,
     record_events,
     record_step,
+    replays_of,
     run_time_s,
     steps_per_tick,
 )
@@ -118,9 +118,11 @@ class SamepathGameLoop(EmbeddedSimulator):
         scenario, per_tick = checked_scenario(request.scenario), steps_per_tick(number(values, "step_s"))
         ticks = scenario.ticks if last is None else min(last, scenario.ticks)
         setup = RunSetup.of_values(scenario, values, request.seed, run_time_s(info, request), ticks * per_tick // 2)
-        loop, replayed, inputs = setup.loop, decisions_of(request.commands), kept.inputs if kept else setup.recorder()
+        (replayed, partly), loop, inputs = replays_of(request), setup.loop, kept.inputs if kept else setup.recorder()
         again = None if request.inputs is None else setup.fed(request.inputs, inputs, replayed)
-        simulation = again.simulation if again else setup.simulation(inputs, decisions=replayed, record_to=decisions)
+        simulation = (
+            again.simulation if again else setup.simulation(inputs, decisions=replayed, record_to=decisions, partly=partly)
+        )
         disturbances = () if again else setup.disturbances()
         for actor in simulation.world.actors:
             recorder.actor(actor.id, actor.type)

@@ -24,6 +24,8 @@ from samepath.core.clock import SYSTEM_CLOCK, Stopwatch
 from samepath.core.errors import SimulatorError
 from samepath.core.states import VehicleCommand
 from samepath.engines.interface import (
+    REPLAY_ALL,
+    REPLAY_SIGHT,
     Capabilities,
     CommandLog,
     RunRequest,
@@ -38,12 +40,12 @@ from samepath.engines.replayed_commands import NEVER, decisions_of, log_of
 from samepath.instrument.traces.recorder import Recorder
 
 if TYPE_CHECKING:
-    from samepath.scenarios.agents import DecisionRecorder
+    from samepath.scenarios.agents import DecisionRecorder, Decisions
     from samepath.scenarios.model import ScenarioSpec
     from samepath.simulator.game_loop import LoopFrame
     from samepath.simulator.sensors.cuda.driver import CudaDriver
     from samepath.simulator.sensors.rig import SensorSuite
-    from samepath.simulator.simulation import Simulation, StepResult
+    from samepath.simulator.simulation import PartlyReplayed, Simulation, StepResult
 
 SENSOR_SETTINGS: Final[Mapping[str, Scalar]] = {"sensors": "", "sensor_samples": 20, "renderer": "software"}
 _SAMPLES_MOST: Final = 1_000_000
@@ -168,9 +170,9 @@ class Samepath(EmbeddedSimulator):
         setup = RunSetup.of_values(checked_scenario(request.scenario), values, request.seed, run_time_s(info, request))
         per_tick = steps_per_tick(number(values, "step_s"))
         stand_in = frame_work(number(values, "frame_cost_s", 0.0))
-        replayed, inputs = decisions_of(request.commands), kept.inputs if kept else setup.recorder()
+        (replayed, partly), inputs = replays_of(request), kept.inputs if kept else setup.recorder()
         if request.inputs is None:
-            simulation = setup.simulation(inputs, decisions=replayed, record_to=decisions)
+            simulation = setup.simulation(inputs, decisions=replayed, record_to=decisions, partly=partly)
         else:
             simulation = setup.fed(request.inputs, inputs, replayed).simulation
         sensing = Sensing(simulation, recorder, values, STEP_S)
@@ -196,6 +198,16 @@ class Samepath(EmbeddedSimulator):
             simulation.close()
 
 
+def replays_of(request: RunRequest) -> "tuple[Decisions | None, PartlyReplayed | None]":
+    """Return what a request replays of everybody, and what of the ego alone."""
+    from samepath.simulator.simulation import PartlyReplayed
+
+    decisions = decisions_of(request.commands)
+    if decisions is None or request.replay == REPLAY_ALL:
+        return decisions, None
+    return None, PartlyReplayed(decisions, sight=request.replay == REPLAY_SIGHT)
+
+
 def describe(name: str, summary: str, settings: Mapping[str, Scalar], *, deterministic: bool) -> SimulatorInfo:
     """Describe the embedded simulator under one of its names."""
     from samepath.scenarios.model import built_in_scenarios
@@ -208,7 +220,13 @@ def describe(name: str, summary: str, settings: Mapping[str, Scalar], *, determi
         step_s=STEP_S,
         channels=STANDARD,
         capabilities=Capabilities(
-            deterministic=deterministic, lossless=True, collisions=True, durations=True, replays=True, inputs=True
+            deterministic=deterministic,
+            lossless=True,
+            collisions=True,
+            durations=True,
+            replays=True,
+            inputs=True,
+            egos=True,
         ),
         settings=settings,
     )

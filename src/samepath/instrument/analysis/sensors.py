@@ -75,6 +75,11 @@ class SensorAnalysis:
         return len(self.outcomes) == 1
 
     @property
+    def is_perceived(self) -> bool:
+        """Is this what a controller was given to decide on? Such a sensor is named after its actor: ``actor1.road``."""
+        return "." in self.sensor
+
+    @property
     def divergent(self) -> int:
         """How many repeats are not of the largest class."""
         return sum(len(outcome) for outcome in self.outcomes[1:])

@@ -28,6 +28,8 @@ from samepath.instrument.analysis.factors import (
     variant_of,
 )
 from samepath.instrument.analysis.leaks import ControllerSource, Leak, find_controllers, find_leaks
+from samepath.instrument.analysis.sensors import SensorAnalysis
+from samepath.instrument.analysis.shares import VarianceShares, find_shares
 from samepath.instrument.analysis.side_by_side import SideBySide, find_side_by_side
 from samepath.instrument.analysis.spread import SpreadSummary
 from samepath.instrument.analysis.verdict import Judgement, clopper_pearson, worst
@@ -75,6 +77,7 @@ class StudyAnalysis:
     answers: tuple[StudyAnswer, ...]
     side_by_side: SideBySide | None
     versions: tuple[VersionComparison, ...] = ()
+    shares: tuple[VarianceShares, ...] = ()
 
 
 def analyse_study(
@@ -99,6 +102,7 @@ def analyse_study(
         answers=tuple(answers),
         side_by_side=find_side_by_side(cells, missing, factors, firsts, repeatable),
         versions=find_versions(cells),
+        shares=find_shares(cells, confidence),
     )
 
 
@@ -146,6 +150,12 @@ def _deterministic(variant: str, cells: Sequence[CellAnalysis], confidence: floa
     return StudyAnswer(DETERMINISTIC, variant, cells[0].header.simulator, short, text)
 
 
+def _comparable(one: CellAnalysis, other: CellAnalysis) -> list[list[SensorAnalysis]]:
+    """The sensors of two cells; where commands are replayed nobody looks, so that what controllers see is in neither."""
+    in_loop = all(cell.header.condition.get("controller", "in-loop") == "in-loop" for cell in (one, other))
+    return [[sensor for sensor in cell.sensors if in_loop or not sensor.is_perceived] for cell in (one, other)]
+
+
 def _conditions_apart(cells: Sequence[CellAnalysis]) -> tuple[str, str, str] | None:
     """In what two cells of equal scenario and settings, of one outcome each, differ under different conditions, and which."""
     for group in _same_runs(cells):
@@ -153,7 +163,7 @@ def _conditions_apart(cells: Sequence[CellAnalysis]) -> tuple[str, str, str] | N
             names = group[0].header.cell, other.header.cell
             if other.outcomes[0].digest != group[0].outcomes[0].digest:
                 return "bits", *names
-            for ours, theirs in zip_longest(group[0].sensors, other.sensors):
+            for ours, theirs in zip_longest(*_comparable(group[0], other)):
                 if ours is None or theirs is None or (ours.sensor, ours.digest) != (theirs.sensor, theirs.digest):
                     return f"what sensor {(ours or theirs).sensor} saw", *names
     return None

@@ -327,7 +327,7 @@ class LocalHost:
         if "instances" in asked:
             found["instances"] = self._instances.count()
         if "controller" in asked:
-            found["controller"] = "in-loop" if work.job.commands is None else "replayed"
+            found["controller"] = "in-loop" if work.job.commands is None else asked["controller"]
         return found
 
 

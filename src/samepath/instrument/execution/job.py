@@ -8,13 +8,15 @@ import sys
 from dataclasses import dataclass, field
 from typing import Final
 
-from samepath.engines.interface import CommandLog, RunRequest
+from samepath.engines.interface import REPLAY_ALL, REPLAY_EGO, REPLAY_SIGHT, CommandLog, RunRequest
 from samepath.instrument.conditions.packages import contents_of
 from samepath.instrument.study.records import Plan, PlannedCell, Scalar
 from samepath.instrument.traces.records import Repeat
 
 # The most that the fork server reads as one request: settings and module path of a job, far below a socket's buffer.
 MAX_REQUEST_BYTES: Final = 1 << 17
+# Levels of the condition ``controller`` that replay a part only.
+_REPLAYS: Final = {"ego-replayed": REPLAY_EGO, "sees-replayed": REPLAY_SIGHT}
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Job:
 
     def request(self, number: int) -> RunRequest:
         """Return what the simulator is asked for one repeat."""
-        return RunRequest(self.scenario, number, self.seed, self.settings, self.duration_s, self.commands)
+        replay = _REPLAYS.get(str(self.condition.get("controller")), REPLAY_ALL)
+        return RunRequest(self.scenario, number, self.seed, self.settings, self.duration_s, self.commands, replay=replay)
 
 
 def job_of(

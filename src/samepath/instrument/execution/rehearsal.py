@@ -59,8 +59,11 @@ def check_plan(plan: Plan, *, here: bool = True) -> None:
             check_request(info, RunRequest(scenario, 0, plan.seed, cell.settings, plan.duration_s))
         except SamepathError as error:
             raise StudyError(f"cell {cell.name!r}: {error}") from error
-        if cell.condition.get("controller") == "replayed" and not info.capabilities.replays:
-            raise StudyError(f"cell {cell.name!r}: {info.name} cannot replay commands: leave out controller=replayed")
+        replays = cell.condition.get("controller", "in-loop")
+        if replays != "in-loop" and not info.capabilities.replays:
+            raise StudyError(f"cell {cell.name!r}: {info.name} cannot replay commands: leave out controller={replays}")
+        if replays not in ("in-loop", "replayed") and not info.capabilities.egos:
+            raise StudyError(f"cell {cell.name!r}: {info.name} cannot replay for an ego alone: leave out controller={replays}")
     missing = _unavailable(plan) if here else {}
     for cell in plan.cells:
         if cell.name in missing and not cell.optional:

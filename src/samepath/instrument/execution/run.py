@@ -360,7 +360,7 @@ class _StudyRun:
             processes=plan.execution.processes,
             watchdog_s=watchdog_s(plan, state.rehearsal),
         )
-        if cell.condition.get("controller") != "replayed":
+        if cell.condition.get("controller", "in-loop") == "in-loop":
             return work
         # Without a repeat they are recorded anew: by then the cell may be at another host.
         commands = load_commands(writer.folder) if state.done else None

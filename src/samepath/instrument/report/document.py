@@ -323,6 +323,7 @@ def study_object(study: StudyAnalysis) -> dict[str, object]:
         "effects": _effects(study.effects),
         "leaks": [{**asdict(leak), "words": leak.words()} for leak in study.leaks],
         "controllers": [{**asdict(controller), "words": controller.words()} for controller in study.controllers],
+        "shares": [{**asdict(shares), "words": shares.words()} for shares in study.shares],
         "versions": [{**asdict(pair), "same_test": pair.same_test, "words": pair.words()} for pair in study.versions],
         "missing": [{**asdict(cell), "words": cell.words()} for cell in study.missing],
         "side_by_side": None if study.side_by_side is None else side_object(study.side_by_side),

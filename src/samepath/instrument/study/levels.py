@@ -18,7 +18,7 @@ from samepath.core.errors import InputError, nearest, unknown
 from samepath.instrument.study.records import Isolation, Scalar
 
 SCHEDULERS: Final = ("other", "batch", "idle", "fifo", "rr")
-CONTROLLERS: Final = ("in-loop", "replayed")
+CONTROLLERS: Final = ("in-loop", "sees-replayed", "ego-replayed", "replayed")
 MOST_CORES: Final = 4096
 _PERCENT: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 _CORES: Final = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
@@ -183,7 +183,12 @@ CONDITIONS: Final = {
             _PLACE_SCHEMA,
         ),
         Condition("isolation", "what repeats share", "[process, batch]", *_word(Isolation)),
-        Condition("controller", "in the loop, or its recorded commands replayed", "[in-loop, replayed]", *_word(CONTROLLERS)),
+        Condition(
+            "controller",
+            "in the loop; its sensors shown a recorded run; the ego's recorded commands replayed; everybody's replayed",
+            "[in-loop, replayed]",
+            *_word(CONTROLLERS),
+        ),
     )
 }
 MACHINE_LOADS: Final = ("cpu_load", "gpu_load", "memory_load", "instances")
