@@ -54,7 +54,7 @@ def test_worlds_drawn_together_are_those_drawn_alone(worlds, alone):
 
 def test_pictures_that_stay_on_the_card_are_the_same_bytes(worlds, alone):
     card = EmulatedCard(5)
-    renderer = CudaRenderer(CardDevice(card, larges=2, pieces=2))
+    renderer = CudaRenderer(CardDevice(card, pieces=2))
     frames = render_on_card(worlds, renderer)
     for frame, (_, camera), wanted in zip(frames, worlds, alone, strict=True):
         assert frame.camera is camera

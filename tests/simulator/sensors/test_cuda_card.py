@@ -54,8 +54,8 @@ def test_no_order_of_threads_and_streams_changes_a_byte(seed):
 
 
 def test_lists_that_are_too_short_are_made_longer_and_everything_is_drawn_again():
-    # Room for a single triangle and piece: without drawing again nearly all of the picture would be missing.
-    device = CardDevice(EmulatedCard(3), larges=1, pieces=1)
+    # Room for a single piece: without drawing again nearly all of the picture would be missing.
+    device = CardDevice(EmulatedCard(3), pieces=1)
     drawn = CudaRenderer(device)
     for name in WEATHERS:
         batch = FrameBatch(views(), device.empty)
@@ -66,11 +66,6 @@ def test_lists_that_are_too_short_are_made_longer_and_everything_is_drawn_again(
         assert pending.redrawn == (1 if name == next(iter(WEATHERS)) else 0), name
 
 
-def test_pieces_that_are_too_many_are_noticed_although_there_is_room_for_their_triangles():
-    device = CardDevice(EmulatedCard(), larges=1 << 16, pieces=8)
-    assert digest(CudaRenderer(device).render(street_scene("noon"), views())) == PINNED["noon"]
-
-
 def test_slices_of_any_size_give_the_same_bytes(monkeypatch):
     made = set()
     for share in (1, 20_000, 1_000_000):
@@ -78,7 +73,7 @@ def test_slices_of_any_size_give_the_same_bytes(monkeypatch):
         monkeypatch.setattr(jobs_module, "_SLICE_PX_MOST", share)
         batch = FrameBatch(views())
         one_world = np.zeros(len(views()), np.int64)
-        jobs = jobs_of(camera_arrays_of(views(), batch.offsets), one_world, np.array([100]))
+        jobs = jobs_of(camera_arrays_of(views(), batch.offsets), one_world, np.array([100]), np.array([5000]))
         made.add(len(jobs.slices))
         assert sum(part.jobs for part in jobs.slices) == len(jobs.content)
         assert digest(CudaRenderer(CardDevice(EmulatedCard(share))).render(street_scene("rain"), views())) == PINNED["rain"]
@@ -88,7 +83,7 @@ def test_slices_of_any_size_give_the_same_bytes(monkeypatch):
 def test_ticks_under_way_at_once_come_out_as_if_alone(software):
     """Traffic that comes and goes, with weather that changes, always two ticks ahead; lists that are too short at first."""
     chance = random.Random(5)
-    device = CardDevice(EmulatedCard(11), larges=4, pieces=4)
+    device = CardDevice(EmulatedCard(11), pieces=4)
     drawn = CudaRenderer(device)
     under_way, checked = [], 0
     for tick in range(8):
@@ -161,6 +156,10 @@ def test_the_text_has_the_sizes_that_python_has():
     assert int(said["WORLD_BYTES"]) == worlds.WORLD_BYTES
     assert int(said["WORK_BYTES"]) == cards.records_bytes() == worlds.WORLD_BYTES + worlds.WORK_REST_BYTES
     assert int(said["MOVE_BYTES"]) == 24
+    lists = dict(re.findall(r"\b(LISTS|COUNT_STRIDE|FACE_THREADS) = (\d+)", TEXT))
+    assert {name: int(value) for name, value in lists.items()} == {
+        "LISTS": cards.LISTS, "COUNT_STRIDE": cards.COUNT_STRIDE, "FACE_THREADS": cards.FACE_THREADS,
+    }  # fmt: skip
     assert tuple(re.findall(r"^(?:RAY_)?KERNEL\((\w+)\)", TEXT, re.MULTILINE)) == KERNELS
 
 
@@ -172,7 +171,7 @@ def test_a_card_without_memory_says_so_in_one_line():
 
 
 def test_after_a_tick_that_was_too_large_smaller_ones_are_drawn():
-    drawn = CudaRenderer(CardDevice(EmulatedCard(room=40 << 20), larges=64, pieces=64))
+    drawn = CudaRenderer(CardDevice(EmulatedCard(room=40 << 20), pieces=64))
     with pytest.raises(CardError, match="memory"):
         drawn.render(street_scene("noon"), cameras(width=1900, height=1400))
     assert digest(drawn.render(street_scene("noon"), views())) == PINNED["noon"]

@@ -6,6 +6,7 @@ What stands on a map is read from the map's own records, thing by thing: which m
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -19,13 +20,13 @@ from samepath.simulator.maps.lanes import place
 from samepath.simulator.maps.network import RoadMap
 from samepath.simulator.maps.records import Road, RoadObject
 from samepath.simulator.maps.surfaces import PAINT_LIFT_M, ring_area_m2
-from samepath.simulator.physics.frames import places_and_axes
 from samepath.simulator.sensors.labels import ActorAppearance, Label
 from samepath.simulator.sensors.meshes import actor_models, surroundings
 from samepath.simulator.sensors.meshes.builder import MeshBank, MeshModel, MeshShape, Point
 from samepath.simulator.sensors.meshes.people import STANDING, phase_of
 from samepath.simulator.sensors.meshes.props import prop
 from samepath.simulator.sensors.meshes.surroundings import LAMP_POOL_M, far_ground, squares
+from samepath.simulator.sensors.raster.turning import places_and_axes
 from samepath.simulator.sensors.renderer import F32, F64, NO_LAMPS, Lamp, MeshInstances, RenderScene
 from samepath.simulator.sensors.weather import SceneWeather, is_dark
 from samepath.simulator.world.signals import TRAFFIC_LIGHT, plan_of
@@ -92,7 +93,14 @@ class SceneBuilder:
             [mesh for _, mesh, *_ in rows], [pose for *_, pose, _ in rows], list(range(_LAST_ID, _LAST_ID - len(rows), -1)),
             [(0.5, 0.5, 0.5)] * len(rows), [int(lamps) for *_, lamps in rows], [pose.z_m for *_, pose, _ in rows],
         )  # fmt: skip
-        self._light_ids = list(range(_LAST_ID - len(rows), _LAST_ID - len(rows) - len(self._lights), -1))
+        things = [thing for thing, _ in self._lights]
+        # What shows a light's state stays where it is: only its lamps change.
+        self._signals = _instances(
+            [mesh for _, mesh in self._lights], [thing.pose for thing in things],
+            list(range(_LAST_ID - len(rows), _LAST_ID - len(rows) - len(things), -1)), [(0.5, 0.5, 0.5)] * len(things),
+            [int(Lamp.RED)] * len(things), [thing.pose.z_m for thing in things],
+        )  # fmt: skip
+        self._looks: dict[str, tuple[Sequence[int], float]] = {}
         self._without = lru_cache(maxsize=8)(self._hide)
 
     @property
@@ -135,26 +143,37 @@ class SceneBuilder:
         return RenderScene(self.shapes, fixed, moving, weather, street_lamps, on, tick)
 
     def _moving(self, actors: Sequence[ActorAppearance], lights: Sequence[int]) -> MeshInstances:
-        meshes, ground = [], []
+        meshes, ground, looks = [], [], self._looks
         for actor in actors:
-            name = ALIASES.get(actor.type, actor.type)
-            kind = actor_type(name)
-            if isinstance(kind, WalkerType):
-                pose = STANDING if actor.walked_m is None else phase_of(actor.walked_m, kind.height_m)
-                meshes.append(self._posed[kind.height_m][pose])
-                ground.append(actor.pose.z_m - 0.5 * kind.height_m)
+            found = looks.get(actor.type)
+            poses, height_m = found if found is not None else self._look_of(actor.type)
+            z_m = actor.pose.z_m
+            if height_m:
+                meshes.append(poses[STANDING if actor.walked_m is None else phase_of(actor.walked_m, height_m)])
+                ground.append(z_m - 0.5 * height_m)
             else:
-                meshes.append(self._single[name])
-                ground.append(actor.pose.z_m)
-        shown = [_SHOWN[lights[k]] if k < len(lights) else Lamp.RED for k in range(len(self._lights))]
-        return _instances(
-            [*meshes, *(mesh for _, mesh in self._lights)],
-            [*(actor.pose for actor in actors), *(thing.pose for thing, _ in self._lights)],
-            [*(actor.id for actor in actors), *self._light_ids],
-            [*(actor.colour for actor in actors), *((0.5, 0.5, 0.5) for _ in self._lights)],
-            [*(int(actor.lamps) for actor in actors), *(int(lamp) for lamp in shown)],
-            [*ground, *(thing.pose.z_m for thing, _ in self._lights)],
+                meshes.append(poses[0])
+                ground.append(z_m)
+        own = _instances(
+            meshes, [actor.pose for actor in actors], [actor.id for actor in actors], [actor.colour for actor in actors],
+            [int(actor.lamps) for actor in actors], ground,
+        )  # fmt: skip
+        if not self._lights:
+            return own
+        shown = [int(_SHOWN[number]) for number in lights[: len(self._lights)]]
+        lamps = self._signals.lamps.copy()
+        lamps[: len(shown)] = shown
+        return _behind(own, replace(self._signals, lamps=lamps))
+
+    def _look_of(self, type_id: str) -> tuple[Sequence[int], float]:
+        """The meshes of an actor type, one for each phase of a step, and its height where it walks, 0 otherwise."""
+        name = ALIASES.get(type_id, type_id)
+        kind = actor_type(name)
+        found: tuple[Sequence[int], float] = (
+            (self._posed[kind.height_m], kind.height_m) if isinstance(kind, WalkerType) else ((self._single[name],), 0.0)
         )
+        self._looks[type_id] = found
+        return found
 
 
 @lru_cache(maxsize=4)
@@ -168,10 +187,25 @@ def _instances(
     lamps: Sequence[int], ground: Sequence[float],
 ) -> MeshInstances:  # fmt: skip
     position, axes = places_and_axes(poses)
-    made = MeshInstances(
-        np.array(meshes, np.int32), position, axes, np.array(ids, np.int32), np.zeros(len(meshes), np.uint8),
-        np.array(paints, np.float32).reshape(-1, 3), np.array(lamps, np.uint16), np.array(ground, np.float64), position, axes,
-    )  # fmt: skip
+    # In float64 first, as they were given: then each is rounded once.
+    paint = np.fromiter(chain.from_iterable(paints), np.float64, 3 * len(paints)).astype(np.float32).reshape(-1, 3)
+    return _closed(MeshInstances(
+        np.array(meshes, np.int32), position, axes, np.array(ids, np.int32), np.zeros(len(meshes), np.uint8), paint,
+        np.array(lamps, np.uint16), np.array(ground, np.float64), position, axes,
+    ))  # fmt: skip
+
+
+def _behind(first: MeshInstances, second: MeshInstances) -> MeshInstances:
+    """Both, one behind the other; neither has moved."""
+    position, axes = np.concatenate([first.position, second.position]), np.concatenate([first.axes, second.axes])
+    rest = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in ("mesh", "id", "label", "paint", "lamps", "ground_z")
+    }
+    return _closed(MeshInstances(position=position, axes=axes, was_position=position, was_axes=axes, **rest))
+
+
+def _closed(made: MeshInstances) -> MeshInstances:
     for name in MeshInstances.__slots__:
         getattr(made, name).flags.writeable = False
     return made

@@ -5,7 +5,7 @@ several ticks may be under way (:meth:`CardDevice.start`). What belongs to a tic
 are there. What the ticks share on the card (:mod:`.worlds`, working memory) is touched by the drawing stream alone, so there is
 one order for all of it.
 
-Two lists on the card can be too short. The kernels then say by how much, and the tick is drawn again with longer ones.
+Lists on the card can be too short. The kernels then say by how much, and the tick is drawn again with longer ones.
 """
 
 import struct
@@ -34,12 +34,15 @@ PICTURE_BYTES: Final = 112
 LARGE_BYTES: Final = 112
 PIECE_BYTES: Final = 16
 COLOUR_BYTES: Final = 12
-JOB_BYTES: Final = 64
-WORK: Final = struct.Struct("=18Q4q")
+JOB_BYTES: Final = 72
+LISTS: Final = 16
+COUNT_STRIDE: Final = 16
+FACE_THREADS: Final = 128
+WORK: Final = struct.Struct("=19Q3q")
 """What follows the world in ``Work``."""
 
 _SLOTS: Final = 2
-_COUNTS: Final = 4  # of each slice: triangles and pieces of faces, then of shadows
+_COUNTS: Final = 2 * LISTS * COUNT_STRIDE  # of each slice: pieces of faces, then of shadows, in every list
 _NUMBERS, _BEAMS, _GLOW = (COLUMN["LightArrays"] + LightArrays._fields.index(name) for name in ("numbers", "beams", "glow"))
 
 
@@ -65,7 +68,7 @@ class _Slot:
     counted: NDArray[np.uint8]
     copied: Any
     layout: _Layout | None = None
-    lists: tuple[int, int] = (0, 0)
+    room: int = 0  # of each list of pieces
     pending: "Pending | None" = None
 
     @classmethod
@@ -117,26 +120,26 @@ class Pending:
 
 
 class CardDevice:
-    """Runs the rules on a card. ``larges`` and ``pieces`` are how long its two lists are to begin with."""
+    """Runs the rules on a card. ``pieces`` is how long each of its lists is to begin with."""
 
     name = "card"
     paints_sky = True
     facts: Mapping[str, str] = MappingProxyType({})
 
-    def __init__(self, driver: Driver, larges: int = 1 << 16, pieces: int = 1 << 18) -> None:
+    def __init__(self, driver: Driver, pieces: int = 1 << 14) -> None:
         self.driver = driver
         self.told = driver.told
         self._drawing, self._copying, self._drawn = driver.stream(), driver.stream(), driver.event()
         names = (
-            "glow", "pictures", "found", "seen", "sights", "casters", "caster_first", "totals", "keys", "nodes", "fine",
-            "larges", "pieces",
+            "glow", "pictures", "found", "seen", "sights", "casters", "caster_first", "face_rows", "totals", "keys", "nodes",
+            "fine", "larges", "pieces",
         )  # fmt: skip
         self._memory = {name: DeviceMemory(driver) for name in names}
         self._store = WorldStore(driver, self._drawing, self._settle)
         self._slots = [_Slot.of(driver) for _ in range(_SLOTS)]
         self._ring: deque[_Slot] = deque(self._slots)
-        self._larges, self._pieces = larges, pieces
-        self._jobs: tuple[object, JobList] = (None, JobList(np.zeros((0, 8), np.int64), (), ()))
+        self._pieces = pieces
+        self._jobs: tuple[object, JobList] = (None, JobList(np.zeros((0, 9), np.int64), (), ()))
 
     def close(self) -> None:
         """Let go of the card, also of one that has failed."""
@@ -206,7 +209,7 @@ class CardDevice:
             self.driver.wait(slot.copied)
             # Twice at most: the counts say how long the lists must be, and drawing again counts the same.
             while (needs := self._overflow(slot, pending.plan)) is not None:
-                self._larges, self._pieces = max(self._larges, needs[0]), max(self._pieces, needs[1])
+                self._pieces = max(self._pieces, needs)
                 pending.redrawn += 1
                 self._light_afresh(pending.plan, slot)
                 self._enqueue(pending, slot)
@@ -221,14 +224,11 @@ class CardDevice:
                 self.collect(slot.pending)
 
     @staticmethod
-    def _overflow(slot: _Slot, plan: _Plan) -> tuple[int, int] | None:
-        """How long the two lists must be, where one was too short."""
-        slices = len(plan.jobs.slices)
-        counts = slot.counted[: 8 * _COUNTS * slices].view(np.uint64).reshape(2 * slices, 2)
-        larges, pieces = counts.max(axis=0).tolist()
-        if larges <= slot.lists[0] and pieces <= slot.lists[1]:
-            return None
-        return larges + larges // 4, pieces + pieces // 4
+    def _overflow(slot: _Slot, plan: _Plan) -> int | None:
+        """How long the lists must be, where one was too short."""
+        counts = slot.counted[: 8 * _COUNTS * len(plan.jobs.slices)].view(np.uint64)
+        pieces = int(counts[::COUNT_STRIDE].max(initial=0))
+        return None if pieces <= slot.room else pieces + pieces // 4
 
     def _light_afresh(self, plan: _Plan, slot: _Slot) -> None:
         """Take nothing from ticks before a tick that is drawn again, nor from it later: others may have come in between."""
@@ -336,11 +336,11 @@ class CardDevice:
 
     def _jobs_of(self, views: CameraArrays, world: I64, worlds: Sequence[PreparedScene]) -> JobList:
         """The jobs of a tick, kept while cameras stay what they are."""
-        instances = np.array([one.instances for one in worlds], np.int64)
-        arrays = (views.size, views.offset, views.focal, world, instances)
+        instances, rows = (np.array(counts, np.int64) for counts in zip(*[(o.instances, o.rows) for o in worlds], strict=True))
+        arrays = (views.size, views.offset, views.focal, world, instances, rows)
         key = tuple([array.tobytes() for array in arrays])
         if key != self._jobs[0]:
-            self._jobs = key, jobs_of(views, world, instances)
+            self._jobs = key, jobs_of(views, world, instances, rows)
         return self._jobs[1]
 
     def _enqueue(self, pending: Pending, slot: _Slot) -> None:
@@ -383,13 +383,13 @@ class CardDevice:
         launch("rank", blocks_of(plan.instances, 128), jobs, 128)
         launch("light", blocks_of(plan.rows, 128), part.worlds, 128)
         launch("settle", blocks_of(LEVELS * plan.instances, 256), part.worlds, 256)
-        launch("raster", share, jobs, 128)
+        launch("raster", share, jobs, FACE_THREADS)
         launch("fill", 8 * wide, 1, 256)
         if part.paints:
             launch("nodes", blocks_of(part.most_nodes, 128), jobs, 128)
             if plan.shadows:
                 launch("cast", blocks_of(plan.instances, 128), jobs, 128)
-                launch("shadow_raster", share, jobs, 128)
+                launch("shadow_raster", share, jobs, FACE_THREADS)
                 launch("shadow_fill", 8 * wide, 1, 256)
         launch("paint", blocks_of(part.largest_px, 256), jobs, 256)
         if plan.has_samples:
@@ -404,20 +404,22 @@ class CardDevice:
         memory, slices, at = self._memory, plan.jobs.slices, plan.layout.at
         jobs = plan.jobs.most
         listed = max([part.listed for part in slices], default=1)
-        slot.lists = (self._larges, self._pieces)
+        slot.room = self._pieces
+        pieces = LISTS * self._pieces
         totals = memory["totals"].reserve(16 * jobs)
         lists = (
             memory["pictures"].reserve(PICTURE_BYTES * jobs), memory["found"].reserve(SEEN_BYTES * listed),
             memory["seen"].reserve(SEEN_BYTES * listed), memory["sights"].reserve(SIGHT_BYTES * listed),
             memory["casters"].reserve(SIGHT_BYTES * listed), memory["caster_first"].reserve(4 * listed),
+            memory["face_rows"].reserve(4 * max([part.faces for part in slices], default=1)),
             totals, totals + 4 * jobs, totals + 8 * jobs,
             memory["keys"].reserve(8 * max([part.keys for part in slices], default=1)),
             memory["nodes"].reserve(COLOUR_BYTES * max([part.nodes for part in slices], default=1)),
             memory["fine"].reserve(4 * max([part.fine for part in slices], default=1)),
-            memory["larges"].reserve(LARGE_BYTES * self._larges), memory["pieces"].reserve(PIECE_BYTES * self._pieces),
+            memory["larges"].reserve(LARGE_BYTES * pieces), memory["pieces"].reserve(PIECE_BYTES * pieces),
         )  # fmt: skip
         return _WorkRecord(
-            plan.records[0].tobytes(), at[_RECORDS], at[_JOBS], lists, at[_ZEROS], at[_MOVES], self._larges, self._pieces
+            plan.records[0].tobytes(), at[_RECORDS], at[_JOBS], lists, at[_ZEROS], at[_MOVES], self._pieces
         )
 
 
@@ -439,14 +441,13 @@ class _WorkRecord:
     lists: tuple[int, ...]
     counts: int
     moves: int
-    larges: int
     pieces: int
 
     def __call__(self, first_job: int, jobs: int, number: int, first_world: int = 0) -> bytes:
         """The record of the slice with a number."""
         return self.one + WORK.pack(
             self.worlds, self.jobs + JOB_BYTES * first_job, *self.lists, self.counts + 8 * _COUNTS * number, self.moves,
-            jobs, first_world, self.larges, self.pieces,
+            jobs, first_world, self.pieces,
         )  # fmt: skip
 
 

@@ -4,9 +4,9 @@
 // what several of them write to (keys, counts, marks) ends up the same in whatever order they come: the greatest key, a sum, a
 // one. So a kernel may be run thread by thread on a processor, in any order, and tests do that.
 //
-// Nothing is dropped: lists per picture have room for every instance of the scene. The two that have not (triangles too large
-// for one thread, and the pieces they are cut into) count on beyond their end, and whoever started the work reads the counts,
-// makes the lists larger and starts it again.
+// Nothing is dropped: lists per picture have room for every instance and face of the scene. The ones that have not (pieces of
+// triangles that are too large for one thread) count on beyond their end, and whoever started the work reads the counts, makes
+// the lists larger and starts it again.
 //
 // Compiled twice: for one world, which then lies among a kernel's arguments, where looking something up costs nothing, and with
 // MANY_WORLDS for any number of them, of any maps and weathers, in one launch.
@@ -41,9 +41,9 @@ enum { LANES = 32 };
 enum { TINY_PX = 16, PIECE_PX = 1024 };
 
 // One pass over one picture: a camera of a world, on a grid ``samples`` times as fine. What it sees is listed from
-// ``first_listed`` on.
+// ``first_listed`` on, the rows of its faces from ``first_face`` on.
 struct Job {
-  i64 camera, samples, first_key, first_node, first_fine, flags, world, first_listed;
+  i64 camera, samples, first_key, first_node, first_fine, flags, world, first_listed, first_face;
 };
 enum { JOB_MEASURES = 1, JOB_PAINTS = 2 };
 
@@ -65,8 +65,10 @@ struct Move {
   i64 bytes;
 };
 
-// Counts of the two lists: for faces, then for shadows.
-enum { LARGES = 0, PIECES = 1, SHADOW_LARGES = 2, SHADOW_PIECES = 3 };
+// Pieces go to one of several lists, by the block of threads that finds them: all blocks counting in one place would wait for
+// each other. Counts of the lists for faces come first, then those for shadows, each in a line of memory of its own. A triangle
+// is kept where its first piece is.
+enum { LISTS = 16, COUNT_STRIDE = 16, FACE_THREADS = 128 };
 
 // A scene, and what the card keeps of it: ``used`` and ``lit`` have a mark for every level of every instance, of which the first
 // ``kept`` ones of ``lit`` hold from the tick before. ``sky_numbers`` and ``street_glow`` belong to its weather.
@@ -79,7 +81,7 @@ struct World {
 };
 
 // All that kernels work on. ``found``, ``seen``, ``sights``, ``casters`` and ``caster_first`` have room for every instance of its
-// world in every job.
+// world in every job, and ``face_rows`` for every face.
 struct Work {
   World one;
   const World *worlds;
@@ -87,7 +89,7 @@ struct Work {
   Picture *pictures;
   Seen *found, *seen;
   Sight *sights, *casters;
-  i32 *caster_first, *found_count, *face_count;
+  i32 *caster_first, *face_rows, *found_count, *face_count;
   u64 *caster_count;  // how many in the upper half, their faces in the lower one
   u64 *keys;
   Colour *nodes;
@@ -96,7 +98,7 @@ struct Work {
   Piece *pieces;
   u64 *counts;
   const Move *moves;
-  i64 jobs_count, first_world, larges_max, pieces_max;
+  i64 jobs_count, first_world, pieces_max;
 };
 
 RULE const World &world_of(const Work &w, i64 number) {
@@ -107,7 +109,7 @@ RULE const World &world_of(const Work &w, i64 number) {
 #endif
 }
 
-enum { SEEN_BYTES = 24, SIGHT_BYTES = 120, PICTURE_BYTES = 112, LARGE_BYTES = 112, PIECE_BYTES = 16, JOB_BYTES = 64,
+enum { SEEN_BYTES = 24, SIGHT_BYTES = 120, PICTURE_BYTES = 112, LARGE_BYTES = 112, PIECE_BYTES = 16, JOB_BYTES = 72,
        MOVE_BYTES = 24, COLOUR_BYTES = 12, WORLD_BYTES = 600, WORK_BYTES = 776 };
 static_assert(sizeof(Seen) == SEEN_BYTES && sizeof(Sight) == SIGHT_BYTES && sizeof(Picture) == PICTURE_BYTES, "sizes");
 static_assert(sizeof(Large) == LARGE_BYTES && sizeof(Piece) == PIECE_BYTES && sizeof(Job) == JOB_BYTES, "sizes");
@@ -251,6 +253,10 @@ RULE void fill_rows(const Work &w, const Triangle &t, u32 low, i64 j, i32 top, i
   }
 }
 
+template <bool SHADOW> RULE u64 *count_of(const Work &w, i64 list) {
+  return w.counts + ((SHADOW ? LISTS : 0) + list) * COUNT_STRIDE;
+}
+
 // The triangles of one face: tiny ones are filled, others go to the list in pieces of about as many pixels each.
 template <bool SHADOW>
 RULE void rasterise(const Work &w, const Scene &s, i64 j, const Sight &sight, i32 face, u32 low) {
@@ -267,30 +273,35 @@ RULE void rasterise(const Work &w, const Scene &s, i64 j, const Sight &sight, i3
     i64 parts = (box + PIECE_PX - 1) / PIECE_PX, each = (rows + parts - 1) / parts;
     parts = (rows + each - 1) / each;
     // Counted also where there is no room: the counts say how long the lists must be.
-    u64 at = atomicAdd(w.counts + (SHADOW ? SHADOW_LARGES : LARGES), (u64)1);
-    u64 to = atomicAdd(w.counts + (SHADOW ? SHADOW_PIECES : PIECES), (u64)parts);
-    if (at >= (u64)w.larges_max || to + parts > (u64)w.pieces_max) continue;
+    i64 list = (first_thread() / FACE_THREADS + j) % LISTS;
+    u64 to = atomicAdd(count_of<SHADOW>(w, list), (u64)parts);
+    if (to + parts > (u64)w.pieces_max) continue;
+    i64 at = list * w.pieces_max + (i64)to;
     Large &large = w.larges[at];
     large.triangle = t;
     large.low = low;
     large.job = (i32)j;
     for (i64 part = 0; part < parts; part++) {
       i64 top = t.top + part * each, bottom = top + each;
-      Piece piece = {(i64)at, (i32)top, (i32)(bottom < t.bottom ? bottom : t.bottom)};
-      w.pieces[to + part] = piece;
+      Piece piece = {at, (i32)top, (i32)(bottom < t.bottom ? bottom : t.bottom)};
+      w.pieces[at + part] = piece;
     }
   }
 }
 
 template <bool SHADOW> RULE void fill_pieces(const Work &w) {
-  u64 count = w.counts[SHADOW ? SHADOW_PIECES : PIECES];
-  // Where a list was too short, what is in it may be half written: the work is done again, so nothing is filled.
-  if (count > (u64)w.pieces_max || w.counts[SHADOW ? SHADOW_LARGES : LARGES] > (u64)w.larges_max) return;
   i32 lane = (i32)(first_thread() % LANES);
-  for (u64 k = (u64)(first_thread() / LANES); k < count; k += (u64)(all_threads() / LANES)) {
-    Piece piece = w.pieces[k];
-    const Large &large = w.larges[piece.large];
-    fill_rows<SHADOW>(w, large.triangle, large.low, large.job, piece.top, piece.bottom, lane, LANES);
+  i64 own = first_thread() / LANES, groups = all_threads() / LANES;
+  for (i64 list = 0; list < LISTS; list++) {
+    i64 count = (i64)*count_of<SHADOW>(w, list);
+    // Where a list was too short, what is in it may be half written: the work is done again, so nothing is filled.
+    if (count > w.pieces_max) continue;
+    // Each list begins with other threads, or the first ones would have all the work.
+    for (i64 k = (own + list * groups / LISTS) % groups; k < count; k += groups) {
+      Piece piece = w.pieces[list * w.pieces_max + k];
+      const Large &large = w.larges[piece.large];
+      fill_rows<SHADOW>(w, large.triangle, large.low, large.job, piece.top, piece.bottom, lane, LANES);
+    }
   }
 }
 
@@ -302,6 +313,9 @@ KERNEL(raster) {
     i32 place = place_of_order(w.seen + start, count, (i32)order);
     const Sight &sight = w.sights[start + place];
     i32 face = s.meshes.first_face[sight.mesh] + (i32)order - w.seen[start + place].first;
+    const Seen &seen = w.seen[start + place];
+    w.face_rows[w.jobs[j].first_face + order] =
+        s.placed.rows[LEVELS * seen.instance + seen.level] + (i32)order - seen.first;
     rasterise<false>(w, s, j, sight, face, low_key((i32)order, s.meshes.materials[face] >= ROAD));
   }
 }
@@ -355,13 +369,14 @@ KERNEL(paint) {
   const Scene &s = world_of(w, job.world).s;
   // A copy: read through an address, it would be read again for every pixel.
   const Picture picture = w.pictures[j];
-  i32 width = picture.width, count = w.found_count[j];
-  const Seen *seen = w.seen + job.first_listed;
+  const i32 *face_rows = w.face_rows + job.first_face;
+  // Whole numbers of 32 bits: a picture has fewer pixels, and dividing longer ones takes a card several times as long.
+  u32 width = (u32)picture.width, pixels = width * (u32)picture.height;
   u32 *colour = job.samples > 1 ? w.fine + job.first_fine : s.out.colour + s.views.offset[CHANNELS * job.camera];
-  for (i64 at = first_thread(); at < (i64)width * picture.height; at += all_threads()) {
-    i32 row = (i32)(at / width), column = (i32)(at % width);
+  for (u32 at = (u32)first_thread(); at < pixels; at += (u32)all_threads()) {
+    i32 row = (i32)(at / width), column = (i32)(at - (u32)row * width);
     u64 key = w.keys[job.first_key + at];
-    i32 face = key ? row_of_order(s, seen, count, order_of(key)) : -1;
+    i32 face = key ? face_rows[order_of(key)] : -1;
     if (job.flags & JOB_MEASURES) measure_pixel(s, picture, row, column, key, face);
     if (job.flags & JOB_PAINTS)
       colour[at] = paint_pixel(s, picture, row_of(picture, row), w.nodes + job.first_node, column, key, face);

@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 
 from samepath.core.errors import InputError
-from samepath.simulator.physics.frames import places_and_axes
 from samepath.simulator.sensors.raster.arrays import (
     F32,
     F64,
@@ -39,6 +38,7 @@ from samepath.simulator.sensors.raster.shading import (
     light_arrays_of,
     sky_numbers_of,
 )
+from samepath.simulator.sensors.raster.turning import places_and_axes
 from samepath.simulator.sensors.renderer import NEAR_M, Camera, Lamp, MeshInstances, RenderScene, Shapes, focal_px_of
 
 NO_WALLS: Final = -(1 << 30)
