@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from samepath.core.errors import InputError
+from samepath.instrument.monitors.file import read_monitors
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.viewer.scene import ABSENT, shape_of, view_cell
 from tests.conftest import STEP_S, cell_of, straight_run
@@ -149,3 +150,37 @@ def test_actors_are_drawn_as_what_they_are(name, kind):
     shape = shape_of(name)
     assert shape.kind == kind
     assert min(shape.length_m, shape.width_m, shape.height_m) > 0
+
+
+MONITORS = read_monitors(
+    {
+        "monitors": [
+            {"name": "near", "expression": "distance_to(2, 0, 0) < 1000"},
+            {"name": "no such actor", "expression": "speed(77) < 1"},
+        ]
+    },
+    "test",
+)
+
+
+def test_monitors_have_a_verdict_of_each_outcome_and_an_envelope_over_the_shown_ticks():
+    cell = cell_of([straight_run(0), straight_run(1), apart(2, by_m=5000.0)])
+    view = view_cell(cell, monitors=MONITORS)
+    near, absent = view.monitors
+    assert [one.repeats for one in view.outcomes] == [(0, 1), (2,)]
+    assert (near.verdicts, near.passes, near.fails) == ((True, False), 2, 1)
+    assert (near.low[:10] > 0).all()
+    assert (near.low[10:] < 0).all()
+    assert (near.high > 0).all()  # the others still hold: repeats disagree
+    assert near.worst_tick >= 11
+    assert near.worst_margin == pytest.approx(float(near.low.min()), rel=1e-6)
+    assert absent.why_not
+    assert absent.verdicts == (None, None)
+    assert view_cell(cell, monitors=MONITORS, repeats=[0]).monitors[0].fails == 0
+
+
+def test_monitors_are_thinned_with_the_ticks():
+    runs = [straight_run(0, ticks=200), straight_run(1, ticks=200)]
+    view = view_cell(cell_of(runs), poses_most=200, monitors=MONITORS)
+    assert view.every > 1
+    assert len(view.monitors[0].low) == len(view.ticks)

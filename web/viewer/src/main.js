@@ -330,13 +330,19 @@ function drawLayered(stage, ratio) {
   renderer.autoClear = true;
 }
 
-// Frames that take too long while something moves are drawn with larger pixels; when it rests, with all of them again.
+// Where the processor draws: frames that take too long while something moves are drawn with larger pixels. When all rests, once
+// more with smaller ones, which the browser then puts together: edges are smooth, and nobody waits for it.
 let restTimer = 0;
 function adapt(taken) {
+  if (software && taken > SLOW_MS && coarse < COARSEST) coarse = Math.min(COARSEST, Math.max(1, coarse) * 1.4);
+}
+function restAfter() {
   if (!software) return;
-  if (taken > SLOW_MS && coarse < COARSEST) coarse = Math.min(COARSEST, coarse * 1.4);
   clearTimeout(restTimer);
-  restTimer = setTimeout(() => { if (coarse > 1) { coarse = 1; stale(); } }, 400);
+  restTimer = setTimeout(() => {
+    const finest = index.live || state.playing || state.cells.some(scene => scene.crowded) ? 1 : 0.5;
+    if (!state.playing && coarse !== finest) { coarse = finest; draw(); }
+  }, 300);
 }
 
 function labelsOf(scene, number, at) {
@@ -379,7 +385,7 @@ function drawScale() {
   const perMetre = part(0).height / viewHeight(), room = 120 / perMetre, power = 10 ** Math.floor(Math.log10(room));
   const metres = [5, 2, 1].map(factor => factor * power).find(one => one <= room);
   bar.style.width = `${metres * perMetre}px`;
-  bar.textContent = length(metres).replace(/\.?0+ /, " ");
+  bar.textContent = length(metres).replace(/\.0+ /, " ");
 }
 
 let lastFrame = 0, lastDrawn = false;
@@ -401,7 +407,12 @@ function frame(now) {
   }
   controls()?.update();
   lastDrawn = dirty;
-  if (dirty) { dirty = false; draw(); }
+  if (dirty) {
+    dirty = false;
+    coarse = Math.max(1, coarse);
+    draw();
+    restAfter();
+  }
 }
 
 const plural = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
@@ -679,6 +690,7 @@ function takeToken() {
 
 // For measurements: frames as fast as they can be drawn, each at another tick, each waited for. Used by `python -m bench view`.
 window.samepathMeasure = count => {
+  coarse = Math.max(1, coarse);
   const pixel = new Uint8Array(4), gl = renderer.getContext(), taken = [];
   for (let number = 0; number < count; number++) {
     const begun = performance.now();

@@ -150,14 +150,12 @@ export class Timeline {
       pen.fillStyle = colour(`--${is}`);
       pen.fillRect(x(from), top + (11 - tall) / 2, Math.max(1, x(at - 1) - x(from) + wide), tall);
     }
-    pen.lineWidth = 3;
-    pen.strokeStyle = colour("--paper");
-    pen.fillStyle = colour("--ink");
     let words = monitor.why_not ? `${monitor.name}: not judged` : `${monitor.name}: ${monitor.passes} of ${monitor.passes + monitor.fails} pass`;
     while (words.length > 4 && pen.measureText(words).width > width / 2) words = `${words.slice(0, -2)}\u2026`;
-    pen.strokeText(words, PAD + 4, top + 9);
+    pen.fillStyle = colour("--paper");
+    pen.fillRect(PAD, top, pen.measureText(words).width + 10, 12);
+    pen.fillStyle = colour("--ink");
     pen.fillText(words, PAD + 4, top + 9);
-    pen.lineWidth = 1;
   }
 }
 
