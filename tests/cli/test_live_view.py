@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 
@@ -105,6 +106,129 @@ def test_nothing_can_be_changed_from_the_page(town):
         urllib.request.urlopen(request, timeout=30)
     assert caught.value.code == 405
     caught.value.close()
+
+
+TOKEN = "a-token-that-nobody-guesses"
+
+
+def steer(page, query, token=TOKEN):
+    """Ask to steer; returns the code and the line."""
+    headers = {} if token is None else {"X-Samepath-Token": token}
+    request = urllib.request.Request(f"{page.url}steer?{query}", data=b"", headers=headers, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.fixture
+def steered():
+    """A world that ticks by itself, its client, and a view of it with a token."""
+    with served(map_name="t-junction") as server, RawClient(server) as client:
+        client.value("get_map_info")
+        live = LiveView("127.0.0.1", server.port, TOKEN)
+        page = live.serve()
+        page.start()
+        yield client, page
+        page.stop()
+        live.close()
+
+
+def test_who_has_the_token_lets_a_world_stand_step_and_go_slower(steered):
+    client, page = steered
+    assert state(page)["pace"] == 1.0
+    assert steer(page, "pace=0") == (200, "it stands\n")
+    still = until(page, lambda seen: seen["pace"] == 0.0)
+    frame = client.value("tick_cue") - 1  # of a world that ticks by itself: the frame to come
+    until(page, lambda seen: seen["frame"] == frame)
+    assert state(page)["frame"] == frame >= still["frame"]
+    assert steer(page, "pace=0&steps=3")[0] == 200
+    until(page, lambda seen: seen["frame"] == frame + 3)
+    assert client.value("tick_cue") - 1 == frame + 3
+    assert steer(page, "pace=0.5") == (200, "it goes on at 0.5 of its pace\n")
+    until(page, lambda seen: seen["frame"] > frame + 3)
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", TOKEN[:-1], TOKEN + "x"])
+def test_who_has_not_the_token_cannot_steer(steered, token):
+    _, page = steered
+    code, words = steer(page, "pace=0", token)
+    assert (code, "--view-token" in words) == (403, True)
+    assert state(page)["pace"] == 1.0
+
+
+def test_a_world_that_a_client_ticks_is_not_steered_and_says_so(steered):
+    client, page = steered
+    client.ask("set_episode_settings", SYNCHRONOUS)
+    code, words = steer(page, "pace=0")
+    assert (code, "a client ticks this world" in words) == (409, True)
+    for query in ("pace=2", "pace=x", "", "pace=0&steps=-1", "pace=0&pace=1"):
+        assert steer(page, query)[0] == 409, query
+
+
+def test_when_the_view_goes_the_world_goes_on(steered):
+    client, page = steered
+    steer(page, "pace=0")
+    other = LiveView("127.0.0.1", int(state(page)["address"].split(":")[1]))
+    other._observer.set_pace(0.0)
+    frame = client.value("tick_cue")
+    other.close()
+    until(page, lambda seen: seen["frame"] > frame)
+
+
+def test_it_tells_of_lights_clients_and_cameras_and_shows_what_a_client_sees():
+    with served(map_name="town") as server, RawClient(server) as client:
+        client.ask("set_episode_settings", SYNCHRONOUS)
+        point = client.value("get_map_info")[1][0]
+        car = client.value("spawn_actor", [0, "vehicle.audi.tt", []], point)[0]
+        above = [[-6.0, 0.0, 3.0], [-10.0, 0.0, 0.0]]
+        cameras = [client.value("spawn_actor_with_parent", [0, "sensor.camera.rgb", []], above, car, 0, "") for _ in range(2)]
+        heard, unheard = (camera[0] for camera in cameras)
+        stream = int.from_bytes(bytes(cameras[0][5])[:4], "little")
+        client.value("get_sensor_token", stream)
+        live = LiveView("127.0.0.1", server.port)
+        page = live.serve()
+        page.start()
+        try:
+            with RawListener(server, stream) as listener:
+                client.value("tick_cue")
+                found = until(page, lambda seen: len(seen["sensors"]) == 2 and seen["clients"])
+                assert len(found["lights"]) == 23
+                assert {light[4] for light in found["lights"]} <= {0, 1, 2}
+                assert found["synchronous"] is True
+                assert len(found["clients"]) == 1  # not the view itself
+                assert {(one["id"], one["parent"], one["seen"]) for one in found["sensors"]} == {
+                    (heard, car, True), (unheard, car, False),
+                }  # fmt: skip
+                over = threading.Event()
+
+                def drive():
+                    while not over.is_set():
+                        client.value("tick_cue")
+                        listener.message()
+
+                driver = threading.Thread(target=drive)
+                driver.start()
+                try:
+                    with urllib.request.urlopen(f"{page.url}sensor-{heard}.png", timeout=120) as answer:
+                        assert answer.read().startswith(b"\x89PNG")
+                    with urllib.request.urlopen(f"{page.url}picture.jpg?from=behind&actor={car}", timeout=120) as answer:
+                        assert answer.read().startswith(b"\xff\xd8")
+                    for path, code in (
+                        (f"sensor-{unheard}.png", 409), ("sensor-999.png", 404), ("picture.jpg?from=behind&actor=999", 409),
+                    ):  # fmt: skip
+                        with pytest.raises(urllib.error.HTTPError) as caught:
+                            urllib.request.urlopen(f"{page.url}{path}", timeout=30)
+                        assert caught.value.code == code, path
+                        caught.value.close()
+                finally:
+                    over.set()
+                    driver.join(60)
+        finally:
+            page.stop()
+            live.close()
 
 
 def test_a_server_that_has_gone_is_one_line():
