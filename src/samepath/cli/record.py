@@ -23,15 +23,25 @@ def record(
     seed: Annotated[int, typer.Option("--seed", help="Seed of the scenario's chance; sensors have their own.")] = 0,
     images: Annotated[str, typer.Option("--images", help="Pictures of colour as png (lossless) or jpeg.")] = "png",
     layout: Annotated[
-        str, typer.Option("--format", help="A folder per frame (files), or one file for viewers (mcap).")
+        str,
+        typer.Option(
+            "--format", help="A folder per frame (files), one file for viewers (mcap), or the layout of coco or kitti."
+        ),
     ] = "files",
     weather: Annotated[
         list[str] | None,
-        typer.Option("--weather", metavar="NAME=VALUE", help="CARLA's weather, such as cloudiness=80; may be repeated."),
+        typer.Option(
+            "--weather",
+            metavar="NAME=VALUE|random",
+            help="CARLA's weather, such as cloudiness=80; may be repeated. random: another one for every run.",
+        ),
     ] = None,
     weather_felt: Annotated[
         bool, typer.Option("--weather-felt", help="Tyres hold less on wet roads, LiDARs see less in rain and fog.")
     ] = False,
+    runs: Annotated[
+        int, typer.Option("--runs", help="Run the scenario so often, each time with a seed drawn from --seed.")
+    ] = 1,
     renderer: Annotated[
         str,
         typer.Option(
@@ -50,11 +60,12 @@ def record(
     require_sensors()
     from samepath.scenarios.model import load_scenario
     from samepath.simulator.dataset.files import RecordSettings, weather_of
-    from samepath.simulator.dataset.recording import HEADER
-    from samepath.simulator.dataset.recording import record as record_dataset
+    from samepath.simulator.dataset.recording import HEADER, INDEX
+    from samepath.simulator.dataset.runs import DatasetSettings, record_runs
     from samepath.simulator.sensors.rig import load_rig
 
-    settings = RecordSettings(
+    is_random = weather == ["random"]
+    recording = RecordSettings(
         scenario=load_scenario(scenario),
         rig=load_rig(rig),
         every=every,
@@ -62,10 +73,11 @@ def record(
         seed=seed,
         images=images,
         format=layout,
-        weather=weather_of(name_values("--weather", weather, "cloudiness=80")),
+        weather=weather_of({} if is_random else name_values("--weather", weather, "cloudiness=80")),
         weather_felt=weather_felt,
         renderer=renderer,
     )
+    settings = DatasetSettings(recording, runs, random_weather=is_random)
     console, last_s = stderr_console(), SYSTEM_CLOCK.monotonic_s()
     with progress_bar("recording", settings.frames_most) as advance:
 
@@ -76,9 +88,11 @@ def record(
                 last_s = SYSTEM_CLOCK.monotonic_s()
                 typer.echo(f"samepath: recording, {done} of at most {settings.frames_most} frames", err=True)
 
-        result = record_dataset(settings, out, threads=threads, on_frame=on_frame)
+        result = record_runs(settings, out, threads=threads, on_frame=on_frame)
     if renderer == "auto":
-        drawn_by = json.loads((out / HEADER).read_text("utf-8"))["renderer"]["name"]
+        index = json.loads((out / INDEX).read_text("utf-8"))
+        header = json.loads((out / HEADER).read_text("utf-8"))
+        drawn_by = index["runs"][0]["renderer"] if "runs" in index else header["renderer"]["name"]
         typer.echo(f"samepath: drawn by {drawn_by}", err=True)
     known = result.frames - result.written
     there = f" ({known} were there)" if known else ""

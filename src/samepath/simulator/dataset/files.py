@@ -35,8 +35,8 @@ Array = NDArray[Any]
 IMAGES: Final = ("png", "jpeg")
 """How pictures of colour may be written; what holds numbers is never lossy."""
 
-FORMATS: Final = ("files", "mcap")
-"""A folder per frame, or one MCAP file."""
+FORMATS: Final = ("files", "mcap", "coco", "kitti")
+"""A folder per frame, one MCAP file, or the layouts of COCO and KITTI, see ``runs.py``."""
 
 LAYOUT: Final = 1
 """The version of the files' layout."""
@@ -56,6 +56,8 @@ class RecordSettings:
     weather: SceneWeather = field(default_factory=SceneWeather)
     weather_felt: bool = False
     renderer: str = "software"
+    masks: bool = False
+    """Does a frame also keep the image of instances behind every view?"""
     drawn_by: Mapping[str, str] = field(default_factory=dict)
     """What pictures depend on beside all this, once the renderer is there: see :attr:`.rig.SensorSuite.drawn_by`."""
 
@@ -92,6 +94,7 @@ class RecordSettings:
             "step_s": self.scenario.step,
             "weather": {parameter.name: getattr(self.weather, parameter.name) for parameter in fields(self.weather)},
             **({"weather_felt": True} if self.weather_felt else {}),
+            **({"masks": True} if self.masks else {}),
             "labels": {str(int(label)): label.name.lower().replace("_", "-") for label in Label},
         }
 
@@ -143,10 +146,9 @@ def file_of(kind: str, name: str, images: str) -> str | None:
 
 def content_of(kind: str, values: Array, file: str) -> bytes:
     """The bytes of such a file."""
-    sink = io.BytesIO()
     if file.endswith(".npy"):
-        np.save(sink, values, allow_pickle=False)
-        return sink.getvalue()
+        return array_file(values)
+    sink = io.BytesIO()
     from PIL import Image
 
     picture = Image.fromarray(_PICTURES[kind](values))
@@ -157,9 +159,35 @@ def content_of(kind: str, values: Array, file: str) -> bytes:
     return sink.getvalue()
 
 
+def array_file(values: Array) -> bytes:
+    """The bytes of a file of numbers."""
+    sink = io.BytesIO()
+    np.save(sink, values, allow_pickle=False)
+    return sink.getvalue()
+
+
+def masks_file(view: str) -> str:
+    """The file of a frame that keeps a view's image of instances until masks are made of it."""
+    return f"{view}.masks.npy"
+
+
 def json_of(data: object) -> bytes:
     """Plain data as text, always the same for the same data."""
     return (json.dumps(data, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+@dataclass(frozen=True)
+class LayoutFrame:
+    """A frame that is there, for those who write it in another layout: which run, which tick, what is true of it."""
+
+    run: int
+    tick: int
+    labels: Mapping[str, Any]
+    folder: "FrameFolder"
+
+    def read(self, name: str) -> bytes:
+        """A file of the frame."""
+        return self.folder.read(self.tick, name)
 
 
 class FrameFolder:

@@ -15,7 +15,16 @@ from typing import Any, Final
 from samepath.core.digests import first_link, link
 from samepath.core.errors import InputError, StoreError
 from samepath.core.files import make_folder, write_atomically
-from samepath.simulator.dataset.files import LABELS, FrameFolder, RecordSettings, content_of, file_of, json_of
+from samepath.simulator.dataset.files import (
+    LABELS,
+    FrameFolder,
+    RecordSettings,
+    array_file,
+    content_of,
+    file_of,
+    json_of,
+    masks_file,
+)
 from samepath.simulator.dataset.labels import frame_labels
 from samepath.simulator.dataset.mcap import FILE, require_mcap, write_mcap
 from samepath.simulator.sensors.rig import Measurement, SensorSuite, boxes_of
@@ -54,7 +63,7 @@ def record(
         settings = replace(settings, drawn_by=suite.drawn_by)
         if settings.weather_felt:
             simulation.world.set_grip(tyre_grip(settings.weather))
-        _open(settings, folder)  # not before: what is refused leaves no folder behind
+        open_dataset(json_of(settings.as_object()), folder)  # not before: what is refused leaves no folder behind
         if settings.format == "mcap" and (folder / FILE).exists() and (folder / INDEX).exists():
             return _finished(folder)
         frames = FrameFolder(folder)
@@ -102,9 +111,9 @@ def _run(
     return ticks, written, ended
 
 
-def _open(settings: RecordSettings, folder: Path) -> None:
+def open_dataset(header: bytes, folder: Path) -> None:
     """Write what was asked for, or refuse a folder that holds something else."""
-    header, path = json_of(settings.as_object()), folder / HEADER
+    path = folder / HEADER
     if path.exists():
         if path.read_bytes() != header:
             raise InputError(f"{folder} holds another dataset, or one of another samepath: choose an empty folder")
@@ -118,7 +127,8 @@ def _frame(settings: RecordSettings, simulation: Simulation, suite: SensorSuite)
     """The files of a frame."""
     measurements, views = suite.look(simulation.commands)
     labels = frame_labels(simulation.world, suite.parent_id, measurements, views, settings.images)
-    return {**_files(measurements, settings.images), LABELS: json_of(labels)}
+    masks = {masks_file(view.names[0]): array_file(view.instances) for view in views} if settings.masks else {}
+    return {**_files(measurements, settings.images), **masks, LABELS: json_of(labels)}
 
 
 def _files(measurements: tuple[Measurement, ...], images: str) -> dict[str, bytes]:

@@ -1,0 +1,194 @@
+"""Datasets of many runs: one scenario, again and again, with other seeds and under other skies; and in the layouts of others.
+
+Seeds and weathers come from streams named by the dataset's seed, the number of the run and what is drawn: the fifth run is the
+same whether there are five or five hundred, and a parameter more moves no other. Every run is a dataset of its own until all
+are there; so an interrupted command goes on where it stopped. In the layouts of COCO and KITTI they then become one.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from samepath.core.digests import first_link, link
+from samepath.core.errors import InputError, StoreError
+from samepath.core.files import write_atomically
+from samepath.core.streams import stream
+from samepath.simulator.dataset.coco import require_coco, write_coco
+from samepath.simulator.dataset.files import FrameFolder, LayoutFrame, RecordSettings, json_of
+from samepath.simulator.dataset.kitti import require_kitti, write_kitti
+from samepath.simulator.dataset.recording import HEADER, INDEX, RecordingResult, open_dataset, record
+from samepath.simulator.sensors.weather import SceneWeather
+
+RUNS_MOST: Final = 1000
+_RUNS: Final = "runs"
+_SEEDS: Final = 1 << 31
+# How often it rains and how often there is fog; the rest of the time there is none of it.
+_RAIN_CHANCE, _FOG_CHANCE = 0.35, 0.25
+
+
+@dataclass(frozen=True)
+class DatasetSettings:
+    """A recording, how often it is made, and whether each run has a weather of its own."""
+
+    recording: RecordSettings
+    runs: int = 1
+    random_weather: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.runs <= RUNS_MOST:
+            raise InputError(f"runs: a whole number from 1 to {RUNS_MOST} was wanted, but {self.runs} came")
+
+    @property
+    def frames_most(self) -> int:
+        """How many frames there can be."""
+        return self.runs * self.recording.frames_most
+
+    def run(self, number: int) -> RecordSettings:
+        """What one run is asked to be; a single one keeps the seed that was given."""
+        asked, seed = self.recording, self.recording.seed
+        weather = drawn_weather(seed, number) if self.random_weather else asked.weather
+        return replace(asked, seed=seed if self.runs == 1 else drawn_seed(seed, number), weather=weather)
+
+    def as_object(self) -> dict[str, Any]:
+        """Plain data: all that the bytes of a dataset depend on."""
+        asked = self.recording.as_object() | {"runs": self.runs}
+        return asked | {"weather": "random"} if self.random_weather else asked
+
+
+def drawn_seed(seed: int, run: int) -> int:
+    """The seed of a run."""
+    return int(stream(seed, "dataset", "seed", run).integers(_SEEDS))
+
+
+def drawn_weather(seed: int, run: int) -> SceneWeather:
+    """The weather of a run: any time of day, a third with rain, a quarter with fog, roads at least as wet as it rains."""
+
+    def part(name: str) -> float:
+        return float(stream(seed, "dataset", "weather", run, name).random())
+
+    rain = 100.0 * part("precipitation") if part("does it rain") < _RAIN_CHANCE else 0.0
+    fog = 80.0 * part("fog_density") if part("is there fog") < _FOG_CHANCE else 0.0
+    # Squared: a road may still be wet from the rain before, but most are dry.
+    damp = part("wetness") * part("wetness")
+    return SceneWeather(
+        cloudiness=max(100.0 * part("cloudiness"), 0.8 * rain),
+        precipitation=rain,
+        precipitation_deposits=rain * part("precipitation_deposits"),
+        wind_intensity=100.0 * part("wind_intensity"),
+        sun_azimuth_angle=360.0 * part("sun_azimuth_angle"),
+        sun_altitude_angle=-20.0 + 95.0 * part("sun_altitude_angle"),
+        fog_density=fog,
+        fog_distance=20.0 * part("fog_distance"),
+        wetness=max(100.0 * damp, rain),
+    )
+
+
+def record_runs(
+    settings: DatasetSettings,
+    folder: Path,
+    *,
+    threads: int = 1,
+    on_frame: Callable[[int, int], None] = lambda tick, frames: None,
+) -> RecordingResult:
+    """Write a dataset, or go on with one that was interrupted; ``on_frame`` is told the tick and the frames so far."""
+    asked, layout = settings.recording, settings.recording.format
+    if layout == "coco":
+        require_coco(asked.rig)
+    elif layout == "kitti":
+        require_kitti(asked.rig, asked.images)
+    elif settings.runs == 1:
+        return record(settings.run(0), folder, threads=threads, on_frame=on_frame)
+    in_others = layout in ("coco", "kitti")
+    is_new = not folder.exists()
+    open_dataset(json_of(settings.as_object()), folder)
+    if (folder / INDEX).exists():
+        if in_others:
+            shutil.rmtree(folder / _RUNS, ignore_errors=True)
+        return _finished(folder)
+    results: list[RecordingResult] = []
+    for number in range(settings.runs):
+        run = settings.run(number)
+        if in_others:
+            run = replace(run, format="files", masks=layout == "coco")
+        before = sum(result.frames for result in results)
+
+        def told(tick: int, frames: int, before: int = before) -> None:
+            on_frame(tick, before + frames)
+
+        try:
+            results.append(record(run, _run_folder(folder, number), threads=threads, on_frame=told))
+        except InputError:
+            if is_new and not results:
+                shutil.rmtree(folder, ignore_errors=True)  # what is refused leaves no folder behind
+            raise
+    listed: dict[str, Any] = {}
+    if in_others:
+        frames = [frame for number in range(settings.runs) for frame in _frames(folder, number)]
+        if layout == "coco":
+            write_coco(folder, frames, f"{asked.scenario.name}, recorded with the rig {asked.rig.name}")
+        else:
+            listed = {"frames": write_kitti(folder, asked.rig, frames)}
+    return _close(settings, folder, results, listed, keeps_runs=not in_others)
+
+
+def _run_folder(folder: Path, number: int) -> Path:
+    return folder / _RUNS / f"{number:03d}"
+
+
+def _frames(folder: Path, number: int) -> list[LayoutFrame]:
+    """The frames of a run, in their order."""
+    kept = FrameFolder(_run_folder(folder, number))
+    return [LayoutFrame(number, tick, kept.read_labels(tick), kept) for tick in sorted(kept.done())]
+
+
+def _close(
+    settings: DatasetSettings, folder: Path, results: Sequence[RecordingResult], more: dict[str, Any], *, keeps_runs: bool
+) -> RecordingResult:
+    """Write the list of runs, and ``more``; its digest names every bit that was measured in any of them."""
+    chain = first_link("dataset of runs", settings.recording.scenario.name)
+    listed: list[dict[str, Any]] = []
+    for number, result in enumerate(results):
+        run = settings.run(number)
+        chain = link(chain, result.digest.encode())
+        weather = {parameter.name: getattr(run.weather, parameter.name) for parameter in fields(run.weather)}
+        where = {"folder": _run_folder(folder, number).relative_to(folder).as_posix()} if keeps_runs else {}
+        listed.append(
+            {
+                "run": number,
+                "seed": run.seed,
+                "weather": weather,
+                "frames": result.frames,
+                "reason": result.reason,
+                "digest": result.digest,
+                "renderer": json.loads((_run_folder(folder, number) / HEADER).read_text("utf-8"))["renderer"]["name"],
+                **where,
+            }
+        )
+    index = json_of({"runs": listed, "digest": chain.hex(), **more})
+    write_atomically(folder / INDEX, lambda partial: _write(partial, index))
+    if not keeps_runs:
+        shutil.rmtree(folder / _RUNS, ignore_errors=True)
+    frames, written = (sum(getattr(result, name) for result in results) for name in ("frames", "written"))
+    return RecordingResult(frames, written, _ended(results), chain.hex())
+
+
+def _finished(folder: Path) -> RecordingResult:
+    """What the index of a dataset that is whole says."""
+    try:
+        index = json.loads((folder / INDEX).read_text("utf-8"))
+        frames = sum(run["frames"] for run in index["runs"])
+        reasons = sorted({run["reason"] for run in index["runs"]})
+        return RecordingResult(frames, 0, "; ".join(reasons), index["digest"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{folder / INDEX} is damaged ({error}): delete {folder} and record again") from error
+
+
+def _ended(results: Sequence[RecordingResult]) -> str:
+    return "; ".join(sorted({result.reason for result in results}))
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
