@@ -1,6 +1,7 @@
 """Lanes and edges of roads against ``carla.Map``, which reads the same OpenDRIVE with CARLA's own code."""
 
 import math
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -79,3 +80,55 @@ def test_margins_on_a_straight_road_are_those_of_the_ruler():
         # The outer border of the lane is the edge of the road, half a lane from its middle.
         edge = roads.road_margin_m(np.array([x]), np.array([y]))[0]
         assert min(abs(edge - (width / 2 - right)), abs(edge - (width / 2 + right))) < 1e-3
+
+
+def with_limits(text):
+    """A map's text with other limits: of every road two, in two units, and of some lanes their own; one has none."""
+    root = ElementTree.fromstring(text)
+    for number, road in enumerate(root.iter("road")):
+        for old in road.findall("type"):
+            road.remove(old)
+        half = float(road.get("length")) / 2
+        for s, top, unit in ((0.0, str(20 + number), "km/h"), (half, "no limit" if number == 1 else str(10 + number), "mph")):
+            kind = ElementTree.SubElement(road, "type", s=repr(s), type="town")
+            ElementTree.SubElement(kind, "speed", max=top, unit=unit)
+        if number % 3 == 2:
+            lane = next(lane for lane in road.iter("lane") if lane.get("type") == "driving")
+            ElementTree.SubElement(lane, "speed", sOffset="1.5", max=str(3 + number))  # metres per second without a unit
+    return ElementTree.tostring(root, "unicode")
+
+
+UNITS_MPS = {"km/h": 1 / 3.6, "mph": 1609.344 / 3600, None: 1.0}
+
+
+def written_limit(root, point):
+    """The limit of a way-point of CARLA's, looked up in the file by hand: its lane's last record before it, else its road's."""
+    road = next(road for road in root.iter("road") if road.get("id") == str(point.road_id))
+    section = road.findall("lanes/laneSection")[point.section_id]
+    lane = next(lane for lane in section.iter("lane") if lane.get("id") == str(point.lane_id))
+    own = [one for one in lane.findall("speed") if float(section.get("s")) + float(one.get("sOffset")) <= point.s]
+    every = own or [kind.find("speed") for kind in road.findall("type") if float(kind.get("s")) <= point.s]
+    last = every[-1]
+    return math.nan if last.get("max") == "no limit" else float(last.get("max")) * UNITS_MPS[last.get("unit")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_speed_limit_is_what_the_file_says_of_carlas_waypoint(name, tmp_path):
+    """CARLA's own code says which lane and station a place belongs to; the limit there is read off the XML by hand."""
+    text = with_limits(load_map(name).xodr)
+    path = tmp_path / f"{name}-limits.xodr"
+    path.write_text(text, encoding="utf-8")
+    ours, theirs, root = read_roads(str(path)), carla.Map(name, text), ElementTree.fromstring(text)
+    points = places(name, 400, 0.3)
+    limits = ours.speed_limit_mps(points[:, 0].copy(), points[:, 1].copy())
+    heading = ours.lane_heading_rad(points[:, 0].copy(), points[:, 1].copy())
+    seen = set()
+    for (x, y), limit, yaw in zip(points.tolist(), limits.tolist(), heading, strict=True):
+        point = theirs.get_waypoint(carla.Location(x, y, 0.0))
+        same_way = abs(math.remainder(yaw - math.radians(point.transform.rotation.yaw), 2 * math.pi)) < 0.02
+        if point.is_junction or not same_way:
+            continue  # lanes lie over each other there, and two may be equally near
+        wanted = written_limit(root, point)
+        assert limit == pytest.approx(wanted, nan_ok=True), (x, y, point.road_id, point.lane_id, point.s)
+        seen.add("none" if math.isnan(wanted) else f"{wanted:.3f}")
+    assert len(seen) >= 4, "several limits were met"

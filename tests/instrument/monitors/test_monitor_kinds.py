@@ -192,11 +192,40 @@ def test_off_the_road_is_beyond_its_edge():
         assert found == pytest.approx(edge - right, abs=0.01)
 
 
+def test_the_speed_limit_of_the_map_is_kept_by_as_much_as_the_ruler_says():
+    limit_mps = 30 * 1609.344 / 3600  # 30 mph on every road of this map
+    path, _ = along("t-junction", 0.0, speed=12.0)
+    run = drive(0, path, ticks=30)
+    spec = {"kind": "speed-limit", "of": 1}
+    assert margin(spec, run, map="t-junction") == pytest.approx(limit_mps - 12.0)
+    fast, _ = along("t-junction", 0.0, speed=15.0)
+    assert margin(spec, drive(0, fast, ticks=30), map="t-junction") == pytest.approx(limit_mps - 15.0)
+    # So much faster is allowed.
+    assert margin({**spec, "at_most": "2 m/s"}, drive(0, fast, ticks=30), map="t-junction") == pytest.approx(limit_mps - 13.0)
+
+
+def test_jerk_is_that_of_the_cubic_and_sideways_acceleration_that_of_the_circle():
+    jerk = 1.5
+    cubic = drive(0, lambda t: (jerk * t**3 / 6, 0.0, 0.0, jerk * t**2 / 2, 0.0), ticks=60)
+    (trace,) = watch_cell(cell(cubic), monitor_set({"monitors": ["jerk(1) < 2"], "sizes": SIZES})).traces
+    # Central differences of a parabola are exact; at the ends differences are one-sided.
+    np.testing.assert_allclose(trace.low[2:-2], 2 - jerk, atol=1e-9)
+    speed, radius = 6.0, 20.0
+
+    def circle(t):
+        turn = speed * t / radius
+        x, y = radius * math.sin(turn), radius * (1 - math.cos(turn))
+        return x, y, math.degrees(turn), speed * math.cos(turn), speed * math.sin(turn)
+
+    found = margin("abs(lateral_acceleration(1)) < 3", drive(0, circle, ticks=60))
+    assert found == pytest.approx(3 - speed**2 / radius, abs=0.01)
+
+
 def test_every_kind_has_a_test_here():
     from pathlib import Path
 
     text = Path(__file__).read_text("utf-8")
-    assert [kind for kind in KINDS if f'"kind": "{kind}"' not in text and kind != "speed-limit"] == []
+    assert [kind for kind in KINDS if f'"kind": "{kind}"' not in text] == []
 
 
 def test_for_judges_each_of_several_and_the_worst_counts():

@@ -41,7 +41,9 @@ class LaneRoads:
         self._wider = np.concatenate([np.diff(line.width_m) for line in lines])
         self._s = np.concatenate([line.s_m[:-1] for line in lines])
         self._line = np.concatenate([np.full(len(line.points) - 1, index) for index, line in enumerate(lines)])
-        self._roads = [line.key.road_id for line in lines]
+        # Along a lane that is driven against the road's direction stations fall.
+        self._farther = np.concatenate([np.diff(line.s_m) for line in lines])
+        self._keys = [line.key for line in lines]
         self._asked: dict[bytes, tuple[Ints, Floats]] = {}
         self._edges: tuple[Floats, Floats] | None = None
 
@@ -119,13 +121,30 @@ class LaneRoads:
         return self._names
 
     def speed_limit_mps(self, x_m: Floats, y_m: Floats) -> Floats:
-        """The limit there; NaN where the map has none."""
-        piece, _, _ = self._kept(x_m, y_m)
-        limits = np.full(len(self._s), np.nan)
-        for index in np.unique(piece[piece >= 0]).tolist():
-            limit = self._map.speed_limit_mps(self._roads[self._line[index]], float(self._s[index]))
-            limits[index] = np.nan if limit is None else limit
-        return self._shaped(limits[piece], piece, x_m)
+        """The limit there, a lane's own before its road's; NaN where the map has none."""
+        piece, part, _ = self._kept(x_m, y_m)
+        station = self._s[piece] + part * self._farther[piece]
+        limits = np.full(piece.shape, np.nan)
+        for number in np.unique(self._line[piece[piece >= 0]]).tolist():
+            here = np.flatnonzero((piece >= 0) & (self._line[piece] == number))
+            starts, values = self._limits(number)
+            # A limit holds from its station on; before the first there is none.
+            at = np.searchsorted(starts, station[here], "right") - 1
+            limits[here] = np.where(at < 0, np.nan, values[np.maximum(at, 0)])
+        return self._shaped(limits, piece, x_m)
+
+    def _limits(self, number: int) -> tuple[Floats, Floats]:
+        """Stations of the road at which the limit of a lane changes, and to what; NaN where the map says that there is none."""
+        key = self._keys[number]
+        road = next(road for road in self._map.document.roads if road.id == key.road_id)
+        section = road.sections[key.section_id]
+        lane = next(lane for lane in section.lanes if lane.id == key.lane_id)
+        own = [(section.start_m + limit.start_m, limit.max_mps) for limit in lane.speeds]
+        # From the first of its own on a lane no longer follows its road.
+        first_m = min((start_m for start_m, _ in own), default=math.inf)
+        found = sorted([(limit.start_m, limit.max_mps) for limit in road.speeds if limit.start_m < first_m] + own)
+        starts = np.array([start_m for start_m, _ in found] or [math.inf])
+        return starts, np.array([math.nan if value is None else value for _, value in found] or [math.nan])
 
     # The road.
 
