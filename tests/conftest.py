@@ -40,6 +40,7 @@ COMPILED = (
     "simulator/sensors",
     "simulator/dataset",
     "simulator/server/test_sensors_served.py",
+    "simulator/server/test_weather_felt.py",
     "engines/test_samepath_sensing.py",
     "cluster",
 )
@@ -75,6 +76,7 @@ TIERS = {
         "simulator/server/test_map_fuzz.py", "simulator/server/test_resources.py", "simulator/server/test_shutdown.py",
         "simulator/server/test_map_trial.py", "simulator/server/test_recordings.py", "simulator/server/test_remote_faults.py",
         "simulator/server/test_sensors_served.py", "simulator/server/test_walkers_on_the_mesh.py",
+        "simulator/server/test_weather_felt.py",
         "simulator/server/test_wheel.py", "simulator/server/test_wheel_coming_and_going.py",
         "simulator/server/test_wheel_dvs.py",
         "simulator/server/test_wheel_sensors.py", "simulator/test_sources.py", "simulator/world/test_random_scenarios.py",
