@@ -1,6 +1,7 @@
 """Who draws is chosen by name and leaves its mark: in a trace, in a dataset; never exchanged in silence."""
 
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -10,7 +11,11 @@ from samepath.core.errors import SimulatorError, UnknownNameError
 from samepath.engines import registry
 from samepath.engines.interface import RunRequest
 from samepath.instrument.traces.recorder import Recorder
+from samepath.simulator.sensors.cuda import rays as cuda_rays
+from samepath.simulator.sensors.cuda import renderer as cuda_renderer
+from samepath.simulator.sensors.cuda.host_device import COMPILER
 from samepath.simulator.sensors.renderer import create_renderer
+from tests.support.emulated_card import EmulatedCard
 
 RIG = """
 name: test
@@ -82,3 +87,26 @@ def test_a_dataset_drawn_by_software_depends_on_no_driver(rig, tmp_path):
     assert json.loads((out / "dataset.json").read_text())["renderer"] == {"name": "software"}
     assert "unknown renderer 'metal'" in str(record("--out", tmp_path / "b", "--rig", rig, "--renderer", "metal").exception)
     assert not (tmp_path / "b").exists()
+
+
+class FailingCard(EmulatedCard):
+    """A card that is lost after so many launches."""
+
+    launches = 10**9
+
+    def launch(self, *arguments, **options):
+        self.lost = len(self.launched) >= self.launches
+        super().launch(*arguments, **options)
+
+
+@pytest.mark.skipif(shutil.which(COMPILER) is None, reason=f"{COMPILER} is not installed")
+def test_a_trace_says_who_has_really_drawn_and_its_bits_do_not(rig, monkeypatch):
+    monkeypatch.setattr(cuda_renderer, "CudaDriver", FailingCard)
+    monkeypatch.setattr(cuda_rays, "CudaDriver", FailingCard)
+    software, drawn = run(sensors=rig), run(sensors=rig, renderer="auto")
+    monkeypatch.setattr(FailingCard, "launches", 40)
+    lost = run(sensors=rig, renderer="auto")
+    assert [one.host.measured["renderer"] for one in (software, drawn, lost)] == ["software", "cuda", "cuda, then software"]
+    assert len({one.digest for one in (software, drawn, lost)}) == 1
+    assert [frame.digest for frame in drawn.sensors] == [frame.digest for frame in software.sensors]
+    assert [frame.digest for frame in lost.sensors] == [frame.digest for frame in software.sensors]

@@ -381,6 +381,7 @@ class Sensing:
         self._tick = 0
         self._seen_tick = -1
         self._suite: SensorSuite | None = None
+        self._drawn_by: list[str] = []
         self.timer = Stopwatch() if simulation.perception is None else simulation.perception.timer
         if simulation.perception is not None and values["renderer"] not in ("software", "cuda", "auto"):
             told = "; ".join(f"{name} {value}" for name, value in simulation.perception.drawn_by.items())
@@ -415,6 +416,7 @@ class Sensing:
         if self._recorder.wants(tick):
             with self.timer:
                 found = self._suite.measure(self._simulation.commands)
+            self._tell_who_draws(self._suite.drawn_by["name"])
             for measured in found:
                 keep = self._keeps(tick)
                 self._recorder.sensor(tick, measured.sensor.name, measured.sensor.type, measured.values, keep=keep)
@@ -437,7 +439,14 @@ class Sensing:
                 name = f"actor{actor}.{reading.name}"
                 self._recorder.sensor(tick, name, reading.kind, reading.values, keep=self._keeps(tick))
         if perception is not None and perception.last_s is not None:
+            self._tell_who_draws(perception.drawn_by["name"])
             self._seen_tick = self._tick_of(perception.last_s)
+
+    def _tell_who_draws(self, name: str) -> None:
+        """Keep who has drawn with the trace, beside the bits: a card that is lost is followed by the processor."""
+        if name not in self._drawn_by:
+            self._drawn_by.append(name)
+            self._recorder.told("renderer", ", then ".join(self._drawn_by))
 
     def _tick_of(self, time_s: float) -> int:
         return floor(time_s / self._tick_s + _ROUNDING)

@@ -298,7 +298,7 @@ class LocalHost:
                     return None
                 case RepeatDone(repeat, seconds):
                     # Read before anything else is done: what this process does with the repeat is no load that the repeat had.
-                    host = replace(repeat.host, measured=self._measured(worker, work))
+                    host = replace(repeat.host, measured={**repeat.host.measured, **self._measured(worker, work)})
                     cost_s = self._clock.monotonic_s() - worker.begun_s
                     return RepeatFinished(replace(repeat, host=host), seconds, cost_s)
                 case ErrorReply(reason, detail):

@@ -60,6 +60,7 @@ class Recorder:
         self._inputs: InputLog | None = None
         self._is_in_step = False
         self._frame_times: list[tuple[int, float, float, float]] = []
+        self._told: dict[str, str | float | int | bool] = {}
 
     def actor(self, actor_id: int, actor_type: str, tick: int = 0) -> None:
         """Announce an actor; its id has never been used in this run. Records a spawn event."""
@@ -193,6 +194,14 @@ class Recorder:
             raise SimulatorError(f"repeat {self.repeat}: at most {INPUTS_MOST} inputs of a run are kept, but {len(log)} came")
         self._inputs = InputLog(list(log.entries), log.covers, log.step_s)
 
+    def told(self, name: str, value: str | float | bool) -> None:
+        """Say how the run was made where its bits do not show it, such as ``renderer`` "cuda"; the last word counts.
+
+        Kept beside what was read back of the conditions (:class:`HostLog`), never part of the run's digest.
+        """
+        self._open()
+        self._told[name] = value
+
     def in_step(self) -> None:
         """Say that the run goes in step: a tick is a step of its fixed length, before which every controller was asked once.
 
@@ -227,12 +236,14 @@ class Recorder:
             events=tuple(sorted(self._events, key=lambda event: event.tick)),  # stable: order within a tick is kept
             end=self._end,
             digests=row_digests(actors, self.channels, tick, actor, time_s, values),
-            host=self._with_frame_times(host or HostLog()),
+            host=self._with_what_was_told(host or HostLog()),
             sensors=tuple(frame for _, frames in sorted(self._frames.items()) for frame in frames),
             inputs=self._step_inputs(tick, actor, values) if self._is_in_step else self._inputs,
         )
 
-    def _with_frame_times(self, host: HostLog) -> HostLog:
+    def _with_what_was_told(self, host: HostLog) -> HostLog:
+        if self._told:
+            host = replace(host, measured={**self._told, **host.measured})
         if not self._frame_times:
             return host
         ticks, frame_s, game_s, draw_s = zip(*self._frame_times, strict=True)

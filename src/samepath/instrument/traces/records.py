@@ -118,7 +118,8 @@ class HostLog:
     ``frame_s``, ``game_s`` and ``draw_s`` are those of every frame of an engine that tells them, ``frame_ticks`` the tick that
     each had reached: a whole frame until the next began, the work in it but for drawing, and drawing (Unreal's ``stat unit``).
     ``measured`` is what was read back of the conditions that were asked for, by the same names, and how the repeat was run:
-    ``cpu_load`` 0.74, ``nice`` 0, ``cores`` "0-1", ``isolation`` "batch", ``position`` 3 (the fourth repeat of its process).
+    ``cpu_load`` 0.74, ``nice`` 0, ``cores`` "0-1", ``isolation`` "batch", ``position`` 3 (the fourth repeat of its process),
+    ``renderer`` "cuda" (who has really drawn the run's cameras, where it has any).
     """
 
     samples: tuple[HostSample, ...] = ()
