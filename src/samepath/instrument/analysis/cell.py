@@ -22,6 +22,7 @@ from samepath.instrument.analysis.divergence import (
     scan,
 )
 from samepath.instrument.analysis.explain import ExplainedParting, explain_first
+from samepath.instrument.analysis.frame_times import FrameTimes, FrameTimesFinder
 from samepath.instrument.analysis.limits import (
     LimitResult,
     default_actors,
@@ -80,11 +81,11 @@ class CellAnalysis:
     """Everything known about a cell. Arrays are read-only and only for drawing.
 
     ``conditions`` holds what was asked of the host against what was measured; ``places`` says where each repeat was run;
-    ``sensors`` compares what was sensed; ``pace`` is how fast it ran. They are empty where nobody noted it, as in imported
-    logs. ``endings`` groups repeats by what the test came to. ``why`` explains the first divergence. ``assertions`` is what
-    monitors say, None where there are none. ``limits`` are the quantities that were limited besides positions, and ``beyond``
-    and ``beyond_before`` the repeats that overstep the tolerance or a limit, in whole runs and before the split. ``accuracy``
-    compares with a reference, where one was given.
+    ``sensors`` compares what was sensed; ``pace`` is how fast it ran, ``frame_times`` how long frames took. They are empty
+    where nobody noted it, as in imported logs. ``endings`` groups repeats by what the test came to. ``why`` explains the
+    first divergence. ``assertions`` is what monitors say, None where there are none. ``limits`` are the quantities that
+    were limited besides positions, and ``beyond`` and ``beyond_before`` the repeats that overstep the tolerance or a limit,
+    in whole runs and before the split. ``accuracy`` compares with a reference, where one was given.
     """
 
     header: Header
@@ -117,6 +118,7 @@ class CellAnalysis:
     sensors: tuple[SensorAnalysis, ...] = ()
     endings: tuple[EndingGroup, ...] = ()
     pace: RunPace | None = None
+    frame_times: FrameTimes | None = None
     why: ExplainedParting | None = None
     assertions: CellAssertions | None = None
     limits: tuple[LimitResult, ...] = ()
@@ -176,9 +178,9 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
     }
     divergent = sum(len(outcome.repeats) for outcome in outcomes[1:])
     phase = _PhaseBuilder(spread, options, count, found, bounded)
-    pace = PaceFinder(cell.header.step_s)
+    pace, frame_times = PaceFinder(cell.header.step_s), FrameTimesFinder()
     first = find_first(cell, outcomes, found.deviations)
-    conditions, places = read_host(cell.header, pace.watch(cell.host_logs()))
+    conditions, places = read_host(cell.header, frame_times.watch(pace.watch(cell.host_logs())))
     return CellAnalysis(
         header=cell.header,
         repeats=count,
@@ -210,6 +212,7 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
         sensors=sensors,
         endings=find_endings(cell.runs),
         pace=pace.result(),
+        frame_times=frame_times.result(),
         why=None if first is None else explain_first(cell, first.reference_repeat, first.repeat),
         accuracy=_accuracy(cell, spread, options),
         limits=bounded.results,

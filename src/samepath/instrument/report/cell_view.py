@@ -99,6 +99,7 @@ class CellView:
     repeats: int
     facts: tuple[Fact, ...]
     conditions: tuple[ConditionCheck, ...]
+    frame_times: str
     others: tuple[Fact, ...]
     findings: tuple[str, ...]
     findings_left_out: int
@@ -138,6 +139,7 @@ def view_cell(cell: CellAnalysis, anchor: str, *, folded: bool) -> CellView:
         repeats=cell.repeats,
         facts=_facts(cell),
         conditions=cell.conditions,
+        frame_times="" if cell.frame_times is None else cell.frame_times.words(),
         others=tuple(Fact(name, _other(name, value)) for name, value in sorted(cell.summary.other_max_sigma.items())),
         findings=tuple(finding.message for finding in cell.findings[:_MAX_FINDINGS]),
         findings_left_out=max(0, len(cell.findings) - _MAX_FINDINGS),

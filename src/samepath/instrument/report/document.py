@@ -128,6 +128,7 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "scenario": cell.header.scenario,
         "condition": cell.header.condition,
         "conditions_measured": [condition_object(condition) for condition in cell.conditions],
+        "frame_times": None if cell.frame_times is None else {**asdict(cell.frame_times), "words": cell.frame_times.words()},
         "repeats": cell.repeats,
         "actors": len(cell.spread.actor_ids),
         "ticks": len(cell.spread.ticks),
