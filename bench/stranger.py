@@ -2,7 +2,8 @@
 
 ``python -m bench stranger`` does what ``docs/start.md`` and ``docs/tutorials/gate.md`` say, in a fresh clone of the commit
 with an empty home: nothing is there but Python, pip and, for the page, a Chromium. Each time is counted from the clone on,
-with the steps before it that it needs. Packages come from an index, so that the times hold for a machine, its neighbours and its network.
+with the steps before it that it needs. Packages come from an index, so that the times hold for a machine, its neighbours and
+its network.
 """
 
 import os
@@ -146,12 +147,16 @@ def drive(steps: Steps) -> dict[str, Any]:
                     said = script.stdout.readline() if script.stdout else ""
                 with steps.timed("page shows it"), chromium() as open_page:
                     page = open_page(url)
-                    page.wait_for_selector("body[data-actors='1']", timeout=120_000)
+                    page.wait_for_function("Number(document.body.dataset.actors) >= 1", timeout=120_000)
                     first = int(page.get_attribute("body", "data-tick") or 0)
                     page.wait_for_function(f"Number(document.body.dataset.tick) > {first + 10}", timeout=120_000)
                     if picture := os.environ.get("SAMEPATH_STRANGER_PICTURE"):
                         page.screenshot(path=picture)
-                    seen = {"actors": 1, "complaints": page.complaints, "script": said.strip()}
+                    seen = {
+                        "actors": page.locator("#labels .actor").all_inner_texts(),
+                        "complaints": page.complaints,
+                        "script": said.strip(),
+                    }
                 if script.stdin:
                     script.stdin.write("\n")
         finally:

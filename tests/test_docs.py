@@ -53,7 +53,10 @@ def test_the_example_simulator_conforms(check):
 
 def test_the_example_study_is_what_the_text_says_of_it():
     example, versions = blocks("docs/studies.md", "yaml")
-    assert {cell.condition["packages"] for cell in make_plan(versions, "docs").cells} == {"venvs/mujoco-3.2", "venvs/mujoco-4.0"}
+    assert {cell.condition["packages"] for cell in make_plan(versions, "docs").cells} == {
+        "venvs/mujoco-3.2",
+        "venvs/mujoco-4.0",
+    }
     names = [cell.name for cell in make_plan(example, "docs").cells]
     text = " ".join((ROOT / "docs" / "studies.md").read_text("utf-8").split())
     assert f"= {len(names)} cells" in text
@@ -69,8 +72,8 @@ def test_every_key_of_a_study_is_documented():
         assert f"`{name}`" in text, name
 
 
-def test_the_readmes_example_prints_what_the_readme_says():
-    example = next(block for block in blocks("README.md", "console") if "samepath analyse" in block)
+def test_the_first_example_prints_what_the_page_says():
+    example = next(block for block in blocks("docs/start.md", "console") if "samepath analyse" in block)
     command, _, expected = example.partition("\n")
     arguments = command.removeprefix("$ .venv/bin/samepath ").split()
     result = subprocess.run(
@@ -79,10 +82,68 @@ def test_the_readmes_example_prints_what_the_readme_says():
     assert [line.rstrip() for line in result.stdout.splitlines()] == expected.splitlines()
 
 
+def test_what_the_readme_shows_of_a_report_is_what_the_start_page_shows():
+    """One run, told twice: a shortened copy must not become another story."""
+    (short,) = blocks("README.md", "text")
+    whole = next(block for block in blocks("docs/start.md", "text") if "Is it deterministic?" in block)
+    assert [line for line in short.splitlines() if line] == [line for line in whole.splitlines() if line][
+        : len(short.splitlines())
+    ]
+
+
+def test_the_readme_fits_a_screen():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 60
+    assert "docs/parting.gif" in text
+
+
 def test_the_readmes_commands_are_make_targets():
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for command in re.findall(r"\$ make (\w+)", (ROOT / "README.md").read_text("utf-8")):
-        assert command in targets
+    commands = re.findall(r"^\$ make (\w+)", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert commands == ["study", "test"]
+    assert set(commands) <= set(targets)
+
+
+def test_every_test_that_a_page_names_is_there():
+    """A promise whose test is gone is a promise that nothing holds."""
+    named = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+    promises = named.findall((ROOT / "docs" / "promises.md").read_text("utf-8"))
+    assert len(promises) > 40
+    for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        for file, test in named.findall(path.read_text("utf-8")):
+            assert f"def {test}(" in (ROOT / file).read_text("utf-8"), f"{path.name}: {file}::{test}"
+
+
+def test_every_promise_has_a_test_or_a_measurement():
+    rows = [line for line in (ROOT / "docs" / "promises.md").read_text("utf-8").splitlines() if line.startswith("| ")]
+    for row in rows:
+        if not row.startswith("| promise"):
+            assert "::test_" in row or "python -m bench " in row, row
+
+
+def test_every_standard_channel_and_column_of_a_trace_is_documented(tmp_path):
+    import pyarrow.parquet as pq
+
+    import samepath
+    from samepath.core.channels import RESAMPLING, STANDARD
+
+    text = (ROOT / "docs" / "traces.md").read_text("utf-8")
+    samepath.store(samepath.load(ROOT / "tests" / "data" / "tsl_format.txt"), tmp_path)
+    columns = {name for part in tmp_path.rglob("*.parquet") if "host" not in part.name for name in pq.read_schema(part).names}
+    assert {"repeat", "digest", "events", "x_m"} <= columns
+    for name in (*STANDARD, RESAMPLING, *columns):
+        assert f"`{name}`" in text, name
+    names = run_block(blocks("docs/traces.md", "python")[0].replace("tests/data", str(ROOT / "tests" / "data")))
+    assert names["repeat"].values.shape[1] == len(names["repeat"].channels)
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    import yaml
+
+    text = (ROOT / "mkdocs.yml").read_text("utf-8")
+    listed = set(re.findall(r": ([\w/-]+\.md)$", text, re.MULTILINE))
+    assert listed == {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert [next(iter(part)) for part in yaml.safe_load(text)["nav"]][:4] == ["Home", "Start", "Tutorials", "Concepts"]
 
 
 def test_every_verb_that_is_mentioned_exists():

@@ -1,28 +1,95 @@
-"""The docs as a site: it builds without a warning, and a reader's browser is sent nowhere for fonts or scripts."""
+"""The docs as a site: built without a warning, links lead somewhere, nobody is sent elsewhere, everybody can read it."""
 
 import os
 import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
 
+from samepath.cli.app import VERBS
+from tests.support.chromium import BROWSER, chromium
+
 ROOT = Path(__file__).parents[1]
 
 pytestmark = pytest.mark.slow
+# A page of each kind: pictures, code, long tables, help texts; as people look at them.
+LOOKS = (
+    ("index", {}),
+    ("start", {"dark": True}),
+    ("tutorials/own-simulator", {}),
+    ("promises", {"width": 390}),
+    ("cli", {"dark": True, "width": 390}),
+)
 
 
-def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built once, as pages by their place."""
+    place = tmp_path_factory.mktemp("docs") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(place)]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     )
     assert done.returncode == 0, done.stderr
-    pages = list((tmp_path / "site").rglob("*.html"))
-    assert len(pages) >= 40
-    for page in pages:
-        text = page.read_text("utf-8")
+    return place
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    found = {page.resolve(): page.read_text("utf-8") for page in site.rglob("*.html")}
+    assert len(found) >= 60
+    return found
+
+
+def test_it_loads_nothing_from_elsewhere(pages):
+    for page, text in pages.items():
         assert not re.findall(
             r'<(?:script|link|img|iframe)[^>]*(?:src|href)="https?://(?!example)[^"]*"', text.replace("canonical", "")
         ), page
+
+
+def test_every_link_leads_to_a_page_and_a_place_in_it(pages):
+    places = {page: set(re.findall(r'\bid="([^"]+)"', text)) for page, text in pages.items()}
+    followed = 0
+    for page, text in pages.items():
+        if page.name == "404.html":  # its links begin at the root of whoever serves it
+            continue
+        for target in map(unescape, re.findall(r'<a\b[^>]*\bhref="([^"]+)"', text)):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            other = (page.parent / name).resolve() if name else page
+            assert other.exists(), f"{page.name}: {target}"
+            if anchor and other in places:
+                assert anchor in places[other], f"{page.name}: {target}"
+                followed += 1
+    assert followed > 500
+
+
+def test_the_reference_of_the_command_line_has_every_verb_and_option(pages):
+    (text,) = (unescape(text) for page, text in pages.items() if page.name == "cli.html")
+    for verb in VERBS:
+        assert f"Usage: samepath {verb} " in text, verb
+    for option in ("--tolerance", "--real-time", "--placement", "--renderer"):
+        assert option in text, option
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(BROWSER is None, reason="neither chromium, chromium-browser nor google-chrome is on PATH")
+def test_axe_finds_nothing_serious(site):
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = {}
+    with chromium() as open_page:
+        for name, how in LOOKS:
+            page = open_page((site / f"{name}.html").as_uri(), wait=False, **how)
+            result = Axe().run(page).response
+            assert len(result["passes"]) > 20  # it did look
+            serious = [one["id"] for one in result["violations"] if one["impact"] in ("serious", "critical")]
+            if serious:
+                found[name, *how.items()] = serious
+            page.close()
+    assert found == {}
