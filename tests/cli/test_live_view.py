@@ -15,7 +15,7 @@ from samepath.core.errors import InputError
 from samepath.sessions.observer import WorldObserver, address_of
 from samepath.simulator.carla.records import Settings, write_settings
 from tests.support.chromium import BROWSER, chromium, settle
-from tests.support.serving import RawClient, RawListener, served
+from tests.support.serving import RawClient, RawListener, described, served
 
 SYNCHRONOUS = write_settings(Settings(synchronous_mode=True, fixed_delta_seconds=0.05))
 
@@ -184,7 +184,8 @@ def test_it_tells_of_lights_clients_and_cameras_and_shows_what_a_client_sees():
         point = client.value("get_map_info")[1][0]
         car = client.value("spawn_actor", [0, "vehicle.audi.tt", []], point)[0]
         above = [[-6.0, 0.0, 3.0], [-10.0, 0.0, 0.0]]
-        cameras = [client.value("spawn_actor_with_parent", [0, "sensor.camera.rgb", []], above, car, 0, "") for _ in range(2)]
+        small = described("sensor.camera.rgb", image_size_x=160, image_size_y=90)
+        cameras = [client.value("spawn_actor_with_parent", small, above, car, 0, "") for _ in range(2)]
         heard, unheard = (camera[0] for camera in cameras)
         stream = int.from_bytes(bytes(cameras[0][5])[:4], "little")
         client.value("get_sensor_token", stream)
@@ -205,7 +206,7 @@ def test_it_tells_of_lights_clients_and_cameras_and_shows_what_a_client_sees():
                 over = threading.Event()
 
                 def drive():
-                    while not over.is_set():
+                    while not over.wait(0.05):
                         client.value("tick_cue")
                         listener.message()
 

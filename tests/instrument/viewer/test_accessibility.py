@@ -21,7 +21,8 @@ LOG = "repeat,time,actor,x,y\n" + "".join(
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("pages")
     (place / "log.csv").write_text(LOG)
-    samepath.analyse(place / "log.csv", progress=False).write(place)
+    monitors = {"monitors": [{"name": "stays near", "expression": "abs(y_m(1)) < 0.2"}]}
+    samepath.analyse(place / "log.csv", monitors=monitors, progress=False).write(place)
     return place
 
 
@@ -31,10 +32,12 @@ def test_axe_finds_nothing_in_viewer_and_report(folder):
     found = {}
     with chromium() as open_page:
         for name in ("view.html", "report.html"):
-            for how in ({}, {"dark": True}, {"width": 390}):
-                page = open_page((folder / name).as_uri(), wait=name == "view.html", **how)
-                result = Axe().run(page).response
-                assert len(result["passes"]) > 10  # it did look
-                found[name, *how.items()] = [(one["id"], one["impact"]) for one in result["violations"]]
-                page.close()
+            page = open_page((folder / name).as_uri(), wait=name == "view.html")
+            for how, rules in (("wide", None), ("dark", ["color-contrast"]), ("narrow", None)):
+                page.set_viewport_size({"width": 390 if how == "narrow" else 1280, "height": 800})
+                page.emulate_media(color_scheme="dark" if how == "dark" else "light")
+                result = Axe().run(page, options={} if rules is None else {"runOnly": rules}).response
+                assert len(result["passes"]) > (10 if rules is None else 0)  # it did look
+                found[name, how] = [(one["id"], one["impact"]) for one in result["violations"]]
+            page.close()
     assert {key: words for key, words in found.items() if words} == {}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from samepath.instrument.monitors.file import read_monitors
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.viewer.packing import cell_block, ground_block, index_of, index_row
 from samepath.instrument.viewer.page import served_page, whole_page
@@ -45,11 +46,15 @@ def cells(**odd):
     yield cell_of(runs[:2], channels=CHANNELS, step_s=0.05, cell="two alike")
 
 
-def parts(title="a study", **odd):
-    views = [view_cell(cell) for cell in cells(**odd)]
+def parts(title="a study", monitor="on the left", **odd):
+    monitors = read_monitors({"monitors": [
+        {"name": monitor, "expression": "y_m(1) < -39.9"},
+        {"name": "nobody's", "expression": "speed(77) < 1"},
+    ]}, "test")  # fmt: skip
+    views = [view_cell(cell, monitors=monitors) for cell in cells(**odd)]
     square = np.array([[80, -60, 0], [130, -60, 0], [130, -20, 0], [80, -20, 0]], np.float32)
     ground = Ground("square", (Surface("road", square, np.array([[0, 1, 2], [0, 2, 3]], np.uint32)),))
-    index = index_of(title, "1.2.3", [index_row(views[0], 0), index_row(views[1], None)], ["square"])
+    index = index_of(title, "1.2.3", [index_row(views[0], 0), index_row(views[1], None)], ["square"], ["behind", "ahead"])
     return index, [cell_block(one) for one in views], [ground_block(ground)]
 
 
@@ -59,10 +64,21 @@ def browser():
         yield open_page
 
 
+ASKED = []  # of pictures, what the page asked for
+
+
+def drawn(fields):
+    """A picture; who draws real ones is tested elsewhere."""
+    ASKED.append(dict(fields))
+    sink = io.BytesIO()
+    Image.new("RGB", (64, 36), (200, 100, 50)).save(sink, "JPEG")
+    return sink.getvalue()
+
+
 @pytest.fixture(scope="module")
 def url():
     index, blocks, grounds = parts()
-    server = ViewServer(ViewSource(lambda: served_page(index), blocks.__getitem__, grounds.__getitem__))
+    server = ViewServer(ViewSource(lambda: served_page(index), blocks.__getitem__, grounds.__getitem__, drawn))
     server.start()
     yield server.url
     server.stop()
@@ -89,10 +105,36 @@ def pixels_per_m(page):
     return page.locator("#scale").bounding_box()["width"] / metres
 
 
-def test_it_says_what_there_is_and_asks_nobody_but_its_server(browser, url):
-    page = browser(url)
-    assert page.complaints == []
-    assert all(address.startswith((url, "data:")) for address in page.asked)
+@pytest.fixture(scope="module")
+def opened(browser, url):
+    """One page for all tests that change nothing which the next cannot set back: to load it takes longer than to use it."""
+    made = browser(url)
+    yield made
+    assert made.complaints == []
+    made.close()
+
+
+@pytest.fixture
+def page(opened):
+    opened.set_viewport_size({"width": 1280, "height": 800})
+    opened.emulate_media(color_scheme="light")
+    opened.locator("#colour").select_option("outcome")
+    opened.locator("#follow").select_option("")
+    opened.locator("[data-magnify='1']").click()
+    opened.locator("#help").evaluate("one => one.close()")
+    for key in ("2", "Home", "a"):
+        opened.keyboard.press(key)
+    for box in opened.locator("#outcomes input, #paths, #names").all():
+        box.check()
+    return opened
+
+
+def tick_of(page):
+    return int(page.locator("body").get_attribute("data-tick"))
+
+
+def test_it_says_what_there_is_and_asks_nobody_but_its_server(page, url):
+    assert all(address.startswith((url, "data:", "blob:")) for address in page.asked)
     assert page.title() == "a study \u2013 samepath view"
     assert text(page, "subtitle") == "three \u2013 3 repeats, 2 outcomes"
     assert "2: walker.pedestrian.0001" in page.locator("#follow").inner_text()
@@ -100,29 +142,30 @@ def test_it_says_what_there_is_and_asks_nobody_but_its_server(browser, url):
     assert "parts at 20" in text(page, "outcomes")
     assert text(page, "endings").splitlines() == ["2 repeats: no collision; done", "1 repeat: collision 1 with 2; done"]
     assert "actor 1 hits actor 2 (1 of 3)" in text(page, "events")
-    page.close()
 
 
-def test_keys_and_buttons_move_through_the_run(browser, url):
-    page = browser(url)
-    tick = lambda: int(page.locator("body").get_attribute("data-tick"))  # noqa: E731
-    assert tick() == 0
-    for key, wanted in (("ArrowRight", 1), ("Shift+ArrowRight", 11), ("ArrowLeft", 10), ("End", 59), ("Home", 0)):
+def test_keys_and_buttons_move_through_the_run(page):
+    assert tick_of(page) == 0
+    keys = (
+        ("ArrowRight", 1),
+        ("Shift+ArrowRight", 11),
+        ("ArrowLeft", 10),
+        ("End", 59),
+        ("Home", 0),
+        ("p", 20),
+        ("]", 40),
+        ("[", 20),
+    )
+    for key, wanted in keys:
         page.keyboard.press(key)
-        assert tick() == wanted, key
-    page.keyboard.press("p")
-    assert tick() == 20
-    page.keyboard.press("]")
-    assert tick() == 40
-    page.keyboard.press("[")
-    assert tick() == 20
+        assert tick_of(page) == wanted, key
     page.keyboard.press("Home")
     page.keyboard.press("c")
-    assert tick() == 20
+    assert tick_of(page) == 20
     assert text(page, "apart") == "50.0 cm apart at most"
     box = page.locator("#timeline").bounding_box()
     page.mouse.click(box["x"] + box["width"] - 10, box["y"] + 40)
-    assert tick() == 59
+    assert tick_of(page) == 59
     slider = page.locator("#timeline")
     assert slider.get_attribute("aria-valuenow") == "59"
     assert slider.get_attribute("aria-valuetext") == "tick 59, 2.95 seconds, 50.0 cm apart at most"
@@ -136,11 +179,11 @@ def test_keys_and_buttons_move_through_the_run(browser, url):
     page.locator("#help").wait_for(state="visible")
     page.keyboard.press("Escape")
     page.locator("#help").wait_for(state="hidden")
-    page.close()
 
 
-def test_an_outcome_is_drawn_where_it_was_and_magnified_differences_where_they_would_be(browser, url):
-    page = browser(url + "#tick=30")
+def test_an_outcome_is_drawn_where_it_was_and_magnified_differences_where_they_would_be(page):
+    for _ in range(3):
+        page.keyboard.press("Shift+ArrowRight")
     for name in ("paths", "names"):
         page.locator(f"#{name}").uncheck()
     boxes = page.locator("#outcomes input")
@@ -159,12 +202,11 @@ def test_an_outcome_is_drawn_where_it_was_and_magnified_differences_where_they_w
     assert text(page, "magnified") == "differences in place \u00d710"
     far = blob(pixels(page), (213, 94, 0), 60)
     assert far[1] - other[1] == pytest.approx(9 * APART_M * scale, abs=3.0)
-    assert page.complaints == []
-    page.close()
 
 
-def test_three_dimensions_and_following(browser, url):
-    page = browser(url + "#tick=0&view=3d&follow=1")
+def test_three_dimensions_and_following(page):
+    page.keyboard.press("3")
+    page.keyboard.press("f")
     assert page.locator("#solid").get_attribute("aria-pressed") == "true"
     assert page.locator("#scale").is_hidden()
     label = page.locator("#labels .actor", has_text="1 car")
@@ -176,13 +218,50 @@ def test_three_dimensions_and_following(browser, url):
     # The followed actor stays where it is in the picture, although it has driven 12 m.
     assert after["x"] == pytest.approx(before["x"], abs=2)
     assert after["y"] == pytest.approx(before["y"], abs=2)
-    assert page.complaints == []
-    page.close()
+    assert "view=3d" in page.url
+    assert "follow=1" in page.url
 
 
-def test_cells_stand_side_by_side_under_one_timeline(browser, url):
-    page = browser(url + "#cell=0,1&tick=25")
+def test_in_flight_the_camera_goes_where_it_looks(page):
+    page.keyboard.press("v")
+    settle(page)
+    label = page.locator("#labels .actor", has_text="1 car")
+    before = label.bounding_box()
+    page.keyboard.down("s")
+    page.wait_for_function(
+        "from => document.body.dataset.frames > from + 3", arg=int(page.locator("body").get_attribute("data-frames"))
+    )
+    page.keyboard.up("s")
+    settle(page)
+    after = label.bounding_box()
+    assert before != after
+    page.keyboard.press("v")
+    assert "flying" not in (page.locator("body").get_attribute("class") or "")
+
+
+def test_monitors_have_their_bars_words_and_colours(page):
+    assert text(page, "monitors").splitlines()[:2] == ["on the left", "passes in 2 of 3, smallest margin -0.4 m"]
+    assert "not judged: " in text(page, "monitors")
+    page.locator("#monitors button", has_text="tick 20").click()
+    assert tick_of(page) == 20
+    page.locator("#monitors button", has_text="colour by it").click()
+    assert page.locator("#colour").input_value() == "verdict"
+    page.locator("#names").uncheck()
+    picture = pixels(page)
+    assert blob(picture, (179, 38, 30), 60)[2] > 30  # who fails
+    assert blob(picture, (0, 121, 90), 60)[2] > 30  # who passes
+    # On the timeline: all hold until they part, then they disagree.
+    line = np.asarray(Image.open(io.BytesIO(page.locator("#timeline").screenshot())).convert("RGB"))
+    holds, flips = ({tuple(pixel) for pixel in line[-40:-26, int(share * line.shape[1])].tolist()} for share in (0.32, 0.8))
+    assert (46, 139, 87) in holds
+    assert (182, 80, 0) in flips
+
+
+def test_cells_stand_side_by_side_under_one_timeline(page):
+    page.locator("#cells input").nth(1).check()
+    page.locator("#labels .title").first.wait_for()
     assert page.locator("#labels .title").all_inner_texts() == ["three", "two alike"]
+    page.keyboard.press("Shift+ArrowRight")
     picture = pixels(page)
     half = picture.shape[1] // 2
     assert len(np.unique(picture[:, :half].reshape(-1, 3), axis=0)) > 10
@@ -192,12 +271,16 @@ def test_cells_stand_side_by_side_under_one_timeline(browser, url):
     assert text(page, "subtitle") == "two alike \u2013 2 repeats, 1 outcome"
     assert text(page, "apart") == "all repeats are the same to the bit"
     assert page.locator("#part").is_disabled()
-    page.close()
+    page.locator("#cells input").nth(0).check()
+    page.locator("#cells input").nth(1).uncheck()
+    page.wait_for_function("() => document.getElementById('subtitle').textContent.startsWith('three')")
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (390, True)])
-def test_it_fits_a_desk_and_a_telephone_in_both_themes(browser, url, width, dark):
-    page = browser(url, width=width, height=800, dark=dark)
+def test_it_fits_a_desk_and_a_telephone_in_both_themes(page, width, dark):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme="dark" if dark else "light")
+    settle(page)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == (
         "rgb(22, 28, 34)" if dark else "rgb(255, 255, 255)"
@@ -211,11 +294,42 @@ def test_it_fits_a_desk_and_a_telephone_in_both_themes(browser, url, width, dark
     assert outside == []
     page.keyboard.press("t")
     assert page.evaluate("() => document.documentElement.dataset.theme") == ("light" if dark else "dark")
+    page.keyboard.press("t")
+
+
+def test_a_picture_is_asked_for_with_what_the_page_shows(page):
+    page.keyboard.press("Shift+ArrowRight")
+    page.locator("#picture-of").select_option("2")
+    page.keyboard.press("i")
+    page.wait_for_selector("#figure:not([hidden]) img[src^='blob:']")
+    assert text(page, "picture-words") == "repeat 2 at tick 10, behind actor 1"
+    assert ASKED[-1] == {"cell": "0", "repeat": "2", "tick": "10", "from": "behind", "actor": "1"}
+    page.locator("#mount").select_option("view")
+    page.wait_for_function("() => document.getElementById('picture-words').textContent.endsWith('page looks')")
+    where = ASKED[-1]
+    # From above, over the middle of what is shown.
+    assert (where["pitch"], where["yaw"]) == ("-90", "-90")
+    assert float(where["x"]) == pytest.approx(106.0, abs=6.0)
+    assert float(where["y"]) == pytest.approx(-44.0, abs=6.0)
+    page.locator("#picture-close").click()
+    assert page.locator("#figure").is_hidden()
+    page.locator("#mount").select_option("behind")
+
+
+def test_a_deep_link_shows_what_it_says(browser, url):
+    page = browser(url + "#cell=0,1&tick=25&view=3d&follow=1&magnify=10")
+    assert page.locator("#labels .title").all_inner_texts() == ["three", "two alike"]
+    assert tick_of(page) == 25
+    assert page.locator("#solid").get_attribute("aria-pressed") == "true"
+    assert page.locator("#follow").input_value() == "0"
+    assert text(page, "magnified") == "differences in place \u00d710"
+    assert page.complaints == []
     page.close()
 
 
 def test_names_from_a_trace_are_text_in_the_file_and_on_the_page(browser, tmp_path):
-    index, blocks, grounds = parts(ODD, names=(ODD, "walker.<script>"), reason=ODD, detail=ODD)
+    index, blocks, grounds = parts(ODD, ODD, names=(ODD, "walker.<script>"), reason=ODD, detail=ODD)
+    index["pictures"] = [[{"tick": 1, "repeat": 0, "words": ODD, "jpeg": ODD}], []]
     file = tmp_path / "view.html"
     file.write_text(whole_page(index, blocks, grounds), encoding="utf-8")
     page = browser(file.as_uri() + "#tick=30&follow=<b>&colour=%22%3E<script>&cell=-1,zz,9999")
@@ -226,6 +340,8 @@ def test_names_from_a_trace_are_text_in_the_file_and_on_the_page(browser, tmp_pa
     assert text(page, "title") == ODD
     assert f"1: {ODD}" in page.locator("#follow").inner_text()
     assert ODD in text(page, "endings")
+    assert ODD in text(page, "monitors")
+    assert ODD in text(page, "kept-pictures")
     page.close()
 
 
