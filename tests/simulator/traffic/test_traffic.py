@@ -233,6 +233,6 @@ def test_too_much_traffic_for_a_map_is_refused_when_the_run_begins():
 
 
 def test_other_engines_are_not_offered_scenarios_with_traffic():
-    assert set(built_in_scenarios()) - set(script_names()) == {"town-traffic"}
+    assert set(built_in_scenarios()) - set(script_names()) == {"town-traffic", "town-camera"}
     with pytest.raises(InputError, match="runs on the simulator samepath only"):
         read_script("town-traffic")
