@@ -8,6 +8,11 @@ import pytest
 
 from samepath.core.streams import stream
 from samepath.engines.carla.roads import read_roads
+from samepath.instrument.evaluation import monitor_set
+from samepath.instrument.monitors.monitor import watch_cell
+from samepath.instrument.traces.cell import MemoryCell
+from samepath.instrument.traces.recorder import Recorder
+from samepath.instrument.traces.records import Header
 from samepath.simulator.maps import load_map
 
 carla = pytest.importorskip("carla")
@@ -132,3 +137,30 @@ def test_the_speed_limit_is_what_the_file_says_of_carlas_waypoint(name, tmp_path
         assert limit == pytest.approx(wanted, nan_ok=True), (x, y, point.road_id, point.lane_id, point.s)
         seen.add("none" if math.isnan(wanted) else f"{wanted:.3f}")
     assert len(seen) >= 4, "several limits were met"
+
+
+def test_the_lanes_that_are_covered_are_those_of_carlas_waypoints():
+    """A car along one lane after the other: coverage names every lane that CARLA's own map finds on its way, and no other."""
+    name = "t-junction"
+    theirs = carla.Map(name, load_map(name).xodr)
+    start = max(theirs.get_topology(), key=lambda pair: pair[0].transform.location.distance(pair[1].transform.location))[0]
+    way = [start]
+    while len(way) < 800 and (ahead := way[-1].next(0.5)):
+        way.append(ahead[0])
+    recorder = Recorder(0, ("x_m", "y_m", "yaw_deg"), 0.1)
+    recorder.actor(1, "vehicle.mercedes.coupe")
+    for tick, point in enumerate(way):
+        place = point.transform
+        recorder.state(tick, 1, {"x_m": place.location.x, "y_m": place.location.y, "yaw_deg": place.rotation.yaw})
+    recorder.end(len(way), "done")
+    cell = MemoryCell(Header("test", "cell", "s", ("x_m", "y_m", "yaw_deg"), 0.1), [recorder.finish()])
+    watched = watch_cell(cell, monitor_set({"monitors": ["speed(1) < 90"], "map": name}))
+    ours = {one.what for one, _ in watched.coverage.situations if one.kind == "lane"}
+    wanted = {f"road {one.road_id} section {one.section_id} lane {one.lane_id}" for one in way if not one.is_junction}
+    crossed = {f"road {one.road_id} section {one.section_id} lane {one.lane_id}" for one in way if one.is_junction}
+    assert wanted <= ours
+    assert len(wanted) >= 2
+    # In the junction lanes lie over each other: those of the way are among them.
+    inside = {one.road_id for pair in theirs.get_topology() for one in pair if one.is_junction}
+    assert {int(what.split()[1]) for what in ours - wanted} <= inside
+    assert crossed & ours

@@ -108,7 +108,9 @@ class CoverageFinder:
 
     def result(self) -> CellCoverage:
         """What was found, by name."""
-        return CellCoverage(self._repeats, tuple(sorted(self._counts.items())[:_MOST_SITUATIONS]))
+        # Of too many those are kept that only some repeats came to: cut off by name, an unstable cell could be called stable.
+        rare_first = sorted(self._counts.items(), key=lambda entry: (entry[1] == self._repeats, entry[0]))
+        return CellCoverage(self._repeats, tuple(sorted(rare_first[:_MOST_SITUATIONS])))
 
 
 def _band(bands: tuple[float, ...], index: int, unit: str) -> str:
