@@ -271,8 +271,7 @@ def start_beside(host: str, port: int, page_port: int, token: Path | None = None
 def _beside(arguments: list[str]) -> None:
     host, port, page_port, parent = arguments[0], *map(int, arguments[1:4])
     die_with(parent)
-    with contextlib.suppress(OSError):
-        os.nice(10)  # whoever is watched comes first
+    _give_way()
     try:
         live = LiveView(host, port, token_in(Path(arguments[4])) if len(arguments) > 4 else "")
         server = live.serve(page_port)
@@ -285,10 +284,17 @@ def _beside(arguments: list[str]) -> None:
         server.wait(end)
 
 
+def _give_way() -> None:
+    """Whoever is watched comes first, if it is on this machine."""
+    with contextlib.suppress(OSError):
+        os.nice(10)
+
+
 def watch(address: str, port: int, token: Path | None, *, show: bool) -> None:
     """Show a running server until the user ends it."""
     from samepath.sessions.observer import address_of
 
+    _give_way()
     live = LiveView(*address_of(address), "" if token is None else token_in(token))
     server = live.serve(port)
     server.start()
