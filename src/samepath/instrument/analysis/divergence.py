@@ -118,6 +118,7 @@ def scan(
     means = {axis: spread.channels[axis].mean for axis in spread.axes}
     top = _widest_columns(spread)
     first_of = [outcome.repeats[0] for outcome in outcomes]
+    # Clusters cost the square of their number: of very many outcomes every so manieth stands for all, evenly over their sizes.
     keep_features = set(first_of[:: max(1, -(-len(first_of) // max_features))])
     keep_paths, keep_digests = set(first_of[:KEPT_PATHS]), set(first_of[:TREE_OUTCOMES])
     actors = len(spread.actor_ids)
@@ -129,6 +130,7 @@ def scan(
     digests: dict[int, NDArray[np.uint64]] = {}
     paths: dict[int, Floats] = {}
     for block in cell.blocks(spread.axes, digests=True):
+        # The worst axis, not the length of the difference: sigma is per axis too, and the two must be comparable.
         worst = np.zeros((len(block.repeats), cell.columns))
         for axis in spread.axes:
             np.fmax(worst, np.abs(block.values[axis] - means[axis]), out=worst)
@@ -142,6 +144,7 @@ def scan(
             where = (int(spread.ticks[column // actors]), int(spread.actor_ids[column % actors]))
             early_m = float(worst[row][before].max(initial=0.0))
             departures.append((repeat, tick, float(worst[row, column]), *where, early_m))
+            # A digest of digests: whole histories of a thousand repeats would not fit into memory.
             histories.append(link(b"", raw[before].tobytes()))
             if repeat in keep_features:
                 stacked = np.concatenate([block.values[axis][row, top] for axis in spread.axes])
@@ -193,6 +196,7 @@ def _first_difference(
     raw: NDArray[np.uint64], reference: NDArray[np.uint64], spread: CellSpread, run: RunInfo, reference_run: RunInfo
 ) -> int | None:
     """The first tick at which states, events or the end differ; None if nothing does."""
+    # One comparison settles it for most repeats; columns are only searched where bits are known to differ.
     if run.digest == reference_run.digest:
         return None
     candidates = []
@@ -267,6 +271,7 @@ def _state_difference(cell: CellTrace, reference: Repeat, other: Repeat, tick: i
     names = ("time_s", *cell.header.channels)
     axes = [names.index(name) for name in POSITION if name in names]
     in_bound_only: _Difference | None = None
+    # By id, so that two analyses of the same traces name the same actor.
     for actor in sorted({*rows_a, *rows_b}):
         if (actor in rows_a) != (actor in rows_b):
             words = ["present" if actor in rows else "absent" for rows in (rows_a, rows_b)]

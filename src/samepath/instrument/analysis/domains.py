@@ -282,11 +282,13 @@ def largest_region(axes: Sequence[SearchAxis], points: Sequence[SearchPoint], ma
     """
     space = _Space(axes, points)
     whole: Box = tuple((1 << axis.count) - 1 for axis in axes)
+    # Different cuts lead to the same box: without ``seen`` the search would look at it once for every order of them.
     waiting, seen = [space.ranked(whole)], {whole}
     for _ in range(max_boxes):
         if not waiting:
             return None
         rank = heapq.heappop(waiting)
+        # Nothing that passes is left in the best box, so there is nothing in any other.
         if rank[0] == 0:
             return None
         box = rank[-1]
@@ -297,6 +299,7 @@ def largest_region(axes: Sequence[SearchAxis], points: Sequence[SearchPoint], ma
             if part not in seen:
                 seen.add(part)
                 heapq.heappush(waiting, space.ranked(part))
+    # Cut short: a box that is only known to be clean and not to grow is better than none, and says what it is.
     around = [space.grow(point) for point in points if point.passes]
     grown = [space.ranked(box) for box in around if box is not None]
     return space.region(min(grown)[-1], complete=False) if grown else None
@@ -414,6 +417,7 @@ def _domain(cells: list[CellAnalysis], scope: str, factors: Sequence[StudyFactor
     grid = _grid(cells, factors)
     wholes = [_whole(cell, grid) for cell in cells]
     befores = [part for cell in cells if (part := _before(cell, grid)) is not None]
+    # Where nothing ever collides, «before the first collision» is the whole run under another name.
     split = any(cell.boundary.first_tick is not None for cell in cells)
     whole = largest_region(grid.axes, [_point(part) for part in wholes])
     before = largest_region(grid.axes, [_point(part) for part in befores]) if split and befores else None

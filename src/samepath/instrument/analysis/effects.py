@@ -275,6 +275,7 @@ def find_effects(cells: Sequence[CellAnalysis], confidence: float = 0.95) -> Eff
         for factor in factors
         for question in _questions(factor, factors, members)
     ]
+    # All p-values of the study are corrected together: asked of enough factors, chance alone answers some with yes.
     tests = [test for question in questions for test in question.tests]
     evidence = iter(_judge(tests, 1 - confidence))
     effects = tuple(question.answer(next(evidence), next(evidence), next(evidence)) for question in questions)
@@ -314,6 +315,7 @@ class _Sample:
         """How many pairs are farther apart than the tolerance or differ in structure, of how many."""
         count = 0
         for cell in self.cells:
+            # Two repeats with other actors or other collisions are beyond any tolerance, however near their paths are.
             odd: set[int] = set()
             if self.phase == WHOLE and cell.options.structure_fails:
                 odd = {repeat for finding in cell.findings for repeat in finding.repeats}

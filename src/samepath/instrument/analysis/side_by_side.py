@@ -278,6 +278,7 @@ def find_side_by_side(
 ) -> SideBySide | None:
     """Put the variants side by side; None where there is one only. ``repeatable`` is each one's answer to that question."""
     groups = by_variant(cells)
+    # An engine that is not installed belongs into the comparison as well: left out in silence it would look as if never asked.
     absent = find_absent(missing, list(groups))
     if len(groups) + len(absent) < 2:
         return None
@@ -388,11 +389,13 @@ def find_shift(cell: CellAnalysis, base: CellAnalysis) -> Shift:
         cell.spread.actor_ids, base.spread.actor_ids, assume_unique=True, return_indices=True
     )
     at, base_at = _pairs(cell, ours, our_actors), _pairs(base, theirs, their_actors)
+    # Logs of two engines may have other axes; a plane one is compared on the plane.
     axes = [name for name in cell.spread.axes if name in base.spread.axes]
     squares, errors = np.zeros(at.shape), np.zeros(at.shape)
     shared = np.ones(at.shape, np.bool_)
     for name in axes:
         here, there = cell.spread.channels[name], base.spread.channels[name]
+        # Only where every repeat of both is there: the mean of those that are left after a removal is another actor's mean.
         shared &= (here.count[at] == cell.repeats) & (there.count[base_at] == base.repeats)
         squares += (here.mean[at] - there.mean[base_at]) ** 2
         errors += here.variance[at] / cell.repeats + there.variance[base_at] / base.repeats
@@ -452,6 +455,7 @@ def _change(
         for theirs in other[1]
         if theirs.header.scenario == scenario and ours.header.condition == theirs.header.condition
     ]
+    # Several differences among the pairs would mean that the settings themselves are varied: then no one of them did it.
     diffs = {_diff(ours, theirs) for ours, theirs in pairs}
     if len(diffs) != 1:
         return None

@@ -51,6 +51,7 @@ def judge(  # noqa: PLR0911 - one return for each verdict and reason
 
     ``broken`` tells of limits besides the tolerance of which one does not hold, ``kept`` of such that all do.
     """
+    # Sameness is judged first and by bits: no tolerance, however small, may call two different runs the same.
     if identical and not sensed:
         if resolution.limits_equality:
             step = format_length(resolution.step_m)
@@ -59,8 +60,10 @@ def judge(  # noqa: PLR0911 - one return for each verdict and reason
                 reason = f"all logs are equal; their states lie between the engine's frames, at most {step} off"
             return Judgement(Verdict.IDENTICAL_AT_RESOLUTION, reason)
         return Judgement(Verdict.BIT_IDENTICAL, "every repeat has the same bits")
+    # Before any distance: where a repeat has other actors or ends elsewhere, distances are only over what both have, and small.
     if structural and not identical:
         return Judgement(Verdict.EXCEEDS_TOLERANCE, structural[0])
+    # Limits that a user set for other quantities count as much as the tolerance of positions.
     if broken:
         return Judgement(Verdict.EXCEEDS_TOLERANCE, broken)
     sigma, deviation = max_sigma_m or 0.0, max_deviation_m or 0.0

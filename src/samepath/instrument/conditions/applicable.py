@@ -71,6 +71,8 @@ def missing_tool(tool: str) -> str | None:
 
 
 def _cpu_load(level: Scalar, host: HostAbilities) -> str | None:
+    # In a container, or with some cores only, the whole machine cannot be filled from here: such a cell would be marked as
+    # missed in every repeat, and is better not run.
     reachable = host.cores_usable / host.cores_counted
     if float(level) <= reachable + UNMARKED:
         return None
@@ -82,6 +84,7 @@ def _numa(level: Scalar, host: HostAbilities) -> str | None:
     name = str(level)
     if name == "default":
         return None
+    # numactl would accept a policy there and change nothing: a cell that seems to show that policies do not matter.
     if len(host.numa_nodes) < 2:
         return "the machine has one NUMA node only: there is nothing to choose"
     if name.startswith("node") and name not in host.numa_nodes:
@@ -115,6 +118,7 @@ def _gpu(probe: Probe, meter: GpuMeter | None = None) -> str | None:
     gpus = read_gpus(probe)
     if isinstance(gpus, Unknown) or gpus in (NONE_FOUND, ()):
         return "no GPU was found"
+    # Read first, load second: a load that cannot be read back is a wish, and its cell would say nothing.
     meter = meter or GpuMeter()
     meter.open()
     try:
@@ -138,6 +142,8 @@ def attempt(name: str, level: Scalar) -> str | None:
     """Set one condition in a process that nobody needs and read it back; return what stood against it. Tried once."""
     condition = {name: level}
     try:
+        # Tried, not worked out: whether capabilities, limits and the control group together permit it only the kernel knows.
+        # -P: a module in the user's folder that is called like one of ours must not be run.
         argv = [sys.executable, "-P", "-m", "samepath.instrument.conditions.process", json.dumps(condition)]
         done = subprocess.run(  # noqa: S603 - our own interpreter and module
             process.command(condition, argv),

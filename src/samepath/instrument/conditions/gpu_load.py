@@ -61,6 +61,7 @@ class GpuLoad(PooledLoad):
         self._mark_s = 0.0
 
     def _begin(self) -> None:
+        # One worker: it can fill a card by itself, and kernels of a second process would only take turns with its own.
         self._workers = WorkerPool("GPU", 1, self._scheduling, {"backends": list(self._backends)})
         self.backend = self._backends[self._workers.first_answer - 1]
         self._workers.share = self.target
@@ -69,6 +70,7 @@ class GpuLoad(PooledLoad):
         if self._workers is None:
             return
         self._workers.check()
+        # A reading that fails now and then (a driver that is busy) is left out; no number stands in for it.
         ratio = self._meter.ratio()
         if ratio is None:
             return

@@ -86,6 +86,7 @@ class MachineLoads:
     def __init__(self, *, tool: str = "auto", settle_s: float = 6.0, meter: GpuMeter | None = None) -> None:
         self.tool = chosen_tool(tool)
         self._settle_s = settle_s
+        # Now, because cells set priorities and cores later: a load that inherited a cell's would be another load in each.
         self._scheduling = SchedulingState.of_this_process()
         self._meter = meter or GpuMeter()
         self._meter.open()

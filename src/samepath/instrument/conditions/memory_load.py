@@ -42,6 +42,7 @@ class MemoryLoad(PooledLoad):
 
     def start(self) -> None:
         """Start the workers and measure their full speed."""
+        # The thread of the controller runs from here on: what is measured must not begin with the calibration at full speed.
         super().start()
         self.mark()
 
@@ -50,11 +51,13 @@ class MemoryLoad(PooledLoad):
         size = array_bytes(Probe(), workers, read_room_bytes(Probe()))
         self._workers = WorkerPool("memory", workers, self._scheduling, {"array_bytes": size})
         if not self.full_bps:
+            # Kept by the owner once it is known: measured anew under another load, the same level would mean fewer bytes.
             self._workers.share = 1.0
             SYSTEM_CLOCK.sleep_s(WARM_UP_S)
             before = self._reading()
             SYSTEM_CLOCK.sleep_s(CALIBRATION_S)
             self.full_bps = _rate(before, self._reading())
+        # Near the level already: the controller corrects from there instead of climbing from zero through half of a repeat.
         self._workers.share = self.target
         self._before = self._reading()
 
@@ -85,6 +88,7 @@ def worker_count(cores: int) -> int:
 
 
 def _rate(before: tuple[float, float], now: tuple[float, float]) -> float:
+    # Two readings of a coarse clock may be equal.
     return (now[1] - before[1]) / max(now[0] - before[0], 1e-9)
 
 
@@ -108,7 +112,9 @@ def array_bytes(probe: Probe, workers: int, room_bytes: int) -> int:
 
     Raises StudyError where all arrays together would take more than a quarter of the memory.
     """
+    # An array that fits into a cache would load the cache and leave the memory alone.
     wanted = max(LEAST_BYTES, 2 * last_level_cache_bytes(probe))
+    # A load that makes the machine swap would measure the disk; and what the simulator needs must still be there.
     if 2 * workers * wanted > room_bytes // 4:
         needed, quarter = format_size(2 * workers * wanted), format_size(room_bytes // 4)
         raise StudyError(f"a memory load needs {needed} for its arrays, but a quarter of the free memory is only {quarter}")
