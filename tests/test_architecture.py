@@ -38,11 +38,13 @@ ALLOWED = {
     "sessions": {"core", "samepath", "simulator/carla", "simulator/server", "instrument/conditions"},
     "engines": {"core", "samepath", "scenarios", "instrument/traces"},
     # Two adapters know more than the interface. samepath's own plays our simulator, as godot's plays Godot. CARLA's reads what
-    # CARLA writes, OpenDRIVE and recorder files, with the readers that the server has.
+    # CARLA writes, OpenDRIVE and recorder files, with the readers that the server has, and the rigs that ours carry.
     "engines/samepath": {"core", "samepath", "scenarios", "instrument/traces", "engines", "simulator", "simulator/sensors",
         "simulator/maps", "simulator/replay", "simulator/world",
     },
-    "engines/carla": {"core", "scenarios", "instrument/traces", "engines", "simulator/carla", "simulator/maps"},
+    "engines/carla": {"core", "scenarios", "instrument/traces", "engines", "simulator/carla", "simulator/maps",
+        "simulator/sensors",
+    },
     "instrument/host": {"core", "samepath", "instrument/traces"},
     "instrument/conditions": {"core", "samepath", "instrument/host"},
     "instrument/execution": {

@@ -51,6 +51,10 @@ def tests(port):
         "not reloaded": {**first, "settings": {"reload": "none"}},
         "finer steps": {**first, "settings": {"fixed_delta_s": 0.025}},
         "no substeps": {**first, "settings": {"substeps": 0}},
+        "watched": {**TEST2, "duration_s": 0.5, "settings": {"sensors": "small"}},
+        "watched again": {**TEST2, "duration_s": 0.5, "settings": {"sensors": "small"}},
+        "unwatched": {**TEST2, "duration_s": 0.5},
+        "badly watched": {**TEST2, "duration_s": 0.5, "settings": {"sensors": "smal"}},
         "traffic": traffic,
         "other places": {**traffic, "seed": 1},
     }
@@ -84,8 +88,21 @@ def test_what_changes_the_physics_changes_the_bits(tests):
     assert tests["finer steps"]["end"] == tests["first 4 s"]["end"] == 80
 
 
+def test_a_rig_rides_along_and_every_tick_has_the_digest_of_every_sensor(tests):
+    seen = tests["watched"]["sensors"]
+    kinds = {name: kind for name, kind, _, _ in seen}
+    assert set(kinds) == {"front", "front-depth", "front-labels", "lidar", "radar", "imu", "gnss"}
+    for name in kinds:
+        assert [tick for other, _, tick, _ in seen if other == name] == list(range(1, 11)), name
+    assert len({digest for name, _, _, digest in seen if name == "front"}) > 1, "somebody moves, and is seen to"
+    assert tests["watched again"]["sensors"] == seen, "on our own server, to the bit"
+    assert tests["watched again"]["digest"] == tests["watched"]["digest"] == tests["unwatched"]["digest"]
+    assert tests["unwatched"]["sensors"] == []
+    assert tests["badly watched"]["error"].startswith("unknown rig 'smal': did you mean 'small'?")
+
+
 def test_the_log_holds_the_numbers_of_the_client_which_are_32_bit_floats(tests):
-    assert all(test["float32"] for test in tests.values())
+    assert all(test["float32"] for test in tests.values() if "error" not in test)
 
 
 def test_traffic_needs_no_script_and_follows_the_seed(tests):

@@ -65,6 +65,7 @@ def summary(repeat):
         "times": sorted(set(repeat.time_s.tolist()))[:3],
         "float32": bool(np.array_equal(repeat.values.astype(np.float32), repeat.values, equal_nan=True)),
         "events": [event for event in events if event[1] != "spawn"],
+        "sensors": [(frame.sensor, frame.kind, frame.tick, frame.digest.hex()) for frame in repeat.sensors],
     }
 
 

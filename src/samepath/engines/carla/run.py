@@ -33,6 +33,7 @@ from samepath.engines.carla.engine import (
     read_anchor,
     ticks_from,
 )
+from samepath.engines.carla.sensing import CarlaSensing
 from samepath.engines.carla.simulator import TICK_S, CarlaSettings
 from samepath.engines.interface import DURATION
 from samepath.instrument.traces.recorder import Recorder
@@ -93,9 +94,14 @@ def run_on_server(
             )
             stack.callback(scenario.close)
             scenario.enter()
+            sensing = None
+            if settings.sensors:
+                # While everybody drops onto wheels, so that the first frame of the run has them all.
+                sensing = CarlaSensing(connection, actors, settings.sensors, recorder, settings.sensor_samples)
+                stack.callback(sensing.close)
             start = _settled(connection, clock, actors)
             scenario.begin(start)
-        CarlaRun(connection, actors, scenario, recorder, on_tick).play(clock, start, last_tick, late)
+        CarlaRun(connection, actors, scenario, recorder, on_tick, sensing).play(clock, start, last_tick, late)
 
 
 def _lead(connection: CarlaConnection, clock: "ServerClock") -> str:
@@ -136,9 +142,10 @@ class CarlaRun:
         scenario: "CarlaScenario",
         recorder: Recorder,
         on_tick: Callable[[int], None],
+        sensing: CarlaSensing | None = None,
     ) -> None:
         self._connection, self._actors, self._scenario = connection, actors, scenario
-        self._recorder, self._on_tick = recorder, on_tick
+        self._recorder, self._on_tick, self._sensing = recorder, on_tick, sensing
         self._gone: dict[int, int] = {}
         self._types = actors.types
 
@@ -158,6 +165,8 @@ class CarlaRun:
                     missed += snapshot.frame - frame.number - 1
                     frame = self._actors.frame(snapshot, controls=settings.synchronous)
                     for tick, states in ticks.take(frame):
+                        if self._sensing is not None:
+                            self._sensing.record(tick, frame.number)
                         self._record(tick, states)
                         ended = self._ended(tick, states, last_tick, over)
                         if ended:

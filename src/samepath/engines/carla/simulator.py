@@ -55,6 +55,8 @@ SETTINGS: Final[Mapping[str, Scalar]] = {
     "settle_s": 1.0,
     "remove_after_s": 0.5,
     "sensor_wait_s": 0.1,
+    "sensors": "",
+    "sensor_samples": 20,
     "vehicles": 10,
     "traffic_manager_port": 0,
     "tm_seed": -1,
@@ -91,6 +93,8 @@ class CarlaSettings:
     settle_s: float
     remove_after_s: float
     sensor_wait_s: float
+    sensors: str
+    sensor_samples: int
     vehicles: int
     traffic_manager_port: int
     tm_seed: int
@@ -138,6 +142,8 @@ def read_settings(values: Mapping[str, Scalar]) -> CarlaSettings:
         settle_s=number(values, "settle_s", 0.0, 60.0),
         remove_after_s=number(values, "remove_after_s", TICK_S, 60.0),
         sensor_wait_s=number(values, "sensor_wait_s", 0.0, 60.0),
+        sensors="" if values["sensors"] == "none" else str(values["sensors"]),
+        sensor_samples=whole(values, "sensor_samples", 0, 1_000_000),
         vehicles=whole(values, "vehicles", 1, 1000),
         traffic_manager_port=whole(values, "traffic_manager_port", 0, 65535),
         tm_seed=whole(values, "tm_seed", -1, 2**32 - 1),
