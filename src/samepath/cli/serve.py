@@ -279,7 +279,6 @@ def read_maps(map_name: str, folders: list[Path]) -> tuple[str, dict[str, Path]]
     return name, files
 
 
-    view_token: Path | None = None,
 async def _serve(
     settings: "ServerSettings",
     end: ShutdownSignals,
@@ -287,6 +286,7 @@ async def _serve(
     stall_s: float,
     record: Path | None = None,
     view_port: int | None = None,
+    view_token: Path | None = None,
 ) -> None:
     from samepath.core.probes import PATH, serve_probe
     from samepath.core.supervisor import Pulse
