@@ -23,6 +23,7 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.table import Table
 
+from bench.tools import code_measured, save
 from tests.compatibility.repeats import FreshServers, RepeatedRuns, repeated
 
 PORT = 3840
@@ -40,10 +41,11 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=1, help="how often each route is driven")
     parser.add_argument("--keep", type=Path, help="a folder for recordings and output of the runs")
     parser.add_argument("--port", type=int, default=PORT)
-    parser.add_argument("--json", type=Path, help="write the results there, too")
+    parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
     if not (arguments.folder / "leaderboard" / "leaderboard" / "leaderboard_evaluator.py").is_file():
         parser.error(f"{arguments.folder}: a folder with a checkout of leaderboard in it was wanted")
+    code_measured()  # now: what is changed while this runs is not measured
     towns = {path.stem for path in arguments.maps.glob("*.xodr")}
     found = {}
     for route in ET.parse(arguments.routes).getroot().iter("route"):
@@ -61,9 +63,9 @@ def main() -> int:
             number, row["town"], row["scenario"], row["result"], row["score"], row["completed"], row["infractions"], row["same"]
         )  # fmt: skip
     Console(width=200).print(table)
-    if arguments.json:
-        version = {"python": str(arguments.python.name), "carla": _version(arguments.python), "repeats": arguments.repeats}
-        arguments.json.write_text(json.dumps({**version, "routes": found}, indent=1) + "\n", "utf-8")
+    if arguments.save:
+        carla, python = _version(arguments.python), _python(arguments.python)
+        save(f"leaderboard-{carla}", {"carla": carla, "python": python, "repeats": arguments.repeats, "routes": found})
     return 0 if all(row["result"] == "judged" and row["same"] in ("", "the same") for row in found.values()) else 1
 
 
@@ -71,6 +73,11 @@ def _version(python: Path) -> str:
     asked = "import carla; print(carla.Client('127.0.0.1', 1).get_client_version())"
     done = subprocess.run([str(python), "-c", asked], check=True, capture_output=True, text=True, timeout=60)
     return done.stdout.strip()
+
+
+def _python(python: Path) -> str:
+    asked = "import platform; print(platform.python_version())"
+    return subprocess.run([str(python), "-c", asked], check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
 
 def run(arguments: argparse.Namespace, route: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench.tools import code_measured, save
 from tests.support import ROOT
 
 PORT = 3760
@@ -140,8 +141,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="simulated seconds on each map")
     parser.add_argument("--only", nargs="*", help="names of maps")
     parser.add_argument("--port", type=int, default=PORT)
-    parser.add_argument("--json", type=Path, help="write the results there, too")
+    parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
+    code_measured()  # now: what is changed while this runs is not measured
     names = [path.stem for path in sorted(arguments.folder.glob("*.xodr"))]
     if not names:
         parser.error(f"{arguments.folder}: a folder with *.xodr files was wanted")
@@ -173,8 +175,8 @@ def main() -> int:
             f"{found['driven_m']} m",
         )  # fmt: skip
     Console(width=140).print(table)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    if arguments.save:
+        save("towns", {"seconds": arguments.seconds, "maps": results})
     good = all(
         "error" not in found and not any(found[k] for k in ("collisions", "off_road", "overturned", "jammed", "gone"))
         for found in results.values()
