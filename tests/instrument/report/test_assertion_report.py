@@ -48,9 +48,12 @@ def test_assertions_that_flip_are_told_in_words_first():
     part = section(page(0.0, 0.05, 0.0, 0.0))
     words = text_of(part)
     assert words.startswith(
-        "Do the assertions flip? Yes: 1 of 3 assertions pass in some repeats and fail in others of the same cell."
+        "Do the assertions flip? Yes: 1 of 3 assertions passes in some repeats and fails in others of the same cell."
     )
     assert "apart: passes in 33 of 36 repeats, flips in cell 1" in words
+    assert "keep 0.1 m of margin" in words
+    assert "elsewhere: passes in all 18 repeats" in words
+    assert len(re.findall("<li>", part)) == 4, "an assertion, or coverage, in a line each"
     assert "slow &amp; &lt;steady&gt;" in part
     assert part.count("<svg") == 1
     assert "<details>" in part

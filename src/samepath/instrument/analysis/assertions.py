@@ -206,14 +206,18 @@ class AssertionRow:
     def words(self) -> str:
         """Say it in one line."""
         total = self.passes + self.fails
-        text = f"{self.name}: passes in {self.passes} of {total} repeats"
+        text = f"{self.name}: passes in {'all' if not self.fails else f'{self.passes} of'} {total} repeats"
         if self.flipping:
             cells = f"{self.flipping[0]}" if len(self.flipping) == 1 else f"{len(self.flipping)} cells"
             text += f", flips in {cells}"
+        elif self.passes and self.fails:
+            text += ", all repeats of a cell alike"
         if self.unlike:
             text += ", and its verdict depends on the conditions"
         if self.needed:
-            text += f"; the largest range of margins in a cell is {quantity(self.needed, self.unit)}"
+            # The range of the repeats of a cell: a run that passes by more would have passed in any of them.
+            room = quantity(self.needed, self.unit)
+            text += f"; keep {room} of margin" if self.flipping else f"; its margin varies by up to {room} between repeats"
         return text
 
 

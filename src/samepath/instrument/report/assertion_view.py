@@ -11,13 +11,15 @@ from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.report.cell_view import FigureView, view_figure
 from samepath.instrument.report.document import Document
 from samepath.instrument.report.svg import DEVIATION_COLOUR, SIGMA_COLOUR, draw
-from samepath.instrument.report.words import count, percent
+from samepath.instrument.report.words import count, percent, sentence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_SENTENCES: Final = 8
 _MOST_ROWS: Final = 40
+# Which kind of situation tells a reader most, first: a frame that was late is only why.
+_TELLING: Final = ("collision", "end", "lane", "distance", "speed", "event")
 _HEIGHT_PX: Final = 250.0
 
 
@@ -79,7 +81,9 @@ def _head(rows: Sequence[AssertionRow], flipping: Sequence[AssertionRow]) -> str
         return f"No: {'the assertion has' if len(rows) == 1 else f'all {len(rows)} assertions have'} one verdict in each cell."
     if len(rows) == 1:
         return "Yes: the assertion passes in some repeats and fails in others of the same cell."
-    return f"Yes: {len(flipping)} of {count(len(rows), 'assertion')} pass in some repeats and fail in others of the same cell."
+    verbs = ("passes", "fails") if len(flipping) == 1 else ("pass", "fail")
+    which = f"{len(flipping)} of {count(len(rows), 'assertion')}"
+    return f"Yes: {which} {verbs[0]} in some repeats and {verbs[1]} in others of the same cell."
 
 
 def _line(cell: CellAnalysis, anchor: str, one: Assertion) -> AssertionLine:
@@ -100,13 +104,19 @@ def _number(value: float | None, unit: str) -> str:
 
 
 def _coverage(cells: Sequence[CellAnalysis]) -> list[str]:
-    """Say where repeats come to other situations; cells in which all are alike are counted."""
+    """Say in a line whether repeats come to the same situations, with the most telling example where they do not."""
     known = [(cell.header.cell, cell.assertions.coverage) for cell in cells if cell.assertions and cell.assertions.coverage]
-    odd = [f"{name}: {coverage.words()}." for name, coverage in known if not coverage.stable]
-    if known and not odd:
+    odd = [(name, coverage.repeats, one, times) for name, coverage in known for one, times in coverage.unstable]
+    if not known:
+        return []
+    if not odd:
         where = "" if len(known) == 1 else f" in each of {len(known)} cells"
         return [f"Every repeat comes to the same situations (lanes, speeds, distances, events){where}."]
-    return [*odd[:3], *([f"And {len(odd) - 3} more cells whose repeats come to other situations."] if len(odd) > 3 else [])]
+    name, repeats, one, times = min(odd, key=lambda entry: _TELLING.index(entry[2].kind))
+    unstable = len({cell for cell, *_ in odd})
+    where = "" if len(known) == 1 else f"in {unstable} of {len(known)} cells "
+    text = sentence(f"{where}repeats do not come to the same situations, so that they do not test the same")
+    return [f"{text}. For example {one.words()} comes about in {times} of {repeats} repeats of {name}."]
 
 
 def margin_figure(cell: CellAnalysis, one: Assertion) -> FigureView:
