@@ -1,0 +1,42 @@
+"""Pictures of the docs' own site, as people see it: ``python -m bench.site_pictures`` writes ``docs/site-*.png``.
+
+Not a benchmark: what is looked at before a release, wide, narrow and dark, by the browser that the tests use.
+``--printed`` writes ``build/start.pdf``, as a printer gets it.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.tools import ROOT
+
+LOOKS = {
+    "site-wide": ("tutorials/own-simulator", {"width": 1280, "height": 760}),
+    "site-narrow": ("start", {"width": 390, "height": 760}),
+    "site-dark": ("promises", {"width": 1280, "height": 760, "dark": True}),
+}
+
+
+def main() -> int:
+    """Build the site, look at it, keep the pictures."""
+    from tests.support.chromium import chromium
+
+    with tempfile.TemporaryDirectory() as place:
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", place]
+        subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+        with chromium() as open_page:
+            for name, (page, how) in LOOKS.items():
+                seen = open_page((Path(place) / f"{page}.html").as_uri(), wait=False, **how)
+                seen.screenshot(path=ROOT / "docs" / f"{name}.png")
+                print(f"docs/{name}.png")
+                seen.close()
+            if "--printed" in sys.argv:
+                seen = open_page((Path(place) / "start.html").as_uri(), wait=False)
+                seen.pdf(path=ROOT / "build" / "start.pdf", format="A4")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
