@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from samepath.instrument.analysis.factors import find_factors
+from samepath.instrument.analysis.factors import MissingCell, find_factors
 from samepath.instrument.report.factor_figures import (
     DeviationGroup,
     deviation_boxes,
@@ -20,7 +20,15 @@ from samepath.instrument.report.factor_figures import (
 from samepath.instrument.report.published import TESTS, published
 from samepath.instrument.report.study_view import study_figures
 from samepath.instrument.report.svg import length_axis
-from tests.support.report_cells import case_study, controller_study, document_of, identical, nice_study, noisy
+from tests.support.report_cells import (
+    case_study,
+    controller_study,
+    document_of,
+    identical,
+    nice_study,
+    noisy,
+    study_cell,
+)
 
 TOLERANCE_M = 0.01
 AXIS = length_axis([0.0, 1e-5, 1.0])
@@ -174,3 +182,16 @@ def test_phases_without_any_spread_are_named_and_not_drawn():
     group = study_figures(document_of(*case_study()))[1]
     assert len(group.figures) == 1
     assert "No spread in either phase: table1-test2 (lockstep)." in group.note
+
+
+def test_on_a_machine_with_one_numa_node_the_figure_itself_says_so():
+    cells = [study_cell("game loop", 1, 0.95, repeats=4, cores=cores) for cores in ("all", "one")]
+    reason = "the machine has one NUMA node only: there is nothing to choose"
+    missing = (MissingCell("numa local", "toy", "game loop", "table1-test1", {"numa": "local"}, reason, "not applicable"),)
+
+    def boxes(**fields):
+        groups = study_figures(document_of(*cells, **fields))
+        return next(one for one in groups if one.name == "Single repeats per level of cores").figures[0].svg
+
+    assert "One NUMA node here" in boxes(missing=missing)
+    assert "NUMA" not in boxes()

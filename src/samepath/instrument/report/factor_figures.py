@@ -375,10 +375,12 @@ def deviation_boxes(
     groups: Sequence[DeviationGroup],
     axis: LengthAxis,
     tolerance_m: float,
+    remark: str = "",
 ) -> str:
     """Draw a box per group: quartiles, median, whiskers to the farthest repeat within 1.5 quartile ranges, dots beyond.
 
-    Levels are rows, so that long names have room; zeros lie in a band of their own.
+    Levels are rows, so that long names have room; zeros lie in a band of their own. ``remark`` stands in the figure itself,
+    for whoever sees it without the page.
     """
     names = [shorten(level_words(factor.name, level), _BOX_LABEL_LENGTH) for level in factor.levels]
     left_px = 18 + _BOX_CHAR_PX * max(len(name) for name in names)
@@ -393,7 +395,7 @@ def deviation_boxes(
         used[rank] += 1
     plot_px = _BOX_ROW_PX * len(groups) + tops[-1] + 8
     entries = 1 + (0 if hue is None else len(hue.levels))
-    foot_px, head_px = 50 + 18.5 * math.ceil(entries / _LEGEND_COLUMNS), 26.0
+    foot_px, head_px = 50 + 18.5 * math.ceil(entries / _LEGEND_COLUMNS), 44.0 if remark else 26.0
     height_px = plot_px + foot_px + head_px
     width_px = WIDTH_PX - left_px - _BOX_RIGHT_PX
 
@@ -416,6 +418,7 @@ def deviation_boxes(
         axes.set_xlabel("largest deviation of a repeat")
         head = f"{title(factor.name)}: {scenario}, {factor.variant}"
         axes.text(8 / WIDTH_PX, 1 - 18 / height_px, shorten(head, 56), transform=figure.transFigure, fontweight="bold")
+        axes.text(8 / WIDTH_PX, 1 - 36 / height_px, remark, transform=figure.transFigure, color=MUTED)
         figure.legend(loc="lower center", bbox_to_anchor=(0.5, 2 / height_px), ncols=_LEGEND_COLUMNS)
 
     return draw("boxes", f"{factor.variant}\x1f{factor.name}\x1f{scenario}", _words(factor, scenario), height_px, paint)

@@ -479,7 +479,9 @@ def _boxes(document: Document) -> Iterator[FigureGroup]:
         found.sort(key=lambda drawing: -max(max(group.deviations_m) for group in drawing[3]))
         kept = sorted(found[:MAX_PANELS], key=lambda drawing: (drawing[0].variant, drawing[2]))
         axis = length_axis([tolerance_m, *(d for *_, groups in kept for group in groups for d in group.deviations_m)])
-        panels = tuple(view_figure(deviation_boxes(*drawing, axis, tolerance_m), "") for drawing in kept)
+        one_node = name == "cores" and any("one NUMA node" in cell.reason for cell in document.missing)
+        remark = "One NUMA node here: policies of memory cannot differ." if one_node else ""
+        panels = tuple(view_figure(deviation_boxes(*drawing, axis, tolerance_m, remark), "") for drawing in kept)
         paper = ", as the paper's Fig. 8" if name == "nice" else ""
         notes = [
             f"How far single repeats are from the mean path at each level{paper}: box from the first to the third quartile, "
@@ -487,7 +489,7 @@ def _boxes(document: Document) -> Iterator[FigureGroup]:
         ]
         if any(hue is not None and is_share(hue) for _, hue, _, _ in kept):
             notes.append("Loads are named as they were asked.")
-        if name == "cores" and any("one NUMA node" in cell.reason for cell in document.missing):
+        if one_node:
             notes.append("This machine has one NUMA node: policies of memory cannot differ here, and their cells were not run.")
         if still:
             notes.append(f"No repeat strays: {joined(still)}.")
