@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -48,11 +48,11 @@ def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
     Console(width=140).print(table)
 
 
-def save(name: str, figures: dict[str, object]) -> None:
-    """Write figures with the machine and the code they were measured on."""
+def save(name: str, figures: dict[str, object], command: Sequence[str] | None = None) -> None:
+    """Write figures with the machine and the code they were measured on, and the command that makes them anew."""
     RESULTS.mkdir(exist_ok=True)
-    command = ["python", "-m", "bench", *sys.argv[1:]]
-    provenance = collect_provenance(command, None).as_dict()
+    made_by = ["python", "-m", "bench", *sys.argv[1:]] if command is None else list(command)
+    provenance = collect_provenance(made_by, None).as_dict()
     content = {"figures": figures, "code": code_measured(), "provenance": provenance}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 

@@ -65,7 +65,8 @@ def main() -> int:
     Console(width=200).print(table)
     if arguments.save:
         carla, python = _version(arguments.python), _python(arguments.python)
-        save(f"leaderboard-{carla}", {"carla": carla, "python": python, "repeats": arguments.repeats, "routes": found})
+        figures: dict[str, object] = {"carla": carla, "python": python, "repeats": arguments.repeats, "routes": found}
+        save(f"leaderboard-{carla}", figures, ["python", "-m", "tests.compatibility.leaderboard", "FOLDER"])
     return 0 if all(row["result"] == "judged" and row["same"] in ("", "the same") for row in found.values()) else 1
 
 

@@ -176,7 +176,8 @@ def main() -> int:
         )  # fmt: skip
     Console(width=140).print(table)
     if arguments.save:
-        save("towns", {"seconds": arguments.seconds, "maps": results})
+        figures: dict[str, object] = {"seconds": arguments.seconds, "maps": results}
+        save("towns", figures, ["python", "-m", "tests.compatibility.towns", "FOLDER"])
     good = all(
         "error" not in found and not any(found[k] for k in ("collisions", "off_road", "overturned", "jammed", "gone"))
         for found in results.values()
