@@ -9,7 +9,9 @@ import urllib.error
 import urllib.request
 
 import pytest
+from typer.testing import CliRunner
 
+from samepath.cli.app import app
 from samepath.cli.live_view import LiveView
 from samepath.core.errors import InputError
 from samepath.sessions.observer import WorldObserver, address_of
@@ -287,11 +289,25 @@ def test_the_page_draws_the_world_as_it_moves(town, tmp_path):
         seen.screenshot(path=tmp_path / "live.png")
 
 
-def test_serve_view_shows_the_world_in_a_process_that_ends_with_the_server(tmp_path):
-    command = [sys.executable, "-m", "samepath", "serve", "--port", "0", "--data", str(tmp_path / "d"), "--view"]
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["serve"],
+        pytest.param(
+            ["cluster", "start", "--nodes", "0", "--link-port", "0", "--page-port", "0", "--run", "{folder}/run"],
+            marks=pytest.mark.cluster,
+        ),
+    ],
+    ids=["serve", "cluster"],
+)
+def test_the_view_of_a_server_is_a_process_that_ends_with_it(tmp_path, verb):
+    own = ["--port", "0", "--data", str(tmp_path / "d"), "--view", "--view-token", str(tmp_path / "token")]
+    command = [sys.executable, "-m", "samepath", *(part.format(folder=tmp_path) for part in verb), *own]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            url = next(line.split()[1] for line in process.stderr if line.startswith("view: "))
+            address = next(line.split()[1] for line in process.stderr if line.startswith("view: "))
+            url, _, token = address.partition("#token=")
+            assert token == (tmp_path / "token").read_text().strip()
             with urllib.request.urlopen(f"{url}live.json", timeout=30) as answer:
                 assert json.loads(answer.read())["map"] == "t-junction"
         finally:
@@ -300,3 +316,10 @@ def test_serve_view_shows_the_world_in_a_process_that_ends_with_the_server(tmp_p
         assert process.wait(60) == 0, said
     with pytest.raises(OSError, match=r"refused|reset"):
         urllib.request.urlopen(url, timeout=10)
+
+
+@pytest.mark.parametrize("verb", [["serve"], ["cluster", "start"], ["view", "tests/data/tsl_format.txt"]])
+def test_a_token_without_a_page_to_steer_from_is_one_line(verb):
+    result = CliRunner().invoke(app, [*verb, "--view-token", "nowhere/token"])
+    assert result.exit_code != 0
+    assert "--view-token: " in str(result.exception)
