@@ -12,6 +12,7 @@ import pytest
 from samepath.core.errors import InputError, SimulatorError
 from samepath.core.states import Pose
 from samepath.simulator.maps import load_map
+from samepath.simulator.sensors import images
 from samepath.simulator.sensors import renderer as interface
 from samepath.simulator.sensors.cuda import host_device, records
 from samepath.simulator.sensors.cuda.card import CardDevice
@@ -110,6 +111,25 @@ def test_fuzzed_cameras_see_the_bytes_of_the_software_renderer(core, software, w
     # Not all of them look into nothing: the comparison has something to compare.
     assert sum(frame.depth_m is not None and (frame.depth_m < interface.FAR_M).any() for frame in frames) > 10
     assert_same(core, software, street_scene(weather), eyes)
+
+
+IMAGE_CHANNELS = ("depth_image", "label_image", "instance_image", "normal_image")
+
+
+@needs_compiler
+def test_carlas_pictures_are_made_while_drawing_as_the_rule_makes_them(core, software):
+    """By the software renderer, the core and the kernels, beside the numbers and alone, in the order they were asked for."""
+    eyes = [*cameras(EVERYTHING | images.IMAGES), *cameras(images.IMAGES, samples=2), *cameras(Channel.LABEL_IMAGE, 20, 9)]
+    eyes += [replace(eye, channels=eye.channels | images.IMAGES) for eye in fuzzed_cameras(30, "pictures")]
+    scene = street_scene("dusk")
+    wanted = images.with_images(software.render(scene, images.numbers_for(eyes)), eyes)
+    assert len({pixel for frame in wanted[:3] for pixel in np.unique(frame.instance_image[..., 1]).tolist()}) > 10
+    for drawn in (core.render(scene, eyes), software.render(scene, eyes)):
+        for eye, one, other in zip(eyes, drawn, wanted, strict=True):
+            for name in (*CHANNELS, *IMAGE_CHANNELS):
+                ours, theirs = getattr(one, name), getattr(other, name)
+                assert (ours is None) == (theirs is None)
+                assert ours is None or (ours.shape, ours.tobytes()) == (theirs.shape, theirs.tobytes()), (name, eye)
 
 
 @needs_compiler
@@ -261,6 +281,8 @@ def test_the_text_has_the_numbers_that_python_has():
     for name in ("SUN", "GLOW", "HIGH", "LOW", "FOG", "CLOUD", "CLOUDS", "STRENGTH", "NIGHT"):
         assert numbers[f"SKY_{name}"] == getattr(shading, f"_{name}"), name
     assert (numbers["LEVELS"], numbers["SKY_LABEL"]) == (LEVELS, Label.SKY)
+    assert numbers["CHANNELS"] == len(Channel)
+    assert numbers["DEPTH_STEPS_PER_M"] == images.DEPTH_STEPS_PER_M
     assert (numbers["NEAR_M"], numbers["FAR_M"]) == (interface.NEAR_M, interface.FAR_M)
     assert numbers["SHADOW_REACH_M"] == prepare.SHADOW_REACH_M
     # Rows of all levels together stay below the one: every place in the order of drawing fits into a key.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from samepath.simulator.sensors.cuda import driver
-from samepath.simulator.sensors.cuda.driver import HERE, KERNELS, CardError, compiled_kernels, kept_kernels
+from samepath.simulator.sensors.cuda.driver import HERE, CardError, compiled_kernels, kept_kernels, kernel_names
 from samepath.simulator.sensors.cuda.host_device import COMPILER, FLAGS
 from tests.support import ROOT, SUPPORT
 
@@ -71,12 +71,12 @@ def drawn_with(folder, fault="", renderer="cuda", where="here"):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_nothing_is_fused_approximated_or_flushed_on_a_card(generation):
-    machine_code, assembly = compiled_kernels(nvrtc, generation)
+@pytest.mark.parametrize(("generation", "many"), [*((name, False) for name in GENERATIONS), ("sm_90", True)])
+def test_nothing_is_fused_approximated_or_flushed_on_a_card(generation, many):
+    machine_code, assembly = compiled_kernels(nvrtc, generation, many=many)
     assert machine_code.startswith(b"\x7fELF")
     text = assembly.decode()
-    assert [name for name in KERNELS if f".entry {name}(" not in text] == []
+    assert [name for name in kernel_names(many=many) if f".entry {name}(" not in text] == []
     instructions = set(re.findall(r"^\s*(?:@\S+\s+)?([a-z0-9_]+(?:\.[a-z0-9_]+)+)", text, re.MULTILINE))
     assert {"sqrt.rn.f32", "sqrt.rn.f64", "div.rn.f32", "div.rn.f64"} <= instructions
     wrong = [one for one in instructions if one.startswith(("fma.", "mad.f")) or ".approx" in one or ".ftz" in one]

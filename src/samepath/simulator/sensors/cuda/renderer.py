@@ -104,7 +104,8 @@ class CudaRenderer:
                 take()
         while under_way:
             take()
-        return found
+        drawn = iter(found)
+        return [next(drawn) if cameras else () for _, cameras in groups]
 
     def render_on_card(self, groups: Sequence[WorldCameras]) -> list[list[tuple[CardArray | None, ...]]]:
         """Draw cameras of several scenes and leave the pictures on the card: for each camera an array for each channel."""
@@ -125,14 +126,20 @@ class CudaRenderer:
             found.extend([list(islice(arrays, count)) for count in np.bincount(numbers, minlength=len(worlds)).tolist()])
         for pending in under_way:
             pending.wait()
-        return found
+        drawn = iter(found)
+        return [next(drawn) if cameras else [] for _, cameras in groups]
 
     def _launches(self, groups: Sequence[WorldCameras]) -> Iterator[tuple[list[PreparedScene], list[Camera], I64]]:
-        """Scenes that are drawn in one launch, all their cameras, and the number of each camera's scene among them."""
+        """Scenes that are drawn in one launch, all their cameras, and the number of each camera's scene among them.
+
+        Scenes without cameras are left out.
+        """
         worlds: list[PreparedScene] = []
         cameras: list[Camera] = []
         numbers: list[int] = []
         for scene, own in groups:
+            if not own:
+                continue
             prepared = self.prepare(scene)
             largest = max([world.rows for world in (*worlds, prepared)])
             if worlds and (len(worlds) == _WORLDS_MOST or (len(worlds) + 1) * largest > _ROWS_MOST):

@@ -223,7 +223,7 @@ def _lenses_of(lenses: tuple[tuple[int, int, int, float, float], ...]) -> tuple[
     for *_, samples, _, _ in lenses:
         if not 1 <= samples <= _SAMPLES_MAX:
             raise InputError(f"1 to {_SAMPLES_MAX} samples a side were wanted for a camera, but {samples} came")
-    sizes = np.array([lens[:3] for lens in lenses], np.int64)
+    sizes = np.array([lens[:3] for lens in lenses], np.int64).reshape(-1, 3)
     focal = np.array([focal_px_of(width, fov_deg) for width, _, _, fov_deg, _ in lenses])
     vignette = np.array([lens[4] for lens in lenses])
     for array in (sizes, focal, vignette):
