@@ -8,6 +8,9 @@ first scenario whose town is there is run, and every OpenSCENARIO file whose tow
 ScenarioRunner waits for somebody to drive the hero. Here that is CARLA's traffic manager: a second client of ours looks for the
 hero and sets its autopilot. Whether a scenario then succeeds says as much of that driver as of the server; that it is played to
 its end, and judged, says that the server did what ScenarioRunner needs.
+
+``--route FILE --only ID --repeats 20`` drives a route of a file with ScenarioRunner's own NPC agent instead, which needs no
+second client, so often, and compares the runs: the verdicts, and every call, answer, state and sensor frame.
 """
 
 import argparse
@@ -23,6 +26,8 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.table import Table
 
+from bench.tools import code_measured, save
+from tests.compatibility.repeats import FreshServers, repeated
 from tests.support import ROOT
 
 PORT = 3820
@@ -56,11 +61,22 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", help="only names that hold this")
     parser.add_argument("--port", type=int, default=PORT)
-    parser.add_argument("--json", type=Path, help="write the results there, too")
+    parser.add_argument("--route", type=Path, help="a file of routes, of which --only is driven by the NPC agent")
+    parser.add_argument("--repeats", type=int, default=2, help="how often that route is driven")
+    parser.add_argument("--keep", type=Path, help="a folder for recordings and output of that route's runs")
+    parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
+    code_measured()  # now: what is changed while this runs is not measured
     examples = arguments.folder / "scenario_runner" / "srunner" / "examples"
     if not examples.is_dir():
         parser.error(f"{arguments.folder}: a folder with a checkout of scenario_runner in it was wanted")
+    command = ["python", "-m", "tests.compatibility.scenario_runner", "FOLDER"]
+    if arguments.route:
+        found = drive(arguments)
+        print(json.dumps(found, indent=1))
+        if arguments.save:
+            save("scenario-runner-repeats", found, [*command, "--route", "FILE", "--only", arguments.only])
+        return 0 if found["same"] else 1
     towns = {path.stem for path in arguments.maps.glob("*.xodr")}
     results = {}
     for name, words, town in [*_configurations(examples), *_files(examples)]:
@@ -73,8 +89,8 @@ def main() -> int:
     for name, found in results.items():
         table.add_row(name, found["result"], found["why"][:120])
     Console(width=180).print(table)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    if arguments.save:
+        save("scenario-runner", {"configurations": results}, command)
     return 0 if all(found["result"] in ("judged", "not run") for found in results.values()) else 1
 
 
@@ -96,15 +112,42 @@ def _files(examples: Path) -> list[tuple[str, list[str], str]]:
     return found
 
 
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        "PYTHONPATH": os.pathsep.join([str(folder / "carla" / "PythonAPI" / "carla"), str(folder / "scenario_runner")]),
+        "SCENARIO_RUNNER_ROOT": str(folder / "scenario_runner"),
+    }
+
+
+def drive(arguments: argparse.Namespace) -> dict[str, object]:
+    """A route, driven by ScenarioRunner's own agent, as often as asked."""
+    folder = arguments.folder.absolute()
+    words = [
+        str(arguments.python.absolute()), "scenario_runner.py", "--port", "$CARLA_PORT", "--trafficManagerPort",
+        "$((CARLA_PORT + 7))", "--sync", "--output", "--timeout", "120", "--route", str(arguments.route.absolute()),
+        "--route-id", arguments.only, "--agent", str(folder / "scenario_runner" / "srunner" / "autoagents" / "npc_agent.py"),
+    ]  # fmt: skip
+    servers = FreshServers(arguments.maps, arguments.port, timeout_s=LONGEST_S)
+    with tempfile.TemporaryDirectory(prefix="scenario-runner-") as place:
+        keep = arguments.keep or Path(place) / "runs"
+        runs = repeated(words, _environment(folder), folder / "scenario_runner", arguments.repeats, servers, keep)
+        verdicts = [_verdict(output.read_text("utf-8", errors="replace"))["why"] for output in runs.outputs]
+    report = runs.report
+    return {
+        "route": arguments.only,
+        "repeats": arguments.repeats,
+        "verdicts": verdicts,
+        "same": report is not None and report.same and len(set(verdicts)) == 1,
+        "words": runs.words,
+        "compared": "" if report is None else f"{report.calls} calls, {report.ticks} ticks",
+    }
+
+
 def run(arguments: argparse.Namespace, words: list[str]) -> dict[str, str]:
     """What ScenarioRunner said at the end of one configuration."""
     folder, port = arguments.folder.absolute(), arguments.port
     ours = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
-    theirs = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(folder / "carla" / "PythonAPI" / "carla"), str(folder / "scenario_runner")]),
-        "SCENARIO_RUNNER_ROOT": str(folder / "scenario_runner"),
-    }
+    theirs = {**os.environ, **_environment(folder)}
     serve = [sys.executable, "-m", "samepath", "serve", "--port", str(port), "--map", "oval", "--maps", str(arguments.maps)]
     command = [
         str(arguments.python), "scenario_runner.py", "--port", str(port), "--trafficManagerPort", str(port + 7), "--sync",
@@ -139,12 +182,16 @@ def run(arguments: argparse.Namespace, words: list[str]) -> dict[str, str]:
                 driver.kill()
                 driver.wait()
             server.terminate()
-    said = done.stdout + done.stderr
+    found = _verdict(done.stdout + done.stderr)
+    return found if found["result"] == "judged" else {**found, "result": f"ended with {done.returncode}"}
+
+
+def _verdict(said: str) -> dict[str, str]:
     verdict = re.search(r"Test result[^A-Z]*([A-Z]+)|Results of Scenario:[^\n]*?-+ ([A-Z]+)", said)
     if verdict:
         return {"result": "judged", "why": verdict[1] or verdict[2]}
     last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
-    return {"result": f"ended with {done.returncode}", "why": last.strip()}
+    return {"result": "ended", "why": last.strip()}
 
 
 if __name__ == "__main__":
