@@ -267,6 +267,11 @@ class Physics:
         """Return a vehicle's gear; -1 is reverse."""
         return self._bodies[actor_id].gear
 
+    def gears(self, actor_ids: Iterable[int]) -> list[int]:
+        """Return the gears of many vehicles."""
+        bodies = self._bodies
+        return [bodies[actor_id].gear for actor_id in actor_ids]
+
     def wheels(self, actor_id: int) -> list[rapier3d.Wheel]:
         """Return Rapier's wheels of a vehicle: front left, front right, rear left, rear right."""
         vehicle = self._bodies[actor_id].vehicle

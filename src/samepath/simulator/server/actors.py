@@ -212,6 +212,15 @@ class WrittenLights(NamedTuple):
     lights: NDArray[np.int64]
 
 
+class VehicleRoll(NamedTuple):
+    """What of the vehicles stays the same until somebody comes or goes: ids, rows, half lengths; and the ids of lights."""
+
+    ids: tuple[int, ...]
+    rows: NDArray[np.int64]
+    half_m: NDArray[np.float64]
+    lights: dict[int, int]
+
+
 class ActorRegistry:
     """All actors by id, and the table of their states."""
 
@@ -222,6 +231,8 @@ class ActorRegistry:
         self._bodies = np.zeros(0, np.int64)
         self._stale = True
         self._kinds: dict[type[ActorEntry], list[Any]] = {}
+        self._roll: VehicleRoll | None = None  # and the next: None until asked for, since somebody came or went
+        self._attached: list[ActorEntry] | None = None
         self.version = 0  # counts who came and went
         self.lights: WrittenLights | None = None  # None: none since somebody came or went
 
@@ -269,6 +280,8 @@ class ActorRegistry:
         self._stale = True
         self._kinds = {}
         self.lights = None
+        self._roll = None
+        self._attached = None
 
     def row(self, actor_id: int) -> int:
         """An actor's row in the table."""
@@ -279,6 +292,26 @@ class ActorRegistry:
         """The rows of some actors."""
         self._fresh()
         return [self._rows[entry.id] for entry in wanted]
+
+    @property
+    def attached(self) -> list[ActorEntry]:
+        """Those that were attached to somebody when they came, by id."""
+        if self._attached is None:
+            self._attached = [entry for entry in self._entries.values() if entry.record.parent_id]
+        return self._attached
+
+    @property
+    def roll(self) -> "VehicleRoll":
+        """The vehicles, as a tick writes them."""
+        if self._roll is None:
+            vehicles = self.all(VehicleEntry)
+            self._roll = VehicleRoll(
+                tuple(entry.id for entry in vehicles),
+                np.array(self.rows(vehicles), np.int64),
+                np.array([entry.record.bounding_box.extent.x for entry in vehicles], np.float64),
+                {sign.light: sign.id for sign in self.all(SignEntry) if sign.light is not None},
+            )
+        return self._roll
 
     @property
     def states(self) -> ActorStates:

@@ -251,7 +251,7 @@ def _let_go(episode: Episode) -> None:
 
 def _carry(episode: Episode) -> None:
     """Move what is attached with what it is attached to; parents are older than their children."""
-    for entry in episode.actors:
+    for entry in episode.actors.attached:
         if entry.relative is None:
             continue
         parent = episode.actors.find(entry.record.parent_id)
@@ -268,26 +268,26 @@ def _write_vehicles(episode: Episode) -> None:
     vehicles = episode.actors.all(VehicleEntry)
     if not vehicles:
         return
-    rows = episode.actors.rows(vehicles)
-    table = episode.actors.states.rows
-    table["gear"][rows] = [episode.world.gear(entry.id) for entry in vehicles]
+    roll = episode.actors.roll
+    rows, table = roll.rows, episode.actors.states.rows
+    table["gear"][rows] = episode.world.gears(roll.ids)
     motion = table["motion"][rows].astype(np.float64)
     standing = (np.hypot(motion[:, 6], motion[:, 7]) < _STANDING_MPS) & (np.abs(motion[:, 8]) < _SAGGING_MPS)
     if standing.any():
         motion[standing, 6:9] = 0.0
         table["motion"][rows] = motion
     for entry, (x_m, y_m) in zip(vehicles, motion[:, :2].tolist(), strict=True):
-        _look_up_limit(episode, entry, x_m, y_m)
+        before_x, before_y = entry.looked_up_at
+        if abs(x_m - before_x) + abs(y_m - before_y) >= _LOOK_UP_EVERY_M:
+            _look_up_limit(episode, entry, x_m, y_m)
     table["speed_limit"][rows] = [entry.speed_limit_kmh for entry in vehicles]
     served = episode.map
     if not served.signals.lights and served.stop_signs is None:
         table["light_state"][rows] = int(TrafficLightState.GREEN)
         return
     speed_mps = np.hypot(motion[:, 6], motion[:, 7])
-    half_m = np.array([entry.record.bounding_box.extent.x for entry in vehicles])
-    where = (motion[:, 0], motion[:, 1], motion[:, 4], half_m, speed_mps)
+    where = (motion[:, 0], motion[:, 1], motion[:, 4], roll.half_m, speed_mps)
     lights = served.stop_lines.lights_ahead(*where).tolist()
-    signs = {sign.light: sign.id for sign in episode.actors.all(SignEntry) if sign.light is not None}
     for entry, light in zip(vehicles, lights, strict=True):
         entry.light_number = light
     shown = [int(episode.signals.shows(light) if light >= 0 else TrafficLightState.GREEN) for light in lights]
@@ -298,17 +298,14 @@ def _write_vehicles(episode: Episode) -> None:
         shown = [red if light < 0 <= sign else state for light, sign, state in zip(lights, stopped, shown, strict=True)]
     table["at_light"][rows] = [light >= 0 for light in lights]
     table["light_state"][rows] = shown
-    table["light_id"][rows] = [signs.get(light, 0) for light in lights]
+    table["light_id"][rows] = [roll.lights.get(light, 0) for light in lights]
 
 
 def _look_up_limit(episode: Episode, entry: VehicleEntry, x_m: float, y_m: float) -> None:
-    """Look up the speed limit again when a vehicle has moved on.
+    """Look up the speed limit of a vehicle that has moved on.
 
     Off the road, and on roads of which the map says nothing (the junctions of CARLA's towns), the last one holds.
     """
-    before_x, before_y = entry.looked_up_at
-    if abs(x_m - before_x) + abs(y_m - before_y) < _LOOK_UP_EVERY_M:
-        return
     entry.looked_up_at = (x_m, y_m)
     here = episode.map.lanes.find(x_m, y_m)
     road_map, signs = episode.map.road_map, episode.map.speed_signs

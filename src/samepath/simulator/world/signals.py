@@ -420,15 +420,18 @@ class StopLines:
         A vehicle is at a light on whose lane it drives, when its front is no further from the stop line than it needs to
         brake comfortably. (CARLA has boxes of 3 m there, too short to stop in from 50 km/h with road tyres.)
         """
+        found = np.full(len(x_m), -1, np.int64)
         if not len(self._light) or not len(x_m):
-            return np.full(len(x_m), -1, np.int64)
+            return found
         dx, dy = self._x_m - x_m[:, None], self._y_m - y_m[:, None]
         ahead_m = dx * self._forward_x + dy * self._forward_y - half_length_m[:, None]
         aside_m = np.abs(dx * self._forward_y - dy * self._forward_x)
         reach_m = np.maximum(NEAR_M, speed_mps * speed_mps / (2.0 * COMFORTABLE_BRAKE_MPS2))[:, None]
-        turned_deg = np.abs((yaw_deg[:, None] - self._yaw_deg + 180.0) % 360.0 - 180.0)
-        here = (ahead_m >= -OVER_LINE_M) & (ahead_m <= reach_m) & (aside_m < self._half_m) & (turned_deg < _ALONG_DEG)
-        nearest = np.where(here, ahead_m, np.inf)
-        best = nearest.argmin(axis=1)
-        found = here[np.arange(len(x_m)), best]
-        return np.where(found, self._light[best], -1)
+        here = (ahead_m >= -OVER_LINE_M) & (ahead_m <= reach_m) & (aside_m < self._half_m)
+        # Few are near any line: which way they look is asked of those alone, a remainder takes longer than all of the above.
+        best_m: dict[int, float] = {}
+        for vehicle, stop in zip(*(places.tolist() for places in here.nonzero()), strict=True):
+            turned_deg = abs((float(yaw_deg[vehicle]) - float(self._yaw_deg[0, stop]) + 180.0) % 360.0 - 180.0)
+            if turned_deg < _ALONG_DEG and ahead_m[vehicle, stop] < best_m.get(vehicle, np.inf):
+                best_m[vehicle], found[vehicle] = float(ahead_m[vehicle, stop]), self._light[stop]
+        return found

@@ -226,6 +226,10 @@ class World:
         self._known(actor_id)
         return self._physics.gear(actor_id)
 
+    def gears(self, actor_ids: Iterable[int]) -> list[int]:
+        """Return the gears of many vehicles."""
+        return self._physics.gears(actor_ids)
+
     def simulated(self, actor_id: int) -> bool:
         self._known(actor_id)
         return self._physics.simulated(actor_id)
