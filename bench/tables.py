@@ -194,6 +194,52 @@ def lidar() -> str:
     return _markdown((f"{found['rays']} rays", ""), rows, _made("lidar"))
 
 
+def gpu() -> str:
+    """What the renderer ``cuda`` draws on a card, beside what the way back from the card allows."""
+    if not (RESULTS / "gpu.json").exists():
+        return "(nothing has been measured yet)\n"
+    found = _figures("gpu")
+    keys = ("kernels", "overlapped", "tick", "pcie_limit")
+    rows: Rows = [
+        (
+            f"{one['size'][0]} x {one['size'][1]}",
+            str(one["cameras"]),
+            *(_number(one[key]) if key in one else "-" for key in keys),
+        )
+        for one in found["images_per_s"]
+    ]
+    for one in found.get("images_per_s_of_others", ()):
+        for (width, height), rate in zip(
+            ((180, 120), (360, 240), (720, 480), (1440, 960)), one.get("images_per_s", ()), strict=False
+        ):
+            core = ", one core" if one["renderer"] == "software" else ""
+            rows.append((f"{width} x {height}", f"40, `{one['renderer']}`{core}", "-", "-", _number(rate), "-"))
+    head = ("images/s", "cameras", "kernels alone", "copies overlapped", "lockstep tick", "what the bus allows")
+    checks = ", ".join(
+        f"{sum(one[key] for one in found[name].values())} {words}"
+        for name, key, words in (
+            ("pinned_pictures", "equal", "pinned pictures equal"),
+            ("pinned_pictures", "repeats", "drawn"),
+            ("fuzzed_cameras", "cameras", "fuzzed cameras"),
+            ("fuzzed_cameras", "differing", "of them differing"),
+        )
+    )
+    worlds = "; ".join(
+        f"a camera in each of {one['worlds']} worlds: {_number(one['one_launch'])} images/s in one launch, "
+        f"{_number(one['apart'])} one after the other"
+        for one in found.get("worlds_images_per_s", ())
+    )
+    rays = found.get("lidar")
+    scans = (
+        f"LiDAR: {_number(rays['cuda_mrays_per_s'])} Mray/s a scan at a time, one core {_number(rays['software_mrays_per_s'])}, "
+        f"{rays['differing']} of {rays['scans']} scans differing"
+        if rays
+        else ""
+    )
+    more = "; ".join(part for part in (f"bytes: {checks}", worlds, scans) if part)
+    return _markdown(head, rows, f"{found['card']}; {_made('gpu')}; colour, depth and labels, `town`, 40 cars; {more}")
+
+
 def cluster_on_16_cores() -> str:
     """How the cluster scales where there is a core for every process, and what a tick costs there."""
     found = _figures("cluster-16-cores")
@@ -272,7 +318,7 @@ def _same(recorded: list[dict[str, Any]], size: str) -> tuple[str, ...]:
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     one.__name__: one
-    for one in (instrument, world, isolation, overhead, server, cameras, lidar, cluster_on_16_cores, soak, replays)
+    for one in (instrument, world, isolation, overhead, server, cameras, lidar, gpu, cluster_on_16_cores, soak, replays)
 }
 
 if __name__ == "__main__":

@@ -151,10 +151,15 @@ def test_only_a_card_leaves_pictures_on_a_card(worlds):
         render_on_card(worlds, CudaRenderer(HostDevice()))
 
 
-def test_the_example_of_the_page_runs():
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "gpu.md").read_text("utf-8"), re.DOTALL)
+def test_the_examples_of_the_page_run():
+    example, on_card = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "gpu.md").read_text("utf-8"), re.DOTALL)
     names = {}
     exec(compile(example, "docs/gpu.md", "exec"), names)
     noon, night = names["frames"]
     assert noon.bgra.shape == (64, 96, 4)
     assert noon.bgra.mean() > night.bgra.mean() > 0
+    # NumPy reads DLPack as PyTorch does, where the card's memory is the processor's.
+    names |= {"torch": np, "create_renderer": lambda _: CudaRenderer(CardDevice(EmulatedCard()))}
+    exec(compile(re.sub(r"^import torch .*", "", on_card, flags=re.MULTILINE), "docs/gpu.md", "exec"), names)
+    assert names["colours"].tobytes() == night.bgra.tobytes()
+    assert names["metres"].tobytes() == night.depth_m.tobytes()
