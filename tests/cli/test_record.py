@@ -60,7 +60,7 @@ def test_one_file_for_viewers_on_request(tmp_path):
     assert (out / "dataset.mcap").read_bytes().startswith(b"\x89MCAP0\r\n")
     assert "1 frames (1 were there)" in run(*words, "mcap").stdout
     assert "holds another dataset" in str(run(*words, "files").exception)
-    assert "format: files or mcap was wanted, but 'bag' came" in str(run(*words, "bag").exception)
+    assert "format: files, mcap, coco or kitti was wanted, but 'bag' came" in str(run(*words, "bag").exception)
 
 
 def test_without_the_compiler_it_says_what_to_install(tmp_path, monkeypatch):

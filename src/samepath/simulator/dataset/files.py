@@ -69,7 +69,7 @@ class RecordSettings:
         if self.images not in IMAGES:
             raise InputError(f"images: {' or '.join(IMAGES)} was wanted, but {self.images!r} came")
         if self.format not in FORMATS:
-            raise InputError(f"format: {' or '.join(FORMATS)} was wanted, but {self.format!r} came")
+            raise InputError(f"format: {', '.join(FORMATS[:-1])} or {FORMATS[-1]} was wanted, but {self.format!r} came")
         check_renderer(self.renderer)
 
     @property
