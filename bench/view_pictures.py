@@ -6,10 +6,13 @@ and so are the pictures: game loops part elsewhere at every run.
 
 import io
 import shutil
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import numpy as np
 from PIL import Image
 
 from bench.tools import ROOT
@@ -18,19 +21,39 @@ from samepath.instrument.demo import demo
 from samepath.instrument.viewing import view
 from samepath.simulator.carla.records import Settings, write_settings
 from tests.support.chromium import chromium, settle
-from tests.support.serving import RawClient, served
+from tests.support.serving import RawClient, RawListener, described, served
 
 DOCS: Final = ROOT / "docs"
 # Of the moving picture: from before the collision to when all have come to rest.
 FRAMES: Final = 36
 GIF_PX: Final = (640, 400)
-COLOURS: Final = 64
+COLOURS: Final = 255
+MONITORS: Final = {
+    "monitors": [
+        {"name": "keeps clear", "kind": "ttc", "of": "ego", "to": "others", "at_least": "1.5 s"},
+        {"name": "no collision", "kind": "no-collision", "of": "ego"},
+        {"name": "at most 10 m/s", "kind": "speed", "of": "ego", "at_most": "10 m/s"},
+    ]
+}
+
+
+def _palette(pictures: Sequence[Image.Image]) -> Image.Image:
+    """Find one palette for all pictures, in which small things keep their colours.
+
+    A colour counts by the root of how often it is there: by how often, roads and meadows would take the whole palette, and
+    the cars, which all this is about, would be grey.
+    """
+    pixels = np.concatenate([np.asarray(one).reshape(-1, 3) for one in pictures])
+    colours, counts = np.unique(pixels & 0xFC, axis=0, return_counts=True)
+    often = np.repeat(colours, np.ceil(np.sqrt(counts) / 4).astype(int), axis=0)
+    return Image.fromarray(often[None].astype(np.uint8)).quantize(COLOURS, Image.Quantize.MEDIANCUT)
 
 
 def _still(page: Any, name: str) -> None:  # noqa: ANN401 - playwright's
     settle(page)
-    picture = Image.open(io.BytesIO(page.screenshot()))
-    picture.convert("RGB").quantize(256).save(DOCS / name, optimize=True)
+    page.wait_for_timeout(1500)  # when all rests it is drawn once more, with smooth edges
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    picture.quantize(palette=_palette([picture]), dither=Image.Dither.NONE).save(DOCS / name, optimize=True)
 
 
 def _ticks(page: Any) -> list[int]:  # noqa: ANN401 - playwright's
@@ -48,9 +71,12 @@ def _moving(page: Any, name: str) -> None:  # noqa: ANN401 - playwright's
         tick = round(0.25 * last + number * (0.62 * last) / (FRAMES - 1))
         page.evaluate(_SEEK, tick / last)
         settle(page)
+        page.wait_for_timeout(900)
         shot = Image.open(io.BytesIO(page.locator("#stage").screenshot())).convert("RGB")
-        pictures.append(shot.resize(GIF_PX, Image.Resampling.LANCZOS).quantize(COLOURS))
-    pictures[0].save(DOCS / name, save_all=True, append_images=pictures[1:], duration=110, loop=0, optimize=True)
+        pictures.append(shot.resize(GIF_PX, Image.Resampling.LANCZOS))
+    palette = _palette(pictures)
+    flat = [one.quantize(palette=palette, dither=Image.Dither.NONE) for one in pictures]
+    flat[0].save(DOCS / name, save_all=True, append_images=flat[1:], duration=110, loop=0, optimize=False)
 
 
 _SEEK: Final = """share => {
@@ -64,7 +90,7 @@ _SEEK: Final = """share => {
 def recorded(open_page: Any, folder: Path) -> None:  # noqa: ANN401 - playwright's
     """Two worlds and one test."""
     found = demo(folder, progress=False)
-    server = view(found.folder, progress=False).serve()
+    server = view(found.folder, monitors=MONITORS, progress=False).serve()
     server.start()
     try:
         page = open_page(f"{server.url}#cell=1&tick=290")
@@ -73,6 +99,11 @@ def recorded(open_page: Any, folder: Path) -> None:  # noqa: ANN401 - playwright
         page.keyboard.press("f")
         page.keyboard.press("f")
         _still(page, "view-parted.png")
+        page.close()
+        page = open_page(f"{server.url}#cell=1&tick=232&follow=2")
+        page.locator("#shoot").click()
+        page.wait_for_selector("body[data-pictures]", timeout=300_000)
+        _still(page, "view-picture.png")
         page.close()
         page = open_page(f"{server.url}#cell=0,1&tick=260&view=3d", dark=True)
         _still(page, "view-side-by-side.png")
@@ -95,23 +126,42 @@ def live(open_page: Any) -> None:  # noqa: ANN401 - playwright's
     with served(map_name="town") as server, RawClient(server) as client:
         client.ask("set_episode_settings", write_settings(Settings(synchronous_mode=True, fixed_delta_seconds=0.05)))
         points = client.value("get_map_info")[1]
-        cars = [client.ask("spawn_actor", [0, "vehicle.audi.tt", []], point) for point in points[:24:2]]
+        cars = [client.value("spawn_actor", [0, "vehicle.audi.tt", []], point)[0] for point in points[:24:2]]
+        for car in cars:
+            client.ask("apply_control_to_vehicle", car, [0.35, 0.0, 0.0, False, False, False, 0])
+        camera = client.value(
+            "spawn_actor_with_parent", described("sensor.camera.rgb", image_size_x=480, image_size_y=270),
+            [[-6.0, 0.0, 3.0], [-10.0, 0.0, 0.0]], cars[0], 0, "",
+        )  # fmt: skip
+        stream = int.from_bytes(bytes(camera[5])[:4], "little")
+        client.value("get_sensor_token", stream)
         watched = LiveView("127.0.0.1", server.port)
         page_server = watched.serve()
         page_server.start()
         try:
-            page = open_page(page_server.url)
-            for _ in range(60):
-                frame = client.value("tick_cue")
-            page.wait_for_selector(f"body[data-tick='{frame}']", timeout=60_000)
-            page.keyboard.press("3")
-            page.keyboard.press("a")
-            _still(page, "view-live.png")
-            page.close()
+            over = threading.Event()
+            with RawListener(server, stream) as listener:
+
+                def drive() -> None:
+                    while not over.wait(0.2):
+                        client.value("tick_cue")
+                        listener.message()
+
+                driver = threading.Thread(target=drive)
+                driver.start()
+                page = open_page(page_server.url)
+                page.keyboard.press("3")
+                page.keyboard.press("a")
+                for _ in range(4):
+                    page.keyboard.press("+")
+                page.wait_for_selector("#sensors img[src]", timeout=120_000)
+                _still(page, "view-live.png")
+                over.set()
+                driver.join()
+                page.close()
         finally:
             page_server.stop()
             watched.close()
-        del cars
 
 
 def main() -> None:

@@ -7,8 +7,7 @@ import { mergeGeometries } from "three/addons/utils/BufferGeometryUtils.js";
 // As in the Python part: this heading says that the actor is not there.
 const ABSENT = 60000;
 // What a card without much to spare still draws many times a second, and what a processor in its place does.
-const DETAIL = { card: { segments: 60_000, strips: 1000 }, processor: { segments: 20_000, strips: 400 } };
-const SOLID_INSTANCES = 1500;
+const DETAIL = { card: { segments: 60_000, strips: 1000, solids: 1500 }, processor: { segments: 20_000, strips: 400, solids: 300 } };
 
 export const toWorld = (x, y, z) => new THREE.Vector3(x, -y, z);
 
@@ -242,7 +241,7 @@ export class CellScene {
   makeBodies() {
     const kinds = new Map();
     this.cell.actors.forEach(({ shape }, index) => kinds.set(shape.kind, [...(kinds.get(shape.kind) ?? []), index]));
-    this.crowded = this.rows * this.actors > SOLID_INSTANCES;
+    this.crowded = this.rows * this.actors > this.detail.solids;
     const made = [];
     for (const [kind, every] of kinds) {
       // A shader's array has a length of its own; actors of a kind come in groups that every card takes.
