@@ -37,7 +37,7 @@ def main() -> bool:
         client.set_timeout(60.0)
         _synchronous(client.get_world())
         for count in VEHICLES:
-            _fill(carla, client, count)
+            _fill(carla, client, count, driving=True)
             found = _measured(port, Path(folder) / f"{count}.samepath")
             figures[str(count)] = found
             ways = [f"{found[way]:.3f}" for way in ("direct_ms", "proxied_ms", "added_ms")]
