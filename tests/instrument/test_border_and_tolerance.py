@@ -111,6 +111,24 @@ def test_a_cell_that_always_decides_otherwise_flips_too():
     assert found.tolerance_m == 0.005
 
 
+def test_a_calm_scenario_or_one_that_nobody_asks_about_does_not_limit_the_tolerance():
+    calm, wild = [0.001 * (-1) ** n for n in range(80)], [0.0] * 39 + [-0.2]
+    about = {"monitors": [{"name": "apart", "expression": "distance(1, 2) > 3.25", "scenarios": ["loud", "calm"]}]}
+    found = []
+    for scenario, row in (("loud", wild + calm), ("calm", calm), ("unasked", calm)):
+        runs = [straight_run(n, shift=lambda tick, actor, d=d: d if actor == 2 else 0.0) for n, d in enumerate(row)]
+        found.append(cell_of(runs, cell=scenario, scenario=scenario))
+    result = tolerances(analyse(*found, monitors=about, progress=False).cells)
+    loud, calm_one, unasked = result.scenarios
+    assert result.tolerance_m == loud.tolerance_m == 0.1
+    assert calm_one.tolerance_m == 0.002
+    assert "calm: at least 2 mm" in calm_one.words()
+    assert unasked.words() == "unasked: no assertion is judged there"
+    assert result.words()[0] == "Largest variance at which no assertion flips: 10 cm"
+    only_calm = tolerances(analyse(found[1], monitors=about, progress=False).cells)
+    assert only_calm.words()[0].startswith("Largest variance at which no assertion flips: at least 2 mm, as far as")
+
+
 def test_without_variance_or_assertions_there_is_nothing_to_say():
     (found,) = tolerances(cells([0.0, 0.0, 0.0])).scenarios
     assert found.tolerance_m is None

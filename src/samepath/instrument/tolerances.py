@@ -36,7 +36,9 @@ class ToleranceStep:
 class ScenarioTolerance:
     """The answer for one scenario. ``tolerance_m`` None: verdicts flip even among the calmest repeats, or nothing strays.
 
-    ``first_flip_m`` is the smallest deviation of a repeat that flips, ``largest_m`` the largest of any repeat.
+    ``first_flip_m`` is the smallest deviation of a repeat that flips, ``largest_m`` the largest of any repeat. Where no repeat
+    flips, the tolerance is a lower bound: nothing is known of repeats that stray farther than any did. ``judged``: is any
+    assertion about this scenario?
     """
 
     scenario: str
@@ -48,17 +50,26 @@ class ScenarioTolerance:
     largest_m: float
     repeats: int
     confidence: float
+    judged: bool = True
+
+    @property
+    def flips(self) -> bool:
+        """Does a verdict flip in any repeat?"""
+        return self.first_flip_m is not None
 
     def words(self) -> str:
         """Say it in one line."""
+        if not self.judged:
+            return f"{self.scenario}: no assertion is judged there"
         if self.largest_m == 0:
             return f"{self.scenario}: nothing strays in {self.repeats} repeats: there is no variance to judge by"
         if self.step is None:
             first = format_length(self.first_flip_m or 0.0)
             return f"{self.scenario}: no tolerance: a verdict flips at {first} ({self.first_flip})"
         step = self.step
+        least = "" if self.flips else "at least "
         text = (
-            f"{self.scenario}: {format_length(step.tolerance_m)}: 0 of {step.repeats} repeats within it flip a verdict, "
+            f"{self.scenario}: {least}{format_length(step.tolerance_m)}: 0 of {step.repeats} repeats within it flip a verdict, "
             f"the true rate is below {100 * step.rate_upper:.3g} % ({100 * self.confidence:.4g} % confidence)"
         )
         if self.first_flip_m is None:
@@ -75,15 +86,27 @@ class ToleranceResult:
 
     @property
     def tolerance_m(self) -> float | None:
-        """The smallest of all scenarios: what a study of all of them needs; None where one has none."""
-        found = [one.tolerance_m for one in self.scenarios if one.largest_m > 0]
+        """The smallest of all scenarios in which a verdict flips: what a study of all of them needs; None where one has none.
+
+        Where none flips, the smallest of what was shown. A calm scenario beside one that flips limits nothing: its repeats only
+        never strayed so far.
+        """
+        found = [one.tolerance_m for one in self._deciding]
         known = [value for value in found if value is not None]
         return min(known) if known and len(known) == len(found) else None
 
+    @property
+    def _deciding(self) -> list[ScenarioTolerance]:
+        judged = [one for one in self.scenarios if one.judged and one.largest_m > 0]
+        return [one for one in judged if one.flips] or judged
+
     def words(self) -> tuple[str, ...]:
         """Say it in lines."""
-        whole = self.tolerance_m
-        head = f"Largest variance at which no assertion flips: {'none found' if whole is None else format_length(whole)}"
+        whole, flips = self.tolerance_m, any(one.flips for one in self._deciding)
+        least = "at least " if whole is not None and not flips else ""
+        head = f"Largest variance at which no assertion flips: {least}{'none found' if whole is None else format_length(whole)}"
+        if least:
+            head += ", as far as repeats strayed in the calmest scenario; no repeat flips anywhere"
         return head, *(f"  {one.words()}" for one in self.scenarios), f"Assertions: {'; '.join(self.assertions)}"
 
     def to_json(self) -> str:
@@ -144,6 +167,7 @@ def _scenario(cells: Sequence[CellAnalysis], scenario: str, confidence: float) -
         largest_m=largest,
         repeats=len(strays),
         confidence=confidence,
+        judged=bool(usual),
     )
 
 
