@@ -51,7 +51,8 @@ def tests(port):
         "not reloaded": {**first, "settings": {"reload": "none"}},
         "finer steps": {**first, "settings": {"fixed_delta_s": 0.025}},
         "no substeps": {**first, "settings": {"substeps": 0}},
-        "watched": {**TEST2, "duration_s": 0.5, "settings": {"sensors": "small"}},
+        # The server may have to compile its renderer first.
+        "watched": {**TEST2, "duration_s": 0.5, "settings": {"sensors": "small", "timeout_s": 100}},
         "watched again": {**TEST2, "duration_s": 0.5, "settings": {"sensors": "small"}},
         "unwatched": {**TEST2, "duration_s": 0.5},
         "badly watched": {**TEST2, "duration_s": 0.5, "settings": {"sensors": "smal"}},
