@@ -2,8 +2,8 @@
 
 ``python -m bench perception`` plays every scenario ``--repeats`` times in lockstep with each of ``--renderers``, in turns, and
 compares states, events, ends and the digest of every frame that the ego was given, within a renderer and between them. It
-writes ``bench/results/perception.json``, or where ``--out`` says. Renderers that promise the software renderer's bytes must give one
-outcome together; ``opengl`` is held against itself only, and may be left out.
+writes ``bench/results/perception.json``, or where ``--out`` says. Renderers that promise the software renderer's bytes must
+give one outcome together; ``opengl`` is held against itself only, and may be left out.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from bench.tools import code_measured, save, show
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.digests import first_link, link
 from samepath.core.errors import SamepathError
-from samepath.engines.interface import RunRequest
+from samepath.engines.interface import RunRequest, Scalar
 from samepath.engines.samepath import Samepath
 from samepath.instrument.traces.recorder import Recorder
 
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> bool:
 
 
 def _repeat(seen: Seen, simulator: Samepath, scenario: str, renderer: str, number: int) -> None:
-    settings = {"ego": "camera", "renderer": renderer, "sensor_samples": 0}
+    settings: dict[str, Scalar] = {"ego": "camera", "renderer": renderer, "sensor_samples": 0}
     recorder = Recorder(number, simulator.info().channels, simulator.info().step_s)
     start_s = SYSTEM_CLOCK.monotonic_s()
     simulator.run(RunRequest(scenario, number, 1, settings, SCENARIOS.get(scenario)), recorder)
