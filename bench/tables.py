@@ -171,13 +171,28 @@ def overhead() -> str:
 def server() -> str:
     """What `samepath serve` answers."""
     found = _figures("server")
-    counts, rates = list(found["ticks_per_s"]), [_number(rate) for rate in found["ticks_per_s"].values()]
-    rows: Rows = [
-        ("round trips", _number(found["round_trips_per_s"])),
-        (f"ticks of 0.05 s in 5 substeps with {' / '.join(counts)} vehicles", " / ".join(rates)),
-        ("300 controls in one batch, and a tick", _number(found["batch_300_and_tick_per_s"])),
-    ]
-    return _markdown(("per second", ""), rows, _made("server"))
+    if "maps" not in found:  # of before both maps were measured: they are of ``oval``
+        counts, rates = list(found["ticks_per_s"]), [_number(rate) for rate in found["ticks_per_s"].values()]
+        former: Rows = [
+            ("round trips", _number(found["round_trips_per_s"])),
+            (f"ticks of 0.05 s in 5 substeps with {' / '.join(counts)} vehicles", " / ".join(rates)),
+            ("300 controls in one batch, and a tick", _number(found["batch_300_and_tick_per_s"])),
+        ]
+        return _markdown(("per second", ""), former, _made("server"))
+    maps = found["maps"]
+    rows: Rows = [("ticks of 0.05 s in 5 substeps, no vehicles", *(_number(one["0"]) for one in maps.values()))]
+    for what, words in (
+        ("parked", "ticks, {} vehicles parked"),
+        ("driving", "ticks, {} vehicles driving in circles"),
+        ("traffic manager", "ticks, {} vehicles under the client's traffic manager"),
+        ("camera", "pictures of {} by a car that drives, each waited for"),
+    ):
+        keys = list(next(iter(maps.values()))[what])
+        found_rates = (" / ".join(_number(one[what][key]) for key in keys) for one in maps.values())
+        rows.append((words.format(" / ".join(keys)), *found_rates))
+    rows.append(("300 controls in one batch, and a tick", "", _number(found["batch_300_and_tick_per_s"])))
+    rows.append(("round trips", "", _number(found["round_trips_per_s"])))
+    return _markdown(("per second", *(f"`{name}`" for name in maps)), rows, _made("server"))
 
 
 def cameras() -> str:
