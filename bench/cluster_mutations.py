@@ -7,13 +7,14 @@ somebody might write it on a bad day. The last five are bugs that were really th
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace as changed
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
 from samepath.cluster.assignment import Costs, NodeShare
+from samepath.cluster.direct import DirectFrames
 from samepath.simulator.server.rendering import RenderRequest
 from tests.support.virtual_main import VirtualMain
 from tests.support.virtual_node import Connection, VirtualNode
@@ -47,11 +48,11 @@ def _reissue_without_dedup() -> Patch:
     """The second result of a request that was given to two nodes is delivered, too."""
     real = _Step._on_frame
 
-    def on_frame(self: c._Step, member: c.Member, frame: int, request: RenderRequest, *rest: object, **options: bool) -> None:
-        tick = self.state.tick
-        if tick is not None and request.sensor in tick.done:
-            self._set(tick=replace(tick, done={key: made for key, made in tick.done.items() if key != request.sensor}))
-        real(self, member, frame, request, *rest, **options)
+    def on_frame(self: c._Step, member: c.Member, frame: int, found: c.Deliver, *rest: object, **options: bool) -> None:
+        tick, sensor = self.state.tick, found.request.sensor
+        if tick is not None and sensor in tick.done:
+            self._set(tick=replace(tick, done={key: made for key, made in tick.done.items() if key != sensor}))
+        real(self, member, frame, found, *rest, **options)
 
     return _Step, "_on_frame", on_frame
 
@@ -161,11 +162,12 @@ def _only_to_the_first_home() -> Patch:
     """Of the places at which a sensor is heard only the first gets its frame."""
     real = VirtualMain.deliver
 
-    def deliver(self: VirtualMain, request: RenderRequest, payload: bytes, drawn_by: int) -> None:
-        homes = self.homes.get(request.stream, set())
-        self.homes[request.stream] = set(sorted(homes)[:1])
-        real(self, request, payload, drawn_by)
-        self.homes[request.stream] = homes
+    def deliver(self: VirtualMain, found: c.Deliver) -> None:
+        stream = found.request.stream
+        homes = self.homes.get(stream, set())
+        self.homes[stream] = set(sorted(homes)[:1])
+        real(self, found)
+        self.homes[stream] = homes
 
     return VirtualMain, "deliver", deliver
 
@@ -184,7 +186,11 @@ def _node_does_not_dedup() -> Patch:
 def _own_frames_after_the_result() -> Patch:
     """A node tells the main server first, and its own clients a moment later."""
 
-    def hand_out(self: VirtualNode, answer: m.TickResult, bulk: tuple[bytes, ...], own: list[tuple[int, bytes]]) -> None:
+    def hand_out(
+        self: VirtualNode, answer: m.TickResult, bulk: tuple[bytes, ...], own: list[tuple[int, bytes]], direct: dict[int, Any]
+    ) -> None:
+        for home, frames in direct.items():
+            self._send_over(home, answer.frame, frames)
         self.connection.to_main(answer, bulk)
         for sensor, payload in own:
             self.world.at(0.01, self.deliver, sensor, payload, answer.frame)
@@ -290,6 +296,36 @@ def _empty_digest_believed() -> Patch:
     return _Step, "_compare", compare
 
 
+def _frames_on_their_way_not_awaited() -> Patch:
+    """A result counts at once, also if its frames have not reached the nodes that they were sent to."""
+    return DirectFrames, "on_result", lambda _self, _member, event, _homes, _now_s: [event]
+
+
+def _held_frames_given_out_unasked() -> Patch:
+    """A node gives frames of other nodes to its clients as they come."""
+    real = VirtualNode.hold
+
+    def hold(self: VirtualNode, sender: int, frame: int, frames: list[tuple[int, int, bytes]]) -> None:
+        real(self, sender, frame, frames)
+        for _, stream, payload in frames if self.alive and not self.frozen else ():
+            self.deliver(stream, payload, frame)
+
+    return VirtualNode, "hold", hold
+
+
+def _frames_of_another_sender_counted() -> Patch:
+    """What a node says that it holds counts for whoever says that it has sent it."""
+    real = DirectFrames.on_result
+
+    def on_result(
+        self: DirectFrames, member: c.Member, event: c.NodeMessage, homes: set[int], now_s: float
+    ) -> list[c.NodeMessage]:
+        self._held |= {(member.membership, *key[1:]) for key in self._held}
+        return real(self, member, event, homes, now_s)
+
+    return DirectFrames, "on_result", on_result
+
+
 MUTATIONS: Final[dict[str, Callable[[], Patch]]] = {
     "late-frame-accepted": _late_frame_accepted,
     "fence-forgotten": _fence_forgotten,
@@ -316,6 +352,9 @@ MUTATIONS: Final[dict[str, Callable[[], Patch]]] = {
     "dismissed-is-given-work": _dismissed_is_given_work,
     "lease-not-held": _lease_not_held,
     "empty-digest-believed": _empty_digest_believed,
+    "frames-on-their-way-not-awaited": _frames_on_their_way_not_awaited,
+    "held-frames-given-out-unasked": _held_frames_given_out_unasked,
+    "frames-of-another-sender-counted": _frames_of_another_sender_counted,
 }
 
 

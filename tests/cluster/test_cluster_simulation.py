@@ -22,7 +22,8 @@ SCHEDULES = 400
 WITHIN = 20
 FIRST_SEEDS = {
     "lost-work-not-reissued": 70, "ticket-not-journalled": 20, "answer-before-the-disk": 55, "late-joiner-waited-for": 110,
-    "free-node-not-asked": 110, "deadline-without-end": 35, "node-does-not-dedup": 20,
+    "free-node-not-asked": 440, "deadline-without-end": 35, "node-does-not-dedup": 20, "held-frames-given-out-unasked": 235,
+    "frames-of-another-sender-counted": 130,
 }  # fmt: skip
 
 
@@ -101,7 +102,7 @@ def test_a_node_hands_the_state_to_its_clients_before_a_frame_of_the_same_tick_c
     queue = []
     loop = SimpleNamespace(call_soon_threadsafe=lambda call: done.append("loop woken"))
     render = SimpleNamespace(put=lambda work: done.append(f"drawing of {work.frame}, {len(queue)} in front"))
-    node = SimpleNamespace(_loop=loop, _for_loop=queue, _render_thread=render, _state=print, _work_off=print)
+    node = SimpleNamespace(_loop=loop, _for_loop=queue, _render_thread=render, _state=print, _work_off=print, _neighbours=None)
     Node._tick(node, m.TickMessage(7, True, b"", (), False, False), m.join_tick(b"state", b"view"), ())
     assert done == ["drawing of 7, 1 in front", "loop woken"]
 

@@ -20,6 +20,8 @@ follows the code it stands for, function by function: :class:`VirtualMain` is ``
 * A node *lies*: it holds another state, and says so or nothing at all of it, built another map, draws another test picture,
   runs other code; or it is *confused* and greets twice. The first node to join may be the liar: what a test picture must be is
   known.
+* Frames go from node to node between hosts, each at its own pace: before or after the main server hears of them. Those of a way
+  that breaks are lost, and nobody is told; those of a liar or of an earlier incarnation arrive, and must not be given out.
 * What a node writes for another node of its host lies in its memory until that one has read it, and not a moment longer.
 * A link is *lossy*, which the real one never is: results are lost, doubled or overtake each other on their way to the main
   server, ticks are lost on their way to a node. Whatever is lost, no frame may be. Everything else keeps the link's contract:
@@ -102,6 +104,7 @@ class Plan(NamedTuple):
     same_host: float
     real_time: bool
     builds_s: float
+    lost_ways: float  # of frames that go from node to node
 
 
 KINDS = (
@@ -140,6 +143,7 @@ def drawn(seed, **options):
         same_host=chance.pick((0.0, 0.5, 1.0)),
         real_time=chance.happens(0.25),
         builds_s=chance.pick((0.02, 0.2, 3.0)),
+        lost_ways=chance.pick((0.0, 0.0, 0.0, 0.05, 0.5, 1.0)),
     )
     return plan._replace(**options)
 
@@ -153,7 +157,7 @@ class World:
         self.log = []
         self._heap, self._order = [], 0
         self.chance = {
-            name: Chance(seed, name) for name in ("links", "nodes", "clients", "troubles", "main", "disk", "launches")
+            name: Chance(seed, name) for name in ("links", "nodes", "clients", "troubles", "main", "disk", "launches", "ways")
         }
         self.main = None
         self.running = {}  # by name, the node's process

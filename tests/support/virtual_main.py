@@ -10,6 +10,7 @@ import msgpack
 
 from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
+from samepath.cluster.direct import TICKS_KEPT, DirectFrames
 from samepath.cluster.link.wire import ArenaPart
 from samepath.simulator.carla.codec import CallError
 from samepath.simulator.carla.limits import ServerLimits
@@ -78,6 +79,8 @@ class VirtualMain:
         self._is_playing = False
         self._told = None
         self._given_back = set()
+        self.direct = DirectFrames()
+        self._neighbours = set()  # who may send to whom
 
     # Beginning, and going on from a journal.
 
@@ -165,16 +168,29 @@ class VirtualMain:
             # What was read in one go is fed in one go: also what a node said that is fenced by the first half of it.
             if isinstance(event, c.NodeMessage) and isinstance(event.message, m.Hello):
                 self._look_for_ended()
-            self.feed(event)
+            self._on_arrived(event)
         for event in batch:
             self._give_back(event)
+        for late in self.direct.overdue(now_s):
+            self._fetch_late(late)
         deadline_s = c.deadline_s(self.state)
         if deadline_s is not None and now_s >= deadline_s:
             self.feed(c.TimePassed())
             deadline_s = c.deadline_s(self.state)
             check(deadline_s is None or deadline_s > now_s, f"time passes and nothing comes of it: {self.words()}")
-        if deadline_s is not None:
-            self._wake_at(deadline_s)
+        for limit_s in (deadline_s, self.direct.deadline_s()):
+            if limit_s is not None:
+                self._wake_at(limit_s)
+
+    def _on_arrived(self, event):
+        """A result whose frames are under way to other nodes counts when they have arrived."""
+        member = self.state.members.get(getattr(event, "peer", b""))
+        if member is None or not isinstance(event, c.NodeMessage):
+            self.feed(event)
+            return
+        homes = {other.number for other in c.followers(self.state)}
+        for counted in self.direct.on_result(member, event, homes, self.world.now_s):
+            self.feed(counted)
 
     def _give_back(self, event):
         """What a message left in its node's memory has been dealt with; of one that came twice only the first time counts."""
@@ -259,7 +275,7 @@ class VirtualMain:
             case c.SendTick():
                 self._send_tick(effect)
             case c.Deliver():
-                self.deliver(effect.request, effect.payload, effect.drawn_by)
+                self.deliver(effect)
             case c.Accepted():
                 self._on_accepted(effect.member, effect.message, effect.bulk)
             case c.Remember():
@@ -316,13 +332,19 @@ class VirtualMain:
                 (episode.state, order.requests),
             )
 
-    def deliver(self, request, payload, drawn_by):
+    def deliver(self, found):
+        request, payload = found.request, found.payload
         for home in sorted(self.homes.get(request.stream, ())):
-            if home == MAIN:
+            if home == MAIN and payload:
                 self.hear(request, here(payload))
-            elif home != drawn_by:
+            elif home not in (MAIN, found.drawn_by):
                 member = c.by_number(self.state, home)
-                if member is not None and c.listens(member, request.frame):
+                if member is None or not c.listens(member, request.frame):
+                    continue
+                if home in found.sent_to:
+                    told = m.StreamData(request.stream, request.frame, self.episode.lockstep, found.sender)
+                    self._send(member.peer, told)
+                elif payload:
                     if not self.world.peers[member.peer].same_host:
                         payload = here(payload)
                     self._send(member.peer, m.StreamData(request.stream, request.frame, self.episode.lockstep), (payload,))
@@ -352,6 +374,38 @@ class VirtualMain:
             self.work.append(("call", (member.peer, message.client), bulk[0]))
         elif isinstance(message, m.StreamUnused):
             self.work.append(("unheard", message.stream, member.number))
+        elif isinstance(message, m.FramesHeld):
+            is_known = any(other.membership == message.sender for other in self.state.members.values())
+            if is_known and self.state.frame - TICKS_KEPT < message.frame <= self.state.frame:
+                for counted in self.direct.on_held(member.number, message):
+                    self.feed(counted)
+
+    # Frames from node to node.
+
+    def _acquaint(self, peer):
+        """Tell who has joined, and the others, of each other, unless both are on this host."""
+        member = self.state.members[peer]
+        for other in c.followers(self.state):
+            nodes = [self.world.peers[each.peer] for each in (member, other)]
+            if other.peer == peer or all(node.same_host for node in nodes):
+                continue
+            for there, to in ((member, other), (other, member)):
+                self._neighbours.add((there.peer, to.peer))
+                self._send(there.peer, m.Neighbour(to.number, to.membership, to.peer.decode(), ""))
+
+    def _fetch_late(self, late):
+        if late.peer in self.state.members:
+            for home in late.homes:
+                other = c.by_number(self.state, home)
+                if other is not None:
+                    self._part(late.peer, other)
+            self._send(late.peer, m.Resend(late.frame))
+
+    def _part(self, peer, other):
+        if (peer, other.peer) in self._neighbours:
+            self._neighbours.discard((peer, other.peer))
+            if peer in self.state.members:
+                self._send(peer, m.NeighbourGone(other.number))
 
     def work_off(self):
         """Make the calls that have come, one after the other, as the episode's thread does."""
@@ -448,6 +502,7 @@ class VirtualMain:
                 homes = (MAIN, *homes)  # somebody looks at a thumbnail
             frames.append(c.DueFrame(request, homes))
         self._over = None
+        self.direct.on_tick(episode.frame)
         watch = ProgressWatch(self, requests)
         self.feed(c.TickDue(episode.frame, digest("tick", episode.state), tuple(frames), episode.lockstep, STEP_S))
         self.look()
@@ -542,6 +597,7 @@ class VirtualMain:
         self._send(peer, m.NewActors((), (), 0))
         self._send(peer, m.LatestState(self.episode.frame))
         self._send(peer, m.Joined(self.episode.frame))
+        self._acquaint(peer)
 
     # Going.
 
@@ -560,6 +616,12 @@ class VirtualMain:
         member = effect.member
         check(member.peer not in self._lost, f"{member.name} is lost twice")
         self._lost.add(member.peer)
+        for peer, other in sorted(self._neighbours):
+            if other == member.peer:
+                self._part(peer, member)
+        self._neighbours = {pair for pair in self._neighbours if member.peer not in pair}
+        for counted in self.direct.on_lost(member):
+            self.feed(counted)
         self.work.append(("left", member.number))
         node = self.world.peers[member.peer]
         if effect.failed and member.name in self.world.placed:

@@ -6,6 +6,7 @@ import msgpack
 
 from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
+from samepath.cluster.direct import TICKS_KEPT
 from samepath.cluster.link.wire import ArenaPart, Lease, PartRef, Via
 from samepath.simulator.carla.tickets import Status, TicketId
 from tests.support.virtual_episode import BOOT, FINGERPRINT, MAIN, PICTURE, VERSION, Chance, check, digest, measured
@@ -123,6 +124,8 @@ class VirtualNode:
         self.misses_ticks = False
         self.expected, self.heard = {}, {}  # by stream, who listens: as the main server knows, and as this node does
         self.delivered = {}
+        self.membership, self._neighbours = 0, {}  # memberships and peers of others, by number
+        self._held, self._sent = {}, deque(maxlen=16)
         self._arena = Arena()
         self._hides = incarnation % 2 == 1  # what it holds, if that is wrong
         self._clients = {}  # by number
@@ -210,7 +213,7 @@ class VirtualNode:
 
     # What it is told.
 
-    def receive(self, message, bulk):  # noqa: PLR0912 - one branch per message
+    def receive(self, message, bulk):  # noqa: PLR0912, PLR0915 - one branch per message
         if not self.alive or self.connection.is_broken:
             return
         if self.frozen:
@@ -219,6 +222,12 @@ class VirtualNode:
         match message:
             case m.TickMessage():
                 self._tick(message, bulk[0], bulk[1])
+            case m.StreamData() if message.held:
+                payload = self._held.pop((message.held, message.frame, message.stream), None)
+                what = f"frame {message.frame} of sensor {message.stream}"
+                check(payload is not None or not message.lossless, f"{self.name} is to give out {what}, and does not hold it")
+                if payload is not None:
+                    self.deliver(message.stream, payload, message.frame)
             case m.StreamData():
                 (payload,) = bulk
                 if isinstance(payload, ArenaPart):
@@ -246,7 +255,15 @@ class VirtualNode:
                 self.heard.pop(message.stream, None)
                 self.delivered.pop(message.stream, None)
             case m.Welcome():
-                self.number = message.number
+                self.number, self.membership = message.number, message.membership
+            case m.Neighbour():
+                self._neighbours[message.number] = message.membership, message.endpoint.encode()
+            case m.NeighbourGone():
+                self._neighbours.pop(message.number, None)
+            case m.Resend():
+                for answer, frames in tuple(self._sent):
+                    if answer.frame == message.frame:
+                        self.connection.to_main(answer, frames)
             case m.Joined():
                 self.is_open = True
             case m.Refused() | m.Leave():
@@ -283,6 +300,8 @@ class VirtualNode:
                 early = [frame for frame in listener.due if frame < message.frame]
                 check(not early, f"frames {early} of sensor {sensor} did not come to {self.name} before tick {message.frame}")
             self._last_frame = message.frame
+            first = message.frame if message.lossless else message.frame - TICKS_KEPT
+            self._held = {key: payload for key, payload in self._held.items() if key[1] >= first}
         held = digest("wrong", state) if self.lie == "state" else state
         sensors = self._main.episode.sensors
         costs_s = [
@@ -293,24 +312,57 @@ class VirtualNode:
 
     def _drew(self, message, held, requests, costs_s):
         results, bulk, own = [], [], []
+        whole, whole_bulk, direct = [], [], {}
         for request, homes, cost_s in zip(requests, message.listeners, costs_s, strict=True):
             payload, memory, error = measured(self._map, held, request)
-            has_payload = bool(payload) and any(home != self.number for home in homes)
+            others = [home for home in homes if home != self.number] if payload else []
+            sent_to = tuple(home for home in others if home in self._neighbours)
+            for home in sent_to:
+                direct.setdefault(home, []).append((request.sensor, request.stream, payload))
+            has_payload = len(sent_to) < len(others)
             if has_payload:  # to another host it goes over the wire
                 bulk.append(self._arena.put(payload) if self.same_host else payload)
             bulk += [memory] if memory else []
+            whole_bulk += [*([payload] if others else []), *([memory] if memory else [])]
             if payload and self.number in homes:
                 own.append((request.stream, payload))
-            results.append(m.SensorResult(request.sensor, has_payload, error, bool(memory), cost_s if message.timed else 0.0))
-        said = b"" if self.lie == "state" and self._hides else digest("tick", held)
-        answer = m.TickResult(message.frame, said, sum(costs_s), tuple(results))
-        self.hand_out(answer, tuple(bulk), own)
+            said = request.sensor, error, bool(memory), cost_s if message.timed else 0.0
+            results.append(m.SensorResult(said[0], has_payload, *said[1:], sent_to))
+            whole.append(m.SensorResult(said[0], bool(others), *said[1:]))
+        digest_said = b"" if self.lie == "state" and self._hides else digest("tick", held)
+        answer = m.TickResult(message.frame, digest_said, sum(costs_s), tuple(results))
+        if direct:
+            self._sent.append((m.TickResult(message.frame, digest_said, sum(costs_s), tuple(whole)), tuple(whole_bulk)))
+        self.hand_out(answer, tuple(bulk), own, direct)
 
-    def hand_out(self, answer, bulk, own):
+    def hand_out(self, answer, bulk, own, direct):
         """Own clients first: once the main server has the result, the next tick's state may be here before their frames."""
         for sensor, payload in own:
             self.deliver(sensor, payload, answer.frame)
+        for home, frames in direct.items():
+            self._send_over(home, answer.frame, frames)
         self.connection.to_main(answer, bulk)
+
+    def _send_over(self, home, frame, frames):
+        """From node to node: at its own pace, or never."""
+        world, plan = self.world, self.world.plan
+        chance = world.chance["ways"]
+        other = world.peers[self._neighbours[home][1]]
+        if not self.connection.is_broken and not other.connection.is_broken and not chance.happens(plan.lost_ways):
+            delay_s = plan.lag_s * chance.between(0.1, 3.0) if chance.happens(0.95) else chance.between(0.0, 2.0)
+            world.at(delay_s, other.hold, self.membership, frame, frames)
+
+    def hold(self, sender, frame, frames):
+        """Frames have come from another node: they are held until the main server says what is to become of them."""
+        if not self.alive:
+            return
+        if self.frozen:
+            self._deferred.append((self.hold, (sender, frame, frames)))
+            return
+        if sender in [membership for membership, _ in self._neighbours.values()]:
+            for _, stream, payload in frames:
+                self._held[sender, frame, stream] = payload
+            self.connection.to_main(m.FramesHeld(sender, frame, tuple(sensor for sensor, _, _ in frames)))
 
     def deliver(self, sensor, payload, frame):
         listener = self.heard.get(sensor)

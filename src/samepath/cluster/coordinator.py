@@ -383,10 +383,11 @@ class _Step:
             return
         number = state.numbers.get(hello.name) or number_for(hello.name, state.numbers.values())
         same_host = bool(config.boot) and hello.boot == config.boot
-        member = Member(peer, number, hello, same_host, self.now_s)
-        self._set(numbers=_numbered(state, hello.name, number))
+        membership = state.memberships + 1
+        member = Member(peer, number, hello, same_host, self.now_s, membership=membership)
+        self._set(numbers=_numbered(state, hello.name, number), memberships=membership)
         self._do(NodeMet(peer, hello.pid if same_host else None))
-        self._do(Send(peer, m.Welcome(number, same_host, config.aliases, config.protocol)))
+        self._do(Send(peer, m.Welcome(number, same_host, config.aliases, config.protocol, membership)))
         self._send_map(member)
 
     def _send_map(self, member: Member) -> None:
@@ -652,7 +653,8 @@ class _Step:
             request = owed.requests.get(result.sensor)
             if request is not None:
                 made = RenderResult(result.sensor, b"", memory, result.error)
-                self._on_frame(member, message.frame, request, made, payload, is_gone=result.sensor in owed.gone)
+                frame = Deliver(request, payload, member.number, result.sent_to, member.membership)
+                self._on_frame(member, message.frame, frame, made, is_gone=result.sensor in owed.gone)
         self._let_go(member)
         if was_suspected:
             self._go_on()  # it is free for what only nodes draw that are late
@@ -670,10 +672,8 @@ class _Step:
             self._fence(member, f"its state of tick {message.frame} is another one")
         return is_equal
 
-    def _on_frame(
-        self, member: Member, frame: int, request: RenderRequest, result: RenderResult, payload: Payload, *, is_gone: bool
-    ) -> None:
-        tick = self.state.tick
+    def _on_frame(self, member: Member, frame: int, found: Deliver, result: RenderResult, *, is_gone: bool) -> None:
+        tick, request = self.state.tick, found.request
         if tick is not None and frame == tick.frame and request.sensor in tick.due:
             if request.sensor in tick.done:
                 self._do(Reissued(duplicate=True))
@@ -690,8 +690,8 @@ class _Step:
             self._set(delivered={**self.state.delivered, request.sensor: frame})
         else:
             return
-        if payload:
-            self._do(Deliver(request, payload, member.number))
+        if found.payload or found.sent_to:
+            self._do(found)
 
     def _check_round(self) -> None:
         tick = self.state.tick

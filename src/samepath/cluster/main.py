@@ -36,7 +36,6 @@ from samepath.core.errors import InputError
 from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.server.commands import NodeLeft
 from samepath.simulator.server.episode import Episode
-from samepath.simulator.server.rendering import RenderRequest
 from samepath.simulator.server.rpc import Call, Caller
 from samepath.simulator.server.runner import (
     AnswerEvent,
@@ -167,8 +166,8 @@ class MainServer(SimulatorServer):
     def flush(self) -> None:
         self._outbox.post()
 
-    def deliver(self, request: RenderRequest, payload: c.Payload, drawn_by: int) -> None:
-        self._outbox.send_frame(request, payload, drawn_by)
+    def deliver(self, frame: c.Deliver) -> None:
+        self._outbox.send_frame(frame)
 
     def while_waiting(self) -> None:
         now_s = SYSTEM_CLOCK.monotonic_s()
@@ -345,26 +344,32 @@ class ClusterOutbox(Outbox):
             self._shell.sync()
         super().post()
 
-    def send_frame(self, request: RenderRequest, payload: c.Payload, drawn_by: int) -> None:
+    def send_frame(self, found: c.Deliver) -> None:
         """Send a frame to where it is listened to; a node that drew it for its own listeners has given it to them.
 
-        Another node of the same host is told where the frame lies in the memory of the one that drew it: the decision is made
-        here, in the order of everything else that nodes are told, and the bytes go from node to node.
+        Another node of the same host is told where the frame lies in the memory of the one that drew it, one on another host
+        that it holds the frame: the decision is made here, in the order of everything else that nodes are told, and the bytes
+        go from node to node.
         """
+        request, payload = found.request, found.payload
         frame = request.frame
         for home in self._episode().connections.subscriptions.homes(request.stream):
-            if home == MAIN_SERVER:
+            if home == MAIN_SERVER and payload:
                 message = request.head + (payload if isinstance(payload, bytes) else payload.read())
                 self._to_own_clients([StreamMessage(request.stream, message, self.lossless)])
-            elif home != drawn_by:
+            elif home not in (MAIN_SERVER, found.drawn_by):
                 member = self._shell.by_number(home)
                 if member is not None and not c.listens(member, frame):
                     continue
                 if member is not None and self._shell.has_unsent(member) and not self.lossless:
                     self._counters.lateness.drop()  # it cannot keep up: in real time it misses frames, and is not held up more
-                elif member is not None:
+                elif member is not None and home in found.sent_to:
+                    self._counters.direct_frames += 1
+                    self._shell.send(member, m.StreamData(request.stream, frame, self.lossless, found.sender))
+                elif member is not None and payload:
                     self._shell.send(member, m.StreamData(request.stream, frame, self.lossless), request.head, payload)
-        self._shell.keep_thumbnail(request, payload)
+        if payload:
+            self._shell.keep_thumbnail(request, payload)
 
     def _dispatch(self, events: list[OutboxEvent]) -> None:
         here: list[OutboxEvent] = []

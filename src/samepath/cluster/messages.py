@@ -33,6 +33,7 @@ Clock = Annotated[float, _Meta(ge=0.0, le=1e12)]
 LINE_MOST: Final = 2000
 Line = Annotated[str, _Meta(max_length=LINE_MOST)]
 RESULTS_MOST: Final = 5000  # of one message: as many as there may be actors; a round of requests is shorter
+HOMES_MOST: Final = 1024  # as many as there may be nodes
 Digest = Annotated[bytes, _Meta(max_length=64)]
 
 
@@ -67,7 +68,7 @@ class SensorResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     """What came of one render request. ``has_payload``: the payload is in the bulk; ``error`` says why there is none at all.
 
     ``has_memory``: what the sensor is to remember is in the bulk, behind its payload. ``cost_s`` is 0 where it was not measured
-    by itself.
+    by itself. ``sent_to`` are the nodes that the payload went to directly, see ``direct.py``.
     """
 
     sensor: Uint32
@@ -75,6 +76,7 @@ class SensorResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     error: Line
     has_memory: bool
     cost_s: Duration
+    sent_to: Annotated[tuple[NodeNumber, ...], _Meta(max_length=HOMES_MOST)] = ()
 
 
 class TickResult(_Record, frozen=True):
@@ -120,16 +122,33 @@ class Heartbeat(_Record, frozen=True):
     clients: Count
 
 
+class Reachable(_Record, frozen=True):
+    """Other nodes may send frames to this one, at this port of the host where it serves clients, if they know its key."""
+
+    port: Port
+    public: Annotated[str, _Meta(min_length=40, max_length=40)]
+
+
+class FramesHeld(_Record, frozen=True):
+    """The node holds frames of a tick that another one has sent it; ``sender`` is that one's membership."""
+
+    sender: Count
+    frame: Count
+    sensors: Annotated[tuple[Uint32, ...], _Meta(max_length=RESULTS_MOST)]
+
+
 class Welcome(_Record, frozen=True):
     """The main server lets a node in for now. ``number`` is the node's; ``same_host``: its clock is the main server's.
 
-    ``protocol`` is the version of CARLA's client that all of the cluster serves: a client may connect anywhere.
+    ``protocol`` is the version of CARLA's client that all of the cluster serves: a client may connect anywhere. ``membership``
+    is a number that no other node gets, ever: other nodes tell by it whose frames they hold.
     """
 
     number: NodeNumber
     same_host: bool
     aliases: dict[str, str]
     protocol: str = NEWEST
+    membership: Count = 0
 
 
 class Refused(_Record, frozen=True):
@@ -193,12 +212,39 @@ class TickMessage(_Record, frozen=True):
 class StreamData(_Record, frozen=True):
     """A message of a stream for the node's listeners. Bulk: the message, in one part or two (its head, what was measured).
 
-    ``frame`` is 0 where several of one tick may come.
+    ``frame`` is 0 where several of one tick may come. ``held``: there is no bulk, the node holds the message; whoever has this
+    membership sent it there.
     """
 
     stream: Uint32
     frame: Count
     lossless: bool
+    held: Count = 0
+
+
+class Neighbour(_Record, frozen=True):
+    """Frames for the node of this number may be sent to it directly, and frames of this membership may come from it."""
+
+    number: NodeNumber
+    membership: Count
+    endpoint: str
+    public: str
+
+
+class DoorWanted(_Record, frozen=True):
+    """There is a node that would send this one frames: it is to say where (:class:`Reachable`)."""
+
+
+class NeighbourGone(_Record, frozen=True):
+    """Nothing more is to be sent to that node directly, nor held that comes from it."""
+
+    number: NodeNumber
+
+
+class Resend(_Record, frozen=True):
+    """Frames of a tick have not arrived where the node sent them: it is to send its result again, with all of them."""
+
+    frame: Count
 
 
 class LatestState(_Record, frozen=True):
@@ -233,10 +279,12 @@ class Leave(_Record, frozen=True):
     why: str
 
 
-FromNode = Hello | MapReady | TickResult | ClientCall | ClientGone | Synced | StreamUnused | Heartbeat
+FromNode = (
+    Hello | MapReady | TickResult | ClientCall | ClientGone | Synced | StreamUnused | Heartbeat | Reachable | FramesHeld
+)  # fmt: skip
 FromMain = (
     Welcome | Refused | Joined | NewEpisode | NewSettings | NewActors | Sync | TickMessage | StreamData | LatestState
-    | ExpectListener | StreamClosed | CallResult | Leave
+    | ExpectListener | StreamClosed | CallResult | Leave | DoorWanted | Neighbour | NeighbourGone | Resend
 )  # fmt: skip
 
 _encoder: Final = msgspec.msgpack.Encoder()

@@ -25,6 +25,7 @@ from samepath.cluster.identity import boot_id, digest_of, fingerprint, map_diges
 from samepath.cluster.link.compression import Mode
 from samepath.cluster.link.keys import Keys
 from samepath.cluster.link.memory import hold_memory
+from samepath.cluster.link.neighbours import NeighbourFrame, Neighbours
 from samepath.cluster.link.node_link import NodeLink
 from samepath.cluster.link.wire import LinkError, LinkLostError, Received, TooLargeError
 from samepath.cluster.placement.cores import keep_to_cores
@@ -48,6 +49,8 @@ from samepath.simulator.server.server import fitted
 from samepath.simulator.server.streams import StreamConnection, StreamHub
 
 _HEARTBEAT_S: Final = 0.5
+# Results are asked for again within a second or so: of a tick there may be several, one for each round.
+_SENT_KEPT: Final = 16
 LEFT, LOST, REFUSED = 0, 1, 2
 """How a node's process ends: it was told to, it lost the main server, it was not let in."""
 _TEST_MAP: Final = "t-junction"
@@ -128,12 +131,17 @@ class MapBuilt(NamedTuple):
 
 
 class TickRendered(NamedTuple):
-    """From the render thread: the answer for the main server and its bulk, and what this node's own listeners get."""
+    """From the render thread: the answer for the main server and its bulk, and what this node's own listeners get.
+
+    ``direct`` goes to nodes of other hosts, by their numbers; ``made`` is all that was drawn, in case it does not arrive there.
+    """
 
     result: m.TickResult
     bulk: tuple[bytes, ...]
     own: tuple[tuple[int, bytes], ...]
     lossless: bool
+    direct: tuple[tuple[int, NeighbourFrame], ...] = ()
+    made: tuple[RenderResult, ...] = ()
 
 
 RenderOutput = MapBuilt | TickRendered
@@ -157,6 +165,9 @@ class Node:
         self._code = LEFT
         self._over = asyncio.Event()
         self._stopping = False
+        self._membership = 0
+        self._neighbours: Neighbours | None = None
+        self._sent: deque[TickRendered] = deque(maxlen=_SENT_KEPT)  # that went to other nodes directly
 
     # In the event loop.
 
@@ -320,6 +331,8 @@ class Node:
         finally:
             if self._number:
                 self._render_thread.close()
+            if self._neighbours is not None:
+                self._neighbours.close()
             self._link.close()
 
     def _send(self, message: m.FromNode, bulk: tuple[bytes, ...]) -> None:
@@ -342,7 +355,9 @@ class Node:
             case m.CallResult():
                 in_loop(self._answer_client, message, bulk[0])
             case m.StreamData():
-                in_loop(self._deliver, message.stream, b"".join(bulk), message.frame, message.lossless)
+                found = self._held(message) if message.held else b"".join(bulk)
+                if found is not None:
+                    in_loop(self._deliver, message.stream, found, message.frame, message.lossless)
             case m.NewActors():
                 in_loop(self._replica.change, [read_actor(actor) for actor in message.came], message.gone, message.spectator)
             case m.NewSettings():
@@ -362,6 +377,18 @@ class Node:
             case m.Joined():
                 in_loop(self._replica.begin)
                 in_loop(self._open)
+            case m.DoorWanted():
+                self._open_door()
+            case m.Neighbour():
+                if self._neighbours is None:
+                    self._open_door()
+                if self._neighbours is not None:
+                    self._neighbours.meet(message.number, message.membership, message.endpoint, message.public)
+            case m.NeighbourGone():
+                if self._neighbours is not None:
+                    self._neighbours.part(message.number)
+            case m.Resend():
+                self._resend(message.frame)
             case m.Refused():
                 self._end(REFUSED, f"the main server refused this node: {message.why}")
             case m.Leave():
@@ -385,8 +412,51 @@ class Node:
             self._rendered,
             self._render_failed,
             self._log,
+            self._reaches,
         )
+        self._membership = message.membership
         self._number = message.number
+
+    # Frames from node to node, see ``direct.py``; in the link's thread.
+
+    def _open_door(self) -> None:
+        """Let other nodes send frames here, and say where."""
+        settings = self._settings
+        if self._neighbours is None:
+            keys = Keys(settings.public, settings.secret)
+            limits = link_limits(settings.limits)
+            try:
+                self._neighbours = Neighbours(settings.host, keys, limits, settings.compress, self._on_held, self._log)
+            except SamepathError as error:
+                self._log(f"frames of other nodes come through the main server: {error}")
+                return
+        self._send_soon(m.Reachable(self._neighbours.port, settings.public))
+
+    def _reaches(self, number: int) -> bool:
+        """Can frames go to that node directly? From any thread."""
+        return self._neighbours is not None and self._neighbours.reaches(number)
+
+    def _on_held(self, sender: int, frame: int, sensors: tuple[int, ...]) -> None:
+        self._send_soon(m.FramesHeld(sender, frame, sensors))
+
+    def _held(self, message: m.StreamData) -> bytes | None:
+        found = None if self._neighbours is None else self._neighbours.take(message.held, message.frame, message.stream)
+        if found is None:
+            self._log(f"tick {message.frame}: a frame of stream {message.stream} is not here any more")
+        return found
+
+    def _resend(self, frame: int) -> None:
+        """What went to other nodes has not arrived there: now it goes through the main server."""
+        for output in tuple(self._sent):
+            if output.result.frame == frame:
+                results, bulk = list[m.SensorResult](), list[bytes]()
+                for result, made in zip(output.result.results, output.made, strict=True):
+                    has_payload = result.has_payload or bool(result.sent_to)
+                    bulk += [made.payload] if has_payload else []
+                    bulk += [made.memory] if made.memory else []
+                    results.append(m.SensorResult(result.sensor, has_payload, result.error, result.has_memory, result.cost_s))
+                told = output.result
+                self._send_soon(m.TickResult(told.frame, told.digest, told.busy_s, tuple(results)), *bulk)
 
     def _new_episode(self, message: m.NewEpisode, xodr: bytes) -> None:
         served = map_sent(message.shown, message.real, xodr.decode())
@@ -399,6 +469,8 @@ class Node:
             # Clients get the state before the frames of the same tick, as from a single server. It is in front of them in the
             # queue; the event loop is woken behind the render thread, which everybody waits for.
             state, _ = m.split_tick(data)
+            if self._neighbours is not None:
+                self._neighbours.forget(message.frame, lossless=message.lossless)
             self._for_loop.append(partial(self._state, state, message.frame, message.lossless))
         self._render_thread.put(
             RenderTick(message.frame, data, message.requests, memories, message.listeners, message.timed, message.lossless)
@@ -415,6 +487,11 @@ class Node:
         # Own clients first: once the main server has the result, the next tick's state may be here before their frames.
         if output.own:
             self._in_loop(self._deliver_own, output)
+        if output.direct and self._neighbours is not None:
+            self._sent.append(output)
+            for home in sorted({home for home, _ in output.direct}):
+                frames = [found for to, found in output.direct if to == home]
+                self._neighbours.send(home, self._membership, output.result.frame, frames)
         self._send_soon(output.result, *output.bulk)
 
     def _render_failed(self, error: BaseException) -> None:
@@ -486,7 +563,9 @@ class RenderThread:
         done: Callable[[RenderOutput], None],
         failed: Callable[[BaseException], None],
         log: Callable[[str], None],
+        reaches: Callable[[int], bool] = lambda _: False,
     ) -> None:
+        self._reaches = reaches
         self._number = number
         self._handicap = handicap
         self._done = done
@@ -544,18 +623,25 @@ class RenderThread:
         busy_s: float,
         found: tuple[tuple[RenderRequest, RenderResult, tuple[int, ...]], ...],
     ) -> TickRendered:
-        """Tell what goes to the main server from what this node's own clients get: their frames take no detour."""
-        results, bulk, own = [], [], []
+        """Tell what goes to the main server from what own clients, and nodes that are reached directly, get without it."""
+        results, bulk, own, direct = [], [], [], []
         for request, made, homes in found:
-            has_payload = bool(made.payload) and any(home != self._number for home in homes)
+            others = tuple(home for home in homes if home != self._number) if made.payload else ()
+            sent_to = tuple(home for home in others if home and self._reaches(home))
+            frame = NeighbourFrame(request.sensor, request.stream, request.head, made.payload)
+            direct += [(home, frame) for home in sent_to]
+            has_payload = len(sent_to) < len(others)
             if has_payload:
                 bulk.append(made.payload)
             if made.payload and self._number in homes:
                 own.append((request.stream, request.head + made.payload))
             if made.memory:
                 bulk.append(made.memory)
-            results.append(m.SensorResult(made.sensor, has_payload, made.error[: m.LINE_MOST], bool(made.memory), made.cost_s))
-        return TickRendered(m.TickResult(work.frame, digest, busy_s, tuple(results)), tuple(bulk), tuple(own), work.lossless)
+            error = made.error[: m.LINE_MOST]
+            results.append(m.SensorResult(made.sensor, has_payload, error, bool(made.memory), made.cost_s, sent_to))
+        result = m.TickResult(work.frame, digest, busy_s, tuple(results))
+        kept = tuple(made for _, made, _ in found) if direct else ()
+        return TickRendered(result, tuple(bulk), tuple(own), work.lossless, tuple(direct), kept)
 
 
 def reference_picture(renderer: LocalRenderer) -> str:

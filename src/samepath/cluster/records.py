@@ -50,6 +50,7 @@ class Member(msgspec.Struct, frozen=True):
     synced: int = 0  # the last Sync that it has answered
     suspected: bool = False  # it is late, and its requests were given to others as well
     dismissed: bool = False  # it was told to go
+    membership: int = 0  # no other member has the same, ever
 
     @property
     def name(self) -> str:
@@ -124,6 +125,7 @@ class ClusterState(msgspec.Struct, frozen=True):
     map: MapFacts
     balance: Balance = Balance()
     members: dict[bytes, Member] = {}
+    memberships: int = 0  # that were given out
     numbers: dict[str, int] = {}  # by name; a node that comes again has the number it had
     refused: dict[bytes, float] = {}  # and until when they may read why
     fenced: tuple[bytes, ...] = ()
@@ -270,11 +272,16 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Deliver(msgspec.Struct, frozen=True):
-    """Send a frame to where it is listened to; the node that drew it has given it to its own clients."""
+    """Send a frame to where it is listened to; the node that drew it has given it to its own clients.
+
+    The nodes in ``sent_to`` hold it, from who has the membership ``sender``: they are only told to go on with it.
+    """
 
     request: RenderRequest
     payload: Payload
     drawn_by: int
+    sent_to: tuple[int, ...] = ()
+    sender: int = 0
 
 
 class Remember(msgspec.Struct, frozen=True):

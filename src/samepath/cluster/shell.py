@@ -23,6 +23,7 @@ from typing import Final, Protocol
 from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
 from samepath.cluster.assignment import Balance
+from samepath.cluster.direct import PATIENCE_S, TICKS_KEPT, DirectFrames, LateFrames, endpoint_of
 from samepath.cluster.identity import tick_digest
 from samepath.cluster.link.compression import PackedError, PackedPart
 from samepath.cluster.link.main_link import MainLink
@@ -41,6 +42,7 @@ from samepath.cluster.replica import ReplicaFeed
 from samepath.cluster.unpacking import owed_by, unpacked
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
+from samepath.core.network import is_everywhere, is_loopback
 from samepath.simulator.carla import codec
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.maps import RoadMap
@@ -64,6 +66,8 @@ _UNSENT_BYTES: Final = 1 << 30
 # ``calls_waiting`` of each, and twice that is nobody's. Of everything else that it may say for them there is less.
 _CALLS_FACTOR: Final = 2
 _QUEUED_MOST: Final = 1 << 16
+# What nodes may say that they hold of others' frames: far more than sensors there are, and little memory.
+_HELD_MOST: Final = 1 << 18
 # Payloads that are kept for the page of the monitor; beyond that the oldest is forgotten, and asked for again.
 _THUMBNAILS_BYTES: Final = 256 << 20
 
@@ -107,6 +111,7 @@ class NodeHandle:
     read_on_s: float = 0.0  # when the first of it began to wait, or when it last became less
     connected: int = 0
     calls: int = 0
+    reachable: m.Reachable | None = None
     queued: int = 0  # since the episode's thread last looked for work
     busy_s: float = 0.0
     step_s: float | None = None
@@ -132,7 +137,7 @@ class ShellHost(Protocol):
         """Send what waits for clients and nodes; before a tick, so that nodes know all that the tick refers to."""
         ...
 
-    def deliver(self, request: RenderRequest, payload: c.Payload, drawn_by: int) -> None:
+    def deliver(self, frame: c.Deliver) -> None:
         """A frame has come: send it to where it is listened to."""
         ...
 
@@ -193,6 +198,8 @@ class ClusterShell:
         self._over: c.TickOver | None = None
         self._failure = ""
         self._is_synced = True
+        self._direct = DirectFrames()
+        self._neighbours: set[tuple[bytes, bytes]] = set()  # who may send to whom
 
     # Who is there; the list is made anew with every change, so other threads may read it too.
 
@@ -238,7 +245,7 @@ class ClusterShell:
             case c.SendTick():
                 self._send_tick(effect)
             case c.Deliver():
-                self._host.deliver(effect.request, effect.payload, effect.drawn_by)
+                self._host.deliver(effect)
             case c.Accepted():
                 self._on_accepted(effect.member, effect.message, effect.bulk)
             case c.Remember():
@@ -274,12 +281,15 @@ class ClusterShell:
     def attend(self, timeout_s: float | None) -> None:
         """Wait for messages, and for the coordinator's next deadline, and do what they lead to."""
         deadline_s = c.deadline_s(self.state)
-        if deadline_s is not None:
-            left_s = max(deadline_s - SYSTEM_CLOCK.monotonic_s(), 0.0)
-            timeout_s = left_s if timeout_s is None else min(left_s, timeout_s)
+        for limit_s in (deadline_s, self._direct.deadline_s()):
+            if limit_s is not None:
+                left_s = max(limit_s - SYSTEM_CLOCK.monotonic_s(), 0.0)
+                timeout_s = left_s if timeout_s is None else min(left_s, timeout_s)
         for event in self.link.poll(timeout_s, in_place=True):
             self._on_link_event(event)
         self._send_unsent()
+        for late in self._direct.overdue(SYSTEM_CLOCK.monotonic_s()):
+            self._fetch_late(late)
         if deadline_s is not None and SYSTEM_CLOCK.monotonic_s() >= deadline_s:
             self.feed(c.TimePassed())
 
@@ -302,11 +312,21 @@ class ClusterShell:
             except PackedError as error:
                 self.feed(c.PeerFailed(event.peer, f"it sent something that cannot be read: {error}"))
                 return
-            self.feed(c.NodeMessage(event.peer, message, _copied(message, bulk)))
+            self._on_node_message(c.NodeMessage(event.peer, message, _copied(message, bulk)))
         elif isinstance(event, Disconnected):
             self.feed(c.PeerLost(event.peer, "its connection ended"))
         elif isinstance(event, Readable) and isinstance(event.key, bytes):
             self.feed(c.PeerLost(event.key, "its process ended"))
+
+    def _on_node_message(self, event: c.NodeMessage) -> None:
+        """Let a message happen; a result whose frames are under way to other nodes counts when they have arrived."""
+        member = self.state.members.get(event.peer)
+        if member is None:
+            self.feed(event)
+            return
+        homes = {other.number for other in c.followers(self.state)}
+        for counted in self._direct.on_result(member, event, homes, SYSTEM_CLOCK.monotonic_s()):
+            self.feed(counted)
 
     def _passes_on(self, request: RenderRequest) -> bool:
         """Is a frame wanted only by nodes of other hosts? Then it goes on as it came, packed if it is."""
@@ -422,6 +442,7 @@ class ClusterShell:
         packed = view.pack()
         self._tick_bytes = m.join_tick(self.last_state, packed)
         self._over, self._failure = None, ""
+        self._direct.on_tick(view.frame)
         frames = tuple(c.DueFrame(request, self._homes(request)) for request in requests)
         digest = tick_digest(self.last_state, packed)
         self.feed(c.TickDue(view.frame, digest, frames, episode.settings.synchronous_mode, step_of(episode)))
@@ -492,6 +513,7 @@ class ClusterShell:
         if self.last_state:
             self._send_message(peer, m.LatestState(episode.frame), (self.last_state,))
         self._send_message(peer, m.Joined(episode.frame), ())
+        self._acquaint(member)
         self._log(f"{name} has joined at tick {episode.frame}: clients reach it at {member.address}")
 
     # What clients of nodes ask for.
@@ -513,6 +535,67 @@ class ClusterShell:
                 self.work.append((StreamUnheard(message.stream, member.number), now_s))
             case m.Heartbeat():
                 handle.connected = message.clients
+            case m.Reachable():
+                handle.reachable = message
+                if member.follows:
+                    self._acquaint(member)
+            case m.FramesHeld():
+                self._on_frames_held(member, message)
+
+    # Frames that go from node to node.
+
+    def _on_frames_held(self, member: c.Member, message: m.FramesHeld) -> None:
+        is_known = any(other.membership == message.sender for other in self.state.members.values())
+        if is_known and self.state.frame - TICKS_KEPT < message.frame <= self.state.frame:
+            for counted in self._direct.on_held(member.number, message):
+                self.feed(counted)
+            if self._direct.held > _HELD_MOST:
+                self.feed(c.PeerFailed(member.peer, f"it says that it holds more than {_HELD_MOST} frames of others"))
+
+    def _fetch_late(self, late: LateFrames) -> None:
+        """Have frames that did not arrive sent here; those nodes go on through this server."""
+        member = self.state.members.get(late.peer)
+        if member is None:
+            return
+        for home in late.homes:
+            other = self.by_number(home)
+            if other is not None:
+                self._report(
+                    f"tick {late.frame}: frames of {member.name} have not reached {other.name} for {PATIENCE_S:g} s: they go "
+                    "through the main server from now on"
+                )
+                self._part(member.peer, other)
+        self.send(member, m.Resend(late.frame))
+
+    def _acquaint(self, member: c.Member) -> None:
+        """Tell a node that has joined, and the others, of each other, where bytes between them would go over the wire anyway.
+
+        On this server's host frames lie in memory that nodes share, which is quicker. Such a node opens its door when it first
+        hears of somebody elsewhere, and then says so.
+        """
+        for other in c.followers(self.state):
+            near = self.link.is_local(member.peer) and self.link.is_local(other.peer)
+            if other.peer == member.peer or near:
+                continue
+            for here, there in ((member, other), (other, member)):
+                reachable, host = self.handles[there.peer].reachable, there.hello.rpc_host
+                # A node that listens on all its addresses has told us none that others could go to.
+                away = is_everywhere(host) or (is_loopback(host) and here.hello.boot != there.hello.boot)
+                if (here.peer, there.peer) not in self._neighbours and not away:
+                    if reachable is None:
+                        self.send(there, m.DoorWanted())
+                        continue
+                    self._neighbours.add((here.peer, there.peer))
+                    endpoint = endpoint_of(host, reachable.port)
+                    self.send(here, m.Neighbour(there.number, there.membership, endpoint, reachable.public))
+
+    def _part(self, peer: bytes, other: c.Member) -> None:
+        """A node is to send nothing more to another one."""
+        member = self.state.members.get(peer)
+        if (peer, other.peer) in self._neighbours:
+            self._neighbours.discard((peer, other.peer))
+            if member is not None:
+                self.send(member, m.NeighbourGone(other.number))
 
     def _on_call(self, member: c.Member, handle: NodeHandle, message: m.ClientCall, raw: bytes, now_s: float) -> None:
         handle.calls += 1
@@ -564,7 +647,14 @@ class ClusterShell:
                 self.link.watch(handle.pidfd, peer)
 
     def _on_lost(self, effect: c.NodeLost) -> None:
-        handle = self.handles.pop(effect.member.peer, None)
+        lost = effect.member
+        for peer, other in sorted(self._neighbours):
+            if other == lost.peer:
+                self._part(peer, lost)
+        self._neighbours = {pair for pair in self._neighbours if lost.peer not in pair}
+        for counted in self._direct.on_lost(lost):
+            self.feed(counted)
+        handle = self.handles.pop(lost.peer, None)
         if handle is not None:
             if handle.pidfd >= 0:
                 self.link.unwatch(handle.pidfd)

@@ -62,8 +62,11 @@ class NodeLink:
         limits: LinkLimits | None = None,
         log: Callable[[str], None] = lambda _: None,
         compress: compression.Mode = "auto",
+        other: str = "main server",
     ) -> None:
+        """``other`` is what listens there, for the words of errors: nodes talk to each other, too."""
         self.endpoint = endpoint
+        self._other = other
         self._wire: socket.socket | None = None  # our own handle of ZeroMQ's connection, to ask how fast it is
         self.packer = compression.Packer(compress, lambda: compression.delivery_rate_b_s(self._wire))
         # New for every connection: main tells incarnations of a node apart by it, and drops what still comes from a former one.
@@ -102,6 +105,11 @@ class NodeLink:
     def is_local(self) -> bool:
         """Is main on this host, so that bulk goes through shared memory?"""
         return self._arena is not None
+
+    @property
+    def is_connected(self) -> bool:
+        """Has whoever listens there let us in, and is the connection still there?"""
+        return self._connected and not self._ended and self._failure is None
 
     @property
     def memory_bytes(self) -> tuple[int, int]:
@@ -217,10 +225,10 @@ class NodeLink:
         ended = self._ended
         self._is_behind = not self._drain(events)
         if not self._is_behind and ended and self._failure is None:
-            self._failure = LinkLostError(f"the main server at {self.endpoint} has gone, or has cut this node off")
+            self._failure = LinkLostError(f"the {self._other} at {self.endpoint} has gone, or has cut this node off")
         if not self._connected and self._failure is None and SYSTEM_CLOCK.monotonic_s() >= self._deadline_s:
             self._failure = LinkRefusedError(
-                f"no main server answered at {self.endpoint} within {self._limits.connect_s:g} s: is it running there?"
+                f"no {self._other} answered at {self.endpoint} within {self._limits.connect_s:g} s: is it running there?"
             )
         # Only when nothing else has gone out for long: every packet that is sent acknowledges by itself.
         if self._failure is None and self._flow.owes_ack(self.memory_bytes[0]):
@@ -259,7 +267,7 @@ class NodeLink:
 
     def _refused(self, reason: str) -> None:
         if self._failure is None:
-            self._failure = LinkRefusedError(f"the main server at {self.endpoint} {reason}")
+            self._failure = LinkRefusedError(f"the {self._other} at {self.endpoint} {reason}")
 
     def _drain(self, events: list[LinkEvent]) -> bool:
         """Read what has come, up to a bound; returns whether that was all."""
@@ -280,7 +288,7 @@ class NodeLink:
                 size += self._on_packet(wire.unpack(frame, len(after), self._limits), after, events)
             except MalformedError as error:
                 # Main is trusted; what it sends and cannot be read must not be passed over.
-                self._failure = LinkLostError(f"the main server at {self.endpoint} sent what is no message: {error}")
+                self._failure = LinkLostError(f"the {self._other} at {self.endpoint} sent what is no message: {error}")
             # Malformed or not, it was read: both sides count packets, and must go on counting the same ones.
             with self._lock:
                 self._flow.on_received(size)
@@ -293,7 +301,7 @@ class NodeLink:
             try:
                 packet = pipe.take()
             except MalformedError as error:
-                self._failure = LinkLostError(f"the main server at {self.endpoint} sent what is no message: {error}")
+                self._failure = LinkLostError(f"the {self._other} at {self.endpoint} sent what is no message: {error}")
                 packet = None
             if pipe.read_fd < 0 and self._pipe_fd >= 0:
                 self._poller.unwatch(self._pipe_fd)
@@ -402,7 +410,7 @@ class NodeLink:
             if left_s <= 0.0:
                 waiting = f"{self._flow.waiting} messages, {self._flow.waiting_bytes} bytes wait"
                 raise PeerStuckError(
-                    f"the main server at {self.endpoint} has not read for {self._limits.stuck_s:g} s: {waiting}"
+                    f"the {self._other} at {self.endpoint} has not read for {self._limits.stuck_s:g} s: {waiting}"
                 )
             # Reading goes on meanwhile: main's acknowledgements come with what it sends, and without them the wait would never
             # end.
@@ -433,8 +441,8 @@ class NodeLink:
         if self._failure is not None:
             return self._failure
         if self._ended:
-            return LinkLostError(f"the main server at {self.endpoint} has gone, or has cut this node off")
-        return PeerStuckError(f"the main server at {self.endpoint} does not read")
+            return LinkLostError(f"the {self._other} at {self.endpoint} has gone, or has cut this node off")
+        return PeerStuckError(f"the {self._other} at {self.endpoint} does not read")
 
 
 def _connect(

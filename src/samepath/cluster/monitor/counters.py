@@ -272,6 +272,7 @@ class Counters:
 
     began_s: float
     reissued: int = 0
+    direct_frames: int = 0
     duplicates: int = 0  # frames that two nodes drew, of which the second was dropped
     fenced: int = 0
     compared: int = 0  # digests of nodes' states held against the main server's

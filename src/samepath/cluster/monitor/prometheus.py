@@ -22,6 +22,7 @@ _COUNTERS: Final[Sequence[tuple[str, str, Callable[[ClusterStatus], int]]]] = (
     ("late_frames", "Frames delivered after they were due.", lambda status: status.late_frames),
     ("dropped_frames", "Frames that nobody got.", lambda status: status.dropped_frames),
     ("reissued_frames", "Frames ordered again because their node failed.", lambda status: status.reissued),
+    ("direct_frames", "Frames that went from node to node, between hosts.", lambda status: status.direct_frames),
     ("moved_sensors", "Sensors that changed their node.", lambda status: status.moved),
     ("compared_digests", "Digests of nodes' states held against the main server's.", lambda status: status.compared),
     ("desynchronised_digests", "Digests that differed from the main server's.", lambda status: status.desynchronised),

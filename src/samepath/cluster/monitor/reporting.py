@@ -37,6 +37,7 @@ def status_of(
         dropped_frames=counters.lateness.dropped_frames,
         worst_lateness_s=counters.lateness.worst_s,
         reissued=counters.reissued,
+        direct_frames=counters.direct_frames,
         moved=shell.state.balance.moved,
         compared=counters.compared,
         desynchronised=counters.desynchronised,

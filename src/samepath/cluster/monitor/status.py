@@ -123,6 +123,7 @@ class ClusterStatus:
     dropped_frames: int = 0
     worst_lateness_s: float = 0.0
     reissued: int = 0  # frames ordered again because their node failed
+    direct_frames: int = 0  # that went from node to node, between hosts
     moved: int = 0  # sensors that changed their node
     compared: int = 0
     desynchronised: int = 0
