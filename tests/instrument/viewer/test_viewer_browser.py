@@ -327,6 +327,31 @@ def test_a_deep_link_shows_what_it_says(browser, url):
     page.close()
 
 
+def test_of_very_many_the_reference_is_on_top_from_above_and_in_three_dimensions(browser):
+    """Three hundred bodies and more are drawn by another way: solid, and from the front to the back."""
+    runs = [run(repeat, apart_m=0.001 * repeat) for repeat in range(160)]
+    made = view_cell(cell_of([*runs, run(160)], channels=CHANNELS, step_s=0.05, cell="many"))
+    index, blocks, _ = parts()
+    index = {**index, "cells": [index_row(made, None)._asdict()]}
+    server = ViewServer(ViewSource(lambda: served_page(index), [cell_block(made)].__getitem__, blocks.__getitem__))
+    server.start()
+    page = browser(server.url + "#tick=10")
+    try:
+        page.locator("#names").uncheck()
+        page.locator("#paths").uncheck()
+        for key in ("2", "3"):
+            page.keyboard.press(key)
+            assert blob(pixels(page), (0, 82, 146), 30)[2] > 60, key
+        # Without the reference the others are seen, which stand at the same place until they part.
+        page.keyboard.press("2")
+        page.locator("#outcomes input").first.uncheck()
+        assert blob(pixels(page), (0, 82, 146), 20)[2] == 0
+        assert page.complaints == []
+    finally:
+        page.close()
+        server.stop()
+
+
 def test_names_from_a_trace_are_text_in_the_file_and_on_the_page(browser, tmp_path):
     index, blocks, grounds = parts(ODD, ODD, names=(ODD, "walker.<script>"), reason=ODD, detail=ODD)
     index["pictures"] = [[{"tick": 1, "repeat": 0, "words": ODD, "jpeg": ODD}], []]

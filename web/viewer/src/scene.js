@@ -256,7 +256,9 @@ export class CellScene {
               // About half a metre from above, and a few centimetres where a camera stands some 50 m away.
               uBias: { value: flat ? 5e-4 : 2e-6 },
             },
-            defines: { WIDTH_BITS: this.widthBits, ...(this.crowded ? { CROWD: 1 } : {}) }, transparent: !this.crowded, side: flat ? THREE.DoubleSide : THREE.FrontSide,
+            defines: { WIDTH_BITS: this.widthBits, ...(this.crowded ? { CROWD: 1 } : {}) }, transparent: !this.crowded,
+            // Of two at one depth the first stays: that of the reference is drawn before the others'.
+            depthFunc: this.crowded ? THREE.LessDepth : THREE.LessEqualDepth, side: flat ? THREE.DoubleSide : THREE.FrontSide,
           });
           const mesh = new THREE.Mesh(geometry, material);
           mesh.frustumCulled = false;
