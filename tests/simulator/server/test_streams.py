@@ -1,5 +1,6 @@
 """The streaming port: nothing is lost on the way to a listener, and a listener that does not read stops nobody."""
 
+import asyncio
 import select
 import socket
 import struct
@@ -10,6 +11,7 @@ import pytest
 from samepath.simulator.carla import blueprints
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import ACTOR_STATE
+from samepath.simulator.server.streams import StreamConnection, StreamHub
 from tests.support.serving import RawClient, RawListener, served
 
 
@@ -238,3 +240,37 @@ def test_one_stream_too_many_is_refused():
         with RawListener(server, 1) as second, pytest.raises((EOFError, ConnectionResetError)):
             second.message()
         first.message()
+
+
+class Wire(asyncio.Transport):
+    """Takes what is written, and nothing of it is ever waiting."""
+
+    def __init__(self):
+        super().__init__({"peername": ("127.0.0.1", 1)})
+        self.written = []
+
+    def is_closing(self):
+        return False
+
+    def get_write_buffer_size(self):
+        return 0
+
+    def write(self, data):
+        self.written.append(data)
+
+
+@pytest.mark.parametrize("size", [10, (1 << 18) - 1, 1 << 18, 1 << 20])
+def test_a_large_message_is_the_same_bytes_and_is_not_copied(size):
+    async def listen():
+        hub = StreamHub(ServerLimits(), lambda _: None, print)
+        connection, wire = StreamConnection(hub), Wire()
+        connection.connection_made(wire)
+        connection.data_received(struct.pack("<I", 7))
+        payload = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+        hub.send(7, payload, lossless=True)
+        connection.connection_lost(None)
+        return payload, wire.written
+
+    payload, written = asyncio.run(listen())
+    assert b"".join(written) == struct.pack("<I", size) + payload
+    assert any(isinstance(part, memoryview) and part.obj is payload for part in written) is (size >= 1 << 18)

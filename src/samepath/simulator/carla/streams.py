@@ -104,9 +104,14 @@ def as_sent(step_s: float) -> float:
     return float(np.float32(step_s))
 
 
+def length_of(payload: bytes) -> bytes:
+    """What stands before a message when it is sent."""
+    return _LENGTH.pack(len(payload))
+
+
 def framed(payload: bytes) -> bytes:
     """A message as it is sent: its length first."""
-    return _LENGTH.pack(len(payload)) + payload
+    return length_of(payload) + payload
 
 
 def header(sensor_type: int, moment: FrameTime, transform: tuple[float, ...] = _NO_TRANSFORM) -> bytes:

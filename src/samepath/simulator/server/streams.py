@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from samepath.simulator.carla.limits import ServerLimits
-from samepath.simulator.carla.streams import WORLD_STREAM, framed
+from samepath.simulator.carla.streams import WORLD_STREAM, framed, length_of
 from samepath.simulator.server.dialects import Dialect
 from samepath.simulator.server.memory import GRAIN_BYTES, MemoryBudget
 
@@ -29,6 +29,8 @@ MAIN_SERVER: Final = 0
 _ID_BYTES: Final = 4
 # After how long a client that may be too old is looked at again.
 _LOOK_AGAIN_S: Final = 1.0
+# From this size on copying a message costs more than one more call of the system.
+_LARGE_BYTES: Final = 1 << 18
 
 
 class StreamHub:
@@ -84,6 +86,11 @@ class StreamHub:
 
     def send(self, stream_id: int, payload: bytes, *, lossless: bool) -> None:
         """Send a message to all who listen; keep it for those on their way."""
+        if len(payload) >= _LARGE_BYTES and self.dialect is None and stream_id not in self._early:
+            # Its length goes ahead by itself: a picture of 8 MB is not copied to put four bytes before it.
+            for listener in tuple(self._listeners.get(stream_id, ())):
+                listener.send(payload, lossless=lossless, before=length_of(payload))
+            return
         message = self._framed(payload)
         if not message:
             return
@@ -273,8 +280,8 @@ class StreamConnection(asyncio.Protocol):
             self._hub.memory.leave(self)
             self._hub.part(self._stream_id, self)
 
-    def send(self, message: bytes, *, lossless: bool) -> None:
-        """Send a message, or leave it out, or cut off a listener that does not read."""
+    def send(self, message: bytes, *, lossless: bool, before: bytes = b"") -> None:
+        """Send a message, with what stands ``before`` it, or leave it out, or cut off a listener that does not read."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -283,11 +290,17 @@ class StreamConnection(asyncio.Protocol):
         if not lossless and waiting:
             return
         # A single message may be larger than the bound, or its listener could never have it.
-        if waiting + len(message) > max(self._hub.limits.backlog_bytes, len(message)):
+        size_bytes = len(before) + len(message)
+        if waiting + size_bytes > max(self._hub.limits.backlog_bytes, size_bytes):
             self._hub.log(f"a listener of stream {self._stream_id} was cut off: it had {waiting} bytes to fetch")
             transport.abort()
             return
-        transport.write(message)
+        if before:
+            transport.write(before)
+            # Seen, not sliced: of what does not fit into the socket now, no second copy is made.
+            transport.write(memoryview(message))
+        else:
+            transport.write(message)
         unsent_bytes = transport.get_write_buffer_size()
         if not -GRAIN_BYTES < unsent_bytes - self.held_bytes < GRAIN_BYTES:
             self._hub.memory.update(self, unsent_bytes)
