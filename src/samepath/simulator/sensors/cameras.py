@@ -176,7 +176,9 @@ class CameraSensor:
 
     def payload(self, frame: CameraFrame) -> bytes:
         """What a client is sent after the header: width, height, field of view, pixels."""
-        return image_header(self.width, self.height, self.fov_deg) + np.ascontiguousarray(self.encode(frame)).tobytes()
+        pixels = memoryview(np.ascontiguousarray(self.encode(frame))).cast("B")
+        # Copied once: a picture of 1920 x 1080 is 8 MB.
+        return b"".join((image_header(self.width, self.height, self.fov_deg), pixels))
 
 
 def image_header(width: int, height: int, fov_deg: float) -> bytes:
