@@ -10,6 +10,7 @@ from samepath.cli.app import app
 from samepath.core.errors import SimulatorError, UnknownNameError
 from samepath.engines import registry
 from samepath.engines.interface import RunRequest
+from samepath.engines.samepath import simulator as adapter
 from samepath.instrument.traces.recorder import Recorder
 from samepath.simulator.sensors.cuda import rays as cuda_rays
 from samepath.simulator.sensors.cuda import renderer as cuda_renderer
@@ -110,3 +111,17 @@ def test_a_trace_says_who_has_really_drawn_and_its_bits_do_not(rig, monkeypatch)
     assert len({one.digest for one in (software, drawn, lost)}) == 1
     assert [frame.digest for frame in drawn.sensors] == [frame.digest for frame in software.sensors]
     assert [frame.digest for frame in lost.sensors] == [frame.digest for frame in software.sensors]
+
+
+@pytest.mark.parametrize("name", ["samepath", "samepath-game-loop"])
+def test_a_study_is_told_before_it_begins_that_a_renderer_is_not_there(name, monkeypatch):
+    simulator = registry.create(name)
+    assert simulator.unavailable({"sensors": "small"}) == ""
+    assert simulator.unavailable({"renderer": "cuda"}) == "", "nothing is drawn"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # as on a machine without a card
+    adapter._missing_renderer.cache_clear()
+    for settings in ({"sensors": "small"}, {"ego": "camera"}):
+        said = simulator.unavailable({"renderer": "cuda", **settings})
+        assert said.startswith(("renderer 'cuda' needs", "the graphics card cannot draw: ")), said
+        assert "\n" not in said
+    adapter._missing_renderer.cache_clear()

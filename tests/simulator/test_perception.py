@@ -1,7 +1,9 @@
 """Perception in the loop: a controller is given the frames of the very step it decides on; what it does repeats to the bit."""
 
+import shutil
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,8 +18,12 @@ from samepath.engines.samepath.recordings import check, recording_of
 from samepath.scenarios.agents import SensorReading
 from samepath.scenarios.camera_driver import LanePoint, PinholeView, gap_m, lane_points
 from samepath.scenarios.model import build_scenario, load_scenario
+from samepath.simulator.sensors.cuda import rays as card_rays
+from samepath.simulator.sensors.cuda import renderer as card_renderer
+from samepath.simulator.sensors.cuda.host_device import COMPILER
 from samepath.simulator.simulation import Simulation
 from tests.support import looking
+from tests.support.emulated_card import EmulatedCard
 
 ROAD, LINE, GRASS, CAR = 1, 24, 10, 14
 EGO = {"ego": "camera"}
@@ -226,3 +232,19 @@ def test_the_nearest_thing_in_the_way_counts_and_nothing_else():
     assert gap_m(points((10.0, 2.0, -1.0), (9.0, -2.0, -1.0)), 1.4, 2.0, 0.0, 1.3) is None, "beside the way"
     assert gap_m(points((10.0, 2.0, -1.0), (10.0, 2.1, -1.0)), 1.4, 2.0, 0.03, 1.3) is not None, "but on the bend"
     assert LanePoint(1.0, 2.0).right_m == 2.0
+
+
+@pytest.mark.skipif(shutil.which(COMPILER) is None, reason=f"{COMPILER} is not installed")
+def test_a_card_shows_the_ego_the_same_bytes(monkeypatch):
+    for module in (card_renderer, card_rays):
+        monkeypatch.setattr(module, "CudaDriver", EmulatedCard)
+    runs = []
+    for renderer in ("software", "cuda"):
+        simulator = Samepath()
+        simulator._card = SimpleNamespace(close=lambda: None)  # nothing to hold open: there is no card
+        runs.append(run_request(simulator, replace(TEST4, settings={**EGO, "renderer": renderer}, duration_s=0.15)))
+        simulator.close()
+    ours, theirs = runs
+    assert theirs.digest == ours.digest
+    assert [frame.digest for frame in theirs.sensors] == [frame.digest for frame in ours.sensors]
+    assert len(ours.sensors) == 6

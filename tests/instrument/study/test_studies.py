@@ -165,3 +165,28 @@ def test_variants_that_should_be_compared_differ_in_one_setting():
         ("sumo traffic random", "sumo traffic", "random"),
     ):
         assert {key for key, _ in settings[one].items() ^ settings[other].items()} == {name}
+
+
+def test_gpu_load_raises_both_together_as_the_paper_did_and_each_alone():
+    plan = load_plan("gpu-load")
+    levels_of = {}
+    for cell in plan.cells:
+        loads = cell.condition.get("cpu_load", 0.0), cell.condition.get("gpu_load", 0.0)
+        levels_of.setdefault(cell.variant, []).append(loads)
+    five = [0.0, 0.25, 0.5, 0.75, 0.95]
+    assert levels_of["cuda, both raised"] == [(level, level) for level in five]
+    assert levels_of["cuda, GPU alone"] == [(0.0, level) for level in five]
+    assert levels_of["cuda, CPU alone"] == [(level, 0.0) for level in five]
+    assert {cell.repeats for cell in plan.cells if cell.variant == "cuda, both raised"} == {50}
+    needs_a_card = {cell.variant for cell in plan.cells if cell.optional}
+    assert {cell.variant for cell in plan.cells} - needs_a_card == {"software, CPU alone", "lockstep software"}
+    exact = {cell.variant for cell in plan.cells if cell.expect is Verdict.BIT_IDENTICAL}
+    assert exact == {"lockstep cuda", "lockstep software"}, "opengl promises no bytes"
+
+
+def test_perception_is_exact_a_hundred_times_in_lockstep_and_shared_out_in_a_game_loop():
+    plan = load_plan("perception")
+    assert {cell.settings["ego"] for cell in plan.cells} == {"camera"}
+    assert {(cell.repeats, cell.expect) for cell in plan.cells if cell.variant == "lockstep"} == {(100, Verdict.BIT_IDENTICAL)}
+    loop = [cell for cell in plan.cells if cell.variant == "game loop"]
+    assert {cell.condition["controller"] for cell in loop} == {"in-loop", "sees-replayed", "ego-replayed"}
