@@ -48,6 +48,10 @@ def record(
             "--renderer", help="Who draws: software, cuda (an NVIDIA card, the same bytes), auto (cuda if it can), or opengl."
         ),
     ] = "software",
+    at_once: Annotated[
+        int,
+        typer.Option("--at-once", help="So many of the runs side by side; a card draws them in one launch. Changes no byte."),
+    ] = 1,
     threads: Annotated[int, typer.Option("--threads", help="Threads to draw and cast rays with; they change no byte.")] = 1,
 ) -> None:
     """Write images, points and the truth behind them, frame by frame. The same command writes the same bytes.
@@ -88,7 +92,7 @@ def record(
                 last_s = SYSTEM_CLOCK.monotonic_s()
                 typer.echo(f"samepath: recording, {done} of at most {settings.frames_most} frames", err=True)
 
-        result = record_runs(settings, out, threads=threads, on_frame=on_frame)
+        result = record_runs(settings, out, threads=threads, at_once=at_once, on_frame=on_frame)
     if renderer == "auto":
         index = json.loads((out / INDEX).read_text("utf-8"))
         header = json.loads((out / HEADER).read_text("utf-8"))

@@ -27,6 +27,7 @@ from samepath.simulator.dataset.files import (
 )
 from samepath.simulator.dataset.labels import frame_labels
 from samepath.simulator.dataset.mcap import FILE, require_mcap, write_mcap
+from samepath.simulator.sensors.renderer import Renderer
 from samepath.simulator.sensors.rig import Measurement, SensorSuite, boxes_of
 from samepath.simulator.sensors.weather import tyre_grip
 from samepath.simulator.simulation import Simulation, SimulationSettings, check_on_map
@@ -51,14 +52,18 @@ def record(
     *,
     threads: int = 1,
     on_frame: Callable[[int, int], None] = lambda tick, frames: None,
+    shared: Renderer | None = None,
 ) -> RecordingResult:
-    """Write a dataset, or go on with one that was interrupted; ``on_frame`` is told the tick and the frames so far."""
+    """Write a dataset, or go on with one that was interrupted; ``on_frame`` is told the tick and the frames so far.
+
+    ``shared`` draws, together with what other recordings ask for.
+    """
     check_on_map(settings.scenario)
     if settings.format == "mcap":
         require_mcap()
     with (
         closing(Simulation(settings.scenario, SimulationSettings(seed=settings.seed))) as simulation,
-        closing(_suite(settings, simulation, threads)) as suite,
+        closing(_suite(settings, simulation, threads, shared)) as suite,
     ):
         settings = replace(settings, drawn_by=suite.drawn_by)
         if settings.weather_felt:
@@ -72,7 +77,7 @@ def record(
     return _close(settings, folder, frames, ticks, written, reason)
 
 
-def _suite(settings: RecordSettings, simulation: Simulation, threads: int) -> SensorSuite:
+def _suite(settings: RecordSettings, simulation: Simulation, threads: int, shared: Renderer | None) -> SensorSuite:
     boxes, renderer = boxes_of(settings.scenario), settings.renderer
     return SensorSuite(
         settings.rig,
@@ -82,6 +87,7 @@ def _suite(settings: RecordSettings, simulation: Simulation, threads: int) -> Se
         weather_felt=settings.weather_felt,
         threads=threads,
         renderer=renderer,
+        shared=shared,
     )
 
 

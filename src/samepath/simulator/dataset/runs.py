@@ -7,7 +7,9 @@ are there; so an interrupted command goes on where it stopped. In the layouts of
 
 import json
 import shutil
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +22,15 @@ from samepath.simulator.dataset.coco import require_coco, write_coco
 from samepath.simulator.dataset.files import FrameFolder, LayoutFrame, RecordSettings, json_of
 from samepath.simulator.dataset.kitti import require_kitti, write_kitti
 from samepath.simulator.dataset.recording import HEADER, INDEX, RecordingResult, open_dataset, record
+from samepath.simulator.maps import load_map
+from samepath.simulator.sensors.gathering import RenderGatherer
+from samepath.simulator.sensors.renderer import WorldsRenderer, create_renderer
+from samepath.simulator.sensors.rig import boxes_of
+from samepath.simulator.sensors.scene_builder import scene_builder_of
 from samepath.simulator.sensors.weather import SceneWeather
 
 RUNS_MOST: Final = 1000
+AT_ONCE_MOST: Final = 64
 _RUNS: Final = "runs"
 _SEEDS: Final = 1 << 31
 # How often it rains and how often there is fog; the rest of the time there is none of it.
@@ -91,9 +99,13 @@ def record_runs(
     folder: Path,
     *,
     threads: int = 1,
+    at_once: int = 1,
     on_frame: Callable[[int, int], None] = lambda tick, frames: None,
 ) -> RecordingResult:
-    """Write a dataset, or go on with one that was interrupted; ``on_frame`` is told the tick and the frames so far."""
+    """Write a dataset, or go on with one that was interrupted; ``on_frame`` is told the tick and the frames so far.
+
+    ``at_once`` runs go on side by side (:func:`record_together`).
+    """
     asked, layout = settings.recording, settings.recording.format
     if layout == "coco":
         require_coco(asked.rig)
@@ -108,22 +120,15 @@ def record_runs(
         if in_others:
             shutil.rmtree(folder / _RUNS, ignore_errors=True)
         return _finished(folder)
-    results: list[RecordingResult] = []
-    for number in range(settings.runs):
-        run = settings.run(number)
-        if in_others:
-            run = replace(run, format="files", masks=layout == "coco")
-        before = sum(result.frames for result in results)
-
-        def told(tick: int, frames: int, before: int = before) -> None:
-            on_frame(tick, before + frames)
-
-        try:
-            results.append(record(run, _run_folder(folder, number), threads=threads, on_frame=told))
-        except InputError:
-            if is_new and not results:
-                shutil.rmtree(folder, ignore_errors=True)  # what is refused leaves no folder behind
-            raise
+    recordings = [(settings.run(number), _run_folder(folder, number)) for number in range(settings.runs)]
+    if in_others:
+        recordings = [(replace(run, format="files", masks=layout == "coco"), place) for run, place in recordings]
+    try:
+        results = record_together(recordings, threads=threads, at_once=at_once, on_frame=on_frame)
+    except InputError:
+        if is_new and not (folder / _RUNS).exists():
+            shutil.rmtree(folder, ignore_errors=True)  # what is refused leaves no folder behind
+        raise
     listed: dict[str, Any] = {}
     if in_others:
         frames = [frame for number in range(settings.runs) for frame in _frames(folder, number)]
@@ -132,6 +137,75 @@ def record_runs(
         else:
             listed = {"frames": write_kitti(folder, asked.rig, frames)}
     return _close(settings, folder, results, listed, keeps_runs=not in_others)
+
+
+def record_together(
+    recordings: Sequence[tuple[RecordSettings, Path]],
+    *,
+    threads: int = 1,
+    at_once: int = 1,
+    on_frame: Callable[[int, int], None] = lambda tick, frames: None,
+) -> list[RecordingResult]:
+    """Write datasets of any scenarios, seeds and weathers, each into its folder, ``at_once`` of them side by side.
+
+    Where a card draws, those that are side by side are drawn in one launch. No byte depends on that, and ``on_frame`` is told
+    the tick of one of them and the frames of all so far.
+    """
+    if not 1 <= at_once <= AT_ONCE_MOST:
+        raise InputError(f"at once: a whole number from 1 to {AT_ONCE_MOST} was wanted, but {at_once} came")
+    if at_once == 1 or len(recordings) == 1:
+        results: list[RecordingResult] = []
+        for asked, folder in recordings:
+            before = sum(result.frames for result in results)
+
+            def told(tick: int, frames: int, before: int = before) -> None:
+                on_frame(tick, before + frames)
+
+            results.append(record(asked, folder, threads=threads, on_frame=told))
+        return results
+    for place, boxes in dict.fromkeys((asked.scenario.map, boxes_of(asked.scenario)) for asked, _ in recordings):
+        # Built here, once: two threads that begin with one map would each build it.
+        if place != "flat":
+            scene_builder_of(load_map(place), boxes)
+    gatherers = {name: _gatherer(name) for name in dict.fromkeys(asked.renderer for asked, _ in recordings)}
+    told_of, lock = [0] * len(recordings), threading.Lock()
+
+    def one(number: int) -> RecordingResult:
+        asked, folder = recordings[number]
+
+        def told(tick: int, frames: int) -> None:
+            with lock:
+                told_of[number] = frames
+                on_frame(tick, sum(told_of))
+
+        gatherer = gatherers[asked.renderer]
+        shared = None if gatherer is None else gatherer.join()
+        try:
+            return record(asked, folder, threads=threads, on_frame=told, shared=shared)
+        finally:
+            if shared is not None:
+                shared.close()
+
+    try:
+        with ThreadPoolExecutor(at_once, "samepath-record") as pool:
+            running = [pool.submit(one, number) for number in range(len(recordings))]
+            # In their order, so that of several that fail it is always the first that is told of.
+            return [each.result() for each in running]
+    finally:
+        for gatherer in gatherers.values():
+            if gatherer is not None:
+                gatherer.close()
+
+
+def _gatherer(name: str) -> RenderGatherer | None:
+    """Who draws for several worlds at once; nobody where the processor draws: there each world has a thread of its own."""
+    if name not in {"cuda", "auto"}:
+        return None
+    made = create_renderer(name)
+    if made.name == "cuda" and isinstance(made, WorldsRenderer):
+        return RenderGatherer(made)
+    made.close()
+    return None
 
 
 def _run_folder(folder: Path, number: int) -> Path:

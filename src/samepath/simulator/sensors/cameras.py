@@ -7,6 +7,7 @@ accepted and change nothing: the picture is that of an ideal pinhole camera. ``l
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -176,7 +177,7 @@ class CameraSensor:
 
     def payload(self, frame: CameraFrame) -> bytes:
         """What a client is sent after the header: width, height, field of view, pixels."""
-        pixels = memoryview(np.ascontiguousarray(self.encode(frame))).cast("B")
+        pixels = np.ascontiguousarray(self.encode(frame)).data.cast("B")
         # Copied once: a picture of 1920 x 1080 is 8 MB.
         return b"".join((image_header(self.width, self.height, self.fov_deg), pixels))
 
@@ -226,15 +227,23 @@ class RigRenderer:
 
     Views that several cameras share are drawn once. Actors are drawn once more, each alone, to tell how much of them is hidden;
     a second renderer does that, as the first one keeps what it worked out of the fixed part of the scene.
+
+    ``shared`` draws instead, together with other worlds (:mod:`.gathering`).
     """
 
-    def __init__(self, threads: int = 1, renderer: str = "software", said: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        threads: int = 1,
+        renderer: str = "software",
+        said: Callable[[str], None] | None = None,
+        shared: Renderer | None = None,
+    ) -> None:
         self._options: dict[str, object] = {"threads": threads} if renderer in {"software", "auto"} else {}
         self._asked = renderer
         told: dict[str, object] = {"say": said} if renderer == "auto" else {}
-        self._renderer = create_renderer(renderer, **self._options, **told)
-        self._alone: Renderer | None = None
-        self._nothing: MeshInstances | None = None
+        self._renderer = create_renderer(renderer, **self._options, **told) if shared is None else shared
+        # One that worlds share keeps several maps, so it can draw actors alone as well.
+        self._alone: Renderer | None = shared
 
     @property
     def facts(self) -> dict[str, str]:
@@ -244,7 +253,7 @@ class RigRenderer:
     def close(self) -> None:
         """Let go of threads and memory."""
         self._renderer.close()
-        if self._alone is not None:
+        if self._alone is not None and self._alone is not self._renderer:
             self._alone.close()
 
     def draw(self, scene: RenderScene, cameras: Sequence[Camera]) -> list[CameraFrame]:
@@ -276,15 +285,23 @@ class RigRenderer:
         found: list[dict[int, int]] = [{} for _ in cameras]
         if self._alone is None:
             self._alone = create_renderer(self._asked, **self._options)
-        if self._nothing is None:
-            self._nothing = _rows(scene.fixed, np.empty(0, np.intp))
         for number in ids:
             own = _rows(scene.moving, np.flatnonzero(scene.moving.id == number))
-            frames = self._alone.render(replace(scene, fixed=self._nothing, moving=own), wanted)
+            frames = self._alone.render(replace(scene, fixed=_nothing(), moving=own), wanted)
             for k, frame in enumerate(frames):
                 if frame.instance is not None and (pixels := int(np.count_nonzero(frame.instance == number % INSTANCES))):
                     found[k][number] = pixels
         return found
+
+
+@cache
+def _nothing() -> MeshInstances:
+    """No things. One object for all: a renderer knows maps by what is fixed on them, and here that is the same everywhere."""
+    place, axes, number = np.zeros((0, 3)), np.zeros((0, 3, 3)), np.zeros(0, np.int32)
+    return MeshInstances(
+        number, place, axes, number, np.zeros(0, np.uint8), np.zeros((0, 3), np.float32), np.zeros(0, np.uint16), np.zeros(0),
+        place, axes,
+    )  # fmt: skip
 
 
 def _rows(instances: MeshInstances, rows: NDArray[np.intp]) -> MeshInstances:

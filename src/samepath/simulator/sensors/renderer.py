@@ -241,13 +241,17 @@ class CameraFrame:
 
 
 class Renderer(Protocol):
-    """A back end. Equal scenes and cameras give equal frames, as far as the back end promises.
+    """A back end. Equal scenes and cameras give equal frames, as far as the back end promises."""
 
-    ``facts`` are what its pictures depend on beside scene and cameras, such as a driver's version; none where that is nothing.
-    """
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
 
-    name: str
-    facts: Mapping[str, str]
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What its pictures depend on beside scene and cameras, such as a driver's version; none where that is nothing."""
+        ...
 
     def render(
         self, scene: RenderScene, cameras: Sequence[Camera], out: Sequence[CameraFrame] | None = None

@@ -35,7 +35,7 @@ from samepath.simulator.sensors.inertial import Gnss, Imu, ObstacleDetector, acc
 from samepath.simulator.sensors.labels import ActorAppearance, Odometer
 from samepath.simulator.sensors.lidar import WEATHER, Lidar
 from samepath.simulator.sensors.radar import Radar
-from samepath.simulator.sensors.renderer import CameraFrame, Channel, Lamp, RenderScene
+from samepath.simulator.sensors.renderer import CameraFrame, Channel, Lamp, Renderer, RenderScene
 from samepath.simulator.sensors.scene_builder import Boxes, scene_builder_of
 from samepath.simulator.sensors.sensor import GivenAttributes, NoiseKey, check_rays, interval_s, is_due
 from samepath.simulator.sensors.weather import SceneWeather, is_dark
@@ -205,6 +205,7 @@ class SensorSuite:
         weather_felt: bool = False,
         threads: int = 1,
         renderer: str = "software",
+        shared: Renderer | None = None,
     ) -> None:
         # Refused at once, not at the first picture: the scenario may run for minutes before.
         if world.place == "flat":
@@ -219,7 +220,7 @@ class SensorSuite:
         self._street = scene_builder_of(road_map, boxes)
         self._origin = origin_of(road_map.georeference)
         self._caster = ray_caster_of(renderer, threads)
-        self._renderer = RigRenderer(threads, renderer)
+        self._renderer = RigRenderer(threads, renderer, shared=shared)
         self._odometer = Odometer()
         self._odometer.advance(world.states().values())
         self._start_s: float | None = None

@@ -418,9 +418,7 @@ class CardDevice:
             memory["fine"].reserve(4 * max([part.fine for part in slices], default=1)),
             memory["larges"].reserve(LARGE_BYTES * pieces), memory["pieces"].reserve(PIECE_BYTES * pieces),
         )  # fmt: skip
-        return _WorkRecord(
-            plan.records[0].tobytes(), at[_RECORDS], at[_JOBS], lists, at[_ZEROS], at[_MOVES], self._pieces
-        )
+        return _WorkRecord(plan.records[0].tobytes(), at[_RECORDS], at[_JOBS], lists, at[_ZEROS], at[_MOVES], self._pieces)
 
 
 # Where in what is uploaded: cameras, numbers, beams and instances come first.
