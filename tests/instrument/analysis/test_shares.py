@@ -41,7 +41,7 @@ def test_shares_are_what_the_variances_of_the_three_cells_say():
     assert found.columns == 8
     assert found.p_sensors < 0.05
     words = found.words()
-    assert f"{100 * found.sensors:.3g} % what the ego sees (p = " in words
+    assert f"{100 * found.sensors:.3g} % from what the ego sees (p = " in words
     assert "\n" not in words
     json.dumps(found.variance_m2)
 

@@ -59,13 +59,13 @@ class VarianceShares:
         if self.sensors is None or self.ego is None or self.world is None:
             return f"{who}: nothing varies with the ego in the loop: there is no variance to share out"
         parts = [
-            f"{100 * self.sensors:.3g} % what the ego sees{self._shown(self.p_sensors)}",
-            f"{100 * self.ego:.3g} % the ego itself{self._shown(self.p_ego)}",
-            f"{100 * self.world:.3g} % the world and everybody else",
+            f"{100 * self.sensors:.3g} % from what the ego sees{self._shown(self.p_sensors)}",
+            f"{100 * self.ego:.3g} % from the ego itself{self._shown(self.p_ego)}",
         ]
+        rest = f"{100 * self.world:.3g} % from the world and everybody else"
         whole, seen, world = (f"{value:.3g}" for value in self.variance_m2)
         held = f"mean variance {whole} m², {seen} with its sensors shown a recorded run, {world} with its commands replayed"
-        return f"{who}: of the variance of positions is {', '.join(parts)} ({held})"
+        return f"{who}: the variance of positions comes to {', '.join(parts)} and {rest} ({held})"
 
     def _shown(self, p_value: float | None) -> str:
         if p_value is None:
