@@ -630,7 +630,7 @@ async function beginLive() {
   const world = new LiveWorld(grounds.get(0) ?? null, renderer.capabilities.maxTextureSize);
   state.speed = 1;
   const panel = new WorldPanel(find, make, index.steer ? takeToken() : "");
-  let episode = null;
+  let episode = null, looked = false;
   const ask = async () => {
     if (document.hidden) { setTimeout(ask, 500); return; }
     try {
@@ -640,7 +640,7 @@ async function beginLive() {
       if (episode !== null && told.episode !== episode) { location.reload(); return; }
       episode = told.episode;
       say("");
-      const fresh = !state.cells.length, changed = world.take(told);
+      const changed = world.take(told);
       state.index = world.last;
       if (changed) {
         const followed = state.follow === null ? null : state.cells[0]?.cell.actors[state.follow]?.id;
@@ -651,7 +651,8 @@ async function beginLive() {
         world.scene.setTheme(state.theme);
         recolour();
         fillPanel();
-        if (fresh && told.actors.length) lookAtAll();
+        // Once, when somebody is there to look at: a world may be empty when the page is opened.
+        if (!looked && told.actors.length) { looked = true; lookAtAll(); }
       }
       showLights(world.scene, told.lights);
       panel.show(told);
