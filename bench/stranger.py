@@ -147,9 +147,8 @@ def drive(steps: Steps) -> dict[str, Any]:
                     said = script.stdout.readline() if script.stdout else ""
                 with steps.timed("page shows it"), chromium() as open_page:
                     page = open_page(url)
-                    page.wait_for_function("Number(document.body.dataset.actors) >= 1", timeout=120_000)
-                    first = int(page.get_attribute("body", "data-tick") or 0)
-                    page.wait_for_function(f"Number(document.body.dataset.tick) > {first + 10}", timeout=120_000)
+                    first = _wait_until(page, "data-actors", 1) and int(page.get_attribute("body", "data-tick") or 0)
+                    _wait_until(page, "data-tick", first + 10)
                     if picture := os.environ.get("SAMEPATH_STRANGER_PICTURE"):
                         page.screenshot(path=picture)
                     seen = {
@@ -163,6 +162,16 @@ def drive(steps: Steps) -> dict[str, Any]:
             server.send_signal(signal.SIGTERM)
             server.communicate(timeout=60)
     return seen
+
+
+def _wait_until(page: Any, name: str, least: int) -> int:  # noqa: ANN401 - a page of Playwright's
+    """Wait until a number that the page tells of itself is large enough. Its policy lets no script in, so it is asked again."""
+    end_s = SYSTEM_CLOCK.monotonic_s() + 120.0
+    while (found := int(page.get_attribute("body", name) or 0)) < least:
+        if SYSTEM_CLOCK.monotonic_s() > end_s:
+            raise SystemExit(f"the page says {name}={found} after 120 s; {least} was wanted: {page.complaints[:3]}")
+        page.wait_for_timeout(50)
+    return found
 
 
 if __name__ == "__main__":
