@@ -16,7 +16,7 @@ from samepath.simulator.maps import load_map
 from samepath.simulator.server.commands import apply
 from samepath.simulator.server.ticking import COLLISION, INVALID, substeps_of
 from samepath.simulator.server.ticking import tick as step
-from tests.support.serving import call, described, episode, ticks
+from tests.support.serving import Somebody, call, described, episode, ticks
 
 MODEL3 = "vehicle.tesla.model3"
 SETTINGS = "get_episode_settings"
@@ -339,6 +339,25 @@ def test_the_weather_is_kept_and_not_felt():
     weather = [float(number) for number in range(14)]
     call(host, "set_weather_parameters", weather)
     assert list(call(host, "get_weather_parameters")) == weather
+
+
+def test_who_loads_a_map_sees_the_episode_change():
+    """CARLA's client resets its traffic managers when it sees that; otherwise they drive by the map before."""
+    host, loader, other = episode("oval"), Somebody(), Somebody()
+    before = host.id
+    call(host, "load_new_episode", "t-junction", False, 0xFFFF, caller=loader)
+    ticks(host, 1)  # as in asynchronous mode, where nobody waits for the client
+    assert not host.map_changed
+    assert call(host, "get_episode_info", caller=loader)[0] == before
+    assert call(host, "get_episode_info", caller=other)[0] == host.id == before + 1
+    call(host, "get_sensor_token", 1, caller=other)
+    assert not host.map_changed, "who has loaded nothing is told nothing"
+    call(host, "get_sensor_token", 1, caller=loader)
+    assert host.map_changed, "the next state says that the map is another"
+    assert call(host, "get_episode_info", caller=loader)[0] == host.id
+    host.connections.disconnect(loader)
+    ticks(host, 1)
+    assert not host.map_changed
 
 
 def test_who_falls_off_the_edge_is_taken_out_with_a_word():

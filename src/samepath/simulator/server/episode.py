@@ -119,6 +119,7 @@ class ConnectionState:
         self.subscriptions = Subscriptions()
         self.traffic_managers: dict[int, tuple[str, Caller]] = {}  # by port: their host, and whose they are
         self.callers: dict[int, str] = {}  # who has called, by identity: the name, for people
+        self._loading: dict[int, tuple[Caller, int]] = {}  # who has loaded a map and not listened anew; the episode before it
         self.pace = 1.0  # how fast time passes where nobody else sets its pace; 0: the world stands, but for these steps
         self.steps_asked = 0
         self.paced_by: int | None = None  # who has set the pace, by identity
@@ -128,9 +129,22 @@ class ConnectionState:
         if id(caller) not in self.callers:
             self.callers[id(caller)] = str(getattr(caller, "name", "") or f"a client of node {caller.home}")
 
+    def has_loaded(self, caller: Caller, before: int) -> None:
+        """A client has loaded a map; ``before`` is the episode until then."""
+        self._loading[id(caller)] = caller, before
+
+    def loaded_from(self, caller: Caller) -> int | None:
+        """The episode before the one that a client has loaded, until it listens anew."""
+        return self._loading.get(id(caller), (caller, None))[1]
+
+    def listens_anew(self, caller: Caller) -> bool:
+        """A client asks where states come from; has it loaded a map since it last did?"""
+        return self._loading.pop(id(caller), None) is not None
+
     def disconnect(self, caller: Caller) -> None:
         """A client has gone, and its traffic managers with it."""
         self.callers.pop(id(caller), None)
+        self._loading.pop(id(caller), None)
         if self.paced_by == id(caller):  # or the world would stand for ever
             self.pace, self.paced_by = 1.0, None
         for port in [port for port, (_, owner) in self.traffic_managers.items() if owner is caller]:
@@ -140,6 +154,7 @@ class ConnectionState:
         """All clients have gone, as they do when a server dies."""
         self.traffic_managers.clear()
         self.callers.clear()
+        self._loading.clear()
         self.pace, self.paced_by, self.steps_asked = 1.0, None, 0
         self.subscriptions = Subscriptions()
 

@@ -45,13 +45,21 @@ def get_available_maps(episode: Episode) -> tuple[str, ...]:
 
 @TABLE.query(sender=True)
 def get_episode_info(episode: Episode, sender: Sender) -> tuple[object, ...]:
-    """The episode and the token of its state."""
-    return episode.id, (episode.token(WORLD_STREAM, sender),)
+    """The episode and the token of its state.
+
+    CARLA answers a load before it has begun, so who loads a map and asks is told of the episode before. CARLA's client counts
+    on it: when it then sees the id change it resets its traffic managers, which otherwise go on by the map before.
+    """
+    before = episode.connections.loaded_from(sender.caller)
+    return episode.id if before is None else before, (episode.token(WORLD_STREAM, sender),)
 
 
 @TABLE.value(u32, sender=True)
 def get_sensor_token(episode: Episode, sender: Sender, stream_id: int) -> tuple[bytes]:
     """The token of a stream; from now on its messages are kept until the listener arrives."""
+    if stream_id == WORLD_STREAM and episode.connections.listens_anew(sender.caller):
+        episode.map_changed = True  # the state that said so may have gone to its listener of before
+        prepare(episode)
     if stream_id != WORLD_STREAM and any(entry.stream_id == stream_id for entry in episode.actors.all(SensorEntry)):
         episode.connections.subscriptions.add(stream_id, sender.home)
         episode.context.outbox.expect(stream_id, sender.home)
@@ -91,11 +99,13 @@ def tick_cue(episode: Episode) -> int:
     return episode.frame
 
 
-@TABLE.void(text, flag, u16)
-def load_new_episode(episode: Episode, name: str, reset: bool, layers: int) -> None:
+@TABLE.void(text, flag, u16, sender=True)
+def load_new_episode(episode: Episode, sender: Sender, name: str, reset: bool, layers: int) -> None:
     """Load a map; no name: the same one again."""
+    before = episode.id
     episode.load(name or episode.map.name, reset_settings=reset, layers=layers)
     episode.context.log(f"map {episode.map.name} loaded: episode {episode.id}, {len(episode.map.spawn_points)} spawn points")
+    episode.connections.has_loaded(sender.caller, before)
     prepare(episode)
 
 
