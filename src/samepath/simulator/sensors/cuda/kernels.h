@@ -38,7 +38,7 @@ RULE u64 atomicOr(u64 *at, u64 bits) { u64 was = *at; *at = was | bits; return w
 // Threads that fill a piece of a triangle together; those of a warp, so that they read the same piece and write side by side.
 enum { LANES = 32 };
 // Triangles of at most this many pixels are filled by the thread that finds them, larger ones are cut into such pieces.
-enum { TINY_PX = 16, PIECE_PX = 1024 };
+enum { TINY_PX = 16, NARROW_PX = 16, PIECE_PX = 1024 };
 
 // One pass over one picture: a camera of a world, on a grid ``samples`` times as fine. What it sees is listed from
 // ``first_listed`` on, the rows of its faces from ``first_face`` on.
@@ -241,12 +241,12 @@ template <bool SHADOW> RULE void touch(u64 *key, float inverse, u32 low) {
   }
 }
 
-// Rows of a triangle, every ``step``-th column from ``lane`` on.
+// Every ``down``-th row of a triangle from ``top`` on, and in it every ``step``-th column from ``lane`` on.
 template <bool SHADOW>
-RULE void fill_rows(const Work &w, const Triangle &t, u32 low, i64 j, i32 top, i32 bottom, i32 lane, i32 step) {
+RULE void fill_rows(const Work &w, const Triangle &t, u32 low, i64 j, i32 top, i32 bottom, i32 down, i32 lane, i32 step) {
   i32 width = w.pictures[j].width;
   u64 *keys = w.keys + w.jobs[j].first_key;
-  for (i32 row = top; row < bottom; row++) {
+  for (i32 row = top; row < bottom; row += down) {
     Span span = span_of(t, row, width);
     for (i32 column = span.first + lane; column < span.end; column += step)
       touch<SHADOW>(keys + (i64)row * width + column, inverse_at(span, column), low);
@@ -267,7 +267,7 @@ RULE void rasterise(const Work &w, const Scene &s, i64 j, const Sight &sight, i3
     const Triangle &t = triangle[k];
     i64 rows = t.bottom - t.top, box = rows * (t.right - t.left);
     if (box <= TINY_PX) {
-      fill_rows<SHADOW>(w, t, low, j, t.top, t.bottom, 0, 1);
+      fill_rows<SHADOW>(w, t, low, j, t.top, t.bottom, 1, 0, 1);
       continue;
     }
     i64 parts = (box + PIECE_PX - 1) / PIECE_PX, each = (rows + parts - 1) / parts;
@@ -300,7 +300,12 @@ template <bool SHADOW> RULE void fill_pieces(const Work &w) {
     for (i64 k = (own + list * groups / LISTS) % groups; k < count; k += groups) {
       Piece piece = w.pieces[list * w.pieces_max + k];
       const Large &large = w.larges[piece.large];
-      fill_rows<SHADOW>(w, large.triangle, large.low, large.job, piece.top, piece.bottom, lane, LANES);
+      const Triangle &t = large.triangle;
+      // A row each where rows are short, or most threads would have nothing to do; side by side in a row where they are long.
+      if (t.right - t.left <= NARROW_PX)
+        fill_rows<SHADOW>(w, t, large.low, large.job, piece.top + lane, piece.bottom, LANES, 0, 1);
+      else
+        fill_rows<SHADOW>(w, t, large.low, large.job, piece.top, piece.bottom, 1, lane, LANES);
     }
   }
 }
