@@ -155,17 +155,41 @@ def made(results: Mapping[str, dict[str, Any]]) -> str:
 
 def _part(name: str, result: dict[str, Any]) -> Sequence[str]:
     figures = result["figures"]
-    columns = [*labels(figures["cells"][0]), *values(figures["cells"][0])]
-    rows = [[*labels(cell).values(), *values(cell).values()] for cell in figures["cells"]]
+    still, cells = _still(figures["cells"])
+    columns = [*labels(cells[0]), *values(cells[0])]
+    rows = [[*labels(cell).values(), *values(cell).values()] for cell in cells]
     head = {"versions": "versions: MuJoCo 3.2.7 and 4.0.0"}.get(name, name)
-    lines = [f"## {head}", "", INTRODUCTIONS[name], "", table(columns, rows)]
+    lines = [f"## {head}", "", INTRODUCTIONS[name], "", *still, table(columns, rows)]
     missing = {cell["reason"] for cell in figures["missing"]}
     lines += [f"Not run here ({len(figures['missing'])} cells): {reason}." for reason in sorted(missing)]
+    off = [cell for cell in figures["cells"] if _missed(cell)]
+    if off:
+        told = f"in {len(off)} of {len(figures['cells'])} cells another load was measured than was asked"
+        lines += [f"Other work filled the machine: {told}. What these levels do is not told by this table.", ""]
     lines += [f"- {words}" for words in (*figures["versions"], *figures["effects"])]
     if figures.get("picture"):
         lines += ["", f"![Single repeats, {name}](study-{name}.svg)"]
     conclude = CONCLUSIONS.get(name)
     return [*lines, "", *([conclude(figures), ""] if conclude else []), f"*{measured_on(result)}*"]
+
+
+def _still(cells: Sequence[dict[str, Any]]) -> tuple[list[str], Sequence[dict[str, Any]]]:
+    """Sentences for variants that never vary, and the cells of the others; where none varies, all cells."""
+    moving = {cell["variant"] for cell in cells if cell["outcomes"] > 1 or cell["max_sigma_m"]}
+    if not moving:
+        return [], cells
+    told = []
+    for variant in dict.fromkeys(cell["variant"] for cell in cells if cell["variant"] not in moving):
+        own = [cell for cell in cells if cell["variant"] == variant]
+        repeats = sum(cell["repeats"] for cell in own)
+        told += [f"*{variant}*: one outcome in each of {len(own)} cells, {repeats} repeats in all, max sigma exactly 0.", ""]
+    return told, [cell for cell in cells if cell["variant"] in moving]
+
+
+def _missed(cell: Mapping[str, Any]) -> bool:
+    """Was the machine fuller or emptier than asked? A load of 0 adds none, and should be little."""
+    asked, load = cell["condition"].get("cpu_load"), cell["cpu_load"]
+    return asked is not None and load is not None and abs(load - asked) > (0.5 if asked == 0 else 0.05)
 
 
 def _nice(figures: Mapping[str, Any]) -> str:
@@ -189,7 +213,7 @@ def _pinning(figures: Mapping[str, Any]) -> str:
     ours = ""
     if base and one and base["max_sigma_m"]:
         change = 100 * (one["max_sigma_m"] / base["max_sigma_m"] - 1)
-        ours = f" Here one core changes max sigma of the game loop by {change:+.0f} %, with so few repeats within chance."
+        ours = f" Here one core changes max sigma of the game loop by {change:+.0f} %, in {one['repeats']} repeats each."
     return f"The paper (VI-C, numactl, single cores): an improvement of 2 %, considered minor.{ours}"
 
 

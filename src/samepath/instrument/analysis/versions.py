@@ -22,6 +22,7 @@ PACKAGES: Final = "packages"
 # Settings that say where a program lies, in every engine that has one: another place may be another version of the same thing.
 _PLACES: Final = (PACKAGES, "program", "python", "modules")
 _MOST_CHANGES: Final = 4
+_ABSENT: Final = "absent"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ class VersionComparison:
         own = f"{self.simulator} {self.from_version}"
         if self.from_version != self.to_version:
             own += f" -> {self.to_version}"
-        others = [words for words in self.changed if words != own and not own.startswith(words)]
+        # What only one of them has is most often what the other needs no more: told where nothing else tells the two apart.
+        found = [words for words in self.changed if words != own]
+        others = [words for words in found if _ABSENT not in words] or (found if self.from_version == self.to_version else [])
         more = f" and {len(others) - _MOST_CHANGES} more" if len(others) > _MOST_CHANGES else ""
         told = f" with {', '.join(others[:_MOST_CHANGES])}{more}" if others else ""
         same = self.from_version == self.to_version and not others
@@ -150,7 +153,7 @@ def _changed(before: object, after: object) -> tuple[str, ...]:
     if not here or not there:
         return ()
     names = [name for name in sorted({*here, *there}) if here.get(name) != there.get(name)]
-    return tuple(f"{name} {here.get(name, 'absent')} -> {there.get(name, 'absent')}" for name in names)
+    return tuple(f"{name} {here.get(name, _ABSENT)} -> {there.get(name, _ABSENT)}" for name in names)
 
 
 def _packages(text: str) -> dict[str, str]:
