@@ -97,9 +97,11 @@ void main() {
   float corner = gl_VertexID % sides == 0 ? -1.0 : 1.0;
   bool there, before, after;
   vec4 at = pose(row, actor, tick, there);
+  vec4 a = pose(row, actor, max(tick - uStride, 0), before), b = pose(row, actor, min(tick + uStride, uTicks - 1), after);
+  // Who is not there has no place: its point is its neighbour's, and between the two there is nothing to draw.
+  if (!there) at = before ? a : after ? b : at;
   vec4 clip = projectionMatrix * viewMatrix * vec4(at.xy, at.z - fetch(uSizes, actor).w + 0.06, 1.0);
   if (uRibbon == 1) {
-    vec4 a = pose(row, actor, max(tick - uStride, 0), before), b = pose(row, actor, min(tick + uStride, uTicks - 1), after);
     vec4 from = projectionMatrix * viewMatrix * vec4(before ? a.xyz : at.xyz, 1.0);
     vec4 to = projectionMatrix * viewMatrix * vec4(after ? b.xyz : at.xyz, 1.0);
     vec2 along = (to.xy / max(to.w, 1e-6) - from.xy / max(from.w, 1e-6)) * uViewport;
