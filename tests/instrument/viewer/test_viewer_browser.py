@@ -207,10 +207,10 @@ def test_an_outcome_is_drawn_where_it_was_and_magnified_differences_where_they_w
 def test_three_dimensions_and_following(page):
     page.keyboard.press("3")
     page.keyboard.press("f")
+    settle(page)
     assert page.locator("#solid").get_attribute("aria-pressed") == "true"
     assert page.locator("#scale").is_hidden()
     label = page.locator("#labels .actor", has_text="1 car")
-    settle(page)
     before = label.bounding_box()
     page.keyboard.press("End")
     settle(page)
