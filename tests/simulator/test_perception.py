@@ -64,6 +64,8 @@ def test_what_a_thread_looks_at_stays_while_the_world_goes_on():
     steps(simulation, 3)
     assert view.sensors(1)["road"] is before
     assert before.step == 0
+    given = [(actor, reading.name, reading.step) for actor, reading in simulation.perception.given()]
+    assert given == [(1, name, step) for step in range(3) for name in ("road", "lidar")], "each once, however often asked for"
 
 
 def test_a_process_of_its_own_is_shown_the_same():

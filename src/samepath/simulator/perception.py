@@ -12,7 +12,8 @@ over (:meth:`Perception.look_now`), as an engine draws a frame before it sends i
 not of one that was drawn beside it.
 """
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -46,9 +47,9 @@ class Perception:
             for number, rig in rigs.items()
         }
         self._readings: dict[int, tuple[int, Readings]] = {}
-        self._given: dict[int, Readings] = {}
-        self.last_s: float | None = None
-        """The time of the newest that somebody was given."""
+        # Given out in the controllers' thread perhaps, and taken down in the loop's: a deque takes and gives at once.
+        self._given: deque[tuple[int, Readings]] = deque()
+        self._given_step: dict[int, int] = {}
         self._commands: Mapping[int, Command] = {}
 
     @classmethod
@@ -70,17 +71,20 @@ class Perception:
 
     def sensors(self, actor_id: int) -> Readings:
         """What an actor's sensors measure now, by name. Measured once in a step, whoever asks how often."""
-        suite = self._suites.get(actor_id)
-        if suite is None:
-            return no_sensors(actor_id)
-        step = self._world.tick_count
-        kept = self._readings.get(actor_id)
+        return self._give(actor_id, *self._measure(actor_id)) if actor_id in self._suites else no_sensors(actor_id)
+
+    def _measure(self, actor_id: int) -> tuple[int, Readings]:
+        step, kept = self._world.tick_count, self._readings.get(actor_id)
         if kept is None or kept[0] != step:
             with self.timer:
-                kept = self._readings[actor_id] = step, self._measured(suite, step)
-        self._given[actor_id] = kept[1]
-        self.last_s = self._world.time_s
-        return kept[1]
+                kept = self._readings[actor_id] = step, self._measured(self._suites[actor_id], step)
+        return kept
+
+    def _give(self, actor_id: int, step: int, readings: Readings) -> Readings:
+        if self._given_step.get(actor_id, -1) < step:
+            self._given_step[actor_id] = step
+            self._given.append((actor_id, readings))
+        return readings
 
     def _measured(self, suite: SensorSuite, step: int) -> Readings:
         found = {}
@@ -94,18 +98,19 @@ class Perception:
 
     def look_now(self) -> Callable[[int], Readings]:
         """Measure for everybody at once; return what gives it out, also while the world goes on."""
-        seen = {number: self.sensors(number) for number in self._suites if number in self._world.states()}
+        seen = {number: self._measure(number) for number in self._suites if number in self._world.states()}
 
         def sensors(actor_id: int) -> Readings:
-            return seen[actor_id] if actor_id in seen else no_sensors(actor_id)
+            return self._give(actor_id, *seen[actor_id]) if actor_id in seen else no_sensors(actor_id)
 
         return sensors
 
-    def given(self) -> list[tuple[int, SensorReading]]:
-        """Return what controllers were given since this was asked last, with whose it was, by actor and sensor."""
-        found = [(number, reading) for number in sorted(self._given) for reading in self._given[number].values()]
-        self._given = {}
-        return found
+    def given(self) -> Iterator[tuple[int, SensorReading]]:
+        """Return what controllers were given since this was asked last, in that order, with whose it was."""
+        while self._given:
+            number, readings = self._given.popleft()
+            for reading in readings.values():
+                yield number, reading
 
     def to_plain(self) -> dict[str, Any]:
         """Return what the suites remember, as plain data."""

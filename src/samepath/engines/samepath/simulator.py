@@ -379,7 +379,7 @@ class Sensing:
         self._tick_s = tick_s
         self._most = sys.maxsize if last is None else last
         self._tick = 0
-        self._seen_tick = -1
+        self._seen_ticks: dict[str, int] = {}
         self._suite: SensorSuite | None = None
         self._drawn_by: list[str] = []
         self.timer = Stopwatch() if simulation.perception is None else simulation.perception.timer
@@ -434,13 +434,12 @@ class Sensing:
         """Record what controllers were given to decide on, at the tick it was measured at; where steps vary, its first."""
         perception = self._simulation.perception
         for actor, reading in () if perception is None else perception.given():
-            tick = self._tick_of(reading.time_s)
-            if tick > self._seen_tick and tick <= self._most and self._recorder.wants(tick):
-                name = f"actor{actor}.{reading.name}"
+            tick, name = self._tick_of(reading.time_s), f"actor{actor}.{reading.name}"
+            if self._seen_ticks.get(name, -1) < tick <= self._most and self._recorder.wants(tick):
+                self._seen_ticks[name] = tick
                 self._recorder.sensor(tick, name, reading.kind, reading.values, keep=self._keeps(tick))
-        if perception is not None and perception.last_s is not None:
+        if perception is not None and self._seen_ticks:
             self._tell_who_draws(perception.drawn_by["name"])
-            self._seen_tick = self._tick_of(perception.last_s)
 
     def _tell_who_draws(self, name: str) -> None:
         """Keep who has drawn with the trace, beside the bits: a card that is lost is followed by the processor."""
