@@ -22,11 +22,9 @@ from samepath.simulator.dataset.coco import require_coco, write_coco
 from samepath.simulator.dataset.files import FrameFolder, LayoutFrame, RecordSettings, json_of
 from samepath.simulator.dataset.kitti import require_kitti, write_kitti
 from samepath.simulator.dataset.recording import HEADER, INDEX, RecordingResult, open_dataset, record
-from samepath.simulator.maps import load_map
 from samepath.simulator.sensors.gathering import RenderGatherer
 from samepath.simulator.sensors.renderer import WorldsRenderer, create_renderer
-from samepath.simulator.sensors.rig import boxes_of
-from samepath.simulator.sensors.scene_builder import scene_builder_of
+from samepath.simulator.sensors.rig import build_scenery
 from samepath.simulator.sensors.weather import SceneWeather
 
 RUNS_MOST: Final = 1000
@@ -163,10 +161,8 @@ def record_together(
 
             results.append(record(asked, folder, threads=threads, on_frame=told))
         return results
-    for place, boxes in dict.fromkeys((asked.scenario.map, boxes_of(asked.scenario)) for asked, _ in recordings):
-        # Built here, once: two threads that begin with one map would each build it.
-        if place != "flat":
-            scene_builder_of(load_map(place), boxes)
+    for asked, _ in recordings:
+        build_scenery(asked.scenario)  # here, once: two threads that begin with one map would each build it
     gatherers = {name: _gatherer(name) for name in dict.fromkeys(asked.renderer for asked, _ in recordings)}
     told_of, lock = [0] * len(recordings), threading.Lock()
 

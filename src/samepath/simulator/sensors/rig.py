@@ -400,6 +400,12 @@ def boxes_of(scenario: ScenarioSpec) -> Boxes:
     return tuple((box.name, box.size, Pose(*box.at, yaw_deg=box.yaw_deg)) for box in scenario.boxes)
 
 
+def build_scenery(scenario: ScenarioSpec) -> None:
+    """Build what stands on a scenario's map; it is kept for whoever puts sensors there."""
+    if scenario.map != "flat":
+        scene_builder_of(load_map(scenario.map), boxes_of(scenario))
+
+
 def as_rows(records: NDArray[np.void]) -> NDArray[Any]:
     """Records as rows of numbers: float32 where all fields are, else float64, which holds them all exactly."""
     names = records.dtype.names or ()
