@@ -331,9 +331,17 @@ def _same(recorded: list[dict[str, Any]], size: str) -> tuple[str, ...]:
     )
 
 
+def view() -> str:
+    """How smoothly the viewer draws without a graphics card."""
+    names = ("repeats", "actors", "ticks", "frames_per_s_2d", "frames_per_s_3d")
+    rows = [tuple(str(row[name]) for name in names) for row in _figures("view")["sizes"]]
+    head = ("outcomes", "actors", "ticks", "frames/s from above", "frames/s in three dimensions")
+    return _markdown(head, rows, f"drawn by the processor, SwiftShader; {_made('view')}")
+
+
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     one.__name__: one
-    for one in (instrument, world, isolation, overhead, server, cameras, lidar, gpu, cluster_on_16_cores, soak, replays)
+    for one in (instrument, world, isolation, overhead, server, cameras, lidar, gpu, cluster_on_16_cores, soak, replays, view)
 }
 
 if __name__ == "__main__":
