@@ -195,3 +195,23 @@ def test_on_a_machine_with_one_numa_node_the_figure_itself_says_so():
 
     assert "One NUMA node here" in boxes(missing=missing)
     assert "NUMA" not in boxes()
+
+
+def test_loads_raised_together_stand_midway_between_both_readings_beside_the_papers_figures():
+    cells = []
+    for cell in case_study():
+        asked = cell.header.condition.get("cpu_load", 0.0)
+        read = next(check for check in cell.conditions if check.name == "cpu_load")
+        other = replace(read, name="gpu_load", measured=read.measured + 0.04, missed=False)
+        header = replace(cell.header, condition={"cpu_load": asked, "gpu_load": asked})
+        cells.append(replace(cell, header=header, conditions=(read, other)))
+    factors = find_factors(cells)
+    factor = next(factor for factor in factors if factor.variant == "game loop")
+    assert factor.name == "cpu_and_gpu_load"
+    points = lines_over(factor, factors, cells, lambda cell: cell.summary.max_sigma_m)[0][0].points
+    assert [point.place for point in points] == pytest.approx([0.10, 0.54, 0.89])
+    assert [point.missed for point in points] == [False, False, True]
+    figures = str(study_figures(document_of(*cells)))
+    assert "CARLA, published" in figures
+    assert "Fig. 5" in figures
+    assert "CPU and GPU utilisation, measured (ticks: asked)" in figures
