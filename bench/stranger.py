@@ -148,7 +148,9 @@ def drive(steps: Steps) -> dict[str, Any]:
                 with steps.timed("page shows it"), chromium() as open_page:
                     page = open_page(url)
                     first = _wait_until(page, "data-actors", 1) and int(page.get_attribute("body", "data-tick") or 0)
+                    page.keyboard.press("f")  # follow it: the page begins where the car was, and a car drives on
                     _wait_until(page, "data-tick", first + 10)
+                    page.wait_for_selector("#labels .actor", timeout=60_000)
                     if picture := os.environ.get("SAMEPATH_STRANGER_PICTURE"):
                         page.screenshot(path=picture)
                     seen = {
