@@ -41,6 +41,9 @@ try:
     else:
         draw(renderer)
     kept = renderer.render(street_scene("noon"), views)
+    if sys.argv[2] == "thread":
+        groups = [(street_scene(name), views) for name in ("night", "noon")]
+        found["worlds"] = [digest(frames) for frames in renderer.render_worlds(groups)]
     renderer.close()
     # Frames outlive their renderer.
     found["kept"] = digest(kept)
@@ -56,13 +59,17 @@ def fake_driver(tmp_path_factory):
     folder = tmp_path_factory.mktemp("driver")
     sources = ("-I", str(HERE), "-I", str(SUPPORT), str(SUPPORT / "fake_cuda.cpp"))
     subprocess.run([COMPILER, *FLAGS, *sources, "-o", str(folder / "libcuda.so.1")], check=True)
+    many = ("-DMANY_WORLDS", "-I", str(HERE), str(SUPPORT / "emulated_card.cpp"))
+    subprocess.run([COMPILER, *FLAGS, *many, "-o", str(folder / "many.so")], check=True)
     # Here, as NVRTC looks for the driver by itself, and would not like ours.
-    kept_kernels(nvrtc, "sm_90")
+    for worlds in (False, True):
+        kept_kernels(nvrtc, "sm_90", many=worlds)
     return folder
 
 
 def drawn_with(folder, fault="", renderer="cuda", where="here"):
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), "FAKE_CUDA": fault, "PYTHONPATH": str(ROOT)}
+    environment["FAKE_CUDA_MANY"] = str(folder / "many.so")
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM, renderer, where], env=environment, capture_output=True, text=True, check=False, cwd=ROOT
     )
@@ -102,7 +109,7 @@ def test_the_bindings_carry_the_pinned_pictures(fake_driver):
     found, _ = drawn_with(fake_driver, where="thread")
     assert found == {
         "noon": PINNED["noon"], "night": PINNED["night"], "kept": PINNED["noon"],
-        "told": "Fake card, driver for CUDA 13.0", "name": "cuda",
+        "told": "Fake card, driver for CUDA 13.0", "name": "cuda", "worlds": [PINNED["night"], PINNED["noon"]],
     }  # fmt: skip
 
 
