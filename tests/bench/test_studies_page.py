@@ -4,6 +4,7 @@ import pytest
 
 from bench import studies
 from bench.pages import DOCS, made_part
+from bench.pages import kept as kept_result
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +45,13 @@ def test_pictures_show_what_is_kept(kept):
         if picture:
             inner = picture.partition(">")[2]
             assert inner in (DOCS / f"study-{name}.svg").read_text("utf-8")
+
+
+def test_the_page_of_the_case_study_opened_and_a_log_was_judged_as_fast_as_the_docs_say():
+    figures = kept_result("report")["figures"]
+    assert max(figures[name]["drawn_s"] for name in ("wide", "narrow")) < 2.0
+    assert max(figures[name]["wider"] for name in ("wide", "narrow")) <= 0, "nothing scrolls sideways"
+    assert figures["judged_s"] < 30.0
+    text = " ".join((DOCS / "monitors.md").read_text("utf-8").split())
+    assert "open in less than 2 s" in text
+    assert "by four monitors in less than 30 s" in text
