@@ -1,0 +1,123 @@
+"""The script of the paper's authors (TSL-UOB/CAV-Determinism), all six tests, on their own map, against ``samepath serve``.
+
+``python -m tests.compatibility.paper_script FOLDER --python PYTHON``, where FOLDER holds the checkouts ``CAV-Determinism`` and
+``carla`` (for ``PythonAPI/carla/agents`` of 0.9.6, of which the script imports an agent), and PYTHON is an interpreter with
+``carla`` 0.9.14 to 0.9.16, numpy below 1.24, pandas below 2, matplotlib 3.1, pygame and networkx. The script was written for
+0.9.6, from which CARLA has renamed a few things: they are put back under their old names before it starts, nothing else is
+changed. What is told: whether each test ran to its end, and how many of its rows were the same in all repeats.
+"""
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.support import ROOT
+
+PORT = 3860
+LONGEST_S = 1800.0
+TESTS = [(number, crash) for number in (1, 2, 3) for crash in (False, True)]
+
+# Runs in the other interpreter: names of 0.9.6, then the script as it is.
+SHIM = """
+import runpy, sys, carla
+renamed = {"cloudyness": "cloudiness", "precipitation_dep": "precipitation_deposits"}
+made = carla.WeatherParameters
+carla.WeatherParameters = lambda **given: made(**{renamed.get(name, name): value for name, value in given.items()})
+if not hasattr(carla.Timestamp, "frame_count"):
+    carla.Timestamp.frame_count = property(lambda moment: moment.frame)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="a folder with the checkouts CAV-Determinism and carla")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", type=int, nargs="*", help="numbers of tests: 1 cars, 2 cars and people, 3 people")
+    parser.add_argument("--port", type=int, default=PORT)
+    arguments = parser.parse_args()
+    guide = arguments.folder.absolute() / "CAV-Determinism" / "CARLA_Tests_setup_guide"
+    if not (guide / "Running_tests").is_dir():
+        parser.error(f"{arguments.folder}: a folder with a checkout of CAV-Determinism in it was wanted")
+    table, good = Table("test", "crash", "result", "rows", "distinct repeats", box=None), True
+    for number, crash in TESTS:
+        if arguments.only and number not in arguments.only:
+            continue
+        found = run(arguments, guide, number, crash=crash)
+        print(json.dumps({"test": number, "crash": crash, **found}), file=sys.stderr, flush=True)
+        table.add_row(str(number), "yes" if crash else "no", found["result"], found["rows"], found["distinct"])
+        good = good and found["result"] == "ran"
+    Console(width=140).print(table)
+    return 0 if good else 1
+
+
+def _version(python: Path) -> str:
+    asked = "import carla; print(carla.Client('127.0.0.1', 1).get_client_version())"
+    done = subprocess.run([str(python), "-c", asked], check=True, capture_output=True, text=True, timeout=60)
+    return done.stdout.strip()
+
+
+def run(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool) -> dict[str, str]:
+    """One test, on a fresh server."""
+    script, road = guide / "Running_tests" / "ROBOPILOT_Determinisim_V1.py", guide / "Import_map" / "Map" / "loop_geo_RHD.xodr"
+    ours = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    agents = arguments.folder.absolute() / "carla" / "PythonAPI" / "carla"
+    theirs = {**os.environ, "PYTHONPATH": os.pathsep.join([str(agents), str(script.parent)]), "MPLBACKEND": "Agg"}
+    serve = [
+        sys.executable, "-m", "samepath", "serve", "--port", str(arguments.port), "--map", str(road),
+        "--protocol", _version(arguments.python),
+    ]  # fmt: skip
+    name = f"samepath_{number}_{int(crash)}.txt"
+    words = [
+        str(arguments.python), "-c", SHIM, str(script), "-p", str(arguments.port), "-n", str(arguments.repeats),
+        "-TestID", str(number), "-crash" if crash else "-nocrash", "-OF", name, "-no_rendering",
+    ]  # fmt: skip
+    empty = {"rows": "", "distinct": ""}
+    with (
+        tempfile.TemporaryDirectory() as place,
+        subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=ours, cwd=place) as server,
+    ):
+        try:
+            assert server.stderr is not None
+            first = server.stderr.readline()
+            if "serving map" not in first:
+                return {"result": f"no server: {first.strip()}", **empty}
+            done = subprocess.run(
+                words, env=theirs, cwd=script.parent, capture_output=True, text=True, check=False, timeout=LONGEST_S
+            )
+        except subprocess.TimeoutExpired:
+            return {"result": f"took more than {LONGEST_S:g} s", **empty}
+        finally:
+            server.terminate()
+    log = script.parent / "ExperimentResutls" / name
+    if not log.is_file():
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        return {"result": f"ended with {done.returncode}: {lines[-1][:150] if lines else ''}", **empty}
+    return {"result": "ran", **_compared(log, arguments.repeats)}
+
+
+def _compared(log: Path, repeats: int) -> dict[str, str]:
+    """Rows in all, and how many different repeats there are; ids of actors and frames a second are the server's."""
+    with log.open(newline="") as file:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
+    head, body = rows[0], rows[1:]
+    kept = [column for column, title in enumerate(head) if title in ("agentNo", "agentType", "time", "x", "y", "z", "yaw")]
+    runs: dict[str, list[tuple[str, ...]]] = {}
+    for row in body:
+        runs.setdefault(row[0], []).append(tuple(row[column] for column in kept))
+    distinct = len({tuple(run) for run in runs.values()})
+    return {"rows": str(len(body)), "distinct": f"{distinct} of {len(runs)}" + ("" if len(runs) == repeats else " that came")}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
