@@ -13,6 +13,7 @@ from samepath.simulator.world.signals import SPEED_SIGN, STOP_SIGN, plan_of
 
 _KMH: Final = 3.6
 _SHOWN: Final = 5
+_NO_KIND: Final = frozenset({"-1", ""})
 
 
 @dataclass(frozen=True)
@@ -185,10 +186,12 @@ def readable(found: MapSurvey) -> Iterator[tuple[str, str]]:
     yield "spawn points", str(found.spawn_points)
     yield "traffic lights", str(found.lights)
     yield "stop, yield signs", f"{found.stop_signs}, {found.yield_signs}"
-    limits = ", ".join(f"{limit} ({count})" for limit, count in found.speed_limits_kmh.items()) or "none"
-    yield "speed limits (km/h)", f"{limits}, {'by signs' if found.limits_by_signs else 'by road'}"
+    limits = ", ".join(f"{limit} ({count})" for limit, count in found.speed_limits_kmh.items())
+    yield "speed limits (km/h)", f"{limits}, {'by signs' if found.limits_by_signs else 'by road'}" if limits else "none"
     yield "crosswalks", str(found.crosswalks)
-    things = ", ".join(f"{kind} {count}" for kind, count in list(found.objects.items())[:_SHOWN])
+    # RoadRunner, which drew CARLA's towns, writes -1 where it knows no kind.
+    named = {kind if kind not in _NO_KIND else "of no named kind": count for kind, count in found.objects.items()}
+    things = ", ".join(f"{kind} {count}" for kind, count in list(named.items())[:_SHOWN])
     yield "objects", things or "none"
     past = ", ".join(f"{what} ({count})" for what, count in list(found.ignored.items())[:_SHOWN])
     yield "read past", past or "nothing"
