@@ -181,6 +181,17 @@ def test_keys_and_buttons_move_through_the_run(page):
     page.locator("#help").wait_for(state="hidden")
 
 
+def test_the_scale_says_how_long_its_bar_is_at_every_distance(page):
+    settle(page)
+    near, seen = pixels_per_m(page), set()
+    for presses in range(1, 19):
+        page.keyboard.press("-")
+        settle(page)
+        seen.add(text(page, "scale"))
+        assert pixels_per_m(page) == pytest.approx(near * 0.8**presses, rel=0.02)
+    assert {"10 m", "100 m"} <= seen
+
+
 def test_an_outcome_is_drawn_where_it_was_and_magnified_differences_where_they_would_be(page):
     for _ in range(3):
         page.keyboard.press("Shift+ArrowRight")
