@@ -69,7 +69,7 @@ TIERS = {
         "engines/test_replays.py", "engines/test_samepath_sensing.py", "engines/test_subprocess.py", "instrument/conditions",
         "instrument/execution", "instrument/report", "instrument/test_bisect.py", "instrument/test_shrink.py",
         "instrument/traces/test_importer_fuzz.py",
-        "instrument/traces/test_store.py",
+        "instrument/traces/test_store.py", "instrument/viewer/test_pictures.py",
         "scenarios/test_same_bits.py", "sessions/test_twice.py",
         "simulator/dataset", "simulator/sensors", "simulator/server/test_fuzz.py",
         "simulator/server/test_journal.py", "simulator/server/test_journal_kill.py", "simulator/server/test_managers.py",
