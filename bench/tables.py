@@ -331,6 +331,62 @@ def _same(recorded: list[dict[str, Any]], size: str) -> tuple[str, ...]:
     )
 
 
+def stranger() -> str:
+    """Minutes from a clone to what a newcomer wants to see."""
+    found = _figures("stranger")
+    rows: Rows = [(f"to {way}", f"{seconds / 60:.1f} minutes") for way, seconds in found["ways_s"].items()]
+    steps = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in found["steps_s"].items())
+    busy = f"on a machine that others kept busy: load average {found['load_average']:.0f} at the end; {_made('stranger')}"
+    return _markdown(("from a clone", ""), [*rows, ("steps", steps)], busy)
+
+
+def pythons() -> str:
+    """The wheel in empty environments."""
+    found = _figures("release")
+    rows: Rows = []
+    for one in found["pythons"]:
+        if one.get("absent"):
+            rows.append((one["python"], "was not at hand", "", ""))
+            continue
+        works = "yes" if one["works"] else "**no**"
+        rows.append((one["full_version"], works, f"{one['install_s']:.0f} s", f"{one['demo_s']:.0f} s"))
+    same = "equal bytes" if found["built"]["same"] else "**other bytes**"
+    sizes = ", ".join(f"`{name}` {size / 1e6:.1f} MB" for name, size in found["built"]["bytes"].items())
+    head = ("Python", "version, demo and analysis work", "pip install", "demo")
+    return _markdown(head, rows, f"built twice: {same}, {sizes}; {_made('release')}")
+
+
+def sizes() -> str:
+    """What the base and each extra take on disk."""
+    found = _figures("release")
+    largest = ", ".join(f"{one['name']} {one['bytes'] / 1e6:.0f}" for one in found["base"][:6])
+    total = sum(one["bytes"] for one in found["base"])
+    rows: Rows = [("base", f"{total / 1e6:.0f}", f"{len(found['base'])} packages; the largest: {largest}")]
+    for name, one in sorted(found["extras"].items(), key=lambda pair: pair[1].get("bytes", 0)):
+        if "failed" in one:
+            rows.append((f"`{name}`", "not installable there", ""))
+            continue
+        names = ", ".join(package["name"] for package in one["packages"][:4])
+        more = f" and {len(one['packages']) - 4} more" if len(one["packages"]) > 4 else ""
+        rows.append((f"`{name}`", f"+ {one['bytes'] / 1e6:.0f}", names + more))
+    return _markdown(("extra", "MB on disk", "what it brings"), rows, _made("release"))
+
+
+def licences() -> str:
+    """What is installed under which licence, as packages declare it."""
+    found = _figures("release")
+    extras = {package["name"]: (package, name) for name, one in found["extras"].items() for package in one.get("packages", ())}
+    known = {one["name"] for one in found["base"]}
+    rows: Rows = [(one["name"], one["version"], one["licence"], "base") for one in sorted(found["base"], key=_by_name)]
+    others = sorted((pair for name, pair in extras.items() if name not in known), key=lambda pair: _by_name(pair[0]))
+    rows += [(one["name"], one["version"], one["licence"], f"`{extra}`") for one, extra in others]
+    return _markdown(("package", "version", "licence, as it declares it", "comes with"), rows, _made("release"))
+
+
+def _by_name(package: Mapping[str, Any]) -> str:
+    return str(package["name"]).lower()
+
+
 def view() -> str:
     """How smoothly the viewer draws without a graphics card."""
     names = ("repeats", "actors", "ticks", "frames_per_s_2d", "frames_per_s_3d")
@@ -339,9 +395,78 @@ def view() -> str:
     return _markdown(head, rows, f"drawn by the processor, SwiftShader; {_made('view')}")
 
 
+def towns() -> str:
+    """Traffic in CARLA's towns."""
+    found = _figures("towns")
+    rows: Rows = [
+        (
+            name,
+            str(one["cars"]),
+            f"{one['cars_at_lights']}",
+            f"{one['lights_with_stops']} of {one['lights']}",
+            str(one["collisions"]),
+            str(len(one["off_road"])),
+            str(len(one["overturned"])),
+            str(len(one["jammed"]) + len(one["gone"])),
+            f"{one['driven_m'] / 1000:.1f} km",
+        )
+        for name, one in found["maps"].items()
+    ]
+    head = ("map", "cars", "at a light", "lights with stop way-points", "seconds with a collision", "ever off the road")
+    made = f"{found['seconds']:g} simulated seconds on each; {_made('towns')}"
+    return _markdown((*head, "overturned", "jammed or taken out", "driven by each"), rows, made)
+
+
+def leaderboard() -> str:
+    """Routes of the Leaderboard, and how often they were driven."""
+    names = [name for name in ("leaderboard-0.9.15", "leaderboard-0.9.16") if (RESULTS / f"{name}.json").exists()]
+    rows: Rows = []
+    for name in names:
+        found = _figures(name)
+        for route, one in found["routes"].items():
+            same = f"{found['repeats']}: {one['same']} ({one['compared']})" if found["repeats"] > 1 else "1"
+            where = (route, one["town"], one["scenario"], f"{found['carla']}, {found['python']}")
+            if one["result"] != "judged":
+                rows.append((*where, one["result"], "", "", same))
+                continue
+            told = one["infractions"].replace("_", " ") + ("" if one["status"] == "Completed" else f"; {one['status']}")
+            rows.append((*where, one["score"], one["completed"], told, same))
+    head = ("route", "town", "scenario", "carla, Python", "driving score", "route driven", "infractions", "runs")
+    return _markdown(head, rows, _made(*names))
+
+
+def scenario_runner_repeats() -> str:
+    """One route of ScenarioRunner, many times."""
+    found = _figures("scenario-runner-repeats")
+    verdicts = ", ".join(f"{found['verdicts'].count(one)} x {one}" for one in sorted(set(found["verdicts"])))
+    same = "the same to the bit" if found["same"] else found["words"]
+    rows: Rows = [(found["route"], str(found["repeats"]), verdicts, f"{same} ({found['compared']})")]
+    return _markdown(("route", "runs", "verdicts", "compared"), rows, _made("scenario-runner-repeats"))
+
+
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     one.__name__: one
-    for one in (instrument, world, isolation, overhead, server, cameras, lidar, gpu, cluster_on_16_cores, soak, replays, view)
+    for one in (
+        instrument,
+        world,
+        isolation,
+        overhead,
+        server,
+        cameras,
+        lidar,
+        gpu,
+        cluster_on_16_cores,
+        soak,
+        replays,
+        towns,
+        leaderboard,
+        scenario_runner_repeats,
+        view,
+        stranger,
+        pythons,
+        sizes,
+        licences,
+    )
 }
 
 if __name__ == "__main__":
