@@ -9,10 +9,10 @@ typedef void (*RayKernel)(const RayWork &);
 struct Named { const char *name; Kernel run; RayKernel cast; };
 
 static const Named ALL[] = {
-  {"scatter", scatter, 0}, {"sky", sky, 0}, {"streets", streets, 0}, {"glow", glow, 0}, {"unmark", unmark, 0},
+  {"scatter", scatter, 0}, {"sky", sky, 0}, {"streets", streets, 0}, {"glow", glow, 0}, 
   {"begin", begin, 0}, {"cull", cull, 0}, {"rank", rank, 0}, {"light", light, 0},
-  {"settle", settle, 0}, {"raster", raster, 0}, {"fill", fill, 0}, {"cast", cast, 0}, {"shadow_raster", shadow_raster, 0},
-  {"shadow_fill", shadow_fill, 0}, {"nodes", nodes, 0}, {"paint", paint, 0}, {"average", average, 0}, {"rain", rain, 0},
+  {"raster", raster, 0}, {"fill", fill, 0}, {"shadow_raster", shadow_raster, 0},
+  {"shadow_fill", shadow_fill, 0}, {"paint", paint, 0}, {"average", average, 0}, {"rain", rain, 0},
   {"vignette", vignette, 0},
 #ifndef MANY_WORLDS
   {"ray_faces", 0, ray_faces}, {"ray_balls", 0, ray_balls}, {"ray_cast", 0, ray_cast},

@@ -38,7 +38,7 @@ JOB_BYTES: Final = 72
 LISTS: Final = 16
 COUNT_STRIDE: Final = 16
 FACE_THREADS: Final = 128
-WORK: Final = struct.Struct("=19Q3q")
+WORK: Final = struct.Struct("=19Q6q")
 """What follows the world in ``Work``."""
 
 _SLOTS: Final = 2
@@ -349,16 +349,15 @@ class CardDevice:
         layout, slices = plan.layout, plan.jobs.slices
         # For the whole tick at once: no memory may grow, and so move, between two slices.
         record = self._record_of(plan, slot)
-        common, many = record(0, 0, 0), plan.worlds > 1
+        common, many = record(_NO_SLICE, 0), plan.worlds > 1
         driver.upload(slot.tick.address, slot.staging[: layout.size], drawing)
-        if layout.longest_move:
-            rows = plan.worlds * len(INSTANCE_BYTES)
-            driver.launch("scatter", blocks_of(layout.longest_move, 256), rows, 256, common, drawing, many=many)
+        # What has moved, and the marks of every world.
+        longest, rows = max(layout.longest_move, LEVELS * plan.instances), plan.worlds * (len(INSTANCE_BYTES) + 1)
+        driver.launch("scatter", blocks_of(longest, 256), rows, 256, common, drawing, many=many)
         if plan.glow_cells:
             driver.launch("glow", blocks_of(plan.glow_cells, 256), plan.worlds, 256, common, drawing, many=many)
-        driver.launch("unmark", blocks_of(LEVELS * plan.instances, 256), plan.worlds, 256, common, drawing, many=many)
         for number, part in enumerate(slices):
-            self._draw_slice(plan, part, record(part.first_job, part.jobs, number, part.first_world))
+            self._draw_slice(plan, part, record(part, number))
             driver.record(self._drawn, drawing)
             driver.hold(self._copying, self._drawn)
             if pending.brings:
@@ -377,20 +376,15 @@ class CardDevice:
 
         # As many blocks for each picture as keep the card busy; with many pictures few will do.
         share = max(blocks_of(16 * wide, jobs), 8)
-        driver.clear(self._memory["keys"].address, 8 * part.keys, drawing)
-        launch("begin", blocks_of(jobs, 64), 1, 64)
-        launch("cull", blocks_of(plan.instances, 128), jobs, 128)
+        launch("begin", min(blocks_of(max(jobs, part.keys), 256), 16 * wide), 1, 256)
+        launch("cull", blocks_of(max(plan.instances, part.most_nodes), 128), jobs, 128)
         launch("rank", blocks_of(plan.instances, 128), jobs, 128)
         launch("light", blocks_of(plan.rows, 128), part.worlds, 128)
-        launch("settle", blocks_of(LEVELS * plan.instances, 256), part.worlds, 256)
         launch("raster", share, jobs, FACE_THREADS)
         launch("fill", 8 * wide, 1, 256)
-        if part.paints:
-            launch("nodes", blocks_of(part.most_nodes, 128), jobs, 128)
-            if plan.shadows:
-                launch("cast", blocks_of(plan.instances, 128), jobs, 128)
-                launch("shadow_raster", share, jobs, FACE_THREADS)
-                launch("shadow_fill", 8 * wide, 1, 256)
+        if part.paints and plan.shadows:
+            launch("shadow_raster", share, jobs, FACE_THREADS)
+            launch("shadow_fill", 8 * wide, 1, 256)
         launch("paint", blocks_of(part.largest_px, 256), jobs, 256)
         if plan.has_samples:
             launch("average", blocks_of(part.delivered_px, 256), jobs, 256)
@@ -418,12 +412,14 @@ class CardDevice:
             memory["fine"].reserve(4 * max([part.fine for part in slices], default=1)),
             memory["larges"].reserve(LARGE_BYTES * pieces), memory["pieces"].reserve(PIECE_BYTES * pieces),
         )  # fmt: skip
-        return _WorkRecord(plan.records[0].tobytes(), at[_RECORDS], at[_JOBS], lists, at[_ZEROS], at[_MOVES], self._pieces)
+        one, moves = plan.records[0].tobytes(), plan.worlds * len(INSTANCE_BYTES)
+        return _WorkRecord(one, at[_RECORDS], at[_JOBS], lists, at[_ZEROS], at[_MOVES], moves, self._pieces)
 
 
 # Where in what is uploaded: cameras, numbers, beams and instances come first.
 _RECORDS: Final = len(CameraArrays._fields) + 2 + len(InstanceArrays._fields)
 _JOBS, _MOVES, _ZEROS, _JOBS_OBJECT = (_RECORDS + k for k in range(1, 5))
+_NO_SLICE: Final = Slice(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, paints=False)
 _INSTANCE_SHAPES: Final[tuple[tuple[int, ...], ...]] = (
     (), (3,), (3, 3), (), (), (3,), (), (), (3,), (3, 3), (LEVELS,), (),
 )  # fmt: skip
@@ -439,13 +435,14 @@ class _WorkRecord:
     lists: tuple[int, ...]
     counts: int
     moves: int
+    moves_count: int
     pieces: int
 
-    def __call__(self, first_job: int, jobs: int, number: int, first_world: int = 0) -> bytes:
+    def __call__(self, part: Slice, number: int) -> bytes:
         """The record of the slice with a number."""
         return self.one + WORK.pack(
-            self.worlds, self.jobs + JOB_BYTES * first_job, *self.lists, self.counts + 8 * _COUNTS * number, self.moves,
-            jobs, first_world, self.pieces,
+            self.worlds, self.jobs + JOB_BYTES * part.first_job, *self.lists, self.counts + 8 * _COUNTS * number, self.moves,
+            part.jobs, part.first_world, part.worlds, self.moves_count, part.keys, self.pieces,
         )  # fmt: skip
 
 

@@ -22,8 +22,8 @@ HEADERS: Final = ("core.h", "light.h", "triangles.h", "paint.h", "rays.h", "kern
 # Rounded as written: nothing is fused, approximated or flushed, whatever the compiler's defaults are.
 FLAGS: Final = ("--std=c++17", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
 KERNELS: Final = (
-    "scatter", "sky", "streets", "glow", "unmark", "begin", "cull", "rank", "light", "settle", "raster", "fill", "cast",
-    "shadow_raster", "shadow_fill", "nodes", "paint", "average", "rain", "vignette", "ray_faces", "ray_balls", "ray_cast",
+    "scatter", "sky", "streets", "glow", "begin", "cull", "rank", "light", "raster", "fill", "shadow_raster", "shadow_fill",
+    "paint", "average", "rain", "vignette", "ray_faces", "ray_balls", "ray_cast",
 )  # fmt: skip
 _SOURCE: Final = b'#include "kernels.h"\n'
 _OLDEST: Final = (7, 5)

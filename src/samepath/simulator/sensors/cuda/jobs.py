@@ -12,7 +12,7 @@ SKY_STRIDE: Final = 0.02
 """Nodes of the sky, in radians; ``picture_of`` in paint.h."""
 
 _MEASURES, _PAINTS = 1, 2
-_SLICE_PX_LEAST: Final = 1_500_000
+_SLICE_PX_LEAST: Final = 2_000_000
 _SLICE_PX_MOST: Final = 64_000_000
 _SLICES: Final = 4
 _JOBS_MOST: Final = 32_768

@@ -21,6 +21,7 @@
 RULE i64 first_thread() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
 RULE i64 all_threads() { return (i64)gridDim.x * blockDim.x; }
 RULE i64 this_row() { return blockIdx.y; }
+#define UNROLL _Pragma("unroll 8")
 #else
 // Set by whoever runs a kernel on the processor.
 static thread_local i64 now_thread, now_threads, now_row;
@@ -29,6 +30,7 @@ static thread_local i64 now_thread, now_threads, now_row;
 RULE i64 first_thread() { return now_thread; }
 RULE i64 all_threads() { return now_threads; }
 RULE i64 this_row() { return now_row; }
+#define UNROLL
 RULE i32 atomicAdd(i32 *at, i32 more) { i32 was = *at; *at = was + more; return was; }
 RULE u64 atomicAdd(u64 *at, u64 more) { u64 was = *at; *at = was + more; return was; }
 RULE u64 atomicMax(u64 *at, u64 other) { u64 was = *at; *at = other > was ? other : was; return was; }
@@ -98,7 +100,7 @@ struct Work {
   Piece *pieces;
   u64 *counts;
   const Move *moves;
-  i64 jobs_count, first_world, pieces_max;
+  i64 jobs_count, first_world, worlds_count, moves_count, keys_count, pieces_max;
 };
 
 RULE const World &world_of(const Work &w, i64 number) {
@@ -110,7 +112,7 @@ RULE const World &world_of(const Work &w, i64 number) {
 }
 
 enum { SEEN_BYTES = 24, SIGHT_BYTES = 120, PICTURE_BYTES = 112, LARGE_BYTES = 112, PIECE_BYTES = 16, JOB_BYTES = 72,
-       MOVE_BYTES = 24, COLOUR_BYTES = 12, WORLD_BYTES = 600, WORK_BYTES = 776 };
+       MOVE_BYTES = 24, COLOUR_BYTES = 12, WORLD_BYTES = 600, WORK_BYTES = 800 };
 static_assert(sizeof(Seen) == SEEN_BYTES && sizeof(Sight) == SIGHT_BYTES && sizeof(Picture) == PICTURE_BYTES, "sizes");
 static_assert(sizeof(Large) == LARGE_BYTES && sizeof(Piece) == PIECE_BYTES && sizeof(Job) == JOB_BYTES, "sizes");
 static_assert(sizeof(Move) == MOVE_BYTES && sizeof(Colour) == COLOUR_BYTES, "sizes");
@@ -127,10 +129,19 @@ RULE i64 last_not_above(const i32 *starts, i64 count, i64 number) {
   return low;
 }
 
-// Put what has moved where it belongs. A row of threads each.
+// Put what has moved where it belongs, a row of threads each; then, a row for each world, begin its marks anew: nothing is used
+// yet, and lit is what has kept its light. Starting a kernel costs as much as a small one takes, so kernels do several things.
 KERNEL(scatter) {
-  Move move = w.moves[this_row()];
-  for (i64 k = first_thread(); k < move.bytes; k += all_threads()) move.to[k] = move.from[k];
+  if (this_row() < w.moves_count) {
+    Move move = w.moves[this_row()];
+    for (i64 k = first_thread(); k < move.bytes; k += all_threads()) move.to[k] = move.from[k];
+    return;
+  }
+  const World &world = world_of(w, this_row() - w.moves_count);
+  for (i64 k = first_thread(); k < LEVELS * world.s.counts.instances; k += all_threads()) {
+    world.used[k] = 0;
+    if (k >= world.kept) world.lit[k] = 0;
+  }
 }
 
 // The dome of a world's weather. Once per weather, as is the next.
@@ -160,24 +171,37 @@ KERNEL(glow) {
                                          k % counts.glow_columns);
 }
 
-// Nothing is used yet, and lit is what has kept its light.
-KERNEL(unmark) {
-  const World &world = world_of(w, w.first_world + this_row());
-  for (i64 k = first_thread(); k < LEVELS * world.s.counts.instances; k += all_threads()) {
-    world.used[k] = 0;
-    if (k >= world.kept) world.lit[k] = 0;
-  }
-}
-
 KERNEL(begin) {
   for (i64 j = first_thread(); j < w.jobs_count; j += all_threads()) {
     w.found_count[j] = w.face_count[j] = 0;
     w.caster_count[j] = 0;
     w.pictures[j] = picture_of(world_of(w, w.jobs[j].world).s, w.jobs[j].camera, (i32)w.jobs[j].samples);
   }
+  for (i64 k = first_thread(); k < w.keys_count; k += all_threads()) w.keys[k] = 0;
 }
 
-// What a job sees, in no order yet; ``first`` holds how many faces it has until it is known where they begin.
+// Who throws a shadow into a job's picture. One sum gives each its place and where its faces begin, so that the two agree.
+RULE void cast_shadows(const Work &w, i64 j, const Job &job, const Scene &s) {
+  const Picture &picture = w.pictures[j];
+  for (i64 i = first_thread(); i < s.counts.instances; i += all_threads()) {
+    Sight sight;
+    if (!shadow_of(s, job.camera, i, picture.focal, picture.width, picture.height, &sight)) continue;
+    i32 faces = s.meshes.first_face[sight.mesh + 1] - s.meshes.first_face[sight.mesh];
+    u64 was = atomicAdd(w.caster_count + j, ((u64)1 << 32) | (u64)faces);
+    w.casters[job.first_listed + (i64)(was >> 32)] = sight;
+    w.caster_first[job.first_listed + (i64)(was >> 32)] = (i32)(u32)was;
+  }
+}
+
+RULE void make_nodes(const Work &w, i64 j, const Job &job, const Scene &s) {
+  const Picture &picture = w.pictures[j];
+  i64 total = ((picture.height - 1) / picture.stride + 2) * picture.across;
+  for (i64 k = first_thread(); k < total; k += all_threads())
+    w.nodes[job.first_node + k] = sky_node(s, picture, k / picture.across, k % picture.across);
+}
+
+// What a job sees, in no order yet; ``first`` holds how many faces it has until it is known where they begin. Then, for those
+// with colours, the nodes of the sky and who throws shadows.
 KERNEL(cull) {
   i64 j = this_row();
   const Job job = w.jobs[j];
@@ -192,6 +216,9 @@ KERNEL(cull) {
     atomicAdd(w.face_count + j, one.first);
     world.used[LEVELS * i + one.level] = 1;
   }
+  if (!(job.flags & JOB_PAINTS)) return;
+  make_nodes(w, j, job, s);
+  if (s.light.numbers[SHADOWS] > 0.0) cast_shadows(w, j, job, s);
 }
 
 // Sort by counting who comes before: no thread needs another's answer, and the keys are unique.
@@ -204,8 +231,13 @@ KERNEL(rank) {
   for (i64 k = first_thread(); k < count; k += all_threads()) {
     Seen own = found[k];
     i32 before = 0, first = 0;
-    for (i32 m = 0; m < count; m++)
-      if (is_before(found[m], own)) before++, first += found[m].first;
+    // Without branches, so that several are read at a time: most of the time goes into waiting for memory.
+    UNROLL for (i32 m = 0; m < count; m++) {
+      Seen other = found[m];
+      bool earlier = is_before(other, own);
+      before += earlier;
+      first += earlier ? other.first : 0;
+    }
     own.first = first;
     w.seen[job.first_listed + before] = own;
     w.sights[job.first_listed + before] = sight_of(s, job.camera, own, w.pictures[j].focal);
@@ -222,12 +254,6 @@ KERNEL(light) {
     i32 mesh = mesh_of_level(s, (i32)i, (i32)(slot % LEVELS));
     light_face(s, i, s.meshes.first_face[mesh] + (i32)(row - s.placed.rows[slot]), (i32)row);
   }
-}
-
-KERNEL(settle) {
-  const World &world = world_of(w, w.first_world + this_row());
-  for (i64 k = first_thread(); k < LEVELS * world.s.counts.instances; k += all_threads())
-    if (world.used[k]) world.lit[k] = 1;
 }
 
 // What a pixel inside a triangle does to its key: a face may be seen there, a shadow may lie on what is seen.
@@ -325,22 +351,13 @@ KERNEL(raster) {
   }
 }
 
-KERNEL(fill) { fill_pieces<false>(w); }
-
-// Who throws a shadow into a job's picture. One sum gives each its place and where its faces begin, so that the two agree.
-KERNEL(cast) {
-  i64 j = this_row();
-  const Job job = w.jobs[j];
-  const Scene &s = world_of(w, job.world).s;
-  if (!(job.flags & JOB_PAINTS) || !(s.light.numbers[SHADOWS] > 0.0)) return;
-  const Picture &picture = w.pictures[j];
-  for (i64 i = first_thread(); i < s.counts.instances; i += all_threads()) {
-    Sight sight;
-    if (!shadow_of(s, job.camera, i, picture.focal, picture.width, picture.height, &sight)) continue;
-    i32 faces = s.meshes.first_face[sight.mesh + 1] - s.meshes.first_face[sight.mesh];
-    u64 was = atomicAdd(w.caster_count + j, ((u64)1 << 32) | (u64)faces);
-    w.casters[job.first_listed + (i64)(was >> 32)] = sight;
-    w.caster_first[job.first_listed + (i64)(was >> 32)] = (i32)(u32)was;
+// And what is used is lit from now on.
+KERNEL(fill) {
+  fill_pieces<false>(w);
+  for (i64 number = 0; number < w.worlds_count; number++) {
+    const World &world = world_of(w, w.first_world + number);
+    for (i64 k = first_thread(); k < LEVELS * world.s.counts.instances; k += all_threads())
+      if (world.used[k]) world.lit[k] = 1;
   }
 }
 
@@ -356,17 +373,6 @@ KERNEL(shadow_raster) {
 }
 
 KERNEL(shadow_fill) { fill_pieces<true>(w); }
-
-KERNEL(nodes) {
-  i64 j = this_row();
-  const Job &job = w.jobs[j];
-  if (!(job.flags & JOB_PAINTS)) return;
-  const Picture &picture = w.pictures[j];
-  const Scene &s = world_of(w, job.world).s;
-  i64 total = ((picture.height - 1) / picture.stride + 2) * picture.across;
-  for (i64 k = first_thread(); k < total; k += all_threads())
-    w.nodes[job.first_node + k] = sky_node(s, picture, k / picture.across, k % picture.across);
-}
 
 KERNEL(paint) {
   i64 j = this_row();

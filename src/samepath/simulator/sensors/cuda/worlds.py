@@ -243,5 +243,5 @@ class WorldStore:
         return places
 
 
-WORK_REST_BYTES: Final = 8 * 22
+WORK_REST_BYTES: Final = 8 * 25
 """What follows the world in ``Work``; see :mod:`.card`."""
