@@ -9,6 +9,7 @@ mean nothing, and it writes where ``--out`` says only.
 import argparse
 import json
 import statistics
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +25,7 @@ from bench.tools import code_measured, save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError
 from samepath.core.states import Pose
+from samepath.instrument.host.provenance import collect_provenance
 from samepath.simulator.sensors.cuda.card import CardDevice, Pending
 from samepath.simulator.sensors.cuda.driver import CudaDriver, Driver
 from samepath.simulator.sensors.cuda.rays import CardRayCaster
@@ -185,7 +187,10 @@ def _save(options: argparse.Namespace, figures: dict[str, object]) -> None:
     if options.out is None:
         save("gpu", figures)
     else:
-        options.out.write_text(json.dumps({"figures": figures, "code": code_measured()}, indent=1) + "\n", "utf-8")
+        # The same as among the results, where it may be put: with the machine it was measured on.
+        where = collect_provenance(["python", "-m", "bench", *sys.argv[1:]], None).as_dict()
+        content = {"figures": figures, "code": code_measured(), "provenance": where}
+        options.out.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
 def _golden(run: Run, ours: CudaRenderer, device: CardDevice, repeats: int, name: str, most_s: float = float("inf")) -> bool:
