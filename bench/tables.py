@@ -246,8 +246,8 @@ def gpu() -> str:
     )
     rays = found.get("lidar")
     scans = (
-        f"LiDAR: {_number(rays['cuda_mrays_per_s'])} Mray/s a scan at a time, one core {_number(rays['software_mrays_per_s'])}, "
-        f"{rays['differing']} of {rays['scans']} scans differing"
+        f"LiDAR, a scan at a time: {_number(rays['cuda_mrays_per_s'])} Mray/s, "
+        f"one core {_number(rays['software_mrays_per_s'])}, {rays['differing']} of {rays['scans']} scans differing"
         if rays
         else ""
     )
