@@ -86,21 +86,26 @@ def _shares(three: Sequence[CellAnalysis], confidence: float) -> VarianceShares:
     # Held parts can only take variance away; what comes out as more is chance, and said as none.
     seen = min(seen, whole)
     world = min(world, seen)
-    shares = (None, None, None) if whole == 0.0 else ((whole - seen) / whole, (seen - world) / whole, world / whole)
     distances = [[pair.apart_m for pair in cell.pairs] for cell in three]
     header = three[0].header
     return VarianceShares(
-        variant_of(header),
-        header.scenario,
-        (three[0].header.cell, three[1].header.cell, three[2].header.cell),
-        (three[0].repeats, three[1].repeats, three[2].repeats),
-        len(columns),
-        (whole, seen, world),
-        *shares,
+        variant=variant_of(header),
+        scenario=header.scenario,
+        cells=(three[0].header.cell, three[1].header.cell, three[2].header.cell),
+        repeats=(three[0].repeats, three[1].repeats, three[2].repeats),
+        columns=len(columns),
+        variance_m2=(whole, seen, world),
+        sensors=_share(whole - seen, whole),
+        ego=_share(seen - world, whole),
+        world=_share(world, whole),
         p_sensors=compare_sizes([distances[1], distances[0]], (0.0, 1.0)).p_value,
         p_ego=compare_sizes([distances[2], distances[1]], (0.0, 1.0)).p_value,
         confidence=confidence,
     )
+
+
+def _share(part: float, whole: float) -> float | None:
+    return None if whole == 0.0 else part / whole
 
 
 def _common(cells: Sequence[CellAnalysis]) -> frozenset[tuple[int, int]]:
