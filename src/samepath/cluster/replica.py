@@ -21,7 +21,7 @@ from samepath.simulator.maps import available_maps, load_map, parse_map
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.maps import MapLibrary, ServedMap, named_maps, served_map
 from samepath.simulator.server.rendering import packed, unpacked
-from samepath.simulator.server.rpc import Call, Sender
+from samepath.simulator.server.rpc import Call, Caller, Sender
 
 ANSWERED_HERE: Final = frozenset(
     {
@@ -71,6 +71,15 @@ class ReplicaActors:
         self._entries.clear()
 
 
+class ReplicaConnections:
+    """Who has loaded a map is known at the main server alone: a node's clients are told of the episode that there is."""
+
+    @staticmethod
+    def loaded_from(_caller: Caller) -> int | None:
+        """The episode before, which a node does not tell: see ``get_episode_info``."""
+        return None
+
+
 def read_actor(data: bytes) -> r.Actor:
     """An actor from CARLA's record in MessagePack."""
     try:
@@ -100,6 +109,7 @@ class Replica:
         self.settings = r.Settings()
         self.weather = r.WeatherParameters()
         self.actors = ReplicaActors()
+        self.connections = ReplicaConnections()
         self.spectator_id = 0
         self.ready = False
         self._log = log
