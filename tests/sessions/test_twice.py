@@ -13,6 +13,7 @@ import samepath
 from samepath.core.errors import InputError
 from samepath.sessions.compare import SessionSource, compare_sessions
 from samepath.sessions.recording import SessionCall, SessionState, read_session
+from samepath.sessions.servers import ServerKind
 from samepath.sessions.twice import compare_recorded, twice
 from tests.support import ROOT
 from tests.support.serve_processes import serve_pool
@@ -226,3 +227,18 @@ def test_a_program_that_cannot_be_watched_is_judged_by_its_calls():
 
 def test_it_is_part_of_the_library():
     assert samepath.twice is twice
+
+
+def test_fresh_servers_offer_the_users_maps_and_speak_an_older_version(tmp_path):
+    text = (ROOT / "src" / "samepath" / "simulator" / "maps" / "data" / "oval.xodr").read_text("utf-8")
+    (tmp_path / "Town01.xodr").write_text(text, "utf-8")
+    settings = ServerKind("oval", (), (str(tmp_path),), "0.9.15").settings(tmp_path / "data")
+    assert (settings.map_name, settings.protocol) == ("oval", "0.9.15")
+    assert settings.map_files == {"Town01": tmp_path / "Town01.xodr"}
+    with pytest.raises(InputError, match="--protocol: one of"):
+        ServerKind(protocol="0.9.5").settings(tmp_path)
+
+
+def test_a_server_that_runs_already_has_its_maps(tmp_path):
+    with pytest.raises(InputError, match="has its maps and its version"):
+        twice(["true"], server="127.0.0.1:1", maps=[tmp_path])
