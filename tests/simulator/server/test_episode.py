@@ -349,6 +349,7 @@ def test_who_loads_a_map_sees_the_episode_change():
     ticks(host, 1)  # as in asynchronous mode, where nobody waits for the client
     assert not host.map_changed
     assert call(host, "get_episode_info", caller=loader)[0] == before
+    assert call(host, "get_episode_info", caller=loader)[0] == host.id, "who asks until it changes does not wait for ever"
     assert call(host, "get_episode_info", caller=other)[0] == host.id == before + 1
     call(host, "get_sensor_token", 1, caller=other)
     assert not host.map_changed, "who has loaded nothing is told nothing"

@@ -119,7 +119,9 @@ class ConnectionState:
         self.subscriptions = Subscriptions()
         self.traffic_managers: dict[int, tuple[str, Caller]] = {}  # by port: their host, and whose they are
         self.callers: dict[int, str] = {}  # who has called, by identity: the name, for people
-        self._loading: dict[int, tuple[Caller, int]] = {}  # who has loaded a map and not listened anew; the episode before it
+        self._loading: dict[
+            int, tuple[Caller, int | None]
+        ] = {}  # who has loaded a map and not listened anew; the episode before it
         self.pace = 1.0  # how fast time passes where nobody else sets its pace; 0: the world stands, but for these steps
         self.steps_asked = 0
         self.paced_by: int | None = None  # who has set the pace, by identity
@@ -134,8 +136,11 @@ class ConnectionState:
         self._loading[id(caller)] = caller, before
 
     def loaded_from(self, caller: Caller) -> int | None:
-        """The episode before the one that a client has loaded, until it listens anew."""
-        return self._loading.get(id(caller), (caller, None))[1]
+        """The episode before the one that a client has loaded; told once, since some ask until it is another."""
+        before = self._loading.get(id(caller), (caller, None))[1]
+        if before is not None:
+            self._loading[id(caller)] = caller, None
+        return before
 
     def listens_anew(self, caller: Caller) -> bool:
         """A client asks where states come from; has it loaded a map since it last did?"""
