@@ -29,6 +29,7 @@ from samepath.scenarios.agents import (
     DrivingAgent,
     FedAgent,
     ProcessAgent,
+    SensorReading,
     StandingAgent,
     TimedWalkingAgent,
     WalkingAgent,
@@ -282,6 +283,7 @@ class Simulation:
 
     def view(self, *, lasting: bool = False) -> WorldView:
         """Return what agents see now; ``lasting``: also through their sensors while the world goes on."""
+        look: Callable[[int], Mapping[str, SensorReading]]
         look = no_sensors if self.perception is None else self.perception.sensors
         if lasting and self.perception is not None:
             look = self.perception.look_now()

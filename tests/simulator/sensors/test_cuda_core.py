@@ -240,9 +240,7 @@ def test_sky_and_glow_have_the_bytes_of_the_software_renderer(weather):
     device, scene = HostDevice(), street_scene(weather)
     prepared = ScenePreparer().prepare(scene)
     numbers, grid = prepared.shade.numbers.copy(), prepared.static.grid
-    sky = device.paint_sky(
-        np.zeros_like(prepared.shade.sky), prepared.shade.noise, prepared.kept.sky_numbers
-    )
+    sky = device.paint_sky(np.zeros_like(prepared.shade.sky), prepared.shade.noise, prepared.kept.sky_numbers)
     assert sky.tobytes() == prepared.shade.sky.tobytes()
     numbers[[shading.GLOW_X, shading.GLOW_Y, shading.GLOW_PER_M]] = grid.x_m, grid.y_m, grid.cells_per_m
     lamps = np.concatenate([prepared.shade.lamps, prepared.shade.beams])

@@ -46,7 +46,8 @@ def print_study(console: Console, document: Document) -> None:
     _print_list(console, "What matters", [rank.words() for rank in document.study.effects.ranks])
     _print_list(console, "Asked, but not reached", list(_missed(document)))
     study = document.study
-    found = [*leak_lines(study.leaks), *(one.words() for one in (*study.controllers, *study.shares))]
+    found = [*leak_lines(study.leaks), *(source.words() for source in study.controllers)]
+    found += [shares.words() for shares in study.shares]
     _print_list(console, "Where variance comes from", found)
     absent = [] if side is None else [variant.variant for variant in side.absent]
     for kind, heading in (("failed", "Failed"), ("not run", "Not run"), ("not applicable", "Not applicable here")):

@@ -182,7 +182,7 @@ def view_study(document: Document, anchors: Sequence[str]) -> StudyView:
         missed=tuple(row for row in rows if row.missed),
         conditions=rows,
         leaks=tuple(leak_lines(study.leaks)),
-        controllers=tuple(one.words() for one in (*study.controllers, *study.shares)),
+        controllers=(*(source.words() for source in study.controllers), *(shares.words() for shares in study.shares)),
         missing=tuple(MissingRow(cell.name, cell.kind, cell.reason) for cell in _in_order(document.missing)),
         side=None if study.side_by_side is None else view_side(study.side_by_side, by_name, document.tolerance_m),
         versions=tuple(_version(pair, by_name) for pair in study.versions),

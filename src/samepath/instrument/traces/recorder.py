@@ -247,10 +247,11 @@ class Recorder:
         if not self._frame_times:
             return host
         ticks, frame_s, game_s, draw_s = zip(*self._frame_times, strict=True)
-        arrays = [np.array(ticks, np.int64), *(np.array(column, np.float64) for column in (frame_s, game_s, draw_s))]
-        for array in arrays:
+        at = np.array(ticks, np.int64)
+        took = [np.array(column, np.float64) for column in (frame_s, game_s, draw_s)]
+        for array in (at, *took):
             array.setflags(write=False)
-        return replace(host, frame_ticks=arrays[0], frame_s=arrays[1], game_s=arrays[2], draw_s=arrays[3])
+        return replace(host, frame_ticks=at, frame_s=took[0], game_s=took[1], draw_s=took[2])
 
     def _step_inputs(self, tick: Ints, actor: Ints, values: Floats) -> InputLog:
         """Return the commands in the rows of a run in step: that of tick t went in before step t - 1, and was decided there."""

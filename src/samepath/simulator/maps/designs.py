@@ -1,7 +1,8 @@
 """The two maps of the published case study, and a straight road, in OpenDRIVE's frame.
 
-Every arm's reference line is the middle of a street. The two are placed on the ground that the published case study drove over (its logs give car waypoints between (-61.5, -22.6) and
-(15.7, -33.9) in CARLA's frame). Those waypoints trace two mini-roundabouts some 20 m apart with four arms, driven on the left.
+Every arm's reference line is the middle of a street. The two are placed on the ground that the published case study drove over
+(its logs give car waypoints between (-61.5, -22.6) and (15.7, -33.9) in CARLA's frame). Those waypoints trace two
+mini-roundabouts some 20 m apart with four arms, driven on the left.
 ``double-mini-roundabout`` follows them; ``t-junction`` takes their main stream as its main road.
 """
 
