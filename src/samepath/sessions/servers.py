@@ -39,12 +39,11 @@ class ServerKind:
 
     def settings(self, data: Path, port: int = 0) -> "ServerSettings":
         """The settings of one of them; called where the simulator is imported already."""
-        from samepath.simulator.maps import available_maps
-        from samepath.simulator.maps.files import chosen_maps
         from samepath.simulator.server.dialects import NEWEST
+        from samepath.simulator.server.maps import offered_maps
         from samepath.simulator.server.server import ServerSettings
 
-        name, files = chosen_maps(self.map_name, [Path(place) for place in self.maps], available_maps())
+        name, files = offered_maps(self.map_name, [Path(place) for place in self.maps])
         return ServerSettings(
             port=port,
             map_name=name,

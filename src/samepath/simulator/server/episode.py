@@ -119,9 +119,7 @@ class ConnectionState:
         self.subscriptions = Subscriptions()
         self.traffic_managers: dict[int, tuple[str, Caller]] = {}  # by port: their host, and whose they are
         self.callers: dict[int, str] = {}  # who has called, by identity: the name, for people
-        self._loading: dict[
-            int, tuple[Caller, int | None]
-        ] = {}  # who has loaded a map and not listened anew; the episode before it
+        self._loading: dict[int, tuple[Caller, int | None]] = {}  # who has loaded a map; the episode before it
         self.pace = 1.0  # how fast time passes where nobody else sets its pace; 0: the world stands, but for these steps
         self.steps_asked = 0
         self.paced_by: int | None = None  # who has set the pace, by identity

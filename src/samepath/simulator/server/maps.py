@@ -24,7 +24,7 @@ from samepath.simulator.carla.codec import CallError
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.records import BoundingBox, Colour, EnvironmentObject, Rotation, StreetLight, Transform
 from samepath.simulator.maps import Mesh, RoadMap, available_maps, load_file, load_map, parse_map
-from samepath.simulator.maps.files import OPTIMISED, without_opt
+from samepath.simulator.maps.files import OPTIMISED, chosen_maps, without_opt
 from samepath.simulator.maps.lanes import LaneKey
 from samepath.simulator.sensors import inertial as gnss
 from samepath.simulator.server.map_trial import MapTrial
@@ -241,6 +241,11 @@ _FOLDER: Final = "Carla/Maps"
 _ALIAS_FOLDER: Final = "samepath"
 # Names that CARLA's own maps have. Programs know their coordinates and treat some of them in ways of their own.
 _CARLA_NAMES: Final = "Town[0-9][0-9]*"
+
+
+def offered_maps(map_name: str, places: Iterable[Path]) -> tuple[str, dict[str, Path]]:
+    """Of ``--map`` and ``--maps``: the name to begin with, and the user's files by name."""
+    return chosen_maps(map_name, places, available_maps())
 
 
 def check_aliases(aliases: Mapping[str, str], files: Iterable[str] = ()) -> None:
