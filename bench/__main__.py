@@ -20,7 +20,13 @@ BENCHMARKS += ("vru",)
 WHEN_NAMED = ("soak", "traffic", "release", "stranger")
 # Take options of their own (see --help) and up to an hour; only when they are named, and alone.
 ALONE = {"thesis": "bench.thesis.command", "cluster-simulation": "bench.cluster_simulation", "tables": "bench.tables"}
-ALONE |= {"scale": "bench.scale", "gpu": "bench.gpu", "studies": "bench.studies", "perception": "bench.perception"}
+ALONE |= {
+    "scale": "bench.scale",
+    "gpu": "bench.gpu",
+    "gpu-load": "bench.gpu_load",
+    "studies": "bench.studies",
+    "perception": "bench.perception",
+}
 
 
 def main(arguments: list[str]) -> int | str:

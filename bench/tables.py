@@ -444,6 +444,31 @@ def scenario_runner_repeats() -> str:
     return _markdown(("route", "runs", "verdicts", "compared"), rows, _made("scenario-runner-repeats"))
 
 
+def gpu_load() -> str:
+    """What the study of GPU load found, cell by cell."""
+    found = _figures("gpu-load")
+
+    def share(value: float | None) -> str:
+        return "-" if value is None else f"{100.0 * value:.0f} %"
+
+    rows: Rows = [
+        (
+            str(cell["variant"]),
+            " and ".join(f"{name.removesuffix('_load').upper()} {share(asked)}" for name, asked in cell["condition"].items()),
+            f"{share(cell['cpu_load'])} / {share(cell['gpu_load'])}",
+            str(cell["repeats"]),
+            str(cell["outcomes"]),
+            f"{cell['max_sigma_m']:.3g} m" if cell["max_sigma_m"] else "0",
+            "-" if cell["draw_s_median"] is None else f"{1e3 * cell['draw_s_median']:.1f} ms",
+        )
+        for cell in found["cells"]
+    ]
+    head = ("variant", "asked", "measured, CPU / GPU", "repeats", "outcomes", "max sigma", "drawing, median")
+    absent = "; ".join(f"{cell['name']}" for cell in found["missing"])
+    words = "".join(f"- {line}\n" for line in found["ranks"])
+    return f"{_markdown(head, rows, _made('gpu-load'))}\n{words}\nNot run there: {absent}.\n"
+
+
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     one.__name__: one
     for one in (
@@ -455,6 +480,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         cameras,
         lidar,
         gpu,
+        gpu_load,
         cluster_on_16_cores,
         soak,
         replays,
