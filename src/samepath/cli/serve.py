@@ -267,16 +267,9 @@ def read_aliases(given: list[str]) -> dict[str, str]:
 def read_maps(map_name: str, folders: list[Path]) -> tuple[str, dict[str, Path]]:
     """Read ``--map`` and ``--maps``: the name to begin with, and the user's files by name."""
     from samepath.simulator.maps import available_maps
-    from samepath.simulator.maps.files import asked_file, map_files, name_of
+    from samepath.simulator.maps.files import chosen_maps
 
-    files = map_files(folders, available_maps())
-    alone = asked_file(map_name)
-    if alone is None:
-        return map_name, files
-    name = name_of(alone)
-    if files.get(name) != alone.absolute():
-        files |= map_files([alone], (*available_maps(), *files))
-    return name, files
+    return chosen_maps(map_name, folders, available_maps())
 
 
 async def _serve(
