@@ -76,7 +76,8 @@ def test_what_a_node_answers_itself_is_what_the_main_server_answers(cluster, cli
     ):
         assert first.value(name, *arguments) == second.value(name, *arguments) == main.value(name, *arguments), name
     assert forwarded(cluster) == before
-    assert first.value("get_episode_info")[0] == main.value("get_episode_info")[0]
+    told = [client.value("get_episode_info")[0] for client in (main, first, second, main)]
+    assert told == [told[-1] - 1, *told[-1:] * 3]  # who has loaded a map is told of the episode before, once
     assert set(methods()) >= ANSWERED_HERE
 
 
@@ -187,6 +188,7 @@ def test_a_map_loaded_through_a_node_is_everybody_elses_too(clients):
     main, first, second = clients
     before = second.value("get_episode_info")[0]
     first.ask("load_new_episode", "double-mini-roundabout", False, 0xFFFF)
+    assert first.value("get_episode_info")[0] == before  # as by CARLA, and through a node too
     for client in clients:
         assert client.value("get_map_info")[0].endswith("double-mini-roundabout")
         assert client.value("get_episode_info")[0] != before

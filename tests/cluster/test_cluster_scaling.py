@@ -43,7 +43,7 @@ class Scaled:
         main = MainSettings(server=ServerSettings(port=0, map_name="t-junction"))
         # One after the other on a core of its own, as far as there are any; each draws with as many threads as it has cores.
         plan = ClusterPlan(main=main, nodes=nodes, placement="processes", scale=rule, core_sets=CORES, threads=0)
-        self.cluster = _Cluster(plan, ProcessPlacement(self.lines.append), self.lines.append)
+        self.cluster = _Cluster(plan, ProcessPlacement(self.lines.append), self.lines.append, None)
         self.loop, self.signals = Loop(), NoSignals()
         self.ended = self.loop.start(self.cluster.run(self.signals))
         wait_for(lambda: len(self.nodes()) == nodes, f"{nodes} nodes join: {self.lines}", 300.0)

@@ -45,7 +45,7 @@ def largest(kind):
 
 @pytest.mark.parametrize("kind", VISUAL)
 def test_every_allowed_sensor_fits_the_link(kind):
-    model = build_sensor(described(kind, **largest(kind)), 0)
+    model = build_sensor(described(kind, **largest(kind)), 0, weather_felt=False)
     model.check_size(STEP_S, LIMITS.measurement_bytes)
     size = model._size(STEP_S)
     assert max(size) + HEAD_BYTES <= LINK.bulk_bytes

@@ -105,7 +105,7 @@ def test_a_trace_says_who_has_really_drawn_and_its_bits_do_not(rig, monkeypatch)
     monkeypatch.setattr(cuda_renderer, "CudaDriver", FailingCard)
     monkeypatch.setattr(cuda_rays, "CudaDriver", FailingCard)
     software, drawn = run(sensors=rig), run(sensors=rig, renderer="auto")
-    monkeypatch.setattr(FailingCard, "launches", 40)
+    monkeypatch.setattr(FailingCard, "launches", 15)
     lost = run(sensors=rig, renderer="auto")
     assert [one.host.measured["renderer"] for one in (software, drawn, lost)] == ["software", "cuda", "cuda, then software"]
     assert len({one.digest for one in (software, drawn, lost)}) == 1

@@ -42,7 +42,7 @@ static bool is_fault(const char *name) {
   const char *chosen = getenv("FAKE_CUDA");
   return chosen && !strcmp(chosen, name);
 }
-static Result state() { return !current ? NO_CONTEXT : is_fault("lost") && launches > 40 ? UNAVAILABLE : OK; }
+static Result state() { return !current ? NO_CONTEXT : is_fault("lost") && launches > 15 ? UNAVAILABLE : OK; }
 static bool has(const void *at, size_t size) {
   auto next = pieces.upper_bound((void *)at);
   if (next == pieces.begin()) return false;

@@ -86,7 +86,7 @@ class FuzzedMain:
     def answer_aside(self, call):
         pass
 
-    def deliver(self, request, payload, drawn_by):
+    def deliver(self, frame):
         self.delivered += 1
 
     # What a node says.

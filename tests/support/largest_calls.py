@@ -100,6 +100,7 @@ def largest_requests(host, share=1.0):
         "replay_file": [LOG, 0.0, 0.0, 0, True, [[0.0] * 3, [0.0] * 3]],
         "request_file": [host.map.navigation[0]],
         "samepath_call": ["c" * 32, 1, "apply_batch", msgpack.packb([["", ""], [absent] * commands, False])],
+        "samepath_pace": [1.0, 0],
         "samepath_ticket": ["c" * 32, 1],
         "set_episode_settings": [_plain(write_settings(host.settings))],
         "set_vehicle_light_state": [vehicle, [0xFFFF_FFFF]],

@@ -126,7 +126,7 @@ class Reachable(_Record, frozen=True):
     """Other nodes may send frames to this one, at this port of the host where it serves clients, if they know its key."""
 
     port: Port
-    public: Annotated[str, _Meta(min_length=40, max_length=40)]
+    public: Word
 
 
 class FramesHeld(_Record, frozen=True):

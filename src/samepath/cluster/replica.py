@@ -21,16 +21,17 @@ from samepath.simulator.maps import available_maps, load_map, parse_map
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.maps import MapLibrary, ServedMap, named_maps, served_map
 from samepath.simulator.server.rendering import packed, unpacked
-from samepath.simulator.server.rpc import Call, Caller, Sender
+from samepath.simulator.server.rpc import Call, Sender
 
 ANSWERED_HERE: Final = frozenset(
     {
-        "version", "get_available_maps", "get_episode_info", "get_episode_settings", "get_map_info", "get_map_data",
-        "get_required_files", "request_file", "get_navigation_mesh", "get_actor_definitions", "get_spectator",
+        "version", "get_available_maps", "get_episode_settings", "get_map_info", "get_map_data", "get_required_files",
+        "request_file", "get_navigation_mesh", "get_actor_definitions", "get_spectator",
         "get_actors_by_id", "get_actor_bounding_box", "get_weather_parameters",
     }
 )  # fmt: skip
-"""Methods that a node answers itself: what there is, who is there, and where their streams are."""
+"""Methods that a node answers itself: what there is, who is there. Which episode it is depends on who asks: who has loaded a
+map is told of the one before, as by CARLA, and that the main server knows."""
 
 
 class ReplicaContext(NamedTuple):
@@ -71,15 +72,6 @@ class ReplicaActors:
         self._entries.clear()
 
 
-class ReplicaConnections:
-    """Who has loaded a map is known at the main server alone: a node's clients are told of the episode that there is."""
-
-    @staticmethod
-    def loaded_from(_caller: Caller) -> int | None:
-        """The episode before, which a node does not tell: see ``get_episode_info``."""
-        return None
-
-
 def read_actor(data: bytes) -> r.Actor:
     """An actor from CARLA's record in MessagePack."""
     try:
@@ -109,7 +101,6 @@ class Replica:
         self.settings = r.Settings()
         self.weather = r.WeatherParameters()
         self.actors = ReplicaActors()
-        self.connections = ReplicaConnections()
         self.spectator_id = 0
         self.ready = False
         self._log = log

@@ -148,7 +148,7 @@ def test_it_fits_a_desk_and_a_telephone(tmp_path):
 
     class Framed(BaseHTTPRequestHandler):
         def do_GET(self):
-            answer = inside.answer("GET", self.path, lambda name: "localhost")
+            answer = inside._web.answer("GET", self.path, lambda name: "localhost")
             body, kind = (FRAMES.encode(), "text/html") if self.path == "/frames" else (answer.body, answer.content_type)
             self.send_response(200)
             self.send_header("Content-Type", kind)

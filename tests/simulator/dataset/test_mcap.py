@@ -199,5 +199,5 @@ def test_without_the_library_it_says_what_to_install(tmp_path, monkeypatch):
 
 
 def test_an_unknown_format_is_refused():
-    with pytest.raises(InputError, match="format: files or mcap was wanted, but 'bag' came"):
+    with pytest.raises(InputError, match="format: files, mcap, coco or kitti was wanted, but 'bag' came"):
         settings(format="bag")
