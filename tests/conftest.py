@@ -21,7 +21,7 @@ settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 # Processes that share the tests; a single module is run in one, which starts sooner. With the long tests there is one
-# more than there are cores: the 23 longest kept 0.6 of a core busy, the rest of the time they wait for Ray, nodes or clients.
+# or two more than there are cores: the 23 longest kept 0.6 of a core busy, the rest of the time they wait for Ray, nodes or clients.
 WORKERS_MOST = 4
 # What is run by one process, one test after the other: pages are made from cells that were analysed once, and loads that are
 # held at a target do not meet each other.
@@ -52,7 +52,7 @@ def pytest_xdist_auto_num_workers(config):
     modules = {one.partition("::")[0] for one in config.args}
     alone = len(modules) == 1 and modules.pop().endswith(".py")
     cores = len(os.sched_getaffinity(0))
-    return 0 if alone or cores == 1 else min(cores if config.option.markexpr else cores + 1, WORKERS_MOST)
+    return 0 if alone or cores == 1 else min(cores if config.option.markexpr else cores + 2, WORKERS_MOST)
 
 
 # Tiers, by place. ``make quick`` leaves all of them out; ``make test`` runs everything.
