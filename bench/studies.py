@@ -39,7 +39,8 @@ def cell_row(cell: CellAnalysis) -> dict[str, Any]:
         "variant": header.variant or header.simulator,
         "version": header.simulator_version,
         "scenario": header.scenario,
-        "condition": dict(header.condition),
+        # Where an environment was made for this is of no interest to anybody else.
+        "condition": {name: Path(value).name if isinstance(value, str) else value for name, value in header.condition.items()},
         "packages": header.settings.get("packages"),
         "repeats": cell.repeats,
         "outcomes": len(cell.outcomes),
