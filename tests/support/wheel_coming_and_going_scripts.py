@@ -1,6 +1,7 @@
 """Scripts for CARLA's own client while actors come and go, run as ``python wheel_coming_and_going_scripts.py NAME PORT``."""
 
 import json
+import socket
 import sys
 
 import carla
@@ -12,11 +13,18 @@ def connect(port):
     return client, client.get_world()
 
 
+def free_port():
+    """A port for a traffic manager: of those beside the server's somebody else may have one."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def vanishing(port):
     """Vehicles are destroyed while the traffic manager's thread looks at them; another client takes some of its own away."""
     client, world = connect(port)
     other, _ = connect(port)
-    manager = client.get_trafficmanager(port + 40)
+    manager = client.get_trafficmanager(free_port())
     vehicle = world.get_blueprint_library().find("vehicle.toyota.prius")
     points = world.get_map().get_spawn_points()
     autopilot = carla.command.SetAutopilot(carla.command.FutureActor, True, manager.get_port())

@@ -6,6 +6,7 @@ Each prints one JSON document; what it should hold is said by the test of the sa
 import hashlib
 import json
 import queue
+import socket
 import sys
 import threading
 
@@ -439,10 +440,17 @@ def walkers(port):
     return {"people": len(people), "moved": moved, "speeds": speeds, "control": manual.get_control().speed}
 
 
+def free_port():
+    """A port for a traffic manager: of those beside the server's somebody else may have one."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def autopilot(port):
     client, world = connect(port)
     road_map = world.get_map()
-    manager = client.get_trafficmanager(port + 40)
+    manager = client.get_trafficmanager(free_port())
     manager.set_synchronous_mode(True)
     manager.set_random_device_seed(2)
     library = world.get_blueprint_library()
@@ -469,10 +477,10 @@ def autopilot(port):
 def synchronous_traffic_manager(port):
     """Ticks as fast as they go, where the client is quickest to lose its wake-up; it never comes back then.
 
-    A tick takes some 20 ms with such a client, so they are few here; ``python -m bench deadlock`` makes many.
+    They are few here; ``python -m bench deadlock`` makes many.
     """
     client, world = connect(port)
-    manager = client.get_trafficmanager(port + 41)
+    manager = client.get_trafficmanager(free_port())
     manager.set_synchronous_mode(True)
     first = world.get_snapshot().frame
     ticks(world, 400)
