@@ -20,8 +20,8 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-# Processes that share the tests; a single module is run in one, which starts sooner. With the long tests there are two more than
-# there are cores: the 23 longest kept 0.6 of a core busy, the rest of the time they wait for Ray, nodes or clients.
+# Processes that share the tests; a single module is run in one, which starts sooner. With the long tests there are two more
+# than there are cores: the 23 longest kept 0.6 of a core busy, the rest of the time they wait for Ray, nodes or clients.
 WORKERS_MOST = 4
 # What is run by one process, one test after the other: pages are made from cells that were analysed once, and loads that are
 # held at a target do not meet each other.
