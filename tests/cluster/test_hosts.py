@@ -6,6 +6,7 @@ pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
 from tests.support import namespaces
+from tests.support.clustering import wait_for
 from tests.support.hosted import HostedCluster
 from tests.support.namespaces import CELL_5G, LAN, WIFI, WIRE, Hosts, LinkProfile, netem_words
 from tests.support.scenes import drive, listen, scenario, spawn, spawn_cars, stream_of, synchronous, transform
@@ -62,11 +63,13 @@ def test_three_hosts_send_what_a_single_server_sends_whatever_their_links_are_li
         for number, profile in enumerate(profiles):
             hosts.shape(profile)
             assert run(cluster, number) == alone[min(number, 1)], profile
+        drawn = len(profiles) * TICKS * 2 * len(EYES)
+        wait_for(lambda: cluster.status()["frames"] >= drawn, "the status, which is published a few times a second")
         status = cluster.status()
         assert [node["state"] for node in status["nodes"]] == ["working"] * 3
         assert [node["host"] for node in status["nodes"]] == [host.label for host in hosts.nodes]
         assert all(node["frames"] for node in status["nodes"])
-        assert status["frames"] == len(profiles) * TICKS * 2 * len(EYES)
+        assert status["frames"] == drawn
         assert status["desynchronised"] == status["dropped_frames"] == 0
         # Shared out among three nodes and listened to at two: some frames are drawn elsewhere, and go there from node to node.
         assert status["direct_frames"] > 0

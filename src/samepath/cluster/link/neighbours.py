@@ -147,10 +147,13 @@ class Neighbours:
         finally:
             door.close()
 
-    def _on_frames(self, peer: bytes, data: bytes, bulk: Sequence[object]) -> None:
+    def _on_frames(self, peer: bytes, data: bytes, bulk: Sequence[bytes | compression.PackedPart]) -> None:
+        # Packed parts are as long as what they hold: nothing is unpacked that could not be held.
+        if sum(map(len, bulk)) > self._limits.waiting_bytes:
+            return
         try:
             message = _decoder.decode(data)
-            parts = read_parts(bulk)  # type: ignore[arg-type]
+            parts = read_parts(bulk)
         except (ValueError, MalformedError) as error:
             self._log(f"a node that sent what are no frames was cut off: {str(error)[:200]!a}")
             self._door.disconnect(peer)
