@@ -79,7 +79,7 @@ def fresh(port):
         people += 1
     for _ in range(20):
         world.wait_for_tick()
-    return {"away": max(away), "actors": len(away), "people": people}
+    return {"elsewhere": sum(distance > 1.0 for distance in away), "actors": len(away), "people": people}
 
 
 if __name__ == "__main__":

@@ -85,6 +85,9 @@ def url():
 
 
 def pixels(page):
+    """What is seen when all rests: some time after the last change the processor draws once more, with smooth edges."""
+    settle(page)
+    page.evaluate("() => new Promise(done => setTimeout(done, 350))")  # of the page's clock, begun after its own 300
     settle(page)
     return np.asarray(Image.open(io.BytesIO(page.locator("#stage").screenshot())).convert("RGB")).astype(int)
 
