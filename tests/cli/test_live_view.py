@@ -265,6 +265,23 @@ def test_nobody_at_an_address_is_one_line():
         WorldObserver("127.0.0.1", 1)
 
 
+# How much of the world is seen from above to below: the bar of the scale says how many metres it is long.
+METRES_TALL = """() => {
+  const bar = document.getElementById('scale'), stage = document.getElementById('stage');
+  return parseFloat(bar.textContent) * stage.clientHeight / bar.getBoundingClientRect().width;
+}"""
+
+
+def follows(seen, who):
+    """Wait until the page follows somebody, and keeps it in the middle."""
+    seen.wait_for_function("who => document.getElementById('follow').selectedOptions[0].textContent === who", arg=who)
+    settle(seen)
+    where = seen.locator("#labels .actor").filter(has_text=who.partition(":")[0]).first.bounding_box()
+    stage = seen.locator("#stage").bounding_box()
+    assert abs(where["x"] + where["width"] / 2 - stage["x"] - stage["width"] / 2) < 0.2 * stage["width"]
+    assert abs(where["y"] - stage["y"] - stage["height"] / 2) < 0.2 * stage["height"]
+
+
 @pytest.mark.browser
 @pytest.mark.skipif(BROWSER is None, reason="neither chromium, chromium-browser nor google-chrome is on PATH")
 def test_the_page_draws_the_world_as_it_moves(town, tmp_path):
@@ -274,6 +291,9 @@ def test_the_page_draws_the_world_as_it_moves(town, tmp_path):
         assert seen.complaints == []
         assert "t-junction at 127.0.0.1" in seen.locator("#subtitle").inner_text()
         seen.wait_for_selector("body[data-actors='2']")
+        (car,) = (actor["id"] for actor in state(page)["actors"] if actor["type"] == "vehicle.audi.tt")
+        follows(seen, f"{car}: vehicle.audi.tt")
+        assert 55 < seen.evaluate(METRES_TALL) < 70, "of an only car so much is seen around it that one knows where it is"
         frame = client.value("tick_cue")
         for _ in range(5):
             frame = client.value("tick_cue")
@@ -282,6 +302,17 @@ def test_the_page_draws_the_world_as_it_moves(town, tmp_path):
         labels = seen.locator("#labels .actor").all_inner_texts()
         assert sorted(text.split()[1] for text in labels) == ["car", "walker"]
         assert seen.locator("#timeline").is_hidden()
+        hero = client.value(
+            "spawn_actor", described("vehicle.tesla.model3", role_name="hero"), client.value("get_map_info")[1][2]
+        )[0]
+        client.value("tick_cue")
+        follows(seen, f"{hero}: vehicle.tesla.model3")
+        seen.keyboard.press("a")
+        seen.wait_for_function("() => document.getElementById('follow').value === ''")
+        client.ask("destroy_actor", car)
+        client.value("tick_cue")
+        seen.wait_for_selector("body[data-actors='2']")
+        assert seen.locator("#follow").input_value() == "", "who has looked elsewhere is left alone"
         seen.keyboard.press("3")
         settle(seen)
         assert seen.locator("#solid").get_attribute("aria-pressed") == "true"

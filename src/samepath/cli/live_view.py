@@ -144,8 +144,8 @@ class LiveView:
                 "episode": world.episode, "frame": world.frame, "time_s": world.time_s, "ticks_per_s": world.ticks_per_s,
                 "left_out": world.left_out,
                 "actors": [
-                    {"id": one.actor.id, "type": one.actor.type, "shape": self._shape(one.actor), "x": one.x_m, "y": one.y_m,
-                     "z": one.z_m, "yaw": one.yaw_deg, "speed": one.speed_mps}
+                    {"id": one.actor.id, "type": one.actor.type, "role": one.actor.role, "shape": self._shape(one.actor),
+                     "x": one.x_m, "y": one.y_m, "z": one.z_m, "yaw": one.yaw_deg, "speed": one.speed_mps}
                     for one in world.poses
                 ],
                 "lights": [[one.id, one.x_m, one.y_m, one.z_m, one.shows] for one in world.lights],

@@ -48,13 +48,14 @@ _NAME_MOST: Final = 100
 
 @dataclass(frozen=True)
 class SeenActor:
-    """Who somebody is: the type, and the size of its box in metres; 0 where the server tells none."""
+    """Who somebody is: the type, the size of its box in metres (0 where the server tells none), and what its script calls it."""
 
     id: int
     type: str
     length_m: float
     width_m: float
     height_m: float
+    role: str = ""
 
 
 @dataclass(frozen=True)
@@ -320,7 +321,7 @@ class WorldObserver:
             number, kind, extent = int(found[0]), str(found[2][1])[:_NAME_MOST], found[3][1]
             sizes = [2.0 * float(one) if math.isfinite(float(one)) else 0.0 for one in extent]
             if kind.startswith(("vehicle.", "walker.", "static.prop")) and "controller" not in kind:
-                self._known[number] = SeenActor(number, kind, *sizes)
+                self._known[number] = SeenActor(number, kind, *sizes, role=_role_in(found[2]))
             elif kind.startswith("sensor.") and len(token := bytes(found[5])) == _TOKEN.size:
                 self._known[number] = SeenSensor(number, kind, int(found[1]), int(_TOKEN.unpack(token)[0]))
             elif kind == _LIGHT:
@@ -368,6 +369,12 @@ class WorldObserver:
         if failed:
             raise SimulatorError(f"{self.address} refused {method}: {str(content)[:200]}")
         return content
+
+
+def _role_in(description: Any) -> str:  # noqa: ANN401 - as it came from the server
+    """Return what a script calls an actor, such as hero; a server that describes actors otherwise tells none."""
+    found = [one[2] for one in description[2] if one[0] == "role_name"] if len(description) > 2 else []
+    return str(found[0])[:_NAME_MOST] if found else ""
 
 
 def _read_state(message: bytes) -> _State | None:

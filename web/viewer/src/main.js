@@ -20,7 +20,7 @@ const index = readIndex();
 const grounds = new Map(), loaded = new Map();
 const state = {
   cells: [], index: 0, playing: false, speed: 1, magnify: 1, flat: true, follow: null, colour: "outcome", hidden: new Set(), paths: true,
-  labels: true, fly: false, monitor: 0, theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
+  labels: true, fly: false, monitor: 0, chosen: false, theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
 };
 let renderer, flatCamera, solidCamera, flatControls, solidControls, timeline, dirty = true, frames = 0, lastFollow = null, clock = 0;
 // Where the processor draws: what stays is kept as a picture, and while things move, pixels are larger if frames take too long.
@@ -172,6 +172,9 @@ function nextMark(way) {
   if (found !== undefined) { state.playing = false; go(indexOf(cell.arrays.ticks, found)); }
 }
 function magnify(by) { state.magnify = by; show(); }
+// By hand: from then on a live page leaves the view to the user.
+function followByHand(actor) { state.chosen = true; follow(actor); }
+function showAll() { followByHand(null); lookAtAll(); }
 function follow(actor) { state.follow = actor; lastFollow = null; find("follow").value = actor === null ? "" : String(actor); show(); }
 function setFlat(flat) {
   if (state.flat === flat) return;
@@ -198,7 +201,7 @@ function setFly(on) {
   solidControls.rotateSpeed = on ? -0.4 : 1;
   solidControls.target.copy(solidCamera.position).addScaledVector(way, on ? 0.5 : Math.max(5, solidCamera.position.z));
   document.body.classList.toggle("flying", on);
-  if (on) { state.follow = null; find("follow").value = ""; }
+  if (on) { state.follow = null; state.chosen = true; find("follow").value = ""; }
   useControls();
   show();
 }
@@ -231,12 +234,13 @@ const controls = () => (state.flat ? flatControls : solidControls);
 const viewHeight = () => (flatCamera.top - flatCamera.bottom) / flatCamera.zoom;
 function useControls() { flatControls.enabled = state.flat; solidControls.enabled = !state.flat; controls().update(); }
 
-function lookAtAll() {
+const TALL_LEAST_M = 12;
+function lookAtAll(least = TALL_LEAST_M) {
   const all = new THREE.Box3();
   for (const scene of state.cells) all.union(scene.bounds);
   const centre = all.getCenter(new THREE.Vector3()), size = all.getSize(new THREE.Vector3());
   const { width, height } = part(0);
-  lookAt(centre, Math.max(size.y, size.x * (height / width), 12) * 1.08);
+  lookAt(centre, Math.max(size.y, size.x * (height / width), least) * 1.08);
 }
 function lookAt(place, tall) {
   flatControls.target.set(place.x, place.y, 0);
@@ -512,12 +516,13 @@ const KEYS = {
   " ": () => play(), ArrowRight: event => step(event.shiftKey ? 10 : 1), ArrowLeft: event => step(event.shiftKey ? -10 : -1), Home: () => step(-Infinity), End: () => step(Infinity),
   p: goToParting, c: goToFar, "[": () => nextMark(-1), "]": () => nextMark(1), 2: () => setFlat(true), 3: () => setFlat(false),
   m: () => magnify(MAGNIFICATIONS[(MAGNIFICATIONS.indexOf(state.magnify) + 1) % MAGNIFICATIONS.length]),
-  f: () => follow(state.follow === null ? 0 : state.follow + 1 < first().actors.length ? state.follow + 1 : null),
+  f: () => followByHand(state.follow === null ? 0 : state.follow + 1 < first().actors.length ? state.follow + 1 : null),
   i: () => { if (!find("camera-part").hidden && index.mounts?.length) pictures.ask(); }, v: () => setFly(!state.fly),
-  a: lookAtAll, t: () => setTheme(state.theme === "dark" ? "light" : "dark"), "?": () => find("help").showModal(),
+  a: showAll, t: () => setTheme(state.theme === "dark" ? "light" : "dark"), "?": () => find("help").showModal(),
   "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8),
 };
 function zoom(by) {
+  state.chosen = true;
   if (state.flat) { flatCamera.zoom *= by; } else { solidCamera.position.sub(solidControls.target).divideScalar(by).add(solidControls.target); }
   stale();
 }
@@ -547,13 +552,13 @@ function listen() {
   click("far", goToFar);
   click("flat", () => setFlat(true));
   click("solid", () => setFlat(false));
-  click("all", lookAtAll);
+  click("all", showAll);
   click("theme", KEYS.t);
   click("helps", () => find("help").showModal());
   click("close", () => find("help").close());
   click("fold", () => { const folded = document.body.classList.toggle("folded"); find("fold").setAttribute("aria-expanded", !folded); stale(); });
   find("speed").addEventListener("change", event => { state.speed = Number(event.target.value); });
-  find("follow").addEventListener("change", event => follow(event.target.value === "" ? null : Number(event.target.value)));
+  find("follow").addEventListener("change", event => followByHand(event.target.value === "" ? null : Number(event.target.value)));
   find("colour").addEventListener("change", event => { state.colour = event.target.value; recolour(); fillPanel(); show(); });
   find("paths").addEventListener("change", event => { state.paths = event.target.checked; stale(); });
   find("names").addEventListener("change", event => { state.labels = event.target.checked; stale(); });
@@ -575,7 +580,10 @@ function setUp() {
   Object.assign(flatControls, { enableRotate: false, screenSpacePanning: true, zoomToCursor: true, enableDamping: false });
   solidControls = new OrbitControls(solidCamera, canvas);
   Object.assign(solidControls, { maxPolarAngle: Math.PI * 0.495, enableDamping: false });
-  for (const one of [flatControls, solidControls]) one.addEventListener("change", stale);
+  for (const one of [flatControls, solidControls]) {
+    one.addEventListener("change", stale);
+    one.addEventListener("start", () => { state.chosen = true; });
+  }
   useControls();
   pictures = new Pictures(find, make, index.mounts ?? [], pictureFields);
   for (const one of [flatControls, solidControls]) one.addEventListener("change", () => { if (find("mount").value === "view") pictures.changed(); });
@@ -622,6 +630,17 @@ async function begin() {
 
 // A running world: asked for again and again, as quickly as answers come but not more often than that.
 const LIVE_MS = 66;
+// So much is seen around one car: the junction ahead, and not only its roof.
+const LIVE_TALL_M = 60;
+const LEADING = /^(hero|ego|ego_vehicle)$/i;
+// Whom a world is about, until somebody says otherwise: the vehicle that its script calls hero or ego, whoever is followed
+// already, or the only vehicle; else nobody (-1).
+function leader(actors, followed) {
+  const named = actors.findIndex(actor => LEADING.test(actor.role) && actor.type.startsWith("vehicle."));
+  if (named >= 0 || followed !== null) return named >= 0 ? named : followed;
+  const vehicles = actors.flatMap((actor, row) => (actor.type.startsWith("vehicle.") ? [row] : []));
+  return vehicles.length === 1 ? vehicles[0] : -1;
+}
 async function beginLive() {
   document.body.classList.add("live");
   listen();
@@ -630,7 +649,7 @@ async function beginLive() {
   const world = new LiveWorld(grounds.get(0) ?? null, renderer.capabilities.maxTextureSize);
   state.speed = 1;
   const panel = new WorldPanel(find, make, index.steer ? takeToken() : "");
-  let episode = null, looked = false;
+  let episode = null, looked = false, led = null;
   const ask = async () => {
     if (document.hidden) { setTimeout(ask, 500); return; }
     try {
@@ -648,11 +667,16 @@ async function beginLive() {
         const still = world.scene.cell.actors.findIndex(actor => actor.id === followed);
         state.follow = still < 0 ? null : still;
         lastFollow = null;
+        const lead = state.chosen ? -1 : leader(told.actors, state.follow);
+        if (lead >= 0) state.follow = lead;
         world.scene.setTheme(state.theme);
         recolour();
         fillPanel();
-        // Once, when somebody is there to look at: a world may be empty when the page is opened.
-        if (!looked && told.actors.length) { looked = true; lookAtAll(); }
+        // A world may be empty when the page is opened, and whom it is about may come after the traffic: the view goes there,
+        // until somebody has moved it.
+        if (lead >= 0 && told.actors[lead].id !== led) { led = told.actors[lead].id; lookAt(world.scene.place(lead, world.last), LIVE_TALL_M); }
+        else if (!looked && led === null && told.actors.length) lookAtAll(LIVE_TALL_M);
+        looked ||= told.actors.length > 0;
       }
       showLights(world.scene, told.lights);
       panel.show(told);
