@@ -48,7 +48,7 @@ _NAME_MOST: Final = 100
 
 @dataclass(frozen=True)
 class SeenActor:
-    """Who somebody is: the type, the size of its box in metres (0 where the server tells none), and what its script calls it."""
+    """Who somebody is: the type, its box in metres (0 where the server tells none), and what its script calls it."""
 
     id: int
     type: str
