@@ -245,9 +245,11 @@ def gpu() -> str:
         for one in found.get("worlds_images_per_s", ())
     )
     rays = found.get("lidar")
+    together = rays and rays.get("cuda_mrays_per_s_together")
     scans = (
         f"LiDAR, a scan at a time: {_number(rays['cuda_mrays_per_s'])} Mray/s, "
         f"one core {_number(rays['software_mrays_per_s'])}, {rays['differing']} of {rays['scans']} scans differing"
+        + (f"; {rays['scanners']} scanners a tick: {_number(together)} Mray/s" if together else "")
         if rays
         else ""
     )

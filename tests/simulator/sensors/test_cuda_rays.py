@@ -122,6 +122,43 @@ def test_a_lost_card_is_told_of_once_and_the_processor_goes_on_with_the_same_byt
     ours.close()
 
 
+def hits_equal(one, other):
+    return all(
+        getattr(one, name).tobytes() == getattr(other, name).tobytes() for name in ("distance_m", "label", "actor", "cosine")
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 5, 6])
+def test_scans_under_way_together_meet_what_they_meet_alone(seed):
+    """More of them than lanes, of two maps, asked for in another order than they were begun in; one is never asked for."""
+    chance, ours, theirs = random.Random(seed), CardRayCaster(EmulatedCard(seed=seed)), RayCaster()
+    street = street_scene("noon")
+    boxes = scene_of([box(2.0, 2.0, 2.0), floor(50.0)], [(1, Pose(z_m=-1.0))], [(0, Pose(5.0))])
+    asked = [
+        (boxes if number % 5 == 3 else street, along(3.0 * number, 0.0, 2.0), scan(4, 30 + number), 80.0)
+        for number in range(2 * card_rays.LANES + 3)
+    ]
+    under_way = [(ours.begin(*one), one) for one in asked]
+    under_way.pop(2)
+    chance.shuffle(under_way)
+    for landed, one in under_way:
+        assert hits_equal(landed(), theirs.cast(*one))
+    ours.close()
+
+
+def test_scans_under_way_on_a_card_that_is_lost_are_cast_by_the_processor():
+    card, said, scene = EmulatedCard(), [], street_scene("noon")
+    ours, theirs = AutoRayCaster(1, said.append, lambda: CardRayCaster(card)), RayCaster()
+    asked = [(scene, along(float(ahead_m), 0.0, 2.0), scan(4, 30), 80.0) for ahead_m in range(6)]
+    under_way = [ours.begin(*one) for one in asked]
+    assert hits_equal(under_way[0](), theirs.cast(*asked[0]))
+    card.lost = True
+    for landed, one in zip(under_way[1:], asked[1:], strict=True):
+        assert hits_equal(landed(), theirs.cast(*one))
+    assert len(said) == 1
+    ours.close()
+
+
 def test_without_a_card_rays_are_cast_by_the_processor():
     def none():
         raise CardError("there is none")

@@ -12,7 +12,7 @@ of the distance, a scanner that just sees ``range`` metres through clear air see
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Self
@@ -138,23 +138,34 @@ class Lidar:
 
         The seed of ``noise_key`` is replaced by the attribute ``noise_seed``.
         """
+        return self.begin(caster, scene, pose, elapsed_s, interval_s, noise_key)()
+
+    def begin(
+        self, caster: RayCaster, scene: RenderScene, pose: Pose, elapsed_s: float, interval_s: float, noise_key: NoiseKey
+    ) -> Callable[[], LidarScan]:
+        """Begin to measure, as :meth:`scan` does; what comes back waits for the rays and returns the points."""
         start_deg, end_deg = self._stands_at_deg(elapsed_s), self._stands_at_deg(elapsed_s + interval_s)
         bundle, number, azimuth = self._rays(start_deg, self.columns(interval_s), interval_s)
         extinction = extinction_per_m(scene.weather) if self.values.get(WEATHER) else 0.0
-        hits = caster.cast(scene, pose, bundle, reach_m(self.values["range"], extinction), details=self.semantic)
-        points, rays = np.empty((bundle.count, 4), np.float32), np.empty(bundle.count, np.int64)
-        counts = np.empty(len(number), np.uint32)
-        losses, values = self._losses(number.shape, noise_key, extinction)
-        found = lidar_points(hits.distance_m, number, self._elevation, azimuth, losses, values, points, rays, counts)
-        angle_rad = to_radians(end_deg)
-        if not self.semantic:
-            return LidarScan(angle_rad, counts, points[:found].view(POINT).reshape(-1))
-        named, rays = np.empty(found, SEMANTIC_POINT), rays[:found]
-        for column, name in enumerate("xyz"):
-            named[name] = points[:found, column]
-        named["cosine"], named["label"] = hits.cosine[rays], hits.label[rays]
-        named["object"] = hits.actor[rays].view(np.uint32)
-        return LidarScan(angle_rad, counts, named)
+        landed = caster.begin(scene, pose, bundle, reach_m(self.values["range"], extinction), details=self.semantic)
+
+        def scan() -> LidarScan:
+            hits = landed()
+            points, rays = np.empty((bundle.count, 4), np.float32), np.empty(bundle.count, np.int64)
+            counts = np.empty(len(number), np.uint32)
+            losses, values = self._losses(number.shape, noise_key, extinction)
+            found = lidar_points(hits.distance_m, number, self._elevation, azimuth, losses, values, points, rays, counts)
+            angle_rad = to_radians(end_deg)
+            if not self.semantic:
+                return LidarScan(angle_rad, counts, points[:found].view(POINT).reshape(-1))
+            named, rays = np.empty(found, SEMANTIC_POINT), rays[:found]
+            for column, name in enumerate("xyz"):
+                named[name] = points[:found, column]
+            named["cosine"], named["label"] = hits.cosine[rays], hits.label[rays]
+            named["object"] = hits.actor[rays].view(np.uint32)
+            return LidarScan(angle_rad, counts, named)
+
+        return scan
 
     def _stands_at_deg(self, elapsed_s: float) -> float:
         """Where the scanner stands; a turn that is whole but for rounding is whole."""

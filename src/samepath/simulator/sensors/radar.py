@@ -5,7 +5,7 @@ In a measurement of d seconds points_per_second d rays go out. Each goes to a po
 middle. The velocity is the rate at which the distance grows, as in CARLA: negative for what comes nearer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Self
@@ -18,7 +18,7 @@ from samepath.core.states import Pose, Vector
 from samepath.core.trig import atan2, sincos_deg
 from samepath.core.trig_arrays import sincos_deg as sincos_of
 from samepath.simulator.physics.frames import axes_of, quaternion_of
-from samepath.simulator.sensors.rays.caster import RayCaster
+from samepath.simulator.sensors.rays.caster import Hits, RayCaster
 from samepath.simulator.sensors.rays.kernels import ray_list
 from samepath.simulator.sensors.renderer import RenderScene
 from samepath.simulator.sensors.sensor import SEED, SENSOR_TICK, GivenAttributes, NoiseKey, NumberAttribute, read_attributes
@@ -63,9 +63,34 @@ class Radar:
 
         ``velocity_mps`` is the radar's own, ``velocities_mps`` those of actors by id, all in the world's frame.
         """
-        sin_e, cos_e, sin_a, cos_a = self._rays(interval_s, noise_key)
-        bundle, number = ray_list(sin_e, cos_e, sin_a, cos_a)
-        hits = caster.cast(scene, pose, bundle, self.values["range"])
+        return self.begin(caster, scene, pose, velocity_mps, velocities_mps, interval_s, noise_key)()
+
+    def begin(
+        self,
+        caster: RayCaster,
+        scene: RenderScene,
+        pose: Pose,
+        velocity_mps: Vector,
+        velocities_mps: Mapping[int, Vector],
+        interval_s: float,
+        noise_key: NoiseKey,
+    ) -> Callable[[], NDArray[np.void]]:
+        """Begin to measure, as :meth:`detect` does; what comes back waits for the rays and returns the detections."""
+        angles = self._rays(interval_s, noise_key)
+        bundle, number = ray_list(*angles)
+        landed = caster.begin(scene, pose, bundle, self.values["range"])
+        return lambda: self._detections(landed(), angles, number, pose, velocity_mps, velocities_mps)
+
+    @staticmethod
+    def _detections(
+        hits: Hits,
+        angles: tuple[NDArray[np.float64], ...],
+        number: NDArray[np.int64],
+        pose: Pose,
+        velocity_mps: Vector,
+        velocities_mps: Mapping[int, Vector],
+    ) -> NDArray[np.void]:
+        sin_e, cos_e, sin_a, cos_a = angles
         depth_m, actor = hits.distance_m[number], hits.actor[number]
         found = np.flatnonzero(np.isfinite(depth_m))
         detections = np.empty(len(found), DETECTION)
@@ -75,8 +100,8 @@ class Radar:
             ahead = [sum(part * axis[k] for part, axis in zip(local, axes, strict=True)) for k in range(3)]
             other = velocities_mps.get(int(actor[ray]), Vector())
             growing_mps = sum((a - b) * c for a, b, c in zip(other, velocity_mps, ahead, strict=True))
-            angles = atan2(sin_a[ray], cos_a[ray]), atan2(sin_e[ray], cos_e[ray])
-            detections[row] = (growing_mps, *angles, depth_m[ray])
+            towards = atan2(sin_a[ray], cos_a[ray]), atan2(sin_e[ray], cos_e[ray])
+            detections[row] = (growing_mps, *towards, depth_m[ray])
         return detections
 
     def count(self, interval_s: float) -> int:

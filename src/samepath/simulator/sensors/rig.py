@@ -360,25 +360,43 @@ class SensorSuite:
             if isinstance(fitted.model, CameraSensor):
                 camera = fitted.model.at(pose, fitted.was, image=True)
                 cameras[fitted.mounted.name] = replace(camera, channels=camera.channels | truth)
+        # Rays first: on a card they fly while pictures are drawn.
+        rays = {
+            fitted.number: begun
+            for fitted, pose in zip(due, poses, strict=True)
+            if (begun := self._begun(fitted, pose, scene)) is not None
+        }
         drawn = dict(zip(cameras, self._renderer.draw(scene, list(cameras.values())), strict=True)) if cameras else {}
         measured = []
         for fitted, pose in zip(due, poses, strict=True):
             if isinstance(fitted.model, CameraSensor):
                 values = fitted.model.encode(drawn[fitted.mounted.name])
+            elif fitted.number in rays:
+                values = as_rows(rays.pop(fitted.number)())
             else:
-                values = self._values(fitted, fitted.model, pose, scene)
+                values = self._values(fitted, fitted.model, pose)
             measured.append(Measurement(fitted.mounted, pose, values))
         return tuple(measured), drawn
 
-    def _values(self, fitted: _Fitted, model: SensorModel, pose: Pose, scene: RenderScene) -> NDArray[Any]:
-        world, noise = self._world, NoiseKey(0, fitted.number, self._world.tick_count)
-        lasts_s = interval_s(fitted.period_s, self._step_s)
-        match model:
+    def _begun(self, fitted: _Fitted, pose: Pose, scene: RenderScene) -> Callable[[], NDArray[np.void]] | None:
+        """Begin to measure with a sensor that casts rays; what comes back waits for them. None: it casts none."""
+        noise, lasts_s = self._noise_of(fitted), interval_s(fitted.period_s, self._step_s)
+        match fitted.model:
             case Lidar() as lidar:
-                return as_rows(lidar.scan(self._caster, scene, pose, self._elapsed_s, lasts_s, noise).points)
+                scan = lidar.begin(self._caster, scene, pose, self._elapsed_s, lasts_s, noise)
+                return lambda: scan().points
             case Radar() as radar:
-                speeds = {number: state.velocity_mps for number, state in world.states().items()}
-                return as_rows(radar.detect(self._caster, scene, pose, fitted.velocity_mps, speeds, lasts_s, noise))
+                speeds = {number: state.velocity_mps for number, state in self._world.states().items()}
+                return radar.begin(self._caster, scene, pose, fitted.velocity_mps, speeds, lasts_s, noise)
+            case _:
+                return None
+
+    def _noise_of(self, fitted: _Fitted) -> NoiseKey:
+        return NoiseKey(0, fitted.number, self._world.tick_count)
+
+    def _values(self, fitted: _Fitted, model: SensorModel, pose: Pose) -> NDArray[Any]:
+        world, noise = self._world, self._noise_of(fitted)
+        match model:
             case Imu() as imu:
                 felt = acceleration_of(fitted.before_mps, fitted.velocity_mps, self._step_s)
                 spin = world.state(self.parent_id).angular_velocity_degps
@@ -392,7 +410,7 @@ class SensorSuite:
             case EventCamera():
                 return as_rows(np.empty(0, EVENT) if fitted.events is None else fitted.events)
             case _:
-                raise TypeError(f"a {type(model).__name__} is a camera: it needs a picture")
+                raise TypeError(f"a {type(model).__name__} needs a picture, or rays")
 
 
 def boxes_of(scenario: ScenarioSpec) -> Boxes:

@@ -415,6 +415,8 @@ class LocalRenderer:
         self, view: SceneView, scene: RenderScene, requests: Sequence[RenderRequest], *, timed: bool
     ) -> list[RenderResult]:
         cameras = {request.sensor: self._camera(view, request) for request in requests if request.type_id in _DRAWN}
+        # Rays first: on a card they fly while pictures are drawn.
+        rays = {} if timed else {r.sensor: self._begun(view, scene, r) for r in requests if r.sensor not in cameras}
         drawn = {} if timed else self._drawn(scene, list(cameras.values()))
         results = []
         for request in requests:
@@ -424,10 +426,9 @@ class LocalRenderer:
                     camera = cameras[request.sensor]
                     frame = drawn[camera] if camera in drawn else self._drawn(scene, [camera])[camera]
                     result = self._image(view, request, frame)
-                elif request.type_id == _RADAR:
-                    result = RenderResult(request.sensor, self._echoes(view, scene, request))
                 else:
-                    result = RenderResult(request.sensor, self._scan(scene, request))
+                    begun = rays.pop(request.sensor, None) or self._begun(view, scene, request)
+                    result = RenderResult(request.sensor, begun())
                 self._check_bytes(request, len(result.payload), len(result.memory))
             except SamepathError as error:
                 result = RenderResult(request.sensor, b"", error=str(error))
@@ -506,7 +507,19 @@ class LocalRenderer:
             frame = replace(frame, bgra=painted(frame, view.shapes))
         return RenderResult(request.sensor, self._camera_sensor(request).payload(frame))
 
-    def _scan(self, scene: RenderScene, request: RenderRequest) -> bytes:
+    def _begun(self, view: SceneView, scene: RenderScene, request: RenderRequest) -> Callable[[], bytes]:
+        """Begin to cast a sensor's rays; what comes back waits for them and returns the payload, or says what is wrong."""
+        try:
+            return self._echoes(view, scene, request) if request.type_id == _RADAR else self._scan(scene, request)
+        except SamepathError as error:
+            wrong = error  # the name of an exception ends with its clause
+
+            def refused() -> bytes:
+                raise wrong
+
+            return refused
+
+    def _scan(self, scene: RenderScene, request: RenderRequest) -> Callable[[], bytes]:
         from samepath.simulator.sensors.lidar import Lidar
 
         semantic = request.type_id.endswith("_semantic")
@@ -514,16 +527,18 @@ class LocalRenderer:
         lasts_s = interval_s(lidar.values["sensor_tick"], request.delta_s)
         self._check_bytes(request, lidar.payload_bytes(lasts_s))  # before the rays are sent: the step may have grown
         noise = NoiseKey(sensor=request.ordinal, tick=request.count)
-        return lidar.scan(self.tools.caster, scene, request.pose, request.age_s, lasts_s, noise).to_bytes()
+        scan = lidar.begin(self.tools.caster, scene, request.pose, request.age_s, lasts_s, noise)
+        return lambda: scan().to_bytes()
 
-    def _echoes(self, view: SceneView, scene: RenderScene, request: RenderRequest) -> bytes:
+    def _echoes(self, view: SceneView, scene: RenderScene, request: RenderRequest) -> Callable[[], bytes]:
         from samepath.simulator.sensors.radar import Radar
 
         radar = self._model(request, Radar, lambda: Radar.from_attributes(dict(request.attributes)))
         others = {look.id: velocity for look, velocity in zip(view.looks, view.velocities, strict=True)}
         lasts_s = interval_s(radar.values["sensor_tick"], request.delta_s)
         noise = NoiseKey(sensor=request.ordinal, tick=request.count)
-        return radar.detect(self.tools.caster, scene, request.pose, request.own_mps, others, lasts_s, noise).tobytes()
+        found = radar.begin(self.tools.caster, scene, request.pose, request.own_mps, others, lasts_s, noise)
+        return lambda: found().tobytes()
 
     def close(self) -> None:
         """Let go of threads and memory."""

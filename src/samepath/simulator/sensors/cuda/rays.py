@@ -2,25 +2,59 @@
 
 The map's pieces and the meshes stay on the card; a scan uploads where things are and its rays in one copy, and gets codes and
 distances back. What the codes mean is worked out as ever, by :class:`~samepath.simulator.sensors.rays.caster.RayCaster`.
+
+The rays of one sensor do not fill a card. Several scans fly at the same time, each in a lane of its own: a stream, and memory
+for all that belongs to one scan.
 """
 
 import logging
 import struct
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from samepath.core.states import Pose
 from samepath.simulator.sensors.cuda.driver import CardError, CudaDriver, Driver
 from samepath.simulator.sensors.cuda.memory import DeviceMemory, blocks_of, starts_of
-from samepath.simulator.sensors.rays.caster import F64, I32, I64, PlacedForRays, RayCaster, RayMeshes
+from samepath.simulator.sensors.rays.caster import F64, I64, Aim, Hits, RayCaster, RayMeshes, described
 from samepath.simulator.sensors.rays.kernels import RayBundle
+from samepath.simulator.sensors.renderer import RenderScene
 
 LOG: Final = logging.getLogger("samepath.sensors")
 RAY_FACE_BYTES: Final = 120
 RAY_BALL_BYTES: Final = 56
 RAY_WORK: Final = struct.Struct("=28Q6qd")
+LANES: Final = 4
+
+
+@dataclass(eq=False)
+class _Lane:
+    """What one scan at a time uses: a stream, the event behind its answer, and memory on both sides."""
+
+    stream: Any
+    done: Any
+    memory: dict[str, DeviceMemory]
+    staging: NDArray[np.uint8]
+    back: NDArray[np.uint8]
+    flight: "_Flight | None" = None
+
+    @classmethod
+    def of(cls, driver: Driver) -> "_Lane":
+        memory = {name: DeviceMemory(driver) for name in ("scan", "faces", "balls", "found")}
+        return cls(driver.stream(), driver.event(), memory, driver.pinned(1 << 16), driver.pinned(1 << 16))
+
+
+@dataclass(eq=False)
+class _Flight:
+    """Rays under way. ``found`` is what they met, once they were waited for: one over the distance, and codes."""
+
+    lane: _Lane
+    count: int
+    found: tuple[F64, I64] | None = None
 
 
 class CardRayCaster(RayCaster):
@@ -30,10 +64,8 @@ class CardRayCaster(RayCaster):
         super().__init__(1)
         self._driver: Driver = CudaDriver() if driver is None else driver
         self.told = self._driver.told
-        self._stream, self._done = self._driver.stream(), self._driver.event()
-        self._memory = {name: DeviceMemory(self._driver) for name in ("still", "meshes", "scan", "faces", "balls", "found")}
-        self._staging = self._driver.pinned(1 << 16)
-        self._back = self._driver.pinned(1 << 16)
+        self._lanes = deque(_Lane.of(self._driver) for _ in range(LANES))
+        self._memory = {name: DeviceMemory(self._driver) for name in ("still", "meshes")}
         # What lies on the card; held, so that no other object can come to have the same identity.
         self._there: dict[str, tuple[RayMeshes, tuple[int, ...]]] = {}
 
@@ -41,15 +73,29 @@ class CardRayCaster(RayCaster):
         """Let go of the card."""
         super().close()
         try:
-            for memory in self._memory.values():
+            for memory in (*self._memory.values(), *(memory for lane in self._lanes for memory in lane.memory.values())):
                 memory.close()
         finally:
             self._driver.close()
 
-    def nearest(self, placed: PlacedForRays, first_face: I32, bundle: RayBundle, reach_m: float) -> tuple[F64, I64]:
-        """One over the distance of what each ray meets first, and its code."""
-        driver, count = self._driver, bundle.count
-        still, meshes = self._kept("still", self._pieces.meshes), self._kept("meshes", self._meshes)
+    def begin(
+        self, scene: RenderScene, pose: Pose, bundle: RayBundle, reach_m: float, *, details: bool = True
+    ) -> Callable[[], Hits]:
+        """Begin to cast; what comes back waits for the rays and tells what they met."""
+        aim = self._aim(scene, pose)
+        flight = self._started(aim, bundle, reach_m)
+        return lambda: described(aim, bundle, *self._landed(flight), details=details)
+
+    def _nearest(self, aim: Aim, bundle: RayBundle, reach_m: float) -> tuple[F64, I64]:
+        return self._landed(self._started(aim, bundle, reach_m))
+
+    def _started(self, aim: Aim, bundle: RayBundle, reach_m: float) -> _Flight:
+        """Give the card a scan, in the lane that was given one longest ago."""
+        driver, count, placed, pieces = self._driver, bundle.count, aim.placed, aim.pieces
+        still, meshes = self._kept("still", pieces.meshes), self._kept("meshes", self._meshes)
+        lane = self._lanes[0]
+        if lane.flight is not None:
+            self._landed(lane.flight)
         # Rising, as rays are numbered row by row: so a ray finds its row.
         row_start = bundle.number + bundle.first
         arrays: list[NDArray[Any]] = [
@@ -60,34 +106,44 @@ class CardRayCaster(RayCaster):
         kinds = ["f8", "f8", "i4", "f8", "f8", "i4", "f8", "f8", "f8", "f8", "i4", "i4", "i4", "i4"]
         fit = [np.require(array, kind, "C") for array, kind in zip(arrays, kinds, strict=True)]
         starts = starts_of([array.nbytes for array in fit])
-        if starts[-1] > len(self._staging):
-            self._staging = driver.pinned(starts[-1] + starts[-1] // 4)
-        if 12 * count > len(self._back):
-            self._back = driver.pinned(16 * count)
-        scan = self._memory["scan"].reserve(starts[-1])
+        if starts[-1] > len(lane.staging):
+            lane.staging = driver.pinned(starts[-1] + starts[-1] // 4)
+        if 12 * count > len(lane.back):
+            lane.back = driver.pinned(16 * count)
+        scan = lane.memory["scan"].reserve(starts[-1])
         for start, array in zip(starts, fit, strict=False):
             if array.nbytes:
-                self._staging[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
-        faces, balls = int(placed.starts[-1]), len(self._pieces.meshes.radius) + len(placed.mesh)
-        found = self._memory["found"].reserve(12 * count)
+                lane.staging[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
+        faces, balls = int(placed.starts[-1]), len(pieces.meshes.radius) + len(placed.mesh)
+        found = lane.memory["found"].reserve(12 * count)
         work = RAY_WORK.pack(
             *still, *meshes, *(scan + start for start in starts[:-1]),
-            self._memory["faces"].reserve(RAY_FACE_BYTES * faces), self._memory["balls"].reserve(RAY_BALL_BYTES * balls),
+            lane.memory["faces"].reserve(RAY_FACE_BYTES * faces), lane.memory["balls"].reserve(RAY_BALL_BYTES * balls),
             found, found + 8 * count,
-            len(self._pieces.meshes.radius), len(self._pieces.face), len(placed.mesh), len(bundle.row_cos),
+            len(pieces.meshes.radius), len(pieces.face), len(placed.mesh), len(bundle.row_cos),
             len(bundle.column_cos), count, reach_m,
         )  # fmt: skip
-        driver.upload(scan, self._staging[: starts[-1]], self._stream)
+        driver.upload(scan, lane.staging[: starts[-1]], lane.stream)
         if count:
-            driver.launch("ray_faces", blocks_of(faces, 128), 1, 128, work, self._stream)
-            driver.launch("ray_balls", blocks_of(balls, 128), 1, 128, work, self._stream)
-            driver.launch("ray_cast", blocks_of(count, 128), 1, 128, work, self._stream)
-        driver.download(self._back[: 12 * count], found, self._stream)
-        driver.record(self._done, self._stream)
-        driver.wait(self._done)
-        # Copies: the memory is written over by the next scan.
-        inverse = self._back[: 8 * count].view(np.float64).copy()
-        return inverse, self._back[8 * count : 12 * count].view(np.int32).astype(np.int64)
+            driver.launch("ray_faces", blocks_of(faces, 128), 1, 128, work, lane.stream)
+            driver.launch("ray_balls", blocks_of(balls, 128), 1, 128, work, lane.stream)
+            driver.launch("ray_cast", blocks_of(count, 128), 1, 128, work, lane.stream)
+        driver.download(lane.back[: 12 * count], found, lane.stream)
+        driver.record(lane.done, lane.stream)
+        lane.flight = _Flight(lane, count)
+        self._lanes.rotate(-1)
+        return lane.flight
+
+    def _landed(self, flight: _Flight) -> tuple[F64, I64]:
+        """Wait for rays, and take what they met out of memory that the next scan will write over."""
+        if flight.found is None:
+            lane, count = flight.lane, flight.count
+            # Whatever comes of it: a flight that will never land must not be waited for by the next scan.
+            lane.flight = None
+            self._driver.wait(lane.done)
+            inverse = lane.back[: 8 * count].view(np.float64).copy()
+            flight.found = inverse, lane.back[8 * count : 12 * count].view(np.int32).astype(np.int64)
+        return flight.found
 
     def _kept(self, name: str, meshes: RayMeshes) -> tuple[int, ...]:
         """Where meshes lie on the card, uploaded if they do not yet."""
@@ -97,9 +153,11 @@ class CardRayCaster(RayCaster):
         arrays: tuple[NDArray[Any], ...] = (meshes.vertices, meshes.faces, meshes.first_face, meshes.centre, meshes.radius)
         fit = [np.require(array, kind, "C") for array, kind in zip(arrays, ["f8", "i4", "i4", "f8", "f8"], strict=True)]
         self._there.pop(name, None)
+        # Rays of other lanes may still fly through what was there.
+        self._driver.finish()
         places = self._memory[name].sections([array.nbytes for array in fit])
         for place, array in zip(places, fit, strict=True):
-            self._driver.upload(place, array, self._stream)
+            self._driver.upload(place, array, self._lanes[0].stream)
         self._driver.finish()
         self._there[name] = meshes, places
         return places
@@ -122,18 +180,34 @@ class AutoRayCaster(RayCaster):
         except CardError as error:
             (say or LOG.info)(f"rays are cast in software: {error}")
 
-    def nearest(self, placed: PlacedForRays, first_face: I32, bundle: RayBundle, reach_m: float) -> tuple[F64, I64]:
-        """One over the distance of what each ray meets first, and its code."""
-        if self._card is not None:
-            self._card.take_map(self)
-            try:
-                return self._card.nearest(placed, first_face, bundle, reach_m)
-            except CardError as error:
-                (self._say or LOG.warning)(f"rays are cast in software from now on, with the same bytes: {error}")
-                self._drop()
-        return super().nearest(placed, first_face, bundle, reach_m)
+    def begin(
+        self, scene: RenderScene, pose: Pose, bundle: RayBundle, reach_m: float, *, details: bool = True
+    ) -> Callable[[], Hits]:
+        """Begin to cast on the card; where it fails, now or on the way, the processor casts the same rays."""
+        again = super().begin(scene, pose, bundle, reach_m, details=details)
+        card = self._card
+        if card is None:
+            return again
+        try:
+            hits = card.begin(scene, pose, bundle, reach_m, details=details)
+        except CardError as error:
+            self._drop(error)
+            return again
 
-    def _drop(self) -> None:
+        def landed() -> Hits:
+            if self._card is not card:  # let go meanwhile, with all that was under way
+                return again()
+            try:
+                return hits()
+            except CardError as error:
+                self._drop(error)
+                return again()
+
+        return landed
+
+    def _drop(self, why: CardError | None = None) -> None:
+        if why is not None:
+            (self._say or LOG.warning)(f"rays are cast in software from now on, with the same bytes: {why}")
         lost, self._card = self._card, None
         try:
             if lost is not None:

@@ -109,48 +109,52 @@ class RayCaster:
 
     def cast(self, scene: RenderScene, pose: Pose, bundle: RayBundle, reach_m: float, *, details: bool = True) -> Hits:
         """Cast rays from a sensor's pose, as far as ``reach_m``; without ``details`` only distances are worked out."""
+        return self.begin(scene, pose, bundle, reach_m, details=details)()
+
+    def begin(
+        self, scene: RenderScene, pose: Pose, bundle: RayBundle, reach_m: float, *, details: bool = True
+    ) -> Callable[[], Hits]:
+        """Begin to cast; what comes back tells what the rays met, once, and waits for them if need be.
+
+        On a card the rays of several sensors fly at the same time, while the processor works on what others met. The processor
+        itself casts when it is asked for the hits: nothing is gained by holding them.
+        """
+
+        def hits() -> Hits:
+            aim = self._aim(scene, pose)
+            return described(aim, bundle, *self._nearest(aim, bundle, reach_m), details=details)
+
+        return hits
+
+    def _aim(self, scene: RenderScene, pose: Pose) -> "Aim":
+        """Everything as the sensor at ``pose`` sees it."""
         self._learn(scene)
         moving, pieces = scene.moving, self._pieces
         axes = np.array(axes_of(quaternion_of(pose)))
         origin = np.array([pose.x_m, pose.y_m, pose.z_m])
         sizes = np.diff(scene.shapes.first_face).astype(np.int64)[moving.mesh]
         starts = len(pieces.face) + np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        first_face = scene.shapes.first_face[moving.mesh]
-        moving_axes = _turned(moving.axes, axes)
         placed = PlacedForRays(
             _turned(np.eye(3), axes),
             _turned(-origin, axes),
             np.array(moving.mesh),
-            moving_axes,
+            _turned(moving.axes, axes),
             _turned(moving.position - origin, axes),
             starts,
         )
-        inverse, met = self.nearest(placed, first_face, bundle, reach_m)
-        rays = bundle.arrays
-        label, actor, cosine = np.zeros(bundle.count, np.uint8), np.zeros(bundle.count, np.int32), np.zeros(bundle.count)
-        if details:
-            identify(
-                met,
-                rays,
-                (pieces.face, pieces.instance),
-                (starts, np.array(moving.id), first_face),
-                self._faces,
-                np.concatenate([scene.fixed.label, moving.label]),
-                np.concatenate([_turned(scene.fixed.axes, axes), moving_axes]),
-                (label, actor, cosine),
-            )
-        return Hits(np.where(met >= 0, 1.0 / inverse, np.inf), label, actor, cosine)
+        return Aim(placed, scene, axes, scene.shapes.first_face[moving.mesh], pieces, self._faces)
 
-    def nearest(self, placed: "PlacedForRays", first_face: I32, bundle: RayBundle, reach_m: float) -> tuple[F64, I64]:
+    def _nearest(self, aim: "Aim", bundle: RayBundle, reach_m: float) -> tuple[F64, I64]:
         """One over the distance of what each ray meets first, and its code; ``NOTHING`` and one over the reach otherwise."""
-        count, pieces = len(self._pieces.meshes.radius), self._pieces
+        placed, pieces = aim.placed, aim.pieces
+        count = len(pieces.meshes.radius)
         still = (
             np.arange(count, dtype=np.int32),
             np.tile(placed.still_axes, (count, 1, 1)),
             np.tile(placed.still_position, (count, 1)),
             np.zeros(count, np.int64),
         )
-        codes = (placed.starts[:-1] - first_face).astype(np.int64)
+        codes = (placed.starts[:-1] - aim.first_face).astype(np.int64)
         actors = (placed.mesh, placed.axes, placed.position, codes)
         inverse, met = np.full(bundle.count, 1.0 / reach_m), np.full(bundle.count, NOTHING, np.int64)
         rays = bundle.arrays
@@ -162,11 +166,6 @@ class RayCaster:
 
         self._in_sectors(sector, len(bundle.column_cos))
         return inverse, met
-
-    def take_map(self, other: "RayCaster") -> None:
-        """Know what another one has learned of a scene."""
-        self._shapes, self._fixed, self._largest = other._shapes, other._fixed, other._largest
-        self._meshes, self._faces, self._pieces = other._meshes, other._faces, other._pieces
 
     def _in_sectors(self, sector: Callable[[int, int], None], width: int) -> None:
         if self._pool is None:
@@ -186,6 +185,35 @@ class RayCaster:
             largest = [int(np.diff(meshes.first_vertex).max(initial=1)) for meshes in (self._meshes, self._pieces.meshes)]
             self._largest = max(largest)
         self._shapes, self._fixed = scene.shapes, scene.fixed
+
+
+class Aim(NamedTuple):
+    """What one sensor casts at: everything as it sees it, and what the codes of faces mean."""
+
+    placed: PlacedForRays
+    scene: RenderScene
+    axes: F64
+    first_face: I32
+    pieces: StaticPieces
+    faces: tuple[NDArray[np.float32], NDArray[np.uint8]]
+
+
+def described(aim: Aim, bundle: RayBundle, inverse: F64, met: I64, *, details: bool) -> Hits:
+    """What rays met, from the code of the face that each met first and one over how far it was."""
+    label, actor, cosine = np.zeros(bundle.count, np.uint8), np.zeros(bundle.count, np.int32), np.zeros(bundle.count)
+    if details:
+        scene, placed = aim.scene, aim.placed
+        identify(
+            met,
+            bundle.arrays,
+            (aim.pieces.face, aim.pieces.instance),
+            (placed.starts, np.array(scene.moving.id), aim.first_face),
+            aim.faces,
+            np.concatenate([scene.fixed.label, scene.moving.label]),
+            np.concatenate([_turned(scene.fixed.axes, aim.axes), placed.axes]),
+            (label, actor, cosine),
+        )
+    return Hits(np.where(met >= 0, 1.0 / inverse, np.inf), label, actor, cosine)
 
 
 def _turned(vectors: F64, axes: F64) -> F64:
