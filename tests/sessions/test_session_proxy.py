@@ -12,7 +12,7 @@ import pytest
 
 from samepath.core.errors import InputError, StoreError
 from samepath.sessions.compare import compare_sessions
-from samepath.sessions.proxy import ProxySettings, SessionProxy, read_address
+from samepath.sessions.proxy import ProxySettings, SessionProxy, read_address, reason
 from samepath.sessions.recording import SessionAnswer, SessionCall, SessionFrame, SessionState, read_session
 from samepath.sessions.timeline import content
 from samepath.simulator.carla.codec import answer, token, value_result
@@ -264,6 +264,23 @@ def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path):
         with RawRpc("127.0.0.1", proxy.port) as client:
             assert client.is_closed()
         assert any(f"127.0.0.1:{port} cannot be reached" in line for line in proxy.lines)
+
+
+def test_a_name_that_cannot_be_one_is_said_in_one_line(tmp_path):
+    with proxied(2000, tmp_path / "s", server_host="a..b") as proxy:
+        with RawRpc("127.0.0.1", proxy.port) as client:
+            assert client.is_closed()
+        assert any("a..b:2000 cannot be reached (" in line and line.endswith("was disconnected") for line in proxy.lines)
+
+
+def test_why_nothing_is_reached_is_a_short_line_however_much_is_said():
+    # As asyncio words it where a name stands for many addresses.
+    many = OSError(f"Multiple exceptions: {', '.join(f'[Errno 111] Connect call failed (10.0.{n}.1, 1)' for n in range(256))}")
+    assert reason(many).startswith("Multiple exceptions: [Errno 111]")
+    assert len(reason(many)) == 120
+    assert reason(OSError("two\nlines\x1b[2J")) == "two lines [2J"
+    assert reason(ConnectionRefusedError(111, "Connection refused")) == "Connection refused"
+    assert reason(TimeoutError()) == "no answer"
 
 
 def test_a_stream_that_is_no_carlas_is_passed_on_and_not_recorded(tmp_path):

@@ -107,7 +107,7 @@ def proxied(server_port, path, **changes):
     def do(work):
         return asyncio.run_coroutine_threadsafe(work, loop).result(20)
 
-    settings = ProxySettings("127.0.0.1", server_port, port=0, **changes)
+    settings = ProxySettings(changes.pop("server_host", "127.0.0.1"), server_port, port=0, **changes)
     proxy = SessionProxy(settings, path, lines.append)
     proxy.lines = lines
     try:

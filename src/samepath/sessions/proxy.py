@@ -70,6 +70,7 @@ _LISTENERS_MOST: Final = 2048
 _UNREAD_BYTES: Final = 8 << 20
 _FLUSH_S: Final = 0.2
 _CONNECT_S: Final = 10.0
+_REASON_MOST: Final = 120
 _ID_BYTES: Final = 4
 _TICK: Final = "tick_cue"
 _FRAME_ANSWERS: Final = frozenset({_TICK, "set_episode_settings"})
@@ -95,6 +96,17 @@ def read_address(text: str, option: str = "--server") -> tuple[str, int]:
     if not host.strip("[]") or not (port.isascii() and port.isdecimal()) or not 1 <= int(port) <= 65534:
         raise InputError(f"{option}: HOST:PORT was wanted, such as 127.0.0.1:2000, but {text!r} came")
     return host.strip("[]"), int(port)
+
+
+def reason(error: OSError | UnicodeError) -> str:
+    """Why something could not be reached, in a few words on one line.
+
+    Where a name stands for many addresses, asyncio's text holds a part for each of them: as long as whoever answers for that
+    name likes, and it would be written for every client that tries.
+    """
+    said = getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error) or "no answer"
+    line = "".join(sign if sign.isprintable() else " " for sign in str(said))
+    return line if len(line) <= _REASON_MOST else f"{line[: _REASON_MOST - 3]}..."
 
 
 class SessionProxy:
@@ -293,9 +305,8 @@ class _Pair(asyncio.Protocol, ABC):
         try:
             async with asyncio.timeout(_CONNECT_S):
                 transport, _ = await loop.create_connection(lambda: half, host, port)
-        except (OSError, TimeoutError) as error:
-            why = getattr(error, "strerror", None) or error or "no answer"
-            self._proxy.log(f"{host}:{port} cannot be reached ({why}): {self.name} was disconnected")
+        except (OSError, UnicodeError) as error:  # a name that cannot be one, such as a..b, is a UnicodeError
+            self._proxy.log(f"{host}:{port} cannot be reached ({reason(error)}): {self.name} was disconnected")
             self.close()
             return
         if self._client is None:
