@@ -4,7 +4,8 @@
 ``carla`` (for ``PythonAPI/carla/agents`` of 0.9.6, of which the script imports an agent), and PYTHON is an interpreter with
 ``carla`` 0.9.14 to 0.9.16, numpy below 1.24, pandas below 2, matplotlib 3.1, pygame and networkx. The script was written for
 0.9.6, from which CARLA has renamed a few things: they are put back under their old names before it starts, nothing else is
-changed. What is told: whether each test ran to its end, and how many of its rows were the same in all repeats.
+changed. What is told: whether each test ran to its end, who was in it, and how many different repeats there were. All repeats
+of a test are one session with one server, as the script has it: the actors of a repeat are destroyed, and others spawned.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench.tools import code_measured, save
 from tests.support import ROOT
 
 PORT = 3860
@@ -45,20 +47,26 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", type=int, nargs="*", help="numbers of tests: 1 cars, 2 cars and people, 3 people")
     parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
+    code_measured()  # now: what is changed while this runs is not measured
     guide = arguments.folder.absolute() / "CAV-Determinism" / "CARLA_Tests_setup_guide"
     if not (guide / "Running_tests").is_dir():
         parser.error(f"{arguments.folder}: a folder with a checkout of CAV-Determinism in it was wanted")
-    table, good = Table("test", "crash", "result", "rows", "distinct repeats", box=None), True
+    table, results = Table("test", "crash", "result", "actors", "rows", "simulated s", "repeats", "distinct", box=None), []
     for number, crash in TESTS:
         if arguments.only and number not in arguments.only:
             continue
         found = run(arguments, guide, number, crash=crash)
-        print(json.dumps({"test": number, "crash": crash, **found}), file=sys.stderr, flush=True)
-        table.add_row(str(number), "yes" if crash else "no", found["result"], found["rows"], found["distinct"])
-        good = good and found["result"] == "ran"
+        results.append({"test": number, "crash": crash, **found})
+        print(json.dumps(results[-1]), file=sys.stderr, flush=True)
+        told = (str(found.get(name, "")) for name in ("result", "actors", "rows", "seconds", "repeats", "distinct"))
+        table.add_row(str(number), "yes" if crash else "no", *told)
     Console(width=140).print(table)
-    return 0 if good else 1
+    if arguments.save:
+        figures = {"carla": _version(arguments.python), "asked": arguments.repeats, "tests": results}
+        save("paper-script", figures, ["python", "-m", "tests.compatibility.paper_script", "FOLDER"])
+    return 0 if all(found["result"] == "ran" for found in results) else 1
 
 
 def _version(python: Path) -> str:
@@ -67,7 +75,7 @@ def _version(python: Path) -> str:
     return done.stdout.strip()
 
 
-def run(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool) -> dict[str, str]:
+def run(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool) -> dict[str, object]:
     """One test, on a fresh server."""
     script, road = guide / "Running_tests" / "ROBOPILOT_Determinisim_V1.py", guide / "Import_map" / "Map" / "loop_geo_RHD.xodr"
     ours = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
@@ -82,7 +90,8 @@ def run(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool)
         str(arguments.python), "-c", SHIM, str(script), "-p", str(arguments.port), "-n", str(arguments.repeats),
         "-TestID", str(number), "-crash" if crash else "-nocrash", "-OF", name, "-no_rendering",
     ]  # fmt: skip
-    empty = {"rows": "", "distinct": ""}
+    log = script.parent / "ExperimentResutls" / name
+    log.unlink(missing_ok=True)  # of a run before: it must not be taken for this one's
     with (
         tempfile.TemporaryDirectory() as place,
         subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=ours, cwd=place) as server,
@@ -91,23 +100,28 @@ def run(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool)
             assert server.stderr is not None
             first = server.stderr.readline()
             if "serving map" not in first:
-                return {"result": f"no server: {first.strip()}", **empty}
+                return {"result": f"no server: {first.strip()}"}
             done = subprocess.run(
                 words, env=theirs, cwd=script.parent, capture_output=True, text=True, check=False, timeout=LONGEST_S
             )
         except subprocess.TimeoutExpired:
-            return {"result": f"took more than {LONGEST_S:g} s", **empty}
+            return {"result": f"took more than {LONGEST_S:g} s"}
         finally:
             server.terminate()
-    log = script.parent / "ExperimentResutls" / name
     if not log.is_file():
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        return {"result": f"ended with {done.returncode}: {lines[-1][:150] if lines else ''}", **empty}
-    return {"result": "ran", **_compared(log, arguments.repeats)}
+        return {"result": f"ended with {done.returncode}: {lines[-1][:150] if lines else ''}"}
+    found = _compared(log)
+    if found["repeats"] != arguments.repeats:
+        return {"result": f"{found['repeats']} of {arguments.repeats} repeats came to their end", **found}
+    return {"result": "ran", **found}
 
 
-def _compared(log: Path, repeats: int) -> dict[str, str]:
-    """Rows in all, and how many different repeats there are; ids of actors and frames a second are the server's."""
+def _compared(log: Path) -> dict[str, object]:
+    """Who was there, rows and seconds of each repeat, and how many different repeats there are, to the log's 1 mm.
+
+    Ids of actors and frames a second are left out: ids go on from repeat to repeat, as CARLA's do.
+    """
     with log.open(newline="") as file:
         rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
     head, body = rows[0], rows[1:]
@@ -115,8 +129,15 @@ def _compared(log: Path, repeats: int) -> dict[str, str]:
     runs: dict[str, list[tuple[str, ...]]] = {}
     for row in body:
         runs.setdefault(row[0], []).append(tuple(row[column] for column in kept))
-    distinct = len({tuple(run) for run in runs.values()})
-    return {"rows": str(len(body)), "distinct": f"{distinct} of {len(runs)}" + ("" if len(runs) == repeats else " that came")}
+    agents = {row[head.index("agentNo")]: row[head.index("agentType")] for row in body}
+    people = sum(kind.startswith("walker.") for kind in agents.values())
+    return {
+        "actors": f"{len(agents) - people} cars, {people} people",
+        "rows": sorted({len(run) for run in runs.values()}),
+        "seconds": sorted({run[-1][kept.index(head.index("time"))] for run in runs.values()}),
+        "repeats": len(runs),
+        "distinct": len({tuple(run) for run in runs.values()}),
+    }
 
 
 if __name__ == "__main__":
