@@ -137,14 +137,16 @@ class CudaRenderer:
         worlds: list[PreparedScene] = []
         cameras: list[Camera] = []
         numbers: list[int] = []
+        largest = 0
         for scene, own in groups:
             if not own:
                 continue
             prepared = self.prepare(scene)
-            largest = max([world.rows for world in (*worlds, prepared)])
+            # Every world of a launch has room for the faces of the largest.
+            largest = max(largest, prepared.rows)
             if worlds and (len(worlds) == _WORLDS_MOST or (len(worlds) + 1) * largest > _ROWS_MOST):
                 yield worlds, cameras, np.array(numbers, np.int64)
-                worlds, cameras, numbers = [], [], []
+                worlds, cameras, numbers, largest = [], [], [], prepared.rows
             numbers.extend([len(worlds)] * len(own))
             worlds.append(prepared)
             cameras.extend(own)
