@@ -87,7 +87,7 @@ def main() -> int:
         print(f"{name}: {json.dumps(results[name])[:300]}", file=sys.stderr, flush=True)
     table = Table("configuration", "result", "", box=None)
     for name, found in results.items():
-        table.add_row(name, found["result"], found["why"][:120])
+        table.add_row(name, found["result"], f"{found['why'][:100]} {found.get('failed', '')}")
     Console(width=180).print(table)
     if arguments.save:
         save("scenario-runner", {"configurations": results}, command)
@@ -189,9 +189,21 @@ def run(arguments: argparse.Namespace, words: list[str]) -> dict[str, str]:
 def _verdict(said: str) -> dict[str, str]:
     verdict = re.search(r"Test result[^A-Z]*([A-Z]+)|Results of Scenario:[^\n]*?-+ ([A-Z]+)", said)
     if verdict:
-        return {"result": "judged", "why": verdict[1] or verdict[2]}
-    last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
-    return {"result": "ended", "why": last.strip()}
+        # Rows of its table of criteria: actor, criterion, result, what was measured, what was wanted.
+        cells = [[cell.strip() for cell in row.split("│")] for row in said.splitlines() if row.count("│") == 6]
+        failed = [
+            f"{row[2].removesuffix(' (Req.)')} {row[4]}" for row in cells if row[3] == "FAILURE" and row[2] != "GLOBAL RESULT"
+        ]
+        played = re.search(r"Game Time\s*│\s*([\d.]+)s", said)
+        return {
+            "result": "judged",
+            "why": verdict[1] or verdict[2],
+            "failed": ", ".join(failed),
+            "game_s": played[1] if played else "",
+        }
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
+    return {"result": "ended", "why": (errors or lines or [""])[-1][:300]}
 
 
 if __name__ == "__main__":
