@@ -191,9 +191,8 @@ def _verdict(said: str) -> dict[str, str]:
     if verdict:
         # Rows of its table of criteria: actor, criterion, result, what was measured, what was wanted.
         cells = [[cell.strip() for cell in row.split("│")] for row in said.splitlines() if row.count("│") == 6]
-        failed = [
-            f"{row[2].removesuffix(' (Req.)')} {row[4]}" for row in cells if row[3] == "FAILURE" and row[2] != "GLOBAL RESULT"
-        ]
+        rows = [row for row in cells if row[3] == "FAILURE" and row[2] != "GLOBAL RESULT"]
+        failed = [f"{row[2].removesuffix(' (Req.)')} {row[4]}" for row in rows]
         played = re.search(r"Game Time\s*│\s*([\d.]+)s", said)
         return {
             "result": "judged",
