@@ -3,9 +3,12 @@
 ``python -m tests.compatibility.paper_script FOLDER --python PYTHON``, where FOLDER holds the checkouts ``CAV-Determinism`` and
 ``carla`` (for ``PythonAPI/carla/agents`` of 0.9.6, of which the script imports an agent), and PYTHON is an interpreter with
 ``carla`` 0.9.14 to 0.9.16, numpy below 1.24, pandas below 2, matplotlib 3.1, pygame and networkx. The script was written for
-0.9.6, from which CARLA has renamed a few things: they are put back under their old names before it starts, nothing else is
-changed. What is told: whether each test ran to its end, who was in it, and how many different repeats there were. All repeats
-of a test are one session with one server, as the script has it: the actors of a repeat are destroyed, and others spawned.
+0.9.6, from which CARLA has renamed a few things: they are put back under their old names before it starts. Walkers of 0.9.6
+went over roads; since 0.9.7 clients keep them to sidewalks and crossings unless ``set_pedestrians_cross_factor`` lets them go,
+as is done here. Nothing else is changed.
+
+What is told: whether each test ran to its end, who was in it, and how many different repeats there were. All repeats of a test
+are one session with one server, as the script has it: the actors of a repeat are destroyed, and others spawned.
 """
 
 import argparse
@@ -27,7 +30,7 @@ PORT = 3860
 LONGEST_S = 1800.0
 TESTS = [(number, crash) for number in (1, 2, 3) for crash in (False, True)]
 
-# Runs in the other interpreter: names of 0.9.6, then the script as it is.
+# Runs in the other interpreter: names of 0.9.6 and its walkers, then the script as it is.
 SHIM = """
 import runpy, sys, carla
 renamed = {"cloudyness": "cloudiness", "precipitation_dep": "precipitation_deposits"}
@@ -35,6 +38,12 @@ made = carla.WeatherParameters
 carla.WeatherParameters = lambda **given: made(**{renamed.get(name, name): value for name, value in given.items()})
 if not hasattr(carla.Timestamp, "frame_count"):
     carla.Timestamp.frame_count = property(lambda moment: moment.frame)
+asked = carla.Client.get_world
+def get_world(client):
+    world = asked(client)
+    world.set_pedestrians_cross_factor(1.0)
+    return world
+carla.Client.get_world = get_world
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
